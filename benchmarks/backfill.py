@@ -32,12 +32,12 @@ from benchmarks import plain_way  # noqa: E402
 from benchmarks.ordinary_traffic import served  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
-from oracle.daemon.startup import freeze_garbage  # noqa: E402
+from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
-from oracle.indexer.commit import WindowCommitted  # noqa: E402
-from oracle.indexer.folder import Folder  # noqa: E402
-from oracle.indexer.loop import IngestState, index_next  # noqa: E402
-from oracle.resources import shipped  # noqa: E402
+from oracle.indexer.commit import CommittedWindow  # noqa: E402
+from oracle.indexer.folder import EventFolder  # noqa: E402
+from oracle.indexer.loop import IngestState, ingest_next_window  # noqa: E402
+from oracle.resources import shipped_path  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
@@ -88,8 +88,8 @@ def resident_mb() -> int:
 
 
 def opened(url: str) -> tuple[ChainSource, EventReader]:
-    reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, None)
-    source = ChainSource(EndpointPool.open([url], 31337), reader, FINALITY_DEPTH)
+    reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, None)
+    source = ChainSource(EndpointPool.from_urls([url], 31337), reader, FINALITY_DEPTH)
     return source, reader
 
 
@@ -97,12 +97,12 @@ def read_only(url: str) -> Run:
     """Fetch, check, decode, translate; nothing is kept."""
     run = Run("ours, reading only")
     source, reader = opened(url)
-    last = source.heads().final.number
+    last = source.fetch_heads().final.number
     first = 0
     with timed(run):
         while first <= last:
-            window = source.window(BlockRange(first, last), with_headers=False)
-            run.events += len(reader.read(window.logs, window.calls).events)
+            window = source.fetch_window(BlockRange(first, last), with_headers=False)
+            run.events += len(reader.decode_rows(window.logs, window.calls).events)
             first = window.range.last + 1
     source.close()
     return run
@@ -114,14 +114,14 @@ def ours(url: str, database: Path) -> Run:
     source, reader = opened(url)
     with Store.open(f"sqlite:///{database}", create=True) as store:
         with store.transaction() as uow:
-            genesis = source.genesis_hash()
+            genesis = source.fetch_genesis_hash()
             uow.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
-        folder, ingest = Folder(CRYNUX, reader), IngestState()
-        head, tenth = source.heads().latest.number, 0
+        folder, ingest = EventFolder(CRYNUX, reader), IngestState()
+        head, tenth = source.fetch_heads().latest.number, 0
         with timed(run):
-            while (step := index_next(source, store, folder, ingest)) is not None:
-                assert isinstance(step, WindowCommitted)
-                run.events += step.logs
+            while (step := ingest_next_window(source, store, folder, ingest)) is not None:
+                assert isinstance(step, CommittedWindow)
+                run.events += step.log_count
                 run.fetch += step.fetch_seconds
                 run.fold += step.fold_seconds
                 run.commit += step.commit_seconds
@@ -135,7 +135,7 @@ def ours(url: str, database: Path) -> Run:
 
 def _whole(store: Store, run: Run) -> None:
     """Fast is nothing where something is missing."""
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         assert uow.logs.count() == run.events
         assert uow.anomalies.count() == 0
 
@@ -143,10 +143,10 @@ def _whole(store: Store, run: Run) -> None:
 def plain(events: int, database: Path) -> Run:
     """The plain way, on a shorter chain of the same traffic: it would take minutes."""
     run = Run("plain web3.py")
-    abi = msgspec.json.decode(shipped("abi/TaskNetwork.json").read_bytes())["abi"]
+    abi = msgspec.json.decode(shipped_path("abi/TaskNetwork.json").read_bytes())["abi"]
     with served(events) as url:
         source, _ = opened(url)
-        last = source.heads().latest.number
+        last = source.fetch_heads().latest.number
         source.close()
         with timed(run):
             run.events = plain_way.index(url, NETWORK, abi, database, last)
@@ -178,7 +178,7 @@ def main() -> int:
     out = Console()
     with tempfile.TemporaryDirectory() as folder:
         # As the daemon does before its first step; good for the plain way too.
-        freeze_garbage()
+        freeze_gc()
         runs = [plain(min(asked.plain_events, asked.events), Path(folder, "plain.db"))]
         with served(asked.events) as url, cProfile.Profile() as profile:
             if not asked.profile:

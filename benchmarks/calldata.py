@@ -25,7 +25,7 @@ from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.logs import Call, Log  # noqa: E402
-from oracle.resources import shipped  # noqa: E402
+from oracle.resources import shipped_path  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
 from tests.integration.traces.following import addresses, recorded  # noqa: E402
 
@@ -46,7 +46,7 @@ with serving(recorded().provider()) as served:
 def without_calls(folder: Path) -> str:
     """The profile with its events alone."""
     lines, keeps = [], True
-    for line in (shipped("profiles") / "crynux-vss.toml").read_text("utf-8").splitlines():
+    for line in (shipped_path("profiles") / "crynux-vss.toml").read_text("utf-8").splitlines():
         if line.startswith("["):
             keeps = ".calls." not in line
         if keeps:
@@ -58,12 +58,12 @@ def without_calls(folder: Path) -> str:
 
 def history(url: str, reader: EventReader) -> tuple[float, list[Log], list[Call]]:
     """Seconds for all windows, checked as in a backfill; and what came."""
-    source = ChainSource(EndpointPool.open([url], recorded().chain_id), reader, FINALITY)
+    source = ChainSource(EndpointPool.from_urls([url], recorded().chain_id), reader, FINALITY)
     logs, calls, first = list[Log](), list[Call](), 0
-    source.heads()
+    source.fetch_heads()
     began = time.perf_counter()
     while first <= HEAD - FINALITY:
-        window = source.window(BlockRange(first, HEAD - FINALITY), with_headers=False)
+        window = source.fetch_window(BlockRange(first, HEAD - FINALITY), with_headers=False)
         logs += window.logs
         calls += window.calls
         first = window.range.last + 1
@@ -78,7 +78,7 @@ def micros_a_call(reader: EventReader, calls: list[Call]) -> float:
     for _ in range(10):
         gc.collect()
         began = time.thread_time()
-        reader.read([], calls)
+        reader.decode_rows([], calls)
         best = min(best, time.thread_time() - began)
     return best / len(calls) * 1e6
 
@@ -90,8 +90,8 @@ def main() -> int:
     out = Console()
     with TemporaryDirectory() as folder:
         readers = {
-            "logs and calls": EventReader.open("crynux-vss", CONTRACTS, None),
-            "logs alone": EventReader.open(without_calls(Path(folder)), CONTRACTS, None),
+            "logs and calls": EventReader.from_profile("crynux-vss", CONTRACTS, None),
+            "logs alone": EventReader.from_profile(without_calls(Path(folder)), CONTRACTS, None),
         }
     command = [sys.executable, "-c", _SERVE]
     with subprocess.Popen(

@@ -27,16 +27,16 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.ordinary_traffic import traffic  # noqa: E402
-from oracle.chain.decode.abi import AbiSignature, load  # noqa: E402
-from oracle.chain.decode.log_decoder import decoder_of  # noqa: E402
-from oracle.chain.log_filter import Filter, checked  # noqa: E402
+from oracle.chain.decode.abi import AbiSignature, load_abi  # noqa: E402
+from oracle.chain.decode.log_decoder import build_log_decoder  # noqa: E402
+from oracle.chain.log_filter import LogFilter, validate_logs  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
-from oracle.daemon.startup import freeze_garbage  # noqa: E402
+from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.logs import Log  # noqa: E402
-from oracle.resources import shipped  # noqa: E402
-from oracle.rpc.endpoints.range_sizer import WANTED_LOGS  # noqa: E402
-from oracle.rpc.replies import Reply  # noqa: E402
+from oracle.resources import shipped_path  # noqa: E402
+from oracle.rpc.endpoints.range_sizer import TARGET_LOGS  # noqa: E402
+from oracle.rpc.replies import JsonRpcResponse  # noqa: E402
 from oracle.rpc.responses import LogResponse  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
@@ -46,7 +46,7 @@ TARGET_MICROSECONDS = 5.0
 MISSED = 3
 # web3 is measured on a part: the ratio does not change with the number.
 PART = 2_000
-DECODER = msgspec.json.Decoder(Reply[list[LogResponse]])
+DECODER = msgspec.json.Decoder(JsonRpcResponse[list[LogResponse]])
 
 Work = Callable[[], int]
 
@@ -62,9 +62,9 @@ def best(work: Work) -> float:
     return min(times) * 1e6
 
 
-def opened() -> tuple[EventReader, Filter]:
-    reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, None)
-    return reader, Filter(frozenset(reader.addresses), frozenset(reader.topics))
+def opened() -> tuple[EventReader, LogFilter]:
+    reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, None)
+    return reader, LogFilter(frozenset(reader.addresses), frozenset(reader.topics))
 
 
 def answer_of(written: list[bytes]) -> bytes:
@@ -75,7 +75,7 @@ def whole_way(written: list[bytes], last: int) -> Work:
     """Answers of as many logs as a window of the daemon has."""
     reader, wanted = opened()
     bodies = [
-        answer_of(written[at : at + WANTED_LOGS]) for at in range(0, len(written), WANTED_LOGS)
+        answer_of(written[at : at + TARGET_LOGS]) for at in range(0, len(written), TARGET_LOGS)
     ]
 
     def work() -> int:
@@ -83,7 +83,9 @@ def whole_way(written: list[bytes], last: int) -> Work:
         for body in bodies:
             answers = DECODER.decode(body).result
             assert isinstance(answers, list)
-            logs += len(reader.read(checked(answers, BlockRange(0, last), wanted), []).events)
+            logs += len(
+                reader.decode_rows(validate_logs(answers, BlockRange(0, last), wanted), []).events
+            )
         return logs
 
     return work
@@ -92,20 +94,20 @@ def whole_way(written: list[bytes], last: int) -> Work:
 def logs_of(written: list[bytes], last: int) -> list[Log]:
     answers = DECODER.decode(answer_of(written)).result
     assert isinstance(answers, list)
-    return list(checked(answers, BlockRange(0, last), opened()[1]))
+    return list(validate_logs(answers, BlockRange(0, last), opened()[1]))
 
 
 def reading(logs: list[Log]) -> Work:
     """Logs that were checked already, to events of ours."""
     reader, _ = opened()
-    return lambda: len(reader.read(logs, []).events)
+    return lambda: len(reader.decode_rows(logs, []).events)
 
 
 def ours(logs: list[Log]) -> Work:
     decoders = {
-        event.digest: decoder_of(event)
-        for event in load("TaskNetwork").events.values()
-        if "(" not in "".join(p.kind for p in event.inputs)
+        event.digest: build_log_decoder(event)
+        for event in load_abi("TaskNetwork").events.values()
+        if "(" not in "".join(p.abi_type for p in event.inputs)
     }
 
     def work() -> int:
@@ -118,9 +120,11 @@ def ours(logs: list[Log]) -> Work:
 
 def by_eth_abi(logs: list[dict[str, Any]]) -> Work:
     def split(event: AbiSignature) -> tuple[list[str], list[str]]:
-        return tuple([p.kind for p in event.inputs if p.indexed is said] for said in (True, False))
+        return tuple(
+            [p.abi_type for p in event.inputs if p.indexed is said] for said in (True, False)
+        )
 
-    kinds = {event.digest: split(event) for event in load("TaskNetwork").events.values()}
+    kinds = {event.digest: split(event) for event in load_abi("TaskNetwork").events.values()}
     pairs = [(log["topics"], log["data"]) for log in logs]
 
     def work() -> int:
@@ -136,9 +140,9 @@ def by_eth_abi(logs: list[dict[str, Any]]) -> Work:
 
 def by_web3(logs: list[dict[str, Any]]) -> Work:
     """What `contract.events.X.get_logs` does with each entry."""
-    abi = msgspec.json.decode(shipped("abi/TaskNetwork.json").read_bytes())["abi"]
+    abi = msgspec.json.decode(shipped_path("abi/TaskNetwork.json").read_bytes())["abi"]
     contract = Web3().eth.contract(Web3.to_checksum_address(NETWORK), abi=abi)
-    names = {event.digest: event.name for event in load("TaskNetwork").events.values()}
+    names = {event.digest: event.name for event in load_abi("TaskNetwork").events.values()}
     pairs = [(contract.events[names[log["topics"][0]]](), log) for log in logs]
 
     def work() -> int:
@@ -158,7 +162,7 @@ def main() -> int:
     middle = list(islice(parsed, 1_000, 1_000 + PART))
     logs = logs_of(written[: PART * 5], chain.head)
     # As the daemon does before its first step; good for the others too.
-    freeze_garbage()
+    freeze_gc()
     way = best(whole_way(written, chain.head))
     rows = [
         ("bytes to events, checked", way),

@@ -90,8 +90,8 @@ def folded(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]
     fold = Fold(CRYNUX)
     rows = fold.ledger
     for first in range(0, len(events), WINDOW):
-        fold.many(events[first : first + WINDOW])
-        for task in fold.drain().tasks.values():
+        fold.fold_events(events[first : first + WINDOW])
+        for task in fold.drain_changes().tasks.values():
             if task.ending is not None:
                 del rows.tasks[task.key]
     return {node.address: (tuple(node.pool), node.base / UNIT) for node in rows.nodes.values()}
@@ -102,8 +102,8 @@ def journaled(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], flo
     fold = Fold(CRYNUX)
     for first in range(0, len(events), LOGS_A_BLOCK):
         block = events[first : first + LOGS_A_BLOCK]
-        fold.block(block[0].at.block, block, journal=True)
-        fold.drain()
+        fold.fold_block(block[0].at.block, block, journal=True)
+        fold.drain_changes()
     nodes = fold.ledger.nodes.values()
     return {node.address: (tuple(node.pool), node.base / UNIT) for node in nodes}
 

@@ -28,7 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from gateway_client import CHAIN, NODES, Served, served  # noqa: E402
 from plain_gateway import PlainSelector  # noqa: E402
 
-from gateway.gateway_records import ToldOutcome  # noqa: E402
+from gateway.gateway_records import ReportedOutcome  # noqa: E402
 from gateway.gateway_rules import GatewayRules  # noqa: E402
 from gateway.session_selector import SelectionRequest, SessionSelector  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
@@ -50,7 +50,7 @@ class Rates(NamedTuple):
     outcomes: float
 
 
-def relays(seconds: int) -> list[list[ToldOutcome]]:
+def relays(seconds: int) -> list[list[ReportedOutcome]]:
     """What ends in each tenth of a second; latencies from 50 to 350 ms, and few failures."""
     chance = Random(1)  # noqa: S311 - repeatable, no secret
     speed = {node: chance.uniform(50, 350) for node in NODES}
@@ -62,32 +62,34 @@ def relays(seconds: int) -> list[list[ToldOutcome]]:
     return batches
 
 
-def outcome(chance: Random, speed: dict[str, float], t: int) -> ToldOutcome:
+def outcome(chance: Random, speed: dict[str, float], t: int) -> ReportedOutcome:
     node = chance.choice(NODES)
     is_well = chance.random() > 0.001
     kind = OutcomeKind.OK if is_well else OutcomeKind.TIMEOUT
     latency = round(speed[node] * chance.uniform(0.8, 1.4), 1) if is_well else 0.0
-    return ToldOutcome(RelayOutcome(Address(node), CHAIN, t, kind, latency), "s")
+    return ReportedOutcome(RelayOutcome(Address(node), CHAIN, t, kind, latency), "s")
 
 
-def in_process(batches: list[list[ToldOutcome]], ranking_ms: int) -> tuple[Rates, SessionSelector]:
+def in_process(
+    batches: list[list[ReportedOutcome]], ranking_ms: int
+) -> tuple[Rates, SessionSelector]:
     selector = SessionSelector(GatewayRules(ranking_ms=ranking_ms))
     asked = SelectionRequest(CHAIN, "s", tuple(NODES))
     telling = selecting = 0.0
     for batch in batches:
         now = batch[-1].outcome.t_ms
         begun = time.process_time()
-        selector.take(batch, now)
+        selector.add_outcomes(batch, now)
         told = time.process_time()
         for one in batch:
-            selector.select(asked, one.outcome.t_ms + BATCH_MS)
+            selector.select_nodes(asked, one.outcome.t_ms + BATCH_MS)
         telling += told - begun
         selecting += time.process_time() - told
     many = len(batches) * RELAYS
     return Rates(many / selecting, many / telling), selector
 
 
-def plainly(batches: list[list[ToldOutcome]]) -> tuple[Rates, PlainSelector]:
+def plainly(batches: list[list[ReportedOutcome]]) -> tuple[Rates, PlainSelector]:
     """Half of the history to fill the lists, and then so many relays as are worth the time."""
     selector = PlainSelector()
     warm = [one.outcome for batch in batches for one in batch]
@@ -113,7 +115,7 @@ def seconds_of(one: RelayOutcome) -> float | None:
 
 def check(ours: SessionSelector, plain: PlainSelector, now: int) -> None:
     """Both have the same tickets; of who is out the plain way knows nothing."""
-    found = ours.ranking(SelectionRequest(CHAIN, "checked", tuple(NODES)), now)
+    found = ours.get_ranking(SelectionRequest(CHAIN, "checked", tuple(NODES)), now)
     others = plain.tickets(NODES, now)
     for row in found.ranking.rows:
         assert row.tickets == others[row.node] or row.stats.failing, row

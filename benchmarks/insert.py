@@ -38,11 +38,11 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.windows import FoldedWindow, windows  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
-from oracle.store.encoding import joined, raw  # noqa: E402
-from oracle.store.engine import parsed, writing_engine  # noqa: E402
+from oracle.store.encoding import decode_hex, join_hashes  # noqa: E402
+from oracle.store.engine import create_write_engine, parse_database_url  # noqa: E402
 from oracle.store.schema import migrate  # noqa: E402
-from oracle.store.state.node_repository import node_row  # noqa: E402
-from oracle.store.state.task_repository import task_row  # noqa: E402
+from oracle.store.state.node_repository import encode_node_row  # noqa: E402
+from oracle.store.state.task_repository import encode_task_row  # noqa: E402
 from oracle.store.tables import state_tables as tables  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.postgresql import Server, find_programs  # noqa: E402
@@ -117,7 +117,7 @@ def write_ours(store: Store, window: FoldedWindow, epoch: int) -> None:
     with store.transaction() as uow:
         uow.logs.append(window.logs)
         uow.blocks.save([last])
-        uow.changes(window.changes, uow.rule_sets.number_of(CRYNUX))
+        uow.write_changes(window.changes, uow.rule_sets.get_or_assign_number(CRYNUX))
         uow.undo.prune_to(last.number)
         uow.cursor.move_to(last, last, epoch)
 
@@ -136,7 +136,7 @@ PLAIN_LOG = Table(
 
 
 def obvious_way(url: str, history: Iterable[FoldedWindow]) -> Iterator[Callable[[], None]]:
-    engine = writing_engine(parsed(url))
+    engine = create_write_engine(parse_database_url(url))
     PLAIN_LOG.create(engine)
     for window in history:
         yield partial(write_obviously, engine, window)
@@ -149,9 +149,9 @@ def write_obviously(engine: Engine, window: FoldedWindow) -> None:
             if rows:
                 connection.execute(insert(table), rows)
         for node in window.changes.nodes.values():
-            look_and_write(connection, tables.node, node_row(node))
+            look_and_write(connection, tables.node, encode_node_row(node))
         for task in window.changes.tasks.values():
-            look_and_write(connection, tables.task, task_row(task))
+            look_and_write(connection, tables.task, encode_task_row(task))
 
 
 def look_and_write(connection: Connection, table: Table, row: tuple[Any, ...]) -> None:
@@ -171,13 +171,13 @@ def appended(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]
             {
                 "block": log.block,
                 "log_index": log.index,
-                "block_hash": raw(log.block_hash),
+                "block_hash": decode_hex(log.block_hash),
                 "time": log.time,
                 "tx_index": log.tx,
-                "tx_hash": raw(log.tx_hash),
-                "address": raw(log.address),
-                "topics": joined(log.topics),
-                "data": raw(log.data),
+                "tx_hash": decode_hex(log.tx_hash),
+                "address": decode_hex(log.address),
+                "topics": join_hashes(log.topics),
+                "data": decode_hex(log.data),
                 "canonical": True,
             }
             for log in window.logs
@@ -186,8 +186,14 @@ def appended(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]
     yield (
         tables.score,
         [
-            place(each.at, time=each.time, node=raw(each.node), seq=each.seq, task=raw(each.task))
-            | {"task_group": raw(each.group), "rank": each.rank, "elapsed": each.elapsed}
+            place(
+                each.at,
+                time=each.time,
+                node=decode_hex(each.node),
+                seq=each.seq,
+                task=decode_hex(each.task),
+            )
+            | {"task_group": decode_hex(each.group), "rank": each.rank, "elapsed": each.elapsed}
             | {"score": each.score}
             for each in changes.scores
         ],
@@ -195,8 +201,10 @@ def appended(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]
     yield (
         tables.reliability_change,
         [
-            place(each.at, time=each.time, seq=0, node=raw(each.node), cause=each.cause.value)
-            | {"task": None if each.task is None else raw(each.task)}
+            place(
+                each.at, time=each.time, seq=0, node=decode_hex(each.node), cause=each.cause.value
+            )
+            | {"task": None if each.task is None else decode_hex(each.task)}
             | {"h_before": each.before, "h_after": each.after}
             for each in changes.reliability
         ],
@@ -204,15 +212,20 @@ def appended(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]
     yield (
         tables.group_result,
         [
-            place(each.closed_at, time=each.time, task_group=raw(each.group), scored=each.scored)
+            place(
+                each.closed_at,
+                time=each.time,
+                task_group=decode_hex(each.group),
+                scored=each.scored,
+            )
             for each in changes.results
         ],
     )
     yield (
         tables.group_member,
         [
-            place(each.closed_at, place=number, task=raw(member.task), rank=member.rank)
-            | {"node": None if member.node is None else raw(member.node)}
+            place(each.closed_at, place=number, task=decode_hex(member.task), rank=member.rank)
+            | {"node": None if member.node is None else decode_hex(member.node)}
             | {"elapsed": member.elapsed, "score": member.score}
             for each in changes.results
             for number, member in enumerate(each.members)

@@ -19,13 +19,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
-from oracle.domain.coverage import Level  # noqa: E402
+from oracle.domain.coverage import VerificationLevel  # noqa: E402
 from oracle.kickouts.kickout_eligibility import (  # noqa: E402
-    EvidenceMemory,
-    due_intervals,
+    EvidenceHashCache,
     evidence_at,
-    proposable_cases,
-    wanted_kicks,
+    find_due_intervals,
+    find_proposable_cases,
+    find_valid_kicks,
 )
 from oracle.store.database import Store  # noqa: E402
 from tests.support.due_nodes import KICKOUT_RULES, RULES, store_due_nodes  # noqa: E402
@@ -35,13 +35,13 @@ TARGET_MS = 50
 FEW = 20
 
 
-def tick(store: Store, memory: EvidenceMemory) -> float:
+def tick(store: Store, memory: EvidenceHashCache) -> float:
     """Return the CPU milliseconds of one pass over what is due and what is proposed."""
     begun = time.process_time()
-    with store.reading() as uow:
-        intervals, live = due_intervals(uow, RULES), uow.rounds.live_kicks()
-        wanted = wanted_kicks(uow, KICKOUT_RULES, live, intervals, memory)
-        proposable_cases(uow, KICKOUT_RULES, Level.PROVEN, intervals, live)
+    with store.read_transaction() as uow:
+        intervals, live = find_due_intervals(uow, RULES), uow.rounds.list_live_kicks()
+        wanted = find_valid_kicks(uow, KICKOUT_RULES, live, intervals, memory)
+        find_proposable_cases(uow, KICKOUT_RULES, VerificationLevel.PROVEN, intervals, live)
         memory.retain({kick.node for kick in live})
     assert wanted == live
     return 1000 * (time.process_time() - begun)
@@ -50,11 +50,11 @@ def tick(store: Store, memory: EvidenceMemory) -> float:
 def obvious(store: Store, live_count: int) -> float:
     """Return the same for reading every open interval for each live kickout."""
     begun = time.process_time()
-    with store.reading() as uow:
-        live = uow.rounds.live_kicks()
+    with store.read_transaction() as uow:
+        live = uow.rounds.list_live_kicks()
         few = live[:FEW]
         for kick in few:
-            intervals = [one for one in due_intervals(uow, RULES) if one.node == kick.node]
+            intervals = [one for one in find_due_intervals(uow, RULES) if one.node == kick.node]
             assert evidence_at(uow, KICKOUT_RULES, intervals[0]).hash == kick.evidence
     return 1000 * (time.process_time() - begun) * live_count / max(1, len(few))
 
@@ -71,7 +71,7 @@ def main() -> int:
         Store.open(f"sqlite:///{made}/oracle.sqlite", create=True) as store,
     ):
         store_due_nodes(store, told.open_count, told.live)
-        memory = EvidenceMemory()
+        memory = EvidenceHashCache()
         first = tick(store, memory)
         spent = median(tick(store, memory) for _ in range(told.ticks))
         plain = obvious(store, told.live)

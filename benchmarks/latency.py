@@ -23,9 +23,9 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
-from oracle.indexer.commit import WindowCommitted  # noqa: E402
-from oracle.indexer.folder import Folder  # noqa: E402
-from oracle.indexer.loop import IngestState, index_next  # noqa: E402
+from oracle.indexer.commit import CommittedWindow  # noqa: E402
+from oracle.indexer.folder import EventFolder  # noqa: E402
+from oracle.indexer.loop import IngestState, ingest_next_window  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
@@ -47,21 +47,21 @@ class Follower:
 
     def __init__(self, network: Network, store: Store) -> None:
         address = network.contract.address.lower()
-        reader = EventReader.open("reference", {"TaskNetwork": address}, None)
-        self.source = ChainSource(EndpointPool.open([network.chain.url], 31337), reader, 64)
+        reader = EventReader.from_profile("reference", {"TaskNetwork": address}, None)
+        self.source = ChainSource(EndpointPool.from_urls([network.chain.url], 31337), reader, 64)
         self.store = store
-        self.folder = Folder(CRYNUX, reader)
+        self.folder = EventFolder(CRYNUX, reader)
         self.ingest = IngestState()
         with store.transaction() as uow:
-            genesis = self.source.genesis_hash()
+            genesis = self.source.fetch_genesis_hash()
             uow.identity.set(Identity(31337, genesis, {"TaskNetwork": address}, None, 0))
 
     def reach(self, block: int) -> int:
         """Index up to this block; return how many logs the last window had."""
         while True:
-            step = index_next(self.source, self.store, self.folder, self.ingest)
-            if isinstance(step, WindowCommitted) and step.cursor.number >= block:
-                return step.logs
+            step = ingest_next_window(self.source, self.store, self.folder, self.ingest)
+            if isinstance(step, CommittedWindow) and step.cursor.number >= block:
+                return step.log_count
 
 
 def mined(network: Network) -> int:

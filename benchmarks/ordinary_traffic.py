@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from oracle.chain.decode.abi import load  # noqa: E402
-from oracle.resources import shipped  # noqa: E402
+from oracle.chain.decode.abi import load_abi  # noqa: E402
+from oracle.resources import shipped_path  # noqa: E402
 from tests.support.chain.memory_chain import MemoryChain, Said  # noqa: E402
 from tests.support.chain.network_logs import NETWORK, created, group, network, node, task  # noqa: E402
 from tests.support.chain.server import serving  # noqa: E402
@@ -41,7 +41,9 @@ class Network:
         self.random = random
         self.free = deque(range(1, NODES + 1))
         self.numbers = count(1)
-        self.topics = {name: event.digest for name, event in load("TaskNetwork").events.items()}
+        self.topics = {
+            name: event.digest for name, event in load_abi("TaskNetwork").events.items()
+        }
         self.order = created(0).data
 
     def joined(self) -> list[Said]:
@@ -108,7 +110,7 @@ def traffic(events: int, seed: int = 1) -> MemoryChain:
     """A chain with about this many logs (a few more: groups are finished)."""
     chain = MemoryChain()
     # What a daemon looks at before it trusts an address.
-    chain.code[NETWORK] = msgspec.json.decode(shipped("abi/TaskNetwork.json").read_bytes())[
+    chain.code[NETWORK] = msgspec.json.decode(shipped_path("abi/TaskNetwork.json").read_bytes())[
         "deployedBytecode"
     ]
     for block in said_in_blocks(events, seed):

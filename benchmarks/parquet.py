@@ -28,16 +28,16 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import backfill, fold  # noqa: E402
 from benchmarks.ordinary_traffic import served  # noqa: E402
-from oracle.daemon.startup import freeze_garbage  # noqa: E402
+from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
-from oracle.domain.events.jsonl import event_to_json, events_in_order  # noqa: E402
+from oracle.domain.events.jsonl import event_to_json, iter_ordered_events  # noqa: E402
 from oracle.domain.events.network_events import DomainEvent  # noqa: E402
 from oracle.indexer.rules_binding import check_rules  # noqa: E402
 from oracle.queries.parquet import parquet_export as exporting  # noqa: E402
-from oracle.queries.parquet.event_columns import batch_of  # noqa: E402
+from oracle.queries.parquet.event_columns import build_batch  # noqa: E402
 from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: E402
 from oracle.queries.parquet.parquet_folder import (  # noqa: E402
-    ROWS_AT_ONCE,
+    ROWS_PER_GROUP,
     ExportSource,
     ParquetFolder,
 )
@@ -82,11 +82,13 @@ def whole(events: int, folder: Path) -> Step:
         _, reader = backfill.opened("http://127.0.0.1:1")
         with store.transaction() as uow:
             check_rules(uow, CRYNUX)
-            source = exporting.source_of(uow, reader)
-        out = ParquetFolder.of(folder / "out", source, 100_000)
+            source = exporting.load_source(uow, reader)
+        out = ParquetFolder.open_for_append(folder / "out", source, 100_000)
         step = Step("export of all tables from SQLite", 0)
         with measured(step):
-            done = exporting.export_to(out, store, reader, lambda *_: None, recent=True)
+            done = exporting.export_blocks(
+                out, store, reader, lambda *_: None, include_recent=True
+            )
     step.events, step.size = done.rows[ExportTable.EVENTS], size_of(folder / "out")
     return step
 
@@ -104,30 +106,30 @@ def columns(events: Sequence[DomainEvent], folder: Path) -> list[Step]:
     """The events alone, written and read back, beside JSON lines."""
     count = len(events)
     # What the benchmark itself holds is no garbage to look through, as in the commands.
-    freeze_garbage()
-    out = ParquetFolder.of(folder / "events", NOBODY, 10**9)
+    freeze_gc()
+    out = ParquetFolder.open_for_append(folder / "events", NOBODY, 10**9)
     blocks = BlockRange(0, events[-1].at.block)
     writing, reading = Step("events to Parquet", count), Step("Parquet to events", count)
     with measured(writing):
-        out.write(ExportTable.EVENTS, blocks, batches(events))
+        out.write_table(ExportTable.EVENTS, blocks, batches(events))
     out.manifest.next = blocks.last + 1
-    out.save()
+    out.save_manifest()
     writing.size = reading.size = size_of(out.path)
     with measured(reading):
-        read = sum(map(len, ParquetEvents.of(out.path).chunks()))
+        read = sum(map(len, ParquetEvents.open_export(out.path).read_chunks()))
     lines, parsed = Step("events to JSON lines", count), Step("JSON lines to events", count)
     with measured(lines):
         text = [event_to_json(event) for event in events]
     lines.size = parsed.size = sum(map(len, text)) + count
     with measured(parsed):
-        again = sum(1 for _ in events_in_order(text))
+        again = sum(1 for _ in iter_ordered_events(text))
     assert read == again == count
     return [writing, reading, lines, parsed]
 
 
 def batches(events: Sequence[DomainEvent]) -> Iterator[pa.RecordBatch]:
-    for first in range(0, len(events), ROWS_AT_ONCE):
-        yield batch_of(events[first : first + ROWS_AT_ONCE])
+    for first in range(0, len(events), ROWS_PER_GROUP):
+        yield build_batch(events[first : first + ROWS_PER_GROUP])
 
 
 def main() -> int:

@@ -24,8 +24,8 @@ from benchmarks.ordinary_traffic import served  # noqa: E402
 from benchmarks.parquet import Step, measured  # noqa: E402
 from lab.backtest.backtest import BacktestPlan, compare_kept  # noqa: E402
 from lab.commands.compared_systems import columns_asked  # noqa: E402
-from oracle.cli.inspect.parquet_command import exported_history  # noqa: E402
-from oracle.indexer.folder import Folder  # noqa: E402
+from oracle.cli.inspect.parquet_command import open_exported_history  # noqa: E402
+from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state  # noqa: E402
 from oracle.indexer.rules_binding import check_rules  # noqa: E402
 from oracle.queries.parquet import parquet_export as exporting  # noqa: E402
@@ -44,15 +44,17 @@ def steps_of(events: int, folder: Path) -> list[Step]:
             check_rules(uow, CRYNUX)
         rebuilding = Step("rebuild from SQLite", events)
         with measured(rebuilding):
-            rebuilt = rebuild_state(store, Folder(CRYNUX, reader), RebuildOptions())
-        assert rebuilt.same
-        rebuilding.events, rebuilding.size = rebuilt.logs, database.stat().st_size
-        with store.reading() as uow:
-            out = ParquetFolder.of(folder / "out", exporting.source_of(uow, reader), 100_000)
-        exporting.export_to(out, store, reader, lambda *_: None)
-    history = exported_history(folder / "out", 0, None)
+            rebuilt = rebuild_state(store, EventFolder(CRYNUX, reader), RebuildOptions())
+        assert rebuilt.is_same
+        rebuilding.events, rebuilding.size = rebuilt.log_count, database.stat().st_size
+        with store.read_transaction() as uow:
+            out = ParquetFolder.open_for_append(
+                folder / "out", exporting.load_source(uow, reader), 100_000
+            )
+        exporting.export_blocks(out, store, reader, lambda *_: None)
+    history = open_exported_history(folder / "out", 0, None)
     columns, _ = columns_asked(["crynux"], [], None)
-    testing = Step("backtest of Parquet, one system, no draws", history.folded)
+    testing = Step("backtest of Parquet, one system, no draws", history.folded_count)
     with measured(testing):
         compare_kept(history, columns, BacktestPlan(draws=0))
     return [rebuilding, testing]

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.windows import LOGS_PER_BLOCK, block_at, events  # noqa: E402
 from oracle.domain.events.network_events import DomainEvent  # noqa: E402
 from oracle.domain.fold.fold import Fold  # noqa: E402
-from oracle.domain.fold.row_prefetch import task_keys_in  # noqa: E402
+from oracle.domain.fold.row_prefetch import collect_task_keys  # noqa: E402
 from oracle.store.database import Store, UnitOfWork  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.postgresql import Server, find_programs  # noqa: E402
@@ -77,8 +77,8 @@ def undo(store: Store, above: list[DomainEvent], ancestor: int) -> float:
     with store.transaction() as uow:
         load(uow, fold, above)
         for number, in_block in groupby(above, key=lambda event: event.at.block):
-            fold.block(number, list(in_block), journal=True)
-        uow.changes(fold.drain(), uow.rule_sets.number_of(CRYNUX))
+            fold.fold_block(number, list(in_block), journal=True)
+        uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(CRYNUX))
         move(uow, ancestor + DEPTH)
     started = time.perf_counter()
     with store.transaction() as uow:
@@ -91,10 +91,10 @@ def fold_anew(store: Store, history: list[DomainEvent]) -> None:
     fold = Fold(CRYNUX)
     with store.transaction() as uow:
         uow.projections.clear()
-        number = uow.rule_sets.number_of(CRYNUX)
+        number = uow.rule_sets.get_or_assign_number(CRYNUX)
         for at in range(0, len(history), AT_ONCE):
-            fold.many(history[at : at + AT_ONCE])
-            uow.changes(fold.drain(), number)
+            fold.fold_events(history[at : at + AT_ONCE])
+            uow.write_changes(fold.drain_changes(), number)
         last = history[-1].at.block
         uow.undo.prune_to(last)
         move(uow, last)
@@ -102,8 +102,8 @@ def fold_anew(store: Store, history: list[DomainEvent]) -> None:
 
 def load(uow: UnitOfWork, fold: Fold, above: list[DomainEvent]) -> None:
     fold.last = uow.last_event.get()
-    fold.ledger.tasks.update(uow.tasks.named(task_keys_in(above)))
-    fold.ledger.nodes.update({node.address: node for node in uow.nodes.all()})
+    fold.ledger.tasks.update(uow.tasks.get_many(collect_task_keys(above)))
+    fold.ledger.nodes.update({node.address: node for node in uow.nodes.iterate_all()})
 
 
 def move(uow: UnitOfWork, number: int) -> None:
@@ -112,8 +112,8 @@ def move(uow: UnitOfWork, number: int) -> None:
 
 
 def digest(store: Store) -> str:
-    with store.reading() as uow:
-        return uow.projections.digest()
+    with store.read_transaction() as uow:
+        return uow.projections.compute_digest()
 
 
 if __name__ == "__main__":

@@ -21,23 +21,23 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from benchmarks.selection import NOW, Case, Network  # noqa: E402
-from oracle.daemon.startup import freeze_garbage  # noqa: E402
+from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRef  # noqa: E402
 from oracle.domain.ids import Hash  # noqa: E402
 from oracle.domain.reports.contract_state import NodeIndex, RoundHead, Word  # noqa: E402
-from oracle.domain.reports.lanes import LANES_PER_WORD, lane_of, with_lane  # noqa: E402
+from oracle.domain.reports.lanes import LANES_PER_WORD, lane_of, replace_lane  # noqa: E402
 from oracle.domain.reports.report import ReportSettings  # noqa: E402
 from oracle.domain.reports.rounds import Rounds  # noqa: E402
 from oracle.domain.state.node import Node  # noqa: E402
-from oracle.indexer.folder import Folder  # noqa: E402
+from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.queries import stats  # noqa: E402
-from oracle.queries.api.node_list import NodeListQuery, nodes as page_of  # noqa: E402
-from oracle.queries.api.node_order import NodeOrder  # noqa: E402
-from oracle.queries.api.source import ApiSource, looking  # noqa: E402
+from oracle.queries.api.node_list import NodeListQuery, list_nodes as page_of  # noqa: E402
+from oracle.queries.api.node_order import NodeRankingCache  # noqa: E402
+from oracle.queries.api.source import ApiSource, open_snapshot  # noqa: E402
 from oracle.queries.explain import EventArchive  # noqa: E402
-from oracle.queries.population import all_nodes  # noqa: E402
-from oracle.queries.stats import DatabaseCount  # noqa: E402
-from oracle.queries.status import statistics  # noqa: E402
+from oracle.queries.population import load_all_nodes  # noqa: E402
+from oracle.queries.stats import StatisticsCollector  # noqa: E402
+from oracle.queries.status import compute_index_statistics  # noqa: E402
 from oracle.reporting.report_cutter import ReportCutter  # noqa: E402
 from oracle.rpc.background import BackgroundCall  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
@@ -62,7 +62,7 @@ def registered(nodes: list[Node]) -> Rounds:
     words: dict[int, int] = {}
     for index, node in enumerate(nodes):
         number = index // LANES_PER_WORD
-        words[number] = with_lane(words.get(number, 0), index, lane_of(node, NOW, CRYNUX))
+        words[number] = replace_lane(words.get(number, 0), index, lane_of(node, NOW, CRYNUX))
     return Rounds(
         head=RoundHead(1, 0, block(0).hash, NOW),
         indexes=[NodeIndex(index, node.address) for index, node in enumerate(nodes)],
@@ -104,17 +104,17 @@ def turn_seconds(store: Store) -> float:
 
     The first one of a daemon waits longer, since nothing is told before.
     """
-    folder, waits = Folder(CRYNUX, ScriptedReader()), BackgroundCall[Any](stats._WAIT_SECONDS)  # noqa: SLF001
-    counting, took = DatabaseCount(store, folder, time.monotonic, waits), []
+    folder, waits = EventFolder(CRYNUX, ScriptedReader()), BackgroundCall[Any](stats._WAIT_SECONDS)  # noqa: SLF001
+    counting, took = StatisticsCollector(store, folder, time.monotonic, waits), []
     for _ in range(TURNS):
         begun = time.perf_counter()
-        counting.turn(None)
+        counting.collect_statistics(None)
         took.append(time.perf_counter() - begun)
     return max(took)
 
 
 def page(source: ApiSource) -> None:
-    with looking(source) as look:
+    with open_snapshot(source) as look:
         page_of(look, NodeListQuery())
 
 
@@ -125,22 +125,24 @@ def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, flo
 
     def cut(number: int) -> None:
         with store.transaction() as uow:
-            cutter.draw_up(uow, rounds, block(number))
+            cutter.build_report(uow, rounds, block(number))
 
     archive = EventArchive(store, ScriptedReader(), CRYNUX)
-    source = ApiSource(archive, NodeOrder(CRYNUX), lambda: None, lambda: NOW, lambda _held: None)
+    source = ApiSource(
+        archive, NodeRankingCache(CRYNUX), lambda: None, lambda: NOW, lambda _held: None
+    )
     anew = seconds(lambda: cut(1))
     page(source)
     change(store, nodes[::ONE_IN], 2)
     # What the benchmark itself holds is not the server's garbage to look through.
-    freeze_garbage()
+    freeze_gc()
     again = seconds(lambda: cut(2))
-    census = seconds(lambda: statistics(store, CRYNUX, None))
+    census = seconds(lambda: compute_index_statistics(store, CRYNUX, None))
     in_the_loop = turn_seconds(store)
     after_many = seconds(lambda: page(source))
     change(store, nodes[:CHANGED_IN_A_BLOCK], 3)
     first = seconds(lambda: page(source))
-    listed = seconds(lambda: all_nodes(store, CRYNUX, {}, NOW))
+    listed = seconds(lambda: load_all_nodes(store, CRYNUX, {}, NOW))
     return [
         ("round cut", "s CPU", again, 1.0, anew),
         ("statistics, a turn of the loop", "s", in_the_loop, 0.1, census),

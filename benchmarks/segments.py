@@ -28,10 +28,10 @@ from oracle.chain.segments.order import SegmentPlan  # noqa: E402
 from oracle.chain.segments.process_pool import ProcessPool  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
-from oracle.daemon.startup import freeze_garbage  # noqa: E402
-from oracle.indexer.folder import Folder  # noqa: E402
-from oracle.indexer.loop import IngestState, index_next  # noqa: E402
-from oracle.rpc.client import MOST_BYTES  # noqa: E402
+from oracle.daemon.startup import freeze_gc  # noqa: E402
+from oracle.indexer.folder import EventFolder  # noqa: E402
+from oracle.indexer.loop import IngestState, ingest_next_window  # noqa: E402
+from oracle.rpc.client import MAX_RESPONSE_BYTES  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
@@ -72,16 +72,16 @@ def plan_of(reader: EventReader, policy: VerificationPolicy) -> SegmentPlan:
         history=int(policy.history),
         receipts=policy.receipts,
         every_header=policy.every_header,
-        most_bytes=MOST_BYTES,
+        most_bytes=MAX_RESPONSE_BYTES,
     )
 
 
 @contextmanager
 def source_of(url: str, policy: VerificationPolicy, workers: int) -> Iterator[ChainSource]:
     source, reader = opened(url)
-    source.prove_by(policy)
+    source.set_verification(policy)
     if workers:
-        source.prepare_on(ProcessPool(plan_of(reader, policy), [url], workers))
+        source.use_workers(ProcessPool(plan_of(reader, policy), [url], workers))
     try:
         yield source
     finally:
@@ -97,17 +97,19 @@ def backfill(url: str, policy: VerificationPolicy, workers: int, database: Path)
         Store.open(f"sqlite:///{database}", create=True) as store,
     ):
         with store.transaction() as uow:
-            uow.identity.set(Identity(CHAIN_ID, source.genesis_hash(), dict(CONTRACTS), None, 0))
+            uow.identity.set(
+                Identity(CHAIN_ID, source.fetch_genesis_hash(), dict(CONTRACTS), None, 0)
+            )
         folder, ingest = (
-            Folder(CRYNUX, EventReader.open("reference", CONTRACTS, None)),
+            EventFolder(CRYNUX, EventReader.from_profile("reference", CONTRACTS, None)),
             IngestState(),
         )
-        while index_next(source, store, folder, ingest) is not None:
+        while ingest_next_window(source, store, folder, ingest) is not None:
             pass
         took.seconds, took.memory = time.perf_counter() - began, resident_mb()
         took.writer = sum(os.times()[:2]) - sum(before[:2])
-        with store.reading() as uow:
-            took.events, took.digest = uow.logs.count(), uow.projections.digest()
+        with store.read_transaction() as uow:
+            took.events, took.digest = uow.logs.count(), uow.projections.compute_digest()
     after = os.times()
     took.workers = (
         after.children_user + after.children_system - before.children_user - before.children_system
@@ -129,7 +131,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=min(3, os.cpu_count() or 1))
     asked = parser.parse_args()
     begin(LEAVES_OUT)
-    freeze_garbage()
+    freeze_gc()
     outcomes = []
     with served(asked.events) as url, tempfile.TemporaryDirectory() as folder:
         for name, policy, times in WAYS:

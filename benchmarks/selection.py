@@ -27,14 +27,14 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from oracle.domain.fixed_point import UNIT  # noqa: E402
 from oracle.domain.ids import Address, TaskKey  # noqa: E402
-from oracle.domain.state.node import Membership, Node, new_node  # noqa: E402
-from oracle.domain.state.task import Task, new_task  # noqa: E402
+from oracle.domain.state.node import Membership, Node, create_node  # noqa: E402
+from oracle.domain.state.task import Task, create_task  # noqa: E402
 from oracle.systems.crynux.candidate_pool import CandidatePool  # noqa: E402
 from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING  # noqa: E402
 from oracle.systems.policy import PolicyInput  # noqa: E402
-from oracle.systems.weighted_draw import Drawn, draw  # noqa: E402
+from oracle.systems.weighted_draw import NodeDraw, draw_nodes  # noqa: E402
 
 # Milliseconds, each at its size only.
 TARGET_NODES = 100_000
@@ -85,7 +85,7 @@ class Network:
 
     def node(self, number: int) -> Node:
         chance = self.random
-        node = new_node(Address("0x" + sha256(b"node %d" % number).hexdigest()[:40]), NOW, 0)
+        node = create_node(Address("0x" + sha256(b"node %d" % number).hexdigest()[:40]), NOW, 0)
         node.membership = Membership.MEMBER
         node.stake = chance.randrange(400, 40_000) * UNIT
         node.gpu_name, node.gpu_vram = chance.choice(CARDS)
@@ -134,7 +134,7 @@ def measured(case: Case) -> Times:
         spent.append(since(begun))
         if number in {0, BLOCKS - 1}:
             assert chosen == plainly(task, network, seed)
-            seen = len(pool.candidates(task, network.time))
+            seen = len(pool.list_candidates(task, network.time))
     begun = time.process_time()
     plainly(task, network, bytes(32))
     plain = since(begun)
@@ -143,7 +143,7 @@ def measured(case: Case) -> Times:
 
 
 def wanted(case: Case) -> Task:
-    task = new_task(TaskKey("0x" + 64 * "1"))
+    task = create_task(TaskKey("0x" + 64 * "1"))
     for name, value in case.requests:
         setattr(task, name, value)
     return task
@@ -151,23 +151,23 @@ def wanted(case: Case) -> Task:
 
 def warm(pool: CandidatePool, nodes: Iterable[Node], task: Task) -> None:
     for node in nodes:
-        pool.put(node)
-    pool.draw(task, NOW, bytes(32))
+        pool.update_node(node)
+    pool.draw_nodes(task, NOW, bytes(32))
 
 
 def selected(
     pool: CandidatePool, changed: list[Node], task: Task, network: Network, seed: bytes
-) -> list[Drawn]:
+) -> list[NodeDraw]:
     """One selection with what it takes to be up to date."""
     for node in changed:
-        pool.put(node)
-    return pool.draw(task, network.time, seed)
+        pool.update_node(node)
+    return pool.draw_nodes(task, network.time, seed)
 
 
-def plainly(task: Task, network: Network, seed: bytes) -> list[Drawn]:
+def plainly(task: Task, network: Network, seed: bytes) -> list[NodeDraw]:
     policy_input = PolicyInput(network.nodes, CRYNUX, network.time)
-    verdicts = CRYNUX_POLICY.follow().verdicts(task, policy_input)
-    return draw(
+    verdicts = CRYNUX_POLICY.create_follower().judge_candidates(task, policy_input)
+    return draw_nodes(
         [(each.node, each.weight) for each in verdicts if each.weight is not None], seed, 1
     )
 

@@ -26,10 +26,10 @@ from benchmarks.ordinary_traffic import served  # noqa: E402
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.domain.reports.report import MIN_SCORES  # noqa: E402
-from oracle.indexer.folded_state import folded_up_to  # noqa: E402
-from oracle.indexer.folder import Folder  # noqa: E402
+from oracle.indexer.folded_state import fold_state_up_to  # noqa: E402
+from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.rebuild import RebuildOptions  # noqa: E402
-from oracle.indexer.reorgs.reorg import rewind_to  # noqa: E402
+from oracle.indexer.reorgs.reorg import rewind_to_block  # noqa: E402
 from oracle.indexer.rules_binding import check_rules  # noqa: E402
 from oracle.indexer.snapshots import SnapshotSource, make_next_snapshot  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
@@ -47,9 +47,9 @@ OTHER_MIN_SCORES = 50
 
 def fold_seconds(source: SnapshotSource, block: int, min_scores: int = MIN_SCORES) -> float:
     """Return the CPU seconds of the state after a block."""
-    with source.store.reading() as uow:
+    with source.store.read_transaction() as uow:
         begun = time.process_time()
-        folded_up_to(uow, source.reader, source.rules, block, min_scores)
+        fold_state_up_to(uow, source.reader, source.rules, block, min_scores)
         return time.process_time() - begun
 
 
@@ -60,8 +60,8 @@ def obvious_seconds(source: SnapshotSource, last: int) -> float:
 
 def rewind_blocks(database: Path) -> int:
     """Return how many blocks below the undo journal the rewind goes."""
-    with Store.open(f"sqlite:///{database}") as store, store.reading() as uow:
-        reach = uow.undo.reach()
+    with Store.open(f"sqlite:///{database}") as store, store.read_transaction() as uow:
+        reach = uow.undo.get_lowest_reachable_block()
     assert reach is not None
     return min(MAX_REWIND_BLOCKS, reach // 4)
 
@@ -74,16 +74,16 @@ def rewind_seconds(
     shutil.copyfile(database, copy)
     _, reader = backfill.opened("http://127.0.0.1:1")
     with Store.open(f"sqlite:///{copy}") as store:
-        with store.reading() as uow:
-            reach = uow.undo.reach()
+        with store.read_transaction() as uow:
+            reach = uow.undo.get_lowest_reachable_block()
         assert reach is not None
-        target, folder = reach - blocks, Folder(CRYNUX, reader)
+        target, folder = reach - blocks, EventFolder(CRYNUX, reader)
         begun = time.process_time()
-        rewound = rewind_to(chain, store, folder, target, RebuildOptions(), min_scores)
+        rewound = rewind_to_block(chain, store, folder, target, RebuildOptions(), min_scores)
         spent = time.process_time() - begun
         assert (rewound.snapshot is None) == (min_scores == OTHER_MIN_SCORES)
-        with store.reading() as uow:
-            digest = uow.projections.digest()
+        with store.read_transaction() as uow:
+            digest = uow.projections.compute_digest()
     copy.unlink()
     return spent, digest
 
@@ -105,8 +105,8 @@ def state_outcome(database: Path, blocks: int) -> Outcome:
         drawn = [chance.randint(1, cursor.number) for _ in range(blocks)]
         slowest = max(fold_seconds(source, block) for block in [*drawn, cursor.number])
         plain = obvious_seconds(source, cursor.number)
-        with store.reading() as uow:
-            count, taken = uow.snapshots.count()
+        with store.read_transaction() as uow:
+            count, taken = uow.snapshots.count_snapshots_and_bytes()
             logs = uow.logs.count()
     print(
         f"{logs:,} logs: {made} snapshots made in {making:.1f} s CPU, {count} kept, "

@@ -38,12 +38,12 @@ from devnet.fakechain.provider import Provider  # noqa: E402
 from devnet.fakechain.server import serving  # noqa: E402
 from devnet.fakechain.tree import SENDER, Tree, branch  # noqa: E402
 from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
-from oracle.daemon.startup import freeze_garbage  # noqa: E402
-from oracle.domain.coverage import Level  # noqa: E402
+from oracle.daemon.startup import freeze_gc  # noqa: E402
+from oracle.domain.coverage import VerificationLevel  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
-from oracle.indexer.commit import WindowCommitted  # noqa: E402
-from oracle.indexer.folder import Folder  # noqa: E402
-from oracle.indexer.loop import IngestState, index_next  # noqa: E402
+from oracle.indexer.commit import CommittedWindow  # noqa: E402
+from oracle.indexer.folder import EventFolder  # noqa: E402
+from oracle.indexer.loop import IngestState, ingest_next_window  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
@@ -118,7 +118,9 @@ class Way:
 
 
 # Not even the header of a block with logs is read.
-NO_PROOF = VerificationPolicy(head=Level.CHECKED, history=Level.CHECKED, receipts=False)
+NO_PROOF = VerificationPolicy(
+    head=VerificationLevel.CHECKED, history=VerificationLevel.CHECKED, receipts=False
+)
 WAYS = (
     Way("without proof", NO_PROOF),
     Way("with every proof", VerificationPolicy()),
@@ -132,20 +134,20 @@ def backfill(url: str, way: Way, database: Path) -> Run:
     source, reader = opened(url)
     if way.watches:
         reader.selectors = {Address(NETWORK): frozenset({WATCHED[:10]})}
-    source.prove_by(way.policy)
+    source.set_verification(way.policy)
     with Store.open(f"sqlite:///{database}", create=True) as store:
         with store.transaction() as uow:
-            genesis = source.genesis_hash()
+            genesis = source.fetch_genesis_hash()
             uow.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
-        folder, ingest = Folder(CRYNUX, reader), IngestState()
+        folder, ingest = EventFolder(CRYNUX, reader), IngestState()
         with timed(run):
-            while (step := index_next(source, store, folder, ingest)) is not None:
-                assert isinstance(step, WindowCommitted)
-                run.events += step.logs
-        with store.reading() as uow:
+            while (step := ingest_next_window(source, store, folder, ingest)) is not None:
+                assert isinstance(step, CommittedWindow)
+                run.events += step.log_count
+        with store.read_transaction() as uow:
             assert uow.logs.count() == run.events
-            assert (sum(1 for _ in uow.calls.between(0, 2**62)) > 0) == way.watches
-    assert way.policy is NO_PROOF or source.level_allowed() is Level.PROVEN
+            assert (sum(1 for _ in uow.calls.iterate_between(0, 2**62)) > 0) == way.watches
+    assert way.policy is NO_PROOF or source.get_max_allowed_level() is VerificationLevel.PROVEN
     source.close()
     return run
 
@@ -182,7 +184,7 @@ def main() -> int:
     if asked.serve:
         serve(asked.events)
     out = Console()
-    freeze_garbage()
+    freeze_gc()
     with (
         tempfile.TemporaryDirectory() as folder,
         served(asked.events) as url,

@@ -32,9 +32,9 @@ from benchmarks.segments import CHAIN_ID, CONTRACTS, source_of  # noqa: E402
 from benchmarks.verify import served  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
-from oracle.daemon.startup import freeze_garbage  # noqa: E402
-from oracle.indexer.folder import Folder  # noqa: E402
-from oracle.indexer.loop import IngestState, index_next  # noqa: E402
+from oracle.daemon.startup import freeze_gc  # noqa: E402
+from oracle.indexer.folder import EventFolder  # noqa: E402
+from oracle.indexer.loop import IngestState, ingest_next_window  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
@@ -70,26 +70,26 @@ class Took:
 def indexed(chain: str, folder: Path, viewers: int) -> Took:
     """Index the whole chain into a new database; with viewers from its first window on."""
     took, database = Took(), f"sqlite:///{folder}/oracle.sqlite"
-    reader = EventReader.open("reference", CONTRACTS, None)
+    reader = EventReader.from_profile("reference", CONTRACTS, None)
     with ExitStack() as opened_here:
         source = opened_here.enter_context(source_of(chain, VerificationPolicy(), WORKERS))
         store = opened_here.enter_context(Store.open(database, create=True))
         with store.transaction() as uow:
-            genesis = source.genesis_hash()
+            genesis = source.fetch_genesis_hash()
             uow.identity.set(Identity(CHAIN_ID, genesis, dict(CONTRACTS), None, 0))
         # A small first window: what follows is measured.
-        indexer, ingest = Folder(CRYNUX, reader), IngestState(most_blocks=_FIRST_BLOCKS)
-        index_next(source, store, indexer, ingest)
-        with store.reading() as uow:
+        indexer, ingest = EventFolder(CRYNUX, reader), IngestState(max_blocks=_FIRST_BLOCKS)
+        ingest_next_window(source, store, indexer, ingest)
+        with store.read_transaction() as uow:
             before = uow.logs.count()
         crowd = opened_here.enter_context(watching(chain, database, folder, viewers))
         began = time.perf_counter()
-        while index_next(source, store, indexer, ingest) is not None:
+        while ingest_next_window(source, store, indexer, ingest) is not None:
             pass
         took.seconds = time.perf_counter() - began
         took.seen = crowd.leave() if crowd is not None else None
-        with store.reading() as uow:
-            took.events, took.digest = uow.logs.count() - before, uow.projections.digest()
+        with store.read_transaction() as uow:
+            took.events, took.digest = uow.logs.count() - before, uow.projections.compute_digest()
     return took
 
 
@@ -164,7 +164,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=3)
     asked = parser.parse_args()
     begin(LEAVES_OUT)
-    freeze_garbage()
+    freeze_gc()
     alone, beside = [], []
     with served(asked.events) as chain, tempfile.TemporaryDirectory() as folder:
         for number in range(asked.pairs):

@@ -31,11 +31,11 @@ from oracle.domain.fold.working_set import Changes  # noqa: E402
 from oracle.domain.ids import Hash, TaskKey  # noqa: E402
 from oracle.domain.reports.rounds import Rounds  # noqa: E402
 from oracle.domain.state.node import Node  # noqa: E402
-from oracle.domain.state.task import Ending, Task, new_task  # noqa: E402
+from oracle.domain.state.task import Ending, Task, create_task  # noqa: E402
 from oracle.store.database import Store, UnitOfWork  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from oracle.systems.crynux.pricing import Pricing  # noqa: E402
-from oracle.systems.crynux.requirements import misfit_reason, requirement_of  # noqa: E402
+from oracle.systems.crynux.requirements import build_requirement, misfit_reason  # noqa: E402
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING  # noqa: E402
 from tests.support.scripted import ScriptedReader  # noqa: E402
 
@@ -75,7 +75,7 @@ class Waiting:
 
 
 def a_task(number: int) -> Task:
-    made = new_task(TaskKey(f"0x{number:064x}"))
+    made = create_task(TaskKey(f"0x{number:064x}"))
     made.created_at, made.min_vram = Position(0, number, 0), TOO_MUCH_MEMORY + number % KINDS
     return made
 
@@ -101,7 +101,7 @@ def milliseconds(nodes: int, waiting: int, blocks: int) -> float:
             for node in changed:
                 node.changed_at = number
             saved(store, changed, told)
-            hook.folded(Changes(tasks={task.key: task for task in told}))
+            hook.on_folded(Changes(tasks={task.key: task for task in told}))
             with store.transaction() as uow:
                 spent.append(hooked(hook, uow, block_at(number, network.time)))
     return median(spent[1:])
@@ -115,7 +115,7 @@ def saved(store: Store, nodes: Sequence[Node], tasks: Sequence[Task]) -> None:
 
 def hooked(hook: DrawHook, uow: UnitOfWork, block: BlockRef) -> float:
     begun = time.process_time()
-    hook.at_block(uow, Rounds(), block)
+    hook.on_block(uow, Rounds(), block)
     return 1000 * (time.process_time() - begun)
 
 
@@ -128,9 +128,9 @@ def obvious(network: Network, waiting: int) -> float:
     ):
         saved(store, [], Waiting(waiting).tasks)
         begun = time.process_time()
-        with store.reading() as uow:
-            for task in uow.tasks.waiting():
-                wanted = requirement_of(task)
+        with store.read_transaction() as uow:
+            for task in uow.tasks.list_waiting():
+                wanted = build_requirement(task)
                 assert not any(misfit_reason(node, wanted) is None for node in free)
         return 1000 * (time.process_time() - begun)
 

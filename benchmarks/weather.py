@@ -78,7 +78,7 @@ class Run:
                 self.failures[str(error).partition(": ")[2][:40]] += 1
                 done = None
             if done is None:
-                with indexer.store.reading() as uow:
+                with indexer.store.read_transaction() as uow:
                     cursor = uow.cursor.get()
                 if cursor is not None and cursor.number == self.tree.last.number:
                     return

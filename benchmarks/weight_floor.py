@@ -19,18 +19,18 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from oracle.domain.fixed_point import UNIT, multiply  # noqa: E402
-from oracle.domain.scoring.group_ranking import score_of  # noqa: E402
+from oracle.domain.fixed_point import UNIT, multiply_fixed  # noqa: E402
+from oracle.domain.scoring.group_ranking import get_rank_score  # noqa: E402
 from oracle.domain.scoring.node_scores import is_below_line  # noqa: E402
 from oracle.domain.scoring.reliability import (  # noqa: E402
-    boosted_reliability,
-    healed_reliability,
-    penalized_reliability,
+    boost_reliability,
+    heal_reliability,
+    penalize_reliability,
 )
-from oracle.domain.scoring.rule_json import fraction  # noqa: E402
-from oracle.domain.scoring.score_window import append_score, mean_of  # noqa: E402
+from oracle.domain.scoring.rule_json import parse_fraction  # noqa: E402
+from oracle.domain.scoring.score_window import append_score, compute_pool_mean  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
-from oracle.systems.crynux.selection_weight import Weighting, stake_score, weight_of  # noqa: E402
+from oracle.systems.crynux.selection_weight import Weighting, compute_stake_score, compute_weight  # noqa: E402
 
 FLOORS = ("0", "0.003", "0.01", "0.03", "0.1")
 DAY = 86_400
@@ -71,11 +71,11 @@ class Network:
 
     def weigh(self, node: Node, time: int) -> int:
         """Return W; 0 where H excludes it."""
-        h = healed_reliability(node.base, node.since, time, CRYNUX)
+        h = heal_reliability(node.base, node.since, time, CRYNUX)
         if h < CRYNUX.exclude_enter:
             return 0
-        qos = multiply(mean_of(node.pool, None, CRYNUX), h)
-        return weight_of(UNIT, node.stake, qos, self.weighting)
+        qos = multiply_fixed(compute_pool_mean(node.pool, None, CRYNUX), h)
+        return compute_weight(UNIT, node.stake, qos, self.weighting)
 
     def draw(self, time: int, taken: list[Node]) -> Node:
         """Choose by weight: anybody, accepted with the chance of his weight in the highest."""
@@ -91,9 +91,9 @@ class Network:
         """Return how long it takes a node to answer, and bring the end into H; None: never."""
         is_silent = not node.answers or self.random.random() < SILENT
         if is_silent or node.base != UNIT:
-            h = healed_reliability(node.base, node.since, time, CRYNUX)
+            h = heal_reliability(node.base, node.since, time, CRYNUX)
             node.base = (
-                penalized_reliability(h, CRYNUX) if is_silent else boosted_reliability(h, CRYNUX)
+                penalize_reliability(h, CRYNUX) if is_silent else boost_reliability(h, CRYNUX)
             )
             node.since = time
         return None if is_silent else node.speed * self.random.uniform(0.7, 1.3)
@@ -108,7 +108,9 @@ class Network:
         ranks = {id(node): rank for rank, (_, _, node) in enumerate(ranked, start=1)}
         for node in members if ranked else ():
             rank = ranks.get(id(node))
-            self.score(node, CRYNUX.absent_score if rank is None else score_of(rank, CRYNUX), time)
+            self.score(
+                node, CRYNUX.absent_score if rank is None else get_rank_score(rank, CRYNUX), time
+            )
 
     def score(self, node: Node, score: int, time: int) -> None:
         node.pool = append_score(node.pool, score, CRYNUX)
@@ -118,20 +120,20 @@ class Network:
             self.nodes.remove(node)
 
     def settled(self, node: Node) -> int:
-        qos = mean_of(node.pool, None, CRYNUX)
-        return weight_of(UNIT, node.stake, qos, self.weighting)
+        qos = compute_pool_mean(node.pool, None, CRYNUX)
+        return compute_weight(UNIT, node.stake, qos, self.weighting)
 
 
 def network(nodes: int, floor: str) -> Network:
     """Build the same crowd for every floor."""
     random = Random(1)  # noqa: S311 - repeatable, no secret
-    made = Network(Weighting(weight_floor=fraction("floor", floor)), random)
+    made = Network(Weighting(weight_floor=parse_fraction("floor", floor)), random)
     each = nodes // SHARE_OF_EACH
     kinds = [*["new"] * each, *["once good"] * each, *["unlucky"] * each]
     for kind in [*kinds, *["honest"] * (nodes - len(kinds))]:
         # Few have much, most have little.
         stake = min(MAX_STAKE, random.paretovariate(1.2))
-        score = stake_score(int(stake * UNIT), MAX_STAKE * UNIT)
+        score = compute_stake_score(int(stake * UNIT), MAX_STAKE * UNIT)
         node = Node(kind, score, random.uniform(5, 20))
         if kind in ("honest", "once good"):
             node.pool = bytes(random.choice((10, 5, 2)) for _ in range(CRYNUX.pool_size))

@@ -72,11 +72,13 @@ def windows(logs_each: int, *, journal: bool = False) -> Iterator[FoldedWindow]:
         numbers = range(said[0].at.block, said[-1].at.block + 1)
         if journal:
             for number in numbers:
-                fold.block(number, [e for e in said if e.at.block == number], journal=True)
+                fold.fold_block(number, [e for e in said if e.at.block == number], journal=True)
         else:
-            fold.many(said)
+            fold.fold_events(said)
         yield FoldedWindow(
-            [_log_of(event) for event in said], [block_at(n) for n in numbers], fold.drain()
+            [_log_of(event) for event in said],
+            [block_at(n) for n in numbers],
+            fold.drain_changes(),
         )
 
 

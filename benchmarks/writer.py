@@ -29,13 +29,13 @@ from benchmarks.ordinary_traffic import served  # noqa: E402
 from oracle.chain.fetch.fetcher import BlockWindow  # noqa: E402
 from oracle.chain.heads import Heads  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
-from oracle.chain.segments.segment_queue import joined  # noqa: E402
-from oracle.daemon.startup import freeze_garbage  # noqa: E402
+from oracle.chain.segments.segment_queue import join_windows  # noqa: E402
+from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.ids import Hash  # noqa: E402
 from oracle.domain.log_table import LogTable  # noqa: E402
-from oracle.indexer.commit import commit  # noqa: E402
-from oracle.indexer.folder import Folder  # noqa: E402
+from oracle.indexer.commit import commit_window  # noqa: E402
+from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
@@ -76,7 +76,7 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=12_000, help="events in a transaction")
     parser.add_argument("--postgresql", action="store_true")
     asked = parser.parse_args()
-    freeze_garbage()
+    freeze_gc()
     history = prepared(asked.events, asked.each)
     print(f"{history.logs:,} events in {len(history.windows)} transactions; {load()}")
     with tempfile.TemporaryDirectory() as here:
@@ -97,8 +97,10 @@ def prepared(events: int, each: int) -> Prepared:
     """Read the whole history, and put its windows together to so many events."""
     with served(events) as url:
         source, reader = opened(url)
-        made = Prepared(reader, source.heads(), source.genesis_hash())
-        made.windows = list(together(read(source.window, reader, made.heads.final.number), each))
+        made = Prepared(reader, source.fetch_heads(), source.fetch_genesis_hash())
+        made.windows = list(
+            together(read(source.fetch_window, reader, made.heads.final.number), each)
+        )
         source.close()
     return made
 
@@ -109,7 +111,7 @@ def read(
     first = 0
     while first <= last:
         window = window_of(BlockRange(first, last), with_headers=False)
-        yield replace(window, decoded=reader.read(window.logs, window.calls))
+        yield replace(window, decoded=reader.decode_rows(window.logs, window.calls))
         first = window.range.last + 1
 
 
@@ -119,13 +121,13 @@ def together(windows: Iterator[BlockWindow], each: int) -> Iterator[BlockWindow]
     events = 0
     for window in windows:
         assert window.decoded is not None
-        held.append(replace(window, logs=LogTable.of(window.logs)))
+        held.append(replace(window, logs=LogTable.from_logs(window.logs)))
         events += len(window.decoded.events)
         if events >= each:
-            yield joined(held)
+            yield join_windows(held)
             held, events = [], 0
     if held:
-        yield joined(held)
+        yield join_windows(held)
 
 
 def written(url: str, history: Prepared, size: Callable[[], int]) -> Took:
@@ -134,12 +136,12 @@ def written(url: str, history: Prepared, size: Callable[[], int]) -> Took:
         with store.transaction() as uow:
             contracts = {"TaskNetwork": NETWORK}
             uow.identity.set(Identity(31337, history.genesis, contracts, None, 0))
-        empty, writer = size(), Folder(CRYNUX, history.reader)
+        empty, writer = size(), EventFolder(CRYNUX, history.reader)
         began, worked, memory = time.perf_counter(), time.process_time(), resident_mb()
         for window in history.windows:
-            with store.reading() as uow:
+            with store.read_transaction() as uow:
                 cursor = uow.cursor.get()
-            commit(
+            commit_window(
                 store,
                 writer,
                 window,
@@ -148,10 +150,10 @@ def written(url: str, history: Prepared, size: Callable[[], int]) -> Took:
                 clock=time.perf_counter,
             )
         seconds, cpu = time.perf_counter() - began, time.process_time() - worked
-        with store.reading() as uow:
+        with store.read_transaction() as uow:
             assert uow.logs.count() == history.logs
             assert uow.anomalies.count() == 0
-            print(f"  digest of the projections {uow.projections.digest()[:16]}")
+            print(f"  digest of the projections {uow.projections.compute_digest()[:16]}")
     return Took(seconds, cpu, (memory, resident_mb()), size() - empty)
 
 

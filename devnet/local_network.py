@@ -16,7 +16,7 @@ from devnet.demo.traffic import Traffic
 from devnet.fakechain.faults.chaos import Chaos, told
 from devnet.fakechain.server import serving
 from oracle.errors import InputError
-from oracle.resources import program_command
+from oracle.resources import format_program_command
 
 _SEED = 21
 _PROXIES = 2
@@ -79,7 +79,7 @@ def devnet(folder: Path, options: Options, say: Say) -> None:
                 say(f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes")
                 say("run the daemon, which also gives out the tasks:")
                 sending = ("run", "--publish", "--dispatch", "--config")
-                say(program_command(*sending, folder / "devnet.toml"))
+                say(format_program_command(*sending, folder / "devnet.toml"))
                 say(f"its pages are at http://127.0.0.1:{made['api']['port']}/ as long as it runs")
                 say("Ctrl-C ends it")
                 _play(stage, clock, options)

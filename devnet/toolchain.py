@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from oracle.errors import InputError
-from oracle.resources import shipped
+from oracle.resources import shipped_path
 
 # Anvil's version where the lock file cannot name the platform's own package.
 _PACKAGE = "@foundry-rs/anvil"
@@ -27,7 +27,7 @@ def anvil() -> Path:
     Raises:
         InputError: there is no npm, or it cannot install the package; the line says what to do.
     """
-    for place in (shipped("package.json").parent, _cache()):
+    for place in (shipped_path("package.json").parent, _cache()):
         if (found := _binary_under(place)).is_file():
             return found
     _install(_cache())
@@ -71,10 +71,10 @@ def _install(folder: Path) -> None:
 
 def _install_into(folder: Path, npm: list[str]) -> None:
     wanted = _platform_package()
-    locked = f'"node_modules/{wanted}"' in shipped("package-lock.json").read_text("utf-8")
+    locked = f'"node_modules/{wanted}"' in shipped_path("package-lock.json").read_text("utf-8")
     if locked:
         for name in ("package.json", "package-lock.json"):
-            shutil.copyfile(shipped(name), folder / name)
+            shutil.copyfile(shipped_path(name), folder / name)
     what = ["ci"] if locked else ["install", f"{wanted}@{_VERSION}"]
     command = [*npm, *what, "--ignore-scripts", "--no-fund", "--no-audit"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603 - npm, found by us

@@ -18,64 +18,66 @@ from oracle.store.database import Store
 from oracle.telemetry.logging_setup import is_power_of_two
 
 # Outcomes that blame a node's settings request a round; this is the minimum time between rounds.
-_LEAST_SECONDS = 5.0
+_MIN_ROUND_SECONDS = 5.0
 
 
 class ChainCheck:
-    """Rounds of checks of one chain, one at a time; `request_round` brings the next one forward."""
+    """Rounds of checks of one chain, one at a time; `request_round` advances the next one."""
 
     def __init__(
         self,
         chain: str,
-        told: ChecksSection,
+        section: ChecksSection,
         service: SelectionService,
-        least_seconds: float = _LEAST_SECONDS,
+        min_seconds: float = _MIN_ROUND_SECONDS,
     ) -> None:
         """Set up the checks; `min_seconds` is the minimum time between two rounds."""
         self._chain = chain
-        self._least_seconds = least_seconds
-        self._told = told
+        self._min_seconds = min_seconds
+        self._section = section
         self._service = service
-        self._probe = NodeProbe(told.urls, told.timeout_seconds, told.most_at_once)
-        self._soon = threading.Event()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"checks {chain}", daemon=True)
+        self._probe = NodeProbe(section.urls, section.timeout_seconds, section.most_at_once)
+        self._run_requested = threading.Event()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run_rounds, name=f"checks {chain}", daemon=True
+        )
 
-    def start(self) -> None:
+    def start_checks(self) -> None:
         """Start a round now, and then periodically."""
         self._thread.start()
 
-    def run_soon(self) -> None:
+    def request_round(self) -> None:
         """Start the next round now, or shortly after the last one."""
-        self._soon.set()
+        self._run_requested.set()
 
-    def end(self) -> None:
+    def stop_checks(self) -> None:
         """Start no further round."""
-        self._over.set()
-        self._soon.set()
-        self._probe.close()
+        self._stopped.set()
+        self._run_requested.set()
+        self._probe.close_connections()
 
-    def check(self) -> None:
+    def check_nodes(self) -> None:
         """Check all nodes once."""
         try:
-            answers = self._probe.ask()
+            answers = self._probe.probe_nodes()
         except RuntimeError:
             # The pool was closed during a round that had just started.
-            if self._over.is_set():
+            if self._stopped.is_set():
                 return
             raise
-        if not self._over.is_set():
-            self._service.checked(self._chain, answers)
+        if not self._stopped.is_set():
+            self._service.apply_check_answers(self._chain, answers)
 
-    def _run(self) -> None:
-        while not self._over.is_set():
-            self._soon.clear()
-            self.check()
-            share = random.random() * self._told.jitter  # noqa: S311  no secret
-            seconds = self._told.every_seconds * (1 + share)
-            least = min(seconds, self._least_seconds)
-            if not self._over.wait(least):
-                self._soon.wait(seconds - least)
+    def _run_rounds(self) -> None:
+        while not self._stopped.is_set():
+            self._run_requested.clear()
+            self.check_nodes()
+            jitter_share = random.random() * self._section.jitter  # noqa: S311  no secret
+            seconds = self._section.every_seconds * (1 + jitter_share)
+            min_wait = min(seconds, self._min_seconds)
+            if not self._stopped.wait(min_wait):
+                self._run_requested.wait(seconds - min_wait)
 
 
 class StakeWatch:
@@ -85,39 +87,39 @@ class StakeWatch:
         self._store = store
         self._every_seconds = every_seconds
         self._service = service
-        self._ended = threading.Event()
+        self._stopped = threading.Event()
         self._failures = 0
 
-    def start(self) -> None:
+    def start_updates(self) -> None:
         """Read the stakes before returning, and then periodically."""
-        self._try()
-        threading.Thread(target=self._run, name="stakes", daemon=True).start()
+        self._try_update()
+        threading.Thread(target=self._run_updates, name="stakes", daemon=True).start()
 
-    def end(self) -> None:
+    def stop_updates(self) -> None:
         """Stop reading stakes."""
-        self._ended.set()
+        self._stopped.set()
 
-    def look(self) -> None:
+    def update_stakes(self) -> None:
         """Read the stakes once.
 
         Raises:
             OracleError: the database cannot be read.
         """
-        with self._store.reading() as uow:
-            staked = [
+        with self._store.read_transaction() as uow:
+            staked_nodes = [
                 node.address
-                for node in uow.nodes.all()
+                for node in uow.nodes.iterate_all()
                 if node.membership is Membership.MEMBER and node.stake
             ]
-        self._service.staked(staked)
+        self._service.set_staked_nodes(staked_nodes)
 
-    def _run(self) -> None:
-        while not self._ended.wait(self._every_seconds):
-            self._try()
+    def _run_updates(self) -> None:
+        while not self._stopped.wait(self._every_seconds):
+            self._try_update()
 
-    def _try(self) -> None:
+    def _try_update(self) -> None:
         try:
-            self.look()
+            self.update_stakes()
         except OracleError as error:
             self._failures += 1
             if is_power_of_two(self._failures):
@@ -131,23 +133,23 @@ class CheckSchedule:
         self._chains = list(chains)
         self._stakes = stakes
 
-    def start(self) -> None:
+    def start_all(self) -> None:
         """Start all checks."""
-        for each in self._all():
-            each()
+        for start_checker in self._list_start_functions():
+            start_checker()
 
-    def run_soon(self) -> None:
+    def request_rounds(self) -> None:
         """Start the next round of each chain now."""
         for chain in self._chains:
-            chain.run_soon()
+            chain.request_round()
 
-    def end(self) -> None:
+    def stop_all(self) -> None:
         """Stop all checks; a running round ends by itself."""
         for chain in self._chains:
-            chain.end()
+            chain.stop_checks()
         if self._stakes is not None:
-            self._stakes.end()
+            self._stakes.stop_updates()
 
-    def _all(self) -> list[Callable[[], None]]:
-        stakes = [] if self._stakes is None else [self._stakes.start]
-        return [*stakes, *(chain.start for chain in self._chains)]
+    def _list_start_functions(self) -> list[Callable[[], None]]:
+        stakes = [] if self._stakes is None else [self._stakes.start_updates]
+        return [*stakes, *(chain.start_checks for chain in self._chains)]

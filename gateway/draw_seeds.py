@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 _SEED_BYTES = 32
 # The number of epochs whose seeds are served; older ones are in the database.
-_MOST_SHOWN = 1_000
+_MAX_SHOWN = 1_000
 
 
 class DrawEpoch(NamedTuple):
@@ -26,8 +26,8 @@ class DrawEpoch(NamedTuple):
         """The hash of the seed, public before the epoch begins."""
         return sha256(self.seed).hexdigest()
 
-    def value(self, session: str, counter: int) -> bytes:
-        """Return the value of one draw, the input of `oracle.systems.pocket.picking.unit_of`."""
+    def compute_draw_value(self, session: str, counter: int) -> bytes:
+        """Return the value of one draw, for `oracle.systems.pocket.picking.compute_unit_draw`."""
         return sha256(self.seed + session.encode() + counter.to_bytes(8, "big")).digest()
 
 
@@ -38,49 +38,53 @@ class DrawSeeds:
         self,
         epoch_ms: int,
         random_bytes: Callable[[int], bytes],
-        written: Callable[[DrawEpoch], None],
+        on_new_epoch: Callable[[DrawEpoch], None],
     ) -> None:
         self._epoch_ms = epoch_ms
         self._random_bytes = random_bytes
-        self._written = written
+        self._on_new_epoch = on_new_epoch
         self._past: list[DrawEpoch] = []
         self._current: DrawEpoch | None = None
         self._following: DrawEpoch | None = None
         self._counter = 0
 
-    def recall(self, past: list[DrawEpoch]) -> None:
+    def load_past_epochs(self, past: list[DrawEpoch]) -> None:
         """Load the epochs from before a restart, oldest first; none of them is used again."""
-        self._past = past[-_MOST_SHOWN:]
+        self._past = past[-_MAX_SHOWN:]
 
-    def counters(self, many: int, now: int) -> tuple[DrawEpoch, int]:
+    def reserve_counters(self, count: int, now: int) -> tuple[DrawEpoch, int]:
         """Return the epoch, and the first of so many counters reserved for this draw."""
-        epoch = self.epoch(now)
-        first = self._counter
-        self._counter += many
-        return epoch, first
+        epoch = self.get_epoch(now)
+        first_counter = self._counter
+        self._counter += count
+        return epoch, first_counter
 
-    def epoch(self, now: int) -> DrawEpoch:
+    def get_epoch(self, now: int) -> DrawEpoch:
         """Return the epoch of this time; starts it if necessary."""
         current = self._current
         if current is not None and now < current.end:
             return current
-        over = [one for one in (current, self._following) if one is not None and one.end <= now]
-        self._past = [*self._past, *over][-_MOST_SHOWN:]
+        ended_epochs = [
+            ended_epoch
+            for ended_epoch in (current, self._following)
+            if ended_epoch is not None and ended_epoch.end <= now
+        ]
+        self._past = [*self._past, *ended_epochs][-_MAX_SHOWN:]
         following = self._following
         if following is None or following.end <= now:
-            following = self._made(now)
+            following = self._create_epoch(now)
         self._current, self._counter = following, 0
-        self._following = self._made(following.end)
+        self._following = self._create_epoch(following.end)
         return following
 
-    def shown(self, now: int) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
+    def list_epochs(self, now: int) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
         """Return the ended epochs, whose seeds may be revealed, and the other epochs."""
-        current = self.epoch(now)
-        open_ones = [current] if self._following is None else [current, self._following]
-        return list(self._past), open_ones
+        current = self.get_epoch(now)
+        open_epochs = [current] if self._following is None else [current, self._following]
+        return list(self._past), open_epochs
 
-    def _made(self, start: int) -> DrawEpoch:
+    def _create_epoch(self, start: int) -> DrawEpoch:
         seed = self._random_bytes(_SEED_BYTES)
         epoch = DrawEpoch(start, start + self._epoch_ms, seed)
-        self._written(epoch)
+        self._on_new_epoch(epoch)
         return epoch

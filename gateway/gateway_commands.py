@@ -6,10 +6,10 @@ from typing import Annotated
 import structlog
 import typer
 
-from gateway.gateway_config import load_gateway, token_of
-from gateway.gateway_process import gateway_serving
+from gateway.gateway_config import read_gateway_config, read_token
+from gateway.gateway_process import serve_gateway
 from oracle import __version__
-from oracle.daemon.stopping import StopSignal, until_told
+from oracle.daemon.stopping import StopSignal, run_until_signalled
 from oracle.daemon.web.listener import raise_descriptor_limit
 from oracle.telemetry import logging_setup
 
@@ -23,32 +23,32 @@ _ConfigOption = Annotated[
         metavar="FILE",
     ),
 ]
-_DEFAULT = Path("config/gateway.toml")
+_DEFAULT_CONFIG = Path("config/gateway.toml")
 
 
-def register(app: typer.Typer) -> None:
+def register_command(app: typer.Typer) -> None:
     """Add `gateway` to the command line."""
     app.command("gateway", epilog="Example: qos-oracle gateway --config config/gateway.toml")(
-        gateway
+        run_gateway
     )
 
 
-def gateway(config: _ConfigOption = _DEFAULT) -> None:
+def run_gateway(config: _ConfigOption = _DEFAULT_CONFIG) -> None:
     """Choose nodes for a gateway's relays over HTTP, by what it tells of their outcomes.
 
     Tickets by latency and success rate, as Pocket's article has it; checks of the nodes by
     JSON-RPC. It has no keys and sends nothing to a chain; until SIGTERM.
     """
 
-    def work(stop: StopSignal) -> None:
-        told = load_gateway(config)
-        logging_setup.configure(told.log.format, told.log.level)
-        token = token_of(told.gateway)
-        with gateway_serving(told, token, stop) as address:
+    def serve_until_stopped(stop: StopSignal) -> None:
+        gateway_config = read_gateway_config(config)
+        logging_setup.configure_logging(gateway_config.log.format, gateway_config.log.level)
+        token = read_token(gateway_config.gateway)
+        with serve_gateway(gateway_config, token, stop) as address:
             log = structlog.get_logger()
             log.info("gateway_started", version=__version__, address=address)
             stop.event.wait()
         structlog.get_logger().info("process_stopped", by=stop.reason)
 
     raise_descriptor_limit()
-    until_told(work)
+    run_until_signalled(serve_until_stopped)

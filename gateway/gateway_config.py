@@ -12,28 +12,28 @@ from pydantic import Field, ValidationError
 from typing_extensions import override
 
 from gateway.gateway_rules import GatewayRules
-from gateway.node_checks import CheckRules, Unchecked
+from gateway.node_checks import CheckRules, UncheckedPolicy
 from oracle.daemon.config.listener_section import ListenerSection
 from oracle.daemon.config.loader import (
-    LogLines,
-    complaint,
-    fault_line,
+    LogSection,
+    format_fault,
+    format_faults,
     read_toml,
     resolve_relative_to_config,
 )
-from oracle.daemon.config.redaction import SecretText, secret_parts, secret_values
+from oracle.daemon.config.redaction import SecretText, iter_secret_parts, iter_secret_values
 from oracle.daemon.config.sections import SecretUrl, Section
 from oracle.daemon.web.listener import Listener, ListenerLimits
 from oracle.errors import InputError
-from oracle.signing.keystore import refuse_readable_by_others
+from oracle.signing.keystore import check_private_file_mode
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD, ArticleParameters
-from oracle.telemetry.safe_text import hide
+from oracle.telemetry.safe_text import register_secret
 
 TOKEN_VARIABLE = "QOS_GATEWAY_TOKEN"  # noqa: S105  the name of a variable
-LEAST_TOKEN = 16
-MOST_BODY = 1024 * 1024
+MIN_TOKEN_LENGTH = 16
+MAX_BODY_BYTES = 1024 * 1024
 # Requests are handled in the server's loop, without a thread each.
-_MOST_ANSWERS = 1024
+_MAX_ANSWERS = 1024
 
 
 class GatewaySection(ListenerSection):
@@ -48,17 +48,23 @@ class GatewaySection(ListenerSection):
     @property
     def listener(self) -> Listener:
         """The listener of the gateway."""
-        plain = self._listener("gateway", self.port)
+        base_listener = self._build_listener("gateway", self.port)
         limits = ListenerLimits(
-            connections=plain.limits.connections,
-            per_address=plain.limits.per_address,
-            header_timeout_seconds=plain.limits.header_timeout_seconds,
-            response_timeout_seconds=plain.limits.response_timeout_seconds,
-            requests_per_second=plain.limits.requests_per_second,
-            body_bytes=MOST_BODY,
-            most_answers=_MOST_ANSWERS,
+            connections=base_listener.limits.connections,
+            per_address=base_listener.limits.per_address,
+            header_timeout_seconds=base_listener.limits.header_timeout_seconds,
+            response_timeout_seconds=base_listener.limits.response_timeout_seconds,
+            requests_per_second=base_listener.limits.requests_per_second,
+            body_bytes=MAX_BODY_BYTES,
+            max_answers=_MAX_ANSWERS,
         )
-        return Listener(plain.section, plain.host, plain.port, limits, plain.tls)
+        return Listener(
+            base_listener.section,
+            base_listener.host,
+            base_listener.port,
+            limits,
+            base_listener.tls,
+        )
 
 
 class GatewayDatabase(Section):
@@ -126,7 +132,7 @@ class ChecksSection(Section):
     # ignored.
     stake: Literal["none", "daemon"] = "none"
     # The policy for a node that was not checked yet, or too long ago: `allow` or `refuse`.
-    unchecked: Unchecked = Unchecked.ALLOW
+    unchecked: UncheckedPolicy = UncheckedPolicy.ALLOW
 
 
 class GatewayConfig(Section):
@@ -137,90 +143,100 @@ class GatewayConfig(Section):
     policy: PolicySection = PolicySection()
     stakes: StakesSection = StakesSection()
     checks: dict[str, ChecksSection] = Field(default_factory=dict)
-    log: LogLines = LogLines()
+    log: LogSection = LogSection()
 
     @override
     def __repr__(self) -> str:
         return "GatewayConfig(...)"
 
-    def check_rules(self, chain: str) -> CheckRules:
+    def build_check_rules(self, chain: str) -> CheckRules:
         """Return the check rules of one chain."""
-        told = self.checks[chain]
+        section = self.checks[chain]
         return CheckRules(
-            chain_id=told.chain_id,
-            allowance=told.allowance,
-            needs_stake=told.stake == "daemon",
-            unchecked=told.unchecked,
-            all_where_none_passes=self.policy.fallback == "all",
+            chain_id=section.chain_id,
+            allowance=section.allowance,
+            needs_stake=section.stake == "daemon",
+            unchecked=section.unchecked,
+            uses_all_if_none_passes=self.policy.fallback == "all",
         )
 
 
-def load_gateway(path: Path) -> GatewayConfig:
+def read_gateway_config(path: Path) -> GatewayConfig:
     """Read the configuration file.
 
     Raises:
         InputError: one line for each fault; or the file contains a secret and is readable by
             others.
     """
-    written = read_toml(path)
-    resolve_relative_to_config(path, written, "database", "url")
-    resolve_relative_to_config(path, written, "stakes", "database_url")
+    raw_settings = read_toml(path)
+    resolve_relative_to_config(path, raw_settings, "database", "url")
+    resolve_relative_to_config(path, raw_settings, "stakes", "database_url")
     try:
-        config = GatewayConfig.model_validate(written)
+        config = GatewayConfig.model_validate(raw_settings)
     except ValidationError as error:
-        faults = [fault_line(one["loc"], one["type"], one["msg"]) for one in error.errors()]
-        raise InputError(complaint(path, faults)) from None
-    faults = _disagreements(config)
+        faults = [
+            format_fault(
+                validation_error["loc"], validation_error["type"], validation_error["msg"]
+            )
+            for validation_error in error.errors()
+        ]
+        raise InputError(format_faults(path, faults)) from None
+    faults = _find_conflicts(config)
     if faults:
-        raise InputError(complaint(path, faults))
-    secrets = list(secret_parts(secret_values(config)))
+        raise InputError(format_faults(path, faults))
+    secrets = list(iter_secret_parts(iter_secret_values(config)))
     if secrets:
-        refuse_readable_by_others(path)
-    for part in secrets:
-        hide(part)
+        check_private_file_mode(path)
+    for secret in secrets:
+        register_secret(secret)
     return config
 
 
-def token_of(section: GatewaySection, environ: Mapping[str, str] = os.environ) -> str:
+def read_token(section: GatewaySection, environ: Mapping[str, str] = os.environ) -> str:
     """Return the token that requests must bear, and hide it in all logs.
 
     Raises:
         InputError: the token is missing or too short, or its file is readable by others.
     """
     path = section.token_file
-    place = TOKEN_VARIABLE if path is None else str(path)
+    source = TOKEN_VARIABLE if path is None else str(path)
     try:
         if path is None:
             token = environ.get(TOKEN_VARIABLE, "")
         else:
-            refuse_readable_by_others(path)
+            check_private_file_mode(path)
             token = path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise InputError(f"gateway.token_file: {path}: {why}") from None
-    if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise InputError(f"gateway.token_file: {path}: {reason}") from None
+    if (
+        len(token) < MIN_TOKEN_LENGTH
+        or not token.isascii()
+        or not token.isprintable()
+        or " " in token
+    ):
         raise InputError(
-            f"{place}: holds no token of {LEAST_TOKEN} or more printable characters; make one "
-            "with `openssl rand -hex 32`"
+            f"{source}: holds no token of {MIN_TOKEN_LENGTH} or more printable characters; make "
+            "one with `openssl rand -hex 32`"
         )
-    hide(token)
+    register_secret(token)
     return token
 
 
-def _disagreements(config: GatewayConfig) -> list[str]:
-    told, faults = config.gateway, []
+def _find_conflicts(config: GatewayConfig) -> list[str]:
+    gateway_section, faults = config.gateway, []
     try:
         _ = config.policy.rules
     except ValueError as error:
         faults.append(f"policy.{error}")
-    if (told.certificate is None) != (told.certificate_key is None):
+    if (gateway_section.certificate is None) != (gateway_section.certificate_key is None):
         faults.append("gateway.certificate and gateway.certificate_key: give both or none")
-    if told.client_ca_file is not None and told.certificate is None:
+    if gateway_section.client_ca_file is not None and gateway_section.certificate is None:
         faults.append("gateway.client_ca_file: needs gateway.certificate")
     faults += [
         f"checks.{name}.stake: needs stakes.database_url"
-        for name, one in config.checks.items()
-        if one.stake == "daemon" and config.stakes.database_url is None
+        for name, checks_section in config.checks.items()
+        if checks_section.stake == "daemon" and config.stakes.database_url is None
     ]
     if config.database.url == config.stakes.database_url:
         faults.append("database.url and stakes.database_url: are the same; name one of its own")

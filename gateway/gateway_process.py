@@ -9,10 +9,10 @@ from gateway.node_checks import CheckedNode, NodeChecks
 from gateway.selection_service import SelectionService, unix_ms
 from gateway.web.gateway_app import GatewayApp
 from gateway.web.gateway_calls import GatewayCalls
-from oracle.daemon.lease.lease_keeper import leading, take
-from oracle.daemon.startup import freeze_garbage
+from oracle.daemon.lease.lease_keeper import acquire_lease, keep_lease
+from oracle.daemon.startup import freeze_gc
 from oracle.daemon.stopping import StopSignal
-from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.http_server import serve_app
 from oracle.errors import FatalError, InputError
 from oracle.store.database import Store
 
@@ -20,7 +20,7 @@ _COMMAND = "qos-oracle gateway"
 
 
 @contextmanager
-def gateway_serving(config: GatewayConfig, token: str, stop: StopSignal) -> Iterator[str]:
+def serve_gateway(config: GatewayConfig, token: str, stop: StopSignal) -> Iterator[str]:
     """Serve during the `with`; yields the address. `stop` is set if the database is lost.
 
     Raises:
@@ -29,50 +29,55 @@ def gateway_serving(config: GatewayConfig, token: str, stop: StopSignal) -> Iter
         FatalError: at the end: another gateway has taken over, or nothing could be written any
             more.
     """
-    with ExitStack() as opened:
-        store = opened.enter_context(Store.open(config.database.url, create=True))
-        _refuse_daemons(store)
-        epoch = take(store, _COMMAND)
-        store.fence(epoch)
-        opened.enter_context(leading(store, epoch, stop.end))
-        service = _service(config, store, stop)
-        opened.callback(service.writer.end)
-        schedule = _schedule(config, service, opened)
-        service.check_soon = schedule.run_soon
+    with ExitStack() as exit_stack:
+        store = exit_stack.enter_context(Store.open(config.database.url, create=True))
+        _refuse_daemon_database(store)
+        epoch = acquire_lease(store, _COMMAND)
+        store.set_fencing_epoch(epoch)
+        exit_stack.enter_context(keep_lease(store, epoch, stop.request_stop))
+        service = _open_service(config, store, stop)
+        exit_stack.callback(service.writer.stop_writing)
+        schedule = _open_schedule(config, service, exit_stack)
+        service.request_checks = schedule.request_rounds
         app = GatewayApp(GatewayCalls(service, unix_ms), token)
         # The seeds of the first draws are stored before any node is drawn by them.
-        service.epochs()
-        service.writer.flush()
+        service.list_epochs()
+        service.writer.write_all()
         # An epoch begins in time, with or without requests.
-        service.writer.start(service.epochs)
-        freeze_garbage()
-        opened.callback(schedule.end)
-        schedule.start()
-        yield opened.enter_context(serving(app, config.gateway.listener))
+        service.writer.start_writing(service.list_epochs)
+        freeze_gc()
+        exit_stack.callback(schedule.stop_all)
+        schedule.start_all()
+        yield exit_stack.enter_context(serve_app(app, config.gateway.listener))
         if service.writer.end_reason is not None:
             raise FatalError(f"nothing is written any more: {service.writer.end_reason}")
 
 
-def _refuse_daemons(store: Store) -> None:
-    with store.reading() as uow:
+def _refuse_daemon_database(store: Store) -> None:
+    with store.read_transaction() as uow:
         if uow.identity.get() is not None:
             raise InputError("database.url: is a daemon's database; name one of its own")
 
 
-def _service(config: GatewayConfig, store: Store, stop: StopSignal) -> SelectionService:
+def _open_service(config: GatewayConfig, store: Store, stop: StopSignal) -> SelectionService:
     checks = {
-        chain: NodeChecks(config.check_rules(chain), {node: CheckedNode() for node in told.urls})
-        for chain, told in config.checks.items()
+        chain: NodeChecks(
+            config.build_check_rules(chain), {node: CheckedNode() for node in checks_section.urls}
+        )
+        for chain, checks_section in config.checks.items()
     }
-    return SelectionService(store, config.policy.rules, checks, stop.end)
+    return SelectionService(store, config.policy.rules, checks, stop.request_stop)
 
 
-def _schedule(
-    config: GatewayConfig, service: SelectionService, opened: ExitStack
+def _open_schedule(
+    config: GatewayConfig, service: SelectionService, exit_stack: ExitStack
 ) -> CheckSchedule:
-    chains = [ChainCheck(chain, told, service) for chain, told in config.checks.items()]
+    chains = [
+        ChainCheck(chain, checks_section, service)
+        for chain, checks_section in config.checks.items()
+    ]
     stakes = None
     if config.stakes.database_url is not None:
-        daemons = opened.enter_context(Store.open(config.stakes.database_url))
-        stakes = StakeWatch(daemons, config.stakes.every_seconds, service)
+        daemon_store = exit_stack.enter_context(Store.open(config.stakes.database_url))
+        stakes = StakeWatch(daemon_store, config.stakes.every_seconds, service)
     return CheckSchedule(chains, stakes)

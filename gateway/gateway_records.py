@@ -17,12 +17,12 @@ from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 
 # After these outcomes the session is over for the node
 # (docs/explanation/gateway.md#whom-an-outcome-blames).
-SESSION_ENDED = frozenset({OutcomeKind.SESSION_INVALID, OutcomeKind.EXHAUSTED})
+SESSION_ENDING_KINDS = frozenset({OutcomeKind.SESSION_INVALID, OutcomeKind.EXHAUSTED})
 # The minimum time between two removals of expired records.
 _SWEEP_MS = 10_000
 
 
-class ToldOutcome(NamedTuple):
+class ReportedOutcome(NamedTuple):
     """A relay's outcome as reported by a gateway, in milliseconds of the shared clock since 1970.
 
     An outcome with an `id` counts once, however often it is reported; None: it counts each time.
@@ -52,19 +52,19 @@ class GatewayRecords:
         self._rules = rules
         self._selector = NodeSelector(rules.params)
         # The time of each node's last outcome.
-        self._heard: dict[Address, int] = {}
+        self._last_seen_by_node: dict[Address, int] = {}
         # The expiry and the size of each batch of outcomes, and the total of the sizes.
         self._batches: deque[tuple[int, int]] = deque()
-        self._live = 0
+        self._live_outcomes = 0
         # The expiry of each known id, the earliest first.
-        self._ids: dict[str, int] = {}
+        self._expiry_by_id: dict[str, int] = {}
         # The expiry of a node's exclusion by (chain, session, node).
-        self._ended: dict[tuple[str, str, str], int] = {}
-        self._swept = 0
+        self._session_exclusions: dict[tuple[str, str, str], int] = {}
+        self._pruned_at = 0
 
-    def take(
-        self, told: Iterable[ToldOutcome], now: int
-    ) -> tuple[OutcomeCounts, list[ToldOutcome]]:
+    def add_outcomes(
+        self, outcomes: Iterable[ReportedOutcome], now: int
+    ) -> tuple[OutcomeCounts, list[ReportedOutcome]]:
         """Count a batch; return the counts, and the outcomes to be stored.
 
         An outcome ahead of the local clock counts from now.
@@ -72,112 +72,126 @@ class GatewayRecords:
         Raises:
             TooManyRecordsError: no outcome was counted.
         """
-        batch = told if isinstance(told, list) else list(told)
-        self._make_room(batch, now)
-        since, put = now - self._rules.window_ms, self.put
-        late = repeated = 0
-        taken: list[ToldOutcome] = []
-        for one in batch:
-            t = one.outcome.t_ms
-            if t <= since:
-                late += 1
-            elif one.id is not None and self._is_known(one.id, now):
-                repeated += 1
+        batch = outcomes if isinstance(outcomes, list) else list(outcomes)
+        self._check_capacity(batch, now)
+        window_start, count_outcome = now - self._rules.window_ms, self.count_outcome
+        late_count = repeated_count = 0
+        accepted: list[ReportedOutcome] = []
+        for reported in batch:
+            time_ms = reported.outcome.t_ms
+            if time_ms <= window_start:
+                late_count += 1
+            elif reported.id is not None and self._check_repeated_id(reported.id, now):
+                repeated_count += 1
             else:
-                told_now = one if t <= now else _at(one, now)
-                put(told_now)
-                taken.append(told_now)
-        self._batches.append((now + self._rules.window_ms, len(taken)))
-        self._live += len(taken)
-        return OutcomeCounts(len(taken), repeated, late), taken
+                dated = reported if time_ms <= now else _set_time(reported, now)
+                count_outcome(dated)
+                accepted.append(dated)
+        self._batches.append((now + self._rules.window_ms, len(accepted)))
+        self._live_outcomes += len(accepted)
+        return OutcomeCounts(len(accepted), repeated_count, late_count), accepted
 
-    def put(self, told: ToldOutcome) -> None:
+    def count_outcome(self, reported: ReportedOutcome) -> None:
         """Count an accepted outcome, now or after a restart."""
-        outcome = told[0]
-        self._heard[outcome.node] = outcome.t_ms
-        self._selector.take(outcome)
-        if outcome.kind in SESSION_ENDED:
-            key = outcome.chain, told.session, outcome.node
-            self._ended[key] = outcome.t_ms + self._rules.session_out_ms
+        outcome = reported[0]
+        self._last_seen_by_node[outcome.node] = outcome.t_ms
+        self._selector.record_outcome(outcome)
+        if outcome.kind in SESSION_ENDING_KINDS:
+            key = outcome.chain, reported.session, outcome.node
+            self._session_exclusions[key] = outcome.t_ms + self._rules.session_out_ms
 
-    def passed_check(self, chain: str, node: str, t: int) -> None:
+    def note_passed_check(self, chain: str, node: str, time_ms: int) -> None:
         """Mark a node as healthy, because a check found it so."""
         if chain in self._selector.chains:
-            self._selector.health_passed(Address(node), chain, t)
+            self._selector.record_health_pass(Address(node), chain, time_ms)
 
-    def remember(self, outcome_id: str, until: int) -> None:
+    def remember_id(self, outcome_id: str, until: int) -> None:
         """Treat this id as known until then."""
-        self._ids[outcome_id] = until
+        self._expiry_by_id[outcome_id] = until
 
-    def is_out(self, chain: str, node: str, now: int) -> bool:
+    def is_failing(self, chain: str, node: str, now: int) -> bool:
         """Return whether the node is excluded for failures, which a passed check could end."""
-        memory = self._selector.chains.get(chain)
-        return memory is not None and memory.stats(Address(node), now).failing
+        chain_records = self._selector.chains.get(chain)
+        return (
+            chain_records is not None and chain_records.compute_stats(Address(node), now).failing
+        )
 
-    def of_node(self, node: str, now: int) -> list[tuple[str, NodeStats]]:
+    def get_node_stats(self, node: str, now: int) -> list[tuple[str, NodeStats]]:
         """Return the statistics of a node, by chain."""
-        found = [
-            (chain, memory.stats(Address(node), now))
-            for chain, memory in self._selector.chains.items()
+        stats_by_chain = [
+            (chain, chain_records.compute_stats(Address(node), now))
+            for chain, chain_records in self._selector.chains.items()
         ]
-        return sorted((one for one in found if one[1].attempts), key=itemgetter(0))
+        return sorted(
+            (chain_stats for chain_stats in stats_by_chain if chain_stats[1].attempts),
+            key=itemgetter(0),
+        )
 
-    def has_ended(self, chain: str, session: str, node: str, now: int) -> bool:
+    def has_session_ended(self, chain: str, session: str, node: str, now: int) -> bool:
         """Return whether the session is over for the node."""
-        return now < self._ended.get((chain, session, node), 0)
+        return now < self._session_exclusions.get((chain, session, node), 0)
 
-    def ranking(
-        self, chain: str, candidates: Iterable[str], left_out: dict[str, str], now: int
+    def rank_candidates(
+        self, chain: str, candidates: Iterable[str], reason_by_node: dict[str, str], now: int
     ) -> Ranking:
         """Rank the candidates without an exclusion reason, and note that they were ranked."""
         nodes = [Address(node) for node in candidates]
-        reasons = {Address(node): why for node, why in left_out.items()}
-        made = self._selector.rank(chain, nodes, now, reasons)
+        reasons = {Address(node): reason for node, reason in reason_by_node.items()}
+        ranking = self._selector.rank_nodes(chain, nodes, now, reasons)
         if chain in self._selector.chains:
-            self._selector.looked(chain, frozenset(nodes) - reasons.keys(), now)
-        return made
+            self._selector.evaluate_nodes(chain, frozenset(nodes) - reasons.keys(), now)
+        return ranking
 
-    def _is_known(self, outcome_id: str, now: int) -> bool:
-        if now < self._ids.get(outcome_id, 0):
+    def _check_repeated_id(self, outcome_id: str, now: int) -> bool:
+        if now < self._expiry_by_id.get(outcome_id, 0):
             return True
-        self._ids.pop(outcome_id, None)
-        self._ids[outcome_id] = now + self._rules.id_ms
+        self._expiry_by_id.pop(outcome_id, None)
+        self._expiry_by_id[outcome_id] = now + self._rules.id_ms
         return False
 
-    def _make_room(self, batch: list[ToldOutcome], now: int) -> None:
-        rules, size = self._rules, len(batch)
-        if now >= self._swept + _SWEEP_MS:
-            self._sweep(now)
-        nodes = len(self._heard) + size
-        if nodes > rules.max_nodes:
-            nodes = len(self._heard.keys() | {one.outcome.node for one in batch})
-        chains = len(self._selector.chains)
-        if chains + size > rules.max_chains:
-            chains = len(self._selector.chains.keys() | {one.outcome.chain for one in batch})
+    def _check_capacity(self, batch: list[ReportedOutcome], now: int) -> None:
+        rules, batch_size = self._rules, len(batch)
+        if now >= self._pruned_at + _SWEEP_MS:
+            self._remove_expired(now)
+        node_count = len(self._last_seen_by_node) + batch_size
+        if node_count > rules.max_nodes:
+            node_count = len(
+                self._last_seen_by_node.keys() | {reported.outcome.node for reported in batch}
+            )
+        chain_count = len(self._selector.chains)
+        if chain_count + batch_size > rules.max_chains:
+            chain_count = len(
+                self._selector.chains.keys()
+                | {reported_outcome.outcome.chain for reported_outcome in batch}
+            )
         if (
-            nodes > rules.max_nodes
-            or chains > rules.max_chains
-            or self._live + size > rules.max_outcomes
-            or len(self._ids) + size > rules.max_ids
-            or len(self._ended) + size > rules.max_nodes
+            node_count > rules.max_nodes
+            or chain_count > rules.max_chains
+            or self._live_outcomes + batch_size > rules.max_outcomes
+            or len(self._expiry_by_id) + batch_size > rules.max_ids
+            or len(self._session_exclusions) + batch_size > rules.max_nodes
         ):
             raise TooManyRecordsError
 
-    def _sweep(self, now: int) -> None:
+    def _remove_expired(self, now: int) -> None:
         """Remove the records that no longer count."""
-        self._swept = now
+        self._pruned_at = now
         while self._batches and self._batches[0][0] <= now:
-            self._live -= self._batches.popleft()[1]
-        for known, until in list(self._ids.items()):
+            self._live_outcomes -= self._batches.popleft()[1]
+        for outcome_id, until in list(self._expiry_by_id.items()):
             if now < until:
                 break
-            del self._ids[known]
-        self._ended = {key: until for key, until in self._ended.items() if now < until}
-        since = now - self._rules.kept_ms
-        for node in [node for node, heard in self._heard.items() if heard <= since]:
-            del self._heard[node]
-            self._selector.forget(node)
+            del self._expiry_by_id[outcome_id]
+        self._session_exclusions = {
+            key: until for key, until in self._session_exclusions.items() if now < until
+        }
+        oldest_kept = now - self._rules.kept_ms
+        for node in [
+            node for node, last_seen in self._last_seen_by_node.items() if last_seen <= oldest_kept
+        ]:
+            del self._last_seen_by_node[node]
+            self._selector.forget_node(node)
 
 
-def _at(told: ToldOutcome, now: int) -> ToldOutcome:
-    return told._replace(outcome=told.outcome._replace(t_ms=now))
+def _set_time(reported: ReportedOutcome, now: int) -> ReportedOutcome:
+    return reported._replace(outcome=reported.outcome._replace(t_ms=now))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from oracle.systems.pocket.parameters import ARTICLE, ArticleParameters, Parameters
 
 # The window of `portal_api_head`, from the last outcome (docs/explanation/pocket.md#constants).
-_PORTAL_MS = 300_000
+_PORTAL_WINDOW_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +45,13 @@ class GatewayRules:
     def window_ms(self) -> int:
         """The age beyond which an outcome no longer counts."""
         params = self.params
-        return params.window_ms if isinstance(params, ArticleParameters) else _PORTAL_MS
+        return params.window_ms if isinstance(params, ArticleParameters) else _PORTAL_WINDOW_MS
 
     @property
     def kept_ms(self) -> int:
         """The age up to which an outcome is needed after a restart."""
         params = self.params
-        out = params.out_cap_ms if isinstance(params, ArticleParameters) else _PORTAL_MS
-        return max(self.window_ms, self.id_ms, out)
+        max_exclusion_ms = (
+            params.out_cap_ms if isinstance(params, ArticleParameters) else _PORTAL_WINDOW_MS
+        )
+        return max(self.window_ms, self.id_ms, max_exclusion_ms)

@@ -9,7 +9,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.sync_check import HeightOut, best_height, out_of_sync
+from oracle.systems.pocket.sync_check import (
+    HeightIneligibility,
+    find_best_height,
+    find_out_of_sync_nodes,
+)
 
 # How long a passed check is valid.
 SYNC_PASS_MS = 300_000
@@ -18,7 +22,7 @@ _STAKE_UNKNOWN, _NOT_STAKED = "stake_unknown", "not_staked"
 UNSTAKED = frozenset({_STAKE_UNKNOWN, _NOT_STAKED})
 
 
-class Unchecked(StrEnum):
+class UncheckedPolicy(StrEnum):
     """The policy for a node that was not checked yet, or too long ago."""
 
     ALLOW = "allow"
@@ -32,9 +36,9 @@ class CheckRules:
     chain_id: int
     allowance: int = 5
     needs_stake: bool = False
-    unchecked: Unchecked = Unchecked.ALLOW
+    unchecked: UncheckedPolicy = UncheckedPolicy.ALLOW
     # If no candidate passes: draw from all that are staked, marked as degraded; else from none.
-    all_where_none_passes: bool = True
+    uses_all_if_none_passes: bool = True
 
 
 class ProbeAnswer(NamedTuple):
@@ -74,9 +78,9 @@ class NodeChecks:
 
     rules: CheckRules
     nodes: dict[str, CheckedNode] = field(default_factory=dict)
-    members: frozenset[str] | None = None
+    staked_nodes: frozenset[str] | None = None
 
-    def answered(self, answers: Mapping[str, ProbeAnswer], now: int) -> list[str]:
+    def apply_answers(self, answers: Mapping[str, ProbeAnswer], now: int) -> list[str]:
         """Apply one round of answers; return the nodes that passed the sync check."""
         rules = self.rules
         heights = {
@@ -84,53 +88,59 @@ class NodeChecks:
             for node, answer in answers.items()
             if answer.fault is None and answer.chain_id == rules.chain_id
         }
-        best = best_height((one for one in heights.values() if one is not None), rules.allowance)
-        late = out_of_sync(heights, rules.allowance)
+        max_height = find_best_height(
+            (height for height in heights.values() if height is not None), rules.allowance
+        )
+        height_faults = find_out_of_sync_nodes(heights, rules.allowance)
         for node, answer in answers.items():
             state = replace(
                 self.nodes.get(node, CheckedNode()),
                 at=now,
                 chain_id=answer.chain_id,
                 height=answer.height,
-                best=best,
+                best=max_height,
             )
-            self.nodes[node] = _passed(state, _fault(answer, late.get(Address(node)), rules))
+            self.nodes[node] = _apply_check(
+                state, _find_fault(answer, height_faults.get(Address(node)), rules)
+            )
         return [node for node in answers if now < self.nodes[node].sync_until]
 
-    def stake_state(self, node: str) -> bool | None:
+    def get_stake_state(self, node: str) -> bool | None:
         """Return whether a node is staked, or None if unknown."""
-        return None if self.members is None else node in self.members
+        return None if self.staked_nodes is None else node in self.staked_nodes
 
-    def left_out(self, candidates: Iterable[str], now: int) -> dict[str, str]:
+    def find_excluded(self, candidates: Iterable[str], now: int) -> dict[str, str]:
         """Return the excluded candidates with their reasons."""
-        found = ((node, self.why_out(node, now)) for node in candidates)
-        return {node: why for node, why in found if why is not None}
+        reasons = ((node, self.find_exclusion_reason(node, now)) for node in candidates)
+        return {node: reason for node, reason in reasons if reason is not None}
 
-    def why_out(self, node: str, now: int) -> str | None:
+    def find_exclusion_reason(self, node: str, now: int) -> str | None:
         """Return why a node is excluded, or None if it is a candidate."""
         state = self.nodes.get(node, CheckedNode())
-        if self.rules.needs_stake and not self.stake_state(node):
-            return _STAKE_UNKNOWN if self.members is None else _NOT_STAKED
+        if self.rules.needs_stake and not self.get_stake_state(node):
+            return _STAKE_UNKNOWN if self.staked_nodes is None else _NOT_STAKED
         if state.fault is not None:
             return state.fault
         if now < min(state.chain_until, state.sync_until):
             return None
-        return None if self.rules.unchecked is Unchecked.ALLOW else "unchecked"
+        return None if self.rules.unchecked is UncheckedPolicy.ALLOW else "unchecked"
 
 
-def _passed(state: CheckedNode, fault: str | None) -> CheckedNode:
-    is_right = fault is None or fault in set(HeightOut)
+def _apply_check(state: CheckedNode, fault: str | None) -> CheckedNode:
+    is_right_chain = fault is None or fault in set(HeightIneligibility)
     return replace(
         state,
-        chain_until=state.at + CHAIN_PASS_MS if is_right else 0,
+        chain_until=state.at + CHAIN_PASS_MS if is_right_chain else 0,
         sync_until=state.at + SYNC_PASS_MS if fault is None else 0,
         fault=fault,
     )
 
 
-def _fault(answer: ProbeAnswer, late: HeightOut | None, rules: CheckRules) -> str | None:
+def _find_fault(
+    answer: ProbeAnswer, height_fault: HeightIneligibility | None, rules: CheckRules
+) -> str | None:
     if answer.fault is not None:
         return answer.fault
     if answer.chain_id != rules.chain_id:
         return "wrong_chain"
-    return None if late is None else late.value
+    return None if height_fault is None else height_fault.value

@@ -13,9 +13,9 @@ from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.rpc_errors import RpcError
 
 # The largest response; each response is a single number.
-_MOST_BYTES = 64 * 1024
-_NUMBER = re.compile(r"0x[0-9a-fA-F]{1,16}")
-_MOST = 2**63
+_MAX_BYTES = 64 * 1024
+_QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
+_MAX_QUANTITY = 2**63
 
 
 class NodeProbe:
@@ -25,37 +25,39 @@ class NodeProbe:
         InputError: one of the URLs is invalid.
     """
 
-    def __init__(self, urls: Mapping[str, str], timeout_seconds: float, most_at_once: int) -> None:
+    def __init__(
+        self, urls: Mapping[str, str], timeout_seconds: float, max_concurrent: int
+    ) -> None:
         self._clients = {
-            node: JsonRpcClient(url, timeout_seconds=timeout_seconds, max_bytes=_MOST_BYTES)
+            node: JsonRpcClient(url, timeout_seconds=timeout_seconds, max_bytes=_MAX_BYTES)
             for node, url in urls.items()
         }
-        self._pool = ThreadPoolExecutor(most_at_once, thread_name_prefix="probe")
+        self._pool = ThreadPoolExecutor(max_concurrent, thread_name_prefix="probe")
 
-    def ask(self) -> dict[str, ProbeAnswer]:
+    def probe_nodes(self) -> dict[str, ProbeAnswer]:
         """Probe all nodes once, many at the same time."""
-        answers = self._pool.map(_answer, self._clients.values())
+        answers = self._pool.map(_probe_node, self._clients.values())
         return dict(zip(self._clients, answers, strict=True))
 
-    def close(self) -> None:
+    def close_connections(self) -> None:
         """Close the connections; running probes end by themselves."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for client in self._clients.values():
             client.close()
 
 
-def _answer(client: JsonRpcClient) -> ProbeAnswer:
+def _probe_node(client: JsonRpcClient) -> ProbeAnswer:
     try:
-        chain_id = _number(client.call("eth_chainId", [], str))
-        return ProbeAnswer(chain_id, _number(client.call("eth_blockNumber", [], str)))
+        chain_id = _parse_quantity(client.call("eth_chainId", [], str))
+        return ProbeAnswer(chain_id, _parse_quantity(client.call("eth_blockNumber", [], str)))
     except RpcError as error:
         return ProbeAnswer(fault=f"probe_{error.kind.value}")
     except OracleError:
         return ProbeAnswer(fault="probe_failed")
 
 
-def _number(said: str | None) -> int | None:
-    if said is None or _NUMBER.fullmatch(said) is None:
+def _parse_quantity(quantity: str | None) -> int | None:
+    if quantity is None or _QUANTITY.fullmatch(quantity) is None:
         return None
-    number = int(said, 16)
-    return number if number < _MOST else None
+    number = int(quantity, 16)
+    return number if number < _MAX_QUANTITY else None

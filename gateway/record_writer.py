@@ -11,7 +11,7 @@ from concurrent.futures import Future
 import structlog
 
 from gateway.draw_seeds import DrawEpoch
-from gateway.gateway_records import SESSION_ENDED, ToldOutcome
+from gateway.gateway_records import SESSION_ENDING_KINDS, ReportedOutcome
 from gateway.gateway_rules import GatewayRules
 from oracle.errors import FatalError, OracleError
 from oracle.store.database import Store
@@ -20,19 +20,22 @@ from oracle.systems.pocket.relay_outcomes import OutcomeKind
 from oracle.telemetry import gateway_metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 
-_EVERY_SECONDS = 0.5
+_WRITE_INTERVAL_SECONDS = 0.5
 # Rows in one transaction, so that none takes long.
-_MOST_ROWS = 20_000
+_MAX_BATCH_ROWS = 20_000
 # The number of rows that may wait for an unavailable database; beyond it the oldest are dropped.
-_MOST_WAITING = 1_000_000
-_FORGET_EVERY = 60_000
+_MAX_WAITING_ROWS = 1_000_000
+_PRUNE_INTERVAL_MS = 60_000
 # The kind under which a passed check is stored among the outcomes; clients cannot report it.
 CHECK_PASSED = "check_passed"
-_LASTING = sorted(kind.value for kind in SESSION_ENDED)
-_BRIEF = [*sorted(kind.value for kind in OutcomeKind if kind not in SESSION_ENDED), CHECK_PASSED]
+_SESSION_KINDS = sorted(kind.value for kind in SESSION_ENDING_KINDS)
+_WINDOW_KINDS = [
+    *sorted(kind.value for kind in OutcomeKind if kind not in SESSION_ENDING_KINDS),
+    CHECK_PASSED,
+]
 
 # A row without its number and the time at which it was reported.
-_Told = tuple[int, str, str, str, float | None, str, str | None]
+_OutcomeRow = tuple[int, str, str, str, float | None, str, str | None]
 
 
 class RecordWriter:
@@ -43,45 +46,47 @@ class RecordWriter:
     """
 
     def __init__(
-        self, store: Store, rules: GatewayRules, next_number: int, lose: Callable[[], None]
+        self, store: Store, rules: GatewayRules, next_number: int, on_lost: Callable[[], None]
     ) -> None:
         self.failure: str | None = None
         self.end_reason: str | None = None
         self._store = store
         self._rules = rules
         # The number of the next outcome, and the number of the first outcome that is not stored.
-        self._number = self._stored = next_number
+        self._next_number = self._next_unstored = next_number
         # The futures that wait until all outcomes below a number are stored, the lowest number
         # first.
-        self._awaited: deque[tuple[int, Future[bool]]] = deque()
-        self._lose = lose
-        self._first: Callable[[], object] = lambda: None
+        self._waiting_futures: deque[tuple[int, Future[bool]]] = deque()
+        self._on_lost = on_lost
+        self._before_write: Callable[[], object] = lambda: None
         self._outcomes: deque[StoredOutcome] = deque()
         self._epochs: list[StoredEpoch] = []
         self._checks: dict[tuple[str, str], StoredCheck] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="gateway writer", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run_writes, name="gateway writer", daemon=True
+        )
         self._failures = 0
-        self._now = 0
-        self._forgot = 0
+        self._latest_ms = 0
+        self._pruned_at = 0
 
-    def start(self, first: Callable[[], object]) -> None:
+    def start_writing(self, before_write: Callable[[], object]) -> None:
         """Start to write periodically; `before_write` is called before each write."""
-        self._first = first
+        self._before_write = before_write
         self._thread.start()
 
-    def end(self) -> None:
+    def stop_writing(self) -> None:
         """Write the remaining records, and stop."""
         self._ended.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
-        self.flush()
-        self._answer_waiting(is_over=True)
+        self.write_all()
+        self._resolve_waiting(is_over=True)
 
-    def stored(self) -> "Future[bool]":
+    def when_stored(self) -> "Future[bool]":
         """Return a future: whether all outcomes queued so far are stored.
 
         The result is False if that will remain unknown: the writer does not run, or dropped
@@ -90,39 +95,49 @@ class RecordWriter:
         """
         future: Future[bool] = Future()
         with self._lock:
-            is_stored = self._stored >= self._number
+            is_stored = self._next_unstored >= self._next_number
             if is_stored or not self._thread.is_alive():
                 future.set_result(is_stored)
                 return future
-            self._awaited.append((self._number, future))
+            self._waiting_futures.append((self._next_number, future))
         self._wake.set()
         return future
 
-    def put(self, outcomes: Sequence[ToldOutcome], now: int) -> None:
+    def put_outcomes(self, outcomes: Sequence[ReportedOutcome], now: int) -> None:
         """Queue outcomes that were accepted at `now`."""
-        self._put(
+        self._enqueue_rows(
             [
-                (one.t_ms, one.chain, one.node, session, one.latency_ms, one.kind.value, told_id)
-                for one, session, told_id in outcomes
+                (
+                    outcome.t_ms,
+                    outcome.chain,
+                    outcome.node,
+                    session,
+                    outcome.latency_ms,
+                    outcome.kind.value,
+                    outcome_id,
+                )
+                for outcome, session, outcome_id in outcomes
             ],
             now,
         )
 
-    def put_passed(self, chain: str, nodes: Sequence[str], now: int) -> None:
+    def put_passed_checks(self, chain: str, nodes: Sequence[str], now: int) -> None:
         """Queue passed checks of these nodes."""
-        self._put([(now, chain, node, "", None, CHECK_PASSED, None) for node in nodes], now)
+        self._enqueue_rows(
+            [(now, chain, node, "", None, CHECK_PASSED, None) for node in nodes], now
+        )
 
-    def _put(self, rows: list[_Told], now: int) -> None:
+    def _enqueue_rows(self, rows: list[_OutcomeRow], now: int) -> None:
         with self._lock:
-            self._now = now
-            for number, row in enumerate(rows, self._number):
+            self._latest_ms = now
+            for number, row in enumerate(rows, self._next_number):
                 self._outcomes.append(StoredOutcome(number, now, *row))
-            self._number += len(rows)
-            if len(self._outcomes) > _MOST_WAITING:
-                while len(self._outcomes) > _MOST_WAITING:
+            self._next_number += len(rows)
+            if len(self._outcomes) > _MAX_WAITING_ROWS:
+                while len(self._outcomes) > _MAX_WAITING_ROWS:
                     self._outcomes.popleft()
-                _resolve(self._awaited, is_stored=False)
-                self._awaited.clear()
+                _resolve_futures(self._waiting_futures, is_stored=False)
+                self._waiting_futures.clear()
             gateway_metrics.UNWRITTEN.set(len(self._outcomes))
 
     def put_epoch(self, epoch: DrawEpoch) -> None:
@@ -133,9 +148,9 @@ class RecordWriter:
     def put_checks(self, checks: Iterable[StoredCheck]) -> None:
         """Queue the check states of nodes; a newer state replaces an older one."""
         with self._lock:
-            self._checks |= {(one.chain, one.node): one for one in checks}
+            self._checks |= {(check.chain, check.node): check for check in checks}
 
-    def flush(self) -> None:
+    def write_all(self) -> None:
         """Write all queued records.
 
         If the database is unavailable, the records stay queued and are written later.
@@ -143,62 +158,70 @@ class RecordWriter:
         while self._write_batch():
             pass
 
-    def _run(self) -> None:
+    def _run_writes(self) -> None:
         try:
             while not self._ended.is_set():
                 # A request that waits for its outcomes wakes the writer; an unavailable database
                 # is given time.
-                self._wake.wait(_EVERY_SECONDS)
+                self._wake.wait(_WRITE_INTERVAL_SECONDS)
                 if self.failure is not None:
-                    self._ended.wait(_EVERY_SECONDS)
+                    self._ended.wait(_WRITE_INTERVAL_SECONDS)
                 self._wake.clear()
-                self._first()
-                self.flush()
+                self._before_write()
+                self.write_all()
         except BaseException as error:
             # A bug: no record would be written any more.
             self.failure = "the writer has ended"
-            self._give_up(f"{self.failure}: {type(error).__name__}: {error}")
+            self._stop_for_good(f"{self.failure}: {type(error).__name__}: {error}")
             raise
 
     def _write_batch(self) -> bool:
         """Write one transaction; return whether more can be written now."""
         with self._lock:
-            size = min(len(self._outcomes), _MOST_ROWS)
+            size = min(len(self._outcomes), _MAX_BATCH_ROWS)
             outcomes = [self._outcomes.popleft() for _ in range(size)]
             epochs, self._epochs = self._epochs, []
             checks, self._checks = self._checks, {}
-        if not (outcomes or epochs or checks or self._is_time_to_forget()):
+        if not (outcomes or epochs or checks or self._is_prune_due()):
             return False
         try:
-            self._write(outcomes, epochs, checks)
+            self._write_rows(outcomes, epochs, checks)
         except OracleError as error:
-            self._keep(outcomes, epochs, checks)
-            self._failed(error)
+            self._requeue(outcomes, epochs, checks)
+            self._note_failure(error)
             return False
         self.failure = None
         if outcomes:
             with self._lock:
-                self._stored = outcomes[-1].number + 1
-        self._answer_waiting()
+                self._next_unstored = outcomes[-1].number + 1
+        self._resolve_waiting()
         gateway_metrics.UNWRITTEN.set(len(self._outcomes))
-        return size == _MOST_ROWS
+        return size == _MAX_BATCH_ROWS
 
-    def _answer_waiting(self, *, is_over: bool = False) -> None:
+    def _resolve_waiting(self, *, is_over: bool = False) -> None:
         """Resolve the futures of stored outcomes; with `is_over`, the other futures to False."""
         with self._lock:
-            done = [one for one in self._awaited if one[0] <= self._stored]
-            rest = [one for one in self._awaited if one[0] > self._stored]
-            self._awaited = deque(() if is_over else rest)
-        _resolve(done, is_stored=True)
+            stored_waiters = [
+                stored_waiter
+                for stored_waiter in self._waiting_futures
+                if stored_waiter[0] <= self._next_unstored
+            ]
+            unstored_waiters = [
+                unstored_waiter
+                for unstored_waiter in self._waiting_futures
+                if unstored_waiter[0] > self._next_unstored
+            ]
+            self._waiting_futures = deque(() if is_over else unstored_waiters)
+        _resolve_futures(stored_waiters, is_stored=True)
         if is_over:
-            _resolve(rest, is_stored=False)
+            _resolve_futures(unstored_waiters, is_stored=False)
 
-    def _give_up(self, reason: str) -> None:
+    def _stop_for_good(self, reason: str) -> None:
         self.end_reason = reason
-        self._answer_waiting(is_over=True)
-        self._lose()
+        self._resolve_waiting(is_over=True)
+        self._on_lost()
 
-    def _write(
+    def _write_rows(
         self,
         outcomes: list[StoredOutcome],
         epochs: list[StoredEpoch],
@@ -208,17 +231,19 @@ class RecordWriter:
             uow.gateway.outcomes.append(outcomes)
             uow.gateway.epochs.add(epochs)
             uow.gateway.checks.save(list(checks.values()))
-            if self._is_time_to_forget():
+            if self._is_prune_due():
                 rules = self._rules
-                uow.gateway.outcomes.forget(self._now - rules.kept_ms, _BRIEF)
-                uow.gateway.outcomes.forget(self._now - rules.session_out_ms, _LASTING)
-        if self._is_time_to_forget():
-            self._forgot = self._now
+                uow.gateway.outcomes.delete_before(self._latest_ms - rules.kept_ms, _WINDOW_KINDS)
+                uow.gateway.outcomes.delete_before(
+                    self._latest_ms - rules.session_out_ms, _SESSION_KINDS
+                )
+        if self._is_prune_due():
+            self._pruned_at = self._latest_ms
 
-    def _is_time_to_forget(self) -> bool:
-        return self._now >= self._forgot + _FORGET_EVERY
+    def _is_prune_due(self) -> bool:
+        return self._latest_ms >= self._pruned_at + _PRUNE_INTERVAL_MS
 
-    def _keep(
+    def _requeue(
         self,
         outcomes: list[StoredOutcome],
         epochs: list[StoredEpoch],
@@ -230,7 +255,7 @@ class RecordWriter:
             self._checks = checks | self._checks
             gateway_metrics.UNWRITTEN.set(len(self._outcomes))
 
-    def _failed(self, error: OracleError) -> None:
+    def _note_failure(self, error: OracleError) -> None:
         self.failure = str(error)
         self._failures += 1
         if is_power_of_two(self._failures):
@@ -238,11 +263,11 @@ class RecordWriter:
                 "gateway_write_failed", reason=self.failure, in_all=self._failures
             )
         if isinstance(error, FatalError):
-            self._give_up(self.failure)
+            self._stop_for_good(self.failure)
 
 
-def _resolve(awaited: "Iterable[tuple[int, Future[bool]]]", *, is_stored: bool) -> None:
-    for _, future in awaited:
+def _resolve_futures(waiters: "Iterable[tuple[int, Future[bool]]]", *, is_stored: bool) -> None:
+    for _, future in waiters:
         # A future whose waiter is gone was cancelled.
         if future.set_running_or_notify_cancel():
             future.set_result(is_stored)

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 
 from gateway.draw_seeds import DrawEpoch
-from gateway.gateway_records import OutcomeCounts, ToldOutcome
+from gateway.gateway_records import OutcomeCounts, ReportedOutcome
 from gateway.gateway_rules import GatewayRules
 from gateway.node_checks import CheckedNode, NodeChecks, ProbeAnswer
 from gateway.record_writer import CHECK_PASSED, RecordWriter
 from gateway.session_ranking import SessionRanking
 from gateway.session_selector import (
-    Hooks,
     NodeSelection,
     SelectionRequest,
+    SelectorHooks,
     SessionSelector,
 )
 from oracle.domain.ids import Address
@@ -25,7 +25,7 @@ from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from oracle.telemetry import gateway_metrics
 
 # The number of epochs that are served after a restart.
-_EPOCHS = 1_000
+_MAX_RESTORED_EPOCHS = 1_000
 
 
 def unix_ms() -> int:
@@ -41,142 +41,159 @@ class SelectionService:
         store: Store,
         rules: GatewayRules,
         checks: Mapping[str, NodeChecks],
-        lose: Callable[[], None],
+        on_lost: Callable[[], None],
         clock: Callable[[], int] = unix_ms,
     ) -> None:
         """Restore the stored state; `on_lost` is called when another process has the database."""
-        with store.reading() as uow:
-            number = uow.gateway.outcomes.next_number()
-        self.writer = RecordWriter(store, rules, number, lose)
-        self.check_soon: Callable[[], None] = lambda: None
-        hooks = Hooks(
-            told=self.writer.put, passed=self.writer.put_passed, began=self.writer.put_epoch
+        with store.read_transaction() as uow:
+            next_number = uow.gateway.outcomes.get_next_number()
+        self.writer = RecordWriter(store, rules, next_number, on_lost)
+        self.request_checks: Callable[[], None] = lambda: None
+        hooks = SelectorHooks(
+            on_outcomes=self.writer.put_outcomes,
+            on_passed_checks=self.writer.put_passed_checks,
+            on_epoch=self.writer.put_epoch,
         )
         self.rules = rules
         self._selector = SessionSelector(rules, checks, hooks)
         self._clock = clock
-        self._newest = 0
+        self._latest_ms = 0
         # Serialises the check threads and the server's loop.
         self._lock = threading.Lock()
-        self._recall(store)
+        self._restore_state(store)
 
     @property
     def failure(self) -> str | None:
         """Why the records are not written, or None."""
         return self.writer.failure
 
-    def take(self, outcomes: list[ToldOutcome]) -> OutcomeCounts:
+    def add_outcomes(self, outcomes: list[ReportedOutcome]) -> OutcomeCounts:
         """Count a batch of outcomes.
 
         Raises:
             TooManyRecordsError: no outcome was counted.
         """
         with self._lock:
-            counts = self._selector.take(outcomes, self._now())
-        if any(one.outcome.kind is OutcomeKind.MISCONFIGURED for one in outcomes):
-            self.check_soon()
+            counts = self._selector.add_outcomes(outcomes, self._read_clock())
+        if any(reported.outcome.kind is OutcomeKind.MISCONFIGURED for reported in outcomes):
+            self.request_checks()
         return counts
 
-    def stored(self) -> "Future[bool]":
+    def when_stored(self) -> "Future[bool]":
         """Return a future: whether all outcomes counted so far are stored."""
-        return self.writer.stored()
+        return self.writer.when_stored()
 
-    def select(self, asked: SelectionRequest) -> NodeSelection:
+    def select_nodes(self, request: SelectionRequest) -> NodeSelection:
         """Draw nodes for a request.
 
         Raises:
             NoCandidatePassesError: as `SessionSelector.get_ranking`.
         """
         with self._lock:
-            return self._selector.select(asked, self._now())
+            return self._selector.select_nodes(request, self._read_clock())
 
-    def ranking(self, asked: SelectionRequest) -> tuple[SessionRanking, bytes]:
+    def get_ranking(self, request: SelectionRequest) -> tuple[SessionRanking, bytes]:
         """Return a ranking, and a seed with which a client can draw from it.
 
         Raises:
             NoCandidatePassesError: as `SessionSelector.get_ranking`.
         """
         with self._lock:
-            now = self._now()
-            made = self._selector.ranking(asked, now)
-            epoch, counter = self._selector.seeds.counters(1, now)
-            return made, epoch.value(asked.session, counter)
+            now = self._read_clock()
+            session_ranking = self._selector.get_ranking(request, now)
+            epoch, counter = self._selector.seeds.reserve_counters(1, now)
+            return session_ranking, epoch.compute_draw_value(request.session, counter)
 
-    def epochs(self) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
+    def list_epochs(self) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
         """Return the epochs whose seeds may be revealed, and the others."""
         with self._lock:
-            return self._selector.seeds.shown(self._now())
+            return self._selector.seeds.list_epochs(self._read_clock())
 
-    def checks(self) -> dict[str, tuple[NodeChecks, dict[str, CheckedNode]]]:
+    def list_checks(self) -> dict[str, tuple[NodeChecks, dict[str, CheckedNode]]]:
         """Return the check results of each node, by chain."""
         with self._lock:
-            found = self._selector.checks.items()
-            return {chain: (checks, dict(checks.nodes)) for chain, checks in found}
+            checks_by_chain = self._selector.checks.items()
+            return {chain: (checks, dict(checks.nodes)) for chain, checks in checks_by_chain}
 
-    def node(self, node: str) -> list[tuple[str, NodeStats]]:
+    def get_node_stats(self, node: str) -> list[tuple[str, NodeStats]]:
         """Return the statistics by which one node is ranked, by chain."""
         with self._lock:
-            return self._selector.records.of_node(node, self._now())
+            return self._selector.records.get_node_stats(node, self._read_clock())
 
-    def checked(self, chain: str, answers: Mapping[str, ProbeAnswer]) -> None:
+    def apply_check_answers(self, chain: str, answers: Mapping[str, ProbeAnswer]) -> None:
         """Apply one round of checks."""
         with self._lock:
-            now, checks = self._now(), self._selector.checks[chain]
-            passed = checks.answered(answers, now)
-            self._selector.passed_checks(chain, passed, now)
-            states = [_stored(chain, node, checks.nodes[node]) for node in answers]
-        self.writer.put_checks(states)
-        for label, many in (("passed", len(passed)), ("failed", len(answers) - len(passed))):
-            gateway_metrics.NODES.labels(chain, label).set(many)
+            now, checks = self._read_clock(), self._selector.checks[chain]
+            passed_nodes = checks.apply_answers(answers, now)
+            self._selector.note_passed_checks(chain, passed_nodes, now)
+            stored_checks = [
+                _build_stored_check(chain, node, checks.nodes[node]) for node in answers
+            ]
+        self.writer.put_checks(stored_checks)
+        for label, node_count in (
+            ("passed", len(passed_nodes)),
+            ("failed", len(answers) - len(passed_nodes)),
+        ):
+            gateway_metrics.NODES.labels(chain, label).set(node_count)
 
-    def staked(self, members: Iterable[str]) -> None:
+    def set_staked_nodes(self, members: Iterable[str]) -> None:
         """Set the staked nodes, on every chain."""
-        known = frozenset(members)
+        staked_nodes = frozenset(members)
         with self._lock:
             for checks in self._selector.checks.values():
-                checks.members = known
+                checks.staked_nodes = staked_nodes
 
-    def _now(self) -> int:
-        self._newest = max(self._newest, self._clock())
-        return self._newest
+    def _read_clock(self) -> int:
+        self._latest_ms = max(self._latest_ms, self._clock())
+        return self._latest_ms
 
-    def _recall(self, store: Store) -> None:
+    def _restore_state(self, store: Store) -> None:
         """Restore the state from before the restart."""
         records = self._selector.records
-        with store.reading() as uow:
-            for one in uow.gateway.outcomes.all():
-                if one.kind == CHECK_PASSED:
-                    records.passed_check(one.chain, one.node, one.t_ms)
+        with store.read_transaction() as uow:
+            for stored_outcome in uow.gateway.outcomes.iterate_all():
+                if stored_outcome.kind == CHECK_PASSED:
+                    records.note_passed_check(
+                        stored_outcome.chain, stored_outcome.node, stored_outcome.ended_ms
+                    )
                     continue
-                kind = OutcomeKind(one.kind)
+                kind = OutcomeKind(stored_outcome.kind)
                 outcome = RelayOutcome(
-                    Address(one.node), one.chain, one.t_ms, kind, one.latency_ms or 0.0
+                    Address(stored_outcome.node),
+                    stored_outcome.chain,
+                    stored_outcome.ended_ms,
+                    kind,
+                    stored_outcome.latency_ms or 0.0,
                 )
-                records.put(ToldOutcome(outcome, one.session))
-                if one.outcome_id is not None:
-                    records.remember(one.outcome_id, one.taken_ms + self.rules.id_ms)
-            stored = uow.gateway.epochs.newest(_EPOCHS)
-            states = uow.gateway.checks.all()
-        self._selector.seeds.recall([DrawEpoch(*one) for one in stored])
-        for state in states:
-            checks = self._selector.checks.get(state.chain)
-            if checks is not None and state.node in checks.nodes:
-                checks.nodes[state.node] = _recalled(state)
+                records.count_outcome(ReportedOutcome(outcome, stored_outcome.session))
+                if stored_outcome.outcome_id is not None:
+                    records.remember_id(
+                        stored_outcome.outcome_id, stored_outcome.received_ms + self.rules.id_ms
+                    )
+            stored_epochs = uow.gateway.epochs.list_newest(_MAX_RESTORED_EPOCHS)
+            stored_checks = uow.gateway.checks.list_all()
+        self._selector.seeds.load_past_epochs(
+            [DrawEpoch(*stored_epoch) for stored_epoch in stored_epochs]
+        )
+        for stored_check in stored_checks:
+            checks = self._selector.checks.get(stored_check.chain)
+            if checks is not None and stored_check.node in checks.nodes:
+                checks.nodes[stored_check.node] = _build_checked_node(stored_check)
 
 
-def _stored(chain: str, node: str, state: CheckedNode) -> StoredCheck:
+def _build_stored_check(chain: str, node: str, state: CheckedNode) -> StoredCheck:
     return StoredCheck(
         chain, node, state.at, state.chain_id, state.height, state.best, state.chain_until,
         state.sync_until, state.fault,
     )  # fmt: skip
 
 
-def _recalled(stored: StoredCheck) -> CheckedNode:
+def _build_checked_node(stored: StoredCheck) -> CheckedNode:
     return CheckedNode(
-        at=stored.at_ms,
+        at=stored.checked_ms,
         chain_id=stored.chain_id,
         height=stored.height,
-        best=stored.best,
+        best=stored.best_height,
         chain_until=stored.chain_until_ms,
         sync_until=stored.sync_until_ms,
         fault=stored.fault,

@@ -36,25 +36,27 @@ class SessionRanking:
     @property
     def id(self) -> str:
         """The hash of `as_of`, then tickets and node line by line."""
-        said = [str(self.as_of), *(f"{tickets} {node}" for node, tickets in self.chances)]
-        return sha256("\n".join(said).encode()).hexdigest()
+        lines = [str(self.as_of), *(f"{tickets} {node}" for node, tickets in self.chances)]
+        return sha256("\n".join(lines).encode()).hexdigest()
 
-    def as_degraded(self) -> "SessionRanking":
+    def mark_degraded(self) -> "SessionRanking":
         """Return the same ranking marked as degraded, because no node passed the checks."""
         return replace(self, degraded=True)
 
-    def without(self, excluded: Collection[str]) -> "SessionRanking":
+    def exclude_nodes(self, excluded: Collection[str]) -> "SessionRanking":
         """Return the ranking without some nodes; the others keep their tickets.
 
         If none of the others has tickets, each gets one, because a second try is better than none.
         """
-        left = tuple(pair for pair in self.chances if pair[0] not in excluded)
-        if left:
-            return replace(self, chances=left, bounds=_bounds(left))
-        left = tuple((row.node, 1) for row in self.ranking.rows if row.node not in excluded)
-        return replace(self, chances=left, bounds=_bounds(left), degraded=True)
+        remaining = tuple(pair for pair in self.chances if pair[0] not in excluded)
+        if remaining:
+            return replace(self, chances=remaining, bounds=_accumulate_tickets(remaining))
+        remaining = tuple((row.node, 1) for row in self.ranking.rows if row.node not in excluded)
+        return replace(
+            self, chances=remaining, bounds=_accumulate_tickets(remaining), degraded=True
+        )
 
-    def holder(self, value: bytes) -> str:
+    def find_ticket_holder(self, value: bytes) -> str:
         """Return the node whose ticket a draw's value denotes; there is at least one.
 
         The ticket number is floor(total * first 8 bytes / 2^64), in integers: the same result as
@@ -64,14 +66,14 @@ class SessionRanking:
         return self.chances[bisect_right(self.bounds, ticket)][0]
 
 
-def drawn_from(ranking: Ranking, as_of: int) -> SessionRanking:
+def build_session_ranking(ranking: Ranking, as_of: int) -> SessionRanking:
     """Return the tickets of a ranking."""
     if ranking.degraded:
-        chances: tuple[tuple[str, int], ...] = tuple((node, 1) for node in ranking.given)
+        chances: tuple[tuple[str, int], ...] = tuple((node, 1) for node in ranking.input_order)
     else:
         chances = tuple((row.node, row.tickets) for row in ranking.rows if row.tickets)
-    return SessionRanking(as_of, ranking, chances, ranking.degraded, _bounds(chances))
+    return SessionRanking(as_of, ranking, chances, ranking.degraded, _accumulate_tickets(chances))
 
 
-def _bounds(chances: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
+def _accumulate_tickets(chances: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
     return tuple(accumulate(tickets for _, tickets in chances))

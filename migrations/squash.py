@@ -82,7 +82,9 @@ def main() -> None:
         f"def upgrade() -> None:\n{_code(made.upgrade_ops)}{views['_CREATED']}",
         f"def downgrade() -> None:\n{views['_DROPPED']}{_code(made.downgrade_ops)}",
     ]
-    head = HEAD.format(created=_written(log_view.CREATED), dropped=_written(log_view.DROPPED))
+    head = HEAD.format(
+        created=_written(log_view.CREATE_STATEMENTS), dropped=_written(log_view.DROP_STATEMENTS)
+    )
     for other in VERSIONS.glob("*.py"):
         other.unlink()
     FIRST.write_text("\n\n".join([head, *steps]), encoding="utf-8")

@@ -16,41 +16,43 @@ _PACKAGE = Path(__file__).resolve().parent
 _PROGRAM = "qos-oracle"
 
 
-def shipped(name: str) -> Path:
+def shipped_path(name: str) -> Path:
     """Return the path of a shipped file or folder, such as `abi` or `package.json`.
 
     Raises:
         FatalError: neither the wheel nor a checkout has it, so the installation is broken.
     """
-    for floor in (_PACKAGE / "_shipped", _PACKAGE.parent):
-        found = floor / name
-        if found.exists():
-            return found
+    for base_path in (_PACKAGE / "_shipped", _PACKAGE.parent):
+        path = base_path / name
+        if path.exists():
+            return path
     raise FatalError(f"{name} is missing from the installation: install qos-oracle again")
 
 
-def program_command(*arguments: object) -> str:
+def format_program_command(*arguments: object) -> str:
     """Return a `qos-oracle` command line that works when pasted into a shell.
 
     The program is given by name if it is on the PATH, otherwise by its full path.
     """
     program = Path(sys.argv[0]).absolute()
     if program.name != _PROGRAM:
-        words = [sys.executable, "-m", "oracle"]
+        command = [sys.executable, "-m", "oracle"]
     elif (on_path := shutil.which(_PROGRAM)) and Path(on_path).samefile(program):
-        words = [_PROGRAM]
+        command = [_PROGRAM]
     else:
-        words = [str(program)]
-    return shlex.join([*words, *map(str, arguments)])
+        command = [str(program)]
+    return shlex.join([*command, *map(str, arguments)])
 
 
-def extra_command(extra: str) -> str:
+def format_install_command(extra: str) -> str:
     """Return the command that installs the packages of an extra into this Python.
 
     The packages are listed instead of the extra, because qos-oracle itself is on no package index:
     the command works for a checkout and for a wheel.
     """
     marker = f"extra == '{extra}'"
-    lines = [line.replace('"', "'").partition(";") for line in requires(_PROGRAM) or ()]
-    packages = [name.strip() for name, _, condition in lines if condition.strip() == marker]
+    requirements = [
+        requirement.replace('"', "'").partition(";") for requirement in requires(_PROGRAM) or ()
+    ]
+    packages = [name.strip() for name, _, condition in requirements if condition.strip() == marker]
     return shlex.join([sys.executable, "-m", "pip", "install", *packages])

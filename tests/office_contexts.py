@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from oracle.bindings.contract_errors import refusal_of
+from oracle.bindings.contract_errors import decode_refusal
 from oracle.bindings.qos_oracle import OracleContract
 from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.ids import Hash
@@ -16,7 +16,7 @@ from oracle.reporting.reporting_context import ReportingContext
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
-from oracle.txmgr.context import Rank, TxContext
+from oracle.txmgr.context import TransmitterRank, TxContext
 from tests.pools import pool_of
 
 
@@ -33,7 +33,7 @@ class WithContexts:
 
     @context.setter
     def context(self, tx: TxContext) -> None:
-        self.contexts = self.contexts.at(tx)
+        self.contexts = self.contexts.with_account(tx)
 
     @property
     def quorum(self) -> QuorumContext:
@@ -45,7 +45,7 @@ class WithContexts:
 
     @reporting.setter
     def reporting(self, reporting: ReportingContext) -> None:
-        self.contexts = replace(self.contexts, reporting=reporting).at(self.context)
+        self.contexts = replace(self.contexts, reporting=reporting).with_account(self.context)
 
     @property
     def kickouts(self) -> KickoutContext:
@@ -53,11 +53,11 @@ class WithContexts:
 
     @kickouts.setter
     def kickouts(self, kickouts: KickoutContext) -> None:
-        self.contexts = replace(self.contexts, kickouts=kickouts).at(self.context)
+        self.contexts = replace(self.contexts, kickouts=kickouts).with_account(self.context)
 
     @property
     def contract(self) -> OracleContract:
-        return OracleContract(self.context.publisher.lines, self.premises.address)
+        return OracleContract(self.context.publisher.pool_view, self.premises.address)
 
 
 def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> ReporterContexts:
@@ -73,18 +73,18 @@ def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> 
             caps=office.caps,
             keys=premises.keys,
         ),
-        registry=CallRegistry(refusal_of),
+        registry=CallRegistry(decode_refusal),
         epoch=office.epoch,
         clock=lambda: premises.chain.time,
         confirmations=2,
-        rank=Rank(
+        rank=TransmitterRank(
             has_others=peers is not None or head_start > 0,
-            head_start=head_start,
-            blocks_ahead=given.get("blocks_ahead", 0),
+            head_start_seconds=head_start,
+            head_start_blocks=given.get("blocks_ahead", 0),
         ),
     )
     quorum = QuorumContext(tx, office.settings, given.get("board"), peers)
-    rebuild = RebuildOptions(lease=office.epoch)
+    rebuild = RebuildOptions(lease_epoch=office.epoch)
     verifier = EvidenceVerifier(office.source, office.store, office.folder, rebuild)
     return ReporterContexts(
         ReportingContext(quorum, rules_hash),

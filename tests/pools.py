@@ -20,7 +20,7 @@ def pool_of(
     providers: Mapping[str, str] | None = None,
 ) -> EndpointPool:
     """Return a pool of these, the first one preferred; `providers` as in the settings."""
-    return EndpointPool.open(urls, CHAIN_ID, clock, providers=providers)
+    return EndpointPool.from_urls(urls, CHAIN_ID, clock, providers=providers)
 
 
 def view_of(*urls: str, clock: Callable[[], float] = time.monotonic) -> PoolView:
@@ -32,7 +32,7 @@ def caller_of(
     url: str, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic
 ) -> EndpointCaller:
     """Return one by itself, which is waited for so many seconds."""
-    (caller,) = pool_of(url, clock=clock).view(seconds).all
+    (caller,) = pool_of(url, clock=clock).view(seconds).callers
     return caller
 
 

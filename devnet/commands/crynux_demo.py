@@ -64,4 +64,4 @@ def _print_nodes(summary: CrynuxSummary) -> None:
         )
         for node in sorted(summary.nodes, key=lambda node: node.qos or "", reverse=True)
     ]
-    print_table(columns, rows, left=("state",))
+    print_table(columns, rows, left_columns=("state",))

@@ -24,7 +24,7 @@ from devnet.demo.show import START_TIME, ShowOptions, show
 from devnet.local_network import Options as DevnetOptions, devnet
 from devnet.relay.relay_show import NETWORK as RELAY
 from oracle.cli.options import JsonOption
-from oracle.daemon.stopping import StopSignal, listening
+from oracle.daemon.stopping import StopSignal, listen_for_signals
 from oracle.errors import FatalError, InputError
 
 _PortOption = Annotated[
@@ -89,7 +89,7 @@ def _demo(
         if network != _OURS:
             raise InputError(f"--waves: cuts the demo of our own contracts, not that of {network}")
         options = replace(options, waves=waves, may_end_early=True)
-    with _told_of_end(stop, _NOTHING_LEFT), listening(stop, _ENDS):
+    with _told_of_end(stop, _NOTHING_LEFT), listen_for_signals(stop, _ENDS):
         if network == RELAY:
             play_relay(options, as_json=json_)
         elif network != _OURS:
@@ -194,7 +194,7 @@ def _devnet(
     """
     stop, place = StopSignal(), folder.resolve()
     left = f"the chain is stopped, and its folder with keys is left: {place}"
-    with _told_of_end(stop, left), listening(stop, _ENDS):
+    with _told_of_end(stop, left), listen_for_signals(stop, _ENDS):
         options = DevnetOptions(port, block_seconds, chaos, stop.event)
         if as_json:
             options = replace(options, ready=lambda found: typer.echo(json.dumps(found)))

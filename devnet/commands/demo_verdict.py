@@ -7,10 +7,10 @@ from rich.console import Console
 from devnet.demo.ending import Summary
 from oracle.cli.options import load_config
 from oracle.domain.ids import Address
-from oracle.queries.explain import EventArchive, block_at, explain
-from oracle.queries.sentences.node_sentences import details, headline
-from oracle.queries.sentences.node_standing import standing_as_of
-from oracle.queries.text.text_tables import table_lines
+from oracle.queries.explain import EventArchive, explain_score, resolve_block
+from oracle.queries.sentences.node_sentences import format_details, format_headline
+from oracle.queries.sentences.node_standing import build_summary_from_explanation
+from oracle.queries.text.text_tables import format_table
 
 _ETHER = 10**18
 _QOS_STEPS = 10_000
@@ -19,17 +19,17 @@ _QOS_STEPS = 10_000
 def why_it_stands_so(configuration: Path, node: Address) -> str:
     """Say it as `explain` does, as of the last block that the daemon has folded."""
     # Endpoints and clients: the help of `demo` has to stay quick.
-    from oracle.daemon.compose import check_chain_of, open_index  # noqa: PLC0415
+    from oracle.daemon.compose import check_index_chain, open_index  # noqa: PLC0415
     from oracle.daemon.records import open_folded_records  # noqa: PLC0415
 
     with (
         open_folded_records(load_config(configuration)) as records,
         open_index(records) as index,
     ):
-        as_of = block_at(lambda: check_chain_of(index), index.store, None)
-        told = explain(EventArchive(index.store, index.reader, index.rules), node, as_of)
-    standing = standing_as_of(told)
-    return f"{headline(standing)} {details(standing)}".strip()
+        as_of = resolve_block(lambda: check_index_chain(index), index.store, None)
+        told = explain_score(EventArchive(index.store, index.reader, index.rules), node, as_of)
+    standing = build_summary_from_explanation(told)
+    return f"{format_headline(standing)} {format_details(standing)}".strip()
 
 
 def print_verdict(summary: Summary, why: str, console: Console) -> None:
@@ -59,7 +59,7 @@ def _rows(summary: Summary) -> list[str]:
         )
         for node in ranked
     ]
-    return table_lines(columns, rows)
+    return format_table(columns, rows)
 
 
 def _lines(summary: Summary, why: str) -> list[str]:

@@ -62,4 +62,4 @@ def _print_nodes(summary: RelaySummary) -> None:
         )
         for node in sorted(summary.nodes, key=lambda node: -node.long_term)
     ]
-    print_table(columns, rows, left=("state",))
+    print_table(columns, rows, left_columns=("state",))

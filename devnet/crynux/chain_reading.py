@@ -24,16 +24,18 @@ def events_of(chain: LocalChain, profile: str, contracts: Mapping[str, str]) -> 
     Raises:
         FatalError: the profile cannot read something of its own contracts.
     """
-    reader = EventReader.open(profile, contracts, None)
+    reader = EventReader.from_profile(profile, contracts, None)
     for number in range(int(chain.ask("eth_blockNumber"), 16) + 1):
         block = chain.ask("eth_getBlockByNumber", hex(number), True)
         receipts = chain.ask("eth_getBlockReceipts", hex(number))
         logs = [_log(one, block) for receipt in receipts for one in receipt["logs"]]
         both = zip(block["transactions"], receipts, strict=True)
         calls = [_call(*one, block) for one in both if one[0]["to"] in contracts.values()]
-        told = reader.read(logs, calls)
-        if told.dead:
-            raise FatalError(f"{profile} cannot read {told.dead[0].name}: {told.dead[0].error}")
+        told = reader.decode_rows(logs, calls)
+        if told.dead_letters:
+            raise FatalError(
+                f"{profile} cannot read {told.dead_letters[0].name}: {told.dead_letters[0].error}"
+            )
         for event in told.events:
             yield event_to_json(event)
 

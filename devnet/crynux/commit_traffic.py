@@ -15,7 +15,7 @@ from eth_utils.crypto import keccak
 from devnet.crynux.crynux_network import CrynuxNetwork
 from devnet.demo.cast import BLOCK_SECONDS, CAST, DemoNode
 from devnet.demo.stage import ETHER
-from oracle.chain.decode.abi import load
+from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
 
 Transaction = dict[str, str]
@@ -75,7 +75,7 @@ class CommitTraffic:
         self._network = network
         # Not for secrets: the nodes have to behave the same way every time.
         self._chance = random.Random(seed)  # noqa: S311
-        self._started = load("testing/CommitTask").event("TaskStarted").digest
+        self._started = load_abi("testing/CommitTask").get_event("TaskStarted").digest
         self._names = {address: name for name, address in network.nodes.items()}
         self._cast = {one.name: one for one in CAST}
         self._seen = -1

@@ -7,7 +7,7 @@ from devnet.anvil import LocalChain
 from devnet.crynux.dev_keys import public_key
 from devnet.demo.cast import CAST
 from devnet.demo.stage import MODEL, STAKE, VERSION, Clock
-from oracle.bindings.codec import call_input, creation_code
+from oracle.bindings.codec import build_creation_code, encode_call
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 
@@ -55,7 +55,7 @@ class CrynuxNetwork:
         self, sender: str, contract: str, function: str, *arguments: object, value: int = 0
     ) -> dict[str, str]:
         """Return the transaction by which `sender` calls a function of a contract."""
-        written = call_input(self.artifacts[contract], function, *arguments)
+        written = encode_call(self.artifacts[contract], function, *arguments)
         to = self.contracts[contract]
         return {"from": sender, "to": to, "data": written, "value": hex(value), "gas": _GAS}
 
@@ -105,7 +105,7 @@ def _deployed(
     (node_name, node), (task_name, task) = artifacts.items()
 
     def created(artifact: str, *arguments: object) -> Address:
-        code = creation_code(artifact, *arguments)
+        code = build_creation_code(artifact, *arguments)
         sent = {"from": owner, "data": code, "gas": _GAS_TO_CREATE}
         (receipt,) = chain.mined(clock.next_block(), [sent])
         return Address(str(receipt["contractAddress"]).lower())

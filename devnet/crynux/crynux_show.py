@@ -31,13 +31,13 @@ from devnet.demo.screen import Screen
 from devnet.demo.show import START_TIME, ShowOptions, demo_chain, ports
 from devnet.demo.snapshot import SnapshotReader
 from devnet.demo.stage import Clock
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.kicks import KickState
-from oracle.resources import program_command
+from oracle.resources import format_program_command
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
-from oracle.systems.registry import rule_set
+from oracle.systems.registry import build_rules
 
 _SEED = 20
 # After the last act the daemon has so many blocks to catch up.
@@ -182,11 +182,11 @@ def crynux_show(
         network = crynux_network(chain, clock, profile)
         placed = ", ".join(f"{name} {at}" for name, at in network.contracts.items())
         screen.say(f"deployed stand-ins of Crynux's contracts: {placed}")
-        rules = rule_set(rules_of(profile), CHANGES[rules_of(profile)])
+        rules = build_rules(rules_of(profile), CHANGES[rules_of(profile)])
         reporting = reporting_for(network, clock, rules, folder) if profile == VSS else None
         path = folder / "demo.toml"
         write_settings(path, network, reporting)
-        configuration = load(path)
+        configuration = read_config(path)
         store = Store.open(configuration.database.url, create=True)
         opened.callback(store.close)
         refuse_ended(options.stop)
@@ -210,7 +210,7 @@ def crynux_show(
             {
                 "pages": f"{pages}/",
                 "chain": chain.url,
-                "try": program_command("nodes", "--config", path),
+                "try": format_program_command("nodes", "--config", path),
             },
         )
 

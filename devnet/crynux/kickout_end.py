@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from devnet.crynux.crynux_network import CrynuxNetwork
 from devnet.demo.stage import Clock
-from oracle.bindings.kick_targets import adapter_code, kick_target_of, role_change
-from oracle.chain.decode.abi import load
+from oracle.bindings.kick_targets import build_adapter_code, build_role_change, default_kick_target
+from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
 
@@ -36,16 +36,16 @@ def adapter_for(network: CrynuxNetwork, clock: Clock, oracle: Address) -> Addres
     Raises:
         FatalError: the profile has no adapter.
     """
-    target = kick_target_of(network.profile)
+    target = default_kick_target(network.profile)
     if target is None or target.artifact is None:
         raise FatalError(f"{network.profile} has no adapter")
     given, owner = network.contracts, network.owner
-    code = adapter_code(target, oracle, owner, given)
+    code = build_adapter_code(target, oracle, owner, given)
     (receipt,) = network.chain.mined(
         clock.next_block(), [{"from": owner, "data": code, "gas": _GAS}]
     )
     adapter = Address(str(receipt["contractAddress"]).lower())
-    change = role_change(target, adapter, given)
+    change = build_role_change(target, adapter, given)
     network.mine(clock, [{"from": owner, "to": change.to, "data": change.calldata, "gas": _GAS}])
     return adapter
 
@@ -56,7 +56,7 @@ def kickout_on(network: CrynuxNetwork, node: Address) -> KickoutOnNetwork:
         "address": network.contracts["Node"],
         "fromBlock": "0x0",
         "toBlock": "latest",
-        "topics": [load(network.artifacts["Node"]).event(_KICKED_OUT).digest],
+        "topics": [load_abi(network.artifacts["Node"]).get_event(_KICKED_OUT).digest],
     }
     logs = network.chain.ask("eth_getLogs", asked)
     told = tuple(one["transactionHash"] for one in logs if one["data"].endswith(node[2:]))

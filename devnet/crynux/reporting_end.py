@@ -9,18 +9,18 @@ from devnet.crynux.kickout_end import adapter_for
 from devnet.demo.demo_system import report_settings
 from devnet.demo.show import Key, keys_in
 from devnet.demo.stage import ETHER, LIMITS, Clock
-from oracle.bindings.codec import call_input
+from oracle.bindings.codec import encode_call
 from oracle.bindings.deployment import (
     DEFAULT_KICK_LIMITS,
     NO_FLOORS,
     OracleSetup,
-    created_address,
+    compute_contract_address,
 )
-from oracle.bindings.kick_targets import kick_target_of
-from oracle.chain.profiles.profile_loader import open_profile
+from oracle.bindings.kick_targets import default_kick_target
+from oracle.chain.profiles.profile_loader import load_profile
 from oracle.domain.ids import Address
-from oracle.domain.reports.lanes import kick_below_of
-from oracle.domain.reports.report import rules_id
+from oracle.domain.reports.lanes import compute_kick_below
+from oracle.domain.reports.report import compute_rules_id
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import FatalError
 
@@ -50,7 +50,7 @@ class Reporting:
 
     def retry_call(self, sender: Address, node: Address) -> dict[str, str]:
         """Return the transaction by which anybody asks the network again."""
-        written = call_input("QoSOracle", "retryKick", node)
+        written = encode_call("QoSOracle", "retryKick", node)
         return {"from": sender, "to": self.oracle, "data": written, "gas": _GAS}
 
 
@@ -63,7 +63,9 @@ def reporting_for(network: CrynuxNetwork, clock: Clock, rules: Rules, folder: Pa
     keys, owner = keys_in(folder), network.owner
     nonce = int(network.chain.ask("eth_getTransactionCount", owner, "latest"), 16)
     # The adapter is what the owner creates next.
-    setup = _setup(network, rules, keys["signer"].address, created_address(owner, nonce + 1))
+    setup = _setup(
+        network, rules, keys["signer"].address, compute_contract_address(owner, nonce + 1)
+    )
     (receipt,) = network.chain.mined(
         clock.next_block(), [{"from": owner, "data": setup.code, "gas": _GAS}]
     )
@@ -79,17 +81,17 @@ def reporting_for(network: CrynuxNetwork, clock: Clock, rules: Rules, folder: Pa
 
 def _setup(network: CrynuxNetwork, rules: Rules, signer: Address, target: Address) -> OracleSetup:
     """Return an oracle of one signer and no timelock: one kickout a minute, at most three."""
-    known = kick_target_of(network.profile)
+    known = default_kick_target(network.profile)
     if known is None:
         raise FatalError(f"{network.profile} has no adapter")
-    line = kick_below_of(rules)
+    line = compute_kick_below(rules)
     settings = replace(report_settings(), kick_below=line)
     return OracleSetup(
         admin=network.owner,
         vetoer=network.owner,
         target=target,
         signers=(signer,),
-        rules_hash=rules_id(rules, open_profile(network.profile, None).identity, settings),
+        rules_hash=compute_rules_id(rules, load_profile(network.profile, None).identity, settings),
         limits=replace(LIMITS, kick_below=line),
         floors=NO_FLOORS,
         kick_limits=replace(DEFAULT_KICK_LIMITS, kick_gas=known.kick_gas, bucket_frame=60),

@@ -15,7 +15,7 @@ from devnet.crynux.crynux_network import CREATOR_PLACES, CrynuxNetwork
 from devnet.crynux.dev_keys import public_key
 from devnet.demo.cast import BLOCK_SECONDS, CAST, GROUP_SIZE, DemoNode
 from devnet.demo.stage import ETHER, MODEL, VERSION
-from oracle.chain.decode.abi import load
+from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
 
 Transaction = dict[str, str]
@@ -89,8 +89,8 @@ class VssTraffic:
         self._network = network
         # Not for secrets: the nodes have to behave the same way every time.
         self._chance = random.Random(seed)  # noqa: S311
-        self._started = load("testing/VssTask").event("TaskStarted").digest
-        self._kicked_out = load("testing/VssNode").event("NodeKickedOut").digest
+        self._started = load_abi("testing/VssTask").get_event("TaskStarted").digest
+        self._kicked_out = load_abi("testing/VssNode").get_event("NodeKickedOut").digest
         self._names = {address: name for name, address in network.nodes.items()}
         self._cast = {one.name: one for one in CAST}
         self._seen = -1

@@ -6,7 +6,7 @@ An act begins when it is first seen; there is no way back.
 from typing import NamedTuple
 
 from devnet.demo.snapshot import DemoSnapshot
-from oracle.daemon.web.played_act import PlayedAct
+from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.reports.kicks import KickState
 
 
@@ -61,7 +61,7 @@ class Playbill:
         return f"    {ACTS[self._act].caption}"
 
     @property
-    def played(self) -> PlayedAct:
+    def played(self) -> DemoAct:
         """Return the act as the pages say it."""
         act = ACTS[self._act]
-        return PlayedAct(f"{self._act + 1} of {len(ACTS)}: {act.title}", act.caption)
+        return DemoAct(f"{self._act + 1} of {len(ACTS)}: {act.title}", act.caption)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from devnet.demo.cast import DemoNode
 from devnet.demo.stage import Stage
-from oracle.bindings.contest_calls import answer_of
+from oracle.bindings.contest_calls import compute_answer
 from oracle.domain.ids import Address, GroupKey, Hash
 
 
@@ -41,7 +41,7 @@ class DemoTask:
         if self.group is None:
             return result
         group, hashed = GroupKey("0x" + self.group.hex()), Hash("0x" + result.hex())
-        return bytes.fromhex(answer_of(group, hashed)[2:])
+        return bytes.fromhex(compute_answer(group, hashed)[2:])
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from oracle.errors import FatalError
-from oracle.resources import shipped
+from oracle.resources import shipped_path
 
 # SIGTERM ends it in ten seconds at most; a machine that starts processes may be slow.
 _PATIENCE_SECONDS = 60
@@ -119,7 +119,7 @@ def write_configuration(path: Path, made: Settings, without: Collection[str] = (
 
 def demo_settings() -> Settings:
     """Return what the shipped demo configuration says."""
-    settings: Settings = tomllib.loads(shipped("config/demo.toml").read_text("utf-8"))
+    settings: Settings = tomllib.loads(shipped_path("config/demo.toml").read_text("utf-8"))
     return settings
 
 

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from oracle.daemon.config.loader import load
-from oracle.daemon.web.played_act import PlayedAct
+from oracle.daemon.config.loader import read_config
+from oracle.daemon.web.played_act import DemoAct
 
 
 class DemoTold(NamedTuple):
@@ -17,7 +17,7 @@ class DemoTold(NamedTuple):
 
     head: Callable[[], int]
     clock: Callable[[], int]
-    act: Callable[[], PlayedAct]
+    act: Callable[[], DemoAct]
 
 
 @contextmanager
@@ -29,11 +29,11 @@ def demo_pages(configuration: Path, told: DemoTold) -> Iterator[str]:
     # A server takes a second to import: the help of `demo` has to stay quick.
     from oracle.daemon.compose import open_reader  # noqa: PLC0415
     from oracle.daemon.records import open_records  # noqa: PLC0415
-    from oracle.daemon.startup import read_api_of  # noqa: PLC0415
-    from oracle.daemon.web.http_server import serving  # noqa: PLC0415
+    from oracle.daemon.startup import open_read_api  # noqa: PLC0415
+    from oracle.daemon.web.http_server import serve_app  # noqa: PLC0415
 
-    with open_records(load(configuration)) as records:
+    with open_records(read_config(configuration)) as records:
         reader = open_reader(records.config)
-        web = read_api_of(records, reader, told.head, clock=told.clock, act=told.act)
-        with serving(web, records.config.api.listener) as address:
+        web = open_read_api(records, reader, told.head, clock=told.clock, get_act=told.act)
+        with serve_app(web, records.config.api.listener) as address:
             yield address

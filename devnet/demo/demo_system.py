@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from devnet.demo.cast import CAST, GROUP_SIZE, TASK_TIMEOUT, DemoNode
-from oracle.chain.profiles.profile_loader import open_profile
-from oracle.daemon.config.loader import load
+from oracle.chain.profiles.profile_loader import load_profile
+from oracle.daemon.config.loader import read_config
 from oracle.domain.ids import Hash
-from oracle.domain.reports.lanes import kick_below_of
-from oracle.domain.reports.report import ReportSettings, rules_id
+from oracle.domain.reports.lanes import compute_kick_below
+from oracle.domain.reports.report import ReportSettings, compute_rules_id
 from oracle.domain.scoring.rules import Rules
-from oracle.resources import shipped
-from oracle.systems.registry import rule_set
+from oracle.resources import shipped_path
+from oracle.systems.registry import build_rules
 
 _ETHER = 10**18
 _IMAGE, _LANGUAGE = 0, 1
@@ -51,18 +51,18 @@ class DemoSystem:
     @property
     def rules(self) -> Rules:
         """Return the rule set, whole."""
-        return rule_set(self.name, self.changes)
+        return build_rules(self.name, self.changes)
 
     @property
     def kick_below(self) -> int:
         """Return the contract's line, 0 to 10,000 steps of QoS."""
-        return kick_below_of(self.rules)
+        return compute_kick_below(self.rules)
 
     @property
     def rules_hash(self) -> Hash:
         """Return by what the contract knows the rules that are reported by."""
         settings = replace(report_settings(), kick_below=self.kick_below)
-        return rules_id(self.rules, open_profile("reference").identity, settings)
+        return compute_rules_id(self.rules, load_profile("reference").identity, settings)
 
     @property
     def settings(self) -> dict[str, dict[str, object]]:
@@ -92,7 +92,7 @@ class DemoSystem:
 
 def report_settings() -> ReportSettings:
     """Return the numbers of the shipped demo configuration, which the contract has to know."""
-    oracle = load(shipped("config/demo.toml")).oracle
+    oracle = read_config(shipped_path("config/demo.toml")).oracle
     return ReportSettings(
         period_seconds=oracle.period_seconds,
         heartbeat_seconds=oracle.heartbeat_seconds,

@@ -10,8 +10,8 @@ from devnet.anvil import LocalChain
 from devnet.demo.cast import DARWIN, HOPELESS
 from devnet.demo.stage import GAS, MODEL, STAKE, VERSION, Clock, Stage
 from devnet.demo.verify import Compared, ScoreVerification
-from oracle.bindings.codec import call_input, error_named
-from oracle.chain.decode.abi import load
+from oracle.bindings.codec import decode_error_name, encode_call
+from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
 
@@ -213,7 +213,7 @@ def _told(stage: Stage, one: Compared) -> ContractReading:
 def _topic_logs(
     chain: LocalChain, address: str, contract: str, event: str
 ) -> list[dict[str, str]]:
-    topic = load(contract).event(event).digest
+    topic = load_abi(contract).get_event(event).digest
     asked = {"address": address, "fromBlock": "0x0", "toBlock": "latest", "topics": [topic]}
     found: list[dict[str, str]] = chain.ask("eth_getLogs", asked)
     return found
@@ -225,9 +225,9 @@ def _try_to_join(stage: Stage) -> str:
     call = {
         "from": stage.nodes[HOPELESS.name],
         "to": stage.network,
-        "data": call_input("TaskNetwork", "join", *hardware),
+        "data": encode_call("TaskNetwork", "join", *hardware),
         "value": hex(STAKE),
         "gas": GAS,
     }
     refusal = stage.chain.refusal(call)
-    return "accepted" if refusal is None else error_named("TaskNetwork", refusal)
+    return "accepted" if refusal is None else decode_error_name("TaskNetwork", refusal)

@@ -18,7 +18,7 @@ from rich.text import Text
 from devnet.demo.acts import Playbill
 from devnet.demo.news import FeedEntry
 from devnet.demo.snapshot import DemoSnapshot, SnapshotRow, floored
-from oracle.daemon.web.played_act import PlayedAct
+from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.scoring.node_figures import RECOVERING_BELOW
 
 # Kept of the feed; shown is what the terminal has room for, and never less than the second.
@@ -63,7 +63,7 @@ class Screen:
             self._live = None
 
     @property
-    def act(self) -> PlayedAct:
+    def act(self) -> DemoAct:
         """What is played now; any thread may ask."""
         return self._playbill.played
 

@@ -25,10 +25,10 @@ from devnet.demo.snapshot import SnapshotReader
 from devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
 from devnet.demo.traffic import Traffic
 from devnet.demo.verify import verdict_of
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import KickState
-from oracle.resources import program_command
+from oracle.resources import format_program_command
 from oracle.signing.keystore import create_keystore
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
@@ -153,7 +153,7 @@ def show(screen: Screen, options: ShowOptions) -> Iterator[tuple[Show, Daemon, d
     with ExitStack() as opened:
         folder, chain = opened.enter_context(demo_chain(screen, options))
         path, stage, clock = _prepared(folder, chain, screen, options)
-        configuration = load(path)
+        configuration = read_config(path)
         store = Store.open(configuration.database.url, create=True)
         opened.callback(store.close)
         refuse_ended(options.stop)
@@ -175,7 +175,7 @@ def show(screen: Screen, options: ShowOptions) -> Iterator[tuple[Show, Daemon, d
             "chain": chain.url,
             "api": f"{pages}/v1/network",
             "metrics": f"{web}/metrics",
-            "try": program_command("explain", stage.nodes[HOPELESS.name], "--config", path),
+            "try": format_program_command("explain", stage.nodes[HOPELESS.name], "--config", path),
         }
         yield Show(stage, clock, loop, Traffic(stage, _SEED, system)), running, addresses
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from oracle.bindings.probe_calls import probe_nodes
+from oracle.bindings.probe_calls import decode_probe_nodes
 from oracle.dispatch.contest_settlement import SETTLE_CONTEST
 from oracle.dispatch.second_groups import SECOND_GROUP
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityCause, ReliabilityChange
@@ -14,11 +14,11 @@ from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPOR
 from oracle.domain.scoring.node_figures import NodeFigures
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
-from oracle.queries.population import Population, population_of, rests_on_feed
+from oracle.queries.population import Population, build_population, has_feed_cursor
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, IntentState
 from oracle.store.reports.report_repository import ReportState
-from oracle.systems.crynux.predownload import requests_of
+from oracle.systems.crynux.predownload import list_requests
 
 _LANES_IN_QOS = 10_000
 # More than a show has.
@@ -84,25 +84,25 @@ class SnapshotReader:
 
         A real block would leave it twelve seconds for that.
         """
-        with self._store.reading() as uow:
+        with self._store.read_transaction() as uow:
             cursor = uow.cursor.get()
-            drawn = {(one.seed_block, one.seed_hash) for one in uow.draws.active()}
-            waiting = uow.outbox.intents.in_states(dispatcher, _UNSENT) if drawn else []
-            sent = uow.outbox.intents.in_states(dispatcher, _SENT) if drawn else []
+            drawn = {(one.seed_block, one.seed_hash) for one in uow.draws.list_active()}
+            waiting = uow.outbox.intents.list_in_states(dispatcher, _UNSENT) if drawn else []
+            sent = uow.outbox.intents.list_in_states(dispatcher, _SENT) if drawn else []
         begun = {(one.request.as_of_block, one.request.as_of_hash) for one in sent}
         is_folded = cursor is not None and cursor.number >= head
         return not is_folded or bool(waiting) or not drawn <= begun
 
     def look(self) -> DemoSnapshot | None:
         """Return what the database says now; None before the daemon's first block."""
-        with self._store.reading() as uow:
+        with self._store.read_transaction() as uow:
             cursor = uow.cursor.get()
             if cursor is None:
                 return None
-            nodes = list(uow.nodes.all())
+            nodes = list(uow.nodes.iterate_all())
             rounds = uow.rounds.load()
-            population = population_of(
-                nodes, cursor.time, self._rules, rounds, rests_on_feed=rests_on_feed(uow)
+            population = build_population(
+                nodes, cursor.time, self._rules, rounds, uses_feed=has_feed_cursor(uow)
             )
             rows = [self._row(node, population) for node in nodes]
             return DemoSnapshot(
@@ -112,7 +112,7 @@ class SnapshotReader:
                 reported=_reported(uow),
                 rows=tuple(sorted(rows, key=lambda row: (-(row.figures.qos or -1), row.name))),
                 timeouts=tuple(self._timeouts(uow, nodes, cursor.number)),
-                due=tuple(uow.kickouts.open()),
+                due=tuple(uow.kickouts.list_open()),
                 kicks=tuple(rounds.kicks.values()),
                 contests=_contests(uow),
                 second_groups=_second_groups(uow),
@@ -125,11 +125,11 @@ class SnapshotReader:
             address=node.address,
             part=self._parts.get(name, ""),
             scores=len(node.pool),
-            figures=population.figures(node),
-            on_chain=_spoken(rounds.lane_of_node(node.address)),
+            figures=population.compute_figures(node),
+            on_chain=_spoken(rounds.get_node_lane(node.address)),
             asked={
                 request.request.model: request.state
-                for request in requests_of(node, population.time)
+                for request in list_requests(node, population.time)
             },
         )
 
@@ -142,7 +142,7 @@ class SnapshotReader:
         found = [
             change
             for address in touched
-            for change in uow.reliability.of_node(address)
+            for change in uow.reliability.list_for_node(address)
             if change.at.block > self._shown_up_to and change.cause is ReliabilityCause.TIMED_OUT
         ]
         self._shown_up_to = block
@@ -158,20 +158,20 @@ def floored(units: int) -> float:
 
 
 def _contests(uow: UnitOfWork) -> int:
-    calls = uow.outbox.intents.newest(_CONTEST_CALLS, kind=SETTLE_CONTEST)
+    calls = uow.outbox.intents.list_newest(_CONTEST_CALLS, kind=SETTLE_CONTEST)
     return len({call.request.subject for call in calls})
 
 
 def _second_groups(uow: UnitOfWork) -> tuple[tuple[Address, ...], ...]:
     """Return the nodes of each second group that has begun, the first group first."""
-    calls = uow.outbox.intents.newest(_CONTEST_CALLS, kind=SECOND_GROUP)
+    calls = uow.outbox.intents.list_newest(_CONTEST_CALLS, kind=SECOND_GROUP)
     begun = [call for call in calls if call.state in {IntentState.MINED, IntentState.FINAL}]
-    return tuple(probe_nodes(call.request.calldata) for call in reversed(begun))
+    return tuple(decode_probe_nodes(call.request.calldata) for call in reversed(begun))
 
 
 def _reported(uow: UnitOfWork) -> int:
     done = (ReportState.LANDED, ReportState.SKIPPED)
-    blocks = [one.report.as_of.number for one in uow.reports.latest() if one.state in done]
+    blocks = [one.report.as_of.number for one in uow.reports.list_latest() if one.state in done]
     return max(blocks, default=-1)
 
 

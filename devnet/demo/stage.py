@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from devnet.anvil import LocalChain
 from devnet.demo.cast import BLOCK_SECONDS, CAST, DemoNode
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
-from oracle.bindings.codec import call_input, creation_code
+from oracle.bindings.codec import build_creation_code, encode_call
 from oracle.bindings.deployment import (
     DEFAULT_KICK_LIMITS,
     DEFAULT_LIMITS,
@@ -67,7 +67,7 @@ class Stage:
     ) -> dict[str, str]:
         """Return the transaction by which `sender` calls a function of the contract."""
         to = self.network if contract == "TaskNetwork" else self.oracle
-        written = call_input(contract, function, *arguments)
+        written = encode_call(contract, function, *arguments)
         return {"from": sender, "to": to, "data": written, "value": hex(value), "gas": GAS}
 
 
@@ -102,7 +102,7 @@ def set_stage(
         chain,
         clock,
         admin,
-        creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE, FLOOR),
+        build_creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE, FLOOR),
     )
     setup = _setup(network, admin, roles.signer, system)
     oracle = _created(chain, clock, admin, setup.code)

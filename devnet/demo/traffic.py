@@ -19,8 +19,8 @@ from devnet.demo.cast import BLOCK_SECONDS, GROUP_SIZE, TASK_TIMEOUT, DemoNode
 from devnet.demo.contested_groups import DemoTask, Group, OpenContests
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
 from devnet.demo.stage import MODEL, VERSION, Stage
-from oracle.bindings.codec import call_input, call_output
-from oracle.chain.decode.abi import load
+from oracle.bindings.codec import decode_result, encode_call
+from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
 
 Transaction = dict[str, str]
@@ -38,14 +38,14 @@ class Traffic:
         self._chance = random.Random(seed)  # noqa: S311
         # The delays of reveals are drawn apart: they change no answer's time.
         self._latency = random.Random(seed)  # noqa: S311
-        network = load("TaskNetwork")
+        network = load_abi("TaskNetwork")
         self._handlers = {
-            network.event("TaskCreated").digest: self._note_probe,
-            network.event("TaskStarted").digest: self._note_start,
-            network.event("TaskTimedOut").digest: self._note_timeout,
-            network.event("DownloadRequested").digest: self._note_request,
-            network.event("GroupRevalidates").digest: self._note_revalidation,
-            network.event("GroupValidated").digest: self._note_comparison,
+            network.get_event("TaskCreated").digest: self._note_probe,
+            network.get_event("TaskStarted").digest: self._note_start,
+            network.get_event("TaskTimedOut").digest: self._note_timeout,
+            network.get_event("DownloadRequested").digest: self._note_request,
+            network.get_event("GroupRevalidates").digest: self._note_revalidation,
+            network.get_event("GroupValidated").digest: self._note_comparison,
         }
         # Nodes that were asked for a model, and have not downloaded it yet.
         self._asked: list[tuple[Address, str]] = []
@@ -254,11 +254,11 @@ class Traffic:
     def _keys(self, creator: Address, ids: list[bytes]) -> list[bytes]:
         """Ask the contract how it names a creator's tasks and groups."""
         stage = self._stage
-        asked = [call_input("TaskNetwork", "keyOf", creator, id_) for id_ in ids]
+        asked = [encode_call("TaskNetwork", "keyOf", creator, id_) for id_ in ids]
         answers = stage.chain.ask_all(
             [("eth_call", {"to": stage.network, "data": one}, "latest") for one in asked]
         )
-        return [call_output("TaskNetwork", "keyOf", answer)[0] for answer in answers]
+        return [decode_result("TaskNetwork", "keyOf", answer)[0] for answer in answers]
 
 
 def commitment_of(task: bytes, node: Address, answer: bytes) -> bytes:

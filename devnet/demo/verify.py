@@ -16,8 +16,8 @@ from typing import Any
 
 from devnet.anvil import LocalChain
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DEMO_SYSTEMS, DemoSystem
-from oracle.bindings.codec import call_input, call_output
-from oracle.chain.decode.abi import load
+from oracle.bindings.codec import decode_result, encode_call
+from oracle.chain.decode.abi import load_abi
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.ids import Address, Hash
@@ -83,13 +83,13 @@ def verify(
     """
     chain = LocalChain(url)
     try:
-        accepted = _logs(chain, oracle, load("QoSOracle").event("RoundAccepted").digest)
+        accepted = _logs(chain, oracle, load_abi("QoSOracle").get_event("RoundAccepted").digest)
         if not accepted:
             raise FatalError("the oracle contract has accepted no round")
         round_, as_of = int(accepted[-1]["topics"][1], 16), int(accepted[-1]["data"][2:66], 16)
         time = int(chain.ask("eth_getBlockByNumber", hex(as_of), False)["timestamp"], 16)
-        reader = EventReader.open("reference", {"TaskNetwork": network}, None)
-        events = reader.read([_log(one) for one in _logs(chain, network)], []).events
+        reader = EventReader.from_profile("reference", {"TaskNetwork": network}, None)
+        events = reader.decode_rows([_log(one) for one in _logs(chain, network)], []).events
         replayed = _replayed([event_to_json(event) for event in events], time, system)
         nodes = tuple(_compared(chain, oracle, node) for node in replayed)
         return ScoreVerification(round_, as_of, len(events), nodes)
@@ -149,9 +149,9 @@ def _replayed(lines: Sequence[str], time: int, system: DemoSystem) -> list[dict[
 
 def _compared(chain: LocalChain, oracle: Address, replayed: dict[str, Any]) -> Compared:
     node = Address(replayed["node"])
-    asked = {"to": oracle, "data": call_input("QoSOracle", "scoreOf", node)}
+    asked = {"to": oracle, "data": encode_call("QoSOracle", "scoreOf", node)}
     answer = chain.ask("eth_call", asked, "latest")
-    known, selectable, qos, *_ = call_output("QoSOracle", "scoreOf", answer)
+    known, selectable, qos, *_ = decode_result("QoSOracle", "scoreOf", answer)
     wanted = _wanted(replayed) if known or replayed["task_scores"] else _NEWCOMER
     return Compared(node, wanted, (bool(selectable), int(qos)))
 

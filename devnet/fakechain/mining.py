@@ -10,14 +10,14 @@ from typing_extensions import override
 
 from devnet.fakechain.accounts import signed_by
 from devnet.fakechain.block_json import DYNAMIC, LEGACY, ZERO_HASH, Block, Json, Said, Tx
-from oracle.chain.proofs.bloom import bloom, written
+from oracle.chain.proofs.bloom import compute_bloom, format_bloom
 from oracle.chain.proofs.keccak import keccak
-from oracle.chain.proofs.merkle_trie import EMPTY_ROOT, root
-from oracle.chain.proofs.receipts_root import leaf, log_hex
-from oracle.chain.proofs.rlp import EMPTY, encoded, encoded_bytes, encoded_int, encoded_list
+from oracle.chain.proofs.merkle_trie import EMPTY_ROOT, compute_trie_root
+from oracle.chain.proofs.receipts_root import encode_log_hex, encode_receipt_leaf
+from oracle.chain.proofs.rlp import EMPTY_STRING, encode_bytes, encode_int, encode_list, encode_rlp
 
 _ZERO_ADDRESS = "0x" + "00" * 20
-_NO_UNCLES = "0x" + keccak(encoded([])).hex()
+_NO_UNCLES = "0x" + keccak(encode_rlp([])).hex()
 # The SHA-256 of nothing (EIP-7685).
 _NO_REQUESTS = "0xe3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _GAS_LIMIT = 30_000_000
@@ -34,7 +34,7 @@ class MinedBlock(Block):
         self._txs = txs
         self._chain_id = chain_id
         self._raws = [_signed(tx, chain_id) for tx in txs]
-        self._blooms = [bloom(tx.said) for tx in txs]
+        self._blooms = [compute_bloom(tx.said) for tx in txs]
         self._bloom = 0
         for bits in self._blooms:
             self._bloom |= bits
@@ -59,18 +59,18 @@ class MinedBlock(Block):
         used, leaves = 0, []
         for tx, bits in zip(self._txs, self._blooms, strict=True):
             used += tx.gas
-            logs = [log_hex(said.address, said.topics, said.data) for said in tx.said]
+            logs = [encode_log_hex(said.address, said.topics, said.data) for said in tx.said]
             outcome = "01" if tx.succeeded else "80"
-            leaves.append(leaf(tx.kind, outcome, used, f"{bits:0512x}", logs))
+            leaves.append(encode_receipt_leaf(tx.kind, outcome, used, f"{bits:0512x}", logs))
         self.gas_used = used
-        return root(self._raws), root(leaves)
+        return compute_trie_root(self._raws), compute_trie_root(leaves)
 
     gas_used = 0
 
     def _encoded_header(self) -> bytes:
         parent = bytes.fromhex(self.parent_hash[2:])
         txs, receipts = self._roots
-        return encoded_list(
+        return encode_list(
             [
                 _A0 + parent,
                 _FIXED_HEAD,
@@ -80,8 +80,8 @@ class MinedBlock(Block):
                 _A0 + receipts,
                 _BLOOM_HEAD + self._bloom.to_bytes(256, "big"),
                 b"\x80",
-                *map(encoded_int, (self.number, _GAS_LIMIT, self.gas_used, self.time)),
-                encoded_int(self._salt),
+                *map(encode_int, (self.number, _GAS_LIMIT, self.gas_used, self.time)),
+                encode_int(self._salt),
                 _FIXED_TAIL,
                 _A0 + parent,
                 _A0 + bytes.fromhex(_NO_REQUESTS[2:]),
@@ -102,7 +102,7 @@ class MinedBlock(Block):
             "stateRoot": self.parent_hash,
             "transactionsRoot": "0x" + txs.hex(),
             "receiptsRoot": "0x" + receipts.hex(),
-            "logsBloom": written(self._bloom),
+            "logsBloom": format_bloom(self._bloom),
             "difficulty": "0x0",
             "gasLimit": hex(_GAS_LIMIT),
             "gasUsed": hex(self.gas_used),
@@ -172,7 +172,7 @@ class MinedBlock(Block):
                 "gasUsed": hex(tx.gas),
                 "cumulativeGasUsed": hex(used),
                 "effectiveGasPrice": hex(_BASE_FEE),
-                "logsBloom": written(self._blooms[place]),
+                "logsBloom": format_bloom(self._blooms[place]),
                 "logs": [self._log(place, index + more, one) for more, one in enumerate(tx.said)],
             }
             index += len(tx.said)
@@ -194,13 +194,13 @@ class MinedBlock(Block):
 
 _A0 = b"\xa0"
 _BLOOM_HEAD = b"\xb9\x01\x00"
-_FIXED_HEAD = encoded_bytes(bytes.fromhex(_NO_UNCLES[2:])) + encoded_bytes(bytes(20))
+_FIXED_HEAD = encode_bytes(bytes.fromhex(_NO_UNCLES[2:])) + encode_bytes(bytes(20))
 # mixHash, nonce, base fee, withdrawals root, both blob fields.
 _FIXED_TAIL = b"".join(
     [
         _A0 + bytes(32),
-        encoded_bytes(bytes(8)),
-        encoded_int(_BASE_FEE),
+        encode_bytes(bytes(8)),
+        encode_int(_BASE_FEE),
         _A0 + EMPTY_ROOT,
         b"\x80" * 2,
     ]
@@ -208,17 +208,17 @@ _FIXED_TAIL = b"".join(
 
 
 def _unsigned(tx: Tx, chain_id: int) -> list[bytes]:
-    chain = [] if tx.kind == LEGACY else [encoded_int(chain_id)]
+    chain = [] if tx.kind == LEGACY else [encode_int(chain_id)]
     fees = [b"\x80"] if tx.kind == DYNAMIC else []
     return [
         *chain,
-        encoded_int(tx.nonce or 0),
+        encode_int(tx.nonce or 0),
         *fees,
-        encoded_int(_BASE_FEE),
-        encoded_int(tx.gas),
-        encoded_bytes(bytes.fromhex(tx.to[2:]) if tx.to else b""),
-        encoded_int(tx.value),
-        encoded_bytes(bytes.fromhex(tx.input[2:])),
+        encode_int(_BASE_FEE),
+        encode_int(tx.gas),
+        encode_bytes(bytes.fromhex(tx.to[2:]) if tx.to else b""),
+        encode_int(tx.value),
+        encode_bytes(bytes.fromhex(tx.input[2:])),
         *([] if tx.kind == LEGACY else [b"\xc0"]),
     ]
 
@@ -227,18 +227,18 @@ def _signature(tx: Tx, chain_id: int) -> tuple[int, int, int]:
     """Return v, r and s; v of a legacy transaction holds the chain id (EIP-155)."""
     fields = _unsigned(tx, chain_id)
     if tx.kind == LEGACY:
-        content = encoded_list([*fields, encoded_int(chain_id), EMPTY, EMPTY])
+        content = encode_list([*fields, encode_int(chain_id), EMPTY_STRING, EMPTY_STRING])
         parity, r, s = signed_by(tx.sender, content)
         return 35 + 2 * chain_id + parity, r, s
-    return signed_by(tx.sender, bytes([tx.kind]) + encoded_list(fields))
+    return signed_by(tx.sender, bytes([tx.kind]) + encode_list(fields))
 
 
 def _signed(tx: Tx, chain_id: int) -> bytes:
-    signature = map(encoded_int, _signature(tx, chain_id))
-    content = encoded_list([*_unsigned(tx, chain_id), *signature])
+    signature = map(encode_int, _signature(tx, chain_id))
+    content = encode_list([*_unsigned(tx, chain_id), *signature])
     return bytes([tx.kind]) + content if tx.kind else content
 
 
 def _created(tx: Tx) -> str:
     """Return the address of the contract that it creates."""
-    return "0x" + keccak(encoded([bytes.fromhex(tx.sender[2:]), tx.nonce or 0]))[12:].hex()
+    return "0x" + keccak(encode_rlp([bytes.fromhex(tx.sender[2:]), tx.nonce or 0]))[12:].hex()

@@ -21,14 +21,14 @@ from devnet.relay.relay_history import RelayHistory
 from devnet.relay.relay_traffic import TrafficPlan, generated
 from devnet.relay.staked_chain import CONTRACT, StakedChain, staked_chain
 from devnet.relay.stand_in_relay import StandInRelay, serving_relay
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.scoring.node_scores import reliability_at, status_of
+from oracle.domain.scoring.node_scores import compute_reliability, get_status
 from oracle.domain.state.node import Node
 from oracle.queries.relay_audit.contradictions import RowContradictions
-from oracle.queries.relay_audit.own_figures import OwnNode, compute_figures_from_rows
-from oracle.queries.relay_audit.relay_audit import Verdict, audited
+from oracle.queries.relay_audit.own_figures import DerivedNode, compute_figures_from_rows
+from oracle.queries.relay_audit.relay_audit import Verdict, audit_relay
 from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
@@ -121,27 +121,27 @@ class RelayShow:
 
     def end(self) -> RelaySummary:
         """Compare what the daemon keeps with the rows, and the rows with the relay's figures."""
-        with closing(RelayWatch.of(self.url, 15, 1000, WatchClock())) as watch:
-            watch.watch(2, _POLL_SECONDS)
-            with self.store.reading() as uow:
-                told = {node.address: node for node in uow.nodes.all()}
-                seen = [(row.id, row.hash, row.time or 0) for row in uow.feed.settled()]
-            watch.believe(seen)
+        with closing(RelayWatch.connect_to(self.url, 15, 1000, WatchClock())) as watch:
+            watch.poll_relay(2, _POLL_SECONDS)
+            with self.store.read_transaction() as uow:
+                told = {node.address: node for node in uow.nodes.iterate_all()}
+                seen = [(row.id, row.hash, row.time or 0) for row in uow.feed.iterate_settled()]
+            watch.adopt_witness_times(seen)
             rows = [watch.rows[number] for number in sorted(watch.rows)]
-            times = dict(watch.times)
-            found = {one.node: one for one in audited(watch, RowContradictions()).nodes}
+            times = dict(watch.time_by_row)
+            found = {one.node: one for one in audit_relay(watch, RowContradictions()).nodes}
         own = compute_figures_from_rows(rows, times).nodes
         nodes = []
         for address, one in self.history.cast.items():
             audit, kept = found[address], told.get(address)
             equal = kept is not None and self._is_as_said(kept, own[address])
-            lowest, highest = own[address].long_term_bounds()
+            lowest, highest = own[address].compute_long_term_bounds()
             nodes.append(
                 RelayReading(
                     name=one.name,
                     node=address,
-                    status="unknown" if kept is None else status_of(kept),
-                    long_term=own[address].long_term(),
+                    status="unknown" if kept is None else get_status(kept),
+                    long_term=own[address].compute_long_term(),
                     lowest=lowest,
                     highest=highest,
                     relays=self.history.books[address].marks[-1].long_term,
@@ -168,26 +168,26 @@ class RelayShow:
         head = int(self.network.chain.ask("eth_blockNumber"), 16)
         return RelaySummary(len(rows), head, nodes, faults)
 
-    def _is_as_said(self, kept: Node, said: OwnNode) -> bool:
+    def _is_as_said(self, kept: Node, said: DerivedNode) -> bool:
         """Tell whether the daemon has a node as rows and chain have it, H by the relay's books."""
         stakes = {self.network.nodes[one.name]: one.stake for one in self.network.cast}
         theirs = self.history.books[kept.address].marks[-1].health_at(self._now())
         return (
             list(kept.pool) == list(said.state.pool)
-            and status_of(kept) == status_of(said.state)
+            and get_status(kept) == get_status(said.state)
             and kept.stake == stakes[kept.address]
             and abs(self._health(kept) - theirs) <= _HEALTH_SLACK
         )
 
     def _health(self, kept: Node) -> float:
-        return reliability_at(kept, int(self._now()), RELAY) / UNIT
+        return compute_reliability(kept, int(self._now()), RELAY) / UNIT
 
     def _now(self) -> float:
         return time.clock_gettime(time.CLOCK_REALTIME)
 
     def _folded(self) -> int:
-        with self.store.reading() as uow:
-            return uow.feed.counts()[0]
+        with self.store.read_transaction() as uow:
+            return uow.feed.count_folded_and_waiting()[0]
 
 
 @contextmanager
@@ -209,7 +209,7 @@ def relay_show(screen: Screen, options: ShowOptions) -> Iterator[tuple[RelayShow
         screen.say(f"serving a stand-in of the relay: {url}, {len(history.rows)} rows to come")
         path = folder / "demo.toml"
         write_configuration(path, _settings(network, url, folder), _WITHOUT)
-        store = Store.open(load(path).database.url, create=True)
+        store = Store.open(read_config(path).database.url, create=True)
         opened.callback(store.close)
         refuse_ended(options.stop)
         screen.say("starting the daemon: qos-oracle run")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from devnet.anvil import LocalChain
 from devnet.relay.relay_cast import CAST, RelayNode
-from oracle.bindings.codec import call_input, creation_code
+from oracle.bindings.codec import build_creation_code, encode_call
 from oracle.domain.ids import Address
 
 CONTRACT, _ARTIFACT = "NodeStaking", "testing/CrynuxStaking"
@@ -42,7 +42,7 @@ class StakedChain:
         self.mine([self._stake(one) for one in self.cast])
 
     def _stake(self, one: RelayNode) -> dict[str, str]:
-        written = call_input(_ARTIFACT, "stake", one.stake)
+        written = encode_call(_ARTIFACT, "stake", one.stake)
         sender = self.nodes[one.name]
         return {
             "from": sender,
@@ -57,7 +57,7 @@ def staked_chain(chain: LocalChain, start_time: int) -> StakedChain:
     """Deploy the stand-in on a new chain, and let the cast stake."""
     accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
     owner, receiver, *nodes = accounts
-    code = creation_code(_ARTIFACT, receiver)
+    code = build_creation_code(_ARTIFACT, receiver)
     (receipt,) = chain.mined(start_time + 1, [{"from": owner, "data": code, "gas": _GAS}])
     made = StakedChain(
         chain=chain,

@@ -17,42 +17,42 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from gateway.gateway_records import TooManyRecordsError
-from gateway.session_selector import NobodyPassesError
-from gateway.web.gateway_calls import AcceptedBatch, GatewayCalls, Unready
+from gateway.session_selector import NoCandidatePassesError
+from gateway.web.gateway_calls import AcceptedBatch, GatewayCalls, NotReadyAnswer
 from gateway.web.request_bodies import BodyError
 from oracle.telemetry import gateway_metrics
 
-_JSON = (b"content-type", b"application/json")
-_TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
+_JSON_HEADER = (b"content-type", b"application/json")
+_TEXT_HEADER = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 # The connection is closed if a request is refused before its body was read.
-_CLOSE = (b"connection", b"close")
-_NODES = "/v1/nodes/"
+_CLOSE_HEADER = (b"connection", b"close")
+_NODES_PATH = "/v1/nodes/"
 # After this time, outcomes that are not stored are answered with 202: they count, and are written
 # later.
 _STORED_SECONDS = 2.0
 
 
-class _Answer(NamedTuple):
+class _Response(NamedTuple):
     status: int
     body: bytes
-    headers: tuple[tuple[bytes, bytes], ...] = (_JSON,)
+    headers: tuple[tuple[bytes, bytes], ...] = (_JSON_HEADER,)
 
 
 # The handler of each path, and the paths that need no token: anyone may verify past draws.
 GATEWAY_PATHS: Mapping[str, Callable[[GatewayCalls, bytes], object]] = MappingProxyType(
     {
-        "POST /v1/select": GatewayCalls.select,
-        "POST /v1/outcomes": GatewayCalls.outcomes,
-        "POST /v1/rankings": GatewayCalls.rankings,
-        "GET /v1/checks": GatewayCalls.checks,
+        "POST /v1/select": GatewayCalls.select_nodes,
+        "POST /v1/outcomes": GatewayCalls.record_outcomes,
+        "POST /v1/rankings": GatewayCalls.get_ranking,
+        "GET /v1/checks": GatewayCalls.list_checks,
         "POST /v1/checks/run": GatewayCalls.run_checks,
-        "GET /v1/nodes/": GatewayCalls.node,
-        "GET /v1/epochs": GatewayCalls.epochs,
-        "GET /healthz": GatewayCalls.health,
-        "GET /metrics": GatewayCalls.metrics,
+        "GET /v1/nodes/": GatewayCalls.get_node_stats,
+        "GET /v1/epochs": GatewayCalls.list_epochs,
+        "GET /healthz": GatewayCalls.get_health,
+        "GET /metrics": GatewayCalls.get_metrics,
     }
 )
-_OPEN = frozenset({"/v1/epochs", "/healthz"})
+_PUBLIC_PATHS = frozenset({"/v1/epochs", "/healthz"})
 
 
 class _Route(NamedTuple):
@@ -61,9 +61,9 @@ class _Route(NamedTuple):
 
 
 # The response to each error that a handler may raise.
-_STATUS: dict[type[Exception], tuple[int, str]] = {
+_STATUS_BY_ERROR: dict[type[Exception], tuple[int, str]] = {
     TooManyRecordsError: (429, "too many nodes, sessions or ids; nothing was taken"),
-    NobodyPassesError: (503, "no candidate passes the checks of its chain"),
+    NoCandidatePassesError: (503, "no candidate passes the checks of its chain"),
 }
 
 
@@ -82,57 +82,59 @@ class GatewayApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        answer = await self._answer(scope, receive)
+        answer = await self._answer_request(scope, receive)
         length = (b"content-length", str(len(answer.body)).encode())
         headers = [*answer.headers, length]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _answer(self, scope: Scope, receive: Receive) -> _Answer:
+    async def _answer_request(self, scope: Scope, receive: Receive) -> _Response:
         path, name = scope["path"], None
-        if path.startswith(_NODES):
-            path, name = _NODES, path.removeprefix(_NODES)
-        if path not in _OPEN and not self._is_known(scope):
-            return _refused(401, "a token is wanted: Authorization: Bearer ...", closes=True)
+        if path.startswith(_NODES_PATH):
+            path, name = _NODES_PATH, path.removeprefix(_NODES_PATH)
+        if path not in _PUBLIC_PATHS and not self._is_authorized(scope):
+            return _build_refusal(401, "a token is wanted: Authorization: Bearer ...", closes=True)
         route = self._routes.get(path)
         if route is None:
-            return _refused(404, "there is no such path", closes=True)
+            return _build_refusal(404, "there is no such path", closes=True)
         if scope["method"] != route.method:
-            return _refused(405, f"takes {route.method}", closes=True)
-        body = await _body(receive)
+            return _build_refusal(405, f"takes {route.method}", closes=True)
+        body = await _read_body(receive)
         if body is None:
-            return _refused(400, "ended too early", closes=True)
-        return await self._done(route, body if name is None else name.encode("utf-8", "replace"))
+            return _build_refusal(400, "ended too early", closes=True)
+        return await self._call_route(
+            route, body if name is None else name.encode("utf-8", "replace")
+        )
 
-    async def _done(self, route: _Route, body: bytes) -> _Answer:
+    async def _call_route(self, route: _Route, body: bytes) -> _Response:
         try:
-            said = route.call(self._calls, body)
+            result = route.call(self._calls, body)
         except BodyError as error:
-            return _refused(400, error.answer())
-        except (TooManyRecordsError, NobodyPassesError) as error:
-            return _refused(*_STATUS[type(error)])
-        if isinstance(said, bytes):
-            return _Answer(200, said, (_TEXT,))
-        if isinstance(said, AcceptedBatch):
-            is_stored = await _await_stored(said.stored)
-            told = msgspec.json.encode({**said.told, "stored": is_stored})
-            return _Answer(200 if is_stored else 202, told)
-        if isinstance(said, Unready):
-            return _Answer(503, msgspec.json.encode(said.told))
-        return _Answer(200, msgspec.json.encode(said))
+            return _build_refusal(400, error.build_payload())
+        except (TooManyRecordsError, NoCandidatePassesError) as error:
+            return _build_refusal(*_STATUS_BY_ERROR[type(error)])
+        if isinstance(result, bytes):
+            return _Response(200, result, (_TEXT_HEADER,))
+        if isinstance(result, AcceptedBatch):
+            is_stored = await _await_stored(result.stored)
+            payload = msgspec.json.encode({**result.payload, "stored": is_stored})
+            return _Response(200 if is_stored else 202, payload)
+        if isinstance(result, NotReadyAnswer):
+            return _Response(503, msgspec.json.encode(result.payload))
+        return _Response(200, msgspec.json.encode(result))
 
-    def _is_known(self, scope: Scope) -> bool:
+    def _is_authorized(self, scope: Scope) -> bool:
         """Return whether the token is right, compared in constant time."""
-        told = Headers(scope=scope).get("authorization", "")
-        kind, _, token = told.partition(" ")
-        is_right = hmac.compare_digest(sha256(token.encode("latin-1")).digest(), self._token)
-        return is_right and kind.lower() == "bearer"
+        authorization = Headers(scope=scope).get("authorization", "")
+        scheme, _, token = authorization.partition(" ")
+        is_token_valid = hmac.compare_digest(sha256(token.encode("latin-1")).digest(), self._token)
+        return is_token_valid and scheme.lower() == "bearer"
 
 
-def _refused(status: int, told: object, *, closes: bool = False) -> _Answer:
+def _build_refusal(status: int, error: object, *, closes: bool = False) -> _Response:
     gateway_metrics.REFUSED.labels(str(status)).inc()
-    body = msgspec.json.encode({"error": told} if isinstance(told, str) else told)
-    return _Answer(status, body, (_JSON, _CLOSE) if closes else (_JSON,))
+    body = msgspec.json.encode({"error": error} if isinstance(error, str) else error)
+    return _Response(status, body, (_JSON_HEADER, _CLOSE_HEADER) if closes else (_JSON_HEADER,))
 
 
 async def _await_stored(stored: "Future[bool]") -> bool:
@@ -143,7 +145,7 @@ async def _await_stored(stored: "Future[bool]") -> bool:
         return False
 
 
-async def _body(receive: Receive) -> bytes | None:
+async def _read_body(receive: Receive) -> bytes | None:
     """Return the whole body, whose size the listener limits, or None if the client left."""
     parts = []
     while True:

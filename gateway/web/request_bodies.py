@@ -7,21 +7,21 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from gateway.gateway_records import ToldOutcome
+from gateway.gateway_records import ReportedOutcome
 from oracle.domain.ids import Address
-from oracle.systems.pocket.relay_outcomes import BLAME, Blame, OutcomeKind, RelayOutcome
+from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, OutcomeKind, RelayOutcome
 
 MOST_ROWS = 1_000
 MOST_CANDIDATES = 100
 # The largest time since 1970; no clock exceeds it, and every database accepts it.
-_MOST_MS = 2**53
+_MAX_UNIX_MS = 2**53
 _HOUR_MS = 3_600_000.0
 _KINDS = {kind.value: kind for kind in OutcomeKind}
 
 # Printable ASCII without blanks, which databases store and logs show unchanged.
 Name = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,128}\Z")]
 NameOrNone = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{0,128}\Z")]
-Time = Annotated[int, msgspec.Meta(ge=0, le=_MOST_MS)]
+Time = Annotated[int, msgspec.Meta(ge=0, le=_MAX_UNIX_MS)]
 Latency = Annotated[float, msgspec.Meta(ge=0, le=_HOUR_MS)]
 Names = Annotated[list[Name], msgspec.Meta(max_length=MOST_CANDIDATES)]
 
@@ -63,15 +63,15 @@ class SelectBody(RankingBody, kw_only=True):
 class BodyError(Exception):
     """A body that cannot be accepted; `row` counts from 0, None: the error is not in a row."""
 
-    def __init__(self, words: str, *, row: int | None = None, field: str | None = None) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, *, row: int | None = None, field: str | None = None) -> None:
+        super().__init__(message)
         self.row = row
         self.field = field
 
-    def answer(self) -> dict[str, object]:
+    def build_payload(self) -> dict[str, object]:
         """Return the error response."""
-        told = {"error": str(self), "row": self.row, "field": self.field}
-        return {name: value for name, value in told.items() if value is not None}
+        field_values = {"error": str(self), "row": self.row, "field": self.field}
+        return {name: value for name, value in field_values.items() if value is not None}
 
 
 _OUTCOMES = msgspec.json.Decoder(OutcomesBody)
@@ -79,96 +79,105 @@ _SELECT = msgspec.json.Decoder(SelectBody)
 _RANKING = msgspec.json.Decoder(RankingBody)
 
 
-def outcomes_in(body: bytes, now: int, ahead_ms: int) -> list[ToldOutcome]:
+def parse_outcomes(body: bytes, now_ms: int, ahead_ms: int) -> list[ReportedOutcome]:
     """Parse a batch; one invalid row rejects all of it.
 
     Raises:
         BodyError: names the row and the field.
     """
-    rows = _read(_OUTCOMES, body).outcomes
-    latest = now + ahead_ms
-    return [_outcome(number, row, latest) for number, row in enumerate(rows)]
+    rows = _decode_body(_OUTCOMES, body).outcomes
+    max_time_ms = now_ms + ahead_ms
+    return [_build_outcome(number, row, max_time_ms) for number, row in enumerate(rows)]
 
 
-def selection_in(body: bytes) -> SelectBody:
+def parse_selection(body: bytes) -> SelectBody:
     """Parse the body of `/v1/select`. Raises BodyError."""
-    return _checked(_read(_SELECT, body))
+    return _check_candidates(_decode_body(_SELECT, body))
 
 
-def ranking_in(body: bytes) -> RankingBody:
+def parse_ranking(body: bytes) -> RankingBody:
     """Parse the body of `/v1/rankings`. Raises BodyError."""
-    return _checked(_read(_RANKING, body))
+    return _check_candidates(_decode_body(_RANKING, body))
 
 
 _Asked = TypeVar("_Asked", bound=RankingBody)
 
 
-def _checked(asked: _Asked) -> _Asked:
-    if len(set(asked.candidates)) < len(asked.candidates):
+def _check_candidates(body: _Asked) -> _Asked:
+    if len(set(body.candidates)) < len(body.candidates):
         raise BodyError("a candidate stands there twice", field="candidates")
-    return asked
+    return body
 
 
-def _outcome(number: int, row: OutcomeRow, latest: int) -> ToldOutcome:
-    if row.t_ms > latest:
-        raise BodyError("is ahead of the clock here", row=number, field="t_ms")
+def _build_outcome(row_number: int, row: OutcomeRow, max_time_ms: int) -> ReportedOutcome:
+    if row.t_ms > max_time_ms:
+        raise BodyError("is ahead of the clock here", row=row_number, field="t_ms")
     kind = row.kind
     if kind is None:
         if not row.ok:
-            raise BodyError("is wanted where ok is false", row=number, field="kind")
+            raise BodyError("is wanted where ok is false", row=row_number, field="kind")
         kind = "ok"
-    word = _KINDS.get(kind)
-    if word is None:
-        raise BodyError(f"is none of: {', '.join(_KINDS)}", row=number, field="kind")
-    is_success = BLAME[word] is Blame.SUCCESS
+    outcome_kind = _KINDS.get(kind)
+    if outcome_kind is None:
+        raise BodyError(f"is none of: {', '.join(_KINDS)}", row=row_number, field="kind")
+    is_success = BLAME_BY_KIND[outcome_kind] is Blame.SUCCESS
     if row.ok is not is_success:
-        raise BodyError(f"does not go with kind {kind}", row=number, field="ok")
+        raise BodyError(f"does not go with kind {kind}", row=row_number, field="ok")
     if is_success and row.latency_ms is None:
-        raise BodyError("is wanted of a success", row=number, field="latency_ms")
+        raise BodyError("is wanted of a success", row=row_number, field="latency_ms")
     latency = row.latency_ms if is_success and row.latency_ms is not None else 0.0
-    outcome = RelayOutcome(Address(row.node), row.chain, row.t_ms, word, latency)
-    return ToldOutcome(outcome, row.session, row.id)
+    outcome = RelayOutcome(Address(row.node), row.chain, row.t_ms, outcome_kind, latency)
+    return ReportedOutcome(outcome, row.session, row.id)
 
 
-def _read(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+def _decode_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
         # msgspec's message names the place, too; the fields added here are for programs.
-        raise _fault(decoder.type, body, str(error)) from None
+        raise _locate_fault(decoder.type, body, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BodyError("is no JSON") from None
 
 
-def _fault(shape: Any, body: bytes, words: str) -> BodyError:  # noqa: ANN401  a type
+def _locate_fault(body_type: Any, body: bytes, message: str) -> BodyError:  # noqa: ANN401  a type
     """Locate the error: the row, if there are rows, and the field."""
     try:
-        told = msgspec.json.decode(body)
+        decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return BodyError("is no JSON")
-    rows = told.get("outcomes") if isinstance(told, dict) else None
-    if shape is OutcomesBody and isinstance(rows, list) and len(rows) <= MOST_ROWS:
+    rows = decoded.get("outcomes") if isinstance(decoded, dict) else None
+    if body_type is OutcomesBody and isinstance(rows, list) and len(rows) <= MOST_ROWS:
         for number, row in enumerate(rows):
-            if not _is(row, OutcomeRow):
-                return BodyError(words, row=number, field=_field(row, OutcomeRow))
-    return BodyError(words, field=_field(told, shape))
+            if not _is_valid(row, OutcomeRow):
+                return BodyError(message, row=number, field=_find_faulty_field(row, OutcomeRow))
+    return BodyError(message, field=_find_faulty_field(decoded, body_type))
 
 
-def _field(told: object, shape: Any) -> str | None:  # noqa: ANN401  a type
-    if not isinstance(told, dict):
+def _find_faulty_field(decoded: object, struct_type: Any) -> str | None:  # noqa: ANN401  a type
+    if not isinstance(decoded, dict):
         return None
-    fields = {one.encode_name: one for one in msgspec.structs.fields(shape)}
-    unknown = [name for name in told if name not in fields]
-    lacking = [name for name, one in fields.items() if one.required and name not in told]
-    wrong = [
-        name for name, one in fields.items() if name in told and not _is(told[name], one.type)
+    fields = {
+        struct_field.encode_name: struct_field
+        for struct_field in msgspec.structs.fields(struct_type)
+    }
+    unknown = [name for name in decoded if name not in fields]
+    missing = [
+        name
+        for name, required_field in fields.items()
+        if required_field.required and name not in decoded
     ]
-    return next(iter([*unknown, *lacking, *wrong]), None)
+    wrong = [
+        name
+        for name, typed_field in fields.items()
+        if name in decoded and not _is_valid(decoded[name], typed_field.type)
+    ]
+    return next(iter([*unknown, *missing, *wrong]), None)
 
 
-def _is(told: object, shape: Any) -> bool:  # noqa: ANN401  a type
+def _is_valid(decoded: object, expected_type: Any) -> bool:  # noqa: ANN401  a type
     try:
-        msgspec.convert(told, shape)
+        msgspec.convert(decoded, expected_type)
     except msgspec.ValidationError:
         return False
     return True

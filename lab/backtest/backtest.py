@@ -11,7 +11,7 @@ from lab.backtest.system_columns import SystemColumn
 from lab.backtest.task_distribution import chosen_starts
 from lab.backtest.worker_pool import WorkerPool, measure_all
 from oracle.domain.events.network_events import DomainEvent
-from oracle.queries.event_history import History, kept
+from oracle.queries.event_history import History, write_history
 
 # Told what is done, how far it is, and how far it goes; None: nobody knows.
 Told = Callable[[str, int, int | None], None]
@@ -57,7 +57,7 @@ def compare(
     """
     with TemporaryDirectory(prefix="qos-oracle-backtest-") as folder:
         path = Path(folder) / "events"
-        history = kept(
+        history = write_history(
             events, path, wanted.first, wanted.last, lambda done: told("reading", done, None)
         )
         return compare_kept(history, columns, wanted, told)
@@ -75,10 +75,10 @@ def compare_kept(
     """
     asked = MeasurementPlan(
         judges=wanted.draws > 0,
-        chosen=chosen_starts(history.starts, wanted.draws, wanted.seed),
+        chosen=chosen_starts(history.start_count, wanted.draws, wanted.seed),
         instants=_instants(history, wanted.instants),
     )
-    total = history.folded * len(columns)
+    total = history.folded_count * len(columns)
     measured = measure_all(
         columns,
         WorkerPool(history, asked, wanted.jobs),

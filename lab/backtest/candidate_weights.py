@@ -38,7 +38,7 @@ class _Asked:
     def weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
         return [
             (verdict.node, verdict.weight)
-            for verdict in self._follower.verdicts(task, policy_input)
+            for verdict in self._follower.judge_candidates(task, policy_input)
             if verdict.weight is not None
         ]
 
@@ -50,10 +50,10 @@ class _Ready:
         self._pool = CandidatePool(rules, policy.weighting)
 
     def note(self, node: Node) -> None:
-        self._pool.put(node)
+        self._pool.update_node(node)
 
     def weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
-        return self._pool.candidates(task, policy_input.time, policy_input.taken)
+        return self._pool.list_candidates(task, policy_input.time, policy_input.reserved)
 
 
 def weighing_of(policy: SelectionPolicy, follower: Follower, rules: Rules) -> Weighing:

@@ -10,7 +10,7 @@ from lab.backtest.system_columns import SystemColumn
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.queries.event_history import History
-from oracle.systems.rule_overrides import texts_of
+from oracle.systems.rule_overrides import format_rules
 
 _ABSENT = "-"
 
@@ -164,4 +164,4 @@ def _names(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _rules_of(column: SystemColumn) -> dict[str, str]:
-    return texts_of(json.loads(column.rules.to_json())) if column.has_rules else {}
+    return format_rules(json.loads(column.rules.to_json())) if column.has_rules else {}

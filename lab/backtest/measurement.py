@@ -13,7 +13,7 @@ from lab.backtest.task_distribution import TaskSpreadMeter
 from oracle.domain.events.network_events import DomainEvent, NodeKickedOut, TaskKind, TaskStarted
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address
-from oracle.domain.scoring.node_scores import status_of
+from oracle.domain.scoring.node_scores import get_status
 from oracle.domain.state.node import Membership, Node
 from oracle.queries.event_history import History
 from oracle.systems.policy import Follower, PolicyInput, SelectionPolicy
@@ -44,14 +44,14 @@ def measure(
     `told` hears after every few thousand events how many have been folded.
     """
     # Nobody has to follow where nobody asks the policy.
-    follower = policy.follow() if asked.judges or not column.has_rules else None
+    follower = policy.create_follower() if asked.judges or not column.has_rules else None
     weighing = weighing_of(policy, follower, column.rules) if follower and asked.judges else None
     spreading = TaskSpreadMeter(column.rules, weighing, asked.chosen)
     run = _Run(column, _Seen(history, asked), follower, spreading)
     done = 0
-    for chunk in history.chunks():
-        run.fold.many(run.watched(chunk), is_whole=False)
-        run.fold.drain()
+    for chunk in history.read_chunks():
+        run.fold.fold_events(run.watched(chunk), is_complete=False)
+        run.fold.drain_changes()
         done += len(chunk)
         told(done)
     return run.result()
@@ -96,7 +96,7 @@ class _Run:
 
     def _before(self, event: DomainEvent) -> None:
         if self.fold.ledger.closing and self.last is not None:
-            self.fold.finish(event.at)
+            self.fold.finish_transaction(event.at)
             self._note_changes(self.last)
         if not self.counting and event.at.block >= self.history.first_block:
             self.counting = True
@@ -117,7 +117,7 @@ class _Run:
         if isinstance(event, NodeKickedOut):
             self.kickouts.record_kickout(event)
         if self.follower is not None:
-            self.follower.take(event)
+            self.follower.apply_event(event)
 
     def _note_changes(self, event: DomainEvent) -> None:
         """Note what the fold changed since the last call, as of an event."""
@@ -161,7 +161,7 @@ class _Run:
 
     def result(self) -> Measured:
         """Return what has been noted, the history being over."""
-        self.fold.finish()
+        self.fold.finish_transaction()
         if self.last is not None:
             self._note_changes(self.last)
         for instant in self.asked.instants[len(self.noted) :]:
@@ -188,7 +188,7 @@ class _Run:
         return tuple(
             NodeEnd(
                 node=address,
-                status=status_of(node),
+                status=get_status(node),
                 gpu_name=node.gpu_name,
                 gpu_vram=node.gpu_vram,
                 score=scores.get(address),

@@ -6,22 +6,22 @@ from dataclasses import replace
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.scoring.legacy_factors import peers_at
+from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_scores import qos_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import new_task
+from oracle.domain.state.task import create_task
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput
 
 # What a policy without rules scores by (docs/explanation/pocket.md#evaluation: tickets /
 # max_tickets).
 _TICKETS = "tickets"
-_ANY_TASK = new_task(TaskKey("0x" + 64 * "0"))
+_ANY_TASK = create_task(TaskKey("0x" + 64 * "0"))
 
 
 def scores_by_rules(nodes: Mapping[Address, Node], time: int, rules: Rules) -> dict[Address, int]:
     """Return each member's QoS in units of 10^-18; Q under legacy rules."""
-    peers = peers_at(nodes.values(), time, rules)
+    peers = compute_population_maxima(nodes.values(), time, rules)
     scores = {
         address: qos_at(node, time, rules, peers)
         for address, node in nodes.items()
@@ -44,7 +44,7 @@ def scores_by_policy(
         if node.membership is Membership.MEMBER
     }
     asked = replace(_ANY_TASK, kind=kind)
-    verdicts = follower.verdicts(asked, replace(policy_input, nodes=free))
+    verdicts = follower.judge_candidates(asked, replace(policy_input, nodes=free))
     return {each.node: _tickets(each) * UNIT // most for each in verdicts}
 
 

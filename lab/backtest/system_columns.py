@@ -7,9 +7,9 @@ from itertools import product
 from typing import Any, Self
 
 from oracle.domain.scoring.rules import IDLE_RULES, Rules
-from oracle.systems.policy_overrides import parameters_of, split_changes
-from oracle.systems.registry import policy_named, rule_set, rule_sets, systems
-from oracle.systems.rule_overrides import apply_changes, changeable_rules
+from oracle.systems.policy_overrides import get_parameters, split_changes
+from oracle.systems.registry import build_rules, get_policy, get_systems, list_rule_sets
+from oracle.systems.rule_overrides import apply_rule_changes, get_changeable_rules
 
 # What supplies the nodes' state under a system that has no rules of its own.
 _STATE = "crynux"
@@ -42,7 +42,7 @@ class SystemColumn:
         Raises:
             ValueError: there is no such policy or number.
         """
-        return parameters_of(policy_named(self.policy, self.tuning))
+        return get_parameters(get_policy(self.policy, self.tuning))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,12 @@ class SystemBase:
             ValueError: there is no such system or policy; the message lists those there are.
         """
         own, at, policy = name.partition(_BY_POLICY)
-        known = systems().get(own)
-        if known is None and own not in rule_sets():
-            listed = ", ".join(dict.fromkeys((*systems(), *rule_sets())))
+        known = get_systems().get(own)
+        if known is None and own not in list_rule_sets():
+            listed = ", ".join(dict.fromkeys((*get_systems(), *list_rule_sets())))
             raise ValueError(f"no rule set {own!r} (there is {listed})")
         wanted = policy if at else known.policy.name if known else own
-        return cls(name, policy_named(wanted).name, known is None or known.has_rules)
+        return cls(name, get_policy(wanted).name, known is None or known.has_rules)
 
     @classmethod
     def read(cls, text: str, file: str = "") -> Self:
@@ -113,10 +113,10 @@ class SystemBase:
             ValueError: it is no rule set; the field is named.
         """
         rules = Rules.from_json(text)
-        known = systems().get(rules.name)
+        known = get_systems().get(rules.name)
         other = _LEGACY if rules.legacy is not None else _STATE
         policy = known.policy.name if known else other
-        name = file if file and rules.name in rule_sets() else rules.name
+        name = file if file and rules.name in list_rule_sets() else rules.name
         return cls(name, policy, written=json.loads(rules.to_json()))
 
     def changed_by(self, words: Sequence[str]) -> Self:
@@ -150,17 +150,19 @@ class SystemBase:
         """
         every = {**changes, **self.own}
         try:
-            rules, tuning = split_changes(every, self.rule_names, policy_named(self.policy))
+            rules, tuning = split_changes(every, self.rule_names, get_policy(self.policy))
             made = self._rules(rules)
-            policy = policy_named(self.policy, tuning)
+            policy = get_policy(self.policy, tuning)
         except ValueError as error:
             raise ValueError(f"{self.full_name}: {error}") from None
         return SystemColumn(name, made, policy.name, self.has_rules, every, tuning)
 
     def _rules(self, changes: Mapping[str, str]) -> Rules:
         if self.written is not None:
-            return apply_changes(self.written, changes)
-        return rule_set(self.name.partition(_BY_POLICY)[0] if self.has_rules else _STATE, changes)
+            return apply_rule_changes(self.written, changes)
+        return build_rules(
+            self.name.partition(_BY_POLICY)[0] if self.has_rules else _STATE, changes
+        )
 
     @property
     def rule_names(self) -> tuple[str, ...]:
@@ -170,12 +172,12 @@ class SystemBase:
         is_legacy = self.name.partition(_BY_POLICY)[0] == _LEGACY
         values = self.written or ({_LEGACY: {}} if is_legacy else {})
         idle = IDLE_RULES if values.get(_LEGACY) is not None else ()
-        return tuple(name for name in changeable_rules(values) if name not in idle)
+        return tuple(name for name in get_changeable_rules(values) if name not in idle)
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Return everything that may be changed in it: its rules, its policy's own numbers."""
-        return (*self.rule_names, *parameters_of(policy_named(self.policy)))
+        return (*self.rule_names, *get_parameters(get_policy(self.policy)))
 
     def has(self, key: str) -> bool:
         """Tell whether a rule, or a number of its policy, is called so."""

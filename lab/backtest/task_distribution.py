@@ -15,7 +15,7 @@ from oracle.domain.fold.preconditions import start_breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task, new_task
+from oracle.domain.state.task import Task, create_task
 from oracle.systems.policy import PolicyInput
 
 # Chances are added up in units of 10^-27, so that a million of them keep 18 digits.
@@ -65,7 +65,7 @@ class TaskSpreadMeter:
         task = tasks.get(event.task)
         if task is not None and start_breach(task, event) is not None:
             return
-        task = new_task(event.task) if task is None else task
+        task = create_task(event.task) if task is None else task
         self._actual[event.node] = self._actual.get(event.node, 0) + 1
         if self.weighing is not None and (self.chosen is None or number in self.chosen):
             policy_input = PolicyInput(nodes, self.rules, event.time, self._taken(task))

@@ -15,7 +15,7 @@ from lab.backtest.results import Measured
 from lab.backtest.system_columns import SystemColumn
 from oracle.errors import FatalError
 from oracle.queries.event_history import History
-from oracle.systems.registry import policy_named
+from oracle.systems.registry import get_policy
 
 # A process takes a second or two to begin; shorter histories are folded sooner without.
 ALONE_BELOW = 30_000
@@ -45,7 +45,7 @@ def measure_all(
         FatalError: a process ended before its work was done.
         ValueError: there is no policy of a column's name.
     """
-    if bench.jobs == 1 or len(columns) == 1 or bench.history.folded < ALONE_BELOW:
+    if bench.jobs == 1 or len(columns) == 1 or bench.history.folded_count < ALONE_BELOW:
         return [_alone(column, bench, told, place) for place, column in enumerate(columns)]
     return _together(columns, bench, told)
 
@@ -53,8 +53,8 @@ def measure_all(
 def _alone(
     column: SystemColumn, bench: WorkerPool, told: Callable[[int], None], before: int
 ) -> Measured:
-    base = before * bench.history.folded
-    policy = policy_named(column.policy, column.tuning)
+    base = before * bench.history.folded_count
+    policy = get_policy(column.policy, column.tuning)
     return measure(column, policy, bench.history, bench.asked, lambda done: told(base + done))
 
 
@@ -137,5 +137,5 @@ def _measured(place: int, column: SystemColumn) -> Measured:
             raise _StoppedError
         post.folded[place] = done
 
-    policy = policy_named(column.policy, column.tuning)
+    policy = get_policy(column.policy, column.tuning)
     return measure(column, policy, post.bench.history, post.bench.asked, told)

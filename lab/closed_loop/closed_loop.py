@@ -15,7 +15,7 @@ from lab.closed_loop.running.kickout_process import follow
 from lab.closed_loop.running.loop_state import BEGIN, LoopState
 from lab.closed_loop.running.membership import enter
 from lab.closed_loop.running.orders import contest, open_stream, serve_queue
-from oracle.systems.registry import policy_named
+from oracle.systems.registry import get_policy
 
 # How often waiting tasks are looked at though nobody came free: nodes heal.
 _LOOKS_EVERY = 15
@@ -28,7 +28,7 @@ def play(column: SystemColumn, plan: LoopPlan, cast: Cast) -> LoopResult:
         ValueError: the system scores no groups, or there is no policy of its name.
     """
     refuse_unplayable(column)
-    policy = policy_named(column.policy, column.tuning)
+    policy = get_policy(column.policy, column.tuning)
     network = FoldedNetwork(column.rules, policy, BEGIN)
     state = LoopState(plan, network, Agenda(), Exclusions(column.rules))
     for role in cast.nodes:

@@ -7,8 +7,8 @@ from typing import Any
 from lab.attack.attack import AttackPlan, Finding
 from lab.closed_loop.loop_result import LoopResult
 from lab.closed_loop.players import ATTACKER, HONEST_OWNER
-from oracle.domain.events.jsonl_fields import wire_int
-from oracle.domain.fixed_point import decimal_text
+from oracle.domain.events.jsonl_fields import encode_int
+from oracle.domain.fixed_point import format_decimal
 
 Answer = dict[str, Any]
 
@@ -26,7 +26,7 @@ def findings_answer(findings: Sequence[Finding], plan: AttackPlan) -> Answer:
             "runs": plan.runs,
             "limit": plan.limit,
             "network": {
-                field.name: wire_int(value) if type(value) is int else value
+                field.name: encode_int(value) if type(value) is int else value
                 for field in fields(loop.economics)
                 if (value := getattr(loop.economics, field.name)) is not None
             },
@@ -64,7 +64,7 @@ def _finding(finding: Finding, limit: int) -> Answer:
 def _fraction(units: int | None) -> str | None:
     if units is None:
         return None
-    return f"-{decimal_text(-units)}" if units < 0 else decimal_text(units)
+    return f"-{format_decimal(-units)}" if units < 0 else format_decimal(units)
 
 
 def _loop(result: LoopResult) -> Answer:
@@ -85,6 +85,6 @@ def _owner(result: LoopResult, name: str) -> Answer:
         "kicked_out": own.kicked,
         "slashed": own.slashed,
         "held": own.held,
-        "profit": wire_int(own.money.profit),
-        **{key: wire_int(value) for key, value in asdict(own.money).items()},
+        "profit": encode_int(own.money.profit),
+        **{key: encode_int(value) for key, value in asdict(own.money).items()},
     }

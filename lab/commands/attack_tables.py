@@ -7,7 +7,7 @@ import typer
 from lab.attack.attack import AttackPlan, Finding
 from lab.closed_loop.economics import COIN
 from lab.page.number_text import fraction, percent
-from oracle.queries.text.text_tables import foreign, print_table
+from oracle.queries.text.text_tables import print_table, sanitize_text
 
 _WHOLE = 80
 _HEAD = (
@@ -21,7 +21,7 @@ def print_findings(findings: Sequence[Finding], plan: AttackPlan) -> None:
     seeds = f"seed {loop.seed}" if plan.runs == 1 else f"{plan.runs} seeds from {loop.seed}"
     typer.echo(f"{loop.nodes:,} honest nodes, {loop.tasks:,} tasks, {seeds}")
     for name in dict.fromkeys(finding.column.name for finding in findings):
-        typer.echo(f"\n{foreign(name, longest=_WHOLE)}")
+        typer.echo(f"\n{sanitize_text(name, max_length=_WHOLE)}")
         own = [finding for finding in findings if finding.column.name == name]
         print_table(
             _HEAD, [tuple(_cells(each, plan.limit)) for each in own], ("strategy", "verdict")

@@ -37,17 +37,17 @@ from lab.commands.loop_options import (
     processes,
 )
 from lab.page.backtest_page import backtest_page
-from oracle.cli.event_files import lines_of
-from oracle.cli.inspect.parquet_command import exported_history
+from oracle.cli.event_files import open_lines
+from oracle.cli.inspect.parquet_command import open_exported_history
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_json
 from oracle.cli.system_options import EventsOption
 from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
-from oracle.domain.events.jsonl import NotInOrderError, events_in_order, parse_events
+from oracle.domain.events.jsonl import OutOfOrderError, iter_ordered_events, parse_events
 from oracle.domain.events.network_events import DomainEvent
 from oracle.errors import InputError
-from oracle.indexer.stored_events import stored_events
+from oracle.indexer.stored_events import iterate_stored_events
 
 _EXAMPLE = (
     "Example: qos-oracle backtest --rules crynux --rules relay --html backtest.html    "
@@ -170,13 +170,13 @@ def _compared(
     events: str | None, config: Path, columns: Sequence[SystemColumn], wanted: BacktestPlan
 ) -> Comparison:
     if events is not None and Path(events).is_dir():
-        history = exported_history(Path(events), wanted.first, wanted.last)
+        history = open_exported_history(Path(events), wanted.first, wanted.last)
         with progress("reading") as told:
             return compare_kept(history, columns, wanted, told)
     if events is not None and Path(events).is_file():
         # A file in order is never in memory as a whole.
-        with suppress(NotInOrderError), lines_of(events) as lines, progress("reading") as told:
-            return compare(events_in_order(lines), columns, wanted, told)
+        with suppress(OutOfOrderError), open_lines(events) as lines, progress("reading") as told:
+            return compare(iter_ordered_events(lines), columns, wanted, told)
     with _events(events, config, wanted) as said, progress("reading") as told:
         return compare(said, columns, wanted, told)
 
@@ -187,16 +187,16 @@ def _events(
 ) -> Iterator[Iterator[DomainEvent]]:
     """Hand out the events of a file, or those that the stored logs say."""
     if file is not None:
-        with lines_of(file) as lines:
+        with open_lines(file) as lines:
             # An iterator alone: when it has been read, the events need no more memory.
             yield iter(parse_events(lines))
         return
-    with open_records(load_config(config)) as records, records.store.reading() as uow:
+    with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
         last = cursor.number if wanted.last is None else min(wanted.last, cursor.number)
-        yield stored_events(uow, open_reader(records.config), BlockRange(0, last))
+        yield iterate_stored_events(uow, open_reader(records.config), BlockRange(0, last))
 
 
 def _asked(

@@ -6,8 +6,8 @@ from typing import Any
 
 from lab.backtest.comparison import Comparison, SystemResult
 from lab.backtest.results import DueInterval, ExclusionInterval, NodeEnd
-from oracle.domain.events.jsonl_fields import wire_int
-from oracle.domain.fixed_point import decimal_text
+from oracle.domain.events.jsonl_fields import encode_int
+from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
 
 Answer = dict[str, Any]
@@ -29,8 +29,8 @@ def comparison_answer(compared: Comparison, notes: Sequence[str]) -> Answer:
         "kicks": [
             {
                 "node": kick.node,
-                "block": wire_int(kick.block),
-                "time": wire_int(kick.time),
+                "block": encode_int(kick.block),
+                "time": encode_int(kick.time),
                 "due": {
                     side.column.name: side.measured.kicks[place].due
                     for side in sides
@@ -46,18 +46,18 @@ def comparison_answer(compared: Comparison, notes: Sequence[str]) -> Answer:
 def _fraction(units: int | None) -> str | None:
     if units is None:
         return None
-    return f"-{decimal_text(-units)}" if units < 0 else decimal_text(units)
+    return f"-{format_decimal(-units)}" if units < 0 else format_decimal(units)
 
 
 def _history(compared: Comparison) -> Answer:
     history, first = compared.history, compared.sides[0]
     return {
-        "first_block": wire_int(history.first_block),
-        "last_block": wire_int(history.last_block),
-        "from_time": wire_int(history.from_time),
-        "to_time": wire_int(history.to_time),
-        "events": history.events,
-        "events_before": history.folded - history.events,
+        "first_block": encode_int(history.first_block),
+        "last_block": encode_int(history.last_block),
+        "from_time": encode_int(history.from_time),
+        "to_time": encode_int(history.to_time),
+        "events": history.event_count,
+        "events_before": history.folded_count - history.event_count,
         "tasks_started": first.started,
         "starts_judged": compared.judged,
         "gini": _fraction(first.gini_actual),
@@ -82,8 +82,8 @@ def _system(side: SystemResult) -> Answer:
         answer["exclusion"] = {
             "nodes": sums.nodes,
             "intervals": sums.intervals,
-            "total_seconds": wire_int(sums.total),
-            "longest_seconds": wire_int(sums.longest),
+            "total_seconds": encode_int(sums.total),
+            "longest_seconds": encode_int(sums.longest),
         }
         answer["intervals"] = [_interval(interval) for interval in side.measured.intervals]
         answer["kickouts"] = [_kickout(due) for due in side.measured.kickouts]
@@ -93,10 +93,10 @@ def _system(side: SystemResult) -> Answer:
 def _interval(interval: ExclusionInterval) -> Answer:
     return {
         "node": interval.node,
-        "block": wire_int(interval.block),
-        "since": wire_int(interval.since),
-        "until": wire_int(interval.until),
-        "seconds": wire_int(interval.seconds),
+        "block": encode_int(interval.block),
+        "since": encode_int(interval.since),
+        "until": encode_int(interval.until),
+        "seconds": encode_int(interval.seconds),
         "began_before": interval.began_before,
     }
 
@@ -104,12 +104,12 @@ def _interval(interval: ExclusionInterval) -> Answer:
 def _kickout(due: DueInterval) -> Answer:
     return {
         "node": due.node,
-        "block": wire_int(due.block),
-        "time": wire_int(due.time),
-        "closed_block": wire_int(due.closed_block),
-        "closed_time": wire_int(due.closed_time),
-        "kicked_block": wire_int(due.kicked_block),
-        "kicked_time": wire_int(due.kicked_time),
+        "block": encode_int(due.block),
+        "time": encode_int(due.time),
+        "closed_block": encode_int(due.closed_block),
+        "closed_time": encode_int(due.closed_time),
+        "kicked_block": encode_int(due.kicked_block),
+        "kicked_time": encode_int(due.kicked_time),
         "began_before": due.began_before,
     }
 

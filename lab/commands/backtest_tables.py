@@ -10,7 +10,7 @@ from lab.backtest.results import DueInterval
 from lab.page.number_text import NOTHING, fraction, lasting, percent, whole_moment
 from lab.page.tables import ABOUT_SHARES, extent
 from oracle.domain.ids import Address
-from oracle.queries.text.text_tables import WIDTH, foreign, print_table
+from oracle.queries.text.text_tables import TABLE_WIDTH, print_table, sanitize_text
 
 # More systems than this stand below each other only; their nodes need --json or --html.
 _SIDE_BY_SIDE = 4
@@ -48,18 +48,18 @@ def _print_sums(compared: Comparison) -> None:
     )  # fmt: skip
     rows = [
         (
-            foreign(side.column.name, longest=_WHOLE),
+            sanitize_text(side.column.name, max_length=_WHOLE),
             *_sums(side),
             fraction(compared.correlation(first, side), 4),
         )
         for side in compared.sides
     ]
-    print_table(head, rows, left=("system",))
+    print_table(head, rows, left_columns=("system",))
     actual = fraction(first.gini_actual, 4)
     typer.echo(
         f"\nStarted: {first.started:,} tasks, Gini {actual} as it was; judged by the policies: "
         f"{compared.judged:,}.\nLike the first: Spearman's rank correlation of the scores at the "
-        f"end.\n{fill(ABOUT_SHARES, WIDTH)}"
+        f"end.\n{fill(ABOUT_SHARES, TABLE_WIDTH)}"
     )
 
 
@@ -80,7 +80,7 @@ def _print_nodes(compared: Comparison) -> None:
     digits = _DIGITS[len(sides)]
     nodes = _ranked(compared)
     typer.echo("\nScores at the end, and ranks")
-    names = _heads(sides, WIDTH - _ADDRESS, digits + _RANK)
+    names = _heads(sides, TABLE_WIDTH - _ADDRESS, digits + _RANK)
     print_table(
         ("node", *names),
         [(node, *(_final_rank(each, node, digits) for each in sides)) for node in nodes],
@@ -93,7 +93,7 @@ def _heads(sides: Sequence[SystemResult], room: int, least: int) -> list[str]:
 
     `room` is what all of them have together, `least` what a column takes in any case.
     """
-    heads = [foreign(side.column.name, longest=_WHOLE) for side in sides]
+    heads = [sanitize_text(side.column.name, max_length=_WHOLE) for side in sides]
     while sum(2 + max(least, len(head)) for head in heads) > room:
         place = max(range(len(heads)), key=lambda each: len(heads[each]))
         if len(heads[place]) <= len(_ordinal(place)):
@@ -108,7 +108,7 @@ def _ordinal(place: int) -> str:
 
 def _explained(side: SystemResult, place: int) -> str:
     """Say in a line, for the table below, how a system of a long name is called in it."""
-    typer.echo(f"{_ordinal(place)}: {foreign(side.column.name, longest=_WHOLE)}")
+    typer.echo(f"{_ordinal(place)}: {sanitize_text(side.column.name, max_length=_WHOLE)}")
     return _ordinal(place)
 
 
@@ -133,7 +133,7 @@ def _print_shares(compared: Comparison) -> None:
     every = sorted(compared.present, key=lambda node: (-first.actual(node), node))
     nodes = every[:_MOST_ROWS]
     typer.echo("\nShares of tasks: as it was, and as each policy would have spread them")
-    names = _heads(compared.sides, WIDTH - _ADDRESS - _TASKS, _PERCENT)
+    names = _heads(compared.sides, TABLE_WIDTH - _ADDRESS - _TASKS, _PERCENT)
     rows = [
         (
             node,
@@ -171,7 +171,7 @@ def _names_for(sides: Sequence[SystemResult], places: set[int], longest: int) ->
     """Return what the systems at some places are called where a name has so much room."""
     return {
         place: name
-        if len(name := foreign(sides[place].column.name, longest=_WHOLE)) <= longest
+        if len(name := sanitize_text(sides[place].column.name, max_length=_WHOLE)) <= longest
         else _explained(sides[place], place)
         for place in sorted(places)
     }

@@ -15,7 +15,7 @@ from lab.commands.closed_loop_tables import (
 )
 from lab.commands.compared_systems import basis_of, progress
 from oracle.cli.options import print_json
-from oracle.cli.system_options import pairs_of
+from oracle.cli.system_options import parse_key_values
 from oracle.errors import InputError
 
 
@@ -74,7 +74,7 @@ def _search(
         raise InputError("--search: name one system by --rules, where it begins")
     values = {
         name: [value.strip() for value in text.split(",")]
-        for name, text in pairs_of("--search", asked.values).items()
+        for name, text in parse_key_values("--search", asked.values).items()
     }
     basis = basis_of("--rules", rules[0])
     for name in values:

@@ -10,7 +10,7 @@ from lab.closed_loop.rule_measures import MEASURES, RuleMeasures
 from lab.closed_loop.rule_search import ComparisonPlan, Search
 from lab.page.number_text import NOTHING, fraction, lasting, percent
 from oracle.domain.fixed_point import UNIT
-from oracle.queries.text.text_tables import foreign, print_table
+from oracle.queries.text.text_tables import print_table, sanitize_text
 
 _WHOLE = 80
 _MILLION = 1_000_000
@@ -36,7 +36,7 @@ def _extent(loop: LoopPlan) -> str:
 
 
 def _cells(found: RuleMeasures) -> Iterator[str]:
-    yield foreign(found.column.name, longest=_WHOLE)
+    yield sanitize_text(found.column.name, max_length=_WHOLE)
     yield _percent(found.failures)
     yield _percent(found.wrongful)
     yield str(found.kicked_good)
@@ -56,7 +56,7 @@ def print_search(searched: Search, plan: ComparisonPlan) -> None:
     trials = sorted(searched.trials, key=lambda trial: trial.distance)
     rows = [
         (
-            foreign(trial.found.column.name, longest=_WHOLE),
+            sanitize_text(trial.found.column.name, max_length=_WHOLE),
             fraction(trial.distance, 4),
             *list(_cells(trial.found))[1:],
         )
@@ -71,7 +71,7 @@ def print_search(searched: Search, plan: ComparisonPlan) -> None:
         typer.echo("\nNothing that was tried comes nearer to the goal.")
     else:
         typer.echo(
-            f"\nNearest: {foreign(searched.best.found.column.name, longest=_WHOLE)}, at "
+            f"\nNearest: {sanitize_text(searched.best.found.column.name, max_length=_WHOLE)}, at "
             f"{fraction(searched.best.distance, 4)} of the first; on seeds that it had not seen "
             f"{fraction(searched.again, 4)}."
         )

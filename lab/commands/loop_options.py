@@ -7,7 +7,7 @@ import typer
 
 from lab.closed_loop.economics import Economics
 from lab.closed_loop.loop_plan import LoopPlan
-from oracle.cli.system_options import pairs_of
+from oracle.cli.system_options import parse_key_values
 from oracle.daemon.config.processors import usable_processors
 from oracle.errors import InputError
 
@@ -47,7 +47,7 @@ def loop_plan(
         InputError: a number outside of what it means, or no such number of the network.
     """
     usual = LoopPlan()
-    changes = pairs_of("--network", network)
+    changes = parse_key_values("--network", network)
     try:
         economics = Economics().changed(changes)
     except ValueError as error:

@@ -2,7 +2,7 @@
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.queries.text.text_tables import in_utc
+from oracle.queries.text.text_tables import format_utc
 
 # Where there is no number.
 NOTHING = "-"
@@ -34,12 +34,12 @@ def percent(units: int | None, digits: int = 1) -> str:
 def moment(seconds: int, span: int = _DAY) -> str:
     """Write a block time in UTC, as precise as a plot of `span` seconds needs it."""
     form = "%m-%d %H:%M:%S" if span < _LONG else "%m-%d %H:%M" if span < 30 * _DAY else "%Y-%m-%d"
-    return in_utc(seconds, form)
+    return format_utc(seconds, form)
 
 
 def whole_moment(seconds: int) -> str:
     """Write a block time in UTC, to the second."""
-    return in_utc(seconds, "%Y-%m-%d %H:%M:%S")
+    return format_utc(seconds, "%Y-%m-%d %H:%M:%S")
 
 
 def lasting(seconds: int) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 from jinja2 import Environment
 
 from oracle.daemon.web import pages as daemon_pages
-from oracle.queries.text.templates import template_environment
-from oracle.queries.text.text_tables import foreign
+from oracle.queries.text.templates import create_template_environment
+from oracle.queries.text.text_tables import sanitize_text
 
 _FOLDER = Path(__file__).parent
 _DAEMON_STYLE = Path(daemon_pages.__file__).parent / "static"
@@ -22,6 +22,6 @@ def render_page(template: str, **values: object) -> str:
 
 @cache
 def _templates() -> Environment:
-    templates = template_environment(_FOLDER / "templates", _DAEMON_STYLE)
-    templates.filters["foreign"] = partial(foreign, longest=_MAX_TEXT)
+    templates = create_template_environment(_FOLDER / "templates", _DAEMON_STYLE)
+    templates.filters["foreign"] = partial(sanitize_text, max_length=_MAX_TEXT)
     return templates

@@ -46,7 +46,8 @@ def extent(history: History) -> str:
     """Return which events, blocks and times are counted, as part of a sentence."""
     span = lasting(max(0, history.to_time - history.from_time))
     return (
-        f"{history.events:,} events of the blocks {history.first_block} to {history.last_block}, "
+        f"{history.event_count:,} events of the blocks {history.first_block} to "
+        f"{history.last_block}, "
         f"{whole_moment(history.from_time)} to {whole_moment(history.to_time)} UTC ({span})"
     )
 

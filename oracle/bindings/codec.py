@@ -20,7 +20,7 @@ from eth_utils.abi import (
 )
 
 from oracle.errors import FatalError
-from oracle.resources import shipped
+from oracle.resources import shipped_path
 
 if TYPE_CHECKING:
     from eth_typing import ABIFunction
@@ -30,50 +30,62 @@ if TYPE_CHECKING:
 _SELECTOR_DIGITS = 10
 
 
-def call_input(contract: str, function: str, *arguments: object) -> str:
+def encode_call(contract: str, function: str, *arguments: object) -> str:
     """Return the `0x` calldata for a function of a shipped contract."""
-    found = _function(contract, function)
-    kinds = get_abi_input_types(found)
-    given = _web3().codec.encode(kinds, arguments) if kinds or arguments else b""
-    return "0x" + (function_abi_to_4byte_selector(found) + given).hex()
+    function_abi = _find_function_abi(contract, function)
+    types = get_abi_input_types(function_abi)
+    encoded_arguments = (
+        _get_offline_web3().codec.encode(types, arguments) if types or arguments else b""
+    )
+    return "0x" + (function_abi_to_4byte_selector(function_abi) + encoded_arguments).hex()
 
 
-def call_output(contract: str, function: str, answer: str) -> tuple[Any, ...]:
+def decode_result(contract: str, function: str, result_hex: str) -> tuple[Any, ...]:
     """Decode the result of a call of this function.
 
     Raises:
         ValueError, AttributeError: it is not such a result, or null.
     """
-    raw = bytes.fromhex(answer.removeprefix("0x"))
-    return decoded(get_abi_output_types(_function(contract, function)), raw)
+    encoded_result = bytes.fromhex(result_hex.removeprefix("0x"))
+    return decode_values(
+        get_abi_output_types(_find_function_abi(contract, function)), encoded_result
+    )
 
 
-def call_arguments(contract: str, function: str, calldata: str) -> Mapping[str, Any]:
+def decode_arguments(contract: str, function: str, calldata: str) -> Mapping[str, Any]:
     """Return the arguments in the calldata of this function, by input name.
 
     Raises:
         ValueError: the calldata does not have these arguments.
     """
-    found = _function(contract, function)
-    raw = bytes.fromhex(calldata[_SELECTOR_DIGITS:])
-    names = [name or "" for name in get_abi_input_names(found)]
-    return dict(zip(names, decoded(get_abi_input_types(found), raw), strict=True))
+    function_abi = _find_function_abi(contract, function)
+    encoded_arguments = bytes.fromhex(calldata[_SELECTOR_DIGITS:])
+    names = [name or "" for name in get_abi_input_names(function_abi)]
+    return dict(
+        zip(
+            names, decode_values(get_abi_input_types(function_abi), encoded_arguments), strict=True
+        )
+    )
 
 
-def creation_code(contract: str, *arguments: object) -> str:
+def build_creation_code(contract: str, *arguments: object) -> str:
     """Return the `0x` creation code of a shipped contract with these constructor arguments."""
-    artifact = contract_artifact(contract)
+    artifact = load_artifact(contract)
     inputs = [
-        collapse_if_tuple(given)
+        collapse_if_tuple(constructor_input)
         for entry in artifact["abi"]
         if entry["type"] == "constructor"
-        for given in entry["inputs"]
+        for constructor_input in entry["inputs"]
     ]
-    code: str = artifact["bytecode"]
-    return "0x" + code.removeprefix("0x") + _web3().codec.encode(inputs, arguments).hex()
+    bytecode: str = artifact["bytecode"]
+    return (
+        "0x"
+        + bytecode.removeprefix("0x")
+        + _get_offline_web3().codec.encode(inputs, arguments).hex()
+    )
 
 
-def decoded(kinds: Sequence[str], raw: bytes) -> tuple[Any, ...]:
+def decode_values(types: Sequence[str], encoded_values: bytes) -> tuple[Any, ...]:
     """Decode values of these ABI types.
 
     Raises:
@@ -83,54 +95,58 @@ def decoded(kinds: Sequence[str], raw: bytes) -> tuple[Any, ...]:
     from eth_abi.exceptions import DecodingError  # noqa: PLC0415
 
     try:
-        return tuple(decode(kinds, raw))
+        return tuple(decode(types, encoded_values))
     except (DecodingError, OverflowError) as error:
         raise ValueError(str(error)) from error
 
 
-def error_named(contract: str, answer: str) -> str:
+def decode_error_name(contract: str, output: str) -> str:
     """Return the name of the error in a revert's output, or its selector if unknown."""
-    selector = answer[:_SELECTOR_DIGITS]
-    name, _ = errors_of(contract).get(selector, (selector, []))
+    selector = output[:_SELECTOR_DIGITS]
+    name, _ = errors_by_selector(contract).get(selector, (selector, []))
     return name
 
 
 @lru_cache
-def errors_of(contract: str) -> Mapping[str, tuple[str, list[str]]]:
+def errors_by_selector(contract: str) -> Mapping[str, tuple[str, list[str]]]:
     """Return the name and argument types of every error of a contract, by its `0x` selector."""
     return {
         "0x" + function_abi_to_4byte_selector(entry).hex(): (
             entry["name"],
             get_abi_input_types(entry),
         )
-        for entry in contract_artifact(contract)["abi"]
+        for entry in load_artifact(contract)["abi"]
         if entry["type"] == "error"
     }
 
 
 @lru_cache
-def contract_artifact(contract: str) -> dict[str, Any]:
+def load_artifact(contract: str) -> dict[str, Any]:
     """Return the shipped compiler output: ABI, bytecode, positions of immutables."""
-    artifact: dict[str, Any] = msgspec.json.decode(shipped(f"abi/{contract}.json").read_bytes())
+    artifact: dict[str, Any] = msgspec.json.decode(
+        shipped_path(f"abi/{contract}.json").read_bytes()
+    )
     return artifact
 
 
 @lru_cache
-def contract_object(contract: str) -> "type[Contract]":
+def get_contract_class(contract: str) -> "type[Contract]":
     """Return web3's class of a shipped contract, without an endpoint."""
-    made: type[Contract] = _web3().eth.contract(abi=contract_artifact(contract)["abi"])
-    return made
+    contract_class: type[Contract] = _get_offline_web3().eth.contract(
+        abi=load_artifact(contract)["abi"]
+    )
+    return contract_class
 
 
-def _web3() -> "Web3":
-    from oracle.rpc.web3_provider import web3_offline  # noqa: PLC0415  it takes a second
+def _get_offline_web3() -> "Web3":
+    from oracle.rpc.web3_provider import build_offline_web3  # noqa: PLC0415  it takes a second
 
-    return web3_offline()
+    return build_offline_web3()
 
 
 @lru_cache
-def _function(contract: str, function: str) -> "ABIFunction":
-    for entry in contract_artifact(contract)["abi"]:
+def _find_function_abi(contract: str, function: str) -> "ABIFunction":
+    for entry in load_artifact(contract)["abi"]:
         if entry["type"] == "function" and entry["name"] == function:
             return cast("ABIFunction", entry)
     raise FatalError(f"abi/{contract}.json has no function {function}: install again")

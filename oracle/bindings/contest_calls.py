@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from eth_utils.crypto import keccak
 
-from oracle.bindings.codec import call_arguments, call_input, call_output, contract_artifact
+from oracle.bindings.codec import decode_arguments, decode_result, encode_call, load_artifact
 from oracle.bindings.task_network import CONTRACT
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import ZERO_HASH, Address, GroupKey, Hash, TaskKey
 from oracle.domain.state.task import Task
-from oracle.rpc.fanout import PoolView, understood
+from oracle.rpc.fanout import PoolView, expect_response_format
 
 # GroupStanding.Contested and GroupStanding.Validated of TaskNetwork.
 _CONTESTED, _VALIDATED = 2, 3
@@ -39,7 +39,7 @@ class GroupRecord(NamedTuple):
         return self.is_contested or self.is_settled
 
 
-def settle_contest_call(
+def encode_settle_contest(
     group: GroupKey, tasks: Sequence[TaskKey], result: Hash = ZERO_HASH
 ) -> str:
     """Return the calldata that settles a contest; without a result no stake is slashed.
@@ -47,19 +47,19 @@ def settle_contest_call(
     The contract accepts a call without a result only after the window for a second group.
     """
     keys = [bytes.fromhex(task[2:]) for task in tasks]
-    return call_input(
+    return encode_call(
         CONTRACT, "settleContest", bytes.fromhex(group[2:]), keys, bytes.fromhex(result[2:])
     )
 
 
-def contested_group(calldata: str) -> tuple[GroupKey, list[TaskKey]]:
+def decode_contested_group(calldata: str) -> tuple[GroupKey, list[TaskKey]]:
     """Return the group and the tasks of a `settleContest` call."""
-    arguments = call_arguments(CONTRACT, "settleContest", calldata)
+    arguments = decode_arguments(CONTRACT, "settleContest", calldata)
     tasks = [TaskKey("0x" + bytes(key).hex()) for key in arguments["keys"]]
     return GroupKey("0x" + bytes(arguments["key"]).hex()), tasks
 
 
-def answer_of(group: GroupKey, result: Hash) -> Hash:
+def compute_answer(group: GroupKey, result: Hash) -> Hash:
     """Return a group member's answer for a result, as the contract's `answerOf`.
 
     The zero hash means "the task cannot be run", as a result and as an answer.
@@ -69,21 +69,21 @@ def answer_of(group: GroupKey, result: Hash) -> Hash:
     return Hash("0x" + keccak(bytes.fromhex(group[2:] + result[2:])).hex())
 
 
-def least_fee(lines: PoolView, network: Address, task: Task) -> int:
+def get_min_fee(pool_view: PoolView, network: Address, task: Task) -> int:
     """Return the minimum fee of a task of this kind and size, in wei.
 
     Raises:
         TransientError: no endpoint responds.
     """
     kind = 0 if task.kind is None else tuple(TaskKind).index(task.kind)
-    data = call_input(CONTRACT, "leastFee", kind, task.size or 1)
-    answer = lines.ask("eth_call", {"to": network, "data": data}, "latest")
-    with understood(f"leastFee of a TaskNetwork at {network}"):
-        return int(call_output(CONTRACT, "leastFee", str(answer))[0])
+    data = encode_call(CONTRACT, "leastFee", kind, task.size or 1)
+    result = pool_view.request("eth_call", {"to": network, "data": data}, "latest")
+    with expect_response_format(f"leastFee of a TaskNetwork at {network}"):
+        return int(decode_result(CONTRACT, "leastFee", str(result))[0])
 
 
-def contest_end(
-    lines: PoolView, network: Address, group: GroupKey, block: str = "latest"
+def get_contest_end(
+    pool_view: PoolView, network: Address, group: GroupKey, block_tag: str = "latest"
 ) -> int | None:
     """Return the last second (block time) of a group's contest, or None without a contest.
 
@@ -92,22 +92,22 @@ def contest_end(
     Raises:
         TransientError: no endpoint responds.
     """
-    record = read_group(lines, network, group, block)
+    record = read_group(pool_view, network, group, block_tag)
     if not record.is_contested:
         return None
-    settings = _read(lines, network, block, "settings")
+    settings = _read_struct(pool_view, network, block_tag, "settings")
     return record.contested_at + int(settings["revalidationWindow"])
 
 
 def read_group(
-    lines: PoolView, network: Address, group: GroupKey, block: str = "latest"
+    pool_view: PoolView, network: Address, group: GroupKey, block_tag: str = "latest"
 ) -> GroupRecord:
     """Return a group as the contract stores it at a block.
 
     Raises:
         TransientError: no endpoint responds.
     """
-    fields = _read(lines, network, block, "groupOf", bytes.fromhex(group[2:]))
+    fields = _read_struct(pool_view, network, block_tag, "groupOf", bytes.fromhex(group[2:]))
     peer = bytes(fields["peer"])
     return GroupRecord(
         is_contested=fields["standing"] == _CONTESTED,
@@ -118,21 +118,21 @@ def read_group(
     )
 
 
-def _read(
-    lines: PoolView, network: Address, block: str, function: str, *arguments: object
+def _read_struct(
+    pool_view: PoolView, network: Address, block_tag: str, function: str, *arguments: object
 ) -> dict[str, Any]:
     """Return the fields of the struct that a view returns, by name."""
-    data = call_input(CONTRACT, function, *arguments)
-    answer = lines.ask("eth_call", {"to": network, "data": data}, block)
-    with understood(f"{function} of a TaskNetwork at {network}"):
-        (values,) = call_output(CONTRACT, function, str(answer))
-        return dict(zip(_field_names(function), values, strict=True))
+    data = encode_call(CONTRACT, function, *arguments)
+    result = pool_view.request("eth_call", {"to": network, "data": data}, block_tag)
+    with expect_response_format(f"{function} of a TaskNetwork at {network}"):
+        (values,) = decode_result(CONTRACT, function, str(result))
+        return dict(zip(_struct_field_names(function), values, strict=True))
 
 
-def _field_names(function: str) -> list[str]:
+def _struct_field_names(function: str) -> list[str]:
     (entry,) = (
         entry
-        for entry in contract_artifact(CONTRACT)["abi"]
+        for entry in load_artifact(CONTRACT)["abi"]
         if entry["type"] == "function" and entry["name"] == function
     )
     return [component["name"] for component in entry["outputs"][0]["components"]]

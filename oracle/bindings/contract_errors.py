@@ -6,8 +6,8 @@ See docs/reference/rpc-requirements.md#contract-errors.
 from collections.abc import Mapping
 from functools import cache
 
-from oracle.bindings.codec import decoded, errors_of
-from oracle.txmgr.client.refusal import Action, Refusal
+from oracle.bindings.codec import decode_values, errors_by_selector
+from oracle.txmgr.client.refusal import Refusal, RefusalAction
 
 CONTRACT = "QoSOracle"
 # Contracts whose errors are decoded; errors of the same name in both mean the same.
@@ -16,84 +16,86 @@ _SELECTOR_DIGITS = 10
 
 
 # One line for every error that a push, a kickout or a start can meet; any other error is held.
-ACTIONS: Mapping[str, Action] = {
-    "Paused": Action.WAIT,
-    "TooSoon": Action.WAIT,
-    "KicksRest": Action.WAIT,
-    "KickNotReady": Action.WAIT,
-    "KickLimit": Action.WAIT,
-    "BucketEmpty": Action.WAIT,
-    "TooFewOpen": Action.WAIT,
-    "StaleScores": Action.WAIT,
-    "StaleAsOf": Action.RENEW,
-    "AsOfTooOld": Action.RENEW,
-    "Reorged": Action.RENEW,
-    "Expired": Action.RENEW,
-    "WrongReport": Action.RENEW,
+ACTIONS: Mapping[str, RefusalAction] = {
+    "Paused": RefusalAction.WAIT,
+    "TooSoon": RefusalAction.WAIT,
+    "KicksRest": RefusalAction.WAIT,
+    "KickNotReady": RefusalAction.WAIT,
+    "KickLimit": RefusalAction.WAIT,
+    "BucketEmpty": RefusalAction.WAIT,
+    "TooFewOpen": RefusalAction.WAIT,
+    "StaleScores": RefusalAction.WAIT,
+    "StaleAsOf": RefusalAction.RENEW,
+    "AsOfTooOld": RefusalAction.RENEW,
+    "Reorged": RefusalAction.RENEW,
+    "Expired": RefusalAction.RENEW,
+    "WrongReport": RefusalAction.RENEW,
     # Signers, quorum or rules were replaced, or a limit was tightened, since the signature.
-    "WrongConfig": Action.RENEW,
-    "TooManyFalls": Action.RENEW,
-    "NotReleasable": Action.RENEW,
-    "BadLength": Action.RENEW,
-    "WrongRound": Action.DROP,
-    "NotBelowThreshold": Action.DROP,
-    "NotRegistered": Action.DROP,
-    "NotMember": Action.DROP,
-    "AlreadyExpelled": Action.DROP,
-    "NotExpelled": Action.DROP,
-    "NoTarget": Action.DROP,
-    "NoKick": Action.DROP,
-    "KickLive": Action.DROP,
-    "AlreadyProposed": Action.DROP,
-    "KickDead": Action.DROP,
-    "NotAllowed": Action.DROP,
+    "WrongConfig": RefusalAction.RENEW,
+    "TooManyFalls": RefusalAction.RENEW,
+    "NotReleasable": RefusalAction.RENEW,
+    "BadLength": RefusalAction.RENEW,
+    "WrongRound": RefusalAction.DROP,
+    "NotBelowThreshold": RefusalAction.DROP,
+    "NotRegistered": RefusalAction.DROP,
+    "NotMember": RefusalAction.DROP,
+    "AlreadyExpelled": RefusalAction.DROP,
+    "NotExpelled": RefusalAction.DROP,
+    "NoTarget": RefusalAction.DROP,
+    "NoKick": RefusalAction.DROP,
+    "KickLive": RefusalAction.DROP,
+    "AlreadyProposed": RefusalAction.DROP,
+    "KickDead": RefusalAction.DROP,
+    "NotAllowed": RefusalAction.DROP,
     # Starts: the index lags behind the contract, and will discard the selection.
-    "NodeBusy": Action.WAIT,
-    "NodeIsPaused": Action.WAIT,
-    "NotSelectable": Action.WAIT,
-    "QuitPending": Action.WAIT,
-    "GroupIncomplete": Action.WAIT,
-    "WrongGpu": Action.WAIT,
-    "WrongVersion": Action.WAIT,
-    "TookPart": Action.WAIT,
-    "GroupClosed": Action.WAIT,
+    "NodeBusy": RefusalAction.WAIT,
+    "NodeIsPaused": RefusalAction.WAIT,
+    "NotSelectable": RefusalAction.WAIT,
+    "QuitPending": RefusalAction.WAIT,
+    "GroupIncomplete": RefusalAction.WAIT,
+    "WrongGpu": RefusalAction.WAIT,
+    "WrongVersion": RefusalAction.WAIT,
+    "TookPart": RefusalAction.WAIT,
+    "GroupClosed": RefusalAction.WAIT,
     # Drops: a task of the group has started, or another one was created.
-    "GroupRuns": Action.WAIT,
-    "InGroup": Action.WAIT,
-    "WrongMembers": Action.WAIT,
-    "NotDispatcher": Action.WAIT,
-    "WrongStatus": Action.WAIT,
+    "GroupRuns": RefusalAction.WAIT,
+    "InGroup": RefusalAction.WAIT,
+    "WrongMembers": RefusalAction.WAIT,
+    "NotDispatcher": RefusalAction.WAIT,
+    "WrongStatus": RefusalAction.WAIT,
     # Download requests: another account made one, and the index will see it.
-    "AlreadyAsked": Action.WAIT,
-    "BadName": Action.WAIT,
+    "AlreadyAsked": RefusalAction.WAIT,
+    "BadName": RefusalAction.WAIT,
     # System tasks: the dispatcher's balance in the contract is too low until it is funded.
-    "PurseTooSmall": Action.WAIT,
-    "NotDirect": Action.HOLD,
-    "NotAscending": Action.HOLD,
-    "UnknownNode": Action.HOLD,
-    "ScoreTooHigh": Action.HOLD,
-    "ScoreErased": Action.HOLD,
-    "AlreadyRegistered": Action.HOLD,
-    "NoScore": Action.HOLD,
-    "DeadlineTooFar": Action.HOLD,
-    "NotEnoughGas": Action.HOLD,
-    "NoEvidence": Action.HOLD,
-    "BadSignature": Action.HOLD,
-    "BadSignatureLength": Action.HOLD,
-    "BadReason": Action.HOLD,
+    "PurseTooSmall": RefusalAction.WAIT,
+    "NotDirect": RefusalAction.HOLD,
+    "NotAscending": RefusalAction.HOLD,
+    "UnknownNode": RefusalAction.HOLD,
+    "ScoreTooHigh": RefusalAction.HOLD,
+    "ScoreErased": RefusalAction.HOLD,
+    "AlreadyRegistered": RefusalAction.HOLD,
+    "NoScore": RefusalAction.HOLD,
+    "DeadlineTooFar": RefusalAction.HOLD,
+    "NotEnoughGas": RefusalAction.HOLD,
+    "NoEvidence": RefusalAction.HOLD,
+    "BadSignature": RefusalAction.HOLD,
+    "BadSignatureLength": RefusalAction.HOLD,
+    "BadReason": RefusalAction.HOLD,
     # A kickout is executed at the network contract, which accepts calls only from its own oracle.
-    "NotOracle": Action.HOLD,
+    "NotOracle": RefusalAction.HOLD,
 }
 
 # The contract is paused; `resume` or `setLimits` may end the pause earlier.
-_PAUSES = frozenset({"Paused", "TooSoon"})
+_PAUSE_ERRORS = frozenset({"Paused", "TooSoon"})
 
 # Errors of a push whose round is already accepted, and of calls about a kickout that is already
 # proposed, executed or cancelled.
-_TAKEN = frozenset({"WrongRound", "KickLive", "AlreadyProposed", "AlreadyExpelled", "NoKick"})
+_ALREADY_DONE_ERRORS = frozenset(
+    {"WrongRound", "KickLive", "AlreadyProposed", "AlreadyExpelled", "NoKick"}
+)
 
 # Errors of roles, setups, clients and nodes: no call of the daemon can meet them.
-NOT_OURS = frozenset(
+UNRELATED_ERRORS = frozenset(
     {
         "Alone", "AlreadyMember", "AlreadyPaused", "AnswersOpen", "BadFloor",
         "BadGroupSize", "BadKind", "BadLimits", "BadRules", "BadSettings",
@@ -109,35 +111,35 @@ NOT_OURS = frozenset(
 )  # fmt: skip
 
 # Errors whose first argument is the time, in unix seconds, from which the call may succeed.
-_TELLS_WHEN = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty"})
+_ERRORS_WITH_TIME = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty"})
 
 
-def refusal_of(output: str | None) -> Refusal:
+def decode_refusal(output: str | None) -> Refusal:
     """Return the refusal in a revert's output (`0x` hex)."""
-    known = _errors().get((output or "")[:_SELECTOR_DIGITS])
-    if output is None or known is None:
+    error_entry = _all_errors_by_selector().get((output or "")[:_SELECTOR_DIGITS])
+    if output is None or error_entry is None:
         return Refusal("")
-    name, kinds = known
+    name, types = error_entry
     try:
-        arguments = decoded(kinds, bytes.fromhex(output[_SELECTOR_DIGITS:]))
+        arguments = decode_values(types, bytes.fromhex(output[_SELECTOR_DIGITS:]))
     except ValueError:
         arguments = ()
-    tells_when = name in _TELLS_WHEN and bool(arguments)
+    has_time = name in _ERRORS_WITH_TIME and bool(arguments)
     return Refusal(
         name,
         tuple(arguments),
-        ACTIONS.get(name, Action.HOLD),
-        not_before=(int(str(arguments[0])) or None) if tells_when else None,
-        is_pause=name in _PAUSES,
-        is_taken=name in _TAKEN,
+        ACTIONS.get(name, RefusalAction.HOLD),
+        not_before=(int(str(arguments[0])) or None) if has_time else None,
+        is_pause=name in _PAUSE_ERRORS,
+        is_taken=name in _ALREADY_DONE_ERRORS,
     )
 
 
 @cache
-def _errors() -> dict[str, tuple[str, list[str]]]:
+def _all_errors_by_selector() -> dict[str, tuple[str, list[str]]]:
     """Return the name and argument types of every error of the contracts, by selector."""
     return {
-        selector: named
+        selector: name_and_types
         for contract in _CONTRACTS
-        for selector, named in errors_of(contract).items()
+        for selector, name_and_types in errors_by_selector(contract).items()
     }

@@ -5,18 +5,18 @@ from dataclasses import astuple, dataclass, field, fields, replace
 
 from eth_utils.crypto import keccak
 
-from oracle.bindings.codec import creation_code
-from oracle.bindings.contract_errors import CONTRACT, refusal_of
+from oracle.bindings.codec import build_creation_code
+from oracle.bindings.contract_errors import CONTRACT, decode_refusal
 from oracle.bindings.qos_oracle import FOR_EVER, ContractKickLimits, ContractLimits
-from oracle.chain.proofs.rlp import encoded
+from oracle.chain.proofs.rlp import encode_rlp
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.rpc.fanout import PoolView, number_of, understood
+from oracle.rpc.fanout import PoolView, expect_response_format, parse_quantity
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.signer import Fees, Signer, TransactionRequest
-from oracle.txmgr.client.fee_quote import gas_limit
-from oracle.txmgr.client.receipts import Receipt, balance_of, nonce_at, receipts_of
+from oracle.txmgr.client.fee_quote import add_gas_margin
+from oracle.txmgr.client.receipts import Receipt, balance_of, fetch_mined_count, fetch_receipts
 from oracle.txmgr.client.send_raw import send
 
 # Limits for a network of some thousand nodes and a period of a minute
@@ -98,7 +98,7 @@ class OracleSetup:
     @property
     def code(self) -> str:
         """The creation code, including the constructor arguments."""
-        return creation_code(CONTRACT, self.struct)
+        return build_creation_code(CONTRACT, self.struct)
 
     @property
     def struct(self) -> tuple[object, ...]:
@@ -111,7 +111,7 @@ class OracleSetup:
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
+class DeploymentPlan:
     """A planned deployment: what is sent, and its maximum cost in wei."""
 
     code: str
@@ -122,24 +122,28 @@ class Deployment:
     balance: int
 
     @property
-    def cost(self) -> int:
+    def max_cost(self) -> int:
         return self.gas_limit * self.fees.max_fee
 
 
-def with_limits(limits: ContractLimits, changed: Mapping[str, int]) -> ContractLimits:
+def override_limits(limits: ContractLimits, overrides: Mapping[str, int]) -> ContractLimits:
     """Return the limits with some of them replaced, by name.
 
     Raises:
         InputError: there is no limit of that name.
     """
-    known = {one.name for one in fields(ContractLimits)}
-    for name in changed:
-        if name not in known:
-            raise InputError(f"no limit is called {name}; there are: {', '.join(sorted(known))}")
-    return replace(limits, **changed)
+    limit_names = {limit_field.name for limit_field in fields(ContractLimits)}
+    for name in overrides:
+        if name not in limit_names:
+            raise InputError(
+                f"no limit is called {name}; there are: {', '.join(sorted(limit_names))}"
+            )
+    return replace(limits, **overrides)
 
 
-def plan_deployment(lines: PoolView, code: str, sender: Address, fees: Fees | None) -> Deployment:
+def plan_deployment(
+    pool_view: PoolView, code: str, sender: Address, fees: Fees | None
+) -> DeploymentPlan:
     """Simulate the deployment of this creation code on the newest block; send nothing.
 
     Raises:
@@ -150,41 +154,41 @@ def plan_deployment(lines: PoolView, code: str, sender: Address, fees: Fees | No
     if fees is None:
         raise InputError("the chain asks more for gas than limits.max_fee_per_gas_wei")
     try:
-        answer = lines.ask("eth_estimateGas", {"from": sender, "data": code})
+        gas_hex = pool_view.request("eth_estimateGas", {"from": sender, "data": code})
     except RevertError as error:
-        reason = refusal_of(error.data) if error.data else error.message
+        reason = decode_refusal(error.data) if error.data else error.message
         raise InputError(f"the contract refuses this setup: {reason}") from None
-    with understood("an estimate of gas"):
-        estimate = number_of(answer)
-    return Deployment(
+    with expect_response_format("an estimate of gas"):
+        estimate = parse_quantity(gas_hex)
+    return DeploymentPlan(
         code=code,
         sender=sender,
         code_hash=Hash("0x" + keccak(bytes.fromhex(code[2:])).hex()),
-        gas_limit=gas_limit(estimate),
+        gas_limit=add_gas_margin(estimate),
         fees=fees,
-        balance=balance_of(lines, sender),
+        balance=balance_of(pool_view, sender),
     )
 
 
-def created_address(sender: Address, nonce: int) -> Address:
+def compute_contract_address(sender: Address, nonce: int) -> Address:
     """Return the address of the contract that an account creates with this nonce."""
-    written = encoded([bytes.fromhex(sender[2:]), nonce])
-    return Address("0x" + keccak(written)[-20:].hex())
+    encoded_sender_and_nonce = encode_rlp([bytes.fromhex(sender[2:]), nonce])
+    return Address("0x" + keccak(encoded_sender_and_nonce)[-20:].hex())
 
 
-def check_funds(*planned: Deployment) -> None:
+def check_funds(*plans: DeploymentPlan) -> None:
     """Raise InputError if the deploying account cannot pay for all plans."""
-    cost, balance = sum(one.cost for one in planned), min(one.balance for one in planned)
+    cost, balance = sum(plan.max_cost for plan in plans), min(plan.balance for plan in plans)
     if balance < cost:
-        raise InputError(f"{planned[0].sender} has {balance} wei and needs up to {cost}")
+        raise InputError(f"{plans[0].sender} has {balance} wei and needs up to {cost}")
 
 
-def deploy(
+def send_deployment(
     pool: EndpointPool,
     signer: Signer,
-    planned: Deployment,
+    plan: DeploymentPlan,
     chain_id: int,
-    wait: Callable[[], bool],
+    wait_for_next_try: Callable[[], bool],
 ) -> tuple[Address, Receipt]:
     """Send the deployment and wait for its receipt; `wait_for_next_try` returns False to stop.
 
@@ -193,16 +197,20 @@ def deploy(
         FatalError: it was mined and failed.
         TransientError: it is not mined yet; the message has its hash.
     """
-    check_funds(planned)
-    lines = pool.view()
-    nonce = nonce_at(lines, planned.sender, "pending")
-    code, gas, fees = planned.code, planned.gas_limit, planned.fees
-    signed = signer.sign_transaction(TransactionRequest(chain_id, nonce, None, code, gas, fees))
-    sent = send(pool, signed.raw)
-    while not (found := receipts_of(lines, [signed.hash])):
-        if not wait():
-            raise TransientError(f"{signed.hash} is not mined yet ({sent.answer} {sent.text})")
-    receipt = found[signed.hash]
+    check_funds(plan)
+    pool_view = pool.view()
+    nonce = fetch_mined_count(pool_view, plan.sender, "pending")
+    code, gas_limit_value, fees = plan.code, plan.gas_limit, plan.fees
+    signed = signer.sign_transaction(
+        TransactionRequest(chain_id, nonce, None, code, gas_limit_value, fees)
+    )
+    send_result = send(pool, signed.raw)
+    while not (receipt_by_hash := fetch_receipts(pool_view, [signed.hash])):
+        if not wait_for_next_try():
+            raise TransientError(
+                f"{signed.hash} is not mined yet ({send_result.outcome} {send_result.text})"
+            )
+    receipt = receipt_by_hash[signed.hash]
     if not receipt.succeeded or receipt.contract is None:
         raise FatalError(f"the deployment {signed.hash} was mined and failed")
     return receipt.contract, receipt

@@ -11,13 +11,13 @@ from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.domain.reports.lanes import LANES_PER_WORD
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import TransientError
-from oracle.resources import shipped
+from oracle.resources import shipped_path
 from oracle.rpc.fanout import PoolView
 from oracle.signing.typed_data import MAX_TTL_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedConfiguration:
     """The configuration that the contract must match; keys that are None are not compared."""
 
     # The contract that kickouts may call, besides none; None: not compared.
@@ -36,17 +36,17 @@ class Expected:
 class ContractMismatch:
     """One difference between the contract and the configuration; any prevents publishing."""
 
-    what: str
+    subject: str
     expected: str
-    found: str
+    actual: str
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """Return the mismatch in one line."""
-        return f"{self.what}: expected {self.expected}, found {self.found}"
+        return f"{self.subject}: expected {self.expected}, found {self.actual}"
 
 
-def inspected(
-    lines: PoolView, address: Address, expected: Expected
+def inspect_contract(
+    pool_view: PoolView, address: Address, expected: ExpectedConfiguration
 ) -> tuple[ContractConfiguration, list[ContractMismatch]]:
     """Return the contract's configuration and its mismatches with the expected one.
 
@@ -56,114 +56,140 @@ def inspected(
     Raises:
         TransientError: no endpoint shows a match, and at least one does not respond.
     """
-    told: list[tuple[ContractConfiguration, list[ContractMismatch]]] = []
-    silences: list[TransientError] = []
-    for one in lines.singly():
+    results: list[tuple[ContractConfiguration, list[ContractMismatch]]] = []
+    errors: list[TransientError] = []
+    for endpoint_view in pool_view.single_views():
         try:
-            found = OracleContract(one, address).constitution()
+            configuration = OracleContract(endpoint_view, address).get_configuration()
         except TransientError as error:
-            silences.append(error)
+            errors.append(error)
             continue
-        told.append((found, differences(found, expected)))
-        if not told[-1][1]:
-            return told[-1]
-    if not silences:
-        return told[0]
-    alone = "; ".join(difference.line() for _, each in told[:1] for difference in each)
-    raise TransientError(f"{silences[0]}{f'; another one says: {alone}' if alone else ''}")
+        results.append((configuration, find_mismatches(configuration, expected)))
+        if not results[-1][1]:
+            return results[-1]
+    if not errors:
+        return results[0]
+    first_mismatches = "; ".join(
+        mismatch.format_line() for _, mismatches in results[:1] for mismatch in mismatches
+    )
+    raise TransientError(
+        f"{errors[0]}{f'; another one says: {first_mismatches}' if first_mismatches else ''}"
+    )
 
 
-def differences(found: ContractConfiguration, expected: Expected) -> list[ContractMismatch]:
+def find_mismatches(
+    configuration: ContractConfiguration, expected: ExpectedConfiguration
+) -> list[ContractMismatch]:
     """Return everything that prevents this daemon from publishing to this contract."""
-    compared = [
-        ("code hash", shipped_code_hash(), code_hash(found.code)),
-        ("rulesHash", expected.rules_hash, found.contract_status.rules_hash),
+    comparisons = [
+        ("code hash", compute_shipped_code_hash(), compute_code_hash(configuration.code)),
+        ("rulesHash", expected.rules_hash, configuration.contract_status.rules_hash),
         (
             "limits.kickBelow",
             expected.settings.kick_below,
-            found.contract_status.limits.kick_below,
+            configuration.contract_status.limits.kick_below,
         ),
     ]
     return [
         *(
-            ContractMismatch(what, str(want), str(got))
-            for what, want, got in compared
-            if want != got
+            ContractMismatch(subject, str(expected_value), str(actual_value))
+            for subject, expected_value, actual_value in comparisons
+            if expected_value != actual_value
         ),
-        *_of_target(found, expected),
-        *_of_keys(found, expected),
-        *_of_limits(found, expected),
+        *_target_mismatches(configuration, expected),
+        *_key_mismatches(configuration, expected),
+        *_limit_mismatches(configuration, expected),
     ]
 
 
-def shipped_code_hash() -> Hash:
+def compute_shipped_code_hash() -> Hash:
     """Return the hash of the shipped contract code, with its immutables set to zero."""
-    written = msgspec.json.decode(shipped(f"abi/{CONTRACT}.json").read_bytes())
-    return code_hash(written["deployedBytecode"])
+    artifact = msgspec.json.decode(shipped_path(f"abi/{CONTRACT}.json").read_bytes())
+    return compute_code_hash(artifact["deployedBytecode"])
 
 
-def code_hash(code: str) -> Hash:
+def compute_code_hash(code: str) -> Hash:
     """Return keccak256 of deployed code with the constructor's immutables set to zero."""
-    masked = bytearray(bytes.fromhex(code.removeprefix("0x")))
-    for start, length in _immutables():
-        if start + length <= len(masked):
-            masked[start : start + length] = bytes(length)
-    return Hash("0x" + keccak(bytes(masked)).hex())
+    masked_code = bytearray(bytes.fromhex(code.removeprefix("0x")))
+    for start, length in _immutable_positions():
+        if start + length <= len(masked_code):
+            masked_code[start : start + length] = bytes(length)
+    return Hash("0x" + keccak(bytes(masked_code)).hex())
 
 
-def _of_target(found: ContractConfiguration, expected: Expected) -> list[ContractMismatch]:
+def _target_mismatches(
+    configuration: ContractConfiguration, expected: ExpectedConfiguration
+) -> list[ContractMismatch]:
     target = expected.target
-    if target is None or found.target in {target, ZERO_ADDRESS}:
+    if target is None or configuration.target in {target, ZERO_ADDRESS}:
         return []
-    return [ContractMismatch("target", f"{target}, or nobody", found.target)]
+    return [ContractMismatch("target", f"{target}, or nobody", configuration.target)]
 
 
-def _of_keys(found: ContractConfiguration, expected: Expected) -> list[ContractMismatch]:
-    different = []
-    if expected.signer is not None and expected.signer not in found.signers:
-        signers = ", ".join(found.signers)
-        different.append(ContractMismatch("signers", f"{expected.signer} among them", signers))
-    if not 1 <= found.quorum <= len(found.signers):
-        most = f"1 to {len(found.signers)}, as many as there are signers"
-        different.append(ContractMismatch("quorum", most, str(found.quorum)))
-    own = 0 if expected.signer is None else 1
-    if expected.transmitter is not None and not expected.has_peers and found.quorum > own:
-        most = f"{own} without [reporters] peers, whose signatures are gathered"
-        different.append(ContractMismatch("quorum", most, str(found.quorum)))
-    for role, holder in (("admin", found.admin), ("pauser", found.pauser)):
-        ours = {expected.signer, expected.transmitter} - {None}
-        if holder in ours and holder != ZERO_ADDRESS:
-            different.append(
+def _key_mismatches(
+    configuration: ContractConfiguration, expected: ExpectedConfiguration
+) -> list[ContractMismatch]:
+    mismatches = []
+    if expected.signer is not None and expected.signer not in configuration.signers:
+        signers = ", ".join(configuration.signers)
+        mismatches.append(ContractMismatch("signers", f"{expected.signer} among them", signers))
+    if not 1 <= configuration.quorum <= len(configuration.signers):
+        expected_range = f"1 to {len(configuration.signers)}, as many as there are signers"
+        mismatches.append(ContractMismatch("quorum", expected_range, str(configuration.quorum)))
+    own_signatures = 0 if expected.signer is None else 1
+    if (
+        expected.transmitter is not None
+        and not expected.has_peers
+        and configuration.quorum > own_signatures
+    ):
+        expected_range = (
+            f"{own_signatures} without [reporters] peers, whose signatures are gathered"
+        )
+        mismatches.append(ContractMismatch("quorum", expected_range, str(configuration.quorum)))
+    for role, holder in (("admin", configuration.admin), ("pauser", configuration.pauser)):
+        own_keys = {expected.signer, expected.transmitter} - {None}
+        if holder in own_keys and holder != ZERO_ADDRESS:
+            mismatches.append(
                 ContractMismatch(role, "a key that this daemon does not hold", holder)
             )
-    return different
+    return mismatches
 
 
-def _of_limits(found: ContractConfiguration, expected: Expected) -> list[ContractMismatch]:
-    limits, settings = found.contract_status.limits, expected.settings
-    different = []
+def _limit_mismatches(
+    configuration: ContractConfiguration, expected: ExpectedConfiguration
+) -> list[ContractMismatch]:
+    limits, settings = configuration.contract_status.limits, expected.settings
+    mismatches = []
     if expected.anchor_window is not None and limits.anchor_window < expected.anchor_window:
-        least = f"at least oracle.anchor_window, {expected.anchor_window} blocks"
-        different.append(ContractMismatch("limits.anchorWindow", least, str(limits.anchor_window)))
-    words_there_are = -(-found.contract_status.head.node_count // LANES_PER_WORD)
-    if limits.max_words < min(settings.max_words, words_there_are):
-        least = f"at least oracle.max_words, {settings.max_words}"
-        different.append(ContractMismatch("limits.maxWords", least, str(limits.max_words)))
+        expected_minimum = f"at least oracle.anchor_window, {expected.anchor_window} blocks"
+        mismatches.append(
+            ContractMismatch("limits.anchorWindow", expected_minimum, str(limits.anchor_window))
+        )
+    word_count = -(-configuration.contract_status.head.node_count // LANES_PER_WORD)
+    if limits.max_words < min(settings.max_words, word_count):
+        expected_minimum = f"at least oracle.max_words, {settings.max_words}"
+        mismatches.append(
+            ContractMismatch("limits.maxWords", expected_minimum, str(limits.max_words))
+        )
     if settings.ttl_seconds > MAX_TTL_SECONDS:
-        most = f"at most {MAX_TTL_SECONDS} s, the longest that a signature is good for"
-        different.append(
-            ContractMismatch("oracle.report_ttl_seconds", most, str(settings.ttl_seconds))
+        expected_maximum = f"at most {MAX_TTL_SECONDS} s, the longest that a signature is good for"
+        mismatches.append(
+            ContractMismatch(
+                "oracle.report_ttl_seconds", expected_maximum, str(settings.ttl_seconds)
+            )
         )
     if limits.min_interval > settings.period_seconds:
-        most = f"at most the period of {settings.period_seconds} s"
-        different.append(ContractMismatch("limits.minInterval", most, f"{limits.min_interval} s"))
-    return different
+        expected_maximum = f"at most the period of {settings.period_seconds} s"
+        mismatches.append(
+            ContractMismatch("limits.minInterval", expected_maximum, f"{limits.min_interval} s")
+        )
+    return mismatches
 
 
-def _immutables() -> list[tuple[int, int]]:
-    written = msgspec.json.decode(shipped(f"abi/{CONTRACT}.json").read_bytes())
+def _immutable_positions() -> list[tuple[int, int]]:
+    artifact = msgspec.json.decode(shipped_path(f"abi/{CONTRACT}.json").read_bytes())
     return [
-        (place["start"], place["length"])
-        for places in written["immutableReferences"].values()
-        for place in places
+        (position["start"], position["length"])
+        for positions in artifact["immutableReferences"].values()
+        for position in positions
     ]

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from eth_utils.crypto import keccak
 
-from oracle.bindings.codec import call_input, call_output, contract_artifact, decoded
+from oracle.bindings.codec import decode_result, decode_values, encode_call, load_artifact
 from oracle.bindings.inspection import ContractMismatch
 from oracle.bindings.kick_targets import (
     COMMIT_TASK,
@@ -19,30 +19,30 @@ from oracle.bindings.kick_targets import (
     NODE_STAKING,
     VSS_TASK,
     KickTarget,
-    plain_call,
+    encode_address_call,
 )
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.rpc.client import Json
-from oracle.rpc.fanout import understood
+from oracle.rpc.fanout import expect_response_format
 from oracle.rpc.rpc_errors import RevertError
 
 # Solidity's Error(string).
-_ERROR = "0x08c379a0"
+_ERROR_SELECTOR = "0x08c379a0"
 _SELECTOR_DIGITS = 10
-_NOTHING = "0x"
+_NO_CODE = "0x"
 
 # Revert messages of the networks' contracts, verbatim (crynux-contracts 0c10b81, a317516).
-NOT_THE_TASK_CONTRACT = "Not called by the task contract"
-NOT_BUSY = "Illegal node status"
-NOT_THE_NODE_CONTRACT = "Not called by the node contract"
-NOT_THE_ADMIN = "Not called by the admin"
-NOT_STAKED = "Node not staked"
+NOT_TASK_CONTRACT_ERROR = "Not called by the task contract"
+NOT_BUSY_ERROR = "Illegal node status"
+NOT_NODE_CONTRACT_ERROR = "Not called by the node contract"
+NOT_ADMIN_ERROR = "Not called by the admin"
+NOT_STAKED_ERROR = "Node not staked"
 
 
-class Caller(Protocol):
+class RpcCaller(Protocol):
     """An endpoint or a pool of endpoints."""
 
-    def ask(self, method: str, *parameters: object) -> Json:
+    def request(self, method: str, *parameters: object) -> Json:
         """Return the result of one request.
 
         Raises:
@@ -62,43 +62,50 @@ class WiredTarget:
     target: KickTarget
     address: Address
     oracle: Address
-    given: Mapping[str, str]
+    contract_by_name: Mapping[str, str]
 
 
-def kick_target_mismatches(lines: Caller, wired: WiredTarget) -> list[ContractMismatch]:
+def find_kick_target_mismatches(
+    rpc_caller: RpcCaller, wired: WiredTarget
+) -> list[ContractMismatch]:
     """Return everything that would make the adapter fail or do harm when kicking a node.
 
     Raises:
         TransientError: an endpoint does not respond.
     """
-    target, at = wired.target, wired.address
+    target, address = wired.target, wired.address
     if target.artifact is None:
-        return _of_network(lines, wired)
-    code = lines.ask("eth_getCode", at, "latest")
-    if not isinstance(code, str) or code == _NOTHING:
-        return [ContractMismatch("kick target", f"a {target.name} at {at}", "no contract")]
-    shipped = adapter_code_hash(target.artifact, None)
-    found = adapter_code_hash(target.artifact, code)
-    if shipped != found:
-        return [ContractMismatch("kick target's code hash", shipped, found)]
-    return [*_wrong_addresses(lines, wired), *_PROBES[target.name](lines, target, at)]
+        return _find_network_mismatch(rpc_caller, wired)
+    code = rpc_caller.request("eth_getCode", address, "latest")
+    if not isinstance(code, str) or code == _NO_CODE:
+        return [ContractMismatch("kick target", f"a {target.name} at {address}", "no contract")]
+    shipped_hash = compute_adapter_code_hash(target.artifact, None)
+    deployed_hash = compute_adapter_code_hash(target.artifact, code)
+    if shipped_hash != deployed_hash:
+        return [ContractMismatch("kick target's code hash", shipped_hash, deployed_hash)]
+    return [
+        *_find_wrong_addresses(rpc_caller, wired),
+        *_PROBES[target.name](rpc_caller, target, address),
+    ]
 
 
-def shipped_target_at(lines: Caller, at: Address) -> KickTarget | None:
+def find_shipped_target(rpc_caller: RpcCaller, address: Address) -> KickTarget | None:
     """Return the shipped adapter that is deployed at this address, or None.
 
     Raises:
         TransientError: an endpoint does not respond.
     """
-    code = str(lines.ask("eth_getCode", at, "latest"))
+    code = str(rpc_caller.request("eth_getCode", address, "latest"))
     for target in KICK_TARGETS:
         artifact = target.artifact
-        if artifact and adapter_code_hash(artifact, None) == adapter_code_hash(artifact, code):
+        if artifact and compute_adapter_code_hash(artifact, None) == compute_adapter_code_hash(
+            artifact, code
+        ):
             return target
     return None
 
 
-def plain_account_owner(lines: Caller, wired: WiredTarget) -> list[ContractMismatch]:
+def find_single_key_owner(rpc_caller: RpcCaller, wired: WiredTarget) -> list[ContractMismatch]:
     """Return a mismatch if the adapter's owner is an account with a single key.
 
     The holder of that key would control the network's role as well.
@@ -108,89 +115,118 @@ def plain_account_owner(lines: Caller, wired: WiredTarget) -> list[ContractMisma
     """
     if wired.target.artifact is None:
         return []
-    owner = _address(lines, wired.target, wired.address, "owner")
-    if lines.ask("eth_getCode", owner, "latest") != _NOTHING:
+    owner = _read_address(rpc_caller, wired.target, wired.address, "owner")
+    if rpc_caller.request("eth_getCode", owner, "latest") != _NO_CODE:
         return []
-    wanted = "a contract that wants several keys (a multisig, a timelock)"
-    return [ContractMismatch("kick target's owner", wanted, f"{owner}, an account of one key")]
+    expected_owner = "a contract that wants several keys (a multisig, a timelock)"
+    return [
+        ContractMismatch("kick target's owner", expected_owner, f"{owner}, an account of one key")
+    ]
 
 
-def adapter_code_hash(artifact: str, code: str | None) -> Hash:
+def compute_adapter_code_hash(artifact: str, code: str | None) -> Hash:
     """Return keccak256 of the code, deployed or shipped, with its immutables set to zero."""
-    compiled = contract_artifact(artifact)
-    masked = bytearray(bytes.fromhex((code or compiled["deployedBytecode"]).removeprefix("0x")))
-    for places in compiled["immutableReferences"].values():
-        for place in places:
-            start, length = place["start"], place["length"]
-            if start + length <= len(masked):
-                masked[start : start + length] = bytes(length)
-    return Hash("0x" + keccak(bytes(masked)).hex())
+    artifact_json = load_artifact(artifact)
+    masked_code = bytearray(
+        bytes.fromhex((code or artifact_json["deployedBytecode"]).removeprefix("0x"))
+    )
+    for positions in artifact_json["immutableReferences"].values():
+        for position in positions:
+            start, length = position["start"], position["length"]
+            if start + length <= len(masked_code):
+                masked_code[start : start + length] = bytes(length)
+    return Hash("0x" + keccak(bytes(masked_code)).hex())
 
 
 # --- Probes: each returns what is wrong, or None. ---
 
 
-def owner_mismatch(lines: Caller, node: Address, adapter: Address) -> str | None:
+def find_owner_mismatch(rpc_caller: RpcCaller, node: Address, adapter: Address) -> str | None:
     """Return the owner of the Node contract if it is not the adapter, else None."""
-    answer = lines.ask("eth_call", {"to": node, "data": plain_call("owner()")}, "latest")
-    owner = _word_as_address(answer, f"the owner of {node}")
+    owner_hex = rpc_caller.request(
+        "eth_call", {"to": node, "data": encode_address_call("owner()")}, "latest"
+    )
+    owner = _decode_address(owner_hex, f"the owner of {node}")
     return None if owner == adapter.lower() else owner
 
 
-def task_contract_mismatch(lines: Caller, node: Address, task: Address) -> str | None:
+def find_task_contract_mismatch(rpc_caller: RpcCaller, node: Address, task: Address) -> str | None:
     """Return the Node contract's revert message if this is not its task contract.
 
     The task of a node that does not exist is finished in the name of the task contract; the right
     contract gets past the sender check and fails at the node's status.
     """
-    said = _refusal(lines, task, node, plain_call("finishTask(address)", ZERO_ADDRESS))
-    return None if said == NOT_BUSY else said
-
-
-def qos_contract_mismatch(lines: Caller, node: Address, qos: Address) -> str | None:
-    """Return the QOS contract's revert message if this is not its Node contract."""
-    said = _refusal(lines, node, qos, plain_call("kickout(address)", ZERO_ADDRESS))
-    return None if said == "" else said
-
-
-def staking_admin_mismatch(lines: Caller, staking: Address, adapter: Address) -> str | None:
-    """Return NodeStaking's revert message if the adapter is not its admin."""
-    said = _refusal(lines, adapter, staking, plain_call("unstake(address)", ZERO_ADDRESS))
-    return None if said == NOT_STAKED else said
-
-
-def _of_network(lines: Caller, wired: WiredTarget) -> list[ContractMismatch]:
-    """Return a mismatch if a network that is its own target obeys another oracle."""
-    found = _view(lines, wired.target.itself or "", wired.address, "oracle")
-    if found == wired.oracle.lower():
-        return []
-    return [ContractMismatch(f"oracle of {wired.target.name}", wired.oracle, found)]
-
-
-def _of_nodes(lines: Caller, target: KickTarget, at: Address) -> list[ContractMismatch]:
-    node, qos, task = (
-        _address(lines, target, at, name) for name in ("NODE", "QOS", "taskContract")
+    revert_reason = _get_revert_reason(
+        rpc_caller, task, node, encode_address_call("finishTask(address)", ZERO_ADDRESS)
     )
-    told = [
-        ("owner of Node", f"the kick target, {at}", owner_mismatch(lines, node, at)),
-        ("task contract of Node", task, task_contract_mismatch(lines, node, task)),
-        ("QOS of Node", qos, qos_contract_mismatch(lines, node, qos)),
-    ]
-    return [ContractMismatch(what, want, found) for what, want, found in told if found is not None]
+    return None if revert_reason == NOT_BUSY_ERROR else revert_reason
 
 
-def _of_staking(lines: Caller, target: KickTarget, at: Address) -> list[ContractMismatch]:
-    staking = _address(lines, target, at, "STAKING")
-    found = staking_admin_mismatch(lines, staking, at)
-    if found is None:
+def find_qos_contract_mismatch(rpc_caller: RpcCaller, node: Address, qos: Address) -> str | None:
+    """Return the QOS contract's revert message if this is not its Node contract."""
+    revert_reason = _get_revert_reason(
+        rpc_caller, node, qos, encode_address_call("kickout(address)", ZERO_ADDRESS)
+    )
+    return None if revert_reason == "" else revert_reason
+
+
+def find_staking_admin_mismatch(
+    rpc_caller: RpcCaller, staking: Address, adapter: Address
+) -> str | None:
+    """Return NodeStaking's revert message if the adapter is not its admin."""
+    revert_reason = _get_revert_reason(
+        rpc_caller, adapter, staking, encode_address_call("unstake(address)", ZERO_ADDRESS)
+    )
+    return None if revert_reason == NOT_STAKED_ERROR else revert_reason
+
+
+def _find_network_mismatch(rpc_caller: RpcCaller, wired: WiredTarget) -> list[ContractMismatch]:
+    """Return a mismatch if a network that is its own target obeys another oracle."""
+    actual_oracle = _read_address_view(
+        rpc_caller, wired.target.network_artifact or "", wired.address, "oracle"
+    )
+    if actual_oracle == wired.oracle.lower():
         return []
-    return [ContractMismatch("admin of NodeStaking", f"the kick target, {at}", found)]
+    return [ContractMismatch(f"oracle of {wired.target.name}", wired.oracle, actual_oracle)]
 
 
-_PROBES: Mapping[str, Callable[[Caller, KickTarget, Address], list[ContractMismatch]]] = {
-    VSS_TASK.name: _of_nodes,
-    COMMIT_TASK.name: _of_nodes,
-    NODE_STAKING.name: _of_staking,
+def _find_node_mismatches(
+    rpc_caller: RpcCaller, target: KickTarget, address: Address
+) -> list[ContractMismatch]:
+    node, qos, task = (
+        _read_address(rpc_caller, target, address, name)
+        for name in ("NODE", "QOS", "taskContract")
+    )
+    checks = [
+        (
+            "owner of Node",
+            f"the kick target, {address}",
+            find_owner_mismatch(rpc_caller, node, address),
+        ),
+        ("task contract of Node", task, find_task_contract_mismatch(rpc_caller, node, task)),
+        ("QOS of Node", qos, find_qos_contract_mismatch(rpc_caller, node, qos)),
+    ]
+    return [
+        ContractMismatch(subject, expected, actual)
+        for subject, expected, actual in checks
+        if actual is not None
+    ]
+
+
+def _find_staking_mismatches(
+    rpc_caller: RpcCaller, target: KickTarget, address: Address
+) -> list[ContractMismatch]:
+    staking = _read_address(rpc_caller, target, address, "STAKING")
+    revert_reason = find_staking_admin_mismatch(rpc_caller, staking, address)
+    if revert_reason is None:
+        return []
+    return [ContractMismatch("admin of NodeStaking", f"the kick target, {address}", revert_reason)]
+
+
+_PROBES: Mapping[str, Callable[[RpcCaller, KickTarget, Address], list[ContractMismatch]]] = {
+    VSS_TASK.name: _find_node_mismatches,
+    COMMIT_TASK.name: _find_node_mismatches,
+    NODE_STAKING.name: _find_staking_mismatches,
 }
 # The adapter's view for each address of its constructor.
 _VIEWS = {
@@ -203,53 +239,71 @@ _VIEWS = {
 }
 
 
-def _wrong_addresses(lines: Caller, wired: WiredTarget) -> list[ContractMismatch]:
-    wanted = {"ORACLE": ("oracle", wired.oracle)}
-    for name in wired.target.needs:
-        if name in wired.given:
-            wanted[_VIEWS[name]] = (name, Address(wired.given[name].lower()))
-    different = []
-    for view, (name, address) in wanted.items():
-        found = _address(lines, wired.target, wired.address, view)
-        if found != address.lower():
-            different.append(ContractMismatch(f"{name} of the kick target", address, found))
-    return different
+def _find_wrong_addresses(rpc_caller: RpcCaller, wired: WiredTarget) -> list[ContractMismatch]:
+    expected_by_view = {"ORACLE": ("oracle", wired.oracle)}
+    for name in wired.target.required_addresses:
+        if name in wired.contract_by_name:
+            expected_by_view[_VIEWS[name]] = (name, Address(wired.contract_by_name[name].lower()))
+    mismatches = []
+    for view, (name, address) in expected_by_view.items():
+        actual_address = _read_address(rpc_caller, wired.target, wired.address, view)
+        if actual_address != address.lower():
+            mismatches.append(
+                ContractMismatch(f"{name} of the kick target", address, actual_address)
+            )
+    return mismatches
 
 
-def _address(lines: Caller, target: KickTarget, at: Address, view: str) -> Address:
-    return _view(lines, target.artifact or "", at, view)
+def _read_address(
+    rpc_caller: RpcCaller, target: KickTarget, address: Address, view: str
+) -> Address:
+    return _read_address_view(rpc_caller, target.artifact or "", address, view)
 
 
-def _view(lines: Caller, artifact: str, at: Address, view: str) -> Address:
+def _read_address_view(
+    rpc_caller: RpcCaller, artifact: str, address: Address, view: str
+) -> Address:
     """Return the address that a view of a shipped contract returns."""
-    answer = lines.ask("eth_call", {"to": at, "data": call_input(artifact, view)}, "latest")
-    with understood(f"{view} of {at}"):
-        return Address(str(call_output(artifact, view, answer)[0]).lower())
+    result = rpc_caller.request(
+        "eth_call", {"to": address, "data": encode_call(artifact, view)}, "latest"
+    )
+    with expect_response_format(f"{view} of {address}"):
+        return Address(str(decode_result(artifact, view, result)[0]).lower())
 
 
-def _refusal(lines: Caller, sender: Address, to: Address, calldata: str) -> str:
+def _get_revert_reason(
+    rpc_caller: RpcCaller, sender: Address, recipient: Address, calldata: str
+) -> str:
     """Return the revert message of a call as far as it is known; empty if it succeeds."""
-    call = {"from": sender, "to": to, "data": calldata}
+    call = {"from": sender, "to": recipient, "data": calldata}
     try:
-        lines.ask("eth_call", call, "latest")
+        rpc_caller.request("eth_call", call, "latest")
     except RevertError as error:
-        return _words_of(error)
+        return _decode_revert_reason(error)
     return ""
 
 
-def _words_of(error: RevertError) -> str:
+def _decode_revert_reason(error: RevertError) -> str:
     data = error.data or ""
-    if data.startswith(_ERROR):
+    if data.startswith(_ERROR_SELECTOR):
         try:
-            return str(decoded(["string"], bytes.fromhex(data[_SELECTOR_DIGITS:]))[0])
+            return str(decode_values(["string"], bytes.fromhex(data[_SELECTOR_DIGITS:]))[0])
         except ValueError:
             pass
     # Some endpoints return only the message.
-    known = (NOT_THE_TASK_CONTRACT, NOT_BUSY, NOT_THE_NODE_CONTRACT, NOT_THE_ADMIN, NOT_STAKED)
-    return next((words for words in known if words in error.message), data or error.message)
+    known_reasons = (
+        NOT_TASK_CONTRACT_ERROR,
+        NOT_BUSY_ERROR,
+        NOT_NODE_CONTRACT_ERROR,
+        NOT_ADMIN_ERROR,
+        NOT_STAKED_ERROR,
+    )
+    return next(
+        (reason for reason in known_reasons if reason in error.message), data or error.message
+    )
 
 
-def _word_as_address(answer: Json, what: str) -> Address:
-    with understood(what):
-        (found,) = decoded(["address"], bytes.fromhex(str(answer).removeprefix("0x")))
-        return Address(str(found).lower())
+def _decode_address(result: Json, description: str) -> Address:
+    with expect_response_format(description):
+        (address,) = decode_values(["address"], bytes.fromhex(str(result).removeprefix("0x")))
+        return Address(str(address).lower())

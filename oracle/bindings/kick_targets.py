@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from eth_utils.crypto import keccak
 
-from oracle.bindings.codec import creation_code
+from oracle.bindings.codec import build_creation_code
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 
@@ -29,7 +29,7 @@ class RoleChange:
     sender: str
     to: Address
     calldata: str
-    text: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,47 +45,47 @@ class KickTarget:
 
     name: str
     artifact: str | None = None
-    itself: str | None = None
-    needs: tuple[str, ...] = ()
+    network_artifact: str | None = None
+    required_addresses: tuple[str, ...] = ()
     grantor: str = ""
     granted_by: str = ""
-    granting: str = ""
+    grant_signature: str = ""
     kick_gas: int = KICK_GAS
 
     @property
-    def gives_back(self) -> bool:
+    def can_give_back(self) -> bool:
         """Whether the adapter can hand the role on, when its owner calls `giveBack`."""
-        return self.granting == _TRANSFER
+        return self.grant_signature == _TRANSFER_SIGNATURE
 
 
 _NODE_OWNER = "the owner of Node"
-_TRANSFER = "transferOwnership(address)"
-TASK_NETWORK = KickTarget("TaskNetwork", itself="TaskNetwork")
+_TRANSFER_SIGNATURE = "transferOwnership(address)"
+TASK_NETWORK = KickTarget("TaskNetwork", network_artifact="TaskNetwork")
 VSS_TASK = KickTarget(
     "VssTaskAdapter",
     artifact="adapters/VssTaskAdapter",
-    needs=("Node", "QOS", "VSSTask"),
+    required_addresses=("Node", "QOS", "VSSTask"),
     grantor="Node",
     granted_by=_NODE_OWNER,
-    granting=_TRANSFER,
+    grant_signature=_TRANSFER_SIGNATURE,
     kick_gas=KICK_GAS_WITH_MODELS,
 )
 COMMIT_TASK = KickTarget(
     "CommitTaskAdapter",
     artifact="adapters/CommitTaskAdapter",
-    needs=("Node", "QOS", "Task"),
+    required_addresses=("Node", "QOS", "Task"),
     grantor="Node",
     granted_by=_NODE_OWNER,
-    granting=_TRANSFER,
+    grant_signature=_TRANSFER_SIGNATURE,
 )
 # Not a default, because today's relay does not notice that a node is kicked on chain.
 NODE_STAKING = KickTarget(
     "NodeStakingAdapter",
     artifact="adapters/NodeStakingAdapter",
-    needs=("NodeStaking", "operator"),
+    required_addresses=("NodeStaking", "operator"),
     grantor="ParameterController",
     granted_by="the writer of ParameterController",
-    granting="setNodeStakingAdminAddress(address)",
+    grant_signature="setNodeStakingAdminAddress(address)",
 )
 KICK_TARGETS = (TASK_NETWORK, VSS_TASK, COMMIT_TASK, NODE_STAKING)
 _BY_PROFILE: Mapping[str, KickTarget] = {
@@ -95,7 +95,7 @@ _BY_PROFILE: Mapping[str, KickTarget] = {
 }
 
 
-def kick_target_of(profile: str) -> KickTarget | None:
+def default_kick_target(profile: str) -> KickTarget | None:
     """Return the default target of a profile; None: kickouts only emit an event."""
     return _BY_PROFILE.get(profile)
 
@@ -109,12 +109,12 @@ def kick_target_named(name: str) -> KickTarget:
     for target in KICK_TARGETS:
         if target.name == name:
             return target
-    known = ", ".join(target.name for target in KICK_TARGETS)
-    raise InputError(f"no kick target is called {name}; there are: {known}")
+    target_names = ", ".join(target.name for target in KICK_TARGETS)
+    raise InputError(f"no kick target is called {name}; there are: {target_names}")
 
 
-def adapter_code(
-    target: KickTarget, oracle: Address, owner: Address, given: Mapping[str, str]
+def build_adapter_code(
+    target: KickTarget, oracle: Address, owner: Address, address_by_name: Mapping[str, str]
 ) -> str:
     """Return the `0x` creation code of an adapter for this oracle, owned by `owner`.
 
@@ -125,26 +125,40 @@ def adapter_code(
     """
     if target.artifact is None:
         raise InputError(f"{target.name} is a kick target itself: nothing is deployed for it")
-    missing = [name for name in target.needs if name not in given]
+    missing = [name for name in target.required_addresses if name not in address_by_name]
     if missing:
         raise InputError(f"{target.name} must be told the address of: {', '.join(missing)}")
-    return creation_code(target.artifact, oracle, owner, *(given[name] for name in target.needs))
+    return build_creation_code(
+        target.artifact,
+        oracle,
+        owner,
+        *(address_by_name[name] for name in target.required_addresses),
+    )
 
 
-def role_change(target: KickTarget, adapter: Address, given: Mapping[str, str]) -> RoleChange:
+def build_role_change(
+    target: KickTarget, adapter: Address, address_by_name: Mapping[str, str]
+) -> RoleChange:
     """Return the call that makes the adapter the holder of the network's role.
 
     Raises:
         InputError: the address of the contract that grants the role is missing.
     """
-    if target.grantor not in given:
+    if target.grantor not in address_by_name:
         raise InputError(f"{target.name}: the address of {target.grantor or 'nothing'} is missing")
-    to = Address(given[target.grantor].lower())
-    text = f"{target.granted_by} calls {target.grantor}.{target.granting} with {adapter}"
-    return RoleChange(target.granted_by, to, plain_call(target.granting, adapter), text)
+    grantor_address = Address(address_by_name[target.grantor].lower())
+    description = (
+        f"{target.granted_by} calls {target.grantor}.{target.grant_signature} with {adapter}"
+    )
+    return RoleChange(
+        target.granted_by,
+        grantor_address,
+        encode_address_call(target.grant_signature, adapter),
+        description,
+    )
 
 
-def plain_call(signature: str, *addresses: str) -> str:
+def encode_address_call(signature: str, *addresses: str) -> str:
     """Return the `0x` calldata of a function with address arguments, for any contract."""
-    words = "".join(address.lower().removeprefix("0x").rjust(64, "0") for address in addresses)
-    return "0x" + keccak(text=signature)[:4].hex() + words
+    arguments = "".join(address.lower().removeprefix("0x").rjust(64, "0") for address in addresses)
+    return "0x" + keccak(text=signature)[:4].hex() + arguments

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from oracle.bindings.codec import call_input, call_output
+from oracle.bindings.codec import decode_result, encode_call
 from oracle.bindings.contract_errors import CONTRACT
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
-from oracle.rpc.fanout import EndpointCaller, PoolView, understood
+from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,36 +23,36 @@ class KickBucket:
     since: int
 
 
-def bucket_of(lines: PoolView, contract: Address, block: BlockRef) -> KickBucket:
+def get_kick_bucket(pool_view: PoolView, contract: Address, block: BlockRef) -> KickBucket:
     """Return the kick bucket at a block.
 
     Raises:
         TransientError: no endpoint responds.
     """
-    asked = [
-        ("eth_call", ({"to": contract, "data": call_input(CONTRACT, name)}, hex(block.number)))
+    requests = [
+        ("eth_call", ({"to": contract, "data": encode_call(CONTRACT, name)}, hex(block.number)))
         for name in ("kickLimits", "bucket")
     ]
-    limits, bucket = lines.first(asked)
-    with understood("the bucket of the contract"):
-        ((_, _, most, per_frame, frame),) = call_output(CONTRACT, "kickLimits", limits)
-        left, since = call_output(CONTRACT, "bucket", bucket)
-        return KickBucket(most, left, per_frame, frame, since)
+    limits, bucket = pool_view.request_first(requests)
+    with expect_response_format("the bucket of the contract"):
+        ((_, _, max_kickouts, per_frame, frame),) = decode_result(CONTRACT, "kickLimits", limits)
+        kickouts_left, frame_start = decode_result(CONTRACT, "bucket", bucket)
+        return KickBucket(max_kickouts, kickouts_left, per_frame, frame, frame_start)
 
 
-def signers_of(lines: PoolView, contract: Address, block: BlockRef) -> tuple[Address, ...]:
+def get_signers(pool_view: PoolView, contract: Address, block: BlockRef) -> tuple[Address, ...]:
     """Return the signers at the end of a block, in the contract's order.
 
     Raises:
         TransientError: no endpoint responds.
     """
-    call = {"to": contract, "data": call_input(CONTRACT, "signers")}
+    call = {"to": contract, "data": encode_call(CONTRACT, "signers")}
 
-    def read(line: EndpointCaller) -> tuple[Address, ...]:
-        with understood("the signers of the contract"):
+    def read_signers(endpoint: EndpointCaller) -> tuple[Address, ...]:
+        with expect_response_format("the signers of the contract"):
             # An endpoint that lacks the block may return an empty result.
-            answer = line.ask("eth_call", call, hex(block.number))
-            (signers,) = call_output(CONTRACT, "signers", answer)
+            result = endpoint.request("eth_call", call, hex(block.number))
+            (signers,) = decode_result(CONTRACT, "signers", result)
             return tuple(Address(signer.lower()) for signer in signers)
 
-    return lines.first_that(read)
+    return pool_view.read_first(read_signers)

@@ -1,4 +1,4 @@
-"""Calldata for system tasks: TaskNetwork's `probe`, and the calls by which their creator ends them.
+"""Calldata for system tasks: TaskNetwork's `probe`, and the calls that end them.
 
 See docs/explanation/dispatch.md#how-system-tasks-are-sent.
 """
@@ -9,13 +9,13 @@ from hashlib import sha256
 
 from eth_utils.crypto import keccak
 
-from oracle.bindings.codec import call_arguments, call_input
+from oracle.bindings.codec import decode_arguments, encode_call
 from oracle.bindings.task_network import CONTRACT
 from oracle.domain.events.network_events import TaskKind, Version
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state.task import Task
 
-_WORD = 32
+_WORD_BYTES = 32
 _KINDS = tuple(TaskKind)
 
 
@@ -30,18 +30,20 @@ class ProbeOrder:
     fee: int
 
 
-def probe_call(order: ProbeOrder, window: int, nodes: Sequence[Address], version: Version) -> str:
+def encode_probe(
+    order: ProbeOrder, window: int, nodes: Sequence[Address], version: Version
+) -> str:
     """Return the calldata that creates a window's system task and starts it on these nodes.
 
     The id follows from the window and the first node, so that the contract rejects a duplicate.
     """
-    name = f"probe {window} {nodes[0]}".encode()
+    seed = f"probe {window} {nodes[0]}".encode()
     # The last byte is the index of a task in its group.
-    task_id = sha256(name).digest()[:-1] + b"\0"
+    task_id = sha256(seed).digest()[:-1] + b"\0"
     is_group = len(nodes) > 1
-    told = (
+    task_order = (
         task_id,
-        task_id if is_group else bytes(_WORD),
+        task_id if is_group else bytes(_WORD_BYTES),
         len(nodes) if is_group else 0,
         _KINDS.index(order.kind),
         *(0, "", 0),
@@ -50,10 +52,12 @@ def probe_call(order: ProbeOrder, window: int, nodes: Sequence[Address], version
         order.size,
         order.timeout,
     )
-    return call_input(CONTRACT, "probe", told, order.fee, list(nodes), bytes(_WORD))
+    return encode_call(CONTRACT, "probe", task_order, order.fee, list(nodes), bytes(_WORD_BYTES))
 
 
-def second_group_call(task: Task, fee: int, nodes: Sequence[Address], contested: GroupKey) -> str:
+def encode_second_group(
+    task: Task, fee: int, nodes: Sequence[Address], contested: GroupKey
+) -> str:
     """Return the calldata that makes these nodes repeat the work of a contested group.
 
     `task` is one of the contested group's tasks. The ids follow from that group, so that the
@@ -71,47 +75,47 @@ def second_group_call(task: Task, fee: int, nodes: Sequence[Address], contested:
         task.size or 0,
         task.timeout or 0,
     )
-    return call_input(CONTRACT, "probe", order, fee, list(nodes), bytes.fromhex(contested[2:]))
+    return encode_call(CONTRACT, "probe", order, fee, list(nodes), bytes.fromhex(contested[2:]))
 
 
-def probe_nodes(calldata: str) -> tuple[Address, ...]:
+def decode_probe_nodes(calldata: str) -> tuple[Address, ...]:
     """Return the nodes of a system task in the order of its tasks."""
-    nodes = call_arguments(CONTRACT, "probe", calldata)["nodes"]
+    nodes = decode_arguments(CONTRACT, "probe", calldata)["nodes"]
     return tuple(Address(str(node).lower()) for node in nodes)
 
 
-def probe_fees(calldata: str) -> int:
+def decode_probe_fees(calldata: str) -> int:
     """Return the fees that a system task locks in the contract, in wei."""
-    given = call_arguments(CONTRACT, "probe", calldata)
-    return int(given["fee"]) * len(given["nodes"])
+    arguments = decode_arguments(CONTRACT, "probe", calldata)
+    return int(arguments["fee"]) * len(arguments["nodes"])
 
 
-def probe_keys(calldata: str, creator: Address) -> list[TaskKey]:
+def compute_probe_keys(calldata: str, creator: Address) -> list[TaskKey]:
     """Return the task keys of a system task, as in events, in the order of its nodes."""
-    given = call_arguments(CONTRACT, "probe", calldata)
-    first = int.from_bytes(given["order"][0])
-    owner = bytes.fromhex(creator[2:].rjust(2 * _WORD, "0"))
-    ids = [(first + place).to_bytes(_WORD) for place in range(len(given["nodes"]))]
-    return [TaskKey("0x" + keccak(owner + each).hex()) for each in ids]
+    arguments = decode_arguments(CONTRACT, "probe", calldata)
+    first_id = int.from_bytes(arguments["order"][0])
+    owner = bytes.fromhex(creator[2:].rjust(2 * _WORD_BYTES, "0"))
+    ids = [(first_id + index).to_bytes(_WORD_BYTES) for index in range(len(arguments["nodes"]))]
+    return [TaskKey("0x" + keccak(owner + task_id).hex()) for task_id in ids]
 
 
-def validate_probe_call(key: TaskKey) -> str:
+def encode_validate_task(key: TaskKey) -> str:
     """Return the calldata that accepts the result of a task without a group."""
-    return call_input(CONTRACT, "validateTask", bytes.fromhex(key[2:]))
+    return encode_call(CONTRACT, "validateTask", bytes.fromhex(key[2:]))
 
 
-def accept_error_call(key: TaskKey) -> str:
+def encode_accept_error(key: TaskKey) -> str:
     """Return the calldata that accepts that a task without a group cannot be run."""
-    return call_input(CONTRACT, "acceptError", bytes.fromhex(key[2:]))
+    return encode_call(CONTRACT, "acceptError", bytes.fromhex(key[2:]))
 
 
-def time_out_call(key: TaskKey) -> str:
+def encode_time_out_task(key: TaskKey) -> str:
     """Return the calldata that ends a task whose node did not answer or reveal."""
-    return call_input(CONTRACT, "timeOutTask", bytes.fromhex(key[2:]))
+    return encode_call(CONTRACT, "timeOutTask", bytes.fromhex(key[2:]))
 
 
-def compare_probe_call(calldata: str, creator: Address) -> str:
+def encode_validate_group(calldata: str, creator: Address) -> str:
     """Return the calldata that compares the answers of a system task."""
-    keys = [bytes.fromhex(key[2:]) for key in probe_keys(calldata, creator)]
-    group = call_arguments(CONTRACT, "probe", calldata)["order"][1]
-    return call_input(CONTRACT, "validateGroup", group, keys)
+    keys = [bytes.fromhex(key[2:]) for key in compute_probe_keys(calldata, creator)]
+    group = decode_arguments(CONTRACT, "probe", calldata)["order"][1]
+    return encode_call(CONTRACT, "validateGroup", group, keys)

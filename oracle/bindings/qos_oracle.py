@@ -4,22 +4,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oracle.bindings.codec import call_input, call_output
+from oracle.bindings.codec import decode_result, encode_call
 from oracle.bindings.contract_errors import CONTRACT
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import EndpointCaller, PoolView, understood
+from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format
 from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.typed_data import KickStatement, ReportStatement
-from oracle.txmgr.client.receipts import newest_block
+from oracle.txmgr.client.receipts import fetch_newest_block
 
 # Gas that registering a node adds to a push, within a few percent: its slot and 20 bytes of
 # calldata; the same for a node that takes a used index.
 REGISTRATION_GAS = 26_000
 
 # Hex digits of `0x` with the selector, of a word, and of an address.
-_SELECTOR, _WORD, _ADDRESS = 10, 64, 40
+_SELECTOR_DIGITS, _WORD_DIGITS, _ADDRESS_DIGITS = 10, 64, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,72 +119,76 @@ class ContractConfiguration:
 class OracleContract:
     """Reads the contract at an address; every read is pinned to one block."""
 
-    def __init__(self, lines: PoolView, address: Address) -> None:
-        self._lines = lines
+    def __init__(self, pool_view: PoolView, address: Address) -> None:
+        self._pool_view = pool_view
         self.address = address
 
-    def contract_status(self) -> ContractStatus:
+    def get_status(self) -> ContractStatus:
         """Return the contract's state at the newest block.
 
         Raises:
             TransientError: no endpoint shows the contract. The address is checked at every start,
                 so the contract that was there then is not gone for good.
         """
-        block = newest_block(self._lines)
+        block = fetch_newest_block(self._pool_view)
         names = ("head", "limits", "lastReport", "rulesHash", "configDigest")
-        head, limits, last, rules, config = self._read(block, *names)
+        head, limits, last_report, rules_hash, config_digest = self._call_views(block, *names)
         return ContractStatus(
             block=block,
             head=ContractHead(*head[0]),
             limits=ContractLimits(*limits[0]),
-            last_report=_hash(last),
-            rules_hash=_hash(rules),
-            config=_hash(config),
+            last_report=_decode_hash(last_report),
+            rules_hash=_decode_hash(rules_hash),
+            config=_decode_hash(config_digest),
         )
 
-    def kick_tokens(self) -> int:
+    def get_kick_tokens(self) -> int:
         """Return how many kickouts the bucket allows at the newest block.
 
         Raises:
             TransientError: see `get_status`.
         """
-        (bucket,) = self._read(newest_block(self._lines), "bucket")
+        (bucket,) = self._call_views(fetch_newest_block(self._pool_view), "bucket")
         return int(bucket[0])
 
-    def words(self, indexes: Sequence[int], block: BlockRef) -> dict[int, int]:
+    def get_lane_words(self, indexes: Sequence[int], block: BlockRef) -> dict[int, int]:
         """Return the words of lanes that the contract has at a block, by index.
 
         Raises:
             TransientError: no endpoint responds.
         """
-        asked = [
+        requests = [
             (
                 "eth_call",
                 (
-                    {"to": self.address, "data": call_input(CONTRACT, "wordsAt", index, 1)},
+                    {"to": self.address, "data": encode_call(CONTRACT, "wordsAt", index, 1)},
                     hex(block.number),
                 ),
             )
             for index in indexes
         ]
-        answers = self._lines.first(asked) if asked else []
-        with understood("words of lanes"):
+        results = self._pool_view.request_first(requests) if requests else []
+        with expect_response_format("words of lanes"):
             return {
-                index: int(call_output(CONTRACT, "wordsAt", answer)[0][0])
-                for index, answer in zip(indexes, answers, strict=True)
+                index: int(decode_result(CONTRACT, "wordsAt", result)[0][0])
+                for index, result in zip(indexes, results, strict=True)
             }
 
-    def constitution(self) -> ContractConfiguration:
+    def get_configuration(self) -> ContractConfiguration:
         """Return the contract's accounts, limits and code; raises as `get_status`."""
-        contract_status = self.contract_status()
+        contract_status = self.get_status()
         roles = ("admin", "pendingAdmin", "pauser", "vetoer", "target")
-        rest = ("signers", "floors", "kickLimits")
-        found = [one[0] for one in self._read(contract_status.block, *roles, *rest)]
-        admin, pending_admin, pauser, vetoer, target = found[: len(roles)]
-        signers, floors, kick_limits = found[len(roles) :]
-        code = self._lines.ask("eth_getCode", self.address, hex(contract_status.block.number))
+        other_views = ("signers", "floors", "kickLimits")
+        values = [
+            result[0] for result in self._call_views(contract_status.block, *roles, *other_views)
+        ]
+        admin, pending_admin, pauser, vetoer, target = values[: len(roles)]
+        signers, floors, kick_limits = values[len(roles) :]
+        code = self._pool_view.request(
+            "eth_getCode", self.address, hex(contract_status.block.number)
+        )
         if not isinstance(code, str):
-            raise TransientError(self._not_ours)
+            raise TransientError(self._wrong_contract_message)
         return ContractConfiguration(
             code=code,
             target=Address(target),
@@ -199,43 +203,43 @@ class OracleContract:
             contract_status=contract_status,
         )
 
-    def _read(self, block: BlockRef, *functions: str) -> list[tuple[Any, ...]]:
-        asked = [
+    def _call_views(self, block: BlockRef, *functions: str) -> list[tuple[Any, ...]]:
+        requests = [
             (
                 "eth_call",
-                ({"to": self.address, "data": call_input(CONTRACT, name)}, hex(block.number)),
+                ({"to": self.address, "data": encode_call(CONTRACT, name)}, hex(block.number)),
             )
             for name in functions
         ]
 
-        def told(line: EndpointCaller) -> list[tuple[Any, ...]]:
+        def read_views(endpoint: EndpointCaller) -> list[tuple[Any, ...]]:
             try:
-                answers = line.ask_all(asked)
+                results = endpoint.request_all(requests)
             except RevertError:
-                raise TransientError(self._not_ours) from None
-            if any(answer in {"0x", None} for answer in answers):
+                raise TransientError(self._wrong_contract_message) from None
+            if any(result in {"0x", None} for result in results):
                 raise TransientError(
-                    f"{line.name} shows no QoSOracle at {self.address}: it has lost the chain, or "
-                    "oracle.address is wrong"
+                    f"{endpoint.name} shows no QoSOracle at {self.address}: it has lost the "
+                    "chain, or oracle.address is wrong"
                 )
-            with understood(f"a QoSOracle at {self.address}"):
+            with expect_response_format(f"a QoSOracle at {self.address}"):
                 return [
-                    call_output(CONTRACT, name, answer)
-                    for name, answer in zip(functions, answers, strict=True)
+                    decode_result(CONTRACT, name, result)
+                    for name, result in zip(functions, results, strict=True)
                 ]
 
         # A null or empty result: the endpoint has lost the chain or lags behind; another may have
         # it.
-        return self._lines.first_that(told)
+        return self._pool_view.read_first(read_views)
 
     @property
-    def _not_ours(self) -> str:
+    def _wrong_contract_message(self) -> str:
         return f"{self.address} does not answer as a QoSOracle: check oracle.address"
 
 
-def push_call(statement: ReportStatement, config_count: int, signatures: bytes) -> str:
+def encode_push(statement: ReportStatement, config_count: int, signatures: bytes) -> str:
     """Return the calldata that pushes a report, signed under configuration `config_count`."""
-    return call_input(
+    return encode_call(
         CONTRACT,
         "push",
         statement.round,
@@ -248,9 +252,9 @@ def push_call(statement: ReportStatement, config_count: int, signatures: bytes) 
     )
 
 
-def propose_call(statement: KickStatement, signatures: bytes) -> str:
+def encode_propose_kick(statement: KickStatement, signatures: bytes) -> str:
     """Return the calldata that proposes a signed kickout."""
-    return call_input(
+    return encode_call(
         CONTRACT,
         "proposeKick",
         statement.round,
@@ -262,35 +266,39 @@ def propose_call(statement: KickStatement, signatures: bytes) -> str:
     )
 
 
-def proposal_in(calldata: str, config: Hash) -> KickStatement:
+def decode_kick_proposal(calldata: str, config: Hash) -> KickStatement:
     """Return the kickout in calldata of `encode_propose_kick`, under this configuration."""
-    around, report, node, evidence, deadline = (
-        calldata[_SELECTOR + _WORD * place : _SELECTOR + _WORD * (place + 1)] for place in range(5)
+    round_hex, report, node, evidence, deadline = (
+        calldata[
+            _SELECTOR_DIGITS + _WORD_DIGITS * position : _SELECTOR_DIGITS
+            + _WORD_DIGITS * (position + 1)
+        ]
+        for position in range(5)
     )
     return KickStatement(
         config=config,
-        round=int(around, 16),
+        round=int(round_hex, 16),
         report=Hash(f"0x{report}"),
-        node=Address(f"0x{node[-_ADDRESS:]}"),
+        node=Address(f"0x{node[-_ADDRESS_DIGITS:]}"),
         evidence=Hash(f"0x{evidence}"),
         deadline=int(deadline, 16),
     )
 
 
-def execute_call(node: Address) -> str:
+def encode_execute_kick(node: Address) -> str:
     """Return the calldata that executes the kickout of a node."""
-    return call_input(CONTRACT, "executeKick", node)
+    return encode_call(CONTRACT, "executeKick", node)
 
 
-def retry_call(node: Address) -> str:
+def encode_retry_kick(node: Address) -> str:
     """Return the calldata that retries, at the network, to end the membership of a node."""
-    return call_input(CONTRACT, "retryKick", node)
+    return encode_call(CONTRACT, "retryKick", node)
 
 
-def cancel_call(node: Address, why: str) -> str:
+def encode_cancel_kick(node: Address, reason: str) -> str:
     """Return the calldata that cancels a kickout; `reason` has at most 31 characters."""
-    return call_input(CONTRACT, "cancelKick", node, why.encode().ljust(32, b"\0"))
+    return encode_call(CONTRACT, "cancelKick", node, reason.encode().ljust(32, b"\0"))
 
 
-def _hash(answer: tuple[Any, ...]) -> Hash:
-    return Hash("0x" + bytes(answer[0]).hex())
+def _decode_hash(result: tuple[Any, ...]) -> Hash:
+    return Hash("0x" + bytes(result[0]).hex())

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from functools import cache
 
-from oracle.bindings.codec import call_input, call_output
-from oracle.chain.decode.abi import load
+from oracle.bindings.codec import decode_result, encode_call
+from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import ZERO_HASH, Address, Hash, TaskKey
 from oracle.errors import InputError, TransientError
-from oracle.rpc.fanout import PoolView, understood
+from oracle.rpc.fanout import PoolView, expect_response_format
 from oracle.rpc.rpc_errors import RevertError
 
 CONTRACT = "TaskNetwork"
@@ -19,111 +19,122 @@ START_GAS = 145_000
 START_GROUP_GAS = 375_000
 
 # Hex digits of a selector with its 0x, and of a word.
-_SELECTOR, _WORD = 10, 64
+_SELECTOR_DIGITS, _WORD_DIGITS = 10, 64
 
 # TaskNetwork's Reason.FeeTooLow.
 _FEE_TOO_LOW = 4
 
 
-def start_as_of_call(task: TaskKey, node: Address, number: int, block_hash: Hash) -> str:
+def encode_start_task_as_of(
+    task: TaskKey, node: Address, block_number: int, block_hash: Hash
+) -> str:
     """Return the calldata that starts a task only on a chain that has this block."""
-    return call_input(CONTRACT, "startTaskAsOf", _raw(task), node, number, _raw(block_hash))
+    return encode_call(
+        CONTRACT, "startTaskAsOf", _to_bytes(task), node, block_number, _to_bytes(block_hash)
+    )
 
 
-def start_group_call(
+def encode_start_group(
     tasks: Sequence[TaskKey],
     nodes: Sequence[Address],
-    number: int = 0,
+    block_number: int = 0,
     block_hash: Hash = ZERO_HASH,
 ) -> str:
     """Return the calldata that starts a group on a chain that has this block.
 
     Block 0 means no block: the call then works on any chain.
     """
-    names = [_raw(task) for task in tasks]
-    return call_input(CONTRACT, "startGroup", names, nodes, number, _raw(block_hash))
+    task_ids = [_to_bytes(task) for task in tasks]
+    return encode_call(
+        CONTRACT, "startGroup", task_ids, nodes, block_number, _to_bytes(block_hash)
+    )
 
 
-def without_as_of(calldata: str) -> str:
+def strip_as_of_check(calldata: str) -> str:
     """Return the start call without its check of a block.
 
     A call that is simulated on the newest block runs in that block, which cannot see its own hash.
     """
-    selector, arguments = calldata[:_SELECTOR], calldata[_SELECTOR:]
-    if selector == _selector("startGroup"):
+    selector, arguments = calldata[:_SELECTOR_DIGITS], calldata[_SELECTOR_DIGITS:]
+    if selector == _get_selector("startGroup"):
         # After the offsets of both lists come the block number and its hash.
-        return selector + arguments[: 2 * _WORD] + 2 * _WORD * "0" + arguments[4 * _WORD :]
-    if selector != _selector("startTaskAsOf"):
+        return (
+            selector
+            + arguments[: 2 * _WORD_DIGITS]
+            + 2 * _WORD_DIGITS * "0"
+            + arguments[4 * _WORD_DIGITS :]
+        )
+    if selector != _get_selector("startTaskAsOf"):
         return calldata
-    return _selector("startTask") + arguments[: 2 * _WORD]
+    return _get_selector("startTask") + arguments[: 2 * _WORD_DIGITS]
 
 
-def start_call(task: TaskKey, node: Address) -> str:
+def encode_start_task(task: TaskKey, node: Address) -> str:
     """Return the calldata that starts a task on any chain."""
-    return call_input(CONTRACT, "startTask", _raw(task), node)
+    return encode_call(CONTRACT, "startTask", _to_bytes(task), node)
 
 
-def queue_call(task: TaskKey) -> str:
+def encode_queue_task(task: TaskKey) -> str:
     """Return the calldata that queues a task because no node is free."""
-    return call_input(CONTRACT, "queueTask", _raw(task))
+    return encode_call(CONTRACT, "queueTask", _to_bytes(task))
 
 
-def drop_call(task: TaskKey) -> str:
+def encode_drop_task(task: TaskKey) -> str:
     """Return the calldata that removes a task from the queue because its fee is too low."""
-    return call_input(CONTRACT, "dropTask", _raw(task), _FEE_TOO_LOW)
+    return encode_call(CONTRACT, "dropTask", _to_bytes(task), _FEE_TOO_LOW)
 
 
-def drop_group_call(tasks: Sequence[TaskKey]) -> str:
+def encode_drop_group(tasks: Sequence[TaskKey]) -> str:
     """Return the calldata that removes all tasks of a group without nodes from the queue."""
-    return call_input(CONTRACT, "dropGroup", [_raw(task) for task in tasks], _FEE_TOO_LOW)
+    return encode_call(CONTRACT, "dropGroup", [_to_bytes(task) for task in tasks], _FEE_TOO_LOW)
 
 
-def request_download_call(node: Address, model: str) -> str:
+def encode_request_download(node: Address, model: str) -> str:
     """Return the calldata that requests a node to download a model."""
-    return call_input(CONTRACT, "requestDownload", node, model)
+    return encode_call(CONTRACT, "requestDownload", node, model)
 
 
-def check_dispatcher(lines: PoolView, network: Address, dispatcher: Address) -> None:
+def check_dispatcher(pool_view: PoolView, network: Address, dispatcher: Address) -> None:
     """Check that the network accepts starts from the configured dispatcher key.
 
     Raises:
         InputError: at all endpoints another account is the dispatcher.
         TransientError: no endpoint confirms the key, and at least one does not respond.
     """
-    others: list[str] = []
-    silences: list[TransientError] = []
-    for line in lines.singly():
+    other_dispatchers: list[str] = []
+    errors: list[TransientError] = []
+    for endpoint in pool_view.single_views():
         try:
-            found = _dispatcher(line, network)
+            actual_dispatcher = _get_dispatcher(endpoint, network)
         except TransientError as error:
-            silences.append(error)
+            errors.append(error)
             continue
-        if found == dispatcher.lower():
+        if actual_dispatcher == dispatcher.lower():
             return
-        others.append(found)
-    if silences:
-        raise silences[0]
+        other_dispatchers.append(actual_dispatcher)
+    if errors:
+        raise errors[0]
     raise InputError(
-        f"the dispatcher of {network} is {others[0]}, keys.dispatcher_keystore holds "
+        f"the dispatcher of {network} is {other_dispatchers[0]}, keys.dispatcher_keystore holds "
         f"{dispatcher}: name it by setDispatcher, or use the other key"
     )
 
 
-def _dispatcher(lines: PoolView, network: Address) -> str:
-    asked = {"to": network, "data": call_input(CONTRACT, "dispatcher")}
+def _get_dispatcher(pool_view: PoolView, network: Address) -> str:
+    call = {"to": network, "data": encode_call(CONTRACT, "dispatcher")}
     try:
-        answer = lines.ask("eth_call", asked, "latest")
+        result = pool_view.request("eth_call", call, "latest")
     except RevertError:
         raise TransientError(f"{network} does not answer as a TaskNetwork") from None
-    with understood(f"a TaskNetwork at {network}"):
-        (found,) = call_output(CONTRACT, "dispatcher", answer)
-        return str(found).lower()
+    with expect_response_format(f"a TaskNetwork at {network}"):
+        (address,) = decode_result(CONTRACT, "dispatcher", result)
+        return str(address).lower()
 
 
 @cache
-def _selector(function: str) -> str:
-    return load(CONTRACT).functions[function].digest[:_SELECTOR]
+def _get_selector(function: str) -> str:
+    return load_abi(CONTRACT).functions[function].digest[:_SELECTOR_DIGITS]
 
 
-def _raw(word: str) -> bytes:
-    return bytes.fromhex(word[2:])
+def _to_bytes(hex_text: str) -> bytes:
+    return bytes.fromhex(hex_text[2:])

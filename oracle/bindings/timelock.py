@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from eth_utils.crypto import keccak
 
-from oracle.bindings.codec import call_input, call_output, contract_artifact, creation_code
+from oracle.bindings.codec import build_creation_code, decode_result, encode_call, load_artifact
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
@@ -16,75 +16,75 @@ from oracle.rpc.rpc_errors import RevertError
 
 TIMELOCK = "TimelockController"
 # Seconds. Below the longest pause (7 days), so that a rotation of signers can end within one.
-DEFAULT_DELAY, LEAST_DELAY, MOST_DELAY = 2 * 86_400, 86_400, 7 * 86_400
-CANCELLER = keccak(text="CANCELLER_ROLE")
+DEFAULT_DELAY, MIN_DELAY, MAX_DELAY = 2 * 86_400, 86_400, 7 * 86_400
+CANCELLER_ROLE = keccak(text="CANCELLER_ROLE")
 
 _NO_PREDECESSOR = bytes(32)
 
 
-def timelock_code(owner: Address, delay: int = DEFAULT_DELAY) -> str:
+def build_timelock_code(owner: Address, delay: int = DEFAULT_DELAY) -> str:
     """Return the creation code of a timelock, including the constructor arguments.
 
     `owner` (a multisig) proposes and cancels; anyone may execute after `delay` seconds. The
     timelock has no other admin: any change to it goes through itself.
     """
-    return creation_code(TIMELOCK, delay, [owner], [ZERO_ADDRESS], ZERO_ADDRESS)
+    return build_creation_code(TIMELOCK, delay, [owner], [ZERO_ADDRESS], ZERO_ADDRESS)
 
 
 @dataclass(frozen=True, slots=True)
 class TimelockedCall:
     """A call that the timelock makes; `salt` distinguishes equal calls."""
 
-    to: Address
+    target: Address
     calldata: str
     salt: int = 0
 
-    def schedule(self, delay: int) -> str:
+    def encode_schedule(self, delay: int) -> str:
         """Return the calldata by which a proposer schedules the call."""
-        return call_input(TIMELOCK, "schedule", *self._operation, delay)
+        return encode_call(TIMELOCK, "schedule", *self._operation, delay)
 
-    def execute(self) -> str:
+    def encode_execute(self) -> str:
         """Return the calldata by which anyone executes the call after its delay."""
-        return call_input(TIMELOCK, "execute", *self._operation)
+        return encode_call(TIMELOCK, "execute", *self._operation)
 
     @property
     def _operation(self) -> tuple[object, ...]:
-        raw = bytes.fromhex(self.calldata[2:])
-        return self.to, 0, raw, _NO_PREDECESSOR, self.salt.to_bytes(32)
+        calldata_bytes = bytes.fromhex(self.calldata[2:])
+        return self.target, 0, calldata_bytes, _NO_PREDECESSOR, self.salt.to_bytes(32)
 
 
-def delay_of(lines: PoolView, admin: Address) -> int | None:
+def get_timelock_delay(pool_view: PoolView, admin: Address) -> int | None:
     """Return the delay of a timelock in seconds, or None if `admin` is not a timelock.
 
     Raises:
         TransientError: no endpoint responds.
     """
-    asked = {"to": admin, "data": call_input(TIMELOCK, "getMinDelay")}
+    call = {"to": admin, "data": encode_call(TIMELOCK, "getMinDelay")}
     try:
-        answer = lines.ask("eth_call", asked, "latest")
-        (delay,) = call_output(TIMELOCK, "getMinDelay", str(answer))
+        result = pool_view.request("eth_call", call, "latest")
+        (delay,) = decode_result(TIMELOCK, "getMinDelay", str(result))
     except (RevertError, ValueError, AttributeError):
         return None
     return int(delay)
 
 
-def code_at(lines: PoolView, address: Address) -> str:
+def get_code(pool_view: PoolView, address: Address) -> str:
     """Return the code of a contract in hex; "0x" for an account without code.
 
     Raises:
         TransientError: no endpoint responds.
     """
-    code = lines.ask("eth_getCode", address, "latest")
+    code = pool_view.request("eth_getCode", address, "latest")
     if not isinstance(code, str):
         raise TransientError(f"no endpoint tells whether {address} has code")
     return code.lower() or "0x"
 
 
-def shipped_timelock_code() -> str:
+def load_timelock_code() -> str:
     """Return the deployed code of the shipped timelock, which has no immutables."""
-    return str(contract_artifact(TIMELOCK)["deployedBytecode"]).lower()
+    return str(load_artifact(TIMELOCK)["deployedBytecode"]).lower()
 
 
-def granting_canceller(timelock: Address, who: Address) -> TimelockedCall:
+def build_canceller_grant(timelock: Address, account: Address) -> TimelockedCall:
     """Return the timelock's own call that grants the vetoer the right to cancel."""
-    return TimelockedCall(timelock, call_input(TIMELOCK, "grantRole", CANCELLER, who))
+    return TimelockedCall(timelock, encode_call(TIMELOCK, "grantRole", CANCELLER_ROLE, account))

@@ -11,23 +11,28 @@ from typing import NamedTuple
 
 from eth_utils.crypto import keccak
 
-from oracle.bindings.codec import call_input, call_output
-from oracle.bindings.timelock import CANCELLER, TIMELOCK
+from oracle.bindings.codec import decode_result, encode_call
+from oracle.bindings.timelock import CANCELLER_ROLE, TIMELOCK
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.rpc.client import Json
-from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
+from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, parse_quantity
 from oracle.rpc.rpc_errors import CallRefusedError
 
-PROPOSER, EXECUTOR, CANCELS, ADMIN = "proposer", "executor", "canceller", "admin"
-ROLES: Mapping[str, bytes] = {
-    PROPOSER: keccak(text="PROPOSER_ROLE"),
-    EXECUTOR: keccak(text="EXECUTOR_ROLE"),
-    CANCELS: CANCELLER,
-    ADMIN: bytes(32),
+PROPOSER_NAME, EXECUTOR_NAME, CANCELLER_NAME, ADMIN_NAME = (
+    "proposer",
+    "executor",
+    "canceller",
+    "admin",
+)
+ROLE_ID_BY_NAME: Mapping[str, bytes] = {
+    PROPOSER_NAME: keccak(text="PROPOSER_ROLE"),
+    EXECUTOR_NAME: keccak(text="EXECUTOR_ROLE"),
+    CANCELLER_NAME: CANCELLER_ROLE,
+    ADMIN_NAME: bytes(32),
 }
-_GRANTED = "0x" + keccak(text="RoleGranted(bytes32,address,address)").hex()
+_ROLE_GRANTED_TOPIC = "0x" + keccak(text="RoleGranted(bytes32,address,address)").hex()
 # Blocks per request; halved if an endpoint refuses so many.
-_MOST_BLOCKS = 100_000
+_MAX_BLOCKS = 100_000
 
 
 class RoleHolder(NamedTuple):
@@ -45,25 +50,27 @@ class TimelockRoles:
     """
 
     timelock: Address
-    since: int
-    held: frozenset[RoleHolder]
-    is_whole: bool
+    start_block: int
+    holders: frozenset[RoleHolder]
+    is_complete: bool
 
-    def of(self, role: str) -> list[Address]:
+    def get_accounts(self, role: str) -> list[Address]:
         """Return the accounts that have a role."""
-        return sorted(one.account for one in self.held if one.role == role)
+        return sorted(holder.account for holder in self.holders if holder.role == role)
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """Return the roles and their holders in one line."""
-        names = {ZERO_ADDRESS: "anyone", self.timelock: "itself"}
-        told = (
-            f"{role} {', '.join(names.get(who, who) for who in self.of(role)) or 'nobody'}"
-            for role in ROLES
-        )
-        return f"the timelock's {'; '.join(told)}"
+        name_by_account = {ZERO_ADDRESS: "anyone", self.timelock: "itself"}
+        role_texts = []
+        for role in ROLE_ID_BY_NAME:
+            names = [name_by_account.get(account, account) for account in self.get_accounts(role)]
+            role_texts.append(f"{role} {', '.join(names) or 'nobody'}")
+        return f"the timelock's {'; '.join(role_texts)}"
 
 
-def timelock_roles(lines: PoolView, timelock: Address, since: int) -> TimelockRoles:
+def fetch_timelock_roles(
+    pool_view: PoolView, timelock: Address, start_block: int
+) -> TimelockRoles:
     """Return the holders of the timelock's roles, as reported by any endpoint.
 
     Logs that one endpoint lacks another may return. An endpoint that lags behind may still report
@@ -72,52 +79,66 @@ def timelock_roles(lines: PoolView, timelock: Address, since: int) -> TimelockRo
     Raises:
         TransientError: no endpoint responds.
     """
-    told = lines.each(lambda line: _granted(line, timelock, since))
-    granted = frozenset(one for _, each in told for one in each)
-    said = lines.each(lambda line: _held(line, timelock, granted))
-    held = frozenset(one for _, each in said for one in each)
+    granted_by_endpoint = pool_view.read_each(
+        lambda endpoint: _fetch_granted_roles(endpoint, timelock, start_block)
+    )
+    granted = frozenset(holder for _, holders in granted_by_endpoint for holder in holders)
+    held_by_endpoint = pool_view.read_each(
+        lambda endpoint: _filter_current_holders(endpoint, timelock, granted)
+    )
+    current_holders = frozenset(holder for _, holders in held_by_endpoint for holder in holders)
     # The constructor makes the timelock its own admin, exactly once.
-    return TimelockRoles(timelock, since, held, RoleHolder(ADMIN, timelock) in granted)
+    return TimelockRoles(
+        timelock, start_block, current_holders, RoleHolder(ADMIN_NAME, timelock) in granted
+    )
 
 
-def _granted(line: EndpointCaller, timelock: Address, since: int) -> set[RoleHolder]:
+def _fetch_granted_roles(
+    endpoint: EndpointCaller, timelock: Address, start_block: int
+) -> set[RoleHolder]:
     """Return every role that was ever granted, from a block on."""
-    with understood("the number of its newest block"):
-        head = number_of(line.ask("eth_blockNumber"))
-    found: set[RoleHolder] = set()
-    first, blocks = since, _MOST_BLOCKS
-    while first <= head:
-        last = min(head, first + blocks - 1)
-        span = {"fromBlock": hex(first), "toBlock": hex(last)}
+    with expect_response_format("the number of its newest block"):
+        head = parse_quantity(endpoint.request("eth_blockNumber"))
+    granted: set[RoleHolder] = set()
+    first_block, max_blocks = start_block, _MAX_BLOCKS
+    while first_block <= head:
+        last_block = min(head, first_block + max_blocks - 1)
+        block_range = {"fromBlock": hex(first_block), "toBlock": hex(last_block)}
         try:
-            logs = line.ask("eth_getLogs", {**span, "address": timelock, "topics": [_GRANTED]})
+            logs = endpoint.request(
+                "eth_getLogs",
+                {**block_range, "address": timelock, "topics": [_ROLE_GRANTED_TOPIC]},
+            )
         except CallRefusedError as error:
-            if first == last or error.is_rate_limited:
+            if first_block == last_block or error.is_rate_limited:
                 raise
-            blocks = (last - first + 1) // 2
+            max_blocks = (last_block - first_block + 1) // 2
             continue
-        with understood("logs of the timelock"):
-            found |= {one for log in logs if (one := _holder_in(log)) is not None}
-        first = last + 1
-    return found
+        with expect_response_format("logs of the timelock"):
+            granted |= {holder for log in logs if (holder := _decode_role_holder(log)) is not None}
+        first_block = last_block + 1
+    return granted
 
 
-def _holder_in(log: Json) -> RoleHolder | None:
+def _decode_role_holder(log: Json) -> RoleHolder | None:
     """Return the account and role of a log, or None if the role is not a timelock's."""
     _, role, account, _ = log["topics"]
-    name = next((name for name, raw in ROLES.items() if raw.hex() == role[2:].lower()), None)
+    name = next(
+        (name for name, role_id in ROLE_ID_BY_NAME.items() if role_id.hex() == role[2:].lower()),
+        None,
+    )
     return None if name is None else RoleHolder(name, Address("0x" + account[-40:].lower()))
 
 
-def _held(
-    line: EndpointCaller, timelock: Address, granted: Iterable[RoleHolder]
+def _filter_current_holders(
+    endpoint: EndpointCaller, timelock: Address, granted: Iterable[RoleHolder]
 ) -> list[RoleHolder]:
     """Return the holders that still have their role."""
-    return [one for one in granted if _has(line, timelock, one)]
+    return [holder for holder in granted if _has_role(endpoint, timelock, holder)]
 
 
-def _has(line: EndpointCaller, timelock: Address, one: RoleHolder) -> bool:
-    data = call_input(TIMELOCK, "hasRole", ROLES[one.role], one.account)
-    answer = line.ask("eth_call", {"to": timelock, "data": data}, "latest")
-    with understood("whether somebody has a role"):
-        return bool(call_output(TIMELOCK, "hasRole", answer)[0])
+def _has_role(endpoint: EndpointCaller, timelock: Address, holder: RoleHolder) -> bool:
+    data = encode_call(TIMELOCK, "hasRole", ROLE_ID_BY_NAME[holder.role], holder.account)
+    result = endpoint.request("eth_call", {"to": timelock, "data": data}, "latest")
+    with expect_response_format("whether somebody has a role"):
+        return bool(decode_result(TIMELOCK, "hasRole", result)[0])

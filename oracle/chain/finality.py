@@ -5,7 +5,7 @@ See docs/explanation/ingest.md#finality.
 
 from dataclasses import dataclass
 
-from oracle.chain.fetch.skipped_heights import block_up_to
+from oracle.chain.fetch.skipped_heights import fetch_block_at_or_below
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.endpoints.endpoint import Endpoint
 
@@ -22,72 +22,80 @@ class Finality:
     seconds: int = 0
 
 
-def final_block(
+def determine_final_block(
     endpoint: Endpoint,
     finality: Finality,
     latest: BlockRef,
     finalized: BlockRef | None,
-    before: BlockRef | None,
+    previous_final: BlockRef | None,
 ) -> BlockRef:
-    """Return the final block as of `latest`: the lowest of all three, never below `previous_final`.
+    """Return the final block as of `latest`: lowest of all three, never below `previous_final`.
 
     Raises:
         RpcError: the endpoint does not have the block, or does not answer.
     """
-    reached = max(0, latest.number - finality.depth)
-    if finalized is not None and finalized.number <= reached:
-        reached = finalized.number
-    if before is not None and reached <= before.number:
-        return before
-    has_it = finalized is not None and finalized.number == reached
-    top = finalized if has_it and finalized is not None else block_up_to(endpoint, reached)
-    newest_time = latest.time - finality.seconds
-    if finality.seconds and top.time > newest_time:
-        top = _old_enough(endpoint, before, top, newest_time)
+    final_height = max(0, latest.number - finality.depth)
+    if finalized is not None and finalized.number <= final_height:
+        final_height = finalized.number
+    if previous_final is not None and final_height <= previous_final.number:
+        return previous_final
+    is_tagged_block = finalized is not None and finalized.number == final_height
+    candidate = (
+        finalized
+        if is_tagged_block and finalized is not None
+        else fetch_block_at_or_below(endpoint, final_height)
+    )
+    max_timestamp = latest.time - finality.seconds
+    if finality.seconds and candidate.time > max_timestamp:
+        candidate = _find_old_enough_block(endpoint, previous_final, candidate, max_timestamp)
     # Where heights were skipped, the candidate may be below the requested height.
-    return before if before is not None and top.number < before.number else top
+    return (
+        previous_final
+        if previous_final is not None and candidate.number < previous_final.number
+        else candidate
+    )
 
 
-def _old_enough(
-    endpoint: Endpoint, before: BlockRef | None, top: BlockRef, newest_time: int
+def _find_old_enough_block(
+    endpoint: Endpoint, previous_final: BlockRef | None, top: BlockRef, max_timestamp: int
 ) -> BlockRef:
     """Return the highest block below `top` with a timestamp of at most `max_timestamp`.
 
     Without such a block, return `previous_final`, or block 0. Starting from the previous final
     block the search takes one request per block, otherwise a few dozen requests.
     """
-    low, high = _around(endpoint, before, top, newest_time)
+    low, high = _bracket_timestamp(endpoint, previous_final, top, max_timestamp)
     # The chain may have skipped heights: `low` is the highest block up to `low_height`.
-    reached, above = low.number, high.number
-    while above - reached > 1:
-        height = (reached + above) // 2
-        middle = block_up_to(endpoint, height)
-        if middle.time <= newest_time:
-            low, reached = middle, height
+    low_height, high_height = low.number, high.number
+    while high_height - low_height > 1:
+        height = (low_height + high_height) // 2
+        middle_block = fetch_block_at_or_below(endpoint, height)
+        if middle_block.time <= max_timestamp:
+            low, low_height = middle_block, height
         else:
-            above = middle.number
+            high_height = middle_block.number
     return low
 
 
-def _around(
-    endpoint: Endpoint, before: BlockRef | None, top: BlockRef, newest_time: int
+def _bracket_timestamp(
+    endpoint: Endpoint, previous_final: BlockRef | None, top: BlockRef, max_timestamp: int
 ) -> tuple[BlockRef, BlockRef]:
     """Return a block that is old enough, and a higher one that is not.
 
     Block 0 and the previous final block always count as old enough.
     """
     step = 1
-    if before is None:
+    if previous_final is None:
         high = top
         while True:
-            low = block_up_to(endpoint, max(0, top.number - step))
-            if low.time <= newest_time or low.number == 0:
+            low = fetch_block_at_or_below(endpoint, max(0, top.number - step))
+            if low.time <= max_timestamp or low.number == 0:
                 return low, high
             high, step = low, 2 * step
-    low = before
-    while before.number + step < top.number:
-        high = block_up_to(endpoint, before.number + step)
-        if high.time > newest_time:
+    low = previous_final
+    while previous_final.number + step < top.number:
+        high = fetch_block_at_or_below(endpoint, previous_final.number + step)
+        if high.time > max_timestamp:
             return low, high
         low, step = high, 2 * step
     return low, top

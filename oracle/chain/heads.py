@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oracle.chain.finality import Finality, final_block
+from oracle.chain.finality import Finality, determine_final_block
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.endpoints.capabilities import TAGS
-from oracle.rpc.endpoints.checkpoints import Checkpoint, fault_in
+from oracle.rpc.endpoints.checkpoints import Checkpoint, checkpoint_mismatch
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
@@ -39,7 +39,7 @@ class WrongChainError(RpcError):
 def read_heads(
     endpoint: Endpoint,
     finality: Finality,
-    before: BlockRef | None,
+    previous_final: BlockRef | None,
     checkpoints: Sequence[Checkpoint] = (),
 ) -> Heads:
     """Fetch the heads of one endpoint in one batch.
@@ -50,88 +50,101 @@ def read_heads(
         WrongChainError: the endpoint shows another block than a checkpoint's.
         RpcError: no usable answer, or the endpoint is behind the previous final block.
     """
-    anchored, latest, tagged = _request_heads(
+    checkpoint_blocks, latest, block_by_tag = _request_heads(
         endpoint, [checkpoint.number for checkpoint in checkpoints]
     )
-    faults = (
-        fault_in(block, checkpoint)
-        for block, checkpoint in zip(anchored, checkpoints, strict=True)
+    mismatches = (
+        checkpoint_mismatch(block, checkpoint)
+        for block, checkpoint in zip(checkpoint_blocks, checkpoints, strict=True)
     )
-    fault = next((fault for fault in faults if fault), None)
-    if fault is not None:
-        raise WrongChainError(endpoint.name, ErrorKind.QUARANTINED, fault)
+    mismatch = next((mismatch for mismatch in mismatches if mismatch), None)
+    if mismatch is not None:
+        raise WrongChainError(endpoint.name, ErrorKind.QUARANTINED, mismatch)
     endpoint.head, endpoint.highest_block = latest, latest.number
     metrics.HEAD.labels(endpoint.name).set(latest.number)
-    if before is not None and latest.number < before.number:
-        words = f"is at block {latest.number}, block {before.number} was final before"
-        raise RpcError(endpoint.name, ErrorKind.BEHIND, words)
-    safe, finalized = tagged.get("safe"), _forward(endpoint, tagged.get("finalized"))
-    final = final_block(endpoint, finality, latest, finalized, before)
+    if previous_final is not None and latest.number < previous_final.number:
+        message = f"is at block {latest.number}, block {previous_final.number} was final before"
+        raise RpcError(endpoint.name, ErrorKind.BEHIND, message)
+    safe, finalized = (
+        block_by_tag.get("safe"),
+        _advance_finalized(endpoint, block_by_tag.get("finalized")),
+    )
+    final = determine_final_block(endpoint, finality, latest, finalized, previous_final)
     return Heads(latest, safe, final, endpoint=endpoint.name)
 
 
-def known_tags(endpoint: Endpoint) -> tuple[str, ...]:
+def probe_supported_tags(endpoint: Endpoint) -> tuple[str, ...]:
     """Return the block tags that the endpoint answers without an error.
 
     Raises:
         RpcError: the endpoint does not answer, which proves nothing about its tags.
     """
-    return tuple(tag for tag in TAGS if _is_known(endpoint, tag))
+    return tuple(tag for tag in TAGS if _supports_tag(endpoint, tag))
 
 
-Blocks = list[BlockRef | None]
+OptionalBlocks = list[BlockRef | None]
 
 
 def _request_heads(
-    endpoint: Endpoint, checkpoints: list[int]
-) -> tuple[Blocks, BlockRef, dict[str, BlockRef | None]]:
+    endpoint: Endpoint, checkpoint_numbers: list[int]
+) -> tuple[OptionalBlocks, BlockRef, dict[str, BlockRef | None]]:
     """Return the blocks at the checkpoints, the newest block, and those of supported tags."""
     try:
         # `latest` comes last, so that it is not older than the blocks it is compared with.
-        found = endpoint.headers([*checkpoints, *endpoint.tags, "latest"])
+        blocks = endpoint.get_headers([*checkpoint_numbers, *endpoint.tags, "latest"])
     except RpcError as error:
-        if not endpoint.tags or error.kind in _SAYS_NOTHING_OF_TAGS:
+        if not endpoint.tags or error.kind in _TEMPORARY_ERRORS:
             raise
-        endpoint.tags = known_tags(endpoint)
-        found = endpoint.headers([*checkpoints, *endpoint.tags, "latest"])
-    latest = found[-1]
+        endpoint.tags = probe_supported_tags(endpoint)
+        blocks = endpoint.get_headers([*checkpoint_numbers, *endpoint.tags, "latest"])
+    latest = blocks[-1]
     if latest is None:
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, "no latest block")
-    tagged = dict(zip(endpoint.tags, found[len(checkpoints) : -1], strict=True))
+    block_by_tag = dict(zip(endpoint.tags, blocks[len(checkpoint_numbers) : -1], strict=True))
     for tag in TAGS:
-        metrics.TAG.labels(endpoint.name, tag).set(tagged.get(tag) is not None)
-    return found[: len(checkpoints)], _above(endpoint, latest, tagged), tagged
+        metrics.TAG.labels(endpoint.name, tag).set(block_by_tag.get(tag) is not None)
+    return (
+        blocks[: len(checkpoint_numbers)],
+        _recheck_latest(endpoint, latest, block_by_tag),
+        block_by_tag,
+    )
 
 
-def _above(endpoint: Endpoint, latest: BlockRef, tagged: dict[str, BlockRef | None]) -> BlockRef:
+def _recheck_latest(
+    endpoint: Endpoint, latest: BlockRef, block_by_tag: dict[str, BlockRef | None]
+) -> BlockRef:
     """Return the newest block, or raise RpcError if a tagged block is above it.
 
     A block may have arrived between two answers of one batch, so `latest` is requested again
     first.
     """
-    highest = max((block.number for block in tagged.values() if block is not None), default=0)
-    if highest > latest.number:
-        latest = endpoint.header("latest") or latest
-    if highest > latest.number:
+    highest_tagged = max(
+        (block.number for block in block_by_tag.values() if block is not None), default=0
+    )
+    if highest_tagged > latest.number:
+        latest = endpoint.get_header("latest") or latest
+    if highest_tagged > latest.number:
         metrics.INCONSISTENT.labels(endpoint.name, "finalized above latest").inc()
-        words = f"shows block {highest} as final or safe, and {latest.number} as the newest"
-        raise RpcError(endpoint.name, ErrorKind.INVALID, words)
+        message = (
+            f"shows block {highest_tagged} as final or safe, and {latest.number} as the newest"
+        )
+        raise RpcError(endpoint.name, ErrorKind.INVALID, message)
     return latest
 
 
-def _forward(endpoint: Endpoint, finalized: BlockRef | None) -> BlockRef | None:
+def _advance_finalized(endpoint: Endpoint, finalized: BlockRef | None) -> BlockRef | None:
     """Return the highest finalized block that the endpoint has shown; a lower one is ignored."""
-    known = endpoint.finalized
+    previous = endpoint.finalized
     if finalized is None:
         return None
-    if known is not None and finalized.number < known.number:
+    if previous is not None and finalized.number < previous.number:
         metrics.FINAL_BACKWARDS.labels(endpoint.name).inc()
-        return known
+        return previous
     endpoint.finalized = finalized
     return finalized
 
 
-_SAYS_NOTHING_OF_TAGS = {
+_TEMPORARY_ERRORS = {
     ErrorKind.THROTTLED,
     ErrorKind.REFUSED,
     ErrorKind.UNREACHABLE,
@@ -141,11 +154,11 @@ _SAYS_NOTHING_OF_TAGS = {
 }
 
 
-def _is_known(endpoint: Endpoint, tag: str) -> bool:
+def _supports_tag(endpoint: Endpoint, tag: str) -> bool:
     try:
-        endpoint.header(tag)
+        endpoint.get_header(tag)
     except RpcError as error:
-        if error.kind in _SAYS_NOTHING_OF_TAGS:
+        if error.kind in _TEMPORARY_ERRORS:
             raise
         return False
     return True

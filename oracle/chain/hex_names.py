@@ -15,8 +15,8 @@ ADDRESS_DIGITS, HASH_DIGITS = 40, 64
 ADDRESS_INPUT_PATTERN = "^0[xX][0-9a-fA-F]{40}$"
 ADDRESS_PREFIX_INPUT_PATTERN = "^0[xX][0-9a-fA-F]{0,40}$"
 HASH_INPUT_PATTERN = "^0[xX][0-9a-fA-F]{64}$"
-_HEX_TEXT = re.compile(r"0[xX]([0-9a-fA-F]*)")
-_UPPER_CASE_FROM = 8
+_HEX_PATTERN = re.compile(r"0[xX]([0-9a-fA-F]*)")
+_MIN_UPPER_CASE_NIBBLE = 8
 
 
 class HexNameError(InputError, ValueError):
@@ -46,13 +46,17 @@ def parse_address_prefix(text: str) -> str:
         HexNameError: `text` is not 0x and at most 40 hex digits, or it is a full address whose
             EIP-55 checksum is wrong.
     """
-    match = _HEX_TEXT.fullmatch(text)
+    match = _HEX_PATTERN.fullmatch(text)
     if match is None or len(match[1]) > ADDRESS_DIGITS:
         raise HexNameError(f"not an address; expected 0x and {ADDRESS_DIGITS} hex digits")
     digits = match[1]
     address = Address(f"0x{digits.lower()}")
     is_mixed_case = digits not in {digits.lower(), digits.upper()}
-    if len(digits) == ADDRESS_DIGITS and is_mixed_case and checksum_address(address)[2:] != digits:
+    if (
+        len(digits) == ADDRESS_DIGITS
+        and is_mixed_case
+        and format_checksum_address(address)[2:] != digits
+    ):
         raise HexNameError(
             "wrong EIP-55 checksum; look for a mistyped digit, or write the address in lower case"
         )
@@ -61,18 +65,18 @@ def parse_address_prefix(text: str) -> str:
 
 def parse_hash(text: str) -> Hash:
     """Return 32 bytes as lower-case hex. Raises HexNameError: not 0x and 64 hex digits."""
-    match = _HEX_TEXT.fullmatch(text)
+    match = _HEX_PATTERN.fullmatch(text)
     if match is None or len(match[1]) != HASH_DIGITS:
         raise HexNameError(f"not a hash; expected 0x and {HASH_DIGITS} hex digits")
     return Hash(f"0x{match[1].lower()}")
 
 
-def checksum_address(address: Address) -> str:
+def format_checksum_address(address: Address) -> str:
     """Return an address in the mixed case of its EIP-55 checksum."""
     digits = address[2:]
     nibbles = keccak(digits.encode()).hex()
-    cased = (
-        digit.upper() if int(nibble, 16) >= _UPPER_CASE_FROM else digit
+    checksummed_digits = (
+        digit.upper() if int(nibble, 16) >= _MIN_UPPER_CASE_NIBBLE else digit
         for digit, nibble in zip(digits, nibbles, strict=False)
     )
-    return "0x" + "".join(cased)
+    return "0x" + "".join(checksummed_digits)

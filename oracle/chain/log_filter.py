@@ -12,27 +12,27 @@ from itertools import chain
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address, Hash
-from oracle.domain.log_table import MOST_INDEX
+from oracle.domain.log_table import MAX_LOG_INDEX
 from oracle.domain.logs import Log
 from oracle.rpc.responses import LogResponse
 
 # Placeholders until the block header is read: no time given, and an invalid time given.
 UNKNOWN_TIME, NO_TIME = -1, -2
 # Upper bound of block timestamps in seconds; values in milliseconds are above it.
-_MOST_SECONDS = 1 << 34
+_MAX_TIMESTAMP = 1 << 34
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
 # Transaction hash that some chains give for logs without a transaction, or pending ones.
 _NO_TRANSACTION = "0x" + "00" * 32
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class LogFilter:
     """A filter of `eth_getLogs`: logs of these addresses with one of these first topics."""
 
     addresses: frozenset[Address]
     topics: frozenset[str]
 
-    def params(self, blocks: BlockRange) -> list[object]:
+    def build_range_params(self, blocks: BlockRange) -> list[object]:
         """Return the parameters of `eth_getLogs` for a range of blocks."""
         return [
             {
@@ -43,7 +43,7 @@ class Filter:
             }
         ]
 
-    def pinned(self, block_hash: str) -> list[object]:
+    def build_block_hash_params(self, block_hash: str) -> list[object]:
         """Return the parameters of `eth_getLogs` for exactly one block, by its hash (EIP-234)."""
         return [
             {
@@ -53,16 +53,18 @@ class Filter:
             }
         ]
 
-    def matches(self, answer: LogResponse) -> bool:
+    def matches(self, log: LogResponse) -> bool:
         """Return whether a log, in any letter case, matches the filter."""
         return (
-            answer.address.lower() in self.addresses
-            and bool(answer.topics)
-            and answer.topics[0].lower() in self.topics
+            log.address.lower() in self.addresses
+            and bool(log.topics)
+            and log.topics[0].lower() in self.topics
         )
 
 
-def checked(answers: Sequence[LogResponse], blocks: BlockRange, wanted: Filter) -> list[Log]:
+def validate_logs(
+    responses: Sequence[LogResponse], blocks: BlockRange, log_filter: LogFilter
+) -> list[Log]:
     """Return the logs in order of (block, index), without exact duplicates.
 
     `time` is UNKNOWN_TIME if the endpoint gives no timestamp, and NO_TIME if the timestamp is
@@ -71,138 +73,145 @@ def checked(answers: Sequence[LogResponse], blocks: BlockRange, wanted: Filter) 
     Raises:
         ValueError: the response is invalid; the message gives the reason.
     """
-    _make_lower_hex(answers)
-    logs = _read(answers)
+    _normalize_hex(responses)
+    logs = _parse_logs(responses)
     if logs and not (blocks.first <= logs[0].block and logs[-1].block <= blocks.last):
         raise ValueError(f"a log outside of blocks {blocks.first} to {blocks.last}")
     if not (
-        {log.address for log in logs} <= wanted.addresses
-        and {log.topics[0] for log in logs} <= wanted.topics
+        {log.address for log in logs} <= log_filter.addresses
+        and {log.topics[0] for log in logs} <= log_filter.topics
     ):
         raise ValueError("a log that nobody asked for")
     return logs
 
 
-def _make_lower_hex(answers: Sequence[LogResponse]) -> None:
+def _normalize_hex(responses: Sequence[LogResponse]) -> None:
     """Convert all texts to lower-case `0x` hex; the check covers all of them in one pass."""
-    written = list(chain.from_iterable([answer.topics for answer in answers]))
-    written += [answer.data for answer in answers]
-    written += [answer.transaction_hash for answer in answers]
-    written += {answer.block_hash for answer in answers}
-    written += {answer.address for answer in answers}
-    if _is_lower_hex(written):
+    texts = list(chain.from_iterable([response.topics for response in responses]))
+    texts += [response.data for response in responses]
+    texts += [response.transaction_hash for response in responses]
+    texts += {response.block_hash for response in responses}
+    texts += {response.address for response in responses}
+    if _is_lower_hex(texts):
         return
-    for answer in answers:
-        answer.address = answer.address.lower()
-        answer.topics = tuple(topic.lower() for topic in answer.topics)
-        answer.data = answer.data.lower()
-        answer.block_hash = answer.block_hash.lower()
-        answer.transaction_hash = answer.transaction_hash.lower()
-    if not _is_lower_hex([text.lower() for text in written]):
+    for response in responses:
+        response.address = response.address.lower()
+        response.topics = tuple(topic.lower() for topic in response.topics)
+        response.data = response.data.lower()
+        response.block_hash = response.block_hash.lower()
+        response.transaction_hash = response.transaction_hash.lower()
+    if not _is_lower_hex([text.lower() for text in texts]):
         raise ValueError("a log that is not hex")
 
 
-def _is_lower_hex(written: Sequence[str]) -> bool:
+def _is_lower_hex(texts: Sequence[str]) -> bool:
     """Return whether exactly one x per text is left after removing the hex digits."""
-    left = "".join(written).encode().translate(None, b"0123456789abcdef")
-    return left == b"x" * len(written)
+    remaining = "".join(texts).encode().translate(None, b"0123456789abcdef")
+    return remaining == b"x" * len(texts)
 
 
-def _read(answers: Sequence[LogResponse]) -> list[Log]:
+def _parse_logs(responses: Sequence[LogResponse]) -> list[Log]:
     logs: list[Log] = []
     # Fields of the current block; logs that are out of order are sorted below.
-    number = stamp = None
+    number_text = timestamp_text = None
     block_hash = Hash("")
-    block, last, time = -1, -1, UNKNOWN_TIME
+    block, previous_index, time = -1, -1, UNKNOWN_TIME
     is_sorted = True
-    for answer in answers:
-        index = _small(answer.log_index)
-        if answer.block_number == number:
-            is_sorted = is_sorted and last < index
+    for response in responses:
+        index = _parse_index(response.log_index)
+        if response.block_number == number_text:
+            is_sorted = is_sorted and previous_index < index
         else:
-            number, block_hash, stamp = (
-                answer.block_number,
-                Hash(answer.block_hash),
-                answer.block_timestamp,
+            number_text, block_hash, timestamp_text = (
+                response.block_number,
+                Hash(response.block_hash),
+                response.block_timestamp,
             )
-            above, block = block, int(number, 16)
-            is_sorted = is_sorted and above < block
-            time = UNKNOWN_TIME if stamp is None else _seconds(stamp)
-        last = index
-        topics, said = answer.topics, answer.data
+            previous_block, block = block, int(number_text, 16)
+            is_sorted = is_sorted and previous_block < block
+            time = UNKNOWN_TIME if timestamp_text is None else _parse_timestamp(timestamp_text)
+        previous_index = index
+        topics, log_data = response.topics, response.data
         if (
-            answer.block_hash != block_hash
-            or answer.removed
+            response.block_hash != block_hash
+            or response.removed
             or not topics
-            or len(said) & 1
-            or answer.transaction_hash == _NO_TRANSACTION
+            or len(log_data) & 1
+            or response.transaction_hash == _NO_TRANSACTION
         ):
-            raise ValueError(_fault(answer, block))
+            raise ValueError(_describe_invalid_log(response, block))
         logs.append(
             Log(
                 block,
                 block_hash,
-                time if answer.block_timestamp == stamp else NO_TIME,
-                _small(answer.transaction_index),
-                Hash(answer.transaction_hash),
+                time if response.block_timestamp == timestamp_text else NO_TIME,
+                _parse_index(response.transaction_index),
+                Hash(response.transaction_hash),
                 index,
-                Address(answer.address),
+                Address(response.address),
                 topics,
-                said,
+                log_data,
             )
         )
-    return logs if is_sorted else _in_order(logs)
+    return logs if is_sorted else _sort_and_deduplicate(logs)
 
 
-def _fault(answer: LogResponse, block: int) -> str:
-    if answer.removed:
+def _describe_invalid_log(response: LogResponse, block: int) -> str:
+    if response.removed:
         return f"a removed log in block {block}"
-    if not answer.topics:
+    if not response.topics:
         return f"a log without topics in block {block}"
-    if answer.transaction_hash == _NO_TRANSACTION:
+    if response.transaction_hash == _NO_TRANSACTION:
         return f"a log of no transaction in block {block}"
-    if len(answer.data) & 1:
+    if len(response.data) & 1:
         return f"a log with half a byte in block {block}"
-    return f"logs of two blocks {block}: {answer.block_hash} is another hash than before"
+    return f"logs of two blocks {block}: {response.block_hash} is another hash than before"
 
 
-def _seconds(written: object) -> int:
+def _parse_timestamp(value: object) -> int:
     """Parse `blockTimestamp`.
 
     Some endpoints give zeros, milliseconds or decimals; decimals are ambiguous and rejected.
     """
-    if not isinstance(written, str) or _QUANTITY.fullmatch(written) is None:
+    if not isinstance(value, str) or _QUANTITY.fullmatch(value) is None:
         return NO_TIME
-    seconds = int(written, 16)
-    return seconds if 0 < seconds < _MOST_SECONDS else NO_TIME
+    seconds = int(value, 16)
+    return seconds if 0 < seconds < _MAX_TIMESTAMP else NO_TIME
 
 
-class _Small(dict[str, int]):
+class _IndexCache(dict[str, int]):
     """A cache of parsed indexes; the same few hundred spellings occur again and again."""
 
-    def __missing__(self, written: str) -> int:
-        number = int(written, 16)
-        if not 0 <= number <= MOST_INDEX:
+    def __missing__(self, text: str) -> int:
+        number = int(text, 16)
+        if not 0 <= number <= MAX_LOG_INDEX:
             raise ValueError(f"an index that no block has: {number}")
-        if len(self) < _REMEMBERED:
-            self[written] = number
+        if len(self) < _MAX_CACHED_INDEXES:
+            self[text] = number
         return number
 
 
-_REMEMBERED = 4096
-_small = _Small().__getitem__
+_MAX_CACHED_INDEXES = 4096
+_parse_index = _IndexCache().__getitem__
 
 
-def _in_order(logs: list[Log]) -> list[Log]:
+def _sort_and_deduplicate(logs: list[Log]) -> list[Log]:
     """Sort the logs, drop exact duplicates, and reject different logs at one position."""
     logs.sort(key=lambda log: (log.block, log.index))
-    kept: list[Log] = []
+    unique_logs: list[Log] = []
     for log in logs:
-        if kept and (kept[-1].block, kept[-1].index) == (log.block, log.index):
-            if kept[-1] != log:
+        if unique_logs and (unique_logs[-1].block, unique_logs[-1].index) == (
+            log.block,
+            log.index,
+        ):
+            if unique_logs[-1] != log:
                 raise ValueError(f"two different logs {log.index} in block {log.block}")
             continue
-        if kept and kept[-1].block == log.block and kept[-1].block_hash != log.block_hash:
+        if (
+            unique_logs
+            and unique_logs[-1].block == log.block
+            and unique_logs[-1].block_hash != log.block_hash
+        ):
             raise ValueError(f"logs of two blocks {log.block}")
-        kept.append(log)
-    return kept
+        unique_logs.append(log)
+    return unique_logs

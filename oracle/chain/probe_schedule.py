@@ -1,6 +1,6 @@
 """Probes the capabilities of every endpoint once an hour, one at a time, and stores them."""
 
-from oracle.chain.log_filter import Filter
+from oracle.chain.log_filter import LogFilter
 from oracle.domain.blocks import BlockRange
 from oracle.rpc.background import BackgroundCall
 from oracle.rpc.endpoints.capabilities import DAY, HOUR, Capabilities, CapabilityStore
@@ -10,7 +10,7 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
 
-class Prober:
+class EndpointProber:
     """Probes the endpoints of a chain for logs matching `log_filter` from block `first_block` on.
 
     `capability_store` holds the results of the last run; None: nothing is persisted.
@@ -19,83 +19,100 @@ class Prober:
     def __init__(
         self,
         endpoints: EndpointPool,
-        wanted: Filter,
-        first: int,
-        keeper: CapabilityStore | None = None,
+        log_filter: LogFilter,
+        first_block: int,
+        capability_store: CapabilityStore | None = None,
     ) -> None:
         self._endpoints = endpoints
-        self._filter = wanted
-        self._first = first
-        self._keeper = keeper
+        self._filter = log_filter
+        self._first_block = first_block
+        self._capability_store = capability_store
         # When each endpoint is due for a probe; when its last full probe was.
-        self._due: dict[Endpoint, float] = {}
-        self._whole_at: dict[Endpoint, float] = {}
+        self._due_at: dict[Endpoint, float] = {}
+        self._full_probe_at: dict[Endpoint, float] = {}
         # The probe runs in the background: an endpoint that hangs must not block the caller.
         self.background_call: BackgroundCall[Capabilities] = BackgroundCall()
         # The endpoint that is probed, and the start time if it is a full probe.
-        self._asked: tuple[Endpoint, float | None] | None = None
-        if keeper is not None:
+        self._pending_probe: tuple[Endpoint, float | None] | None = None
+        if capability_store is not None:
             for endpoint in endpoints:
-                endpoint.recall(keeper)
+                endpoint.restore_capabilities(capability_store)
 
-    def turn(self) -> dict[str, object] | None:
+    def run_due_probe(self) -> dict[str, object] | None:
         """Start or finish one probe; return the fields to log, or None if no probe has finished.
 
         An endpoint that has not answered within the timeout of the background call is checked
         again on later calls; one that failed is probed again in an hour, because the circuit
         breakers track it.
         """
-        if not self.background_call.is_out:
-            self._begin()
-        ended = self.background_call.take()
-        if ended is None or self._asked is None:
+        if not self.background_call.is_pending:
+            self._start_next_probe()
+        finished_call = self.background_call.take_finished()
+        if finished_call is None or self._pending_probe is None:
             return None
-        (endpoint, whole_at), self._asked = self._asked, None
+        (endpoint, full_probe_at), self._pending_probe = self._pending_probe, None
         try:
-            facts = ended.result()
+            facts = finished_call.result()
         except RpcError as error:
-            return {"did": "probe", "endpoint": endpoint.name, "failed": error.words}
-        if whole_at is not None:
-            self._whole_at[endpoint] = whole_at
-        return self._learned(endpoint, facts)
+            return {"did": "probe", "endpoint": endpoint.name, "failed": error.detail}
+        if full_probe_at is not None:
+            self._full_probe_at[endpoint] = full_probe_at
+        return self._store_capabilities(endpoint, facts)
 
-    def _begin(self) -> None:
+    def _start_next_probe(self) -> None:
         """Start a background probe of the first endpoint that is due."""
         now = self._endpoints.clock()
-        wrong = self._endpoints.listed.proven_wrong()
-        fit = (one for one in self._endpoints if one.name not in wrong)
-        endpoint = next((one for one in fit if self._due.get(one, 0.0) <= now), None)
+        proven_wrong = self._endpoints.endpoint_list.proven_wrong_reasons()
+        usable_endpoints = (
+            candidate for candidate in self._endpoints if candidate.name not in proven_wrong
+        )
+        endpoint = next(
+            (
+                candidate
+                for candidate in usable_endpoints
+                if self._due_at.get(candidate, 0.0) <= now
+            ),
+            None,
+        )
         if endpoint is None:
             return
-        self._due[endpoint] = now + HOUR
-        is_whole = now - self._whole_at.get(endpoint, -DAY) >= DAY
-        wanted, known = self.wanted, None if is_whole else endpoint.capabilities
-        self._asked = endpoint, now if is_whole else None
-        self.background_call.begin(
-            lambda: probe(endpoint.client, wanted, known), f"probe {endpoint.name}"
+        self._due_at[endpoint] = now + HOUR
+        is_full_probe = now - self._full_probe_at.get(endpoint, -DAY) >= DAY
+        requirements, known_capabilities = (
+            self.requirements,
+            None if is_full_probe else endpoint.capabilities,
+        )
+        self._pending_probe = endpoint, now if is_full_probe else None
+        self.background_call.start(
+            lambda: probe(endpoint.client, requirements, known_capabilities),
+            f"probe {endpoint.name}",
         )
 
-    def _learned(self, endpoint: Endpoint, facts: Capabilities) -> dict[str, object]:
+    def _store_capabilities(self, endpoint: Endpoint, facts: Capabilities) -> dict[str, object]:
         endpoint.capabilities = facts
         if facts.fault is not None:
             self._endpoints.quarantine(endpoint, facts.fault, is_foreign=True)
             return {"did": "probe", "endpoint": endpoint.name, "fault": facts.fault}
         # A tag that failed once may be supported by now.
         endpoint.tags = facts.tags or endpoint.tags
-        if self._keeper is not None:
-            endpoint.remember(self._keeper)
+        if self._capability_store is not None:
+            endpoint.save_capabilities(self._capability_store)
         return {
             "did": "probe",
             "endpoint": endpoint.name,
-            "batch": facts.batch,
+            "batch": facts.max_batch_size,
             "tags": list(facts.tags),
         }
 
     @property
-    def wanted(self) -> ProbeRequirements:
+    def requirements(self) -> ProbeRequirements:
         """The capabilities and logs that an endpoint must have."""
-        (asked,) = self._filter.params(BlockRange(0, 0))
-        logs = {k: v for k, v in dict(asked).items() if k in {"address", "topics"}}  # type: ignore[call-overload]  # parameters are plain JSON
+        (filter_params,) = self._filter.build_range_params(BlockRange(0, 0))
+        logs = {
+            key: value
+            for key, value in dict(filter_params).items()  # type: ignore[call-overload]  # plain JSON
+            if key in {"address", "topics"}
+        }
         return ProbeRequirements(
-            self._endpoints.chain_id, self._endpoints.checkpoints, logs, self._first
+            self._endpoints.chain_id, self._endpoints.checkpoints, logs, self._first_block
         )

@@ -10,10 +10,10 @@ from typing import Protocol
 from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
-from oracle.chain.profiles.event_reader import Decoded
+from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.chain.witnesses import Witness
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.coverage import IngestScope, Level
+from oracle.domain.coverage import IngestScope, VerificationLevel
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
 
@@ -21,22 +21,22 @@ from oracle.domain.logs import Call, Log
 class ChainReader(Protocol):
     """Reads the chain; every method may raise TransientError (retry on the next tick)."""
 
-    def heads(self) -> Heads:
+    def fetch_heads(self) -> Heads:
         """Return newest, safe and final block; `final` never goes down."""
         ...
 
-    def header(self, number: int) -> BlockRef | None:
+    def fetch_header(self, number: int) -> BlockRef | None:
         """Return the block at this height, or None if the endpoint does not have it (yet)."""
         ...
 
-    def header_up_to(self, height: int) -> BlockRef:
+    def fetch_header_at_or_below(self, height: int) -> BlockRef:
         """Return the block at this height, or the last one before it if the height was skipped.
 
         Raises TransientError: the endpoint lacks the block.
         """
         ...
 
-    def headers(self, blocks: BlockRange) -> list[BlockRef]:
+    def fetch_headers(self, blocks: BlockRange) -> list[BlockRef]:
         """Fetch every block of the range again; they are linked by parent hash.
 
         Heights that the chain skipped are left out, as proven by the parent hashes.
@@ -46,8 +46,8 @@ class ChainReader(Protocol):
         """
         ...
 
-    def window(
-        self, blocks: BlockRange, *, with_headers: bool, most: int | None = None
+    def fetch_window(
+        self, blocks: BlockRange, *, with_headers: bool, max_blocks: int | None = None
     ) -> BlockWindow:
         """Return logs, calls and headers from `blocks.first` on, up to `blocks.last` or less.
 
@@ -62,8 +62,8 @@ class ChainReader(Protocol):
         """
         ...
 
-    def witness(
-        self, number: int, than: str | None = None, *, spares_slow: bool = False
+    def fetch_witnesses(
+        self, number: int, excluded_endpoint: str | None = None, *, skips_slow: bool = False
     ) -> Sequence[Witness]:
         """Query every endpoint but `excluded_endpoint` for its block at this height.
 
@@ -73,42 +73,44 @@ class ChainReader(Protocol):
         """
         ...
 
-    def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
+    def fetch_second_witness(
+        self, number: int, excluded_endpoint: str
+    ) -> tuple[str, BlockRef] | None:
         """Return an endpoint of another provider, and its block at this height.
 
         Return None if no other provider answers now.
         """
         ...
 
-    def is_linked(self, endpoint: str, blocks: BlockRange) -> bool:
-        """Return whether the endpoint's headers around and in the range hash correctly and link."""
+    def has_linked_headers(self, endpoint: str, blocks: BlockRange) -> bool:
+        """Return whether the endpoint's headers around the range hash and link correctly."""
         ...
 
-    def deprioritise(self, endpoint: str, why: str, newest: int) -> None:
-        """Move an endpoint that was outvoted about a non-final block behind the others for a while.
+    def deprioritise(self, endpoint: str, reason: str, newest_number: int) -> None:
+        """Move an endpoint that was outvoted about a non-final block behind the others for a time.
 
         `newest_number` is the highest block of those that outvoted it: endpoints at that height do
         not lag.
         """
         ...
 
-    def blame(self, endpoint: str, why: str) -> None:
+    def report_wrong_logs(self, endpoint: str, reason: str) -> None:
         """Move the endpoint behind the others for a while: it omitted or changed logs."""
         ...
 
-    def quarantine(self, endpoint: str, why: str, final: tuple[int, Hash]) -> None:
+    def quarantine(self, endpoint: str, reason: str, final_block: tuple[int, Hash]) -> None:
         """Do not use the endpoint until it shows our final block of this height and hash."""
         ...
 
-    def convict(self, endpoint: str, why: str) -> None:
+    def mark_proven_wrong(self, endpoint: str, reason: str) -> None:
         """Do not use the endpoint until an operator readmits it: it was proven wrong."""
         ...
 
-    def proven_wrong(self) -> Mapping[str, str]:
+    def get_proven_wrong(self) -> Mapping[str, str]:
         """Return the endpoints proven wrong and not readmitted since, by name, with the proof."""
         ...
 
-    def is_vouched(self) -> bool:
+    def are_receipts_provable(self) -> bool:
         """Return whether, on this chain, receipts can be proven by the block hash."""
         ...
 
@@ -120,14 +122,14 @@ class ChainReader(Protocol):
         """Return the provider of each endpoint, by name; a provider counts as one witness."""
         ...
 
-    def verified(
+    def fetch_verified_window(
         self,
         blocks: BlockRange,
-        level: Level,
+        level: VerificationLevel,
         endpoint: str | None = None,
         *,
-        than: str | None = None,
-        most: int | None = None,
+        excluded_endpoint: str | None = None,
+        max_blocks: int | None = None,
     ) -> BlockWindow:
         """Fetch `blocks.first` to at most `blocks.last` again from one endpoint, and verify it.
 
@@ -142,7 +144,7 @@ class ChainReader(Protocol):
         """
         ...
 
-    def level_allowed(self) -> Level:
+    def get_max_allowed_level(self) -> VerificationLevel:
         """Return the highest level that settings and calibration allow now; sends no request."""
         ...
 
@@ -150,18 +152,18 @@ class ChainReader(Protocol):
         """Sample which features of the chain's headers are valid, unless that is known."""
         ...
 
-    def level_of_history(self) -> Level:
+    def get_history_level(self) -> VerificationLevel:
         """Return the level that every historical block reaches now; sends no request.
 
         Below BLOOMED, the headers of the chain are not, or not yet, known to prove anything.
         """
         ...
 
-    def narrowed(self, scope: IngestScope) -> "ChainReader":
+    def restrict_to_scope(self, scope: IngestScope) -> "ChainReader":
         """Return a reader of the same chain that is limited to this scope."""
         ...
 
-    def counted(self, block_hash: Hash) -> Mapping[str, int]:
+    def fetch_contract_counters(self, block_hash: Hash) -> Mapping[str, int]:
         """Return the contracts' counters at the end of this block, by name; may be empty."""
         ...
 
@@ -181,7 +183,7 @@ class LogReader(Protocol):
 
     @property
     def selectors(self) -> Mapping[Address, frozenset[str]]:
-        """The selectors (first four bytes of the input) of the calls that are read, by contract."""
+        """The selectors (first four bytes of the input) of the indexed calls, by contract."""
         ...
 
     @property
@@ -194,7 +196,7 @@ class LogReader(Protocol):
         """The reader of the feed beside the chain, or None if there is no feed."""
         ...
 
-    def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
+    def decode_rows(self, logs: Sequence[Log], calls: Sequence[Call]) -> DecodedEvents:
         """Return the events of the logs and calls, in order of position.
 
         Rows that match but cannot be decoded are in `dead_letters` and yield no event.

@@ -3,10 +3,10 @@
 from concurrent.futures import FIRST_COMPLETED, wait
 from threading import BoundedSemaphore
 
-from oracle.chain.contract_checks import NotTheContractError, check_code
+from oracle.chain.contract_checks import WrongContractError, verify_contract_code
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.errors import TransientError
-from oracle.rpc.background import in_background
+from oracle.rpc.background import run_in_background
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
@@ -14,10 +14,10 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
 # How long the start waits for slow endpoints after another one has answered; how many endpoints
 # are checked at once.
 _GRACE_SECONDS = 5.0
-_MOST_AT_ONCE = 16
+_MAX_CONCURRENT = 16
 # Errors for which an endpoint is quarantined, and errors that may go away.
-_SETTINGS = {ErrorKind.REFUSED, ErrorKind.INVALID, ErrorKind.UNSUPPORTED}
-_MAY_COME = set(ErrorKind) - _SETTINGS - {ErrorKind.QUARANTINED}
+_CONFIGURATION_ERRORS = {ErrorKind.REFUSED, ErrorKind.INVALID, ErrorKind.UNSUPPORTED}
+_TEMPORARY_ERRORS = set(ErrorKind) - _CONFIGURATION_ERRORS - {ErrorKind.QUARANTINED}
 
 
 def check_endpoints(
@@ -35,38 +35,41 @@ def check_endpoints(
         WrongContractError: all endpoints show that an address holds no contract, or another one
             than the profile reads.
     """
-    failures = _prove_all(endpoints, grace_seconds)
+    failures = _verify_chain_ids(endpoints, grace_seconds)
     if failures and failures.keys() == set(endpoints):
-        raise _silence(endpoints, list(failures.values()))
-    for one, refusal in failures.items():
-        if refusal.kind in _SETTINGS:
-            endpoints.quarantine(one, refusal.words)
+        raise _build_unavailable_error(endpoints, list(failures.values()))
+    for endpoint, error in failures.items():
+        if error.kind in _CONFIGURATION_ERRORS:
+            endpoints.quarantine(endpoint, error.detail)
         else:
             # Other endpoints are used until this one recovers.
-            endpoints.record_failure(one, refusal)
+            endpoints.record_failure(endpoint, error)
     _check_contracts(endpoints, reader)
 
 
-def _prove_all(endpoints: EndpointPool, grace_seconds: float) -> dict[Endpoint, RpcError]:
+def _verify_chain_ids(endpoints: EndpointPool, grace_seconds: float) -> dict[Endpoint, RpcError]:
     """Return the endpoints that could not be proven to be on our chain, and the errors."""
-    slots = BoundedSemaphore(_MOST_AT_ONCE)
+    slots = BoundedSemaphore(_MAX_CONCURRENT)
 
-    def prove(endpoint: Endpoint) -> None:
+    def prove_endpoint(endpoint: Endpoint) -> None:
         with slots:
-            endpoints.prove(endpoint)
+            endpoints.prove_chain(endpoint)
 
-    asked = {
-        endpoint: in_background(lambda endpoint=endpoint: prove(endpoint), "start check")  # type: ignore[misc]  # mypy cannot infer it
+    future_by_endpoint = {
+        endpoint: run_in_background(
+            lambda endpoint=endpoint: prove_endpoint(endpoint),  # type: ignore[misc]  # no inference
+            "start check",
+        )
         for endpoint in endpoints
     }
-    waiting = set(asked.values())
+    waiting = set(future_by_endpoint.values())
     while waiting:
-        ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-        if any(one.exception() is None for one in ended):
+        finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        if any(finished_future.exception() is None for finished_future in finished):
             wait(waiting, grace_seconds)
             break
     failures: dict[Endpoint, RpcError] = {}
-    for endpoint, future in asked.items():
+    for endpoint, future in future_by_endpoint.items():
         if not future.done():
             failures[endpoint] = RpcTimeoutError(endpoint.name, "answer")
         elif isinstance(error := future.exception(), RpcError):
@@ -76,32 +79,40 @@ def _prove_all(endpoints: EndpointPool, grace_seconds: float) -> dict[Endpoint, 
     return failures
 
 
-def _silence(endpoints: EndpointPool, failures: list[RpcError]) -> TransientError:
-    if endpoints.listed.proven_wrong().keys() >= {one.endpoint for one in failures}:
+def _build_unavailable_error(endpoints: EndpointPool, failures: list[RpcError]) -> TransientError:
+    if endpoints.endpoint_list.proven_wrong_reasons().keys() >= {
+        failure.endpoint for failure in failures
+    }:
         return failures[0]
-    late = [error for error in failures if error.kind in _MAY_COME]
-    wrong = endpoints.listed.proven_wrong()
-    shut_out = f"; proven wrong, and not asked: {'; '.join(wrong.values())}" if wrong else ""
-    first = [*late, *failures][0]
-    silence = TransientError(f"[chain] endpoints: none answers: {first}{shut_out}")
-    silence.retry_after = endpoints.listed.seconds_left(late)
-    return silence
+    temporary_errors = [error for error in failures if error.kind in _TEMPORARY_ERRORS]
+    proven_wrong = endpoints.endpoint_list.proven_wrong_reasons()
+    proven_wrong_note = (
+        f"; proven wrong, and not asked: {'; '.join(proven_wrong.values())}"
+        if proven_wrong
+        else ""
+    )
+    first_error = [*temporary_errors, *failures][0]
+    unavailable_error = TransientError(
+        f"[chain] endpoints: none answers: {first_error}{proven_wrong_note}"
+    )
+    unavailable_error.retry_after = endpoints.endpoint_list.seconds_left(temporary_errors)
+    return unavailable_error
 
 
 def _check_contracts(endpoints: EndpointPool, reader: EventReader) -> None:
-    complaints: list[NotTheContractError] = []
+    mismatches: list[WrongContractError] = []
 
-    def look(endpoint: Endpoint) -> None:
+    def check_endpoint(endpoint: Endpoint) -> None:
         try:
-            check_code(endpoint, reader)
-        except NotTheContractError as complaint:
-            complaints.append(complaint)
-            raise RpcError(endpoint.name, ErrorKind.INVALID, str(complaint)) from None
+            verify_contract_code(endpoint, reader)
+        except WrongContractError as mismatch:
+            mismatches.append(mismatch)
+            raise RpcError(endpoint.name, ErrorKind.INVALID, str(mismatch)) from None
 
     try:
-        endpoints.use(look)
+        endpoints.run_with_endpoint(check_endpoint)
     except RpcError:
         # An endpoint that is stalled, or lost its data, reports a missing contract too.
-        if len(complaints) == len(endpoints):
-            raise complaints[0] from None
+        if len(mismatches) == len(endpoints):
+            raise mismatches[0] from None
         raise

@@ -15,7 +15,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.responses import Hex20, Hex32, Quantity, TransactionResponse, number
+from oracle.rpc.responses import Hex20, Hex32, Quantity, TransactionResponse, parse_quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # Length of a selector: `0x` and the first four bytes of an input.
@@ -50,14 +50,17 @@ class ReceiptStatusResponse(Struct, gc=False, rename="camel"):
     status: Quantity
 
 
-def is_watched(to: str, sent: str, selectors: Selectors) -> bool:
+def is_watched_call(to: str, input_data: str, selectors: Selectors) -> bool:
     """Return whether a transaction to this contract with this input is a watched call."""
     functions = selectors.get(Address(to))
-    return functions is not None and sent[:SELECTOR_DIGITS] in functions
+    return functions is not None and input_data[:SELECTOR_DIGITS] in functions
 
 
-def calls_in(
-    endpoint: str, block: BlockRef, sent: Sequence[SentTransactionResponse], selectors: Selectors
+def select_watched_calls(
+    endpoint: str,
+    block: BlockRef,
+    transactions: Sequence[SentTransactionResponse],
+    selectors: Selectors,
 ) -> list[Call]:
     """Return the watched calls of a block's transactions, with `succeeded` not yet set.
 
@@ -65,24 +68,30 @@ def calls_in(
         RpcError: a transaction gives another block or index than that where it was found.
     """
     calls = []
-    for index, answer in enumerate(sent):
-        to, given = (answer.to or "").lower(), answer.input[:SELECTOR_DIGITS].lower()
-        if not is_watched(to, given, selectors):
+    for index, transaction in enumerate(transactions):
+        to, selector = (transaction.to or "").lower(), transaction.input[:SELECTOR_DIGITS].lower()
+        if not is_watched_call(to, selector, selectors):
             continue
-        elsewhere = answer.block_hash is not None and answer.block_hash.lower() != block.hash
-        if elsewhere or (answer.at is not None and number(endpoint, answer.at) != index):
-            words = f"transaction {answer.hash} does not stand where block {block.number} has it"
-            raise RpcError(endpoint, ErrorKind.INVALID, words)
+        is_of_other_block = (
+            transaction.block_hash is not None and transaction.block_hash.lower() != block.hash
+        )
+        if is_of_other_block or (
+            transaction.at is not None and parse_quantity(endpoint, transaction.at) != index
+        ):
+            message = (
+                f"transaction {transaction.hash} does not stand where block {block.number} has it"
+            )
+            raise RpcError(endpoint, ErrorKind.INVALID, message)
         call = Call(
             block.number,
             block.hash,
             block.time,
             index,
-            Hash(answer.hash.lower()),
-            Address(answer.sender.lower()),
+            Hash(transaction.hash.lower()),
+            Address(transaction.sender.lower()),
             Address(to),
-            number(endpoint, answer.value),
-            answer.input.lower(),
+            parse_quantity(endpoint, transaction.value),
+            transaction.input.lower(),
             # Set when the receipt is read.
             succeeded=False,
         )
@@ -90,7 +99,7 @@ def calls_in(
     return calls
 
 
-def settle(endpoint: Endpoint, calls: Sequence[Call]) -> None:
+def set_call_outcomes(endpoint: Endpoint, calls: Sequence[Call]) -> None:
     """Fetch the receipt of every call and set whether it succeeded; transactions do not show it.
 
     Raises:
@@ -98,43 +107,49 @@ def settle(endpoint: Endpoint, calls: Sequence[Call]) -> None:
     """
     if not calls:
         return
-    receipts = _receipts(endpoint, calls)
+    receipts = _fetch_receipts(endpoint, calls)
     for call in calls:
         receipt = receipts.get(call.tx_hash)
         if receipt is None:
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no receipt of {call.tx_hash}")
         if receipt.block_hash.lower() != call.block_hash:
-            words = f"the receipt of {call.tx_hash} is of another block"
-            raise RpcError(endpoint.name, ErrorKind.INVALID, words)
-        call.succeeded = number(endpoint.name, receipt.status) == 1
+            message = f"the receipt of {call.tx_hash} is of another block"
+            raise RpcError(endpoint.name, ErrorKind.INVALID, message)
+        call.succeeded = parse_quantity(endpoint.name, receipt.status) == 1
 
 
-def _receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, ReceiptStatusResponse]:
-    """Return receipts by transaction, fetched by block if the endpoint supports it, else singly."""
+def _fetch_receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, ReceiptStatusResponse]:
+    """Return receipts by transaction, fetched by block if supported, else singly."""
     try:
-        if _supports_block_traces(endpoint, calls[0].block):
+        if _serves_block_receipts(endpoint, calls[0].block):
             blocks = sorted({call.block for call in calls})
-            found = endpoint.client.batch(
-                _METHOD, [[hex(place)] for place in blocks], list[ReceiptStatusResponse]
+            receipts_by_block = endpoint.client.batch(
+                _METHOD,
+                [[hex(block_number)] for block_number in blocks],
+                list[ReceiptStatusResponse],
             )
             return {
-                entry.transaction_hash.lower(): entry for each in found for entry in each or ()
+                receipt.transaction_hash.lower(): receipt
+                for block_receipts in receipts_by_block
+                for receipt in block_receipts or ()
             }
     except RpcError as error:
         # The receipts of a full block may be larger than one response may be.
         if error.kind is not ErrorKind.TOO_LARGE:
             raise
     params = [[call.tx_hash] for call in calls]
-    one_by_one = endpoint.client.batch("eth_getTransactionReceipt", params, ReceiptStatusResponse)
-    return {entry.transaction_hash.lower(): entry for entry in one_by_one if entry is not None}
+    receipts = endpoint.client.batch("eth_getTransactionReceipt", params, ReceiptStatusResponse)
+    return {
+        receipt.transaction_hash.lower(): receipt for receipt in receipts if receipt is not None
+    }
 
 
-def _supports_block_traces(endpoint: Endpoint, block: int) -> bool:
+def _serves_block_receipts(endpoint: Endpoint, block: int) -> bool:
     """Return whether the endpoint serves block receipts, found out by a single request.
 
     In a batch, an unsupported method would look like a batch that is too large.
     """
-    if not endpoint.gives_block_receipts and endpoint.has(_METHOD):
+    if not endpoint.gives_block_receipts and endpoint.supports_method(_METHOD):
         try:
             endpoint.client.call(_METHOD, [hex(block)], list[ReceiptStatusResponse])
         except RpcError as error:
@@ -146,11 +161,13 @@ def _supports_block_traces(endpoint: Endpoint, block: int) -> bool:
 
 
 # Checks a call against the transaction as the endpoint gave it: see SenderCheck.
-Sent = dict[str, object]
-See = Callable[[Call, Sent], None]
+RawTransaction = dict[str, object]
+CallCheck = Callable[[Call, RawTransaction], None]
 
 
-def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: EventReader, see: See) -> list[Call]:
+def fetch_calls_of_logs(
+    endpoint: Endpoint, logs: Sequence[Log], reader: EventReader, check_call: CallCheck
+) -> list[Call]:
     """Fetch the transactions of these logs; the logs prove that they succeeded.
 
     Raises:
@@ -158,30 +175,36 @@ def calls_of(endpoint: Endpoint, logs: Sequence[Log], reader: EventReader, see: 
     """
     by_hash = {log.tx_hash: log for log in logs}
     params = [[tx_hash] for tx_hash in by_hash]
-    answers = endpoint.client.batch("eth_getTransactionByHash", params, Sent)
+    transactions = endpoint.client.batch("eth_getTransactionByHash", params, RawTransaction)
     calls = []
-    for log, answer in zip(by_hash.values(), answers, strict=True):
-        call = _call(endpoint.name, log, answer)
-        see(call, answer or {})
+    for log, transaction in zip(by_hash.values(), transactions, strict=True):
+        call = _parse_call(endpoint.name, log, transaction)
+        check_call(call, transaction or {})
         calls.append(call)
-    dead = reader.read(logs, calls).dead
-    if dead:
+    dead_letters = reader.decode_rows(logs, calls).dead_letters
+    if dead_letters:
         # The input is not that of the call: another endpoint may have the right one.
-        words = f"cannot read {dead[0].name} of block {dead[0].block}: {dead[0].error}"
-        raise RpcError(endpoint.name, ErrorKind.INVALID, words)
+        message = (
+            f"cannot read {dead_letters[0].name} of block {dead_letters[0].block}: "
+            f"{dead_letters[0].error}"
+        )
+        raise RpcError(endpoint.name, ErrorKind.INVALID, message)
     return calls
 
 
-def _call(endpoint: str, log: Log, sent: Sent | None) -> Call:
-    if sent is None:
+def _parse_call(endpoint: str, log: Log, raw_transaction: RawTransaction | None) -> Call:
+    if raw_transaction is None:
         raise RpcError(endpoint, ErrorKind.NOT_THERE, f"no transaction {log.tx_hash}")
     try:
-        answer = convert(sent, TransactionResponse)
+        transaction = convert(raw_transaction, TransactionResponse)
     except ValidationError as error:
         raise RpcError(endpoint, ErrorKind.INVALID, f"{log.tx_hash}: {error}") from None
-    if answer.hash.lower() != log.tx_hash or (answer.block_hash or "").lower() != log.block_hash:
+    if (
+        transaction.hash.lower() != log.tx_hash
+        or (transaction.block_hash or "").lower() != log.block_hash
+    ):
         raise RpcError(endpoint, ErrorKind.INVALID, f"another transaction for {log.tx_hash}")
-    if (answer.to or "").lower() != log.address:
+    if (transaction.to or "").lower() != log.address:
         raise RpcError(endpoint, ErrorKind.INVALID, f"{log.tx_hash} calls another contract")
     return Call(
         log.block,
@@ -189,9 +212,9 @@ def _call(endpoint: str, log: Log, sent: Sent | None) -> Call:
         log.time,
         log.tx,
         log.tx_hash,
-        Address(answer.sender.lower()),
+        Address(transaction.sender.lower()),
         log.address,
-        number(endpoint, answer.value),
-        answer.input.lower(),
+        parse_quantity(endpoint, transaction.value),
+        transaction.input.lower(),
         succeeded=True,
     )

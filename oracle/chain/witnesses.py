@@ -9,18 +9,18 @@ from typing import NamedTuple
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
-from oracle.rpc.responses import FullHeaderResponse, block_ref
+from oracle.rpc.responses import FullHeaderResponse, parse_block
 from oracle.rpc.rpc_errors import RpcError
 
 # Timeout of a second witness, and how long an endpoint is skipped after it: an endpoint that
 # hangs would otherwise delay every window.
-_WITHIN_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5.0
 _BACKOFF_SECONDS = 60.0
 # An endpoint that took longer is slow: its block counts, and it is skipped for a multiple of the
 # time it took. The maximum makes sure that it is queried again before `/readyz` fails.
 _SLOW_SECONDS = 2.0
 _SLOW_FACTOR = 30.0
-_LONGEST_BACKOFF_SECONDS = 240.0
+_MAX_BACKOFF_SECONDS = 240.0
 
 
 class Witness(NamedTuple):
@@ -42,81 +42,89 @@ class Witnesses:
         self._endpoints = endpoints
         self._clock = clock
         # Until when an endpoint that was silent or slow is not queried again, by its name.
-        self._backoff: dict[str, float] = {}
+        self._backoff_until: dict[str, float] = {}
         # Until when routine comparisons skip it: longer, so that confirmations retry it first.
-        self._spared: dict[str, float] = {}
+        self._slow_until: dict[str, float] = {}
         # Whether slow endpoints are queried each time, because nothing else waits meanwhile.
         self.is_patient = False
 
-    def all(self, number: int, than: str | None, *, spares_slow: bool = False) -> list[Witness]:
+    def fetch_all(
+        self, number: int, excluded_endpoint: str | None, *, skips_slow: bool = False
+    ) -> list[Witness]:
         """Return the witnesses of a height; see `ChainReader.fetch_witnesses`."""
         witnesses = []
-        skipped = {than, *self._endpoints.quarantined()}
-        if spares_slow and len(self._endpoints) > 1:
-            skipped |= {endpoint.name for endpoint in self._endpoints if self._is_spared(endpoint)}
+        skipped = {excluded_endpoint, *self._endpoints.quarantine_reasons()}
+        if skips_slow and len(self._endpoints) > 1:
+            skipped |= {endpoint.name for endpoint in self._endpoints if self._is_slow(endpoint)}
         for endpoint in self._endpoints:
             if endpoint.name in skipped:
                 continue
-            began = self._clock()
+            started_at = self._clock()
             try:
-                self._endpoints.prove(endpoint)
-                head, block = endpoint.headers(["latest", number])
+                self._endpoints.prove_chain(endpoint)
+                head, block = endpoint.get_headers(["latest", number])
             except RpcError:
                 continue
             finally:
-                self._spare_slow(endpoint, self._clock() - began)
+                self._mark_slow(endpoint, self._clock() - started_at)
             if head is not None:
                 witnesses.append(Witness(endpoint.name, block, head))
         return witnesses
 
-    def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
+    def fetch_second_witness(
+        self, number: int, excluded_endpoint: str
+    ) -> tuple[str, BlockRef] | None:
         """Return a second witness of a height; see `ChainReader.fetch_second_witness`."""
         now = self._clock()
-        for endpoint in self._endpoints.other_witnesses(than):
-            if now < self._backoff.get(endpoint.name, now):
+        for endpoint in self._endpoints.other_witnesses(excluded_endpoint):
+            if now < self._backoff_until.get(endpoint.name, now):
                 continue
-            began = self._clock()
+            started_at = self._clock()
             try:
                 block = self._fetch_header(endpoint, number)
             except RpcError:
-                seconds = max(_BACKOFF_SECONDS, _backoff_seconds(self._clock() - began))
-                self._leave_alone(endpoint, seconds)
+                seconds = max(
+                    _BACKOFF_SECONDS, _compute_backoff_seconds(self._clock() - started_at)
+                )
+                self._back_off(endpoint, seconds)
                 continue
-            took = self._clock() - began
-            if took > _SLOW_SECONDS and not self.is_patient:
-                self._leave_alone(endpoint, _backoff_seconds(took))
+            elapsed_seconds = self._clock() - started_at
+            if elapsed_seconds > _SLOW_SECONDS and not self.is_patient:
+                self._back_off(endpoint, _compute_backoff_seconds(elapsed_seconds))
             if block is not None and block.number == number:
                 return endpoint.name, block
         return None
 
-    def _leave_alone(self, endpoint: Endpoint, seconds: float) -> None:
+    def _back_off(self, endpoint: Endpoint, seconds: float) -> None:
         """Skip the endpoint for this long when a second witness is needed."""
-        self._backoff[endpoint.name] = self._clock() + seconds
-        self._spared[endpoint.name] = self._clock() + 2 * seconds
+        self._backoff_until[endpoint.name] = self._clock() + seconds
+        self._slow_until[endpoint.name] = self._clock() + 2 * seconds
 
-    def _spare_slow(self, endpoint: Endpoint, took: float) -> None:
+    def _mark_slow(self, endpoint: Endpoint, elapsed_seconds: float) -> None:
         """Exclude an endpoint that took too long from routine comparisons."""
-        if took > _SLOW_SECONDS:
-            until = self._clock() + _backoff_seconds(took)
-            self._spared[endpoint.name] = max(until, self._spared.get(endpoint.name, until))
+        if elapsed_seconds > _SLOW_SECONDS:
+            until = self._clock() + _compute_backoff_seconds(elapsed_seconds)
+            self._slow_until[endpoint.name] = max(
+                until, self._slow_until.get(endpoint.name, until)
+            )
 
-    def _is_spared(self, endpoint: Endpoint) -> bool:
+    def _is_slow(self, endpoint: Endpoint) -> bool:
         """Return whether the endpoint was slow recently, here or in the work of the pool."""
-        until = max(endpoint.status.slow_until, self._spared.get(endpoint.name, 0.0))
+        until = max(endpoint.status.slow_until, self._slow_until.get(endpoint.name, 0.0))
         return self._clock() < until
 
     def _fetch_header(self, endpoint: Endpoint, number: int) -> BlockRef | None:
         """Return the endpoint's block at a height. Raises RpcError: no answer in time."""
-        self._endpoints.prove(endpoint, seconds=_WITHIN_SECONDS)
+        self._endpoints.prove_chain(endpoint, timeout_seconds=_TIMEOUT_SECONDS)
         answer = endpoint.client.call(
             "eth_getBlockByNumber",
             [hex(number), False],
             FullHeaderResponse,
-            timeout_seconds=_WITHIN_SECONDS,
+            timeout_seconds=_TIMEOUT_SECONDS,
         )
-        return None if answer is None else block_ref(endpoint.name, answer)
+        return None if answer is None else parse_block(endpoint.name, answer)
 
 
-def _backoff_seconds(took: float) -> float:
+def _compute_backoff_seconds(elapsed_seconds: float) -> float:
     """Return how long to skip an endpoint that took this many seconds."""
-    return min(_SLOW_FACTOR * took, _LONGEST_BACKOFF_SECONDS)
+    return min(_SLOW_FACTOR * elapsed_seconds, _MAX_BACKOFF_SECONDS)

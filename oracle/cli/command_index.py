@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 from typing_extensions import override
 
-from oracle.cli.help_words import name_values
+from oracle.cli.help_words import set_value_metavars
 
 # Module names by command, in the order of the help. A group with many commands has several
 # modules. Only here does `oracle` name the packages beside it (devnet, lab, gateway), as strings:
@@ -58,17 +58,17 @@ COMMANDS = {
 }
 
 
-class _Commands(Mapping[str, TyperCommand | TyperGroup]):
+class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
     """The commands by name; a lookup imports the module of the command, iteration imports none."""
 
     def __init__(self) -> None:
-        self._found: dict[str, TyperCommand | TyperGroup] = {}
+        self._command_by_name: dict[str, TyperCommand | TyperGroup] = {}
 
     @override
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
-        if name not in self._found:
-            self._found |= registered(COMMANDS[name])
-        return self._found[name]
+        if name not in self._command_by_name:
+            self._command_by_name |= load_commands(COMMANDS[name])
+        return self._command_by_name[name]
 
     @override
     def __contains__(self, name: object) -> bool:
@@ -83,29 +83,29 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
         return len(COMMANDS)
 
 
-def registered(modules: str) -> dict[str, TyperCommand | TyperGroup]:
+def load_commands(module_names: str) -> dict[str, TyperCommand | TyperGroup]:
     """Import the modules; return their commands, with readable metavars for the option values."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
-    with _garbage_left():
-        for module in modules.split():
-            import_module(module).register(app)
+    with _pause_gc():
+        for module_name in module_names.split():
+            import_module(module_name).register(app)
     group = get_group(app)
-    name_values(group)
+    set_value_metavars(group)
     return dict(group.commands)  # type: ignore[arg-type]  # Typer creates no other types
 
 
 @contextmanager
-def _garbage_left() -> Iterator[None]:
+def _pause_gc() -> Iterator[None]:
     """Disable garbage collection during imports.
 
     Imported objects stay alive, and collecting would add an eighth to the import time.
     """
-    was_on = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was_on:
+        if was_enabled:
             gc.enable()
 
 
@@ -115,16 +115,16 @@ class CommandIndex(TyperGroup):
     @override
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = _Commands()  # type: ignore[assignment]  # the mapping is only read
+        self.commands = _LazyCommands()  # type: ignore[assignment]  # the mapping is only read
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        found = super().resolve_command(ctx, args)
-        _log_beside_answers()
-        return found
+        resolved = super().resolve_command(ctx, args)
+        _log_to_stderr()
+        return resolved
 
 
-def _log_beside_answers() -> None:
+def _log_to_stderr() -> None:
     """Send logs to stderr before the configuration is loaded, and for commands that load none.
 
     The default of structlog is stdout, which would mix logs with the output of a command.
@@ -132,4 +132,4 @@ def _log_beside_answers() -> None:
     later.
     """
     if "structlog" in sys.modules:
-        import_module("oracle.telemetry.logging_setup").configure("auto", "info")
+        import_module("oracle.telemetry.logging_setup").configure_logging("auto", "info")

@@ -12,7 +12,7 @@ _STDIN = "-"
 
 
 @contextmanager
-def lines_of(file: str) -> Iterator[Iterator[str]]:
+def open_lines(file: str) -> Iterator[Iterator[str]]:
     """Open a file, or stdin for `-`, and yield its lines; errors raised meanwhile name the file.
 
     Lines end at line feeds only, because strings may contain other line separators.
@@ -20,15 +20,15 @@ def lines_of(file: str) -> Iterator[Iterator[str]]:
     Raises:
         InputError: the file cannot be read or is not UTF-8, or the caller found a fault in it.
     """
-    with _opened(file) as stream:
+    with _open_binary(file) as stream:
         try:
-            yield _lines(stream)
+            yield _decode_lines(stream)
         except InputError as error:
             raise InputError(f"{'stdin' if file == _STDIN else file}: {error}") from None
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[BinaryIO]:
+def _open_binary(file: str) -> Iterator[BinaryIO]:
     if file == _STDIN:
         yield sys.stdin.buffer
         return
@@ -40,9 +40,9 @@ def _opened(file: str) -> Iterator[BinaryIO]:
         yield stream
 
 
-def _lines(stream: BinaryIO) -> Iterator[str]:
-    for number, raw in enumerate(stream, start=1):
+def _decode_lines(stream: BinaryIO) -> Iterator[str]:
+    for line_number, raw_line in enumerate(stream, start=1):
         try:
-            yield raw.decode("utf-8")
+            yield raw_line.decode("utf-8")
         except UnicodeDecodeError:
-            raise InputError(f"line {number}: not UTF-8") from None
+            raise InputError(f"line {line_number}: not UTF-8") from None

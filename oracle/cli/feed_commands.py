@@ -13,14 +13,14 @@ from oracle.cli.options import (
     load_config,
     print_answer,
 )
-from oracle.cli.write_session import acting, command_lease
+from oracle.cli.write_session import hold_command_lease, open_write_session
 from oracle.daemon.records import open_records
-from oracle.domain.feed_rows import LARGEST_ID
+from oracle.domain.feed_rows import MAX_ROW_ID
 from oracle.errors import InputError
-from oracle.indexer.feeds.accepting import accept
-from oracle.indexer.feeds.witness_file import import_witness, witness_lines
-from oracle.queries.feed_view import FeedAcceptance, WitnessFile, WitnessImport, fault_view
-from oracle.queries.text.text_tables import in_utc
+from oracle.indexer.feeds.accepting import accept_feed_faults
+from oracle.indexer.feeds.witness_file import export_witness_lines, import_witness_lines
+from oracle.queries.feed_view import FeedAcceptance, WitnessFile, WitnessImport, build_fault_view
+from oracle.queries.text.text_tables import format_utc
 
 feed = typer.Typer(no_args_is_help=True)
 
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 def list_faults(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
-    everything: Annotated[
+    include_accepted: Annotated[
         bool, typer.Option("--all", help="Also those that somebody has accepted.")
     ] = False,
     as_json: JsonOption = False,
@@ -45,19 +45,23 @@ def list_faults(
 
     The kinds of faults are explained in docs/explanation/feed.md.
     """
-    with open_records(load_config(config)) as records, records.store.reading() as uow:
-        found = uow.feed.faults(is_open=not everything)
-        is_read = records.config.feed.url is not None
+    with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
+        faults = uow.feed.list_faults(is_open=not include_accepted)
+        is_configured = records.config.feed.url is not None
     if as_json:
-        print_answer([fault_view(fault) for fault in found])
+        print_answer([build_fault_view(fault) for fault in faults])
         return
-    if not found:
-        typer.echo("the feed has no fault" if is_read else "feed.url is not set: no feed is read")
-    for one in found:
-        state = "OPEN" if one.accepted_at is None else "accepted"
-        when = in_utc(one.found_at, "%Y-%m-%d %H:%M:%S UTC")
-        typer.echo(f"{state} {one.kind} at row {one.row} of stream {one.stream}, {when}")
-        typer.echo(f"  {one.detail}")
+    if not faults:
+        typer.echo(
+            "the feed has no fault" if is_configured else "feed.url is not set: no feed is read"
+        )
+    for issue in faults:
+        state = "OPEN" if issue.accepted_at is None else "accepted"
+        found_time = format_utc(issue.found_at, "%Y-%m-%d %H:%M:%S UTC")
+        typer.echo(
+            f"{state} {issue.kind} at row {issue.row} of stream {issue.stream}, {found_time}"
+        )
+        typer.echo(f"  {issue.detail}")
 
 
 @feed.command("accept", epilog="Example: qos-oracle feed accept --from 88102 --dry-run")
@@ -70,7 +74,7 @@ def accept_faults(
             "--from",
             metavar="ID",
             min=0,
-            max=LARGEST_ID,
+            max=MAX_ROW_ID,
             help="Read a new stream after this row.",
         ),
     ] = None,
@@ -83,21 +87,21 @@ def accept_faults(
     """
     with (
         open_records(load_config(config)) as records,
-        acting(records.store, "feed accept", dry_run=dry_run) as (uow, stamp),
+        open_write_session(records.store, "feed accept", dry_run=dry_run) as (uow, stamp),
     ):
-        found = accept(uow, begin_after, None if dry_run else stamp.at)
+        accepted_faults = accept_feed_faults(uow, begin_after, None if dry_run else stamp.at)
     if as_json:
         print_answer(
             FeedAcceptance(
-                accepted=[fault_view(fault) for fault in found],
+                accepted=[build_fault_view(fault) for fault in accepted_faults],
                 begin_after=begin_after,
                 dry_run=dry_run,
             )
         )
         return
-    would = "would be" if dry_run else "are"
-    after = "" if begin_after is None else f"; a new stream begins after row {begin_after}"
-    typer.echo(f"{len(found)} faults {would} accepted{after}")
+    verb = "would be" if dry_run else "are"
+    stream_note = "" if begin_after is None else f"; a new stream begins after row {begin_after}"
+    typer.echo(f"{len(accepted_faults)} faults {verb} accepted{stream_note}")
 
 
 @feed.command("export-witness", epilog="Example: qos-oracle feed export-witness times.jsonl")
@@ -108,8 +112,8 @@ def export_witness(
 
     A reader that imports the file computes identical report bytes.
     """
-    with open_records(load_config(config)) as records, records.store.reading() as uow:
-        lines = list(witness_lines(uow))
+    with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
+        lines = list(export_witness_lines(uow))
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     if as_json:
         print_answer(WitnessFile(file=str(file), rows=len(lines)))
@@ -118,7 +122,7 @@ def export_witness(
 
 
 @feed.command("import-witness", epilog="Example: qos-oracle feed import-witness times.jsonl")
-def import_times(
+def import_witness_times(
     file: _FileArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
@@ -133,14 +137,16 @@ def import_times(
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read: {type(error).__name__}") from None
-    rows = sum(1 for line in lines if line.strip())
+    row_count = sum(1 for line in lines if line.strip())
     if not dry_run:
         with (
             open_records(load_config(config), create=True) as records,
-            command_lease(records.store, "feed import-witness"),
+            hold_command_lease(records.store, "feed import-witness"),
         ):
-            rows = import_witness(records.store, lines)
+            row_count = import_witness_lines(records.store, lines)
     if as_json:
-        print_answer(WitnessImport(file=str(file), rows=rows, dry_run=dry_run))
+        print_answer(WitnessImport(file=str(file), rows=row_count, dry_run=dry_run))
         return
-    typer.echo(f"the times of {rows} rows {'would be' if dry_run else 'are'} taken from {file}")
+    typer.echo(
+        f"the times of {row_count} rows {'would be' if dry_run else 'are'} taken from {file}"
+    )

@@ -8,43 +8,43 @@ from collections.abc import Iterator
 from typer import Context
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-_NUMBERS = ("int", "float")
+_NUMBER_TYPES = ("int", "float")
 
 
-def name_values(top: TyperCommand | TyperGroup) -> None:
+def set_value_metavars(command_tree: TyperCommand | TyperGroup) -> None:
     """Set the value metavars of a command, or of every command in a group."""
-    for command in _commands(top):
+    for command in _iter_commands(command_tree):
         for parameter in command.params:
             if isinstance(parameter, TyperArgument):
-                vars(parameter)["display_type_rich"] = _nothing
+                vars(parameter)["display_type_rich"] = _hide_type
             elif isinstance(parameter, TyperOption) and parameter.metavar is None:
-                vars(parameter)["display_type_rich"] = _Word(parameter)
+                vars(parameter)["display_type_rich"] = _ValueMetavar(parameter)
 
 
-def _commands(top: object) -> Iterator[TyperCommand]:
-    if isinstance(top, TyperGroup):
-        for one in top.commands.values():
-            yield from _commands(one)
-    elif isinstance(top, TyperCommand):
-        yield top
+def _iter_commands(command_tree: object) -> Iterator[TyperCommand]:
+    if isinstance(command_tree, TyperGroup):
+        for subcommand in command_tree.commands.values():
+            yield from _iter_commands(subcommand)
+    elif isinstance(command_tree, TyperCommand):
+        yield command_tree
 
 
-def _nothing(ctx: Context) -> str | None:
+def _hide_type(ctx: Context) -> str | None:
     """Hide the type of an argument: its name and help describe it."""
     del ctx
     return None
 
 
-class _Word:
+class _ValueMetavar:
     """The metavar of one option; choices are listed as the user types them."""
 
     def __init__(self, option: TyperOption) -> None:
         self._option = option
 
     def __call__(self, ctx: Context) -> str:
-        desc = self._option.type_descriptor
-        if desc.is_choice:
+        value_type = self._option.type_descriptor
+        if value_type.is_choice:
             return self._option.display_type(ctx).strip("<>")
-        if desc.is_path:
+        if value_type.is_path:
             return "FILE"
-        return "N" if desc.is_ranged or self._option.bare_type() in _NUMBERS else "TEXT"
+        return "N" if value_type.is_ranged or self._option.bare_type() in _NUMBER_TYPES else "TEXT"

@@ -25,7 +25,11 @@ from typing_extensions import override
 from oracle import __version__
 from oracle.cli.command_index import CommandIndex
 from oracle.errors import InputError, OracleError
-from oracle.telemetry.safe_text import escaped, without_hidden, without_secrets
+from oracle.telemetry.safe_text import (
+    escape_unprintable,
+    redact_registered_secrets,
+    redact_secrets,
+)
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -43,33 +47,35 @@ def guard_process() -> None:
     """
     if resource is not None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.excepthook = _tell
-    threading.excepthook = _tell_of_thread
+    sys.excepthook = _print_traceback
+    threading.excepthook = _print_thread_traceback
 
 
-def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _print_traceback(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     """Print the traceback of a bug as Python would, with secrets redacted."""
     text = "".join(traceback.format_exception(kind, error, trace))
-    print(without_secrets(text), end="", file=sys.stderr)
+    print(redact_secrets(text), end="", file=sys.stderr)
 
 
-def _tell_of_thread(told: threading.ExceptHookArgs) -> None:
-    if told.exc_value is not None and not issubclass(told.exc_type, SystemExit):
-        _tell(told.exc_type, told.exc_value, told.exc_traceback)
+def _print_thread_traceback(hook_args: threading.ExceptHookArgs) -> None:
+    if hook_args.exc_value is not None and not issubclass(hook_args.exc_type, SystemExit):
+        _print_traceback(hook_args.exc_type, hook_args.exc_value, hook_args.exc_traceback)
 
 
-_MOST_FRAMES = 1_000
+_MAX_STACK_FRAMES = 1_000
 # 128 plus the number of SIGPIPE, which not every platform defines.
-NOBODY_READS = 141
-_WORDS = {
+BROKEN_PIPE_EXIT_CODE = 141
+_MESSAGE_REPLACEMENTS = {
     "Value error, ": "",
     "Input should be a valid integer, unable to parse string as an integer": "it is no number",
     "Input should be a valid number, unable to parse string as a number": "it is no number",
 }
 
 
-def _show_version(*, asked: bool) -> None:
-    if asked:
+def _show_version(*, is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"qos-oracle {__version__}")
         raise typer.Exit
 
@@ -78,7 +84,7 @@ _VERSION = typer.Option(
     "--version",
     help="Print the version and leave.",
     is_eager=True,
-    callback=lambda asked: _show_version(asked=asked),
+    callback=lambda asked: _show_version(is_requested=asked),
 )
 
 
@@ -94,14 +100,14 @@ def build() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
-    app.callback()(_root)
+    app.callback()(_root_command)
     return app
 
 
 def main() -> None:
     """Run one command and exit with its exit code."""
     guard_process()
-    _watch_output()
+    _wrap_stdout()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -109,40 +115,40 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. A bug propagates with its traceback."""
     # py_ecc, which signing imports, raises the limit beyond what the C stack can hold: deeply
     # nested JSON of an endpoint would then crash the process.
-    sys.setrecursionlimit(_MOST_FRAMES)
+    sys.setrecursionlimit(_MAX_STACK_FRAMES)
     try:
-        with _pipes_that_close():
-            returned = build()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
+        with _raise_broken_pipe():
+            exit_code = build()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
         # A full disk must be detected here, before success is reported.
         sys.stdout.flush()
     except TyperException as error:
-        return _failed(_in_our_words(error), error.exit_code)
+        return _print_failure(_rewrite_message(error), error.exit_code)
     except OracleError as error:
-        return _failed(str(error), 2 if isinstance(error, InputError) else 1)
+        return _print_failure(str(error), 2 if isinstance(error, InputError) else 1)
     except OSError as error:
-        return _unwritten(error)
+        return _handle_os_error(error)
     except typer.Abort:
-        return _failed("given up", 1)
-    return returned if isinstance(returned, int) else 0
+        return _print_failure("given up", 1)
+    return exit_code if isinstance(exit_code, int) else 0
 
 
 @contextmanager
-def _pipes_that_close() -> Iterator[None]:
+def _raise_broken_pipe() -> Iterator[None]:
     """Raise BrokenPipeError where Typer would end the process instead."""
     try:
         yield
-    except SystemExit as left:
-        if isinstance(left.__context__, BrokenPipeError):
-            raise left.__context__ from None
+    except SystemExit as system_exit:
+        if isinstance(system_exit.__context__, BrokenPipeError):
+            raise system_exit.__context__ from None
         raise
 
 
-def _unwritten(error: OSError) -> int:
+def _handle_os_error(error: OSError) -> int:
     """Report an operating system error: a full disk, a missing permission, a closed pipe.
 
     Return the exit code; an error that does not belong to a file or to stdout is raised again.
     """
-    if error.strerror is None or (error.filename is None and not _is_of_output(error)):
+    if error.strerror is None or (error.filename is None and not _is_stdout_error(error)):
         # A failure of a socket or a library, which its package should have translated: a bug.
         raise error
     if error.filename is None:
@@ -150,8 +156,8 @@ def _unwritten(error: OSError) -> int:
         with suppress(OSError):
             sys.stdout.close()
     if isinstance(error, BrokenPipeError):
-        return NOBODY_READS
-    return _failed(f"{error.filename or 'output'}: {error.strerror}", 1)
+        return BROKEN_PIPE_EXIT_CODE
+    return _print_failure(f"{error.filename or 'output'}: {error.strerror}", 1)
 
 
 class OutputFile(io.FileIO):
@@ -168,7 +174,7 @@ class OutputFile(io.FileIO):
             raise
 
 
-def _watch_output() -> None:
+def _wrap_stdout() -> None:
     """Replace `sys.stdout` with a stream that records its own write errors."""
     output = sys.stdout
     if output is None:  # pragma: no cover - closed before the process started
@@ -183,30 +189,33 @@ def _watch_output() -> None:
     )
 
 
-def _is_of_output(error: OSError) -> bool:
+def _is_stdout_error(error: OSError) -> bool:
     """Return whether this error object was raised by a write to standard output."""
-    return any(error is one for one in OutputFile.failures)
+    return any(error is failure for failure in OutputFile.failures)
 
 
-def _in_our_words(error: TyperException) -> str:
+def _rewrite_message(error: TyperException) -> str:
     """Return the message of Typer without Pydantic's wording, with a pointer to the help."""
     message = error.format_message()
     if message.startswith("Usage:"):
         return message
-    for theirs, ours in _WORDS.items():
-        message = message.replace(theirs, ours)
+    for library_text, plain_text in _MESSAGE_REPLACEMENTS.items():
+        message = message.replace(library_text, plain_text)
     context = getattr(error, "ctx", None)
-    more = "" if context is None else f" (see `{context.command_path} --help`)"
-    return message.removesuffix(".") + more
+    help_hint = "" if context is None else f" (see `{context.command_path} --help`)"
+    return message.removesuffix(".") + help_hint
 
 
-def _failed(line: str, code: int) -> int:
+def _print_failure(message: str, exit_code: int) -> int:
     # A group without a command prints its help.
-    said = line if line.startswith("Usage:") else f"qos-oracle: {line}"
+    output_text = message if message.startswith("Usage:") else f"qos-oracle: {message}"
     # The message may contain text from outside: an argument, a file, a response of an endpoint.
-    print("\n".join(map(escaped, without_hidden(said).split("\n"))), file=sys.stderr)
-    return code
+    print(
+        "\n".join(map(escape_unprintable, redact_registered_secrets(output_text).split("\n"))),
+        file=sys.stderr,
+    )
+    return exit_code
 
 
-def _root(*, version: Annotated[bool, _VERSION] = False) -> None:
+def _root_command(*, version: Annotated[bool, _VERSION] = False) -> None:
     """Compute QoS scores from a compute network's events and report them on-chain."""

@@ -9,9 +9,9 @@ from oracle.cli.options import (
     JsonOption,
     print_answer,
 )
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from oracle.queries.setup_models import SchemaChange
-from oracle.store.schema import SchemaAge, migrate as migrate_tables, schema_state
+from oracle.store.schema import SchemaAge, get_schema_state, migrate as migrate_tables
 
 
 def register(app: typer.Typer) -> None:
@@ -26,14 +26,18 @@ def migrate(
     as_json: JsonOption = False,
 ) -> None:
     """Upgrade the database schema to this version, in one transaction."""
-    url = load(config).database.url
-    before = schema_state(url) if dry_run else migrate_tables(url)
+    url = read_config(config).database.url
+    schema = get_schema_state(url) if dry_run else migrate_tables(url)
     if as_json:
-        print_answer(SchemaChange(before=before.found, wanted=before.wanted, dry_run=dry_run))
+        print_answer(
+            SchemaChange(
+                before=schema.found_revision, wanted=schema.expected_revision, dry_run=dry_run
+            )
+        )
         return
-    found = before.found or "no tables"
-    if before.age is SchemaAge.CURRENT:
-        typer.echo(f"nothing to do: the tables are at revision {before.wanted}")
+    old_revision = schema.found_revision or "no tables"
+    if schema.age is SchemaAge.CURRENT:
+        typer.echo(f"nothing to do: the tables are at revision {schema.expected_revision}")
     else:
-        would = "would go" if dry_run else "went"
-        typer.echo(f"the tables {would} from {found} to revision {before.wanted}")
+        verb = "would go" if dry_run else "went"
+        typer.echo(f"the tables {verb} from {old_revision} to revision {schema.expected_revision}")

@@ -5,17 +5,17 @@ from typing import Annotated
 import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
-from oracle.daemon.notify_targets import targets_of
+from oracle.daemon.notify_targets import open_targets
 from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
-from oracle.notify.target import NotDeliveredError, Target, a_test_message
-from oracle.queries.notice_models import NoticeDelivery, NoticeRecipients, notice_target
-from oracle.queries.text.text_tables import in_utc
-from oracle.store.notice_repository import TargetPlace
+from oracle.notify.target import NotDeliveredError, Target, build_test_message
+from oracle.queries.notice_models import NoticeDelivery, NoticeRecipients, build_notice_target
+from oracle.queries.text.text_tables import format_utc
+from oracle.store.notice_repository import DeliveryProgress
 
 notify = typer.Typer(no_args_is_help=True)
-_FORM = "%Y-%m-%d %H:%M:%S UTC"
+_TIME_FORMAT = "%Y-%m-%d %H:%M:%S UTC"
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 @notify.command("test", epilog="Example: qos-oracle notify test --target pager")
-def send_tests(
+def send_test_messages(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     target: Annotated[
@@ -40,23 +40,29 @@ def send_tests(
     The daemon may be running. Test messages have no sequence number and are not recorded, so the
     delivery progress of the targets is unchanged.
     """
-    targets = targets_of(load_config(config).notify, unix_seconds)
+    targets = open_targets(load_config(config).notify, unix_seconds)
     if not targets:
-        raise InputError("[[notify]]: names no target; docs/how-to/notifications.md says how")
-    chosen = [one for one in targets if target in {None, one.name}]
-    if not chosen:
-        named = ", ".join(one.name for one in targets)
-        raise InputError(f"--target {target}: no such target in [[notify]], which has {named}")
+        raise InputError("[[notify]]: names no target; docs/how-to/be-told.md says how")
+    selected_targets = [recipient for recipient in targets if target in {None, recipient.name}]
+    if not selected_targets:
+        target_names = ", ".join(recipient.name for recipient in targets)
+        raise InputError(
+            f"--target {target}: no such target in [[notify]], which has {target_names}"
+        )
     if dry_run:
-        _print_recipients([target.name for target in chosen], as_json=as_json)
+        _print_recipients([target.name for target in selected_targets], as_json=as_json)
         return
-    results = {one.name: _sent(one) for one in chosen}
+    error_by_target = {
+        recipient.name: _send_test_message(recipient) for recipient in selected_targets
+    }
     if as_json:
-        print_answer([NoticeDelivery(target=name, error=error) for name, error in results.items()])
+        print_answer(
+            [NoticeDelivery(target=name, error=error) for name, error in error_by_target.items()]
+        )
     else:
-        for name, error in results.items():
+        for name, error in error_by_target.items():
             typer.echo(f"{name}: {'took it' if error is None else error}")
-    if any(error is not None for error in results.values()):
+    if any(error is not None for error in error_by_target.values()):
         raise typer.Exit(1)
 
 
@@ -67,9 +73,9 @@ def _print_recipients(names: list[str], *, as_json: bool) -> None:
         typer.echo(f"dry run, nothing sent: would be told: {', '.join(names)}")
 
 
-def _sent(target: Target) -> str | None:
+def _send_test_message(target: Target) -> str | None:
     try:
-        target.send(a_test_message(int(unix_seconds())))
+        target.send(build_test_message(int(unix_seconds())))
     except NotDeliveredError as error:
         return str(error)
     return None
@@ -78,25 +84,33 @@ def _sent(target: Target) -> str | None:
 @notify.command("list", epilog="Example: qos-oracle notify list --json")
 def list_targets(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """List the notification targets with progress and last error."""
-    with open_records(load_config(config)) as records, records.store.reading() as uow:
-        names = [one.name for one in records.config.notify]
-        newest = uow.notices.newest()
-        places = {one.target: one for one in uow.notices.places()}
+    with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
+        target_names = [target_settings.name for target_settings in records.config.notify]
+        newest_seq = uow.notices.get_newest_seq()
+        progress_by_target = {
+            progress.target: progress for progress in uow.notices.list_progress()
+        }
     if as_json:
-        print_answer([notice_target(name, places.get(name), newest) for name in names])
-        return
-    if not names:
-        typer.echo("nobody is told: [[notify]] names no target")
-    for name in names:
-        typer.echo(f"{name}: {_state(places.get(name), newest)}")
-
-
-def _state(place: TargetPlace | None, newest: int) -> str:
-    if place is None:
-        return "new: told of what comes from the daemon's next turn on"
-    if place.tries:
-        return (
-            f"told up to {place.seq} of {newest}; the next failed {place.tries} times "
-            f"({place.last_error}), and is tried again at {in_utc(place.next_at, _FORM)}"
+        print_answer(
+            [
+                build_notice_target(name, progress_by_target.get(name), newest_seq)
+                for name in target_names
+            ]
         )
-    return f"told up to {place.seq} of {newest}"
+        return
+    if not target_names:
+        typer.echo("nobody is told: [[notify]] names no target")
+    for name in target_names:
+        typer.echo(f"{name}: {_describe_progress(progress_by_target.get(name), newest_seq)}")
+
+
+def _describe_progress(state: DeliveryProgress | None, newest_seq: int) -> str:
+    if state is None:
+        return "new: told of what comes from the daemon's next turn on"
+    if state.tries:
+        return (
+            f"told up to {state.seq} of {newest_seq}; the next failed {state.tries} times "
+            f"({state.last_error}), and is tried again at "
+            f"{format_utc(state.next_at, _TIME_FORMAT)}"
+        )
+    return f"told up to {state.seq} of {newest_seq}"

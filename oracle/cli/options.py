@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from oracle.daemon.config.loader import Config, load
+from oracle.daemon.config.loader import Config, read_config
 from oracle.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ YesOption = Annotated[
 DEFAULT_CONFIG = Path("config/local.toml")
 
 
-def confirm_action(what: str, *, yes: bool, dry_run: bool) -> bool:
+def confirm_action(action: str, *, yes: bool, dry_run: bool) -> bool:
     """Return True if an irreversible or sending action may run, False for a dry run.
 
     See docs/how-to/manual-intervention.md#confirmation.
@@ -52,9 +52,9 @@ def confirm_action(what: str, *, yes: bool, dry_run: bool) -> bool:
     """
     if dry_run or yes:
         return not dry_run
-    if sys.stdin.isatty() and typer.confirm(f"{what}: do it?", err=True):
+    if sys.stdin.isatty() and typer.confirm(f"{action}: do it?", err=True):
         return True
-    raise InputError(f"{what}: nothing was done; --yes does it, --dry-run says what it would do")
+    raise InputError(f"{action}: nothing was done; --yes does it, --dry-run says what it would do")
 
 
 def load_config(path: Path) -> Config:
@@ -65,8 +65,8 @@ def load_config(path: Path) -> Config:
     """
     from oracle.telemetry import logging_setup  # noqa: PLC0415  slow to import, not needed earlier
 
-    config = load(path)
-    logging_setup.configure(config.log.format, config.log.level)
+    config = read_config(path)
+    logging_setup.configure_logging(config.log.format, config.log.level)
     return config
 
 

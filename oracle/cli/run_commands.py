@@ -9,19 +9,19 @@ from oracle.cli.options import (
     ConfigOption,
     print_answer,
 )
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from oracle.daemon.main_loop import run_daemon, run_to_head
-from oracle.daemon.process import Sends
-from oracle.daemon.senders import refuse_unproven
-from oracle.daemon.startup import tracing
-from oracle.daemon.stopping import StopSignal, until_told
+from oracle.daemon.process import SendPermissions
+from oracle.daemon.senders import refuse_unproven_feed
+from oracle.daemon.startup import export_traces
+from oracle.daemon.stopping import StopSignal, run_until_signalled
 from oracle.daemon.web.listener import raise_descriptor_limit
 from oracle.errors import InputError
 from oracle.queries.run_models import FoldedBlock, RunResult
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import logging_setup
 
-_SendOption = Annotated[
+_PublishOption = Annotated[
     bool | None,
     typer.Option(
         "--publish/--dry-run",
@@ -29,7 +29,7 @@ _SendOption = Annotated[
     ),
 ]
 
-_StartOption = Annotated[
+_DispatchOption = Annotated[
     bool | None,
     typer.Option(
         "--dispatch/--no-dispatch",
@@ -52,8 +52,8 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Catch up with the head, do what is due, and leave.")
     ] = False,
-    publish: _SendOption = None,
-    dispatch: _StartOption = None,
+    publish: _PublishOption = None,
+    dispatch: _DispatchOption = None,
     standby: Annotated[
         bool,
         typer.Option("--standby", help="Where another daemon leads, wait, and take over from it."),
@@ -76,33 +76,35 @@ def run(
     if once and standby:
         raise InputError("--once leaves when all is done, and --standby waits: give one")
 
-    def work(stop: StopSignal) -> None:
-        settings = load(config)
-        logging_setup.configure("json" if as_json else settings.log.format, settings.log.level)
-        sends = Sends(
+    def run_until_stopped(stop: StopSignal) -> None:
+        settings = read_config(config)
+        logging_setup.configure_logging(
+            "json" if as_json else settings.log.format, settings.log.level
+        )
+        enabled_sends = SendPermissions(
             reports=settings.oracle.publish if publish is None else publish,
             starts=(settings.dispatch.enabled and publish is not False)
             if dispatch is None
             else dispatch,
         )
-        if sends.reports or sends.starts:
-            refuse_unproven(settings)
-        with tracing(settings.tracing.endpoint):
+        if enabled_sends.reports or enabled_sends.starts:
+            refuse_unproven_feed(settings)
+        with export_traces(settings.tracing.endpoint):
             if not once:
-                run_daemon(settings, sends, stop, is_standby=standby)
+                run_daemon(settings, enabled_sends, stop, is_standby=standby)
                 return
-            cursor = run_to_head(settings, sends, stop)
+            cursor = run_to_head(settings, enabled_sends, stop)
         if as_json:
-            print_answer(_reached(cursor, sends))
+            print_answer(_build_run_result(cursor, enabled_sends))
 
     raise_descriptor_limit()
-    until_told(work)
+    run_until_signalled(run_until_stopped)
 
 
-def _reached(cursor: Cursor | None, sends: Sends) -> RunResult:
+def _build_run_result(cursor: Cursor | None, enabled_sends: SendPermissions) -> RunResult:
     """Return the last folded block and which kinds of transactions were enabled."""
     return RunResult(
         folded=None if cursor is None else FoldedBlock(block=cursor.number, time=cursor.time),
-        publishing=sends.reports,
-        dispatching=sends.starts,
+        publishing=enabled_sends.reports,
+        dispatching=enabled_sends.starts,
     )

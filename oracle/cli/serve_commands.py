@@ -9,9 +9,9 @@ from oracle import __version__
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
 from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_folded_records
-from oracle.daemon.startup import freeze_garbage, read_api_of
-from oracle.daemon.stopping import StopSignal, until_told
-from oracle.daemon.web.http_server import serving
+from oracle.daemon.startup import freeze_gc, open_read_api
+from oracle.daemon.stopping import StopSignal, run_until_signalled
+from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.listener import raise_descriptor_limit
 
 # Of a range up to 19: beside the daemon the server gets about a tenth of a contended CPU.
@@ -31,16 +31,18 @@ def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
     Any number of servers may run. They have a lower CPU priority than the daemon.
     """
 
-    def work(stop: StopSignal) -> None:
+    def serve_until_stopped(stop: StopSignal) -> None:
         with open_folded_records(load_config(config)) as records:
-            web = read_api_of(records, open_reader(records.config), lambda: None)
-            freeze_garbage()
-            with serving(web, records.config.api.listener) as address:
-                structlog.get_logger().info("read_api_started", version=__version__, api=address)
+            read_api = open_read_api(records, open_reader(records.config), lambda: None)
+            freeze_gc()
+            with serve_app(read_api, records.config.api.listener) as listen_address:
+                structlog.get_logger().info(
+                    "read_api_started", version=__version__, api=listen_address
+                )
                 stop.event.wait()
             structlog.get_logger().info("process_stopped", by=stop.reason)
 
     raise_descriptor_limit()
     # On a small machine, equal priority costs a third of the daemon's speed (decision 0217).
     os.nice(NICENESS)
-    until_told(work)
+    run_until_signalled(serve_until_stopped)

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.event_files import lines_of
+from oracle.cli.event_files import open_lines
 from oracle.cli.options import load_config
 from oracle.daemon.compose import open_reader
-from oracle.daemon.config.dispatch_section import floored, spread_of
+from oracle.daemon.config.dispatch_section import apply_weight_floor, build_model_spread
 from oracle.daemon.config.loader import Config
 from oracle.daemon.records import open_folded_records
 from oracle.domain.events.jsonl import parse_events
@@ -22,21 +22,21 @@ from oracle.queries.explain import EventArchive
 from oracle.queries.selection.network_snapshot import (
     NetworkSnapshot,
     SnapshotQuery,
-    snapshot_of_events,
-    snapshot_of_store,
+    build_snapshot_from_events,
+    load_snapshot,
 )
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.policy import SelectionPolicy
-from oracle.systems.policy_overrides import parameters_of, split_changes, with_parameters
+from oracle.systems.policy_overrides import get_parameters, override_parameters, split_changes
 from oracle.systems.registry import (
-    changeable_in,
-    changes_in,
-    policies,
-    policy_named,
-    rule_set,
-    systems,
+    build_rules,
+    find_rule_changes,
+    get_policies,
+    get_policy,
+    get_systems,
+    list_changeable_rules,
 )
 
 EventsOption = Annotated[
@@ -49,7 +49,7 @@ EventsOption = Annotated[
         "configuration.",
     ),
 ]
-AtOption = Annotated[
+AtTimeOption = Annotated[
     int | None,
     typer.Option(
         "--at", min=0, metavar="TIME", help="Look at this time (unix seconds), not after the last."
@@ -70,7 +70,8 @@ PolicyOption = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help=f"Pick by this policy, and its own rules if it has some: {', '.join(policies())}; "
+        help="Pick by this policy, and its own rules if it has some: "
+        f"{', '.join(get_policies())}; "
         "default: what the daemon draws by, if that has no rules of its own, else that of the "
         "configured rule set; crynux for a file.",
     ),
@@ -85,7 +86,7 @@ class InputSource:
     """
 
     rules: Rules
-    snapshot: Callable[[SnapshotQuery], NetworkSnapshot]
+    take_snapshot: Callable[[SnapshotQuery], NetworkSnapshot]
     config: Config | None = None
 
 
@@ -95,11 +96,11 @@ class SystemChoice:
 
     policy: SelectionPolicy
     rules: Rules
-    remembers: bool
+    needs_history: bool
 
 
 @contextmanager
-def source_of(events: str | None, config: Path) -> Iterator[InputSource]:
+def open_source(events: str | None, config: Path) -> Iterator[InputSource]:
     """Open the input of a command; a file of events needs no configuration.
 
     Raises:
@@ -110,16 +111,18 @@ def source_of(events: str | None, config: Path) -> Iterator[InputSource]:
         with open_folded_records(load_config(config)) as records:
             rules, reader = records.rules, open_reader(records.config)
             archive = EventArchive(records.store, reader, rules)
-            yield InputSource(
-                rules, lambda query: snapshot_of_store(archive, query), records.config
-            )
+            yield InputSource(rules, lambda query: load_snapshot(archive, query), records.config)
         return
-    with lines_of(events) as lines:
-        told = parse_events(lines)
-    yield InputSource(CRYNUX, lambda asked: snapshot_of_events(told, asked))
+    with open_lines(events) as lines:
+        parsed_events = parse_events(lines)
+    yield InputSource(
+        CRYNUX, lambda snapshot_query: build_snapshot_from_events(parsed_events, snapshot_query)
+    )
 
 
-def chosen(name: str | None, changes: Mapping[str, str], source: InputSource) -> SystemChoice:
+def choose_system(
+    name: str | None, changes: Mapping[str, str], source: InputSource
+) -> SystemChoice:
     """Return the named policy, or the configuration's by default, with its rules.
 
     The policy of a system with rules of its own gets those rules, with the changes; any other
@@ -129,24 +132,28 @@ def chosen(name: str | None, changes: Mapping[str, str], source: InputSource) ->
     Raises:
         InputError: unknown policy, rule or number, or a rule without a default is missing.
     """
-    wanted = _by_default(source) if name is None else name
-    policy, system = _policy(wanted, source), systems().get(wanted)
-    own = system is not None and system.has_rules
-    base = wanted if own else source.rules.name
+    system_name = _default_system_name(source) if name is None else name
+    policy, system = _find_policy(system_name, source), get_systems().get(system_name)
+    has_own_rules = system is not None and system.has_rules
+    rule_set_name = system_name if has_own_rules else source.rules.name
     try:
-        changes, tuning = split_changes(changes, changeable_in(base) if changes else (), policy)
-        policy = with_parameters(policy, tuning)
-        if system is None and not changes and _is_bare(policy, source):
-            return _excluding_nobody(policy, source)
-        if base == source.rules.name and not changes:
-            return SystemChoice(policy, source.rules, remembers=not own)
-        rules = rule_set(base, {**_set(base, source), **changes})
+        changes, policy_changes = split_changes(
+            changes, list_changeable_rules(rule_set_name) if changes else (), policy
+        )
+        policy = override_parameters(policy, policy_changes)
+        if system is None and not changes and _is_without_legacy_rules(policy, source):
+            return _disable_exclusions(policy, source)
+        if rule_set_name == source.rules.name and not changes:
+            return SystemChoice(policy, source.rules, needs_history=not has_own_rules)
+        rules = build_rules(
+            rule_set_name, {**_configured_changes(rule_set_name, source), **changes}
+        )
     except ValueError as error:
         raise InputError(f"--set: {error}") from None
-    return SystemChoice(policy, rules, remembers=not own)
+    return SystemChoice(policy, rules, needs_history=not has_own_rules)
 
 
-def chosen_for_queue(name: str | None, source: InputSource) -> SystemChoice:
+def choose_queue_system(name: str | None, source: InputSource) -> SystemChoice:
     """Return the policy and rules for a queue, which uses rules only to find excluded nodes.
 
     The numbers that the legacy rules lack are not needed, because that system excludes nobody.
@@ -154,78 +161,92 @@ def chosen_for_queue(name: str | None, source: InputSource) -> SystemChoice:
     Raises:
         InputError: unknown policy.
     """
-    policy = _policy(source.rules.name if name is None else name, source)
-    if _is_bare(policy, source):
-        return _excluding_nobody(policy, source)
-    return chosen(name, {}, source)
+    policy = _find_policy(source.rules.name if name is None else name, source)
+    if _is_without_legacy_rules(policy, source):
+        return _disable_exclusions(policy, source)
+    return choose_system(name, {}, source)
 
 
-def _by_default(source: InputSource) -> str:
+def _default_system_name(source: InputSource) -> str:
     """Return the daemon's policy name if it has no rules of its own, else the rules' name."""
-    told = None if source.config is None else source.config.dispatch
-    if told is None or told.start_block is None or told.policy not in systems():
+    dispatch_section = None if source.config is None else source.config.dispatch
+    if (
+        dispatch_section is None
+        or dispatch_section.start_block is None
+        or dispatch_section.policy not in get_systems()
+    ):
         return source.rules.name
-    return source.rules.name if systems()[told.policy].has_rules else told.policy
+    return (
+        source.rules.name
+        if get_systems()[dispatch_section.policy].has_rules
+        else dispatch_section.policy
+    )
 
 
-def _is_bare(policy: SelectionPolicy, source: InputSource) -> bool:
+def _is_without_legacy_rules(policy: SelectionPolicy, source: InputSource) -> bool:
     """Return whether a policy of the legacy system has to work without the legacy rules."""
     return isinstance(policy, LegacyPolicy) and source.rules.legacy is None
 
 
-def _excluding_nobody(policy: SelectionPolicy, source: InputSource) -> SystemChoice:
+def _disable_exclusions(policy: SelectionPolicy, source: InputSource) -> SystemChoice:
     """Return the choice with penalties switched off.
 
     A timeout then costs nothing and H stays 1, as in the legacy system.
     """
-    inert = replace(source.rules, penalty=UNIT, first_penalty=None)
-    return SystemChoice(policy, inert, remembers=False)
+    rules_without_penalty = replace(source.rules, penalty=UNIT, first_penalty=None)
+    return SystemChoice(policy, rules_without_penalty, needs_history=False)
 
 
-def _policy(name: str, source: InputSource) -> SelectionPolicy:
+def _find_policy(name: str, source: InputSource) -> SelectionPolicy:
     try:
-        policy = policy_named(name)
+        policy = get_policy(name)
     except ValueError as error:
         raise InputError(f"--policy: {error}") from None
     if source.config is None:
         return policy
-    told = source.config.dispatch
-    if policy.name == told.policy:
+    dispatch_section = source.config.dispatch
+    if policy.name == dispatch_section.policy:
         # The daemon draws with this policy.
-        policy = with_parameters(policy, told.change)
+        policy = override_parameters(policy, dispatch_section.change)
     if not isinstance(policy, CrynuxPolicy):
         return policy
     # The minimum weight is a setting of the dispatcher, not a rule of scoring.
-    return replace(policy, weighting=floored(policy.weighting, told), spread=spread_of(told))
+    return replace(
+        policy,
+        weighting=apply_weight_floor(policy.weighting, dispatch_section),
+        spread=build_model_spread(dispatch_section),
+    )
 
 
-def _set(base: str, source: InputSource) -> Mapping[str, str]:
+def _configured_changes(rule_set_name: str, source: InputSource) -> Mapping[str, str]:
     """Return the configured changes of a rule set, or none if the input has another rule set."""
-    return source.config.rules.changes if source.config and base == source.rules.name else {}
+    return (
+        source.config.rules.changes if source.config and rule_set_name == source.rules.name else {}
+    )
 
 
-def changed_in(choice: SystemChoice) -> dict[str, str]:
+def list_changed_numbers(choice: SystemChoice) -> dict[str, str]:
     """Return the numbers of the rules and of the policy that differ from the published ones."""
-    published = parameters_of(policy_named(choice.policy.name))
-    own = parameters_of(choice.policy).items()
+    published = get_parameters(get_policy(choice.policy.name))
+    policy_numbers = get_parameters(choice.policy).items()
     return {
-        **changes_in(choice.rules),
-        **{name: text for name, text in own if published[name] != text},
+        **find_rule_changes(choice.rules),
+        **{name: text for name, text in policy_numbers if published[name] != text},
     }
 
 
-def pairs_of(option: str, written: Sequence[str] | None) -> dict[str, str]:
+def parse_key_values(option: str, pairs: Sequence[str] | None) -> dict[str, str]:
     """Parse `KEY=VALUE` options into a dictionary.
 
     Raises:
         InputError: an option has no equals sign or no key, or a key occurs twice.
     """
-    found: dict[str, str] = {}
-    for each in written or ():
-        key, equals, value = each.partition("=")
+    value_by_key: dict[str, str] = {}
+    for pair_text in pairs or ():
+        key, equals, value = pair_text.partition("=")
         if not equals or not key:
-            raise InputError(f"{option} {each}: must be KEY=VALUE")
-        if key in found:
+            raise InputError(f"{option} {pair_text}: must be KEY=VALUE")
+        if key in value_by_key:
             raise InputError(f"{option} {key}: given twice")
-        found[key] = value
-    return found
+        value_by_key[key] = value
+    return value_by_key

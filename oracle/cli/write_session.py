@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 import typer
 
-from oracle.daemon.lease.lease_keeper import LeaseHeldError, leased, worker
+from oracle.daemon.lease.lease_keeper import LeaseHeldError, find_leader, hold_lease
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import FatalError
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Stamp
 
 
-def actor() -> str:
+def get_actor() -> str:
     """Return the OS user who runs the command, for the journal."""
     try:
         return getpass.getuser()
@@ -23,42 +23,44 @@ def actor() -> str:
 
 
 @contextmanager
-def acting(store: Store, command: str, *, dry_run: bool) -> Iterator[tuple[UnitOfWork, Stamp]]:
+def open_write_session(
+    store: Store, command: str, *, dry_run: bool
+) -> Iterator[tuple[UnitOfWork, Stamp]]:
     """Open one transaction under the lease, stamped with the user's name; a dry run only reads.
 
     Raises:
         FatalError: a daemon holds the lease of this database.
     """
     if dry_run:
-        tell_of_lease(store)
-        with store.reading() as uow:
+        warn_if_leased(store)
+        with store.read_transaction() as uow:
             yield uow, Stamp(0, 0)
         return
-    with command_lease(store, command) as epoch, store.transaction() as uow:
+    with hold_command_lease(store, command) as epoch, store.transaction() as uow:
         uow.lease.guard(epoch)
-        yield uow, Stamp(int(unix_seconds()), epoch, actor())
+        yield uow, Stamp(int(unix_seconds()), epoch, get_actor())
 
 
-def tell_of_lease(store: Store) -> None:
+def warn_if_leased(store: Store) -> None:
     """Warn if another process holds the lease, which the command needs without --dry-run."""
-    with store.reading() as uow:
-        working = worker(uow.lease.current())
-    if working is not None:
+    with store.read_transaction() as uow:
+        holder = find_leader(uow.lease.get_state())
+    if holder is not None:
         typer.echo(
-            f"{working} works on this database: without --dry-run it has to be stopped first",
+            f"{holder} works on this database: without --dry-run it has to be stopped first",
             err=True,
         )
 
 
 @contextmanager
-def command_lease(store: Store, command: str) -> Iterator[int]:
+def hold_command_lease(store: Store, command: str) -> Iterator[int]:
     """Hold the lease for a command; yield its epoch.
 
     Raises:
         FatalError: a daemon holds the lease of this database.
     """
     try:
-        with leased(store, f"qos-oracle {command}") as epoch:
+        with hold_lease(store, f"qos-oracle {command}") as epoch:
             yield epoch
     except LeaseHeldError as error:
         raise FatalError(

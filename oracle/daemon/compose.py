@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
-from oracle.chain.contract_checks import NotTheContractError
-from oracle.chain.log_filter import Filter
-from oracle.chain.probe_schedule import Prober
+from oracle.chain.contract_checks import WrongContractError
+from oracle.chain.log_filter import LogFilter
+from oracle.chain.probe_schedule import EndpointProber
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.segments.cluster_pool import ClusterPool
 from oracle.chain.segments.order import SegmentPlan
@@ -17,23 +17,23 @@ from oracle.chain.segments.process_pool import ProcessPool, SegmentExecutor
 from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration
-from oracle.daemon.config.chain_section import stage_of, worker_count
+from oracle.daemon.config.chain_section import resolve_stage_folder, resolve_worker_count
 from oracle.daemon.config.loader import Config
-from oracle.daemon.config.oracle_section import report_settings
-from oracle.daemon.config.section_values import feed_reader, probe_settings
-from oracle.daemon.config.verify_section import policy_of
+from oracle.daemon.config.oracle_section import build_report_settings
+from oracle.daemon.config.section_values import build_feed_reader, build_probe_settings
+from oracle.daemon.config.verify_section import build_verification_policy
 from oracle.daemon.endpoints.capability_cache import CapabilityCache
-from oracle.daemon.records import Records, configured_rules
+from oracle.daemon.records import Records, build_configured_rules
 from oracle.daemon.wall_clock import unix_seconds
-from oracle.dispatch.assigner import DrawHook, check_dispatch
+from oracle.dispatch.assigner import DrawHook, check_dispatch_settings
 from oracle.dispatch.probe_windows import ProbeWindowHook
 from oracle.domain.ids import Address, Hash
-from oracle.domain.reports.report import rules_id
+from oracle.domain.reports.report import compute_rules_id
 from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.feeds.feed_events import FeedHook
-from oracle.indexer.folder import Folder
-from oracle.indexer.rules_binding import check_period, check_rules, refuse_other_rules
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.rules_binding import check_bound_rules, check_period, check_rules
 from oracle.kickouts.kickout_hook import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.rpc.pool import EndpointPool
@@ -50,14 +50,14 @@ class Index(Records):
 
     reader: EventReader
     chain: ChainSource
-    facts: CapabilityCache
-    folder: Folder
+    endpoint_facts: CapabilityCache
+    folder: EventFolder
 
 
-def rules_hash(config: Config, reader: EventReader) -> Hash:
+def compute_rules_hash(config: Config, reader: EventReader) -> Hash:
     """Return the `rulesHash` that the contract must have before anything is sent to it."""
-    rules = configured_rules(config)
-    return rules_id(rules, reader.identity, report_settings(config.oracle, rules))
+    rules = build_configured_rules(config)
+    return compute_rules_id(rules, reader.identity, build_report_settings(config.oracle, rules))
 
 
 def open_reader(config: Config) -> EventReader:
@@ -67,10 +67,12 @@ def open_reader(config: Config) -> EventReader:
         InputError: the profile of `[network]` cannot be read, or a contract is missing.
     """
     network = config.network
-    reader = EventReader.open(
+    reader = EventReader.from_profile(
         network.profile, network.contracts, config.oracle.address, network.options
     )
-    return reader if config.feed.url is None else reader.beside(feed_reader(reader.profile))
+    return (
+        reader if config.feed.url is None else reader.with_feed(build_feed_reader(reader.profile))
+    )
 
 
 @contextmanager
@@ -81,24 +83,24 @@ def open_index(records: Records) -> Iterator[Index]:
         InputError: as `open_reader`, or the address of an endpoint is invalid.
     """
     config, rules, store = records.config, records.rules, records.store
-    reader, facts = open_reader(config), CapabilityCache(store, unix_seconds)
-    folder = Folder(rules, reader, _block_hooks(records, reader))
-    with open_chain(config, reader, facts) as chain:
-        yield Index(config, rules, store, reader, chain, facts, folder)
+    reader, endpoint_facts = open_reader(config), CapabilityCache(store, unix_seconds)
+    folder = EventFolder(rules, reader, _build_block_hooks(records, reader))
+    with open_chain(config, reader, endpoint_facts) as chain:
+        yield Index(config, rules, store, reader, chain, endpoint_facts, folder)
 
 
 @contextmanager
 def open_chain(
-    config: Config, reader: EventReader, facts: CapabilityCache | None = None
+    config: Config, reader: EventReader, endpoint_facts: CapabilityCache | None = None
 ) -> Iterator[ChainSource]:
     """Open the endpoints; contacts none of them.
 
     `endpoint_facts` is the database's cache, with the endpoints that were proven wrong; None:
     there is no database, or the caller needs none.
     """
-    facts, settings = facts or CapabilityCache(None, unix_seconds), config.chain
+    endpoint_facts, settings = endpoint_facts or CapabilityCache(None, unix_seconds), config.chain
     max_bytes = settings.max_response_mib * 2**20
-    pool = EndpointPool.open(
+    pool = EndpointPool.from_urls(
         settings.endpoints, settings.id, max_bytes=max_bytes, providers=settings.providers
     )
     with closing(
@@ -106,12 +108,14 @@ def open_chain(
             pool, reader, settings.finality_depth, finality_seconds=settings.finality_seconds
         )
     ) as chain:
-        chain.prove_by(policy_of(config.verify), Calibration(keeper=facts))
-        _read_history_elsewhere(config, reader, chain)
+        chain.set_verification(
+            build_verification_policy(config.verify), Calibration(capability_store=endpoint_facts)
+        )
+        _use_history_workers(config, reader, chain)
         if settings.checkpoint_block is not None and settings.checkpoint_hash is not None:
             checkpoint = Hash(settings.checkpoint_hash)
-            chain.hold(settings.checkpoint_block, checkpoint, "[chain] checkpoint_hash")
-        recall_quarantine(chain, facts.store)
+            chain.add_checkpoint(settings.checkpoint_block, checkpoint, "[chain] checkpoint_hash")
+        reload_quarantine(chain, endpoint_facts.store)
         yield chain
 
 
@@ -124,9 +128,9 @@ def check_chain(config: Config, chain: ChainSource, store: Store | None = None) 
         InputError: the chain's id is not `chain.id`, or an address holds no contract.
     """
     try:
-        chain.check()
-    except NotTheContractError as error:
-        if store is not None and _was_read_from(config, store):
+        chain.check_endpoints()
+    except WrongContractError as error:
+        if store is not None and _has_configured_contracts(config, store):
             raise TransientError(f"{error}; it was there before") from error
         raise
     return chain
@@ -144,86 +148,95 @@ def open_checked_chain(config: Config) -> Iterator[ChainSource]:
         yield check_chain(config, chain)
 
 
-def check_chain_of(index: Index) -> ChainSource:
+def check_index_chain(index: Index) -> ChainSource:
     """Check the endpoints of an index as `check_chain` does, and return its chain."""
     return check_chain(index.config, index.chain, index.store)
 
 
-def _was_read_from(config: Config, store: Store) -> bool:
+def _has_configured_contracts(config: Config, store: Store) -> bool:
     """Return whether the database was indexed from the configured contracts."""
-    with store.reading() as uow:
-        known = uow.identity.get()
-    return known is not None and (known.contracts, known.oracle) == _contracts_of(config)
+    with store.read_transaction() as uow:
+        identity = uow.identity.get()
+    return identity is not None and (
+        identity.contracts,
+        identity.oracle,
+    ) == _get_configured_contracts(config)
 
 
-def _contracts_of(config: Config) -> tuple[dict[str, Address], Address | None]:
-    contracts = {name: Address(at) for name, at in config.network.contracts.items()}
+def _get_configured_contracts(config: Config) -> tuple[dict[str, Address], Address | None]:
+    contracts = {name: Address(address) for name, address in config.network.contracts.items()}
     return contracts, Address(config.oracle.address) if config.oracle.address else None
 
 
-def recall_quarantine(chain: ChainSource, store: Store | None) -> None:
+def reload_quarantine(chain: ChainSource, store: Store | None) -> None:
     """Exclude the endpoints that the database lists as proven wrong, by any process."""
     if store is not None:
-        with store.reading() as uow:
-            wrong = uow.facts.quarantine.reasons()
-        chain.endpoints.listed.recall(wrong)
+        with store.read_transaction() as uow:
+            reason_by_endpoint = uow.facts.quarantine.get_reason_by_endpoint()
+        chain.endpoints.endpoint_list.sync_proven_wrong(reason_by_endpoint)
 
 
 @contextmanager
-def fresh_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPool]:
+def open_fresh_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPool]:
     """Open new endpoints for a single check, without their history but their quarantine.
 
     Each endpoint is contacted and reports its own errors; endpoints proven wrong are excluded.
     """
     settings = config.chain
-    opened = EndpointPool.open(settings.endpoints, settings.id, providers=settings.providers)
-    with closing(opened) as pool:
-        pool.listed.recall(chain.proven_wrong())
+    opened_pool = EndpointPool.from_urls(
+        settings.endpoints, settings.id, providers=settings.providers
+    )
+    with closing(opened_pool) as pool:
+        pool.endpoint_list.sync_proven_wrong(chain.get_proven_wrong())
         yield pool
 
 
-def open_prober(index: Index, patience: float | None) -> Prober:
+def open_prober(index: Index, max_wait_seconds: float | None) -> EndpointProber:
     """Return the prober that probes every endpoint once an hour.
 
     `max_wait_seconds` limits how long a tick waits for an answer; None: until the answer arrives.
     """
     start_block = index.config.chain.start_block
-    prober = Prober(index.chain.endpoints, wanted_logs(index.reader), start_block, index.facts)
-    prober.background_call.wait_seconds = patience
+    prober = EndpointProber(
+        index.chain.endpoints, build_log_filter(index.reader), start_block, index.endpoint_facts
+    )
+    prober.background_call.wait_seconds = max_wait_seconds
     return prober
 
 
-def wanted_logs(reader: EventReader) -> Filter:
+def build_log_filter(reader: EventReader) -> LogFilter:
     """Return the filter of the logs that the reader decodes."""
-    return Filter(frozenset(reader.addresses), frozenset(reader.topics))
+    return LogFilter(frozenset(reader.addresses), frozenset(reader.topics))
 
 
-def read_by_workers(index: Index, workers: int) -> None:
+def use_segment_workers(index: Index, worker_count: int) -> None:
     """Let this number of workers read blocks, whatever `[history]` configures."""
-    index.chain.prepare_on(_segment_executor(index.config, index.reader, workers))
+    index.chain.use_workers(_build_segment_executor(index.config, index.reader, worker_count))
 
 
-def _read_history_elsewhere(config: Config, reader: EventReader, chain: ChainSource) -> None:
+def _use_history_workers(config: Config, reader: EventReader, chain: ChainSource) -> None:
     """Let workers read history if the settings configure workers."""
-    workers = worker_count(config.history)
+    workers = resolve_worker_count(config.history)
     if not workers:
         return
-    executor = _segment_executor(config, reader, workers)
-    folder = stage_of(config.history, config.database.url)
+    executor = _build_segment_executor(config, reader, workers)
+    folder = resolve_stage_folder(config.history, config.database.url)
     stage = None if folder is None else SegmentStage(folder, executor.plan.id)
-    chain.prepare_on(executor, stage=stage)
+    chain.use_workers(executor, stage=stage)
 
 
-def _segment_executor(config: Config, reader: EventReader, workers: int) -> SegmentExecutor:
-    plan, scheduler = _segment_plan(config, reader), config.history.scheduler
+def _build_segment_executor(
+    config: Config, reader: EventReader, worker_count: int
+) -> SegmentExecutor:
+    plan, scheduler = _build_segment_plan(config, reader), config.history.scheduler
     if scheduler is not None:
-        return ClusterPool(plan, scheduler, workers)
-    return ProcessPool(plan, config.chain.endpoints, workers)
+        return ClusterPool(plan, scheduler, worker_count)
+    return ProcessPool(plan, config.chain.endpoints, worker_count)
 
 
-def _segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
+def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
     """Return the plan by which workers read history."""
-    network, policy = config.network, policy_of(config.verify)
+    network, policy = config.network, build_verification_policy(config.verify)
     return SegmentPlan(
         chain_id=config.chain.id,
         profile=network.profile,
@@ -239,7 +252,7 @@ def _segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
     )
 
 
-def _block_hooks(records: Records, reader: EventReader) -> Iterator[BlockHook]:
+def _build_block_hooks(records: Records, reader: EventReader) -> Iterator[BlockHook]:
     """Yield the block hooks in calling order: a report is cut before a node is drawn."""
     config, oracle = records.config, records.config.oracle
     if config.feed.url is not None:
@@ -249,25 +262,25 @@ def _block_hooks(records: Records, reader: EventReader) -> Iterator[BlockHook]:
             records.rules, records.report_settings, anchor_window=oracle.anchor_window
         )
     yield DrawHook(records.dispatch_settings, reader)
-    yield ProbeWindowHook(probe_settings(config.probing))
+    yield ProbeWindowHook(build_probe_settings(config.probing))
     yield KickoutHook()
 
 
-def identify(index: Index) -> None:
+def store_or_check_identity(index: Index) -> None:
     """Store the database's identity, or check that the stored identity is the same.
 
     Raises:
         InputError: the database belongs to another chain, contract or start block, or was folded
             with other rules or another period length.
     """
-    identity, dispatch = _identity_of(index), index.dispatch_settings
+    identity, dispatch = _build_identity(index), index.dispatch_settings
     with index.store.transaction() as uow:
         uow.identity.set(identity)
         check_rules(uow, index.rules)
         check_period(uow, index.report_settings.period_seconds)
         if dispatch is not None:
-            check_dispatch(uow, dispatch)
-    index.chain.hold(0, identity.genesis_hash, "the database")
+            check_dispatch_settings(uow, dispatch)
+    index.chain.add_checkpoint(0, identity.genesis_hash, "the database")
 
 
 def check_identity(index: Index) -> None:
@@ -276,21 +289,23 @@ def check_identity(index: Index) -> None:
     Raises:
         InputError: as `store_or_check_identity`, except for the period length.
     """
-    identity = _identity_of(index)
-    with index.store.reading() as uow:
+    identity = _build_identity(index)
+    with index.store.read_transaction() as uow:
         uow.identity.check(identity)
-        refuse_other_rules(uow, index.rules)
+        check_bound_rules(uow, index.rules)
 
 
-def _identity_of(index: Index) -> Identity:
+def _build_identity(index: Index) -> Identity:
     """Return the database identity that follows from the settings and the chain."""
     config = index.config
-    with index.store.reading() as uow:
-        known = uow.identity.get()
-    contracts, oracle = _contracts_of(config)
+    with index.store.read_transaction() as uow:
+        stored_identity = uow.identity.get()
+    contracts, oracle = _get_configured_contracts(config)
     return Identity(
         chain_id=config.chain.id,
-        genesis_hash=index.chain.genesis_hash(None if known is None else known.genesis_hash),
+        genesis_hash=index.chain.fetch_genesis_hash(
+            None if stored_identity is None else stored_identity.genesis_hash
+        ),
         contracts=contracts,
         oracle=oracle,
         start_block=config.chain.start_block,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from oracle.bindings.contract_errors import refusal_of
+from oracle.bindings.contract_errors import decode_refusal
 from oracle.dispatch.contest_settlement import SettleContestCall
 from oracle.dispatch.dispatch_calls import (
     DispatchContext,
@@ -26,13 +26,13 @@ from oracle.kickouts.kick_calls import (
     RetryKickCall,
 )
 from oracle.kickouts.kickout_context import KickoutContext
-from oracle.quorum.key_watch import back_off_signer, signing_of
+from oracle.quorum.key_watch import build_signer_embargo, embargo_signer
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.reporting.push_call import PushCall
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.context import TxContext
-from oracle.txmgr.dry_run import dry_context
+from oracle.txmgr.dry_run import build_dry_run_context
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,38 +52,38 @@ class ReporterContexts:
         """The quorum of reporters that sign together."""
         return self.reporting.quorum
 
-    def at(self, tx: TxContext) -> "ReporterContexts":
+    def with_account(self, tx: TxContext) -> "ReporterContexts":
         """Return the same contexts with another account, which sends the calls of both."""
-        registered = replace(tx, registry=CallRegistry(refusal_of))
-        quorum = replace(self.quorum, tx=registered)
+        account = replace(tx, registry=CallRegistry(decode_refusal))
+        quorum = replace(self.quorum, tx=account)
         contexts = ReporterContexts(
             replace(self.reporting, quorum=quorum), replace(self.kickouts, quorum=quorum)
         )
-        contexts.register()
+        contexts.register_calls()
         return contexts
 
-    def register(self) -> None:
+    def register_calls(self) -> None:
         """Register pushes and kickout calls with the account."""
         registry = self.tx.registry
         registry.register(PushCall(self.reporting))
-        for kind in (ProposeKickCall, ExecuteKickCall, CancelKickCall, RetryKickCall):
-            registry.register(kind(self.kickouts))
+        for call_type in (ProposeKickCall, ExecuteKickCall, CancelKickCall, RetryKickCall):
+            registry.register(call_type(self.kickouts))
 
     def back_off_signer(self) -> None:
         """Pause signing for a while, because the account's nonces were used elsewhere."""
-        back_off_signer(self.quorum, signing_of(self.quorum), self.tx.actor)
+        embargo_signer(self.quorum, build_signer_embargo(self.quorum), self.tx.actor)
 
-    def dry(self, folder: Path) -> "ReporterContexts":
+    def for_dry_run(self, folder: Path) -> "ReporterContexts":
         """Return the contexts of a dry run, which writes evidence to `folder`."""
-        contexts = self.at(dry_context(self.tx))
-        kickouts = contexts.kickouts.dry(contexts.quorum, folder)
+        contexts = self.with_account(build_dry_run_context(self.tx))
+        kickouts = contexts.kickouts.to_dry_run(contexts.quorum, folder)
         return replace(contexts, kickouts=kickouts)
 
 
-def register_dispatch(context: DispatchContext) -> None:
+def register_dispatch_calls(context: DispatchContext) -> None:
     """Register the dispatcher's calls (starts, queue, downloads, probes, contests)."""
-    tasks = (StartCall, StartGroupCall, QueueCall, DropCall, DownloadCall)
-    kinds = (*tasks, ProbeCall, EndProbeCall, SecondGroupCall, EndSecondGroupCall)
-    for kind in kinds:
-        context.tx.registry.register(kind(context))
+    task_calls = (StartCall, StartGroupCall, QueueCall, DropCall, DownloadCall)
+    call_types = (*task_calls, ProbeCall, EndProbeCall, SecondGroupCall, EndSecondGroupCall)
+    for call_type in call_types:
+        context.tx.registry.register(call_type(context))
     context.tx.registry.register(SettleContestCall())

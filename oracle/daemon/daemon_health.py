@@ -10,7 +10,7 @@ from oracle.chain.heads import Heads
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRef
 from oracle.domain.health import Condition, HealthFinding, HealthReport
-from oracle.indexer.commit import WindowCommitted
+from oracle.indexer.commit import CommittedWindow
 from oracle.queries.contract_view import (
     READY_WITHIN_BLOCKS,
     AccountBalance,
@@ -35,35 +35,35 @@ class DaemonHealth:
     """The progress of chain and fold, and everything that is wrong; None: not known yet."""
 
     liveness: JobLiveness
-    newest: int | None = None
-    final: int | None = None
-    folded: BlockRef | Cursor | None = None
+    newest_block: int | None = None
+    final_block: int | None = None
+    folded_block: BlockRef | Cursor | None = None
     # The dispatcher's balance at the last count; None: no tasks are started.
-    dispatcher: AccountBalance | None = None
+    dispatcher_balance: AccountBalance | None = None
     # The reason of the open halt, which stops folding and sending; None: no halt is open.
-    halt: str | None = None
+    halt_reason: str | None = None
     # Whether no endpoint shows a new block; and whether one endpoint reports a fork that it must
     # confirm.
     is_stalled: bool = False
-    is_in_doubt: bool = False
+    is_fork_in_doubt: bool = False
     # What endpoints disagree about; blocks of neither are applied meanwhile.
     dispute: str | None = None
     # The lowest block that was never read; None: there is no gap.
-    gap: int | None = None
+    first_gap: int | None = None
     # Why a block is refused by verification; and why the blocks are not verified well enough yet.
-    refused: str | None = None
-    unsure: str | None = None
+    refusal_reason: str | None = None
+    unsure_reason: str | None = None
     # Why the feed beside the chain is unreliable; None: it is reliable, or not configured.
-    feed: str | None = None
+    feed_fault: str | None = None
     # Why the next report is held for the operator; None: it is not held.
-    held: str | None = None
+    held_report_reason: str | None = None
     # Why senders are paused until the operator resumes them.
-    paused: list[str] = field(default_factory=list)
+    pause_reasons: list[str] = field(default_factory=list)
     # The leader while this process is a standby; None: this process leads, or the leader is
     # unknown.
-    standby_of: str | None = None
+    leader: str | None = None
     # What this process waits for before it leads; None: it leads, or is a standby.
-    waits_for: str | None = None
+    waiting_for: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
     # The contract's state at the last count; None: unknown in this process.
     contract: ContractState | None = None
@@ -73,156 +73,173 @@ class DaemonHealth:
     heartbeat_seconds: int | None = None
     _heads: Heads | None = None
     _answered_at: float | None = None
-    _raised: dict[Condition, str] = field(default_factory=dict)
+    _detail_by_condition: dict[Condition, str] = field(default_factory=dict)
 
-    def saw(self, heads: Heads) -> None:
+    def note_heads(self, heads: Heads) -> None:
         """Note the chain's heads; an unchanged object means that no endpoint answered since."""
         if heads is not self._heads:
             self._heads, self._answered_at = heads, self.liveness.clock()
         self.is_stalled = heads.stalled
-        self.newest, self.final = heads.latest.number, heads.final.number
+        self.newest_block, self.final_block = heads.latest.number, heads.final.number
         metrics.BLOCK.labels("head").set(heads.latest.number)
         metrics.BLOCK.labels("final").set(heads.final.number)
         if heads.safe is not None:
             metrics.BLOCK.labels("safe").set(heads.safe.number)
-        if self.folded is not None:
-            metrics.LAG_BLOCKS.set(max(0, heads.latest.number - self.folded.number))
-            metrics.LAG_SECONDS.set(max(0, heads.latest.time - self.folded.time))
+        if self.folded_block is not None:
+            metrics.LAG_BLOCKS.set(max(0, heads.latest.number - self.folded_block.number))
+            metrics.LAG_SECONDS.set(max(0, heads.latest.time - self.folded_block.time))
 
-    def folded_to(self, block: BlockRef | Cursor) -> None:
+    def note_folded_block(self, block: BlockRef | Cursor) -> None:
         """Note the last folded block."""
-        self.folded = block
+        self.folded_block = block
         metrics.BLOCK.labels("folded").set(block.number)
 
-    def counted(self, figures: OutboxFigures | None) -> None:
+    def note_contract_state(self, figures: OutboxFigures | None) -> None:
         """Note the contract's state, or that it is unknown if no endpoint answered."""
-        told = None if figures is None else figures.contract
+        contract = None if figures is None else figures.contract
         self.contract = None
-        if told is not None:
+        if contract is not None:
             self.contract = ContractState(
-                told.round, told.pushed_at, told.paused_until, told.kicks_paused
+                contract.round, contract.pushed_at, contract.paused_until, contract.kicks_paused
             )
 
     @property
     def chain(self) -> ChainView:
         """Return the observed state of the chain, from memory only."""
         head = None if self._heads is None else self._heads.latest
-        unknown = "this process has not looked at it" if self.contract is None else None
-        return ChainView(head, self.contract, unknown)
+        unknown_reason = "this process has not looked at it" if self.contract is None else None
+        return ChainView(head, self.contract, unknown_reason)
 
     @property
     def lag_blocks(self) -> int | None:
-        """The number of blocks between the folded block and the head; None if either is unknown."""
-        if self.newest is None or self.folded is None:
+        """The number of blocks between the folded block and the head; or None if unknown."""
+        if self.newest_block is None or self.folded_block is None:
             return None
-        return max(0, self.newest - self.folded.number)
+        return max(0, self.newest_block - self.folded_block.number)
 
     def raise_condition(self, condition: Condition, detail: str) -> None:
         """Report a condition until `clear_condition`; a condition has one detail at a time."""
-        self._raised[condition] = detail
+        self._detail_by_condition[condition] = detail
 
     def clear_condition(self, condition: Condition) -> None:
         """Clear a reported condition."""
-        self._raised.pop(condition, None)
+        self._detail_by_condition.pop(condition, None)
 
-    def health(self) -> HealthReport:
+    def build_report(self) -> HealthReport:
         """Return everything that is wrong, from memory only; callable from any thread."""
-        loops = [*self._failing(), *self._silent()]
-        if self.standby_of is not None:
+        job_findings = [*self._find_failing_jobs(), *self._find_silent_jobs()]
+        if self.leader is not None:
             # The leader indexes into the same database.
-            return HealthReport.of(loops)
-        waits = (
+            return HealthReport.from_findings(job_findings)
+        lease_findings = (
             []
-            if self.waits_for is None
-            else [HealthFinding(Condition.LEASE_WAIT, f"waits for {self.waits_for}")]
+            if self.waiting_for is None
+            else [HealthFinding(Condition.LEASE_WAIT, f"waits for {self.waiting_for}")]
         )
-        raised = [HealthFinding(condition, detail) for condition, detail in self._raised.items()]
-        return HealthReport.of(
+        raised_findings = [
+            HealthFinding(condition, detail)
+            for condition, detail in self._detail_by_condition.items()
+        ]
+        return HealthReport.from_findings(
             (
-                *(*waits, *self._stopped(), *self._unsure(), *raised, *loops, *self._behind()),
+                *(
+                    *lease_findings,
+                    *self._find_stops(),
+                    *self._find_doubts(),
+                    *raised_findings,
+                    *job_findings,
+                    *self._find_lag(),
+                ),
                 *report_findings(self.chain, self.heartbeat_seconds),
             )
         )
 
-    def _failing(self) -> list[HealthFinding]:
+    def _find_failing_jobs(self) -> list[HealthFinding]:
         return [
             HealthFinding(Condition.STEP_FAILING, f"{name}: {reason}")
-            for name, (count, reason) in self.liveness.failing().items()
+            for name, (count, reason) in self.liveness.get_failing_jobs().items()
             if count >= READY_WITHIN_FAILURES
         ]
 
-    def _silent(self) -> list[HealthFinding]:
+    def _find_silent_jobs(self) -> list[HealthFinding]:
         return [
             HealthFinding(Condition.LOOP_STUCK, f"{name}: has not turned for too long")
-            for name in self.liveness.silent()
+            for name in self.liveness.get_silent_jobs()
         ]
 
-    def _stopped(self) -> list[HealthFinding]:
+    def _find_stops(self) -> list[HealthFinding]:
         """Return what stops index and senders while every job still ticks."""
-        found = [] if self.halt is None else [HealthFinding(Condition.HALTED, self.halt)]
-        if self.is_in_doubt:
-            found.append(
+        findings = (
+            [] if self.halt_reason is None else [HealthFinding(Condition.HALTED, self.halt_reason)]
+        )
+        if self.is_fork_in_doubt:
+            findings.append(
                 HealthFinding(
                     Condition.FORK_IN_DOUBT,
                     "one endpoint alone says that our blocks left the chain",
                 )
             )
         if self.dispute is not None:
-            found.append(
+            findings.append(
                 HealthFinding(
                     Condition.ENDPOINTS_DISAGREE,
                     f"{self.dispute}, and nothing new came from who is believed",
                 )
             )
-        if self.held is not None:
-            found.append(HealthFinding(Condition.HELD, self.held))
-        found += [HealthFinding(Condition.PAUSED_SENDER, reason) for reason in self.paused]
-        if self.gap is not None:
-            found.append(
+        if self.held_report_reason is not None:
+            findings.append(HealthFinding(Condition.HELD, self.held_report_reason))
+        findings += [
+            HealthFinding(Condition.PAUSED_SENDER, reason) for reason in self.pause_reasons
+        ]
+        if self.first_gap is not None:
+            findings.append(
                 HealthFinding(
-                    Condition.GAP, f"block {self.gap} was never read: `qos-oracle resync gaps`"
+                    Condition.GAP,
+                    f"block {self.first_gap} was never read: `qos-oracle resync gaps`",
                 )
             )
         if self.is_stalled:
-            found.append(HealthFinding(Condition.STALLED, "no endpoint shows a new block"))
+            findings.append(HealthFinding(Condition.STALLED, "no endpoint shows a new block"))
         if self._answered_at is not None:
             age = self.liveness.clock() - self._answered_at
             if age > READY_WITHIN_SECONDS:
-                found.append(
+                findings.append(
                     HealthFinding(
                         Condition.NO_ENDPOINT, f"no endpoint has shown the head for {age:.0f} s"
                     )
                 )
-        return found
+        return findings
 
-    def _unsure(self) -> list[HealthFinding]:
+    def _find_doubts(self) -> list[HealthFinding]:
         """Return which data is not trusted, or not trusted yet."""
-        found = []
-        if self.refused is not None:
-            found.append(
-                HealthFinding(Condition.REFUSED, f"{self.refused}: `qos-oracle resync refusal`")
+        findings = []
+        if self.refusal_reason is not None:
+            findings.append(
+                HealthFinding(
+                    Condition.REFUSED, f"{self.refusal_reason}: `qos-oracle resync refusal`"
+                )
             )
-        if self.unsure is not None:
-            found.append(HealthFinding(Condition.UNPROVEN, self.unsure))
-        if self.feed is not None:
-            found.append(HealthFinding(Condition.FEED_SILENT, self.feed))
-        return found
+        if self.unsure_reason is not None:
+            findings.append(HealthFinding(Condition.UNPROVEN, self.unsure_reason))
+        if self.feed_fault is not None:
+            findings.append(HealthFinding(Condition.FEED_SILENT, self.feed_fault))
+        return findings
 
-    def _behind(self) -> list[HealthFinding]:
-        lag = self.lag_blocks
-        if lag is None:
+    def _find_lag(self) -> list[HealthFinding]:
+        lag_blocks = self.lag_blocks
+        if lag_blocks is None:
             return [HealthFinding(Condition.BEHIND, "no block has been folded yet")]
         return (
-            [HealthFinding(Condition.BEHIND, f"{lag} blocks behind the head")]
-            if lag > READY_WITHIN_BLOCKS
+            [HealthFinding(Condition.BEHIND, f"{lag_blocks} blocks behind the head")]
+            if lag_blocks > READY_WITHIN_BLOCKS
             else []
         )
 
 
-def count_window(done: WindowCommitted) -> None:
+def count_committed_window(window: CommittedWindow) -> None:
     """Add one committed window to the metrics."""
-    metrics.LOGS.inc(done.logs)
-    for kind, count in done.events.items():
+    metrics.LOGS.inc(window.log_count)
+    for kind, count in window.event_counts.items():
         metrics.EVENTS.labels(kind).inc(count)
-    metrics.FOLD_SECONDS.observe(done.fold_seconds)
-    metrics.COMMIT_SECONDS.observe(done.commit_seconds)
+    metrics.FOLD_SECONDS.observe(window.fold_seconds)
+    metrics.COMMIT_SECONDS.observe(window.commit_seconds)

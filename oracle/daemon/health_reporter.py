@@ -16,24 +16,24 @@ import structlog
 import typer
 
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.lease.lease_holder import holder_name
+from oracle.daemon.lease.lease_holder import build_holder_name
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.errors import OracleError
-from oracle.queries.text.human_numbers import span
+from oracle.queries.text.human_numbers import format_duration
 from oracle.store.database import Store
 from oracle.store.ops.health_repository import ReportedHealth
 from oracle.telemetry import health_metrics
 
 # How often health is evaluated; and after how many unchanged evaluations it is stored again.
-_LOOK_SECONDS = 1.0
-_REPEAT_LOOKS = 5
+_CHECK_SECONDS = 1.0
+_REPEAT_CHECKS = 5
 # With less free space the database soon cannot be written.
 LOW_DISK_BYTES = 256 << 20
 _MEBIBYTE = 1 << 20
 # A shorter downtime counts as a restart and causes no notice.
 _RESTART_SECONDS = 60
 # The maximum length of a stored failure, in characters.
-_MOST_TEXT = 2_000
+_MAX_FAILURE_TEXT = 2_000
 
 
 @dataclass(slots=True)
@@ -41,85 +41,87 @@ class HealthReporter:
     """Stores the health of one process under the process's name in the lease."""
 
     store: Store
-    watch: DaemonHealth
-    process: str
+    daemon_health: DaemonHealth
+    holder: str
     _stop: threading.Event = field(default_factory=threading.Event)
     _reported: HealthReport | None = None
-    _repeat_in: int = 0
+    _checks_until_repeat: int = 0
 
-    def start(self) -> None:
+    def start_reporting(self) -> None:
         """Evaluate health once, then repeatedly on a thread."""
         self._note_downtime()
-        self.evaluate()
-        threading.Thread(target=self._repeat, name="health", daemon=True).start()
+        self.evaluate_health()
+        threading.Thread(target=self._run_checks, name="health", daemon=True).start()
 
-    def _repeat(self) -> None:
-        while not self._stop.wait(_LOOK_SECONDS):
-            self.evaluate()
+    def _run_checks(self) -> None:
+        while not self._stop.wait(_CHECK_SECONDS):
+            self.evaluate_health()
 
-    def evaluate(self) -> None:
+    def evaluate_health(self) -> None:
         """Evaluate health for the metrics; store it if it changed or the stored report is old."""
-        health = self.watch.health()
-        disk = self.store.disk
-        low_disk = None if disk is None else low_disk_finding(disk)
+        health = self.daemon_health.build_report()
+        disk = self.store.data_directory
+        low_disk = None if disk is None else find_low_disk(disk)
         if low_disk is not None:
-            health = HealthReport.of([*health.findings, low_disk])
-        health_metrics.show(health)
-        self._repeat_in -= 1
-        if health == self._reported and self._repeat_in > 0:
+            health = HealthReport.from_findings([*health.findings, low_disk])
+        health_metrics.publish_health(health)
+        self._checks_until_repeat -= 1
+        if health == self._reported and self._checks_until_repeat > 0:
             return
         try:
             with self.store.transaction() as uow:
-                uow.health.report(self.process, health.findings)
+                uow.health.save_report(self.holder, health.findings)
         except OracleError:
             # Readers see that the report is old; failing steps report the database error.
             health_metrics.UNREPORTED.inc()
             return
-        self._reported, self._repeat_in = health, _REPEAT_LOOKS
+        self._reported, self._checks_until_repeat = health, _REPEAT_CHECKS
 
     def _note_downtime(self) -> None:
         """Note the downtime before this process, for a notice."""
-        with self.store.reading() as uow:
-            before = uow.health.get()
-        if before is not None:
-            self.watch.downtime = downtime_of(before)
+        with self.store.read_transaction() as uow:
+            last_report = uow.health.get()
+        if last_report is not None:
+            self.daemon_health.downtime = describe_downtime(last_report)
 
-    def end(self, failure: str | None) -> None:
+    def record_end(self, failure: str | None) -> None:
         """Stop reporting; store the failure that ended the daemon, or None for an orderly end.
 
         A full disk may have space again after the write-ahead log was checkpointed.
         """
         self._stop.set()
-        text = None if failure is None else failure[:_MOST_TEXT]
+        text = None if failure is None else failure[:_MAX_FAILURE_TEXT]
         for _ in range(2):
             try:
                 with self.store.transaction() as uow:
-                    uow.health.end(self.process, text)
+                    uow.health.record_end(self.holder, text)
             except OracleError as error:
                 structlog.get_logger().warning("health_write_failed", reason=str(error))
-                self.store.shrink_log()
+                self.store.checkpoint_wal()
             else:
                 return
 
 
-def low_disk_finding(disk: Path) -> HealthFinding | None:
+def find_low_disk(folder: Path) -> HealthFinding | None:
     """Return a finding if the disk of this folder is nearly full, else None."""
-    free = shutil.disk_usage(disk).free
-    if free >= LOW_DISK_BYTES:
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes >= LOW_DISK_BYTES:
         return None
-    return HealthFinding(Condition.LOW_DISK, f"{disk}: {free // _MEBIBYTE} MiB are free")
+    return HealthFinding(Condition.LOW_DISK, f"{folder}: {free_bytes // _MEBIBYTE} MiB are free")
 
 
-def downtime_of(before: ReportedHealth) -> str | None:
+def describe_downtime(last_report: ReportedHealth) -> str | None:
     """Return the length and the cause of the downtime, or None after an orderly restart."""
-    if before.failure is None and before.age_seconds < _RESTART_SECONDS:
+    if last_report.failure is None and last_report.age_seconds < _RESTART_SECONDS:
         return None
-    reason = before.failure or ("it was told to end" if before.ended_at else "it was killed")
-    return f"{span(int(before.age_seconds))}: {reason}"
+    reason = last_report.failure or (
+        "it was told to end" if last_report.ended_at else "it was killed"
+    )
+    return f"{format_duration(int(last_report.age_seconds))}: {reason}"
 
 
 @contextmanager
-def reporting_health(
+def report_daemon_health(
     store: Store,
     health: DaemonHealth,
     command: str,
@@ -129,8 +131,8 @@ def reporting_health(
 
     `lease_failure` returns why the lease was lost, or None if it is held.
     """
-    reporter = HealthReporter(store, health, holder_name(command))
-    reporter.start()
+    reporter = HealthReporter(store, health, build_holder_name(command))
+    reporter.start_reporting()
     failure: BaseException | None = None
     try:
         yield
@@ -139,6 +141,6 @@ def reporting_health(
         raise
     finally:
         failure = failure or lease_failure()
-        is_told_to_end = failure is None or isinstance(failure, typer.Exit)
+        is_orderly_end = failure is None or isinstance(failure, typer.Exit)
         text = str(failure) if isinstance(failure, OracleError) else repr(failure)
-        reporter.end(None if is_told_to_end else text)
+        reporter.record_end(None if is_orderly_end else text)

@@ -8,24 +8,24 @@ from oracle.daemon.compose import Index, open_prober
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.feed_jobs import open_feed_jobs
 from oracle.daemon.index_job import IndexJob
-from oracle.daemon.lease.lease_keeper import RENEW_SECONDS, renew
+from oracle.daemon.lease.lease_keeper import RENEW_SECONDS, renew_held_lease
 from oracle.daemon.maintenance_jobs import (
     BACKGROUND_SECONDS,
-    COUNTERS_TURN_SECONDS,
-    SNAPSHOT_TURN_SECONDS,
+    COUNTERS_TICK_SECONDS,
+    SNAPSHOT_TICK_SECONDS,
     MaintenanceJobs,
 )
-from oracle.daemon.notify_job import notify_job
+from oracle.daemon.notify_job import open_notify_job
 from oracle.daemon.scheduler import Job
 from oracle.daemon.senders import Senders
 from oracle.daemon.sending_jobs import RECONCILE_SECONDS, SendingJobs
-from oracle.daemon.statistics_jobs import STATISTICS_SECONDS, StatisticsJob, node_metrics_job
+from oracle.daemon.statistics_jobs import STATISTICS_SECONDS, StatisticsJob, build_node_metrics_job
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
 from oracle.indexer.loop import IngestState
 
 # How often to check whether a probe is due (each endpoint once an hour) or a late answer has
 # arrived.
-PROBE_SECONDS = 10.0
+PROBE_TICK_SECONDS = 10.0
 
 
 def open_jobs(
@@ -33,7 +33,7 @@ def open_jobs(
     epoch: int,
     senders: Senders,
     health: DaemonHealth,
-    closing: ExitStack,
+    exit_stack: ExitStack,
     wait: Callable[[float], object] | None = None,
 ) -> list[Job]:
     """Return the configured jobs of the daemon in the order of their first ticks.
@@ -45,34 +45,48 @@ def open_jobs(
     Raises:
         InputError: a notification target, or a feed, cannot be used.
     """
-    config, poll, stays = index.config, index.config.chain.poll_seconds, wait is None
-    patience = BACKGROUND_SECONDS if stays else None
-    feed = open_feed_jobs(index, health, patience, closing)
+    config, poll_seconds, is_daemon = index.config, index.config.chain.poll_seconds, wait is None
+    max_wait_seconds = BACKGROUND_SECONDS if is_daemon else None
+    feed_jobs = open_feed_jobs(index, health, max_wait_seconds, exit_stack)
     ingest = IngestState(
         confirms_safe=config.oracle.level == "safe",
-        limit=None if feed is None else FeedHeadLimit(index.store),
+        head_limit=None if feed_jobs is None else FeedHeadLimit(index.store),
     )
-    maintenance = MaintenanceJobs(index, epoch, ingest, health, patience)
-    indexing = IndexJob(index, ingest, maintenance, health, wait)
-    sending = SendingJobs(senders, ingest, health, maintenance.why_unsure, is_once=not stays)
-    statistics = StatisticsJob(index, epoch, senders, ingest, health)
-    prober = cache(partial(open_prober, index, patience))
+    maintenance = MaintenanceJobs(index, epoch, ingest, health, max_wait_seconds)
+    index_job = IndexJob(index, ingest, maintenance, health, wait)
+    sending_jobs = SendingJobs(
+        senders, ingest, health, maintenance.find_unsure_reason, is_one_shot=not is_daemon
+    )
+    statistics_job = StatisticsJob(index, epoch, senders, ingest, health)
+    get_prober = cache(partial(open_prober, index, max_wait_seconds))
     return [
         # A daemon renews its lease on a thread, so that a long tick does not let it expire.
-        *([] if stays else [Job("lease", RENEW_SECONDS, partial(renew, index.store, epoch))]),
-        Job("reconcile", RECONCILE_SECONDS, sending.reconcile_nonces),
+        *(
+            []
+            if is_daemon
+            else [Job("lease", RENEW_SECONDS, partial(renew_held_lease, index.store, epoch))]
+        ),
+        Job("reconcile", RECONCILE_SECONDS, sending_jobs.reconcile_nonces),
         # Before the index: notices read blocks that a manual rewind is about to replace.
-        *([notify_job(index, ingest, health, is_daemon=stays)] if config.notify else []),
-        *([node_metrics_job(index)] if config.metrics.nodes and stays else []),
-        *([] if feed is None else feed.jobs()),
-        Job("index", poll, indexing.tick),
+        *([open_notify_job(index, ingest, health, is_daemon=is_daemon)] if config.notify else []),
+        *([build_node_metrics_job(index)] if config.metrics.nodes and is_daemon else []),
+        *([] if feed_jobs is None else feed_jobs.build_jobs()),
+        Job("index", poll_seconds, index_job.run_tick),
         # Confirm before sending: a call that was mined meanwhile must not be paid for twice.
-        Job("confirm", poll, sending.confirm),
-        Job("publish", poll, sending.publish),
-        *([] if senders.dispatcher is None else [Job("dispatch", poll, sending.dispatch)]),
-        Job("audit", poll, maintenance.audit),
-        Job("probe", PROBE_SECONDS, lambda: prober().turn()),
-        *([Job("snapshots", SNAPSHOT_TURN_SECONDS, maintenance.snapshot)] if stays else []),
-        Job("counters", COUNTERS_TURN_SECONDS, maintenance.compare),
-        Job("statistics", STATISTICS_SECONDS, statistics.count),
+        Job("confirm", poll_seconds, sending_jobs.confirm_transactions),
+        Job("publish", poll_seconds, sending_jobs.advance_reports),
+        *(
+            []
+            if senders.dispatcher is None
+            else [Job("dispatch", poll_seconds, sending_jobs.advance_dispatch)]
+        ),
+        Job("audit", poll_seconds, maintenance.audit_blocks),
+        Job("probe", PROBE_TICK_SECONDS, lambda: get_prober().run_due_probe()),
+        *(
+            [Job("snapshots", SNAPSHOT_TICK_SECONDS, maintenance.update_snapshots)]
+            if is_daemon
+            else []
+        ),
+        Job("counters", COUNTERS_TICK_SECONDS, maintenance.check_counters),
+        Job("statistics", STATISTICS_SECONDS, statistics_job.update_statistics),
     ]

@@ -6,20 +6,24 @@ from dataclasses import dataclass, field
 import structlog
 
 from oracle.daemon.compose import Index
-from oracle.daemon.config.verify_section import one_of
+from oracle.daemon.config.verify_section import compute_audit_interval
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.lease.lease_keeper import renew
-from oracle.daemon.scheduler import Facts
+from oracle.daemon.lease.lease_keeper import renew_held_lease
+from oracle.daemon.scheduler import TickFacts
 from oracle.errors import TransientError
-from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
 from oracle.indexer.audit.counter_check import CounterComparison, CounterQuery, compare_counters
-from oracle.indexer.audit.disputes import disputes_in
-from oracle.indexer.audit.quarantine_liars import note_proven_wrong
-from oracle.indexer.audit.reread import Reread, Rereader, reread_next
-from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, backfill_next
+from oracle.indexer.audit.disputes import get_disputes
+from oracle.indexer.audit.quarantine_liars import record_proven_wrong
+from oracle.indexer.audit.reread import Rereader, RereadResult, reread_next_window
+from oracle.indexer.audit.scope_backfill import (
+    ScopeBackfill,
+    ScopeBackfillResult,
+    backfill_next_gap,
+)
 from oracle.indexer.audit.unproven_history import why_unproven
 from oracle.indexer.block_confirmation import unconfirmed_reason
-from oracle.indexer.feeds.feed_faults import fault_text, holding
+from oracle.indexer.feeds.feed_faults import find_holding_fault, format_fault
 from oracle.indexer.folded_state import NoNearbySnapshotError
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
@@ -33,24 +37,24 @@ from oracle.indexer.snapshots import (
 from oracle.telemetry import integrity_metrics
 
 # How often the contracts' counters are read; and the interval of the checks for a late answer.
-_COUNTERS_SECONDS = 3600.0
-COUNTERS_TURN_SECONDS = 10.0
+_COUNTERS_PERIOD_SECONDS = 3600.0
+COUNTERS_TICK_SECONDS = 10.0
 # How long a tick waits for an endpoint's answer in the background. A late answer is used by a
 # later tick, because the head must not wait for it.
 BACKGROUND_SECONDS = 0.2
 # Blocks that no header proves are audited in chunks of this size.
-_UNPROVEN_BLOCKS = 100
+_UNPROVEN_AUDIT_BLOCKS = 100
 # This many blocks may wait for an audit before the daemon reports them.
-_WAITING_BLOCKS = 2 * _UNPROVEN_BLOCKS
+_MAX_WAITING_BLOCKS = 2 * _UNPROVEN_AUDIT_BLOCKS
 # How often a sample of the state is compared, and the number of samples that cover every node.
 _SAMPLE_SECONDS = 600.0
 _SAMPLE_PAGES = 256
-SNAPSHOT_TURN_SECONDS = 10.0
+SNAPSHOT_TICK_SECONDS = 10.0
 # The pause after an endpoint did not answer an audit.
 _BACKOFF_SECONDS = 60.0
 
 
-def unaudited_reason(index: Index, *, is_running: bool = False) -> str | None:
+def find_unaudited_reason(index: Index, *, is_running: bool = False) -> str | None:
     """Return why some blocks must not be used yet, or None if all blocks are sound.
 
     The blocks came only from endpoints that were proven wrong, or two endpoints disagree about
@@ -58,21 +62,28 @@ def unaudited_reason(index: Index, *, is_running: bool = False) -> str | None:
     they fold to. With `is_running`, the newest blocks may still wait for their audit and their
     second provider.
     """
-    spare = _WAITING_BLOCKS if is_running else 0
-    with index.store.reading() as uow:
+    allowed_blocks = _MAX_WAITING_BLOCKS if is_running else 0
+    with index.store.read_transaction() as uow:
         quarantine = uow.facts.quarantine
-        blocks, wrong = quarantine.blocks(index.folder.scope.id), quarantine.reasons()
-        disputes = disputes_in(uow)
-        unproven = why_unproven(index.chain, uow, index.folder.scope, spare=spare)
-        unproven = unproven or (None if is_running else unconfirmed_reason(uow))
+        block_count, wrong_endpoints = (
+            quarantine.count_unaudited_blocks(index.folder.scope.id),
+            quarantine.get_reason_by_endpoint(),
+        )
+        disputes = get_disputes(uow)
+        unproven_blocks_reason = why_unproven(
+            index.chain, uow, index.folder.scope, max_unaudited=allowed_blocks
+        )
+        unproven_blocks_reason = unproven_blocks_reason or (
+            None if is_running else unconfirmed_reason(uow)
+        )
         mismatch = state_mismatch(uow)
     if mismatch is not None:
         return mismatch
-    if not blocks:
-        return next((each.words for each in disputes), unproven)
+    if not block_count:
+        return next((dispute.message for dispute in disputes), unproven_blocks_reason)
     return (
-        f"{blocks} blocks came from {', '.join(wrong)} alone, proven wrong, and no other endpoint "
-        "was asked about them yet: name one in [chain] endpoints"
+        f"{block_count} blocks came from {', '.join(wrong_endpoints)} alone, proven wrong, and no "
+        "other endpoint was asked about them yet: name one in [chain] endpoints"
     )
 
 
@@ -89,62 +100,68 @@ class MaintenanceJobs:
     epoch: int
     ingest: IngestState
     health: DaemonHealth
-    patience: float | None
+    max_wait_seconds: float | None
     scope_backfill: ScopeBackfill = field(default_factory=ScopeBackfill)
     auditor: Auditor = field(default_factory=Auditor)
     rereader: Rereader = field(default_factory=Rereader)
     counters: CounterQuery = field(default_factory=CounterQuery)
     _backoff_until: float = 0.0
     # When the counters are read next, and when a sample of the state is compared next.
-    _counts_again: float = 0.0
-    _samples_again: float = 0.0
+    _next_count_at: float = 0.0
+    _next_sample_at: float = 0.0
     _sample_page: int = 0
 
     def __post_init__(self) -> None:
-        self.auditor.wait_seconds = self.counters.background_call.wait_seconds = self.patience
+        self.auditor.wait_seconds = self.counters.background_call.wait_seconds = (
+            self.max_wait_seconds
+        )
 
-    def backfill_scope(self) -> Facts:
+    def backfill_scope(self) -> TickFacts:
         """Upgrade the blocks of an older configuration or version, one step at a time."""
         index = self.index
-        done = backfill_next(
-            index.chain, index.store, index.folder, self.scope_backfill, self._options()
+        result = backfill_next_gap(
+            index.chain, index.store, index.folder, self.scope_backfill, self._build_options()
         )
-        return None if done is None else _backfilled(done)
+        return None if result is None else _describe_backfill(result)
 
-    def reread(self) -> Facts:
+    def reread_blocks(self) -> TickFacts:
         """Read the next blocks again that can be verified at a higher level than before."""
         index = self.index
-        done = reread_next(index.chain, index.store, index.folder, self.rereader, self._options())
-        return None if done is None else _reread(done)
+        result = reread_next_window(
+            index.chain, index.store, index.folder, self.rereader, self._build_options()
+        )
+        return None if result is None else _describe_reread(result)
 
-    def why_unsure(self) -> str | None:
+    def find_unsure_reason(self) -> str | None:
         """Return why the folded state must not be reported yet, or None if it may be reported."""
         index = self.index
-        with index.store.reading() as uow:
-            fault = holding(uow)
+        with index.store.read_transaction() as uow:
+            fault = find_holding_fault(uow)
             if fault is not None:
-                return f"the feed is in doubt: {fault_text(fault)}"
+                return f"the feed is in doubt: {format_fault(fault)}"
             mismatch = state_mismatch(uow)
             if mismatch is not None:
                 return mismatch
-            due = self.rereader.due(index.chain, uow, index.folder)
-            left = 0 if due is None else self.rereader.count(uow, index.folder)
-        if due is None:
+            due_blocks = self.rereader.find_due_span(index.chain, uow, index.folder)
+            blocks_left = (
+                0 if due_blocks is None else self.rereader.count_due_blocks(uow, index.folder)
+            )
+        if due_blocks is None:
             return None
         return (
-            f"{left} blocks from {due.first} on were read less surely than [verify] asks for and "
-            "the chain allows: they are read again before anything is reported"
+            f"{blocks_left} blocks from {due_blocks.first} on were read less surely than [verify] "
+            "asks for and the chain allows: they are read again before anything is reported"
         )
 
-    def keep_trust(self) -> None:
+    def store_trust(self) -> None:
         """Store which endpoints were proven wrong and what was learned about the chain.
 
         The next process needs both, so they are stored while blocks are read.
         """
-        note_proven_wrong(self.index.chain, self.index.store, self._options())
-        self.index.facts.flush_trust(self.epoch)
+        record_proven_wrong(self.index.chain, self.index.store, self._build_options())
+        self.index.endpoint_facts.store_chain_facts(self.epoch)
 
-    def audit(self) -> Facts:
+    def audit_blocks(self) -> TickFacts:
         """Audit final blocks with a second endpoint, unless the head is urgent or a halt is open.
 
         Blocks that came only from an endpoint that was proven wrong do not wait for the head. A
@@ -153,65 +170,69 @@ class MaintenanceJobs:
         """
         index, heads = self.index, self.ingest.heads
         if (
-            self.health.halt is not None
+            self.health.halt_reason is not None
             or heads is None
-            or not self.scope_backfill.is_sound
+            or not self.scope_backfill.is_complete
             or self.ingest.clock() < self._backoff_until
         ):
             return None
-        with index.store.reading() as uow:
+        with index.store.read_transaction() as uow:
             cursor = uow.cursor.get()
-        self.auditor.again = one_of(index.config.verify)
-        self.auditor.least = self._least()
+        self.auditor.resample_interval = compute_audit_interval(index.config.verify)
+        self.auditor.min_blocks = self._get_min_audit_blocks()
         is_caught_up = cursor is not None and cursor.number >= heads.latest.number
-        is_urgent = is_caught_up or bool(index.chain.proven_wrong())
-        if not self.auditor.has_turn(is_caught_up=is_urgent):
+        is_urgent = is_caught_up or bool(index.chain.get_proven_wrong())
+        if not self.auditor.should_run(is_caught_up=is_urgent):
             return None
         try:
-            done = audit_next(
-                index.chain, index.store, index.folder, self.auditor, self._options()
+            result = audit_next_window(
+                index.chain, index.store, index.folder, self.auditor, self._build_options()
             )
         except TransientError as error:
             integrity_metrics.AUDITS.labels("unanswered").inc()
             self._backoff_until = self.ingest.clock() + _BACKOFF_SECONDS
             return {"did": "put off the audit", "reason": str(error)}
-        return None if done is None else _audited(done)
+        return None if result is None else _describe_audit(result)
 
-    def _least(self) -> int:
+    def _get_min_audit_blocks(self) -> int:
         """Return the minimum number of new blocks for an audit by a second endpoint.
 
         Where headers prove the logs, whole windows are audited. Elsewhere the second endpoint is
         the only other evidence: blocks are audited soon, and at once in a process that runs once.
         """
-        if self.index.chain.is_vouched():
-            return self.auditor.window
-        return 1 if self.auditor.wait_seconds is None else _UNPROVEN_BLOCKS
+        if self.index.chain.are_receipts_provable():
+            return self.auditor.window_blocks
+        return 1 if self.auditor.wait_seconds is None else _UNPROVEN_AUDIT_BLOCKS
 
-    def snapshot(self) -> Facts:
+    def update_snapshots(self) -> TickFacts:
         """Write the next snapshot of the state, or compare a sample of the state with a snapshot.
 
         This happens at the head only; during a backfill the processor is needed for the backfill.
         """
         index, heads, now = self.index, self.ingest.heads, self.ingest.clock()
-        with index.store.reading() as uow:
+        with index.store.read_transaction() as uow:
             cursor = uow.cursor.get()
         is_caught_up = (
             cursor is not None and heads is not None and cursor.number >= heads.latest.number
         )
-        if not is_caught_up or not self.scope_backfill.is_sound:
+        if not is_caught_up or not self.scope_backfill.is_complete:
             return None
         source = SnapshotSource(
             index.store, index.reader, index.rules, index.config.oracle.min_scores
         )
-        made = make_next_snapshot(source, self._options())
-        if made is not None:
-            return {"did": "made a snapshot", "block": made.block, "bytes": len(made.body)}
-        if now < self._samples_again:
+        new_snapshot = make_next_snapshot(source, self._build_options())
+        if new_snapshot is not None:
+            return {
+                "did": "made a snapshot",
+                "block": new_snapshot.block,
+                "bytes": len(new_snapshot.body),
+            }
+        if now < self._next_sample_at:
             return None
-        self._samples_again = now + _SAMPLE_SECONDS
-        return self._check_sample(source)
+        self._next_sample_at = now + _SAMPLE_SECONDS
+        return self._check_state_sample(source)
 
-    def _check_sample(self, source: SnapshotSource) -> Facts:
+    def _check_state_sample(self, source: SnapshotSource) -> TickFacts:
         page = f"0x{self._sample_page:02x}"
         self._sample_page = (self._sample_page + 1) % _SAMPLE_PAGES
         try:
@@ -223,84 +244,95 @@ class MaintenanceJobs:
             return None
         integrity_metrics.STATE_SAMPLES.inc()
         integrity_metrics.STATE_DIFFERENCE.set(len(check.differing))
-        with self._options().transaction(self.index.store) as uow:
-            was_known = state_mismatch(uow) is not None
+        with self._build_options().transaction(self.index.store) as uow:
+            had_mismatch = state_mismatch(uow) is not None
             store_sample_result(uow, check)
             mismatch = state_mismatch(uow)
-        if mismatch is not None and not was_known:
+        if mismatch is not None and not had_mismatch:
             structlog.get_logger().error("state_mismatch", reason=mismatch)
         return None
 
-    def compare(self) -> Facts:
+    def check_counters(self) -> TickFacts:
         """Compare the contracts' counters with the counts of the index."""
-        if self.ingest.heads is None or not self.scope_backfill.is_sound:
+        if self.ingest.heads is None or not self.scope_backfill.is_complete:
             return None
-        if not self.counters.background_call.is_out:
-            if self.ingest.clock() < self._counts_again:
+        if not self.counters.background_call.is_pending:
+            if self.ingest.clock() < self._next_count_at:
                 return None
-            self._counts_again = self.ingest.clock() + _COUNTERS_SECONDS
+            self._next_count_at = self.ingest.clock() + _COUNTERS_PERIOD_SECONDS
         chain, store, heads = self.index.chain, self.index.store, self.ingest.heads
         try:
-            done = compare_counters(chain, store, heads, self.counters)
+            comparison = compare_counters(chain, store, heads, self.counters)
         except TransientError as error:
             return {"did": "compared no counters", "reason": str(error)}
-        return None if done is None else _compared(done)
+        return None if comparison is None else _describe_comparison(comparison)
 
-    def _options(self) -> RebuildOptions:
+    def _build_options(self) -> RebuildOptions:
         return RebuildOptions(
             progress=lambda _block, _last: self.health.liveness.mark_progress(),
-            lease=self.epoch,
-            keep_lease=self._keep_lease,
+            lease_epoch=self.epoch,
+            renew_lease=self._renew_lease,
         )
 
-    def _keep_lease(self) -> None:
-        renew(self.index.store, self.epoch)
+    def _renew_lease(self) -> None:
+        renew_held_lease(self.index.store, self.epoch)
         self.health.liveness.mark_progress()
 
 
-def _backfilled(done: ScopeBackfilled) -> Mapping[str, object]:
-    facts: dict[str, object] = {"did": "repaired", "why": done.why}
-    if done.blocks is not None:
-        facts |= {"blocks": f"{done.blocks.first}..{done.blocks.last}", "rows": done.rows}
-        facts["left"] = done.left
-    if done.rebuilt is not None:
-        facts |= {"did": "folded anew", "logs": done.rebuilt.logs, "same": done.rebuilt.same}
+def _describe_backfill(result: ScopeBackfillResult) -> Mapping[str, object]:
+    facts: dict[str, object] = {"did": "repaired", "why": result.reason}
+    if result.blocks is not None:
+        facts |= {
+            "blocks": f"{result.blocks.first}..{result.blocks.last}",
+            "rows": result.row_count,
+        }
+        facts["left"] = result.blocks_left
+    if result.rebuilt is not None:
+        facts |= {
+            "did": "folded anew",
+            "logs": result.rebuilt.log_count,
+            "same": result.rebuilt.is_same,
+        }
         # Logged before anything is sent: these periods would be reported differently now.
-        facts["differing"] = list(done.rebuilt.differing)
+        facts["differing"] = list(result.rebuilt.differing)
     return facts
 
 
-def _reread(done: Reread) -> Mapping[str, object]:
+def _describe_reread(result: RereadResult) -> Mapping[str, object]:
     facts: dict[str, object] = {
         "did": "read again",
-        "blocks": f"{done.blocks.first}..{done.blocks.last}",
-        "level": done.level.name.lower(),
-        "left": done.left,
+        "blocks": f"{result.blocks.first}..{result.blocks.last}",
+        "level": result.level.name.lower(),
+        "left": result.blocks_left,
     }
-    if done.rows:
-        facts |= {"rows": done.rows, "repaired": done.repaired is not None}
+    if result.row_count:
+        facts |= {"rows": result.row_count, "repaired": result.repaired is not None}
     return facts
 
 
-def _audited(done: Audited) -> Mapping[str, object]:
+def _describe_audit(result: AuditResult) -> Mapping[str, object]:
     facts: dict[str, object] = {
         "did": "audited",
-        "blocks": f"{done.blocks.first}..{done.blocks.last}",
-        "giver": done.giver,
-        "auditor": done.auditor,
-        "result": done.result,
+        "blocks": f"{result.blocks.first}..{result.blocks.last}",
+        "giver": result.source_endpoint,
+        "auditor": result.auditor,
+        "result": result.result,
     }
-    if done.difference:
+    if result.difference:
         facts |= {
-            "missing": len(done.difference.missing),
-            "extra": len(done.difference.extra),
-            "other": len(done.difference.other),
-            "at_fault": done.at_fault or "unknown",
+            "missing": len(result.difference.missing),
+            "extra": len(result.difference.extra),
+            "other": len(result.difference.changed),
+            "at_fault": result.at_fault or "unknown",
         }
-    if done.left:
-        facts["unproven_blocks"] = len(done.left)
+    if result.unsettled_blocks:
+        facts["unproven_blocks"] = len(result.unsettled_blocks)
     return facts
 
 
-def _compared(done: CounterComparison) -> Mapping[str, object]:
-    return {"did": "compared counters", "block": done.block, "differing": dict(done.differing)}
+def _describe_comparison(comparison: CounterComparison) -> Mapping[str, object]:
+    return {
+        "did": "compared counters",
+        "block": comparison.block,
+        "differing": dict(comparison.differing),
+    }

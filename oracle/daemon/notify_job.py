@@ -4,19 +4,19 @@ import time
 
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.maintenance_jobs import BACKGROUND_SECONDS
-from oracle.daemon.notify_targets import targets_of
+from oracle.daemon.notify_targets import open_targets
 from oracle.daemon.records import Records
-from oracle.daemon.scheduler import Facts, Job
+from oracle.daemon.scheduler import Job, TickFacts
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.indexer.loop import IngestState
-from oracle.notify.condition_notices import ConditionNotices
+from oracle.notify.condition_notices import ConditionNoticeWriter
 from oracle.notify.heartbeat import Heartbeat
 from oracle.notify.notifier import Notifier
 
 _TICK_SECONDS = 2.0
 
 
-def notify_job(
+def open_notify_job(
     records: Records, ingest: IngestState, health: DaemonHealth, *, is_daemon: bool
 ) -> Job:
     """Return the job that delivers notices; raises as `open_targets`.
@@ -24,26 +24,26 @@ def notify_job(
     A daemon waits a moment for a target's answer and reads a late answer in the next tick; `run
     --once` waits until the answer arrives.
     """
-    targets = targets_of(records.config.notify, unix_seconds)
+    targets = open_targets(records.config.notify, unix_seconds)
     notifier = Notifier(targets, records.store, records.rules, unix_seconds)
-    conditions = ConditionNotices(records.store, time.monotonic, unix_seconds)
+    conditions = ConditionNoticeWriter(records.store, time.monotonic, unix_seconds)
     heartbeats = [
-        Heartbeat(target, told.heartbeat_seconds, time.monotonic)
-        for target, told in zip(targets, records.config.notify, strict=True)
-        if told.heartbeat_seconds is not None
+        Heartbeat(target, section.heartbeat_seconds, time.monotonic)
+        for target, section in zip(targets, records.config.notify, strict=True)
+        if section.heartbeat_seconds is not None
     ]
 
-    def report_health() -> None:
-        report = health.health()
-        conditions.collect(report, health.downtime)
+    def collect_health() -> None:
+        report = health.build_report()
+        conditions.write_notices(report, health.downtime)
         health.downtime = None
         for heartbeat in heartbeats:
-            heartbeat.turn(report, int(unix_seconds()))
+            heartbeat.send_if_due(report, int(unix_seconds()))
 
-    def tick() -> Facts:
+    def tick() -> TickFacts:
         head = None if ingest.heads is None else ingest.heads.latest.number
         if is_daemon:
-            report_health()
+            collect_health()
         # Deliveries are counted by metrics and need no log line each.
         return {} if notifier.run_once(head, BACKGROUND_SECONDS if is_daemon else None) else None
 

@@ -9,14 +9,14 @@ from oracle.daemon.config.notify_section import NotifySection
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.notify.apprise_target import AppriseTarget
-from oracle.notify.target import NoticeChoice, Target
-from oracle.notify.webhook import Webhook, WebhookAddress
-from oracle.signing.keystore import read_secret
+from oracle.notify.target import NoticeFilter, Target
+from oracle.notify.webhook import Webhook, WebhookEndpoint
+from oracle.signing.keystore import read_secret_file
 
-_LEAST_SECRET = 16
+_MIN_SECRET_LENGTH = 16
 
 
-def targets_of(told: Sequence[NotifySection], clock: Callable[[], float]) -> list[Target]:
+def open_targets(sections: Sequence[NotifySection], clock: Callable[[], float]) -> list[Target]:
     """Return the notification targets; `clock` returns unix seconds.
 
     Raises:
@@ -24,16 +24,20 @@ def targets_of(told: Sequence[NotifySection], clock: Callable[[], float]) -> lis
             not
             support an address.
     """
-    return [_target(one, clock) for one in told]
+    return [_open_target(section, clock) for section in sections]
 
 
-def _target(one: NotifySection, clock: Callable[[], float]) -> Target:
-    nodes = frozenset(Address(node) for node in one.nodes)
-    choice = NoticeChoice(frozenset(one.kinds), nodes)
-    if one.secret_file is None:
-        return AppriseTarget(one.name, choice, one.url)
-    secret = read_secret(one.secret_file).strip()
-    if len(secret) < _LEAST_SECRET:
-        raise InputError(f"{one.secret_file}: a secret has {_LEAST_SECRET} characters at least")
-    address = WebhookAddress(one.url, secret.encode(), one.timeout_seconds, one.allow_private)
-    return Webhook(one.name, choice, address, clock)
+def _open_target(section: NotifySection, clock: Callable[[], float]) -> Target:
+    nodes = frozenset(Address(node) for node in section.nodes)
+    choice = NoticeFilter(frozenset(section.kinds), nodes)
+    if section.secret_file is None:
+        return AppriseTarget(section.name, choice, section.url)
+    secret = read_secret_file(section.secret_file).strip()
+    if len(secret) < _MIN_SECRET_LENGTH:
+        raise InputError(
+            f"{section.secret_file}: a secret has {_MIN_SECRET_LENGTH} characters at least"
+        )
+    address = WebhookEndpoint(
+        section.url, secret.encode(), section.timeout_seconds, section.allow_private
+    )
+    return Webhook(section.name, choice, address, clock)

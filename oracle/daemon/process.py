@@ -12,7 +12,7 @@ from oracle.daemon.stopping import StopSignal
 from oracle.quorum.board import Board
 
 
-class Sends(NamedTuple):
+class SendPermissions(NamedTuple):
     """The kinds of transactions that this process may send."""
 
     reports: bool
@@ -28,8 +28,8 @@ class DaemonProcess:
     """
 
     config: Config
-    sends: Sends
+    permissions: SendPermissions
     stop: StopSignal
-    closing: ExitStack
+    exit_stack: ExitStack
     health: DaemonHealth = field(default_factory=lambda: DaemonHealth(JobLiveness(time.monotonic)))
     board: Board = field(default_factory=Board)

@@ -12,17 +12,17 @@ from oracle.chain.source import ChainSource
 from oracle.daemon.compose import (
     Index,
     check_chain,
-    check_chain_of,
-    identify,
+    check_index_chain,
     open_chain,
     open_index,
     open_reader,
-    recall_quarantine,
+    reload_quarantine,
+    store_or_check_identity,
 )
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.lease.lease_holder import Fate, fate_of
-from oracle.daemon.lease.lease_keeper import HolderWatch, LeaseHeldError, try_take
-from oracle.daemon.maintenance_jobs import unaudited_reason
+from oracle.daemon.lease.lease_holder import HolderState, get_holder_state
+from oracle.daemon.lease.lease_keeper import HolderWatch, LeaseHeldError, try_acquire_lease
+from oracle.daemon.maintenance_jobs import find_unaudited_reason
 from oracle.daemon.process import DaemonProcess
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.scheduler import Job, Waker, run as run_jobs
@@ -32,16 +32,16 @@ from oracle.daemon.senders import (
     Senders,
     check_contract,
     open_dispatcher,
-    reporter_contexts,
+    open_reporter_contexts,
 )
-from oracle.daemon.startup import freeze_garbage, serving_all
+from oracle.daemon.startup import freeze_gc, serve_listeners
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.health import Condition
 from oracle.errors import FatalError, TransientError
 from oracle.indexer.reorgs import finality_halt
 from oracle.rpc.new_heads import NewHeadSubscription, PolledHead
 from oracle.store.ops.lease_repository import LeaseState
-from oracle.store.schema import SchemaAge, schema_state
+from oracle.store.schema import SchemaAge, get_schema_state
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics, metrics, quorum_metrics
 
@@ -53,15 +53,15 @@ STANDBY_SECONDS = 2.0
 T = TypeVar("T")
 
 
-def open_unless_empty(process: DaemonProcess) -> Records | None:
+def open_existing_records(process: DaemonProcess) -> Records | None:
     """Open the database, or return None if the database is empty.
 
     Raises:
         InputError: the database does not fit the code.
     """
-    if schema_state(process.config.database.url).age is SchemaAge.EMPTY:
+    if get_schema_state(process.config.database.url).age is SchemaAge.EMPTY:
         return None
-    return process.closing.enter_context(open_records(process.config))
+    return process.exit_stack.enter_context(open_records(process.config))
 
 
 def wait_for_index(
@@ -79,26 +79,26 @@ def wait_for_index(
         InputError: the endpoint serves another chain, or its contracts are not the configured
             ones.
     """
-    config, closing, stop = process.config, process.closing, process.stop
+    config, closing, stop = process.config, process.exit_stack, process.stop
 
-    def ask(question: Callable[[], ChainSource], index: Index | None = None) -> None:
+    def run_check(check: Callable[[], ChainSource], index: Index | None = None) -> None:
         if retry is None:
-            retry_until_answered(process, question, index)
+            retry_until_answered(process, check, index)
         else:
-            retry(question)
+            retry(check)
 
     if records is None:
         with open_chain(config, open_reader(config)) as chain:
-            ask(lambda: check_chain(config, chain))
+            run_check(lambda: check_chain(config, chain))
         if stop.reason is not None:
             return None
         records = closing.enter_context(open_records(config, create=True))
     index = closing.enter_context(open_index(records))
-    ask(lambda: check_chain_of(index), index)
+    run_check(lambda: check_index_chain(index), index)
     return None if stop.reason is not None else index
 
 
-def take_lease(
+def acquire_lease_or_wait(
     process: DaemonProcess,
     index: Index,
     open_reporter: Callable[[], Reporter],
@@ -113,30 +113,32 @@ def take_lease(
     Raises:
         LeaseHeldError: the holder is alive, and this process is no standby.
     """
-    stop, before = process.stop, None
+    stop, previous_state = process.stop, None
     if is_standby:
-        if process.sends.reports:
+        if process.permissions.reports:
             retry_until_answered(process, lambda: check_contract(open_reporter()), index)
             if stop.reason is not None:
                 return None
     else:
         # The lease is acquired before the port is opened, so that a second daemon names the first
         # one in its error.
-        epoch, before = try_take(index.store, RUN_COMMAND)
+        epoch, previous_state = try_acquire_lease(index.store, RUN_COMMAND)
         if epoch is not None:
             return epoch
-        refuse_living(before)
-    freeze_garbage()
-    with serving_all(process, index) as addresses:
-        if before is None:
+        refuse_live_holder(previous_state)
+    freeze_gc()
+    with serve_listeners(process, index) as addresses:
+        if previous_state is None:
             structlog.get_logger().info("standby_started", **addresses)
         else:
-            reason = f"{before.holder} may be dead; its lease is not over"
+            reason = f"{previous_state.holder} may be dead; its lease is not over"
             structlog.get_logger().warning("waiting_for_lease_expiry", **addresses, reason=reason)
-        return _await_lease(process, index, before)
+        return _await_lease(process, index, previous_state)
 
 
-def _await_lease(process: DaemonProcess, index: Index, before: LeaseState | None) -> int | None:
+def _await_lease(
+    process: DaemonProcess, index: Index, previous_state: LeaseState | None
+) -> int | None:
     """Wait until the lease is free, has expired or lost its holder; return the acquired epoch.
 
     The wait is a job of the daemon: its failures are in the log, in the metrics and at `/readyz`.
@@ -147,51 +149,57 @@ def _await_lease(process: DaemonProcess, index: Index, before: LeaseState | None
         LeaseHeldError: the holder is alive, and this process is no standby.
         InputError: the database cannot be written.
     """
-    stop, health, epochs = process.stop, process.health, list[int]()
-    seen, holder = [] if before is None else [before], HolderWatch()
+    stop, health, acquired_epochs = process.stop, process.health, list[int]()
+    observed_states, holder_watch = (
+        [] if previous_state is None else [previous_state],
+        HolderWatch(),
+    )
 
-    def try_again() -> Mapping[str, object] | None:
-        epoch, held = try_take(index.store, RUN_COMMAND, holder)
-        indexer_metrics.EPOCH.set(held.epoch)
+    def try_takeover() -> Mapping[str, object] | None:
+        epoch, lease_state = try_acquire_lease(index.store, RUN_COMMAND, holder_watch)
+        indexer_metrics.EPOCH.set(lease_state.epoch)
         if epoch is None:
-            if seen:
-                refuse_living(held, seen[-1])
-                seen.append(held)
-                health.waits_for = f"the lease of {held.holder} to be over"
+            if observed_states:
+                refuse_live_holder(lease_state, observed_states[-1])
+                observed_states.append(lease_state)
+                health.waiting_for = f"the lease of {lease_state.holder} to be over"
             else:
-                _stand_by(health, held)
+                _note_standby(health, lease_state)
             return None
-        epochs.append(epoch)
-        health.standby_of = health.waits_for = None
+        acquired_epochs.append(epoch)
+        health.leader = health.waiting_for = None
         stop.event.set()
         return {"did": "took over", "epoch": epoch}
 
-    run_jobs([Job("standby", STANDBY_SECONDS, try_again)], stop.event, health.liveness)
-    stop.clear()
-    return epochs[0] if epochs else None
+    run_jobs([Job("standby", STANDBY_SECONDS, try_takeover)], stop.event, health.liveness)
+    stop.clear_event()
+    return acquired_epochs[0] if acquired_epochs else None
 
 
-def refuse_living(held: LeaseState, before: LeaseState | None = None) -> None:
+def refuse_live_holder(lease_state: LeaseState, previous_state: LeaseState | None = None) -> None:
     """Raise if the lease holder is alive: its process runs here, or it has just renewed the lease.
 
     Raises:
         LeaseHeldError: the holder is alive.
     """
-    has_acted = before is not None and (
-        held.epoch != before.epoch or held.until_ms != before.until_ms
+    has_renewed = previous_state is not None and (
+        lease_state.epoch != previous_state.epoch
+        or lease_state.until_ms != previous_state.until_ms
     )
-    if has_acted or fate_of(held.holder) is Fate.LIVES:
-        raise LeaseHeldError(held)
+    if has_renewed or get_holder_state(lease_state.holder) is HolderState.ALIVE:
+        raise LeaseHeldError(lease_state)
 
 
-def _stand_by(health: DaemonHealth, held: LeaseState) -> None:
-    if health.standby_of != held.holder:
-        structlog.get_logger().info("waiting_for_lease", leader=held.holder, epoch=held.epoch)
-    health.standby_of = held.holder
+def _note_standby(health: DaemonHealth, lease_state: LeaseState) -> None:
+    if health.leader != lease_state.holder:
+        structlog.get_logger().info(
+            "waiting_for_lease", leader=lease_state.holder, epoch=lease_state.epoch
+        )
+    health.leader = lease_state.holder
 
 
 def retry_until_answered(
-    process: DaemonProcess, work: Callable[[], T], index: Index | None
+    process: DaemonProcess, request: Callable[[], T], index: Index | None
 ) -> T | None:
     """Return the result of `request`, repeated until an endpoint answers.
 
@@ -199,35 +207,37 @@ def retry_until_answered(
     None if `stop` was set first.
     """
     try:
-        return work()
+        return request()
     except TransientError as error:
         health = process.health
         health.raise_condition(Condition.NO_ENDPOINT, str(error))
-        with serving_all(process, index) as addresses:
+        with serve_listeners(process, index) as addresses:
             structlog.get_logger().warning("waiting_for_endpoint", **addresses, reason=str(error))
-            done = _await_answer(process, work, index)
+            result = retry_request(process, request, index)
         health.clear_condition(Condition.NO_ENDPOINT)
-        return done
+        return result
 
 
-def _await_answer(process: DaemonProcess, work: Callable[[], T], index: Index | None) -> T | None:
+def retry_request(
+    process: DaemonProcess, request: Callable[[], T], index: Index | None
+) -> T | None:
     """Repeat `request` until an endpoint answers; return its result, or None if `stop` is set.
 
     The wait is a job of the daemon: its failures are in the log, in the metrics and at `/readyz`.
     """
     stop, results = process.stop, list[T]()
 
-    def try_again() -> Mapping[str, object]:
+    def try_request() -> Mapping[str, object]:
         if index is not None:
             # An endpoint that was readmitted meanwhile may be used again.
-            recall_quarantine(index.chain, index.store)
-        results.append(work())
+            reload_quarantine(index.chain, index.store)
+        results.append(request())
         stop.event.set()
         return {"did": "answered"}
 
     poll_seconds = process.config.chain.poll_seconds
-    run_jobs([Job("chain", poll_seconds, try_again)], stop.event, process.health.liveness)
-    stop.clear()
+    run_jobs([Job("chain", poll_seconds, try_request)], stop.event, process.health.liveness)
+    stop.clear_event()
     return results[0] if results else None
 
 
@@ -241,51 +251,51 @@ def prepare_senders(
             is not as configured.
         TransientError: no endpoint answers now.
     """
-    sends, health = process.sends, process.health
-    index.store.fence(epoch)
+    permissions, health = process.permissions, process.health
+    index.store.set_fencing_epoch(epoch)
     # The previous leader may have proven an endpoint wrong since this process started.
-    recall_quarantine(index.chain, index.store)
-    identify(index)
-    halt_reason = finality_halt.show(index.store)
+    reload_quarantine(index.chain, index.store)
+    store_or_check_identity(index)
+    halt_reason = finality_halt.publish_halt_metric(index.store)
     if halt_reason is not None:
         structlog.get_logger().error("daemon_halted", reason=halt_reason)
-    with index.store.reading() as uow:
+    with index.store.read_transaction() as uow:
         cursor = uow.cursor.get()
     if cursor is not None:
-        health.folded_to(cursor)
+        health.note_folded_block(cursor)
     dispatcher = reporter = None
-    if sends.starts:
+    if permissions.starts:
         dispatcher = open_dispatcher(index, openers.open_key, epoch, unix_seconds)
-    if sends.reports:
-        opened = openers.open_reporter()
-        _introduce(opened)
-        reporter = reporter_contexts(opened, epoch, unix_seconds)
+    if permissions.reports:
+        opened_reporter = openers.open_reporter()
+        _check_and_log_reporter(opened_reporter)
+        reporter = open_reporter_contexts(opened_reporter, epoch, unix_seconds)
         health.heartbeat_seconds = index.report_settings.heartbeat_seconds
-    freeze_garbage()
+    freeze_gc()
     return Senders(reporter, dispatcher)
 
 
-def _introduce(reporter: Reporter) -> None:
+def _check_and_log_reporter(reporter: Reporter) -> None:
     """Check the contract, and log the signer, the transmitter, the quorum and the peers.
 
     Raises:
         InputError: the contract is not as configured.
         TransientError: not enough endpoints answer to know.
     """
-    constitution, keys, peers = check_contract(reporter), reporter.keys, reporter.peers
+    contract_configuration, keys, peers = check_contract(reporter), reporter.keys, reporter.peers
     signer = keys.signer.address if keys and keys.signer else None
     transmitter = keys.transmitter.address if keys and keys.transmitter else None
     config = reporter.index.config
-    quorum_metrics.know(constitution.signers)
+    quorum_metrics.init_signer_metrics(contract_configuration.signers)
     structlog.get_logger().info(
         "reporter_started",
         contract=reporter.account.domain.contract,
         signer=signer,
         transmitter=transmitter,
         rank=None if transmitter is None else config.reporters.transmit_rank,
-        quorum=constitution.quorum,
-        signers=list(constitution.signers),
-        round=constitution.contract_status.head.round,
+        quorum=contract_configuration.quorum,
+        signers=list(contract_configuration.signers),
+        round=contract_configuration.contract_status.head.round,
         peers=[] if peers is None else [peer.name for peer in peers.all],
     )
 
@@ -297,15 +307,15 @@ def log_started(process: DaemonProcess, epoch: int, addresses: Mapping[str, str]
         version=__version__,
         chain_id=process.config.chain.id,
         **addresses,
-        publishing=process.sends.reports,
-        dispatching=process.sends.starts,
+        publishing=process.permissions.reports,
+        dispatching=process.permissions.starts,
         epoch=epoch,
     )
     metrics.STARTED.set_to_current_time()
 
 
 @contextmanager
-def waking_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
+def wake_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
     """Run the index job at each new head of `[chain] websocket`, if one is configured."""
     url = index.config.chain.websocket
     if url is None:
@@ -314,8 +324,8 @@ def waking_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
     tracker = index.chain.tracker
     new_heads = NewHeadSubscription(
         url,
-        lambda: waker.wake("index"),
-        lambda: PolledHead(tracker.newest, tracker.block_seconds),
+        lambda: waker.wake_job("index"),
+        lambda: PolledHead(tracker.newest_number, tracker.block_seconds),
         time.monotonic,
     )
     new_heads.start()
@@ -325,20 +335,20 @@ def waking_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
         new_heads.stop()
 
 
-def check_outcome(index: Index, senders: Senders) -> Cursor | None:
+def check_final_cursor(index: Index, senders: Senders) -> Cursor | None:
     """Return the last block folded by `run --once`, unless something is in doubt at its end.
 
     Raises:
         FatalError: the index is halted, or holds blocks that nothing should be derived from.
         TransientError: the outcome of a sent call is unknown.
     """
-    with index.store.reading() as uow:
-        cursor, halt_reason = uow.cursor.get(), uow.halts.reason()
+    with index.store.read_transaction() as uow:
+        cursor, halt_reason = uow.cursor.get(), uow.halts.get_halt_reason()
     if halt_reason is not None:
         raise FatalError(f"not caught up: {halt_reason}")
-    unaudited = unaudited_reason(index)
-    if unaudited is not None:
-        raise FatalError(f"not sure: {unaudited}")
+    unaudited_blocks_reason = find_unaudited_reason(index)
+    if unaudited_blocks_reason is not None:
+        raise FatalError(f"not sure: {unaudited_blocks_reason}")
     if senders.unproven_calls:
         raise TransientError(f"not known what became of a call: {senders.unproven_calls[0]}")
     return cursor

@@ -17,21 +17,21 @@ import structlog
 from oracle.errors import TransientError
 from oracle.telemetry import metrics
 from oracle.telemetry.logging_setup import is_power_of_two
-from oracle.telemetry.tracing import span
+from oracle.telemetry.tracing import start_span
 
 # How long a tick may take after a stop; then it is abandoned in the middle of a network call. No
 # transaction is open there.
-PATIENCE_SECONDS = 3.0
+STOP_WAIT_SECONDS = 3.0
 # A job is silent after this many missed ticks, and at least this many seconds.
-MISSED_RUNS = 5
-LEAST_SILENCE_SECONDS = 60.0
+MAX_MISSED_TICKS = 5
+MIN_SILENCE_SECONDS = 60.0
 # The worker is stuck when its tick shows no progress for this time, which is longer than a tick in
 # which every endpoint hangs. The process then releases the lease and ends.
 STUCK_SECONDS = 180.0
 
 Clock = Callable[[], float]
 # What a tick did, for the log; None: there was nothing to do.
-Facts = Mapping[str, object] | None
+TickFacts = Mapping[str, object] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Job:
 
     name: str
     every_seconds: float
-    turn: Callable[[], Facts]
+    tick: Callable[[], TickFacts]
 
 
 @dataclass(slots=True)
@@ -52,63 +52,65 @@ class JobLiveness:
     """When each job last ticked, in seconds of `clock`; read by other threads."""
 
     clock: Clock
-    _last: dict[str, float] = field(default_factory=dict)
-    _allowed: dict[str, float] = field(default_factory=dict)
+    _last_tick_at: dict[str, float] = field(default_factory=dict)
+    _max_silence_by_job: dict[str, float] = field(default_factory=dict)
     _failing: dict[str, tuple[int, str]] = field(default_factory=dict)
     _progressed_at: float | None = None
 
-    def expect(self, steps: Sequence[Job]) -> None:
+    def expect_jobs(self, jobs: Sequence[Job]) -> None:
         """Expect ticks of these jobs from now on, and of no others."""
-        for step in steps:
-            self.mark(step.name)
-        self._allowed = {
-            step.name: max(MISSED_RUNS * step.every_seconds, LEAST_SILENCE_SECONDS)
-            for step in steps
+        for job in jobs:
+            self.mark_tick(job.name)
+        self._max_silence_by_job = {
+            job.name: max(MAX_MISSED_TICKS * job.every_seconds, MIN_SILENCE_SECONDS)
+            for job in jobs
         }
 
-    def mark(self, name: str) -> None:
+    def mark_tick(self, name: str) -> None:
         """Note that the job has ticked."""
-        self._last[name] = self._progressed_at = self.clock()
+        self._last_tick_at[name] = self._progressed_at = self.clock()
 
     def mark_progress(self) -> None:
         """Note progress of a long tick, during which the waiting jobs do not count as silent."""
         self._progressed_at = self.clock()
-        self._last = dict.fromkeys(self._last, self._progressed_at)
+        self._last_tick_at = dict.fromkeys(self._last_tick_at, self._progressed_at)
 
     def stuck_reason(self) -> str | None:
         """Return why the worker counts as stuck, or None while its ticks end."""
-        if not self._allowed or self._progressed_at is None:
+        if not self._max_silence_by_job or self._progressed_at is None:
             return None
         seconds = self.clock() - self._progressed_at
         if seconds <= STUCK_SECONDS:
             return None
         return f"the daemon's loop has not turned for {seconds:.0f} s"
 
-    def failed(self, name: str, reason: str) -> int:
+    def record_failure(self, name: str, reason: str) -> int:
         """Note a failed tick that will be retried; return the number of consecutive failures."""
-        count, _ = self._failing.get(name, (0, ""))
-        self._failing[name] = (count + 1, reason)
-        return count + 1
+        previous_failures, _ = self._failing.get(name, (0, ""))
+        self._failing[name] = (previous_failures + 1, reason)
+        return previous_failures + 1
 
-    def succeeded(self, name: str) -> int:
+    def record_success(self, name: str) -> int:
         """Note a successful tick; return the number of consecutive failures before it."""
-        count, _ = self._failing.pop(name, (0, ""))
-        return count
+        previous_failures, _ = self._failing.pop(name, (0, ""))
+        return previous_failures
 
-    def failing(self) -> dict[str, tuple[int, str]]:
+    def get_failing_jobs(self) -> dict[str, tuple[int, str]]:
         """Return the jobs whose last tick failed, each with its failure count and last reason."""
         return dict(self._failing)
 
-    def silent(self) -> list[str]:
+    def get_silent_jobs(self) -> list[str]:
         """Return the jobs that have not ticked for too long."""
         now = self.clock()
         return [
-            name for name, allowed in self._allowed.items() if now - self._last[name] > allowed
+            name
+            for name, max_silence in self._max_silence_by_job.items()
+            if now - self._last_tick_at[name] > max_silence
         ]
 
-    def end(self) -> None:
+    def expect_no_jobs(self) -> None:
         """Expect no job any more, because the worker has ended."""
-        self._allowed = {}
+        self._max_silence_by_job = {}
 
 
 class Timetable:
@@ -132,7 +134,7 @@ class Timetable:
                 self._due_at[name] = min(self._due_at[name], self._clock())
                 self._changed.notify()
 
-    def close(self) -> None:
+    def close_timetable(self) -> None:
         """Start no tick any more."""
         with self._changed:
             self._is_closed = True
@@ -158,19 +160,19 @@ class Waker:
     def __init__(self) -> None:
         self._timetable: Timetable | None = None
 
-    def wake(self, name: str) -> None:
+    def wake_job(self, name: str) -> None:
         """Run the job of this name now instead of at the end of its period."""
         timetable = self._timetable
         if timetable is not None:
             timetable.bring_forward(name)
 
-    def attach(self, timetable: Timetable | None) -> None:
+    def attach_timetable(self, timetable: Timetable | None) -> None:
         """Set the timetable whose jobs are brought forward; None: detach."""
         self._timetable = timetable
 
 
 def run(
-    steps: Sequence[Job], stop: threading.Event, liveness: JobLiveness, waker: Waker | None = None
+    jobs: Sequence[Job], stop: threading.Event, liveness: JobLiveness, waker: Waker | None = None
 ) -> None:
     """Run every job until `stop` is set; `waker` brings single ticks forward.
 
@@ -178,38 +180,40 @@ def run(
         Exception: any error of a job other than TransientError.
     """
     failures: list[BaseException] = []
-    timetable, waker = Timetable(steps), waker or Waker()
+    timetable, waker = Timetable(jobs), waker or Waker()
 
-    def work() -> None:
+    def run_worker() -> None:
         try:
             while (job := timetable.wait_for_job()) is not None and not stop.is_set():
-                if _run_job(job, liveness):
+                if _run_job_tick(job, liveness):
                     timetable.bring_forward(job.name)
         except BaseException as error:  # noqa: BLE001  raised again by the thread that waits
             failures.append(error)
         finally:
             stop.set()
 
-    liveness.expect(steps)
-    for step in steps:
+    liveness.expect_jobs(jobs)
+    for metered_job in jobs:
         # Creates the series, so that alerts see a zero before the first failure.
-        metrics.STEP_FAILURES.labels(step.name)
+        metrics.STEP_FAILURES.labels(metered_job.name)
     # A daemon thread, so that a hanging network call never delays an exit.
-    worker = threading.Thread(target=work, name="worker", daemon=True)
-    waker.attach(timetable)
+    worker = threading.Thread(target=run_worker, name="worker", daemon=True)
+    waker.attach_timetable(timetable)
     worker.start()
     try:
         stop.wait()
     finally:
-        waker.attach(None)
-        timetable.close()
-        worker.join(PATIENCE_SECONDS)
-        liveness.end()
+        waker.attach_timetable(None)
+        timetable.close_timetable()
+        worker.join(STOP_WAIT_SECONDS)
+        liveness.expect_no_jobs()
     if failures:
         raise failures[0]
 
 
-def run_once(steps: Sequence[Job], stop: threading.Event, clock: Clock = time.monotonic) -> None:
+def run_until_idle(
+    jobs: Sequence[Job], stop: threading.Event, clock: Clock = time.monotonic
+) -> None:
     """Run every job until none has anything to do, or `stop` is set, which ends it after a tick.
 
     While one job has work, the others keep their periods, so that the lease is renewed during a
@@ -218,60 +222,60 @@ def run_once(steps: Sequence[Job], stop: threading.Event, clock: Clock = time.mo
     Raises:
         Exception: any error of a job, because there is no next tick.
     """
-    turned: dict[str, float] = {}
+    ticked_at: dict[str, float] = {}
 
-    def turn(step: Job) -> bool:
-        turned[step.name] = clock()
-        done = _measured(step)
-        _say(step, done)
-        return done is not None
+    def run_tick(job: Job) -> bool:
+        ticked_at[job.name] = clock()
+        facts = _measure_tick(job)
+        _log_completed(job, facts)
+        return facts is not None
 
-    def exhausted(step: Job) -> bool:
-        worked = False
-        while not stop.is_set() and turn(step):
-            worked = True
-            for other in steps:
-                since = clock() - turned.get(other.name, math.inf)
-                is_due = since >= other.every_seconds and not stop.is_set()
-                if other is not step and is_due:
-                    turn(other)
-        return worked
+    def drain_job(job: Job) -> bool:
+        has_worked = False
+        while not stop.is_set() and run_tick(job):
+            has_worked = True
+            for other_job in jobs:
+                elapsed_seconds = clock() - ticked_at.get(other_job.name, math.inf)
+                is_due = elapsed_seconds >= other_job.every_seconds and not stop.is_set()
+                if other_job is not job and is_due:
+                    run_tick(other_job)
+        return has_worked
 
-    while sum([exhausted(step) for step in steps]):
+    while sum([drain_job(job) for job in jobs]):
         pass
 
 
-def _run_job(step: Job, liveness: JobLiveness) -> bool:
+def _run_job_tick(job: Job, liveness: JobLiveness) -> bool:
     """Run one tick and return whether there may be more to do."""
     try:
-        done = _measured(step)
+        facts = _measure_tick(job)
     except TransientError as error:
-        metrics.STEP_FAILURES.labels(step.name).inc()
-        _say_failed(step, str(error), liveness.failed(step.name, str(error)))
+        metrics.STEP_FAILURES.labels(job.name).inc()
+        _log_failed(job, str(error), liveness.record_failure(job.name, str(error)))
         return False
     finally:
-        liveness.mark(step.name)
-    if in_a_row := liveness.succeeded(step.name):
-        structlog.get_logger().info("step_recovered", step=step.name, failures=in_a_row)
-    _say(step, done)
-    return done is not None
+        liveness.mark_tick(job.name)
+    if failure_count := liveness.record_success(job.name):
+        structlog.get_logger().info("step_recovered", step=job.name, failures=failure_count)
+    _log_completed(job, facts)
+    return facts is not None
 
 
-def _measured(step: Job) -> Mapping[str, object] | None:
-    with metrics.STEP_SECONDS.labels(step.name).time(), span(f"{step.name} step") as traced:
-        done = step.turn()
-        traced.did(done)
-    metrics.STEP_DONE.labels(step.name).set_to_current_time()
-    return done
+def _measure_tick(job: Job) -> Mapping[str, object] | None:
+    with metrics.STEP_SECONDS.labels(job.name).time(), start_span(f"{job.name} step") as tick_span:
+        facts = job.tick()
+        tick_span.record_result(facts)
+    metrics.STEP_DONE.labels(job.name).set_to_current_time()
+    return facts
 
 
-def _say(step: Job, done: Mapping[str, object] | None) -> None:
-    if done:
-        structlog.get_logger().info("step_completed", step=step.name, **done)
+def _log_completed(job: Job, facts: Mapping[str, object] | None) -> None:
+    if facts:
+        structlog.get_logger().info("step_completed", step=job.name, **facts)
 
 
-def _say_failed(step: Job, reason: str, in_a_row: int) -> None:
-    if is_power_of_two(in_a_row):
+def _log_failed(job: Job, reason: str, failure_count: int) -> None:
+    if is_power_of_two(failure_count):
         structlog.get_logger().warning(
-            "step_failed", step=step.name, reason=reason, in_a_row=in_a_row
+            "step_failed", step=job.name, reason=reason, in_a_row=failure_count
         )

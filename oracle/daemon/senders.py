@@ -9,20 +9,20 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 
-from oracle.bindings.contract_errors import refusal_of
-from oracle.bindings.inspection import Expected, inspected
+from oracle.bindings.contract_errors import decode_refusal
+from oracle.bindings.inspection import ExpectedConfiguration, inspect_contract
 from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
 from oracle.bindings.task_network import check_dispatcher
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
-from oracle.daemon.compose import Index, rules_hash
-from oracle.daemon.config.dispatch_section import dispatch_settings
+from oracle.daemon.compose import Index, compute_rules_hash
+from oracle.daemon.config.dispatch_section import build_dispatch_settings
 from oracle.daemon.config.keys_section import Role
-from oracle.daemon.config.loader import ACTED_ON, Config
-from oracle.daemon.config.oracle_section import report_settings
-from oracle.daemon.config.section_values import probe_settings
-from oracle.daemon.contexts import ReporterContexts, register_dispatch
-from oracle.daemon.records import configured_rules
+from oracle.daemon.config.loader import TASK_NETWORK_CONTRACT, Config
+from oracle.daemon.config.oracle_section import build_report_settings
+from oracle.daemon.config.section_values import build_probe_settings
+from oracle.daemon.contexts import ReporterContexts, register_dispatch_calls
+from oracle.daemon.records import build_configured_rules
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.results_folder import ResultsFolder
@@ -36,19 +36,19 @@ from oracle.quorum.peer_client import PeerClients
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.signing.factory import open_signer
-from oracle.signing.keystore import address_in
+from oracle.signing.keystore import read_keystore_address
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
-from oracle.txmgr.attribution import why_unproven
+from oracle.txmgr.attribution import missing_receipt_reason
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.client.l1_fees import L1Fee
-from oracle.txmgr.context import Rank, SendSettings, TxContext
+from oracle.txmgr.context import SendSettings, TransmitterRank, TxContext
 
 # The batch size that endpoints accept.
-_STARTS_AT_ONCE = 100
-_OTHER_RULES = (
+_MAX_BATCH_STARTS = 100
+_RULES_HASH_HINT = (
     "rulesHash is made of [rules], network.profile and oracle.period_seconds, heartbeat_seconds, "
     "deviation, report_ttl_seconds, max_words, min_scores and kick_after_rounds: put back what "
     "was changed, or let the contract's admin setRules"
@@ -76,12 +76,12 @@ class Reporter:
     @property
     def contract(self) -> OracleContract:
         """Return the oracle contract."""
-        return OracleContract(self.account.lines, self.account.domain.contract)
+        return OracleContract(self.account.pool_view, self.account.domain.contract)
 
     @property
-    def expected(self) -> Expected:
+    def expected_contract(self) -> ExpectedConfiguration:
         """Return the configuration that the contract must have before anything is sent to it."""
-        return expected_contract(self.index.config, self.index.reader, self.keys)
+        return build_expected_contract(self.index.config, self.index.reader, self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +115,14 @@ class Senders:
     @property
     def unproven_calls(self) -> list[str]:
         """Return the used nonces without a receipt of this account, whose outcome is unknown."""
-        return [why for tx in self.accounts if (why := why_unproven(tx)) is not None]
+        return [
+            reason
+            for account in self.accounts
+            if (reason := missing_receipt_reason(account)) is not None
+        ]
 
 
-def key_opener(config: Config) -> OpenKey:
+def make_key_opener(config: Config) -> OpenKey:
     """Return a function that opens the keys of `[keys]`.
 
     The function raises InputError if a file is missing, readable by others or not a keystore, if a
@@ -127,16 +131,18 @@ def key_opener(config: Config) -> OpenKey:
 
     @cache
     def open_key(role: Role) -> Signer | None:
-        place = config.keys.place(role)
-        if place is None:
+        location = config.keys.find_key_location(role)
+        if location is None:
             return None
-        expected = config.keys.expected(role)
-        return open_signer(place, role=role, chain_id=config.chain.id, expected=expected)
+        expected_address = config.keys.get_expected_address(role)
+        return open_signer(
+            location, role=role, chain_id=config.chain.id, expected=expected_address
+        )
 
     return open_key
 
 
-def reporter_keys(open_key: OpenKey) -> ReporterKeys | None:
+def open_reporter_keys(open_key: OpenKey) -> ReporterKeys | None:
     """Open the keys of reports, one or both; return None if none is configured.
 
     Raises:
@@ -146,7 +152,7 @@ def reporter_keys(open_key: OpenKey) -> ReporterKeys | None:
     return None if signer is None and transmitter is None else ReporterKeys(signer, transmitter)
 
 
-def oracle_address(config: Config) -> Address:
+def get_oracle_address(config: Config) -> Address:
     """Return the address of the oracle contract.
 
     Raises:
@@ -159,16 +165,18 @@ def oracle_address(config: Config) -> Address:
 
 def kick_target(config: Config) -> Address | None:
     """Return the contract that removes kicked-out members, or None if there is none."""
-    written = config.network.contracts.get(ACTED_ON)
-    return None if written is None else Address(written.lower())
+    configured_address = config.network.contracts.get(TASK_NETWORK_CONTRACT)
+    return None if configured_address is None else Address(configured_address.lower())
 
 
-def expected_contract(config: Config, reader: EventReader, keys: ReporterKeys | None) -> Expected:
-    """Return the configuration that the oracle contract must have before anything is sent to it."""
-    return Expected(
+def build_expected_contract(
+    config: Config, reader: EventReader, keys: ReporterKeys | None
+) -> ExpectedConfiguration:
+    """Return the configuration that the oracle contract must have before anything is sent."""
+    return ExpectedConfiguration(
         target=kick_target(config),
-        rules_hash=rules_hash(config, reader),
-        settings=report_settings(config.oracle, configured_rules(config)),
+        rules_hash=compute_rules_hash(config, reader),
+        settings=build_report_settings(config.oracle, build_configured_rules(config)),
         signer=keys.signer.address if keys and keys.signer else None,
         transmitter=keys.transmitter.address if keys and keys.transmitter else None,
         anchor_window=config.oracle.anchor_window,
@@ -176,7 +184,7 @@ def expected_contract(config: Config, reader: EventReader, keys: ReporterKeys | 
     )
 
 
-def report_account(
+def open_report_account(
     config: Config, chain: ChainSource, keys: ReporterKeys | None = None
 ) -> SenderAccount:
     """Return the account of reports at the oracle contract; without keys it is read-only.
@@ -184,7 +192,7 @@ def report_account(
     Raises:
         InputError: as `get_oracle_address`.
     """
-    return _account(config, chain, oracle_address(config), keys)
+    return _build_account(config, chain, get_oracle_address(config), keys)
 
 
 def open_dispatch_account(config: Config, chain: ChainSource, open_key: OpenKey) -> SenderAccount:
@@ -195,20 +203,20 @@ def open_dispatch_account(config: Config, chain: ChainSource, open_key: OpenKey)
             contract has another dispatcher.
         TransientError: no endpoint returns the contract's dispatcher.
     """
-    _settings_of_dispatch(config)
+    _get_dispatch_settings(config)
     dispatcher = open_key("dispatcher")
     if dispatcher is None:
         raise InputError("keys.dispatcher_keystore: is missing; without a key nothing is started")
-    keys = reporter_keys(open_key)
+    keys = open_reporter_keys(open_key)
     if keys is not None:
-        keys.check_other(dispatcher)
-    network = Address(config.network.contracts[ACTED_ON])
-    account = _account(config, chain, network, dispatcher)
-    check_dispatcher(account.lines, network, dispatcher.address)
+        keys.check_distinct_from(dispatcher)
+    task_network = Address(config.network.contracts[TASK_NETWORK_CONTRACT])
+    account = _build_account(config, chain, task_network, dispatcher)
+    check_dispatcher(account.pool_view, task_network, dispatcher.address)
     return account
 
 
-def dispatcher_address(config: Config, open_key: OpenKey) -> Address | None:
+def find_dispatcher_address(config: Config, open_key: OpenKey) -> Address | None:
     """Return the dispatcher's address; opens the key only if no address is configured.
 
     The result is None if no node is drawn, or there is no key.
@@ -217,12 +225,14 @@ def dispatcher_address(config: Config, open_key: OpenKey) -> Address | None:
         InputError: as `make_key_opener`.
     """
     keys = config.keys
-    is_drawing = dispatch_settings(config.dispatch, configured_rules(config)) is not None
-    if not is_drawing or not keys.has("dispatcher"):
+    is_drawing = (
+        build_dispatch_settings(config.dispatch, build_configured_rules(config)) is not None
+    )
+    if not is_drawing or not keys.has_key("dispatcher"):
         return None
-    address = keys.expected("dispatcher")
+    address = keys.get_expected_address("dispatcher")
     if address is None and keys.dispatcher_keystore is not None:
-        address = address_in(keys.dispatcher_keystore)
+        address = read_keystore_address(keys.dispatcher_keystore)
     if address is None:
         dispatcher = open_key("dispatcher")
         address = None if dispatcher is None else dispatcher.address
@@ -236,7 +246,7 @@ def open_results_folder(config: Config) -> ResultsFolder | None:
         InputError: the folder is missing or unreadable.
     """
     path = config.dispatch.results_folder
-    return None if path is None else ResultsFolder.open(path)
+    return None if path is None else ResultsFolder.open_folder(path)
 
 
 @contextmanager
@@ -249,27 +259,30 @@ def open_reporter(
         InputError: as `get_oracle_address` and `open_reporter_keys`.
     """
     config = index.config
-    oracle_address(config)
-    keys, others = reporter_keys(open_key), config.reporters
-    account = report_account(config, index.chain, keys)
+    get_oracle_address(config)
+    keys, reporters_section = open_reporter_keys(open_key), config.reporters
+    account = open_report_account(config, index.chain, keys)
     peers = None
-    if others.peers:
-        peers = PeerClients.of(
-            others.peers, others.poll_seconds, others.timeout_seconds, others.access
+    if reporters_section.peers:
+        peers = PeerClients.from_urls(
+            reporters_section.peers,
+            reporters_section.poll_seconds,
+            reporters_section.timeout_seconds,
+            reporters_section.http_access,
         )
     with nullcontext() if peers is None else closing(peers):
         yield Reporter(index, keys, account, board or Board(), peers)
 
 
-def sender_openers(index: Index, board: Board, closing: ExitStack) -> SenderOpeners:
+def make_sender_openers(index: Index, board: Board, exit_stack: ExitStack) -> SenderOpeners:
     """Return the openers of an index's senders; `exit_stack` closes what they open."""
-    open_key = key_opener(index.config)
+    open_key = make_key_opener(index.config)
 
     @cache
-    def open_once() -> Reporter:
-        return closing.enter_context(open_reporter(index, open_key, board))
+    def open_reporter_once() -> Reporter:
+        return exit_stack.enter_context(open_reporter(index, open_key, board))
 
-    return SenderOpeners(open_key, open_once)
+    return SenderOpeners(open_key, open_reporter_once)
 
 
 def check_contract(reporter: Reporter) -> ContractConfiguration:
@@ -279,17 +292,21 @@ def check_contract(reporter: Reporter) -> ContractConfiguration:
         InputError: the contract is not as configured.
         TransientError: too few endpoints answer.
     """
-    lines, address = reporter.account.lines, reporter.account.domain.contract
-    constitution, found = inspected(lines, address, reporter.expected)
-    if found:
-        differences = "".join(f"\n  {difference.line()}" for difference in found)
-        if any(difference.what == "rulesHash" for difference in found):
-            differences += f"\n  {_OTHER_RULES}"
-        raise InputError(f"the oracle contract is not as configured; nothing is sent{differences}")
-    return constitution
+    lines, address = reporter.account.pool_view, reporter.account.domain.contract
+    contract_configuration, mismatches = inspect_contract(
+        lines, address, reporter.expected_contract
+    )
+    if mismatches:
+        mismatch_lines = "".join(f"\n  {mismatch.format_line()}" for mismatch in mismatches)
+        if any(mismatch.subject == "rulesHash" for mismatch in mismatches):
+            mismatch_lines += f"\n  {_RULES_HASH_HINT}"
+        raise InputError(
+            f"the oracle contract is not as configured; nothing is sent{mismatch_lines}"
+        )
+    return contract_configuration
 
 
-def reporter_contexts(
+def open_reporter_contexts(
     reporter: Reporter, epoch: int, clock: Callable[[], float]
 ) -> ReporterContexts:
     """Return the contexts of reports and kickouts under a lease; `clock` returns unix seconds.
@@ -298,27 +315,27 @@ def reporter_contexts(
         InputError: as `refuse_unproven_feed`.
     """
     index, peers = reporter.index, reporter.peers
-    oracle, others = index.config.oracle, index.config.reporters
-    rank = Rank(
-        has_others=peers is not None or others.head_start > 0,
-        head_start=others.head_start,
-        blocks_ahead=others.blocks_ahead,
+    oracle, reporters_section = index.config.oracle, index.config.reporters
+    rank = TransmitterRank(
+        has_others=peers is not None or reporters_section.head_start > 0,
+        head_start_seconds=reporters_section.head_start,
+        head_start_blocks=reporters_section.blocks_ahead,
     )
-    tx = replace(_tx_context(index, reporter.account, epoch, clock), rank=rank)
+    tx = replace(_build_tx_context(index, reporter.account, epoch, clock), rank=rank)
     quorum = QuorumContext(tx, index.report_settings, reporter.board, peers)
     reporting = ReportingContext(
         quorum,
-        rules_hash(index.config, index.reader),
+        compute_rules_hash(index.config, index.reader),
         oracle.level,
         oracle.submission_policy,
         oracle.sanity,
     )
     verifier = EvidenceVerifier(
-        index.chain, index.store, index.folder, RebuildOptions(lease=epoch)
+        index.chain, index.store, index.folder, RebuildOptions(lease_epoch=epoch)
     )
     kickouts = KickoutContext(quorum, index.rules, oracle.evidence_folder, verifier)
     contexts = ReporterContexts(reporting, kickouts)
-    contexts.register()
+    contexts.register_calls()
     return contexts
 
 
@@ -333,21 +350,21 @@ def open_dispatcher(
     """
     config = index.config
     account = open_dispatch_account(config, index.chain, open_key)
-    tx = _tx_context(index, account, epoch, clock)
+    tx = _build_tx_context(index, account, epoch, clock)
     # The dispatch planner limits the calls in flight.
-    sending = replace(tx.sending, max_in_flight=None)
-    tx = replace(tx, sending=sending, role="dispatcher", batch_size=_STARTS_AT_ONCE)
+    send_settings = replace(tx.send_settings, max_in_flight=None)
+    tx = replace(tx, send_settings=send_settings, role="dispatcher", batch_size=_MAX_BATCH_STARTS)
     context = DispatchContext(
         tx,
-        _settings_of_dispatch(config),
-        probe_settings(config.probing),
+        _get_dispatch_settings(config),
+        build_probe_settings(config.probing),
         open_results_folder(config),
     )
-    register_dispatch(context)
+    register_dispatch_calls(context)
     return context
 
 
-def refuse_unproven(config: Config) -> None:
+def refuse_unproven_feed(config: Config) -> None:
     """Raise if data of a feed would be sent to a contract without permission.
 
     Raises:
@@ -361,38 +378,38 @@ def refuse_unproven(config: Config) -> None:
         )
 
 
-def _settings_of_dispatch(config: Config) -> DispatchSettings:
-    settings = dispatch_settings(config.dispatch, configured_rules(config))
+def _get_dispatch_settings(config: Config) -> DispatchSettings:
+    settings = build_dispatch_settings(config.dispatch, build_configured_rules(config))
     if settings is None:
         raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
     return settings
 
 
-def _tx_context(
+def _build_tx_context(
     index: Index, account: SenderAccount, epoch: int, clock: Callable[[], float]
 ) -> TxContext:
-    refuse_unproven(index.config)
+    refuse_unproven_feed(index.config)
     limits = index.config.limits
     return TxContext(
         store=index.store,
         publisher=account,
-        registry=CallRegistry(refusal_of),
+        registry=CallRegistry(decode_refusal),
         epoch=epoch,
         clock=clock,
         confirmations=limits.confirmations,
-        sending=SendSettings(
+        send_settings=SendSettings(
             bump_blocks=limits.bump_blocks,
             bump_seconds=limits.bump_seconds,
             max_attempts=limits.max_attempts,
             max_in_flight=limits.max_in_flight,
             l1_fee=L1Fee(limits.l1_fee),
             # Half of a report's lifetime: otherwise one expensive week would end all reports.
-            most_margin_seconds=index.report_settings.ttl_seconds // 2,
+            max_margin_seconds=index.report_settings.ttl_seconds // 2,
         ),
     )
 
 
-def _account(
+def _build_account(
     config: Config,
     chain: ChainSource,
     contract: Address,
@@ -403,13 +420,13 @@ def _account(
         chain.endpoints,
         # The chain id is that of the checked chain: nothing is signed for one chain and sent to
         # another.
-        domain=Domain(chain.chain_id(), contract),
+        domain=Domain(chain.get_chain_id(), contract),
         caps=SendLimits(
             fee_per_gas=limits.max_fee_per_gas_wei,
             cost_per_transaction=limits.max_cost_per_transaction_wei,
             cost_per_day=limits.max_cost_per_day_wei,
             cost_per_hour=limits.max_cost_per_hour_wei,
-            least_tip=limits.min_tip_wei,
+            min_tip=limits.min_tip_wei,
         ),
         keys=keys,
     )

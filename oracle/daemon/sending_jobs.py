@@ -6,20 +6,20 @@ from dataclasses import dataclass
 import structlog
 
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.scheduler import Facts
+from oracle.daemon.scheduler import TickFacts
 from oracle.daemon.senders import Senders
-from oracle.dispatch.probe_planner import plan_next
+from oracle.dispatch.probe_planner import plan_next_calls
 from oracle.indexer.loop import IngestState
-from oracle.kickouts.kickout_planner import plan_kick
+from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.quorum.key_watch import watch_key
-from oracle.reporting.readiness import why_waiting
+from oracle.reporting.readiness import waiting_reason
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import ReportingContext
-from oracle.txmgr.attribution import why_unproven
+from oracle.txmgr.attribution import missing_receipt_reason
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.nonce_sync import reconcile
-from oracle.txmgr.signing_queue import backoff_reason
+from oracle.txmgr.signing_queue import manual_pause_reason
 
 RECONCILE_SECONDS = 300.0
 
@@ -36,11 +36,11 @@ class SendingJobs:
     ingest: IngestState
     health: DaemonHealth
     unsure_reason: Callable[[], str | None]
-    is_once: bool = False
+    is_one_shot: bool = False
     # Whether the accounts' nonces match the chain's; nothing is sent before.
     is_reconciled: bool = False
 
-    def publish(self) -> Facts:
+    def advance_reports(self) -> TickFacts:
         """Plan a report or a kickout, or advance its transaction by one step."""
         reporter, heads = self.senders.reporter, self.ingest.heads
         if reporter is None or heads is None:
@@ -51,21 +51,25 @@ class SendingJobs:
             return None
         reporting, kickouts = reporter.reporting, reporter.kickouts
         self._note_waiting_report(reporting)
-        alarm = watch_key(reporter.quorum, heads)
-        if alarm is not None:
-            return step_facts(alarm)
+        key_alarm = watch_key(reporter.quorum, heads)
+        if key_alarm is not None:
+            return describe_step(key_alarm)
         transmitter = self.senders.transmitter
-        sent = None if transmitter is None else TransactionManager(transmitter).step(heads)
-        return step_facts(sent or plan_push(reporting, heads) or plan_kick(kickouts, heads))
+        sent_step = (
+            None if transmitter is None else TransactionManager(transmitter).run_step(heads)
+        )
+        return describe_step(
+            sent_step or plan_push(reporting, heads) or plan_kickout_call(kickouts, heads)
+        )
 
     def _note_waiting_report(self, context: ReportingContext) -> None:
         """Update the reason why no report is sent, and log it when it changes."""
-        reason = why_waiting(context)
-        if reason is not None and reason != self.health.held:
+        reason = waiting_reason(context)
+        if reason is not None and reason != self.health.held_report_reason:
             structlog.get_logger().warning("report_deferred", reason=reason)
-        self.health.held = reason
+        self.health.held_report_reason = reason
 
-    def dispatch(self) -> Facts:
+    def advance_dispatch(self) -> TickFacts:
         """Plan starts of drawn tasks, or advance their transactions by one batch."""
         dispatcher, heads = self.senders.dispatcher, self.ingest.heads
         if dispatcher is None or heads is None or self.unsure_reason() is not None:
@@ -73,17 +77,17 @@ class SendingJobs:
         if not self.is_reconciled:
             self.reconcile_nonces()
         manager = TransactionManager(dispatcher.tx)
-        return step_facts(plan_next(dispatcher, heads) or manager.step(heads))
+        return describe_step(plan_next_calls(dispatcher, heads) or manager.run_step(heads))
 
-    def confirm(self) -> Facts:
+    def confirm_transactions(self) -> TickFacts:
         """Look up the receipts of sent transactions, for every account."""
         heads = self.ingest.heads
         if heads is None:
             return None
         steps = [TransactionManager(tx).confirm(heads) for tx in self.senders.accounts]
-        return step_facts(next((step for step in steps if step is not None), None))
+        return describe_step(next((step for step in steps if step is not None), None))
 
-    def reconcile_nonces(self) -> Facts:
+    def reconcile_nonces(self) -> TickFacts:
         """Compare the nonces of the accounts with the chain's.
 
         A difference that only the operator can solve ends the start-up and a process that runs
@@ -91,28 +95,32 @@ class SendingJobs:
         """
         reporter, accounts = self.senders.reporter, self.senders.accounts
         for tx in accounts:
-            if self.is_once:
+            if self.is_one_shot:
                 reconcile(tx)
             else:
                 is_reporter = reporter is not None and tx is reporter.tx
-                back_off = reporter.back_off_signer if reporter and is_reporter else None
+                back_off_signer = reporter.back_off_signer if reporter and is_reporter else None
                 TransactionManager(tx).sync_nonces(
-                    is_running=self.is_reconciled, if_known=back_off
+                    is_running=self.is_reconciled, on_known_conflict=back_off_signer
                 )
         self.is_reconciled = reporter is not None or bool(accounts)
-        show_pauses(self.senders, self.health)
+        update_pause_reasons(self.senders, self.health)
         return None
 
 
-def show_pauses(senders: Senders, health: DaemonHealth) -> None:
+def update_pause_reasons(senders: Senders, health: DaemonHealth) -> None:
     """Update the reasons of pauses that the operator did not request."""
-    reasons = [read(tx) for tx in senders.accounts for read in (backoff_reason, why_unproven)]
-    health.paused = [reason for reason in reasons if reason is not None]
+    reasons = [
+        find_reason(tx)
+        for tx in senders.accounts
+        for find_reason in (manual_pause_reason, missing_receipt_reason)
+    ]
+    health.pause_reasons = [reason for reason in reasons if reason is not None]
 
 
-def step_facts(step: StepResult | None) -> Facts:
+def describe_step(step: StepResult | None) -> TickFacts:
     """Return the log facts of a step."""
     if step is None:
         return None
-    facts = {"did": step.did, "intent": step.intent, "detail": step.detail}
+    facts = {"did": step.action, "intent": step.intent_id, "detail": step.detail}
     return {name: fact for name, fact in facts.items() if fact not in {None, ""}}

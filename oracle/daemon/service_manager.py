@@ -14,7 +14,7 @@ _MICROSECONDS = 1_000_000
 
 
 @contextmanager
-def supervised(
+def report_to_systemd(
     stuck_reason: Callable[[], str | None], environment: Mapping[str, str] = os.environ
 ) -> Iterator[None]:
     """Notify systemd during the daemon's work, and keep its watchdog alive while work goes on.
@@ -22,44 +22,49 @@ def supervised(
     A thread checks the worker and sends the keep-alive. A process whose worker is stuck, or which
     gets no processor time at all, sends none and is killed after `WatchdogSec`.
     """
-    ended = threading.Event()
-    seconds = _watchdog_seconds(environment)
-    _send("READY=1", environment)
+    stopped = threading.Event()
+    watchdog_seconds = _read_watchdog_seconds(environment)
+    _send_state("READY=1", environment)
 
-    def keep_alive(pause: float) -> None:
+    def send_keep_alives(interval_seconds: float) -> None:
         while True:
             if stuck_reason() is None:
-                _send("WATCHDOG=1", environment)
-            if ended.wait(pause):
+                _send_state("WATCHDOG=1", environment)
+            if stopped.wait(interval_seconds):
                 return
 
-    if seconds is not None:
-        arguments = (seconds / _PINGS_PER_PERIOD,)
-        threading.Thread(target=keep_alive, args=arguments, name="watchdog", daemon=True).start()
+    if watchdog_seconds is not None:
+        arguments = (watchdog_seconds / _PINGS_PER_PERIOD,)
+        threading.Thread(
+            target=send_keep_alives, args=arguments, name="watchdog", daemon=True
+        ).start()
     try:
         yield
     finally:
-        ended.set()
-        _send("STOPPING=1", environment)
+        stopped.set()
+        _send_state("STOPPING=1", environment)
 
 
-def _watchdog_seconds(environment: Mapping[str, str]) -> float | None:
+def _read_watchdog_seconds(environment: Mapping[str, str]) -> float | None:
     """Return the watchdog period, or None if there is none or it is of another process."""
-    period, process = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
-    if not period.isdecimal() or process not in {"", str(os.getpid())}:
+    period_text, watchdog_pid = (
+        environment.get("WATCHDOG_USEC", ""),
+        environment.get("WATCHDOG_PID", ""),
+    )
+    if not period_text.isdecimal() or watchdog_pid not in {"", str(os.getpid())}:
         return None
-    return int(period) / _MICROSECONDS
+    return int(period_text) / _MICROSECONDS
 
 
-def _send(state: str, environment: Mapping[str, str]) -> None:
+def _send_state(state: str, environment: Mapping[str, str]) -> None:
     """Send a state to the service manager; an unreachable manager is no failure of the daemon."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
     # An abstract socket address is written with `@` for its zero byte.
-    place = f"\0{address[1:]}" if address.startswith("@") else address
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+    socket_address = f"\0{address[1:]}" if address.startswith("@") else address
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager_socket:
         try:
-            manager.sendto(state.encode(), place)
+            manager_socket.sendto(state.encode(), socket_address)
         except OSError as error:
             structlog.get_logger().warning("service_manager_unreachable", reason=str(error))

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.daemon.compose import Index
-from oracle.daemon.lease.lease_keeper import worker
+from oracle.daemon.lease.lease_keeper import find_leader
 from oracle.daemon.process import DaemonProcess
 from oracle.daemon.records import Records
 from oracle.daemon.wall_clock import unix_seconds
-from oracle.daemon.web.played_act import PlayedAct
+from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.indexer.snapshots import MAX_REQUEST_LOGS
-from oracle.queries.api.node_order import NodeOrder
+from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
-from oracle.resources import extra_command
+from oracle.resources import format_install_command
 from oracle.store.database import Store
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-_MADE_BEFORE_A_LOOK = 50_000
+_GC_THRESHOLD = 50_000
 
 
 @contextmanager
-def serving_all(process: DaemonProcess, index: Index | None) -> Iterator[dict[str, str]]:
+def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dict[str, str]]:
     """Serve the operators' listener and, if configured, the statements listener and the read API.
 
     Yields the addresses by settings section. With `index` None the database has no tables yet, and
@@ -38,31 +38,33 @@ def serving_all(process: DaemonProcess, index: Index | None) -> Iterator[dict[st
         InputError: a port is in use, or a certificate cannot be used.
     """
     # Imported here because `run --once` serves nothing and starts faster without them.
-    from oracle.daemon.web.health_app import health_app  # noqa: PLC0415
-    from oracle.daemon.web.http_server import serving  # noqa: PLC0415
-    from oracle.daemon.web.statements_app import statements_app  # noqa: PLC0415
+    from oracle.daemon.web.health_app import create_health_app  # noqa: PLC0415
+    from oracle.daemon.web.http_server import serve_app  # noqa: PLC0415
+    from oracle.daemon.web.statements_app import create_statements_app  # noqa: PLC0415
 
     config, health = process.config, process.health
 
-    def open_store() -> Store:
+    def get_store() -> Store:
         if index is None:
             raise TransientError("is empty, and gets its tables when an endpoint answers")
         return index.store
 
-    with ExitStack() as closing:
-        web = serving(health_app(health, open_store), config.web.listener)
-        addresses = {"web": closing.enter_context(web)}
+    with ExitStack() as exit_stack:
+        web_server = serve_app(create_health_app(health, get_store), config.web.listener)
+        addresses = {"web": exit_stack.enter_context(web_server)}
         if config.statements.listener is not None:
-            shown = serving(statements_app(process.board), config.statements.listener)
-            addresses["statements"] = closing.enter_context(shown)
+            statements_server = serve_app(
+                create_statements_app(process.board), config.statements.listener
+            )
+            addresses["statements"] = exit_stack.enter_context(statements_server)
         if config.api.enabled and index is not None:
-            api = read_api_of(index, index.reader, lambda: health.newest)
-            addresses["api"] = closing.enter_context(serving(api, config.api.listener))
+            api = open_read_api(index, index.reader, lambda: health.newest_block)
+            addresses["api"] = exit_stack.enter_context(serve_app(api, config.api.listener))
         yield addresses
 
 
 @contextmanager
-def tracing(endpoint: str | None) -> Iterator[None]:
+def export_traces(endpoint: str | None) -> Iterator[None]:
     """Export traces of the steps to a collector; None: no traces.
 
     Raises:
@@ -72,22 +74,23 @@ def tracing(endpoint: str | None) -> Iterator[None]:
         yield
         return
     try:
-        from oracle.telemetry.trace_export import exporting  # noqa: PLC0415  an extra
+        from oracle.telemetry.trace_export import export_spans  # noqa: PLC0415  an extra
     except ImportError:
         raise InputError(
-            f"tracing.endpoint: OpenTelemetry is not installed; run {extra_command('otel')}"
+            "tracing.endpoint: OpenTelemetry is not installed; run "
+            f"{format_install_command('otel')}"
         ) from None
-    with exporting(endpoint):
+    with export_spans(endpoint):
         yield
 
 
-def read_api_of(
+def open_read_api(
     records: Records,
     reader: EventReader,
-    head: Callable[[], int | None],
+    get_head: Callable[[], int | None],
     *,
     clock: Callable[[], int] = lambda: int(unix_seconds()),
-    act: Callable[[], PlayedAct | None] = lambda: None,
+    get_act: Callable[[], DemoAct | None] = lambda: None,
 ) -> "FastAPI":
     """Return the read API and the pages over the database.
 
@@ -99,7 +102,7 @@ def read_api_of(
     """
     # Imported here because the models take a tenth of a second, which only a serving process
     # should pay.
-    from oracle.daemon.web.api.read_api import read_api  # noqa: PLC0415
+    from oracle.daemon.web.api.read_api import create_read_api  # noqa: PLC0415
 
     archive = EventArchive(
         records.store,
@@ -108,23 +111,25 @@ def read_api_of(
         records.config.oracle.min_scores,
         max_logs=MAX_REQUEST_LOGS,
     )
-    told = records.config
+    config = records.config
     source = ApiSource(
         archive,
-        NodeOrder(records.rules),
-        head,
+        NodeRankingCache(records.rules),
+        get_head,
         clock,
-        worker,
+        find_leader,
         records.dispatch_settings,
         token=reader.profile.token,
-        labels={Address(at): label for at, label in told.network.labels.items()},
+        labels={Address(address): label for address, label in config.network.labels.items()},
     )
-    api = told.api
-    folder = told.oracle.evidence_folder
-    return read_api(source, streams=api, cors=api.cors, evidence_folder=folder, act=act)
+    api = config.api
+    folder = config.oracle.evidence_folder
+    return create_read_api(
+        source, streams=api, cors=api.cors, evidence_folder=folder, get_act=get_act
+    )
 
 
-def freeze_garbage() -> None:
+def freeze_gc() -> None:
     """Exclude long-lived objects from garbage collection, and collect less often.
 
     A window creates and drops some ten thousand events and rows, none of them in a reference
@@ -133,4 +138,4 @@ def freeze_garbage() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_MADE_BEFORE_A_LOOK)
+    gc.set_threshold(_GC_THRESHOLD)

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 from oracle.chain.heads import Heads
 from oracle.daemon.compose import Index
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.scheduler import Facts, Job
+from oracle.daemon.scheduler import Job, TickFacts
 from oracle.daemon.senders import Senders
-from oracle.daemon.sending_jobs import show_pauses
+from oracle.daemon.sending_jobs import update_pause_reasons
 from oracle.errors import TransientError
 from oracle.indexer.loop import IngestState
 from oracle.queries.contract_view import AccountBalance
 from oracle.queries.endpoint_view import refresh_endpoint_views
-from oracle.queries.node_series import node_series
-from oracle.queries.outbox_figures import OutboxRecount, with_accounts, with_contract
-from oracle.queries.stats import DatabaseCount, dispatch_statistics
+from oracle.queries.node_series import load_node_series
+from oracle.queries.outbox_figures import OutboxCounter, add_account_figures, add_contract_figures
+from oracle.queries.stats import StatisticsCollector, compute_dispatch_statistics
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import metrics, node_metrics, outbox_metrics
 from oracle.telemetry.outbox_counts import OutboxFigures
@@ -29,24 +29,24 @@ _NODE_METRICS_SECONDS = 30.0
 class OutboxStatistics:
     """The outbox figures for `/metrics`; finished entries are counted only once."""
 
-    _rows: OutboxRecount = field(default_factory=OutboxRecount)
+    _recount: OutboxCounter = field(default_factory=OutboxCounter)
 
-    def count(
+    def update_metrics(
         self,
         contexts: Mapping[str, TxContext],
         heads: Heads | None,
         reporting: ReportingContext | None,
     ) -> OutboxFigures | None:
         """Count the outbox of these accounts, by role; return None if there are no accounts."""
-        first = next(iter(contexts.values()), None)
-        if first is None:
+        first_context = next(iter(contexts.values()), None)
+        if first_context is None:
             return None
-        figures = self._rows.count(first.store, first.stamp.at)
+        figures = self._recount.count_outbox(first_context.store, first_context.stamp.at)
         if heads is not None:
-            figures = with_accounts(figures, contexts, heads)
+            figures = add_account_figures(figures, contexts, heads)
         if reporting is not None:
-            figures = with_contract(figures, reporting)
-        outbox_metrics.show(figures)
+            figures = add_contract_figures(figures, reporting)
+        outbox_metrics.publish_figures(figures)
         return figures
 
 
@@ -59,39 +59,43 @@ class StatisticsJob:
     senders: Senders
     ingest: IngestState
     health: DaemonHealth
-    outbox: OutboxStatistics = field(default_factory=OutboxStatistics)
-    _database: DatabaseCount = field(init=False)
+    outbox_statistics: OutboxStatistics = field(default_factory=OutboxStatistics)
+    _database_count: StatisticsCollector = field(init=False)
 
     def __post_init__(self) -> None:
-        self._database = DatabaseCount(self.index.store, self.index.folder, self.ingest.clock)
+        self._database_count = StatisticsCollector(
+            self.index.store, self.index.folder, self.ingest.clock
+        )
 
-    def count(self) -> Facts:
+    def update_statistics(self) -> TickFacts:
         """Count the database, and store what was learned about the endpoints."""
         transmitter, reporter = self.senders.transmitter, self.senders.reporter
-        show_pauses(self.senders, self.health)
-        self.health.endpoints = refresh_endpoint_views(self.index.chain, self.index.facts)
-        self.index.facts.flush(self.epoch)
-        counted = self._database.turn(balance_at(transmitter))
-        if counted is not None:
-            metrics.show(replace(counted, dispatch=self._count_dispatch()))
-        contexts = {tx.role: tx for tx in self.senders.accounts}
+        update_pause_reasons(self.senders, self.health)
+        self.health.endpoints = refresh_endpoint_views(self.index.chain, self.index.endpoint_facts)
+        self.index.endpoint_facts.store_facts(self.epoch)
+        database_counts = self._database_count.collect_statistics(read_balance(transmitter))
+        if database_counts is not None:
+            metrics.publish_statistics(replace(database_counts, dispatch=self._count_dispatch()))
+        contexts = {context.role: context for context in self.senders.accounts}
         reporting = None if transmitter is None or reporter is None else reporter.reporting
-        self.health.counted(self.outbox.count(contexts, self.ingest.heads, reporting))
+        self.health.note_contract_state(
+            self.outbox_statistics.update_metrics(contexts, self.ingest.heads, reporting)
+        )
         return None
 
     def _count_dispatch(self) -> metrics.DispatchStatistics | None:
         if self.index.dispatch_settings is None:
             return None
         dispatcher = None if self.senders.dispatcher is None else self.senders.dispatcher.tx
-        balance = balance_at(dispatcher)
-        if dispatcher is not None and balance is not None:
-            self.health.dispatcher = AccountBalance(
-                address=dispatcher.account.address, balance_wei=balance
+        balance_wei = read_balance(dispatcher)
+        if dispatcher is not None and balance_wei is not None:
+            self.health.dispatcher_balance = AccountBalance(
+                address=dispatcher.account.address, balance_wei=balance_wei
             )
-        return dispatch_statistics(self.index.store, balance)
+        return compute_dispatch_statistics(self.index.store, balance_wei)
 
 
-def balance_at(context: TxContext | None) -> int | None:
+def read_balance(context: TxContext | None) -> int | None:
     """Return the balance of the context's account in wei, or None if no endpoint answers.
 
     The other figures do not wait for a silent endpoint.
@@ -99,16 +103,16 @@ def balance_at(context: TxContext | None) -> int | None:
     if context is None:
         return None
     try:
-        return context.balance()
+        return context.fetch_balance()
     except TransientError:
         return None
 
 
-def node_metrics_job(index: Index) -> Job:
+def build_node_metrics_job(index: Index) -> Job:
     """Return the job that updates the metrics of single nodes."""
 
     def tick() -> None:
         max_nodes = index.config.metrics.max_nodes
-        node_metrics.show(*node_series(index.store, index.rules, max_nodes))
+        node_metrics.publish_nodes(*load_node_series(index.store, index.rules, max_nodes))
 
     return Job("node-metrics", _NODE_METRICS_SECONDS, tick)

@@ -18,17 +18,17 @@ from dataclasses import dataclass, field
 import typer
 
 from oracle.errors import FatalError
-from oracle.rpc.background import in_background
+from oracle.rpc.background import run_in_background
 
 # The exit code of a command that a signal ended is this plus the signal's number.
-KILLED = 128
+SIGNAL_EXIT_BASE = 128
 # Time from the first signal until the process is cut off, whatever still waits for an endpoint, a
 # database or a disk. Shorter than the ten seconds that systemd (ops/systemd) and Docker wait
 # before they kill.
 STOP_SECONDS = 8.0
 
 # No signal has this number; it ends the listener thread.
-_OVER = 0
+_STOP_LISTENING = 0
 
 
 @dataclass(slots=True)
@@ -36,47 +36,47 @@ class StopSignal:
     """Set when a command is to end; `signal_number` is the signal that caused it, or None."""
 
     event: threading.Event = field(default_factory=threading.Event)
-    number: int | None = None
-    _is_over: bool = False
+    signal_number: int | None = None
+    _is_final: bool = False
 
     @property
     def reason(self) -> str | None:
         """The name of the received signal, or None."""
-        return None if self.number is None else signal.Signals(self.number).name
+        return None if self.signal_number is None else signal.Signals(self.signal_number).name
 
     @property
-    def has_ended_unasked(self) -> bool:
+    def has_ended_without_signal(self) -> bool:
         """Whether the command was ended without a signal."""
-        return self._is_over and self.number is None
+        return self._is_final and self.signal_number is None
 
-    def tell(self, number: int) -> None:
+    def note_signal(self, signal_number: int) -> None:
         """Note the signal, and set the event."""
-        self.number = number
-        self.end()
+        self.signal_number = signal_number
+        self.request_stop()
 
-    def end(self) -> None:
+    def request_stop(self) -> None:
         """Set the event permanently."""
-        self._is_over = True
+        self._is_final = True
         self.event.set()
 
-    def clear(self) -> None:
+    def clear_event(self) -> None:
         """Clear the event, so that it can be waited for again, unless it was set permanently."""
         self.event.clear()
         # In this order, so that a signal that arrives now is not lost.
-        if self._is_over:
+        if self._is_final:
             self.event.set()
 
-    def check(self) -> None:
+    def exit_if_signalled(self) -> None:
         """Exit if a signal was received; for code in the middle of its work.
 
         Raises:
             typer.Exit: with 128 plus the number of the signal.
         """
-        if self.number is not None:
-            raise typer.Exit(KILLED + self.number)
+        if self.signal_number is not None:
+            raise typer.Exit(SIGNAL_EXIT_BASE + self.signal_number)
 
 
-def until_told(work: Callable[[StopSignal], None]) -> None:
+def run_until_signalled(work: Callable[[StopSignal], None]) -> None:
     """Run the work of a command; SIGTERM and SIGINT set its `StopSignal`.
 
     The work runs on a separate thread, so that a signal is handled whatever the work waits for. If
@@ -89,77 +89,83 @@ def until_told(work: Callable[[StopSignal], None]) -> None:
             failures must not take this for an orderly stop.
     """
     stop = StopSignal()
-    with listening(stop, cut_off=os._exit):
-        in_background(lambda: work(stop), "command").result()
-    if stop.has_ended_unasked:
+    with listen_for_signals(stop, force_exit=os._exit):
+        run_in_background(lambda: work(stop), "command").result()
+    if stop.has_ended_without_signal:
         raise FatalError("the process ended without a signal; the log says what happened before")
 
 
 @contextmanager
-def listening(
+def listen_for_signals(
     stop: StopSignal,
-    numbers: tuple[int, ...] = (signal.SIGTERM, signal.SIGINT),
-    cut_off: Callable[[int], object] | None = None,
+    signal_numbers: tuple[int, ...] = (signal.SIGTERM, signal.SIGINT),
+    force_exit: Callable[[int], object] | None = None,
 ) -> Iterator[None]:
     """Pass these signals to `stop`, and restore the previous handlers on exit.
 
     `force_exit` is called with an exit code, from a thread, if stopping takes too long or another
     signal arrives; None: stopping may take any time.
     """
-    arrives, told = socket.socketpair()
-    told.setblocking(False)
-    hearing = threading.Thread(
-        target=_hear, args=(arrives, numbers, stop, cut_off), name="signals", daemon=True
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    listener = threading.Thread(
+        target=_handle_signals,
+        args=(receiver, signal_numbers, stop, force_exit),
+        name="signals",
+        daemon=True,
     )
-    with arrives, told:
-        earlier = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
-        before = {number: signal.signal(number, _ignore) for number in numbers}
-        hearing.start()
+    with receiver, sender:
+        previous_fd = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        previous_handlers = {
+            signal_number: signal.signal(signal_number, _ignore_signal)
+            for signal_number in signal_numbers
+        }
+        listener.start()
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            signal.set_wakeup_fd(earlier)
-            told.setblocking(True)
-            told.send(bytes([_OVER]))
-            hearing.join()
+            for signal_number, handler in previous_handlers.items():
+                signal.signal(signal_number, handler)
+            signal.set_wakeup_fd(previous_fd)
+            sender.setblocking(True)
+            sender.send(bytes([_STOP_LISTENING]))
+            listener.join()
 
 
-def _ignore(_number: int, _frame: object) -> None:
+def _ignore_signal(_number: int, _frame: object) -> None:
     """Do nothing; with a Python handler the signal's number is written to the socket."""
 
 
-def _hear(
-    arrives: socket.socket,
-    numbers: tuple[int, ...],
+def _handle_signals(
+    receiver: socket.socket,
+    signal_numbers: tuple[int, ...],
     stop: StopSignal,
-    cut_off: Callable[[int], object] | None,
+    force_exit: Callable[[int], object] | None,
 ) -> None:
     """Note the first signal; cut off after a second signal or the timeout."""
-    first = _next(arrives, numbers)
-    if first == _OVER:
+    first_signal = _receive_signal(receiver, signal_numbers)
+    if first_signal == _STOP_LISTENING:
         return
-    stop.tell(first)
-    if cut_off is None:
-        while _next(arrives, numbers) != _OVER:
+    stop.note_signal(first_signal)
+    if force_exit is None:
+        while _receive_signal(receiver, signal_numbers) != _STOP_LISTENING:
             pass
         return
-    arrives.settimeout(STOP_SECONDS)
+    receiver.settimeout(STOP_SECONDS)
     try:
-        following = _next(arrives, numbers)
+        next_signal = _receive_signal(receiver, signal_numbers)
     except TimeoutError:
-        following = first
-    if following != _OVER:
-        cut_off(KILLED + following)
+        next_signal = first_signal
+    if next_signal != _STOP_LISTENING:
+        force_exit(SIGNAL_EXIT_BASE + next_signal)
 
 
-def _next(arrives: socket.socket, numbers: tuple[int, ...]) -> int:
+def _receive_signal(receiver: socket.socket, signal_numbers: tuple[int, ...]) -> int:
     """Return the next of these signals, or the end marker; other handled signals are skipped.
 
     Raises TimeoutError: no signal arrived in time.
     """
     while True:
-        (number,) = arrives.recv(1)
-        if number == _OVER or number in numbers:
-            return number
+        (signal_number,) = receiver.recv(1)
+        if signal_number == _STOP_LISTENING or signal_number in signal_numbers:
+            return signal_number

@@ -23,7 +23,7 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.errors import FatalError, InputError
 from oracle.indexer.block_hooks import BlockHook
-from oracle.indexer.stored_events import stored_events
+from oracle.indexer.stored_events import iterate_stored_events
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.systems.pocket.follower import PocketFollower
@@ -37,15 +37,15 @@ class _FollowerState:
     follower: PocketFollower
     block: int = -1
 
-    def go_on(self, uow: UnitOfWork, reader: LogReader, block: int) -> None:
+    def catch_up(self, uow: UnitOfWork, reader: LogReader, block: int) -> None:
         if block <= self.block:
             return
-        for event in stored_events(uow, reader, BlockRange(self.block + 1, block)):
-            self.follower.take(event)
+        for event in iterate_stored_events(uow, reader, BlockRange(self.block + 1, block)):
+            self.follower.apply_event(event)
         self.block = block
 
 
-class PolicyMemory:
+class FollowerCache:
     """Keeps the follower of a policy with a memory up to date with the fold.
 
     The follower of final blocks is kept apart, so that a reorg is cheap. Nothing is stored: the
@@ -59,43 +59,43 @@ class PolicyMemory:
         self._newest: _FollowerState | None = None
         self._final: _FollowerState | None = None
 
-    def at(self, uow: UnitOfWork, block: int) -> PocketFollower:
+    def get_follower(self, uow: UnitOfWork, block: int) -> PocketFollower:
         """Return the follower at the end of `block`; callers must not change it.
 
         The logs of the block are stored.
         """
-        self._settle(uow, block)
+        self._advance_final(uow, block)
         if self._newest is None or self._newest.block > block:
-            self._newest = deepcopy(self._final) or self._nothing()
-        self._newest.go_on(uow, self._reader, block)
+            self._newest = deepcopy(self._final) or self._new_state()
+        self._newest.catch_up(uow, self._reader, block)
         return self._newest.follower
 
-    def forget_newest(self) -> None:
+    def discard_unfinalized(self) -> None:
         """Discard everything that came from blocks that are not final."""
         self._newest = None
 
-    def forget_above(self, block: int) -> None:
+    def discard_above(self, block: int) -> None:
         """Discard everything that came from blocks above `block`."""
         self._newest = None
         if self._final is not None and self._final.block > block:
             self._final = None
 
-    def _settle(self, uow: UnitOfWork, block: int) -> None:
+    def _advance_final(self, uow: UnitOfWork, block: int) -> None:
         """Advance the follower of final blocks to the final block of the cursor."""
         cursor = uow.cursor.get()
         final = None if cursor is None else cursor.final_number
         if final is not None:
             if self._final is None:
-                self._final = self._nothing()
-            self._final.go_on(uow, self._reader, min(final, block))
+                self._final = self._new_state()
+            self._final.catch_up(uow, self._reader, min(final, block))
 
-    def _nothing(self) -> _FollowerState:
-        return _FollowerState(self._policy.follow())
+    def _new_state(self) -> _FollowerState:
+        return _FollowerState(self._policy.create_follower())
 
 
 # Bookmarks of the draws: the settings they were made by, and the last block drawn for.
-_SETTINGS = "dispatch_settings"
-_THROUGH = "dispatch_through"
+_SETTINGS_BOOKMARK = "dispatch_settings"
+_THROUGH_BOOKMARK = "dispatch_through"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,27 +107,31 @@ class StoredNetworkView:
     """
 
     uow: UnitOfWork
-    memory: PolicyMemory | None = None
-    changed: dict[TaskKey, Task] = field(default_factory=dict)
+    follower_cache: FollowerCache | None = None
+    changed_by_key: dict[TaskKey, Task] = field(default_factory=dict)
 
-    def waiting(self) -> Sequence[Task]:
-        return self.uow.tasks.waiting()
+    def get_waiting_tasks(self) -> Sequence[Task]:
+        return self.uow.tasks.list_waiting()
 
-    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
-        return self.uow.tasks.of_groups(groups)
+    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+        return self.uow.tasks.list_unscored_in_groups(groups)
 
-    def changed_tasks(self) -> Sequence[Task]:
-        told = list(self.changed.values())
-        self.changed.clear()
-        return told
+    def pop_changed_tasks(self) -> Sequence[Task]:
+        tasks = list(self.changed_by_key.values())
+        self.changed_by_key.clear()
+        return tasks
 
-    def changed_since(self, block: int | None) -> Iterable[Node]:
-        return self.uow.nodes.all() if block is None else self.uow.nodes.changed_since(block)
+    def get_nodes_changed_since(self, block: int | None) -> Iterable[Node]:
+        return (
+            self.uow.nodes.iterate_all()
+            if block is None
+            else self.uow.nodes.iterate_changed_since(block)
+        )
 
-    def remembered(self, block: int) -> PocketFollower:
-        if self.memory is None:
+    def get_follower(self, block: int) -> PocketFollower:
+        if self.follower_cache is None:
             raise FatalError("nobody remembers outcomes: this view is not for drawing")
-        return self.memory.at(self.uow, block)
+        return self.follower_cache.get_follower(self.uow, block)
 
 
 class DrawHook(BlockHook):
@@ -139,98 +143,107 @@ class DrawHook(BlockHook):
         `reader` reads the stored events, for a policy with a memory.
         """
         self._drawer = None if settings is None else BlockDrawer(settings)
-        policy = None if settings is None else settings.pocket
-        self._memory = None if policy is None else PolicyMemory(policy, reader)
+        policy = None if settings is None else settings.pocket_policy
+        self._follower_cache = None if policy is None else FollowerCache(policy, reader)
         # Tasks that changed since the last draw, recorded once the drawer tracks the waiting
         # tasks.
-        self._changed: dict[TaskKey, Task] = {}
+        self._changed_by_key: dict[TaskKey, Task] = {}
         self.first_block = None if settings is None else settings.start_block
 
     @override
     def reset(self) -> None:
         """Start again from stored data, after a rewind or a rolled-back transaction."""
-        self._changed.clear()
+        self._changed_by_key.clear()
         if self._drawer is not None:
-            self._drawer.forget()
-        if self._memory is not None:
-            self._memory.forget_newest()
+            self._drawer.reset()
+        if self._follower_cache is not None:
+            self._follower_cache.discard_unfinalized()
 
     @override
-    def rebuilding(self) -> None:
+    def on_rebuild(self) -> None:
         """Discard the whole memory, because stored events may have been repaired."""
-        if self._memory is not None:
-            self._memory.forget_above(-1)
+        if self._follower_cache is not None:
+            self._follower_cache.discard_above(-1)
 
     @override
-    def wanted_stops(self, headers: Sequence[BlockRef], newest: int) -> list[BlockRef]:
-        start = self.first_block
-        return [] if start is None else [block for block in headers if block.number >= start]
+    def select_stops(self, headers: Sequence[BlockRef], newest: int) -> list[BlockRef]:
+        start_block = self.first_block
+        return (
+            []
+            if start_block is None
+            else [block for block in headers if block.number >= start_block]
+        )
 
     @override
-    def folded(self, changes: Changes) -> None:
-        if self._drawer is not None and self._drawer.is_following:
-            self._changed |= changes.tasks
+    def on_folded(self, changes: Changes) -> None:
+        if self._drawer is not None and self._drawer.is_tracking_tasks:
+            self._changed_by_key |= changes.tasks
 
     @override
-    def at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
+    def on_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
         """Draw at the end of a block, or only catch up if the block was drawn for before."""
         if self._drawer is None:
             return
-        view = StoredNetworkView(uow, self._memory, self._changed)
-        known = uow.bookmarks.get(_THROUGH)
-        if known is not None and int(known) >= block.number:
-            if self._drawer.at != block.number:
-                self._drawer.resume(view, block, active_draws_in(uow))
+        view = StoredNetworkView(uow, self._follower_cache, self._changed_by_key)
+        drawn_through = uow.bookmarks.get(_THROUGH_BOOKMARK)
+        if drawn_through is not None and int(drawn_through) >= block.number:
+            if self._drawer.block_number != block.number:
+                self._drawer.resume(view, block, get_active_draws(uow))
             return
         if block.number == self.first_block:
             # These draws were made by earlier settings, which end at this block.
-            _void(uow, [one.task for one in uow.draws.active()], block.number)
-        turn = self._drawer.turn(view, block)
-        _void(uow, turn.over, block.number)
-        for one in turn.drawn:
-            uow.draws.add(one.task, block, one.node)
-        plan_downloads(uow, self._drawer, block, turn.over)
-        uow.bookmarks.set(_THROUGH, str(block.number))
+            _void_draws(uow, [draw.task for draw in uow.draws.list_active()], block.number)
+        step = self._drawer.draw_block(view, block)
+        _void_draws(uow, step.ended_draws, block.number)
+        for draw in step.new_draws:
+            uow.draws.add(draw.task, block, draw.node)
+        plan_downloads(uow, self._drawer, block, step.ended_draws)
+        uow.bookmarks.set(_THROUGH_BOOKMARK, str(block.number))
 
     @override
-    def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
+    def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
         """Undo the draws, the ends of draws and the planned downloads above the ancestor."""
-        if self._memory is not None:
-            self._memory.forget_above(ancestor)
-        uow.draws.take_back_above(ancestor)
-        uow.downloads.take_back_above(ancestor)
-        known = uow.bookmarks.get(_THROUGH)
-        if known is not None and int(known) > ancestor:
-            uow.bookmarks.set(_THROUGH, str(ancestor))
+        if self._follower_cache is not None:
+            self._follower_cache.discard_above(ancestor)
+        uow.draws.undo_above(ancestor)
+        uow.downloads.undo_above(ancestor)
+        drawn_through = uow.bookmarks.get(_THROUGH_BOOKMARK)
+        if drawn_through is not None and int(drawn_through) > ancestor:
+            uow.bookmarks.set(_THROUGH_BOOKMARK, str(ancestor))
 
 
-def check_dispatch(uow: UnitOfWork, settings: DispatchSettings) -> None:
+def check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
     """Check that no block from `start_block` on lacks draws or was drawn for by other settings.
 
     Raises:
         InputError: blocks from `start_block` on were folded without draws, or by other settings.
     """
-    cursor, known = uow.cursor.get(), uow.bookmarks.get(_SETTINGS)
-    at, start = -1 if cursor is None else cursor.number, settings.start_block
-    if known != settings.sign:
-        if at >= start:
-            what = "without draws" if known is None else "with other settings of [dispatch]"
-            raise InputError(
-                f"dispatch.start_block: block {start} is folded already, {what}: name one above "
-                f"{at}, or {_back_to(start - 1)}"
+    cursor, stored_fingerprint = uow.cursor.get(), uow.bookmarks.get(_SETTINGS_BOOKMARK)
+    folded_through, start_block = -1 if cursor is None else cursor.number, settings.start_block
+    if stored_fingerprint != settings.fingerprint:
+        if folded_through >= start_block:
+            mismatch = (
+                "without draws"
+                if stored_fingerprint is None
+                else "with other settings of [dispatch]"
             )
-        uow.bookmarks.set(_SETTINGS, settings.sign)
-        uow.bookmarks.set(_THROUGH, str(start - 1))
+            raise InputError(
+                f"dispatch.start_block: block {start_block} is folded already, {mismatch}: name "
+                f"one above {folded_through}, or {_format_rewind_hint(start_block - 1)}"
+            )
+        uow.bookmarks.set(_SETTINGS_BOOKMARK, settings.fingerprint)
+        uow.bookmarks.set(_THROUGH_BOOKMARK, str(start_block - 1))
         return
-    through = int(uow.bookmarks.get(_THROUGH) or -1)
-    if at >= start and through < at:
+    drawn_through = int(uow.bookmarks.get(_THROUGH_BOOKMARK) or -1)
+    if folded_through >= start_block and drawn_through < folded_through:
         raise InputError(
-            f"dispatch: blocks {through + 1} to {at} were folded without draws: name a "
-            f"dispatch.start_block above {at}, or {_back_to(through)}"
+            f"dispatch: blocks {drawn_through + 1} to {folded_through} were folded without draws: "
+            "name a "
+            f"dispatch.start_block above {folded_through}, or {_format_rewind_hint(drawn_through)}"
         )
 
 
-def refuse_other_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
+def require_same_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
     """Check that the draws in the database were made by these settings.
 
     A database without draws passes with any settings.
@@ -238,26 +251,26 @@ def refuse_other_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
     Raises:
         InputError: the draws were made by other settings.
     """
-    known = uow.bookmarks.get(_SETTINGS)
-    if known is not None and known != settings.sign:
+    stored_fingerprint = uow.bookmarks.get(_SETTINGS_BOOKMARK)
+    if stored_fingerprint is not None and stored_fingerprint != settings.fingerprint:
         raise InputError(
             "[dispatch]: the database draws by other settings or rules than the configuration's: "
             "put the configuration back, or let the daemon begin with the new one"
         )
 
 
-def _back_to(block: int) -> str:
+def _format_rewind_hint(block: int) -> str:
     """Return the command after which no block above `block` is folded; blocks start at 0."""
     if block < 0:
         return "start with an empty database"
     return f"run `qos-oracle resync rewind --to-block {block}`"
 
 
-def active_draws_in(uow: UnitOfWork) -> dict[TaskKey, Address]:
+def get_active_draws(uow: UnitOfWork) -> dict[TaskKey, Address]:
     """Return the node drawn for each task whose draw is active at the cursor."""
-    return {one.task: one.node for one in uow.draws.active()}
+    return {draw.task: draw.node for draw in uow.draws.list_active()}
 
 
-def _void(uow: UnitOfWork, tasks: Iterable[TaskKey], block: int) -> None:
+def _void_draws(uow: UnitOfWork, tasks: Iterable[TaskKey], block: int) -> None:
     for task in tasks:
         uow.draws.void(task, block)

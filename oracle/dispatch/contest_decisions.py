@@ -8,22 +8,24 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from oracle.bindings.contest_calls import (
-    answer_of,
-    contested_group,
+    compute_answer,
+    decode_contested_group,
+    encode_settle_contest,
     read_group,
-    settle_contest_call,
 )
 from oracle.chain.heads import Heads
-from oracle.dispatch.contest_settlement import SETTLE_CONTEST, SETTLED, open_contests
+from oracle.dispatch.contest_settlement import SETTLE_CONTEST, SETTLED_REASON, find_open_contests
 from oracle.dispatch.dispatch_calls import DispatchContext
-from oracle.dispatch.second_groups import NOT_OPEN, second_group_calls
+from oracle.dispatch.second_groups import NOT_OPEN_REASON, load_second_group_calls
 from oracle.domain.ids import ZERO_HASH, GroupKey, Hash
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
-from oracle.txmgr.context import StepResult, counted
+from oracle.txmgr.context import StepResult, format_counts
 
 # The reason of the call for the window's end where the second group has decided before.
-DECIDED = "overtaken(the second group has decided, and the contest is settled by its verdict)"
+DECIDED_REASON = (
+    "overtaken(the second group has decided, and the contest is settled by its verdict)"
+)
 # Honest nodes wait for their stakes: after the starts of tasks, before new orders.
 _PRIORITY = 200
 _ORDERED = frozenset({IntentState.MINED, IntentState.FINAL})
@@ -37,7 +39,7 @@ class _Decision(NamedTuple):
     """
 
     call: Intent
-    second: GroupKey
+    second_group: GroupKey
     verdict: Hash | None
 
 
@@ -50,20 +52,20 @@ def plan_decided_settlements(context: DispatchContext, heads: Heads) -> StepResu
     Raises:
         TransientError: no endpoint returns the state of a group.
     """
-    if context.tx.is_stopped():
+    if context.tx.is_halted():
         return None
-    with context.tx.store.reading() as uow:
+    with context.tx.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None or not context.tx.is_at_head(uow, heads):
             return None
         if context.checked_at.get(SETTLE_CONTEST) == cursor.hash:
             return None
-        contests = list(_contests_with_second_group(uow, context, cursor.time))
+        contests = list(_find_contests_with_second_group(uow, context, cursor.time))
     settled, decisions = _read_contests(context, heads, contests)
-    with context.tx.store.reading() as uow:
-        results = [_result_of(context, uow, decision) for decision in decisions]
+    with context.tx.store.read_transaction() as uow:
+        results = [_find_result(context, uow, decision) for decision in decisions]
     requests = [
-        (decision.call, _request(decision, result))
+        (decision.call, _build_request(decision, result))
         for decision, result in zip(decisions, results, strict=True)
         if result is not None
     ]
@@ -73,26 +75,28 @@ def plan_decided_settlements(context: DispatchContext, heads: Heads) -> StepResu
     stamp = context.tx.stamp
     with context.tx.writing() as uow:
         for call in settled:
-            uow.outbox.intents.end(call, IntentState.SUPERSEDED, SETTLED, stamp)
+            uow.outbox.intents.end_unsent(call, IntentState.SUPERSEDED, SETTLED_REASON, stamp)
         for call, request in requests:
-            uow.outbox.intents.end(call, IntentState.SUPERSEDED, DECIDED, stamp)
+            uow.outbox.intents.end_unsent(call, IntentState.SUPERSEDED, DECIDED_REASON, stamp)
             uow.outbox.intents.add(request, stamp)
     calls = [*settled, *(call for call, _ in requests)]
-    return StepResult("contests decided", calls[0].id, counted([SETTLE_CONTEST] * len(calls)))
+    return StepResult(
+        "contests decided", calls[0].id, format_counts([SETTLE_CONTEST] * len(calls))
+    )
 
 
-def _contests_with_second_group(
+def _find_contests_with_second_group(
     uow: UnitOfWork, context: DispatchContext, time: int
 ) -> Iterator[Intent]:
     """Yield the open contests whose second group was ordered, by this daemon or another."""
-    calls = second_group_calls(uow, context.tx.account, time)
-    ordered = {
+    calls = load_second_group_calls(uow, context.tx.account, time)
+    ordered_subjects = {
         call.request.subject
         for call in calls
-        if call.state in _ORDERED or call.error_text == NOT_OPEN
+        if call.state in _ORDERED or call.error_text == NOT_OPEN_REASON
     }
-    for contest in open_contests(uow, context.tx.account, time):
-        if contest.request.subject in ordered:
+    for contest in find_open_contests(uow, context.tx.account, time):
+        if contest.request.subject in ordered_subjects:
             yield contest
 
 
@@ -100,56 +104,60 @@ def _read_contests(
     context: DispatchContext, heads: Heads, contests: Sequence[Intent]
 ) -> tuple[list[Intent], list[_Decision]]:
     """Return the settled contests, and those that can be settled, as of the final block."""
-    lines, network = context.tx.lines(), context.tx.publisher.domain.contract
+    endpoints, network = context.tx.get_synced_pool_view(), context.tx.publisher.domain.contract
     block = hex(heads.final.number)
     settled, decisions = [], []
     for contest in contests:
-        key, _ = contested_group(contest.request.calldata)
-        group = read_group(lines, network, key, block)
+        key, _ = decode_contested_group(contest.request.calldata)
+        group = read_group(endpoints, network, key, block)
         if group.is_settled:
             settled.append(contest)
         elif group.is_contested and group.peer is not None:
-            second = read_group(lines, network, group.peer, block)
-            if second.is_compared:
-                decisions.append(_Decision(contest, group.peer, second.verdict))
+            second_group = read_group(endpoints, network, group.peer, block)
+            if second_group.is_compared:
+                decisions.append(_Decision(contest, group.peer, second_group.verdict))
     return settled, decisions
 
 
-def _result_of(context: DispatchContext, uow: UnitOfWork, decision: _Decision) -> Hash | None:
+def _find_result(context: DispatchContext, uow: UnitOfWork, decision: _Decision) -> Hash | None:
     """Return the result that the contract accepts for this verdict, or None if it is unknown.
 
     Without a majority in the second group no node is slashed whatever the result, so that the
     stakes are released at once.
     """
-    second, verdict = decision.second, decision.verdict
+    second_group, verdict = decision.second_group, decision.verdict
     if verdict is None or verdict == ZERO_HASH:
         return ZERO_HASH
     if context.results is None:
         return None
-    _, tasks = contested_group(decision.call.request.calldata)
-    members = [member.task for each in uow.results.of_group(second) for member in each.members]
+    _, tasks = decode_contested_group(decision.call.request.calldata)
+    member_tasks = [
+        member.task
+        for group_result in uow.results.list_for_group(second_group)
+        for member in group_result.members
+    ]
     return next(
         (
             result
-            for result in context.results.read_results([*members, *tasks])
-            if answer_of(second, result) == verdict
+            for result in context.results.read_results([*member_tasks, *tasks])
+            if compute_answer(second_group, result) == verdict
         ),
         None,
     )
 
 
-def _request(decision: _Decision, result: Hash) -> CallRequest:
+def _build_request(decision: _Decision, result: Hash) -> CallRequest:
     """Return the call that replaces the one for the window's end."""
-    waiting = decision.call.request
-    group, tasks = contested_group(waiting.calldata)
+    waiting_request = decision.call.request
+    group, tasks = decode_contested_group(waiting_request.calldata)
     return CallRequest(
-        account=waiting.account,
-        contract=waiting.contract,
+        account=waiting_request.account,
+        contract=waiting_request.contract,
         kind=SETTLE_CONTEST,
         # A contest is decided once: the outbox refuses a second call for ever.
-        dedup_key=f"{waiting.dedup_key}:decided",
-        calldata=settle_contest_call(group, tasks, result),
-        subject=waiting.subject,
+        dedup_key=f"{waiting_request.dedup_key}:decided",
+        calldata=encode_settle_contest(group, tasks, result),
+        subject=waiting_request.subject,
         priority=_PRIORITY,
-        exclusive_key=waiting.dedup_key,
+        exclusive_key=waiting_request.dedup_key,
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from oracle.bindings.contest_calls import contest_end, settle_contest_call
+from oracle.bindings.contest_calls import encode_settle_contest, get_contest_end
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.domain.ids import GroupKey, TaskKey
@@ -21,21 +21,21 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, CallRequest, Intent, IntentState
 from oracle.txmgr.call_registry import CallKind, Decision
 from oracle.txmgr.client.preflight import PreflightResult
-from oracle.txmgr.context import StepResult, counted
+from oracle.txmgr.context import StepResult, format_counts
 
 # The kind of these calls in the outbox.
 SETTLE_CONTEST = "settle_contest"
-SETTLED = "overtaken(the contest is settled already)"
+SETTLED_REASON = "overtaken(the contest is settled already)"
 # The block up to which contested groups are in the outbox.
-_SCANNED = "contests_scanned"
+_SCANNED_BOOKMARK = "contests_scanned"
 _PRIORITY = 275
 # Percent of the budget that is kept for starts of tasks that others pay for.
-_KEPT_FOR_STARTS = 50
+_RESERVE_PERCENT = 50
 # Groups, or open contests, of one step; each takes a request to the contract.
-_AT_ONCE = 20
+_MAX_PER_STEP = 20
 _RETRY_SECONDS = 60
 # Contests of older groups, in seconds since they closed, are left to the owners of the stakes.
-_MAX_AGE = 30 * 86_400
+_MAX_AGE_SECONDS = 30 * 86_400
 
 
 class _Contest(NamedTuple):
@@ -47,77 +47,79 @@ class _Contest(NamedTuple):
 
 
 def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan the end of each contest that became final since the last check; return None without one.
+    """Plan the end of each contest that became final since the last check; None without one.
 
     Raises:
         TransientError: no endpoint returns the state of a group.
     """
-    if context.tx.is_stopped():
+    if context.tx.is_halted():
         return None
-    with context.tx.store.reading() as uow:
-        cursor, scanned = uow.cursor.get(), uow.bookmarks.number(_SCANNED)
+    with context.tx.store.read_transaction() as uow:
+        cursor, scanned_through = uow.cursor.get(), uow.bookmarks.get_number(_SCANNED_BOOKMARK)
         if cursor is None or not context.tx.is_at_head(uow, heads):
             return None
-        first, last = (scanned or 0) + 1, min(heads.final.number, cursor.number)
+        first, last = (scanned_through or 0) + 1, min(heads.final.number, cursor.number)
         if first > last:
             return None
-        groups, last = _next_groups(uow, first, last)
-    contests = _contested(context, groups, cursor.time)
+        groups, last = _read_next_groups(uow, first, last)
+    contests = _find_contests(context, groups, cursor.time)
     with context.tx.writing() as uow:
-        uow.bookmarks.set(_SCANNED, last)
+        uow.bookmarks.set(_SCANNED_BOOKMARK, last)
         stamp = context.tx.stamp
-        planned = [
-            uow.outbox.intents.add(_request(context, contest), stamp) for contest in contests
+        intent_ids = [
+            uow.outbox.intents.add(_build_request(context, contest), stamp) for contest in contests
         ]
-    added = [intent_id for intent_id in planned if intent_id is not None]
-    if not added:
+    added_ids = [intent_id for intent_id in intent_ids if intent_id is not None]
+    if not added_ids:
         return None
-    return StepResult("contests found", added[0], counted([SETTLE_CONTEST] * len(added)))
+    return StepResult(
+        "contests found", added_ids[0], format_counts([SETTLE_CONTEST] * len(added_ids))
+    )
 
 
-def open_contests(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
+def find_open_contests(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
     """Return the calls that wait for the end of their window at a block time.
 
     Calls that settle by a verdict are left out, because their contest is decided.
     """
-    planned = uow.outbox.intents.in_states(account, [IntentState.PLANNED])
-    waiting = [
+    planned_calls = uow.outbox.intents.list_in_states(account, [IntentState.PLANNED])
+    waiting_calls = [
         call
-        for call in planned
+        for call in planned_calls
         if call.request.dedup_key == f"{SETTLE_CONTEST}:{call.request.subject}"
         and (call.request.not_before or 0) > time + 1
     ]
-    return waiting[:_AT_ONCE]
+    return waiting_calls[:_MAX_PER_STEP]
 
 
-def _next_groups(uow: UnitOfWork, first: int, last: int) -> tuple[list[GroupResult], int]:
+def _read_next_groups(uow: UnitOfWork, first: int, last: int) -> tuple[list[GroupResult], int]:
     """Return groups that may be contested, of whole blocks, and the last block checked."""
-    groups = uow.results.outvoted_between(first, last, _AT_ONCE)
-    if len(groups) < _AT_ONCE:
+    groups = uow.results.list_outvoted(first, last, _MAX_PER_STEP)
+    if len(groups) < _MAX_PER_STEP:
         return groups, last
-    newest = groups[-1].closed_at.block
-    if newest == first:
-        return uow.results.outvoted_between(first, first), first
-    return [group for group in groups if group.closed_at.block < newest], newest - 1
+    newest_block = groups[-1].closed_at.block
+    if newest_block == first:
+        return uow.results.list_outvoted(first, first), first
+    return [group for group in groups if group.closed_at.block < newest_block], newest_block - 1
 
 
-def _contested(
+def _find_contests(
     context: DispatchContext, groups: Sequence[GroupResult], now: int
 ) -> list[_Contest]:
     """Return the groups whose stakes the contract holds."""
-    lines, network = context.tx.lines(), context.tx.publisher.domain.contract
+    endpoints, network = context.tx.get_synced_pool_view(), context.tx.publisher.domain.contract
     contests = []
     for result in groups:
-        if result.time < now - _MAX_AGE:
+        if result.time < now - _MAX_AGE_SECONDS:
             continue
-        end = contest_end(lines, network, result.group)
-        if end is not None:
+        window_end = get_contest_end(endpoints, network, result.group)
+        if window_end is not None:
             tasks = tuple(member.task for member in result.members)
-            contests.append(_Contest(result.group, tasks, end))
+            contests.append(_Contest(result.group, tasks, window_end))
     return contests
 
 
-def _request(context: DispatchContext, contest: _Contest) -> CallRequest:
+def _build_request(context: DispatchContext, contest: _Contest) -> CallRequest:
     subject = f"group={contest.group}"
     return CallRequest(
         account=context.tx.account,
@@ -125,7 +127,7 @@ def _request(context: DispatchContext, contest: _Contest) -> CallRequest:
         kind=SETTLE_CONTEST,
         # A group is contested once: the outbox refuses a second call for ever.
         dedup_key=f"{SETTLE_CONTEST}:{subject}",
-        calldata=settle_contest_call(contest.group, contest.tasks),
+        calldata=encode_settle_contest(contest.group, contest.tasks),
         subject=subject,
         priority=_PRIORITY,
         not_before=contest.end + 1,
@@ -137,7 +139,7 @@ class SettleContestCall(CallKind):
     """The end of a contest, by the second group's verdict or after the window."""
 
     name: str = SETTLE_CONTEST
-    reserve_share: int = _KEPT_FOR_STARTS
+    reserve_share: int = _RESERVE_PERCENT
 
     @override
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
@@ -148,6 +150,6 @@ class SettleContestCall(CallKind):
         """
         name = "" if result.refusal is None else result.refusal.name
         if name == "NotContested":
-            return Decision.end(IntentState.SUPERSEDED, SETTLED)
+            return Decision.end(IntentState.SUPERSEDED, SETTLED_REASON)
         until = heads.latest.time + _RETRY_SECONDS
-        return Decision.wait(until, (name or "unknown", result.reason))
+        return Decision.wait_until(until, (name or "unknown", result.reason))

@@ -9,22 +9,22 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from oracle.bindings.expected_events import missing_effect
+from oracle.bindings.expected_events import find_missing_event
 from oracle.bindings.task_network import (
-    drop_call,
-    drop_group_call,
-    queue_call,
-    request_download_call,
-    start_as_of_call,
-    start_call,
-    start_group_call,
-    without_as_of,
+    encode_drop_group,
+    encode_drop_task,
+    encode_queue_task,
+    encode_request_download,
+    encode_start_group,
+    encode_start_task,
+    encode_start_task_as_of,
+    strip_as_of_check,
 )
 from oracle.chain.heads import Heads
-from oracle.dispatch.assigner import StoredNetworkView, active_draws_in
+from oracle.dispatch.assigner import StoredNetworkView, get_active_draws
 from oracle.dispatch.dispatch_settings import DispatchSettings
-from oracle.dispatch.downloads import wanted_downloads
-from oracle.dispatch.drawer import queue_at
+from oracle.dispatch.downloads import find_pending_downloads
+from oracle.dispatch.drawer import load_queue_view
 from oracle.dispatch.probe_settings import ProbeSettings
 from oracle.dispatch.results_folder import ResultsFolder
 from oracle.domain.ids import GroupKey, Hash, TaskKey
@@ -33,9 +33,9 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
 from oracle.store.state.download_repository import PlannedDownload
 from oracle.store.state.draw_repository import StoredDraw
-from oracle.systems.assignment import AssignmentPlan, queue_of
-from oracle.systems.legacy.trio_line import age_of
-from oracle.systems.waiting import capacity_for
+from oracle.systems.assignment import AssignmentPlan, get_queued_items
+from oracle.systems.legacy.trio_line import get_age_key
+from oracle.systems.waiting import compute_queue_capacity
 from oracle.systems.waiting_line import Drop
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
@@ -48,14 +48,16 @@ QUEUE_TASK, DROP_TASK = "queue_task", "drop_task"
 STARTS = frozenset({START_TASK, START_GROUP})
 REQUEST_DOWNLOAD = "request_download"
 # The reason for ending a call of the dispatcher.
-NOT_WANTED = "overtaken(the draw, the place in the queue, or the want of a model is no longer so)"
+NOT_PLANNED_REASON = (
+    "overtaken(the draw, the place in the queue, or the want of a model is no longer so)"
+)
 # Priorities: starts come first, then drops from the queue, then queue notices, then downloads for
 # later tasks.
-_START, _DROP, _QUEUE, _DOWNLOAD = 100, 150, 200, 250
+_START_PRIORITY, _DROP_PRIORITY, _QUEUE_PRIORITY, _DOWNLOAD_PRIORITY = 100, 150, 200, 250
 # An old and final seed block needs no check; its hash may be out of the contract's reach.
-_CHECKED_BLOCKS = 200
+_SEED_CHECK_BLOCKS = 200
 # Percent of the budget kept for starts, so that queue spam or invented models cannot use it up.
-_KEPT_FOR_STARTS = 50
+_RESERVE_PERCENT = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +84,14 @@ class CallKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class PlannedCall:
     """A call that is valid now, with the tasks it concerns.
 
     `draws`: the draws that the call starts, for a group in the order of its tasks, all by one seed
     block. `download`: the node and the model of a download request.
     """
 
-    about: CallKey
+    key: CallKey
     tasks: tuple[TaskKey, ...]
     priority: int
     draws: tuple[StoredDraw, ...] = ()
@@ -101,50 +103,58 @@ class Want:
         return bool(self.draws) or self.download is not None
 
 
-def wanted_now(uow: UnitOfWork, settings: DispatchSettings) -> Mapping[CallKey, Want]:
+def build_planned_calls(
+    uow: UnitOfWork, settings: DispatchSettings
+) -> Mapping[CallKey, PlannedCall]:
     """Return the calls that are valid at the cursor, the most urgent first."""
-    wants = (*_starts(uow, settings), *_about_the_queue(uow, settings), *_downloads(uow))
-    return {want.about: want for want in wants}
+    planned_calls = (
+        *_plan_starts(uow, settings),
+        *_plan_queue_calls(uow, settings),
+        *_plan_download_requests(uow),
+    )
+    return {planned_call.key: planned_call for planned_call in planned_calls}
 
 
-def key_of(call: Intent) -> CallKey:
+def get_call_key(call: Intent) -> CallKey:
     """Return the key of a call."""
     return CallKey(call.request.kind, call.request.subject)
 
 
-def _starts(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Want]:
-    active = uow.draws.active()
-    if settings.trios is not None:
-        yield from _group_starts(uow, active)
+def _plan_starts(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[PlannedCall]:
+    active_draws = uow.draws.list_active()
+    if settings.legacy_policy is not None:
+        yield from _plan_group_starts(uow, active_draws)
         return
-    for draw in active:
-        about = CallKey(START_TASK, f"task={draw.task}:seed={draw.seed_hash}")
-        yield Want(about, (draw.task,), _START, (draw,))
+    for draw in active_draws:
+        key = CallKey(START_TASK, f"task={draw.task}:seed={draw.seed_hash}")
+        yield PlannedCall(key, (draw.task,), _START_PRIORITY, (draw,))
 
 
-def _group_starts(uow: UnitOfWork, active: Sequence[StoredDraw]) -> Iterator[Want]:
+def _plan_group_starts(
+    uow: UnitOfWork, active_draws: Sequence[StoredDraw]
+) -> Iterator[PlannedCall]:
     """Yield a start for each drawn group; all draws of a group are of one block."""
-    tasks = uow.tasks.named({draw.task for draw in active})
-    groups: dict[GroupKey, list[StoredDraw]] = {}
-    for draw in sorted(active, key=lambda one: age_of(tasks[one.task])):
+    tasks = uow.tasks.get_many({draw.task for draw in active_draws})
+    draws_by_group: dict[GroupKey, list[StoredDraw]] = {}
+    for draw in sorted(active_draws, key=lambda active_draw: get_age_key(tasks[active_draw.task])):
         group = tasks[draw.task].group
         if group is not None:
-            groups.setdefault(group, []).append(draw)
-    for group, draws in groups.items():
-        about = CallKey(START_GROUP, f"group={group}:seed={draws[0].seed_hash}")
-        yield Want(about, tuple(draw.task for draw in draws), _START, tuple(draws))
+            draws_by_group.setdefault(group, []).append(draw)
+    for group, draws in draws_by_group.items():
+        key = CallKey(START_GROUP, f"group={group}:seed={draws[0].seed_hash}")
+        yield PlannedCall(key, tuple(draw.task for draw in draws), _START_PRIORITY, tuple(draws))
 
 
-def _downloads(uow: UnitOfWork) -> Iterator[Want]:
+def _plan_download_requests(uow: UnitOfWork) -> Iterator[PlannedCall]:
     """Yield the download requests; a request of a reorged block keeps its key if still valid."""
-    for each in wanted_downloads(uow):
+    for download in find_pending_downloads(uow):
         # The name comes from the chain and may hold characters that no database accepts.
-        model = each.model.encode("unicode_escape").decode()
-        about = CallKey(REQUEST_DOWNLOAD, f"node={each.node}:model={model}")
-        yield Want(about, (each.task,), _DOWNLOAD, download=each)
+        model = download.model.encode("unicode_escape").decode()
+        key = CallKey(REQUEST_DOWNLOAD, f"node={download.node}:model={model}")
+        yield PlannedCall(key, (download.task,), _DOWNLOAD_PRIORITY, download=download)
 
 
-def _about_the_queue(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Want]:
+def _plan_queue_calls(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[PlannedCall]:
     """Yield notices of tasks without a free node, and drops of tasks beyond the queue's capacity.
 
     A group is dropped as a unit, unless a node was drawn for one of its tasks or runs one.
@@ -152,62 +162,72 @@ def _about_the_queue(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Wa
     cursor = uow.cursor.get()
     if cursor is None:
         return
-    drawn = active_draws_in(uow)
-    waiting = queue_at(StoredNetworkView(uow), settings)
-    queue = queue_of(waiting.line, AssignmentPlan(drawn, frozenset()), cursor.number)
-    capacity = _capacity(uow, settings) if queue else 0
+    active_draws = get_active_draws(uow)
+    queue_view = load_queue_view(StoredNetworkView(uow), settings)
+    queue = get_queued_items(
+        queue_view.items, AssignmentPlan(active_draws, frozenset()), cursor.number
+    )
+    capacity = _compute_queue_capacity(uow, settings) if queue else 0
     overflow = [entry.task for entry in reversed(queue[capacity:])]
-    dropped: set[TaskKey] = set()
-    for drop in waiting.drops(overflow):
-        if drawn.keys().isdisjoint(drop.tasks):
-            dropped.update(drop.tasks)
-            yield _want_drop(drop)
+    dropped_keys: set[TaskKey] = set()
+    for drop in queue_view.find_drops(overflow):
+        if active_draws.keys().isdisjoint(drop.tasks):
+            dropped_keys.update(drop.tasks)
+            yield _plan_drop(drop)
     for entry in queue[:capacity]:
         for task in entry.tasks:
-            if not task.queued and task.key not in dropped:
-                about = CallKey(QUEUE_TASK, f"task={task.key}")
-                yield Want(about, (task.key,), _QUEUE)
+            if not task.queued and task.key not in dropped_keys:
+                key = CallKey(QUEUE_TASK, f"task={task.key}")
+                yield PlannedCall(key, (task.key,), _QUEUE_PRIORITY)
 
 
-def _capacity(uow: UnitOfWork, settings: DispatchSettings) -> int:
-    counts = uow.nodes.counts().items()
-    members = sum(many for (active, _, _), many in counts if active is Membership.MEMBER)
-    return capacity_for(members, settings.alpha)
+def _compute_queue_capacity(uow: UnitOfWork, settings: DispatchSettings) -> int:
+    counts = uow.nodes.count_by_state().items()
+    members = sum(count for (membership, _, _), count in counts if membership is Membership.MEMBER)
+    return compute_queue_capacity(members, settings.alpha)
 
 
-def _want_drop(drop: Drop) -> Want:
+def _plan_drop(drop: Drop) -> PlannedCall:
     subject = f"task={drop.tasks[0]}" if drop.group is None else f"group={drop.group}"
-    return Want(CallKey(DROP_TASK, subject), drop.tasks, _DROP)
+    return PlannedCall(CallKey(DROP_TASK, subject), drop.tasks, _DROP_PRIORITY)
 
 
-def calldata_of(want: Want, heads: Heads) -> str:
+def build_calldata(planned_call: PlannedCall, heads: Heads) -> str:
     """Return the calldata of a planned call.
 
     A start that checks its seed block gives way to a plain one when that block is final and old.
     """
-    return _start_calldata(want, heads) if want.draws else _other_calldata(want)
+    return (
+        _build_start_calldata(planned_call, heads)
+        if planned_call.draws
+        else _build_other_calldata(planned_call)
+    )
 
 
-def _other_calldata(want: Want) -> str:
-    if want.download is not None:
-        return request_download_call(want.download.node, want.download.model)
-    if want.about.kind == QUEUE_TASK:
-        return queue_call(want.tasks[0])
-    is_group = want.about.subject.startswith("group=")
-    return drop_group_call(want.tasks) if is_group else drop_call(want.tasks[0])
+def _build_other_calldata(planned_call: PlannedCall) -> str:
+    if planned_call.download is not None:
+        return encode_request_download(planned_call.download.node, planned_call.download.model)
+    if planned_call.key.kind == QUEUE_TASK:
+        return encode_queue_task(planned_call.tasks[0])
+    is_group = planned_call.key.subject.startswith("group=")
+    return (
+        encode_drop_group(planned_call.tasks)
+        if is_group
+        else encode_drop_task(planned_call.tasks[0])
+    )
 
 
-def _start_calldata(want: Want, heads: Heads) -> str:
-    seed, nodes = want.draws[0], [draw.node for draw in want.draws]
-    is_old = heads.latest.number - seed.seed_block > _CHECKED_BLOCKS
-    if is_old and seed.seed_block <= heads.final.number:
-        if want.about.kind == START_GROUP:
-            return start_group_call(want.tasks, nodes)
-        return start_call(seed.task, seed.node)
-    as_of = (seed.seed_block, seed.seed_hash)
-    if want.about.kind == START_GROUP:
-        return start_group_call(want.tasks, nodes, *as_of)
-    return start_as_of_call(seed.task, seed.node, *as_of)
+def _build_start_calldata(planned_call: PlannedCall, heads: Heads) -> str:
+    first_draw, nodes = planned_call.draws[0], [draw.node for draw in planned_call.draws]
+    is_old = heads.latest.number - first_draw.seed_block > _SEED_CHECK_BLOCKS
+    if is_old and first_draw.seed_block <= heads.final.number:
+        if planned_call.key.kind == START_GROUP:
+            return encode_start_group(planned_call.tasks, nodes)
+        return encode_start_task(first_draw.task, first_draw.node)
+    seed_block = (first_draw.seed_block, first_draw.seed_hash)
+    if planned_call.key.kind == START_GROUP:
+        return encode_start_group(planned_call.tasks, nodes, *seed_block)
+    return encode_start_task_as_of(first_draw.task, first_draw.node, *seed_block)
 
 
 class DispatcherCall(CallKind):
@@ -221,15 +241,15 @@ class DispatcherCall(CallKind):
         self._context = context
 
     @override
-    def still_wanted_all(
+    def review_calls(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
     ) -> Sequence[Decision]:
         """Decide on all calls together, so that the plan is read once."""
         if stage in {CallStage.WAIT, CallStage.ASSIGN}:
-            return [Decision.go()] * len(calls)
+            return [Decision.proceed()] * len(calls)
         if not self._context.tx.is_at_head(uow, heads):
             behind = ("behind", "the database is behind the head")
-            return [Decision.wait_a_block(heads, behind)] * len(calls)
+            return [Decision.wait_for_next_block(heads, behind)] * len(calls)
         return self._decide_at_head(uow, calls, heads)
 
     def _decide_at_head(
@@ -241,11 +261,11 @@ class DispatcherCall(CallKind):
     @override
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
         name = "" if result.refusal is None else result.refusal.name
-        return Decision.wait_a_block(heads, (name or "unknown", result.reason))
+        return Decision.wait_for_next_block(heads, (name or "unknown", result.reason))
 
     @override
     def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
-        return missing_effect(
+        return find_missing_event(
             receipt, call.request.contract, call.request.calldata, call.request.digest
         )
 
@@ -257,12 +277,12 @@ class _DispatchCall(DispatcherCall):
     def _decide_at_head(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads
     ) -> Sequence[Decision]:
-        wanted = {want.about: want for want in self._wants(uow)}
-        return [_as_wanted(one, wanted, heads) for one in calls]
+        call_by_key = {planned_call.key: planned_call for planned_call in self._plan_calls(uow)}
+        return [_decide_call(call, call_by_key, heads) for call in calls]
 
-    def _wants(self, uow: UnitOfWork) -> Iterator[Want]:
+    def _plan_calls(self, uow: UnitOfWork) -> Iterator[PlannedCall]:
         """Yield the planned calls of this kind, and possibly of others."""
-        return _about_the_queue(uow, self._context.settings)
+        return _plan_queue_calls(uow, self._context.settings)
 
 
 class StartCall(_DispatchCall):
@@ -271,15 +291,15 @@ class StartCall(_DispatchCall):
     name = START_TASK
 
     @override
-    def _wants(self, uow: UnitOfWork) -> Iterator[Want]:
-        return _starts(uow, self._context.settings)
+    def _plan_calls(self, uow: UnitOfWork) -> Iterator[PlannedCall]:
+        return _plan_starts(uow, self._context.settings)
 
     @override
-    def calldata_to_try(self, call: Intent, heads: Heads) -> str:
+    def build_simulation_calldata(self, call: Intent, heads: Heads) -> str:
         """Return the calldata to simulate; a start as of the newest block omits its check."""
         request = call.request
         is_newest = request.as_of_block is not None and request.as_of_block >= heads.latest.number
-        return without_as_of(request.calldata) if is_newest else request.calldata
+        return strip_as_of_check(request.calldata) if is_newest else request.calldata
 
 
 class StartGroupCall(StartCall):
@@ -292,29 +312,31 @@ class QueueCall(_DispatchCall):
     """The notice that no node is free for a task."""
 
     name = QUEUE_TASK
-    reserve_share = _KEPT_FOR_STARTS
+    reserve_share = _RESERVE_PERCENT
 
 
 class DropCall(_DispatchCall):
     """The removal of a task or of a group from the queue, which has no room for it."""
 
     name = DROP_TASK
-    reserve_share = _KEPT_FOR_STARTS
+    reserve_share = _RESERVE_PERCENT
 
 
 class DownloadCall(_DispatchCall):
     """A request to a node to download a model."""
 
     name = REQUEST_DOWNLOAD
-    reserve_share = _KEPT_FOR_STARTS
+    reserve_share = _RESERVE_PERCENT
 
     @override
-    def _wants(self, uow: UnitOfWork) -> Iterator[Want]:
-        return _downloads(uow)
+    def _plan_calls(self, uow: UnitOfWork) -> Iterator[PlannedCall]:
+        return _plan_download_requests(uow)
 
 
-def _as_wanted(call: Intent, wanted: Mapping[CallKey, Want], heads: Heads) -> Decision:
-    want = wanted.get(key_of(call))
-    if want is not None and call.request.calldata == calldata_of(want, heads):
-        return Decision.go()
-    return Decision.end(IntentState.SUPERSEDED, NOT_WANTED)
+def _decide_call(
+    call: Intent, call_by_key: Mapping[CallKey, PlannedCall], heads: Heads
+) -> Decision:
+    planned_call = call_by_key.get(get_call_key(call))
+    if planned_call is not None and call.request.calldata == build_calldata(planned_call, heads):
+        return Decision.proceed()
+    return Decision.end(IntentState.SUPERSEDED, NOT_PLANNED_REASON)

@@ -7,16 +7,16 @@ from oracle.dispatch.dispatch_calls import (
     STARTS,
     CallKey,
     DispatchContext,
-    Want,
-    calldata_of,
-    key_of,
-    wanted_now,
+    PlannedCall,
+    build_calldata,
+    build_planned_calls,
+    get_call_key,
 )
 from oracle.domain.ids import Hash
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import ON_ITS_WAY, CallRequest
-from oracle.txmgr.context import StepResult, counted
-from oracle.txmgr.deferral import held_back
+from oracle.store.outbox.records import PENDING_STATES, CallRequest
+from oracle.txmgr.context import StepResult, format_counts
+from oracle.txmgr.deferral import find_held_subjects
 
 
 def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
@@ -24,71 +24,81 @@ def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
 
     Nothing is planned during backfill, because a draw of that time may have ended since.
     """
-    if context.tx.is_stopped():
+    if context.tx.is_halted():
         return None
-    with context.tx.store.reading() as uow:
+    with context.tx.store.read_transaction() as uow:
         if not context.tx.is_at_head(uow, heads):
             return None
-        requests = list(_requests(context, uow, heads))
+        requests = list(_build_requests(context, uow, heads))
     if not requests:
         return None
     stamp = context.tx.stamp
     with context.tx.writing() as uow:
-        added = [uow.outbox.intents.add(request, stamp) for request in requests]
+        intent_ids = [uow.outbox.intents.add(request, stamp) for request in requests]
     return StepResult(
-        "dispatch planned", added[0], counted([request.kind for request in requests])
+        "dispatch planned", intent_ids[0], format_counts([request.kind for request in requests])
     )
 
 
-def _requests(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> Iterator[CallRequest]:
+def _build_requests(
+    context: DispatchContext, uow: UnitOfWork, heads: Heads
+) -> Iterator[CallRequest]:
     """Yield the requests of planned calls; calls about the queue never delay a start."""
     settings = context.settings
-    intents = uow.outbox.intents.unfinished(context.tx.account)
-    given_up = _given_up(context, uow, heads)
-    under_way = {key_of(one) for one in intents if one.id not in given_up}
-    under_way |= {CallKey(*one) for one in held_back(uow, context.tx.account)}
-    on_their_way = [one.request.kind for one in intents if one.state in ON_ITS_WAY]
-    for want in wanted_now(uow, settings).values():
-        is_start = want.about.kind in STARTS
-        starts = sum(kind in STARTS for kind in on_their_way)
-        before = starts if is_start else len(on_their_way)
-        if before < settings.max_in_flight and want.about not in under_way:
-            on_their_way.append(want.about.kind)
-            yield _request(context, uow, want, heads)
+    intents = uow.outbox.intents.list_unfinished(context.tx.account)
+    abandoned_ids = _find_abandoned_intents(context, uow, heads)
+    pending_keys = {get_call_key(intent) for intent in intents if intent.id not in abandoned_ids}
+    pending_keys |= {
+        CallKey(*held_key) for held_key in find_held_subjects(uow, context.tx.account)
+    }
+    in_flight_kinds = [
+        active_intent.request.kind
+        for active_intent in intents
+        if active_intent.state in PENDING_STATES
+    ]
+    for planned_call in build_planned_calls(uow, settings).values():
+        is_start = planned_call.key.kind in STARTS
+        start_count = sum(kind in STARTS for kind in in_flight_kinds)
+        ahead_count = start_count if is_start else len(in_flight_kinds)
+        if ahead_count < settings.max_in_flight and planned_call.key not in pending_keys:
+            in_flight_kinds.append(planned_call.key.kind)
+            yield _build_request(context, uow, planned_call, heads)
 
 
-def _given_up(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> set[int]:
+def _find_abandoned_intents(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> set[int]:
     """Return the ids of calls that were mined and failed 2, 4, 8 … blocks ago, doubling per try.
 
     A node and a task may still wait for the call, so it is retried before the failure is final.
     Should a reorg let both succeed, the contract refuses the second.
     """
-    given_up = set()
-    for slot in uow.outbox.slots.watched(context.tx.account):
-        intent = uow.outbox.intents.named(slot.intent_id) if slot.succeeded is False else None
+    abandoned_ids = set()
+    for slot in uow.outbox.slots.list_unfinished(context.tx.account):
+        intent = uow.outbox.intents.get(slot.intent_id) if slot.succeeded is False else None
         if intent is not None and slot.block_number is not None:
             request = intent.request
-            tries = uow.outbox.intents.tries(
+            tries = uow.outbox.intents.count_attempted(
                 context.tx.account, request.kind, request.subject, None
             )
             if heads.latest.number - slot.block_number >= 1 << tries:
-                given_up.add(intent.id)
-    return given_up
+                abandoned_ids.add(intent.id)
+    return abandoned_ids
 
 
-def _request(context: DispatchContext, uow: UnitOfWork, want: Want, heads: Heads) -> CallRequest:
-    kind, subject = want.about
-    tries = uow.outbox.intents.tries(context.tx.account, kind, subject, None)
-    draw = next(iter(want.draws), None)
+def _build_request(
+    context: DispatchContext, uow: UnitOfWork, planned_call: PlannedCall, heads: Heads
+) -> CallRequest:
+    kind, subject = planned_call.key
+    tries = uow.outbox.intents.count_attempted(context.tx.account, kind, subject, None)
+    draw = next(iter(planned_call.draws), None)
     return CallRequest(
         account=context.tx.account,
         contract=context.tx.publisher.domain.contract,
         kind=kind,
         dedup_key=f"{kind}:{subject}:try={tries + 1}",
-        calldata=calldata_of(want, heads),
+        calldata=build_calldata(planned_call, heads),
         subject=subject,
         as_of_block=None if draw is None else draw.seed_block,
         as_of_hash=None if draw is None else Hash(draw.seed_hash),
-        priority=want.priority,
-        exclusive_key=f"{kind}:{subject}" if want.is_exclusive else None,
+        priority=planned_call.priority,
+        exclusive_key=f"{kind}:{subject}" if planned_call.is_exclusive else None,
     )

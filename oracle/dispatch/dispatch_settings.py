@@ -13,7 +13,7 @@ from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.pocket.pocket_policy import PocketPolicy
-from oracle.systems.registry import policies, policy_named
+from oracle.systems.registry import get_policies, get_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +39,31 @@ class DispatchSettings:
     change: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def pocket(self) -> PocketPolicy | None:
+    def pocket_policy(self) -> PocketPolicy | None:
         """Return the policy if it remembers outcomes; None: the policy reads node rows only."""
-        found = policy_named(self.policy, self.change)
-        return found if isinstance(found, PocketPolicy) else None
+        policy = get_policy(self.policy, self.change)
+        return policy if isinstance(policy, PocketPolicy) else None
 
     @property
-    def trios(self) -> LegacyPolicy | None:
+    def legacy_policy(self) -> LegacyPolicy | None:
         """Return the policy if it starts groups of three; None: the policy starts single tasks."""
-        found = policies().get(self.policy)
-        return found if isinstance(found, LegacyPolicy) else None
+        policy = get_policies().get(self.policy)
+        return policy if isinstance(policy, LegacyPolicy) else None
 
     @property
-    def sign(self) -> str:
+    def fingerprint(self) -> str:
         """Return a fingerprint of all settings that decide which node is drawn."""
-        told = {
+        values = {
             "start_block": self.start_block,
             "rules": hashlib.sha256(self.rules.to_json().encode()).hexdigest(),
             "policy": self.policy,
             "weight_floor": self.weighting.weight_floor,
             "change": dict(self.change),
-            "fixed_seconds": _seconds(self.pricing.fixed_seconds),
-            "unit_seconds": _seconds(self.pricing.unit_seconds),
+            "fixed_seconds": _format_seconds(self.pricing.fixed_seconds),
+            "unit_seconds": _format_seconds(self.pricing.unit_seconds),
         }
-        return json.dumps(told, sort_keys=True)
+        return json.dumps(values, sort_keys=True)
 
 
-def _seconds(by_kind: Mapping[TaskKind, Fraction]) -> dict[str, str]:
-    return {kind.value: str(seconds) for kind, seconds in by_kind.items()}
+def _format_seconds(seconds_by_kind: Mapping[TaskKind, Fraction]) -> dict[str, str]:
+    return {kind.value: str(seconds) for kind, seconds in seconds_by_kind.items()}

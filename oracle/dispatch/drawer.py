@@ -13,31 +13,31 @@ from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
 from oracle.errors import FatalError
 from oracle.systems.assignment import (
-    NOTHING_PLANNED,
+    EMPTY_PLAN,
     AssignmentPlan,
-    Choice,
+    DrawResult,
     PlanStep,
     Pool,
-    next_plan,
-    ready_tasks,
+    compute_next_plan,
+    find_ready_tasks,
 )
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import ineligibility_reason
 from oracle.systems.crynux.free_nodes import FreeNodes
-from oracle.systems.crynux.requirements import requirement_of
-from oracle.systems.legacy.trio_line import trios_of, unstartable_tasks
+from oracle.systems.crynux.requirements import build_requirement
+from oracle.systems.legacy.trio_line import build_trio_queue, find_unstartable_tasks
 from oracle.systems.legacy.trio_pool import TrioPool
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
 from oracle.systems.waiting_line import (
     Drop,
-    InLine,
-    Line,
-    LineUp,
+    QueueBuilder,
+    QueueItem,
+    TaskQueue,
     WaitingTasks,
+    build_queue,
     cannot_reach_verdict,
-    drop_with,
-    line_of,
+    find_drop,
     sort_by_value,
     tasks_by_group,
 )
@@ -46,29 +46,29 @@ from oracle.systems.waiting_line import (
 class NetworkView(Protocol):
     """The tasks and nodes at the end of a block."""
 
-    def waiting(self) -> Sequence[Task]:
+    def get_waiting_tasks(self) -> Sequence[Task]:
         """Return the tasks that were created, and have neither started nor ended."""
         ...
 
-    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         """Return every task of these groups."""
         ...
 
-    def changed_tasks(self) -> Iterable[Task]:
+    def pop_changed_tasks(self) -> Iterable[Task]:
         """Return the tasks whose row changed since the last call, and possibly others."""
         ...
 
-    def changed_since(self, block: int | None) -> Iterable[Node]:
+    def get_nodes_changed_since(self, block: int | None) -> Iterable[Node]:
         """Return the nodes whose row changed above `block`; None: every node."""
         ...
 
-    def remembered(self, block: int) -> PocketFollower:
+    def get_follower(self, block: int) -> PocketFollower:
         """Return the follower of a policy with a memory, at the end of `block`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class _PoolAt:
+class _CrynuxPool:
     """The pool of a Crynux policy at one block time, with its free nodes.
 
     `explains`: lists the candidates of every draw, which takes several times as long as the draw.
@@ -79,24 +79,30 @@ class _PoolAt:
     time: int
     explains: bool
 
-    def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
-        candidates = self.pool.candidates(one.task, self.time, taken) if self.explains else ()
-        return Choice(self.pool.draw(one.task, self.time, seed, taken=taken), candidates)
+    def draw_nodes(
+        self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
+    ) -> DrawResult:
+        candidates = (
+            self.pool.list_candidates(item.task, self.time, reserved) if self.explains else ()
+        )
+        return DrawResult(
+            self.pool.draw_nodes(item.task, self.time, seed, reserved=reserved), candidates
+        )
 
-    def has_candidates(self, one: InLine, taken: AbstractSet[Address]) -> bool:
+    def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
         """Return whether a free node fits, by the free nodes alone.
 
         The pool would build a view for every kind of waiting task, and creators can invent
         thousands.
         """
-        return self.free.has_fitting(one.asked.wanted, taken)
+        return self.free.has_matching_node(item.criteria.requirement, reserved)
 
     def is_eligible(self, task: Task, node: Address) -> bool:
         policy_input = PolicyInput(self.pool.members, self.pool.rules, self.time)
         row = self.pool.members.get(node)
         return (
             row is not None
-            and ineligibility_reason(row, requirement_of(task), policy_input) is None
+            and ineligibility_reason(row, build_requirement(task), policy_input) is None
         )
 
 
@@ -111,102 +117,112 @@ class BlockDrawer:
         self.settings = settings
         self.explains = explains
         # Computed once, because every change of a node reads it.
-        self._remembers, self._trios = settings.pocket is not None, settings.trios
-        self.forget()
+        self._has_memory, self._legacy_policy = (
+            settings.pocket_policy is not None,
+            settings.legacy_policy,
+        )
+        self.reset()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Discard everything, because the state was rewound or differs from memory."""
-        self.at: int | None = None
-        self.plan = NOTHING_PLANNED
+        self.block_number: int | None = None
+        self.plan = EMPTY_PLAN
         self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
-        self._free = FreeNodes(self.settings.rules, self.settings.weighting)
+        self._free_nodes = FreeNodes(self.settings.rules, self.settings.weighting)
         # Used by policies that compare each node with all others: Pocket's, and the legacy one's
         # B.
         self._members: dict[Address, Node] = {}
         # The block up to which the pool has seen the nodes' changes.
-        self._seen: int | None = None
-        self._waiting: WaitingTasks | None = None
+        self._nodes_seen_through: int | None = None
+        self._waiting_tasks: WaitingTasks | None = None
 
     @property
-    def is_following(self) -> bool:
-        """Return whether changed tasks must be passed on, because the waiting tasks are tracked."""
-        return self._waiting is not None
+    def is_tracking_tasks(self) -> bool:
+        """Return whether changed tasks must be passed on, because waiting tasks are tracked."""
+        return self._waiting_tasks is not None
 
     def resume(
-        self, view: NetworkView, block: BlockRef, active: Mapping[TaskKey, Address]
+        self, view: NetworkView, block: BlockRef, active_draws: Mapping[TaskKey, Address]
     ) -> None:
         """Restore the plan at the end of `block` from the active draws."""
-        line = self._line_at(view)
-        armed = ready_tasks(line, active, self._pool_at(view, block)) if line else ()
-        self.plan, self.at = AssignmentPlan(dict(active), frozenset(armed)), block.number
+        queue = self._update_queue(view)
+        armed_keys = (
+            find_ready_tasks(queue, active_draws, self._update_pool(view, block)) if queue else ()
+        )
+        self.plan, self.block_number = (
+            AssignmentPlan(dict(active_draws), frozenset(armed_keys)),
+            block.number,
+        )
 
-    def rest(self, block: int) -> None:
+    def skip_to(self, block: int) -> None:
         """Move to the end of `block`, with no waiting task and no active draw up to there."""
-        self.plan, self.at = NOTHING_PLANNED, block
+        self.plan, self.block_number = EMPTY_PLAN, block
 
-    def turn(self, view: NetworkView, block: BlockRef) -> PlanStep:
+    def draw_block(self, view: NetworkView, block: BlockRef) -> PlanStep:
         """Advance to the end of `block`; the start block begins with an empty plan.
 
         Raises:
             FatalError: `block` does not follow the drawer's block.
         """
         if block.number == self.settings.start_block:
-            self.plan = NOTHING_PLANNED
-        elif self.at != block.number - 1:
-            raise FatalError(f"block {block.number} was to be drawn for after block {self.at}")
-        line = self._line_at(view)
-        if line or self.plan.active:
-            turn = next_plan(self.plan, block, line, self._pool_at(view, block))
+            self.plan = EMPTY_PLAN
+        elif self.block_number != block.number - 1:
+            raise FatalError(
+                f"block {block.number} was to be drawn for after block {self.block_number}"
+            )
+        queue = self._update_queue(view)
+        if queue or self.plan.active_draws:
+            step = compute_next_plan(self.plan, block, queue, self._update_pool(view, block))
         else:
-            turn = PlanStep(NOTHING_PLANNED, (), ())
-        self.plan, self.at = turn.plan, block.number
-        return turn
+            step = PlanStep(EMPTY_PLAN, (), ())
+        self.plan, self.block_number = step.plan, block.number
+        return step
 
-    def free_at(self, time: int) -> Iterator[Node]:
+    def iter_free_nodes(self, time: int) -> Iterator[Node]:
         """Yield the nodes that could be given a task, as of the last block drawn for."""
-        self._free.settle(time)
-        return iter(self._free.nodes.values())
+        self._free_nodes.advance_to(time)
+        return iter(self._free_nodes.nodes.values())
 
-    def network_at(self, time: int) -> PolicyInput:
+    def build_policy_input(self, time: int) -> PolicyInput:
         """Return the members as of the last block that had waiting tasks or active draws."""
         return PolicyInput(self._pool.members, self.settings.rules, time)
 
-    def _line_at(self, view: NetworkView) -> Line:
-        if self._waiting is None:
-            self._waiting = WaitingTasks(_line_up_of(self.settings))
-            self._waiting.update(view.waiting(), view.of_groups)
+    def _update_queue(self, view: NetworkView) -> TaskQueue:
+        if self._waiting_tasks is None:
+            self._waiting_tasks = WaitingTasks(_get_queue_builder(self.settings))
+            self._waiting_tasks.update(view.get_waiting_tasks(), view.get_tasks_of_groups)
         else:
-            self._waiting.update(view.changed_tasks(), view.of_groups)
-        return self._waiting.line
+            self._waiting_tasks.update(view.pop_changed_tasks(), view.get_tasks_of_groups)
+        return self._waiting_tasks.line
 
-    def _pool_at(self, view: NetworkView, block: BlockRef) -> Pool:
-        self._free.settle(block.time)
-        for node in view.changed_since(self._seen):
-            self._put(node)
-        self._seen = block.number
-        trios, free = self._trios, self._free
+    def _update_pool(self, view: NetworkView, block: BlockRef) -> Pool:
+        self._free_nodes.advance_to(block.time)
+        for node in view.get_nodes_changed_since(self._nodes_seen_through):
+            self._update_node(node)
+        self._nodes_seen_through = block.number
+        legacy_policy, free_nodes = self._legacy_policy, self._free_nodes
         network = PolicyInput(self._members, self.settings.rules, block.time)
-        if self._remembers:
-            follower = view.remembered(block.number)
-            return PocketPool(follower, network, list(free.idle()), self.explains)
-        if trios is not None:
-            return TrioPool(trios, network, free.nodes, self.explains)
-        return _PoolAt(self._pool, free, block.time, self.explains)
+        if self._has_memory:
+            follower = view.get_follower(block.number)
+            return PocketPool(follower, network, list(free_nodes.iter_idle_nodes()), self.explains)
+        if legacy_policy is not None:
+            return TrioPool(legacy_policy, network, free_nodes.nodes, self.explains)
+        return _CrynuxPool(self._pool, free_nodes, block.time, self.explains)
 
-    def _put(self, node: Node) -> None:
+    def _update_node(self, node: Node) -> None:
         """Apply a copy of a node's current row, because the fold goes on changing its own row."""
         address = node.address
-        if not self._remembers and self._trios is None:
-            self._pool.put(node)
+        if not self._has_memory and self._legacy_policy is None:
+            self._pool.update_node(node)
         elif node.membership is Membership.MEMBER:
             self._members[address] = replace(node)
         else:
             self._members.pop(address, None)
         row = self._pool.members.get(address) or self._members.get(address)
         if row is None:
-            self._free.drop(address)
+            self._free_nodes.remove_node(address)
         else:
-            self._free.put(row)
+            self._free_nodes.update_node(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,41 +230,43 @@ class QueueView:
     """The waiting tasks, and every task of their groups, as of the cursor."""
 
     settings: DispatchSettings
-    waiting: Sequence[Task]
-    fellows: Sequence[Task]
+    waiting_tasks: Sequence[Task]
+    group_tasks: Sequence[Task]
 
     @property
-    def line(self) -> list[InLine]:
+    def items(self) -> list[QueueItem]:
         """Return the queue items, the most valuable first; groups of three if legacy."""
-        return sort_by_value(_line_up_of(self.settings)(self.waiting, self.fellows))
+        return sort_by_value(
+            _get_queue_builder(self.settings)(self.waiting_tasks, self.group_tasks)
+        )
 
-    def drops(self, overflow: Iterable[Task]) -> list[Drop]:
+    def find_drops(self, overflow: Iterable[Task]) -> list[Drop]:
         """Return the drops: the tasks of `overflow`, and tasks that can never start.
 
         Tasks never start if the policy cannot start them whichever node is free, or if their group
         is dead: their fees would be locked for nothing. A group is listed once, and not while a
         node runs one of its tasks.
         """
-        groups = tasks_by_group(self.fellows)
-        if self.settings.trios is not None:
-            lost = unstartable_tasks(self.waiting, self.fellows)
+        groups = tasks_by_group(self.group_tasks)
+        if self.settings.legacy_policy is not None:
+            unstartable = find_unstartable_tasks(self.waiting_tasks, self.group_tasks)
         else:
-            dead = {group for group, tasks in groups.items() if cannot_reach_verdict(tasks)}
-            lost = [task for task in self.waiting if task.group in dead]
+            dead_groups = {group for group, tasks in groups.items() if cannot_reach_verdict(tasks)}
+            unstartable = [task for task in self.waiting_tasks if task.group in dead_groups]
         drops = (
-            drop_with(task, () if task.group is None else groups[task.group])
-            for task in (*lost, *overflow)
+            find_drop(task, () if task.group is None else groups[task.group])
+            for task in (*unstartable, *overflow)
         )
         return list(dict.fromkeys(drop for drop in drops if drop is not None))
 
 
-def queue_at(view: NetworkView, settings: DispatchSettings) -> QueueView:
+def load_queue_view(view: NetworkView, settings: DispatchSettings) -> QueueView:
     """Load the waiting tasks and the tasks of their groups, once."""
-    waiting = view.waiting()
-    groups = frozenset(task.group for task in waiting if task.group is not None)
-    return QueueView(settings, waiting, view.of_groups(groups) if groups else ())
+    waiting_tasks = view.get_waiting_tasks()
+    groups = frozenset(task.group for task in waiting_tasks if task.group is not None)
+    return QueueView(settings, waiting_tasks, view.get_tasks_of_groups(groups) if groups else ())
 
 
-def _line_up_of(settings: DispatchSettings) -> LineUp:
-    by_value = line_of if settings.trios is None else trios_of
-    return partial(by_value, value_of=settings.pricing.value_of)
+def _get_queue_builder(settings: DispatchSettings) -> QueueBuilder:
+    builder = build_queue if settings.legacy_policy is None else build_trio_queue
+    return partial(builder, value_of=settings.pricing.compute_value)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
-from oracle.systems.assignment import Choice
+from oracle.systems.assignment import DrawResult
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
-from oracle.systems.waiting_line import InLine
-from oracle.systems.weighted_draw import draw
+from oracle.systems.waiting_line import QueueItem
+from oracle.systems.weighted_draw import draw_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +29,29 @@ class PocketPool:
     free: Sequence[Node]
     explains: bool
 
-    def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
+    def draw_nodes(
+        self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
+    ) -> DrawResult:
         """Draw by tickets, with the candidates ascending by address as in every draw."""
-        candidates = self._candidates(one.task, taken)
-        return Choice(draw(candidates, seed, 1), candidates if self.explains else ())
+        candidates = self._rank_candidates(item.task, reserved)
+        return DrawResult(draw_nodes(candidates, seed, 1), candidates if self.explains else ())
 
-    def has_candidates(self, one: InLine, taken: AbstractSet[Address]) -> bool:
+    def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
         """Return whether a free node is eligible; every eligible node has a chance."""
-        network = replace(self.network, taken=taken)
-        return any(self.follower.why_out(node, one.task, network) is None for node in self.free)
+        network = replace(self.network, reserved=reserved)
+        return any(
+            self.follower.ineligibility_reason(node, item.task, network) is None
+            for node in self.free
+        )
 
     def is_eligible(self, task: Task, node: Address) -> bool:
         row = self.network.nodes.get(node)
         if row is None or row.membership is not Membership.MEMBER:
             return False
-        return self.follower.why_out(row, task, self.network) is None
+        return self.follower.ineligibility_reason(row, task, self.network) is None
 
-    def _candidates(self, task: Task, taken: AbstractSet[Address]) -> list[tuple[Address, int]]:
-        ranking = self.follower.ranking(task, replace(self.network, taken=taken))
+    def _rank_candidates(
+        self, task: Task, reserved: AbstractSet[Address]
+    ) -> list[tuple[Address, int]]:
+        ranking = self.follower.rank_candidates(task, replace(self.network, reserved=reserved))
         return sorted((row.node, row.chances) for row in ranking.rows)

@@ -10,13 +10,19 @@ from typing_extensions import override
 
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DispatcherCall
-from oracle.dispatch.probe_wants import END_PROBE, PROBE, calls_since, ends_wanted, probe_state_of
+from oracle.dispatch.probe_wants import (
+    END_PROBE,
+    PROBE,
+    find_due_ends,
+    load_probe_calls,
+    load_probe_state,
+)
 from oracle.dispatch.second_groups import (
     END_SECOND_GROUP,
-    NOT_OPEN,
+    NOT_OPEN_REASON,
     SECOND_GROUP,
     can_start,
-    second_group_ends,
+    find_due_second_group_ends,
 )
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
@@ -24,24 +30,27 @@ from oracle.txmgr.call_registry import Decision
 from oracle.txmgr.client.preflight import PreflightResult
 
 # The reason for ending such a call.
-NOT_DUE = "overtaken(the system task, or its end, is no longer wanted)"
+NOT_DUE_REASON = "overtaken(the system task, or its end, is no longer wanted)"
 # Percent of the budget kept for starts of tasks that others pay for.
-_KEPT_FOR_STARTS = 50
+_RESERVE_PERCENT = 50
 
 
 class _SystemTaskCall(DispatcherCall):
     """A call about a task that the dispatcher itself ordered."""
 
-    reserve_share = _KEPT_FOR_STARTS
+    reserve_share = _RESERVE_PERCENT
 
     @override
     def _decide_at_head(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads
     ) -> Sequence[Decision]:
-        over = Decision.end(IntentState.SUPERSEDED, NOT_DUE)
-        return [Decision.go() if is_wanted else over for is_wanted in self._are_wanted(uow, calls)]
+        superseded = Decision.end(IntentState.SUPERSEDED, NOT_DUE_REASON)
+        return [
+            Decision.proceed() if is_due else superseded
+            for is_due in self._are_still_due(uow, calls)
+        ]
 
-    def _are_wanted(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
+    def _are_still_due(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
         raise NotImplementedError
 
 
@@ -51,9 +60,9 @@ class ProbeCall(_SystemTaskCall):
     name = PROBE
 
     @override
-    def _are_wanted(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
-        state = probe_state_of(uow, self._context.settings, self._context.probing)
-        return [state is not None and state.is_probe_still_due(one) for one in calls]
+    def _are_still_due(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
+        state = load_probe_state(uow, self._context.settings, self._context.probing)
+        return [state is not None and state.is_probe_still_due(call) for call in calls]
 
 
 class EndProbeCall(_SystemTaskCall):
@@ -62,14 +71,17 @@ class EndProbeCall(_SystemTaskCall):
     name = END_PROBE
 
     @override
-    def _are_wanted(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
+    def _are_still_due(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
         cursor, account = uow.cursor.get(), self._context.tx.account
         if cursor is None:
             return [False] * len(calls)
-        first = min(one.request.period or 0 for one in calls)
-        probes = calls_since(uow, account, first)
-        wanted = ends_wanted(uow, probes, account.address, cursor.time)
-        return [wanted.get(one.request.subject) == one.request.calldata for one in calls]
+        first_window = min(call.request.period or 0 for call in calls)
+        probes = load_probe_calls(uow, account, first_window)
+        calldata_by_subject = find_due_ends(uow, probes, account.address, cursor.time)
+        return [
+            calldata_by_subject.get(call.request.subject) == call.request.calldata
+            for call in calls
+        ]
 
 
 class SecondGroupCall(_SystemTaskCall):
@@ -78,16 +90,16 @@ class SecondGroupCall(_SystemTaskCall):
     name = SECOND_GROUP
 
     @override
-    def _are_wanted(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
+    def _are_still_due(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
         cursor, rules = uow.cursor.get(), self._context.settings.rules
-        return [cursor is not None and can_start(uow, one, rules, cursor) for one in calls]
+        return [cursor is not None and can_start(uow, call, rules, cursor) for call in calls]
 
     @override
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
         """End the call if the contest is over or has a second group, else let the call wait."""
         name = "" if result.refusal is None else result.refusal.name
         if name in {"NotContested", "TaskExists"}:
-            return Decision.end(IntentState.SUPERSEDED, NOT_OPEN)
+            return Decision.end(IntentState.SUPERSEDED, NOT_OPEN_REASON)
         return super().on_refused(call, result, heads)
 
 
@@ -97,7 +109,12 @@ class EndSecondGroupCall(_SystemTaskCall):
     name = END_SECOND_GROUP
 
     @override
-    def _are_wanted(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
+    def _are_still_due(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
         cursor, account = uow.cursor.get(), self._context.tx.account
-        wanted = {} if cursor is None else second_group_ends(uow, account, cursor.time)
-        return [wanted.get(one.request.subject) == one.request.calldata for one in calls]
+        calldata_by_subject = (
+            {} if cursor is None else find_due_second_group_ends(uow, account, cursor.time)
+        )
+        return [
+            calldata_by_subject.get(call.request.subject) == call.request.calldata
+            for call in calls
+        ]

@@ -6,26 +6,32 @@ node and window number. See docs/explanation/probing.md.
 
 from collections.abc import Iterator
 
-from oracle.bindings.probe_calls import probe_call
+from oracle.bindings.probe_calls import encode_probe
 from oracle.chain.heads import Heads
 from oracle.dispatch.contest_decisions import plan_decided_settlements
 from oracle.dispatch.contest_settlement import plan_settlements
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.dispatch_planner import plan_dispatch
-from oracle.dispatch.probe_wants import END_PROBE, PROBE, calls_since, ends_wanted, probe_state_of
+from oracle.dispatch.probe_wants import (
+    END_PROBE,
+    PROBE,
+    find_due_ends,
+    load_probe_calls,
+    load_probe_state,
+)
 from oracle.dispatch.second_groups import plan_second_groups
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent
-from oracle.txmgr.context import StepResult, counted
-from oracle.txmgr.deferral import held_back
+from oracle.txmgr.context import StepResult, format_counts
+from oracle.txmgr.deferral import find_held_subjects
 
 # Priorities after the starts of drawn tasks and the queue updates; an end comes before a start.
-_END, _PROBE = 250, 300
+_END_PRIORITY, _PROBE_PRIORITY = 250, 300
 # The dispatcher ends the tasks of this many earlier windows.
 _WINDOWS_BACK = 1
 
 
-def plan_next(context: DispatchContext, heads: Heads) -> StepResult | None:
+def plan_next_calls(context: DispatchContext, heads: Heads) -> StepResult | None:
     """Plan the dispatcher's due calls, tasks that others pay for first; None if none is due."""
     return (
         plan_dispatch(context, heads)
@@ -41,54 +47,57 @@ def plan_probes(context: DispatchContext, heads: Heads) -> StepResult | None:
 
     None is also returned if this block was checked before.
     """
-    if context.probing is None or context.tx.is_stopped():
+    if context.probing is None or context.tx.is_halted():
         return None
-    with context.tx.store.reading() as uow:
+    with context.tx.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None or not context.tx.is_at_head(uow, heads):
             return None
         if context.checked_at.get(PROBE) == cursor.hash:
             return None
-        requests = list(_requests(context, uow))
+        requests = list(_build_requests(context, uow))
     context.checked_at[PROBE] = cursor.hash
     if not requests:
         return None
     stamp = context.tx.stamp
     with context.tx.writing() as uow:
-        added = [uow.outbox.intents.add(request, stamp) for request in requests]
+        intent_ids = [uow.outbox.intents.add(request, stamp) for request in requests]
     kinds = [request.kind for request in requests]
-    return StepResult("probes planned", added[0], counted(kinds))
+    return StepResult("probes planned", intent_ids[0], format_counts(kinds))
 
 
-def _requests(context: DispatchContext, uow: UnitOfWork) -> Iterator[CallRequest]:
-    state = probe_state_of(uow, context.settings, context.probing)
+def _build_requests(context: DispatchContext, uow: UnitOfWork) -> Iterator[CallRequest]:
+    state = load_probe_state(uow, context.settings, context.probing)
     if state is None:
         return
-    told, account = state.told, context.tx.account
-    window = told.window_of(state.time)
-    calls = calls_since(uow, account, window - _WINDOWS_BACK)
-    busy = {(one.request.kind, one.request.subject) for one in _unfinished(context, uow)}
-    busy |= set(held_back(uow, account))
-    for subject, calldata in ends_wanted(uow, calls, account.address, state.time).items():
-        if (END_PROBE, subject) not in busy:
-            yield _request(context, uow, (END_PROBE, subject, window), calldata)
-    for probe in state.due([one for one in calls if one.request.period == window]):
+    settings, account = state.settings, context.tx.account
+    window = settings.get_window_number(state.time)
+    calls = load_probe_calls(uow, account, window - _WINDOWS_BACK)
+    pending_keys = {
+        (intent.request.kind, intent.request.subject)
+        for intent in _get_unfinished_intents(context, uow)
+    }
+    pending_keys |= set(find_held_subjects(uow, account))
+    for subject, calldata in find_due_ends(uow, calls, account.address, state.time).items():
+        if (END_PROBE, subject) not in pending_keys:
+            yield _build_request(context, uow, (END_PROBE, subject, window), calldata)
+    for probe in state.find_due_probes([call for call in calls if call.request.period == window]):
         subject = f"node={probe.nodes[0]}:window={window}"
-        if (PROBE, subject) not in busy:
-            calldata = probe_call(told.order, window, probe.nodes, probe.version)
-            yield _request(context, uow, (PROBE, subject, window), calldata)
+        if (PROBE, subject) not in pending_keys:
+            calldata = encode_probe(settings.order, window, probe.nodes, probe.version)
+            yield _build_request(context, uow, (PROBE, subject, window), calldata)
 
 
-def _unfinished(context: DispatchContext, uow: UnitOfWork) -> list[Intent]:
-    return uow.outbox.intents.unfinished(context.tx.account)
+def _get_unfinished_intents(context: DispatchContext, uow: UnitOfWork) -> list[Intent]:
+    return uow.outbox.intents.list_unfinished(context.tx.account)
 
 
-def _request(
-    context: DispatchContext, uow: UnitOfWork, about: tuple[str, str, int], calldata: str
+def _build_request(
+    context: DispatchContext, uow: UnitOfWork, key: tuple[str, str, int], calldata: str
 ) -> CallRequest:
-    kind, subject, window = about
+    kind, subject, window = key
     account = context.tx.account
-    tries = uow.outbox.intents.tries(account, kind, subject, None)
+    tries = uow.outbox.intents.count_attempted(account, kind, subject, None)
     return CallRequest(
         account=account,
         contract=context.tx.publisher.domain.contract,
@@ -97,6 +106,6 @@ def _request(
         calldata=calldata,
         subject=subject,
         period=window if kind == PROBE else window - _WINDOWS_BACK,
-        priority=_PROBE if kind == PROBE else _END,
+        priority=_PROBE_PRIORITY if kind == PROBE else _END_PRIORITY,
         exclusive_key=f"{kind}:{subject}",
     )

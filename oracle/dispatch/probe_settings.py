@@ -23,6 +23,6 @@ class ProbeSettings:
         if self.window_seconds < 1 or self.order.fee < 1:
             raise ValueError("a window has a second at least, and a system task a fee")
 
-    def window_of(self, time: int) -> int:
+    def get_window_number(self, time: int) -> int:
         """Return the number of the window that a block time in seconds lies in."""
         return time // self.window_seconds

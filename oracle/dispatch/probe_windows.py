@@ -19,9 +19,9 @@ from oracle.store.outbox.records import Stamp
 from oracle.systems.probing import ProbeWindow
 
 # The bookmark holds "window seconds block hash".
-_OPENED = "probe_window"
+_WINDOW_BOOKMARK = "probe_window"
 # A daemon that missed more blocks at the start of a window probes from the next window on.
-_HEADERS = 256
+_HEADER_DEPTH = 256
 
 
 class ProbeWindowHook(BlockHook):
@@ -30,39 +30,45 @@ class ProbeWindowHook(BlockHook):
     def __init__(self, settings: ProbeSettings | None) -> None:
         """Create the hook; without `settings` a rewind still clears an old window."""
         self._settings = settings
-        self.header_depth = 0 if settings is None else _HEADERS
+        self.header_depth = 0 if settings is None else _HEADER_DEPTH
 
     @override
-    def wanted_stops(self, headers: Sequence[BlockRef], newest: int) -> list[BlockRef]:
-        told = self._settings
-        if told is None:
+    def select_stops(self, headers: Sequence[BlockRef], newest: int) -> list[BlockRef]:
+        settings = self._settings
+        if settings is None:
             return []
         return [
-            new
-            for old, new in pairwise(headers)
-            if told.window_of(new.time) > told.window_of(old.time)
+            header
+            for previous_header, header in pairwise(headers)
+            if settings.get_window_number(header.time)
+            > settings.get_window_number(previous_header.time)
         ]
 
     @override
-    def at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
+    def on_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
         if self._settings is not None:
             seconds = self._settings.window_seconds
-            told = (self._settings.window_of(block.time), seconds, block.number, block.hash)
-            uow.bookmarks.set(_OPENED, " ".join(map(str, told)))
+            values = (
+                self._settings.get_window_number(block.time),
+                seconds,
+                block.number,
+                block.hash,
+            )
+            uow.bookmarks.set(_WINDOW_BOOKMARK, " ".join(map(str, values)))
 
     @override
-    def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
-        known = uow.bookmarks.get(_OPENED)
-        if known is not None and int(known.split()[2]) > ancestor:
-            uow.bookmarks.clear(_OPENED)
+    def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
+        bookmark = uow.bookmarks.get(_WINDOW_BOOKMARK)
+        if bookmark is not None and int(bookmark.split()[2]) > ancestor:
+            uow.bookmarks.delete(_WINDOW_BOOKMARK)
 
 
-def open_window(uow: UnitOfWork, settings: ProbeSettings, time: int) -> ProbeWindow | None:
+def get_open_window(uow: UnitOfWork, settings: ProbeSettings, time: int) -> ProbeWindow | None:
     """Return the window of `time`, or None if the block that opened it was not seen."""
-    known = uow.bookmarks.get(_OPENED)
-    if known is None:
+    bookmark = uow.bookmarks.get(_WINDOW_BOOKMARK)
+    if bookmark is None:
         return None
-    number, seconds, _, seed = known.split()
+    number, seconds, _, seed = bookmark.split()
     window = ProbeWindow(int(number), int(seconds), Hash(seed))
-    is_open = window.number == settings.window_of(time)
+    is_open = window.number == settings.get_window_number(time)
     return window if is_open and window.seconds == settings.window_seconds else None

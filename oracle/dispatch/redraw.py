@@ -17,24 +17,24 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.errors import FatalError, TransientError
-from oracle.systems.assignment import Drawing
+from oracle.systems.assignment import TaskDraw
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.waiting import is_waiting
 
 # Headers of one request.
-_AT_ONCE = 128
+_HEADER_BATCH = 128
 
 
-class Start(NamedTuple):
+class TaskStart(NamedTuple):
     """A task that started in `block`; `drawn_node`: its active draw's node, or None."""
 
     task: TaskKey
     node: Address | None
     block: int
-    drawn: Address | None
+    drawn_node: Address | None
 
 
-def is_given_at_creation(task: Task) -> bool:
+def is_started_at_creation(task: Task) -> bool:
     """Return whether one transaction created and started the task, as for a system task.
 
     Such a task never waited, so that no draw can precede its start.
@@ -43,47 +43,51 @@ def is_given_at_creation(task: Task) -> bool:
     return created is not None and started is not None and created[:2] == started[:2]
 
 
-class Headers:
+class HeaderReader:
     """Headers of the chain, fetched ahead in batches and compared with the stored ones."""
 
-    def __init__(self, chain: ChainReader, ours: Mapping[int, BlockRef], last: int) -> None:
+    def __init__(
+        self, chain: ChainReader, stored_by_number: Mapping[int, BlockRef], last: int
+    ) -> None:
         self._chain = chain
-        self._ours = ours
+        self._stored_by_number = stored_by_number
         self._last = last
         # By height; None if the chain skipped the height.
-        self._ahead: dict[int, BlockRef | None] = {}
+        self._prefetched: dict[int, BlockRef | None] = {}
 
-    def at(self, number: int) -> BlockRef | None:
+    def get_header(self, number: int) -> BlockRef | None:
         """Return the chain's block at a height, or None if the chain skipped the height.
 
         Raises:
             TransientError: the block is missing, or differs from the stored one.
         """
-        if number not in self._ahead:
-            blocks = BlockRange(number, min(self._last, number + _AT_ONCE - 1))
-            self._ahead = dict.fromkeys(range(blocks.first, blocks.last + 1))
-            self._ahead |= {block.number: block for block in self._chain.headers(blocks)}
-        block, ours = self._ahead[number], self._ours.get(number)
-        if ours is not None and (block is None or ours.hash != block.hash):
+        if number not in self._prefetched:
+            blocks = BlockRange(number, min(self._last, number + _HEADER_BATCH - 1))
+            self._prefetched = dict.fromkeys(range(blocks.first, blocks.last + 1))
+            self._prefetched |= {
+                block.number: block for block in self._chain.fetch_headers(blocks)
+            }
+        block, stored = self._prefetched[number], self._stored_by_number.get(number)
+        if stored is not None and (block is None or stored.hash != block.hash):
             raise TransientError(
                 f"block {number} is {'skipped' if block is None else block.hash} on the chain and "
-                f"{ours.hash} here: the daemon has not followed the chain yet"
+                f"{stored.hash} here: the daemon has not followed the chain yet"
             )
         return block
 
-    def up_to(self, number: int) -> BlockRef:
+    def get_header_up_to(self, number: int) -> BlockRef:
         """Return the block at a height, or the one before if skipped.
 
         Raises:
             TransientError: see `get_header`.
         """
-        return self.at(number) or self._chain.header_up_to(number)
+        return self.get_header(number) or self._chain.fetch_header_at_or_below(number)
 
 
-class Redrawing:
+class Redrawer:
     """History folded in memory, with draws at the end of every block with a waiting task."""
 
-    def __init__(self, settings: DispatchSettings, headers: Headers) -> None:
+    def __init__(self, settings: DispatchSettings, headers: HeaderReader) -> None:
         self._start = settings.start_block
         self._view = WorkingSetView(settings)
         self._drawer = BlockDrawer(settings, explains=True)
@@ -92,32 +96,34 @@ class Redrawing:
     @property
     def active(self) -> Mapping[TaskKey, Address]:
         """Return the node drawn for each task whose draw is active."""
-        return self._drawer.plan.active
+        return self._drawer.plan.active_draws
 
-    def up_to(self, last: int, events: Iterable[DomainEvent]) -> Iterator[Drawing | Start]:
+    def iter_draws_and_starts(
+        self, last: int, events: Iterable[DomainEvent]
+    ) -> Iterator[TaskDraw | TaskStart]:
         """Yield all draws and starts up to the end of block `last`, in the order of blocks."""
-        done = self._start - 1
-        for number, said in groupby(events, key=lambda event: event.at.block):
+        drawn_through = self._start - 1
+        for number, block_events in groupby(events, key=lambda event: event.at.block):
             if number > last:
                 break
-            yield from self._draw(done + 1, number - 1)
-            before = self.active
-            for task in self._view.fold(number, list(said)):
-                if not is_given_at_creation(task):
-                    yield Start(task.key, task.node, number, before.get(task.key))
-            yield from self._draw(number, number)
-            done = max(done, number)
-        yield from self._draw(done + 1, last)
+            yield from self._draw_blocks(drawn_through + 1, number - 1)
+            draws_before = self.active
+            for task in self._view.fold_block(number, list(block_events)):
+                if not is_started_at_creation(task):
+                    yield TaskStart(task.key, task.node, number, draws_before.get(task.key))
+            yield from self._draw_blocks(number, number)
+            drawn_through = max(drawn_through, number)
+        yield from self._draw_blocks(drawn_through + 1, last)
 
-    def _draw(self, first: int, last: int) -> Iterator[Drawing]:
+    def _draw_blocks(self, first: int, last: int) -> Iterator[TaskDraw]:
         """Draw at the end of these blocks; a block without waiting tasks is not even requested."""
         for number in range(max(first, self._start), last + 1):
-            if self._view.is_idle and not self._drawer.plan.active:
-                self._drawer.rest(last)
+            if self._view.is_idle and not self._drawer.plan.active_draws:
+                self._drawer.skip_to(last)
                 return
-            block = self._headers.at(number)
+            block = self._headers.get_header(number)
             if block is not None:
-                yield from self._drawer.turn(self._view, block).drawn
+                yield from self._drawer.draw_block(self._view, block).new_draws
 
 
 class WorkingSetView:
@@ -125,7 +131,9 @@ class WorkingSetView:
 
     def __init__(self, settings: DispatchSettings) -> None:
         self._fold = Fold(settings.rules)
-        self._follower = None if settings.pocket is None else settings.pocket.follow()
+        self._follower = (
+            None if settings.pocket_policy is None else settings.pocket_policy.create_follower()
+        )
         self._waiting: dict[TaskKey, Task] = {}
         self._groups: dict[GroupKey, dict[TaskKey, Task]] = {}
         self._changed: set[Address] = set()
@@ -136,13 +144,13 @@ class WorkingSetView:
         """Whether no task waits for a node."""
         return not self._waiting
 
-    def fold(self, number: int, events: Sequence[DomainEvent]) -> list[Task]:
+    def fold_block(self, number: int, events: Sequence[DomainEvent]) -> list[Task]:
         """Advance to the end of a block, and return the tasks that started in it."""
-        self._fold.block(number, events, journal=False)
+        self._fold.fold_block(number, events, journal=False)
         if self._follower is not None:
             for event in events:
-                self._follower.take(event)
-        changes = self._fold.drain()
+                self._follower.apply_event(event)
+        changes = self._fold.drain_changes()
         self._changed.update(changes.nodes)
         self._changed_tasks |= changes.tasks
         for key, task in changes.tasks.items():
@@ -153,27 +161,33 @@ class WorkingSetView:
             else:
                 self._waiting.pop(key, None)
         tasks = changes.tasks.values()
-        return [one for one in tasks if one.started_at and one.started_at.block == number]
+        return [
+            started_task
+            for started_task in tasks
+            if started_task.started_at and started_task.started_at.block == number
+        ]
 
-    def waiting(self) -> Sequence[Task]:
+    def get_waiting_tasks(self) -> Sequence[Task]:
         return list(self._waiting.values())
 
-    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [task for group in groups for task in self._groups.get(group, {}).values()]
 
-    def changed_tasks(self) -> Sequence[Task]:
-        told = list(self._changed_tasks.values())
+    def pop_changed_tasks(self) -> Sequence[Task]:
+        tasks = list(self._changed_tasks.values())
         self._changed_tasks.clear()
-        return told
+        return tasks
 
-    def changed_since(self, block: int | None) -> Iterable[Node]:
+    def get_nodes_changed_since(self, block: int | None) -> Iterable[Node]:
         """Return the nodes changed since the last call; the drawer's calls are in block order."""
         rows = self._fold.ledger.nodes
-        found = list(rows.values()) if block is None else [rows[one] for one in self._changed]
+        nodes = (
+            list(rows.values()) if block is None else [rows[address] for address in self._changed]
+        )
         self._changed.clear()
-        return found
+        return nodes
 
-    def remembered(self, block: int) -> PocketFollower:
+    def get_follower(self, block: int) -> PocketFollower:
         """Return the one follower, which is always at the position of the fold."""
         del block
         if self._follower is None:

@@ -31,7 +31,7 @@ class ResultsFolder:
         self._logged: dict[Path, str] = {}
 
     @classmethod
-    def open(cls, path: Path) -> "ResultsFolder":
+    def open_folder(cls, path: Path) -> "ResultsFolder":
         """Return the folder.
 
         Raises:

@@ -11,46 +11,50 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import NamedTuple
 
-from oracle.bindings.contest_calls import contested_group, least_fee
-from oracle.bindings.probe_calls import probe_nodes, second_group_call
+from oracle.bindings.contest_calls import decode_contested_group, get_min_fee
+from oracle.bindings.probe_calls import decode_probe_nodes, encode_second_group
 from oracle.chain.heads import Heads
-from oracle.dispatch.assigner import active_draws_in
-from oracle.dispatch.contest_settlement import open_contests
+from oracle.dispatch.assigner import get_active_draws
+from oracle.dispatch.contest_settlement import find_open_contests
 from oracle.dispatch.dispatch_calls import DispatchContext
-from oracle.dispatch.probe_wants import PROBE, ends_wanted
+from oracle.dispatch.probe_wants import PROBE, find_due_ends
 from oracle.domain.ids import Address, GroupKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
-    FAILED,
-    UNFINISHED,
+    FAILED_STATES,
+    UNFINISHED_STATES,
     Account,
     CallRequest,
     Intent,
     IntentState,
 )
 from oracle.store.state.cursor_repository import Cursor
-from oracle.systems.crynux.requirements import misfit_reason, requirement_of, unavailability_reason
-from oracle.txmgr.context import StepResult, counted
-from oracle.txmgr.deferral import held_back
+from oracle.systems.crynux.requirements import (
+    build_requirement,
+    misfit_reason,
+    unavailability_reason,
+)
+from oracle.txmgr.context import StepResult, format_counts
+from oracle.txmgr.deferral import find_held_subjects
 
 # The kinds of these calls in the outbox.
 SECOND_GROUP, END_SECOND_GROUP = "second_group", "end_second_group"
 # The reason of a call whose contest is over, or has a second group of another account.
-NOT_OPEN = "overtaken(the contest is over, or has its second group)"
+NOT_OPEN_REASON = "overtaken(the contest is over, or has its second group)"
 # A call that was not sent for this many blocks is replaced by one with newly drawn nodes.
-DRAWN_FOR_BLOCKS = 32
-_END, _START = 251, 252
-_DAY = 86_400
+MAX_DRAW_AGE_BLOCKS = 32
+_END_PRIORITY, _START_PRIORITY = 251, 252
+_DAY_SECONDS = 86_400
 # The tasks of a second group end within this many days: the window is a day, and the longest
 # timeout is another.
 _DAYS_BACK = 4
-_UNSENT = frozenset({*FAILED, IntentState.CANCELLED})
+_UNSENT_STATES = frozenset({*FAILED_STATES, IntentState.CANCELLED})
 
 
-class SecondGroupWant(NamedTuple):
+class PlannedSecondGroup(NamedTuple):
     """A contested group, one of its tasks, and the nodes that repeat the work.
 
     `window_end`: the last second of the window, block time.
@@ -59,7 +63,7 @@ class SecondGroupWant(NamedTuple):
     group: GroupKey
     task: Task
     nodes: tuple[Address, ...]
-    end: int
+    window_end: int
 
 
 def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | None:
@@ -68,76 +72,86 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
     Raises:
         TransientError: no endpoint returns the minimum fee.
     """
-    if context.tx.is_stopped():
+    if context.tx.is_halted():
         return None
-    with context.tx.store.reading() as uow:
+    with context.tx.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None or not context.tx.is_at_head(uow, heads):
             return None
         if context.checked_at.get(SECOND_GROUP) == cursor.hash:
             return None
-        contests = open_contests(uow, context.tx.account, cursor.time)
-        calls = second_group_calls(uow, context.tx.account, cursor.time)
-        wants = list(_wants(context, uow, contests, calls)) if contests else []
-        requests = list(_ends(context, uow, calls, cursor.time))
-    requests += [_request(context, cursor, want) for want in wants]
+        contests = find_open_contests(uow, context.tx.account, cursor.time)
+        calls = load_second_group_calls(uow, context.tx.account, cursor.time)
+        planned_groups = list(_plan_groups(context, uow, contests, calls)) if contests else []
+        requests = list(_build_end_requests(context, uow, calls, cursor.time))
+    requests += [
+        _build_start_request(context, cursor, planned_group) for planned_group in planned_groups
+    ]
     context.checked_at[SECOND_GROUP] = cursor.hash
     if not requests:
         return None
     stamp = context.tx.stamp
     with context.tx.writing() as uow:
-        added = [uow.outbox.intents.add(_numbered(uow, request), stamp) for request in requests]
+        intent_ids = [
+            uow.outbox.intents.add(_add_try_number(uow, request), stamp) for request in requests
+        ]
     kinds = [request.kind for request in requests]
-    return StepResult("second groups planned", added[0], counted(kinds))
+    return StepResult("second groups planned", intent_ids[0], format_counts(kinds))
 
 
-def second_group_calls(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
+def load_second_group_calls(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
     """Return the calls for second groups whose tasks may be open at a block time."""
-    first_day = time // _DAY - _DAYS_BACK
-    return uow.outbox.intents.of_periods(account, SECOND_GROUP, first_day)
+    first_day = time // _DAY_SECONDS - _DAYS_BACK
+    return uow.outbox.intents.list_from_period(account, SECOND_GROUP, first_day)
 
 
-def second_group_ends(uow: UnitOfWork, account: Account, time: int) -> Mapping[str, str]:
+def find_due_second_group_ends(uow: UnitOfWork, account: Account, time: int) -> Mapping[str, str]:
     """Return, by subject, the calldata of every due end of the tasks of second groups."""
-    return ends_wanted(uow, second_group_calls(uow, account, time), account.address, time)
+    return find_due_ends(uow, load_second_group_calls(uow, account, time), account.address, time)
 
 
-def can_start(uow: UnitOfWork, call: Intent, rules: Rules, at: Cursor) -> bool:
+def can_start(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Cursor) -> bool:
     """Return whether the nodes of a call that was not sent can still be given the work."""
     request = call.request
-    if at.number - (request.as_of_block or 0) > DRAWN_FOR_BLOCKS:
+    if cursor.number - (request.as_of_block or 0) > MAX_DRAW_AGE_BLOCKS:
         return False
-    nodes = probe_nodes(request.calldata)
-    rows, drawn = uow.nodes.named(nodes), set(active_draws_in(uow).values())
+    nodes = decode_probe_nodes(request.calldata)
+    rows, drawn_nodes = uow.nodes.get_many(nodes), set(get_active_draws(uow).values())
     return all(
         node in rows
-        and node not in drawn
-        and unavailability_reason(rows[node], at.time, rules) is None
+        and node not in drawn_nodes
+        and unavailability_reason(rows[node], cursor.time, rules) is None
         for node in nodes
     )
 
 
-def _wants(
+def _plan_groups(
     context: DispatchContext, uow: UnitOfWork, contests: Sequence[Intent], calls: Sequence[Intent]
-) -> Iterator[SecondGroupWant]:
+) -> Iterator[PlannedSecondGroup]:
     """Yield a second group for each contest without one, if enough nodes are idle."""
     cursor, account = uow.cursor.get(), context.tx.account
-    ordered = {call.request.subject for call in calls if _is_ordered(call)}
-    ordered |= {subject for kind, subject in held_back(uow, account) if kind == SECOND_GROUP}
-    unordered = [contest for contest in contests if contest.request.subject not in ordered]
+    ordered_subjects = {call.request.subject for call in calls if _is_ordered(call)}
+    ordered_subjects |= {
+        subject for kind, subject in find_held_subjects(uow, account) if kind == SECOND_GROUP
+    }
+    unordered = [
+        contest for contest in contests if contest.request.subject not in ordered_subjects
+    ]
     if cursor is None or not unordered:
         return
-    reserved = set(active_draws_in(uow).values())
-    for call in uow.outbox.intents.in_states(account, UNFINISHED):
+    reserved = set(get_active_draws(uow).values())
+    for call in uow.outbox.intents.list_in_states(account, UNFINISHED_STATES):
         if call.request.kind in {PROBE, SECOND_GROUP}:
-            reserved.update(probe_nodes(call.request.calldata))
+            reserved.update(decode_probe_nodes(call.request.calldata))
     rules = context.settings.rules
     idle = [
-        node for node in uow.nodes.all() if unavailability_reason(node, cursor.time, rules) is None
+        node
+        for node in uow.nodes.iterate_all()
+        if unavailability_reason(node, cursor.time, rules) is None
     ]
     for contest in unordered:
-        group, keys = contested_group(contest.request.calldata)
-        rows = uow.tasks.named(keys)
+        group, keys = decode_contested_group(contest.request.calldata)
+        rows = uow.tasks.get_many(keys)
         tasks = [rows[key] for key in keys if key in rows]
         if len(tasks) < len(keys) or not _is_order_known(tasks[0]):
             continue
@@ -146,8 +160,8 @@ def _wants(
         nodes = choose_nodes(candidates, tasks[0], len(keys), group + cursor.hash)
         if nodes:
             reserved.update(nodes)
-            end = (contest.request.not_before or 0) - 1
-            yield SecondGroupWant(group, tasks[0], nodes, end)
+            window_end = (contest.request.not_before or 0) - 1
+            yield PlannedSecondGroup(group, tasks[0], nodes, window_end)
 
 
 def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tuple[Address, ...]:
@@ -155,7 +169,7 @@ def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tup
 
     Nodes with the task's models on disk come first.
     """
-    requirement = requirement_of(task)
+    requirement = build_requirement(task)
     candidates = [node for node in idle if misfit_reason(node, requirement) is None]
     candidates.sort(
         key=lambda node: (
@@ -169,7 +183,7 @@ def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tup
 
 
 def _is_ordered(call: Intent) -> bool:
-    return call.state not in _UNSENT or call.error_text == NOT_OPEN
+    return call.state not in _UNSENT_STATES or call.error_text == NOT_OPEN_REASON
 
 
 def _is_order_known(task: Task) -> bool:
@@ -177,15 +191,15 @@ def _is_order_known(task: Task) -> bool:
     return None not in (task.kind, task.size, task.timeout, task.version)
 
 
-def _ends(
+def _build_end_requests(
     context: DispatchContext, uow: UnitOfWork, calls: Sequence[Intent], time: int
 ) -> Iterator[CallRequest]:
     account = context.tx.account
-    unfinished = uow.outbox.intents.unfinished(account)
-    planned = {(call.request.kind, call.request.subject) for call in unfinished}
-    planned |= held_back(uow, account)
-    for subject, calldata in ends_wanted(uow, calls, account.address, time).items():
-        if (END_SECOND_GROUP, subject) not in planned:
+    unfinished = uow.outbox.intents.list_unfinished(account)
+    planned_keys = {(call.request.kind, call.request.subject) for call in unfinished}
+    planned_keys |= find_held_subjects(uow, account)
+    for subject, calldata in find_due_ends(uow, calls, account.address, time).items():
+        if (END_SECOND_GROUP, subject) not in planned_keys:
             yield CallRequest(
                 account=account,
                 contract=context.tx.publisher.domain.contract,
@@ -193,32 +207,38 @@ def _ends(
                 dedup_key="",
                 calldata=calldata,
                 subject=subject,
-                priority=_END,
+                priority=_END_PRIORITY,
                 exclusive_key=f"{END_SECOND_GROUP}:{subject}",
             )
 
 
-def _request(context: DispatchContext, cursor: Cursor, want: SecondGroupWant) -> CallRequest:
-    lines, network = context.tx.lines(), context.tx.publisher.domain.contract
-    subject = f"group={want.group}"
-    fee = least_fee(lines, network, want.task)
+def _build_start_request(
+    context: DispatchContext, cursor: Cursor, planned_group: PlannedSecondGroup
+) -> CallRequest:
+    endpoints, network = context.tx.get_synced_pool_view(), context.tx.publisher.domain.contract
+    subject = f"group={planned_group.group}"
+    fee = get_min_fee(endpoints, network, planned_group.task)
     return CallRequest(
         account=context.tx.account,
         contract=network,
         kind=SECOND_GROUP,
         dedup_key="",
-        calldata=second_group_call(want.task, fee, want.nodes, want.group),
+        calldata=encode_second_group(
+            planned_group.task, fee, planned_group.nodes, planned_group.group
+        ),
         subject=subject,
-        period=cursor.time // _DAY,
+        period=cursor.time // _DAY_SECONDS,
         as_of_block=cursor.number,
         as_of_hash=cursor.hash,
-        priority=_START,
-        deadline=want.end,
+        priority=_START_PRIORITY,
+        deadline=planned_group.window_end,
         exclusive_key=f"{SECOND_GROUP}:{subject}",
     )
 
 
-def _numbered(uow: UnitOfWork, request: CallRequest) -> CallRequest:
+def _add_try_number(uow: UnitOfWork, request: CallRequest) -> CallRequest:
     """Return the request with the number of its try in its dedup key."""
-    tries = uow.outbox.intents.tries(request.account, request.kind, request.subject, None)
+    tries = uow.outbox.intents.count_attempted(
+        request.account, request.kind, request.subject, None
+    )
     return replace(request, dedup_key=f"{request.kind}:{request.subject}:try={tries + 1}")

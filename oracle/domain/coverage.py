@@ -15,7 +15,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
 
 
-class Level(IntEnum):
+class VerificationLevel(IntEnum):
     """The verification level of a range of blocks; each level includes those below it.
 
     NOTHING marks data from before levels were recorded. The comparison of counters
@@ -40,7 +40,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class IngestScope:
-    """The data requested of every block: logs of these contracts and first topics, and these calls.
+    """The data requested of each block: logs of these contracts and first topics, and these calls.
 
     All are lower case and sorted, so that one scope has one id. `selectors` are a contract's
     address and four bytes of input: `0x` and 40 digits, a colon, `0x` and 8 digits.
@@ -51,14 +51,14 @@ class IngestScope:
     selectors: tuple[str, ...] = ()
 
     @classmethod
-    def of(
+    def create(
         cls, addresses: Collection[str], topics: Collection[str], selectors: Collection[str] = ()
     ) -> Self:
         """Return the scope of these parts, in any order and case."""
         return cls(
-            tuple(sorted({Address(each.lower()) for each in addresses})),
-            tuple(sorted({each.lower() for each in topics})),
-            tuple(sorted({each.lower() for each in selectors})),
+            tuple(sorted({Address(address.lower()) for address in addresses})),
+            tuple(sorted({topic.lower() for topic in topics})),
+            tuple(sorted({selector.lower() for selector in selectors})),
         )
 
     @cached_property
@@ -81,7 +81,7 @@ class IngestScope:
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
+class CoverageInterval:
     """Blocks `first` to `last`, both included, of one scope, all read alike.
 
     `audited_by` is the endpoint that returned the same later, `audited_at` the newest block then;
@@ -90,7 +90,7 @@ class Covered:
 
     first: int
     last: int
-    level: Level
+    level: VerificationLevel
     endpoint: str
     audited_by: str | None = None
     audited_at: int | None = None
@@ -101,31 +101,35 @@ class Covered:
         return BlockRange(self.first, self.last)
 
 
-def subtract_coverage(old: Iterable[Covered], covered: Covered) -> Iterator[Covered]:
+def subtract_coverage(
+    intervals: Iterable[CoverageInterval], removed: CoverageInterval
+) -> Iterator[CoverageInterval]:
     """Yield the parts of the intervals that `removed` does not overlap."""
-    for each in old:
-        if each.first < covered.first:
-            yield replace(each, last=min(each.last, covered.first - 1))
-        if each.last > covered.last:
-            yield replace(each, first=max(each.first, covered.last + 1))
+    for interval in intervals:
+        if interval.first < removed.first:
+            yield replace(interval, last=min(interval.last, removed.first - 1))
+        if interval.last > removed.last:
+            yield replace(interval, first=max(interval.first, removed.last + 1))
 
 
-def merge_neighbours(ascending: Iterable[Covered]) -> Iterator[Covered]:
+def merge_neighbours(ascending: Iterable[CoverageInterval]) -> Iterator[CoverageInterval]:
     """Yield the intervals, merging neighbours of the same kind; the newest audit time is kept."""
-    waiting: Covered | None = None
-    for each in ascending:
-        if waiting is not None and _kind(each) == _kind(waiting):
-            at = max(waiting.audited_at or 0, each.audited_at or 0)
-            waiting = replace(
-                waiting, last=each.last, audited_at=None if each.audited_by is None else at
+    pending: CoverageInterval | None = None
+    for interval in ascending:
+        if pending is not None and _merge_key(interval) == _merge_key(pending):
+            audited_at = max(pending.audited_at or 0, interval.audited_at or 0)
+            pending = replace(
+                pending,
+                last=interval.last,
+                audited_at=None if interval.audited_by is None else audited_at,
             )
             continue
-        if waiting is not None:
-            yield waiting
-        waiting = each
-    if waiting is not None:
-        yield waiting
+        if pending is not None:
+            yield pending
+        pending = interval
+    if pending is not None:
+        yield pending
 
 
-def _kind(each: Covered) -> tuple[Level, str, str | None]:
-    return each.level, each.endpoint, each.audited_by
+def _merge_key(interval: CoverageInterval) -> tuple[VerificationLevel, str, str | None]:
+    return interval.level, interval.endpoint, interval.audited_by

@@ -13,16 +13,16 @@ from oracle.domain.ids import Hash
 
 # A feed's events precede every transaction of their block: the transaction index is the stream
 # number less this offset.
-_STREAMS = 1 << 20
+_STREAM_OFFSET = 1 << 20
 # The largest id of an accepted row: databases hold 2^63 - 1, and windows of ids around a row reach
 # beyond it.
-LARGEST_ID = 2**63 - 1 - 2**20
+MAX_ROW_ID = 2**63 - 1 - 2**20
 # The longest kind, node or task of a row: PostgreSQL indexes at most 2,704 bytes, and these are
 # hashes, addresses and names.
 MAX_NAME_CHARS = 256
 # Rows that one transaction of the source wrote are seen within this many seconds, apart from the
 # pages of a poll.
-SAME_SECONDS = 10
+SAME_TRANSACTION_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -49,26 +49,26 @@ class FeedRow:
     @cached_property
     def hash(self) -> Hash:
         """The sha256 of the source's own values, by which two readers compare rows."""
-        said = [self.id, self.kind, self.node, self.task, self.args]
-        text = json.dumps(said, separators=(",", ":"))
+        values = [self.id, self.kind, self.node, self.task, self.args]
+        text = json.dumps(values, separators=(",", ":"))
         return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
 
     @property
-    def at(self) -> Position:
+    def position(self) -> Position:
         """The position of the row's first event; raises ValueError if it has no position yet."""
         if self.block is None:
             raise ValueError(f"row {self.id} has no place yet")
-        return Position(self.block, self.stream - _STREAMS, self.id, 0)
+        return Position(self.block, self.stream - _STREAM_OFFSET, self.id, 0)
 
 
-def is_of_feed(at: Position) -> bool:
+def is_feed_position(position: Position) -> bool:
     """Return whether the event at this position came from a feed, so that it cannot be proven."""
-    return at.tx < 0
+    return position.tx < 0
 
 
-def row_of(at: Position) -> tuple[int, int]:
+def get_feed_row_key(position: Position) -> tuple[int, int]:
     """Return the stream and the id of the row that an event of a feed came from."""
-    return at.tx + _STREAMS, at.log
+    return position.tx + _STREAM_OFFSET, position.log
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,41 +17,41 @@ _DIGITS = 60
 
 
 @cache
-def decay_table(tau_seconds: int) -> tuple[int, ...]:
+def compute_decay_table(tau_seconds: int) -> tuple[int, ...]:
     """Return floor(2^128 * exp(-2^k/tau)) for k = 0 to 20, from 60-digit decimals."""
     # A separate context, because the caller's could round differently.
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     table = []
     for k in range(DECAY_BITS):
         exponent = context.divide(Decimal(-(1 << k)), Decimal(tau_seconds))
-        scaled = context.multiply(Decimal(ONE), context.exp(exponent))
-        table.append(int(scaled))
+        factor = context.multiply(Decimal(ONE), context.exp(exponent))
+        table.append(int(factor))
     return tuple(table)
 
 
-def decay(seconds: int, tau_seconds: int) -> int:
+def compute_decay(seconds: int, tau_seconds: int) -> int:
     """Return exp(-seconds/tau) in units of 2^-128; negative times count as 0."""
     if seconds <= 0:
         return ONE
     if seconds >> DECAY_BITS:
         return 0
-    left = ONE
-    for k, factor in enumerate(decay_table(tau_seconds)):
+    remaining = ONE
+    for k, factor in enumerate(compute_decay_table(tau_seconds)):
         if seconds >> k & 1:
-            left = left * factor >> _ONE_BITS
-    return left
+            remaining = remaining * factor >> _ONE_BITS
+    return remaining
 
 
-def close_gap_to_one(base: int, left: int) -> int:
+def close_gap_to_one(base: int, remaining: int) -> int:
     """Return `base` after all but `remaining` (2^-128) of its gap to one has closed; 10^-18."""
-    return base + ((UNIT - base) * (ONE - left) >> _ONE_BITS)
+    return base + ((UNIT - base) * (ONE - remaining) >> _ONE_BITS)
 
 
-def multiply(factor: int, value: int) -> int:
+def multiply_fixed(factor: int, value: int) -> int:
     """Multiply two numbers in units of 10^-18, rounded down."""
     return factor * value // UNIT
 
 
-def decimal_text(value: int) -> str:
+def format_decimal(value: int) -> str:
     """Format units of 10^-18 as a decimal with 18 digits: `0.300000000000000000`."""
     return f"{value // UNIT}.{value % UNIT:018d}"

@@ -130,7 +130,7 @@ class HealthFinding(NamedTuple):
     condition: Condition
     detail: str
 
-    def text(self) -> str:
+    def format_line(self) -> str:
         """Return the finding in a line for the operator."""
         return f"{self.condition.label}: {self.detail}"
 
@@ -141,43 +141,46 @@ class HealthReport(NamedTuple):
     findings: tuple[HealthFinding, ...] = ()
 
     @classmethod
-    def of(cls, findings: Iterable[HealthFinding]) -> "HealthReport":
+    def from_findings(cls, findings: Iterable[HealthFinding]) -> "HealthReport":
         """Return the report with each finding once, in order."""
         return cls(tuple(dict.fromkeys(findings)))
 
     def merge(self, more: Iterable[HealthFinding]) -> "HealthReport":
         """Return the report with `more` added, except conditions that it already has."""
-        held = set(self.conditions)
-        return HealthReport.of(
-            [*self.findings, *(one for one in more if one.condition not in held)]
+        known_conditions = set(self.conditions)
+        return HealthReport.from_findings(
+            [
+                *self.findings,
+                *(finding for finding in more if finding.condition not in known_conditions),
+            ]
         )
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """The conditions that hold, each once, in order."""
-        return tuple(dict.fromkeys(one.condition for one in self.findings))
+        return tuple(dict.fromkeys(finding.condition for finding in self.findings))
 
     @property
     def severity(self) -> Severity:
         """The worst severity; a database that is behind and abandoned is down."""
         if set(self.conditions) >= _ABANDONED:
             return Severity.DOWN
-        return max((one.severity for one in self.conditions), default=Severity.WELL)
+        return max((condition.severity for condition in self.conditions), default=Severity.WELL)
 
     @property
     def worst_condition(self) -> Condition | None:
         """The first condition of the worst severity, or None if nothing is wrong."""
-        return max(self.conditions, key=lambda one: one.severity, default=None)
+        return max(self.conditions, key=lambda condition: condition.severity, default=None)
 
-    def text(self) -> str:
+    def format_line(self) -> str:
         """Return the report in one line."""
-        labels = ", ".join(one.label for one in self.conditions)
+        labels = ", ".join(condition.label for condition in self.conditions)
         return f"{self.severity.name.lower()}{f': {labels}' if labels else ', no action needed'}"
 
     def to_dict(self) -> dict[str, object]:
         """Return the report as JSON values."""
         return {
             "status": self.severity.name.lower(),
-            "conditions": [one.key for one in self.conditions],
-            "reasons": [one.text() for one in self.findings],
+            "conditions": [condition.key for condition in self.conditions],
+            "reasons": [finding.format_line() for finding in self.findings],
         }

@@ -18,33 +18,33 @@ _WORD: Final = 32
 _DIGITS: Final = 2 * _WORD
 _LEADING: Final = 32
 _TRAILING: Final = 64
-_REST: Final = 96
+_PARTIAL: Final = 96
 # Recurring words (amounts, offsets, lengths) are worth caching; hashes evict them.
-_REMEMBERED: Final = 4096
+_MAX_CACHED_WORDS: Final = 4096
 
 
 class _PackedWords(dict[str, bytes]):
     """A cache of packed words, by hex digits."""
 
     def __missing__(self, digits: str) -> bytes:
-        if len(self) >= _REMEMBERED:
+        if len(self) >= _MAX_CACHED_WORDS:
             self.clear()
-        found = self[digits] = _pack_word(bytes.fromhex(digits))
-        return found
+        packed = self[digits] = _pack_word(bytes.fromhex(digits))
+        return packed
 
 
-class _Parts(dict[bytes, str]):
+class _UnpackedWords(dict[bytes, str]):
     """A cache of unpacked words, by packed bytes."""
 
     def __missing__(self, part: bytes) -> str:
-        if len(self) >= _REMEMBERED:
+        if len(self) >= _MAX_CACHED_WORDS:
             self.clear()
-        found = self[part] = _unpack_word(part)
-        return found
+        digits = self[part] = _unpack_word(part)
+        return digits
 
 
-_WORDS: Final = _PackedWords()
-_PARTS: Final = _Parts()
+_PACKED_CACHE: Final = _PackedWords()
+_UNPACKED_CACHE: Final = _UnpackedWords()
 
 
 def pack_hex(text: str) -> bytes:
@@ -56,40 +56,42 @@ def pack_hex(text: str) -> bytes:
     upper bits give the form, and all these bytes are ASCII letters, which SQL can parse
     (docs/explanation/storage.md#packed).
     """
-    words = _WORDS
-    return b"".join([words[text[at : at + _DIGITS]] for at in range(2, len(text), _DIGITS)])
+    packed_words = _PACKED_CACHE
+    return b"".join(
+        [packed_words[text[offset : offset + _DIGITS]] for offset in range(2, len(text), _DIGITS)]
+    )
 
 
 def unpack_hex(value: bytes) -> str:
     """Return, as `0x` hex, the data that `pack_hex` packed."""
-    written, at, parts = ["0x"], 0, _PARTS
-    while at < len(value):
-        code = value[at]
-        after = at + 1 + (code & 31) + (code >= _TRAILING)
-        written.append(parts[value[at:after]])
-        at = after
-    return "".join(written)
+    chunks, offset, unpacked_words = ["0x"], 0, _UNPACKED_CACHE
+    while offset < len(value):
+        code = value[offset]
+        next_offset = offset + 1 + (code & 31) + (code >= _TRAILING)
+        chunks.append(unpacked_words[value[offset:next_offset]])
+        offset = next_offset
+    return "".join(chunks)
 
 
 def _pack_word(word: bytes) -> bytes:
     if len(word) < _WORD:
-        return bytes([_REST + len(word) - 1]) + word
-    left, right = word.lstrip(b"\0"), word.rstrip(b"\0")
-    if len(left) < _WORD and len(left) <= len(right):
-        return bytes([_LEADING + len(left)]) + left
-    return bytes([_TRAILING + len(right) - 1]) + right
+        return bytes([_PARTIAL + len(word) - 1]) + word
+    without_leading, without_trailing = word.lstrip(b"\0"), word.rstrip(b"\0")
+    if len(without_leading) < _WORD and len(without_leading) <= len(without_trailing):
+        return bytes([_LEADING + len(without_leading)]) + without_leading
+    return bytes([_TRAILING + len(without_trailing) - 1]) + without_trailing
 
 
 def _unpack_word(part: bytes) -> str:
     digits = part[1:].hex()
     if part[0] < _TRAILING:
         return digits.rjust(_DIGITS, "0")
-    return digits.ljust(_DIGITS, "0") if part[0] < _REST else digits
+    return digits.ljust(_DIGITS, "0") if part[0] < _PARTIAL else digits
 
 
 # Bits of a row's key below the block's number, which hold the log's index in the block.
-INDEX_BITS = 24
-MOST_INDEX = 2**INDEX_BITS - 1
+LOG_INDEX_BITS = 24
+MAX_LOG_INDEX = 2**LOG_INDEX_BITS - 1
 
 # Hash, and time in seconds.
 LogBlock: TypeAlias = tuple[bytes, int]
@@ -101,10 +103,10 @@ Bytes: TypeAlias = bytes | bytearray
 # them.
 LogRow: TypeAlias = tuple[int, int, int, Bytes, Bytes, Bytes]
 
-_INDEX = attrgetter("index")
-_BLOCK = attrgetter("block", "block_hash")
+_GET_INDEX = attrgetter("index")
+_GET_BLOCK = attrgetter("block", "block_hash")
 _TOPIC_DIGITS = 64
-_TWO_BLOCKS = "logs of two blocks of one number cannot both be of one chain"
+_CONFLICTING_BLOCKS = "logs of two blocks of one number cannot both be of one chain"
 
 
 class LogPart(NamedTuple):
@@ -127,7 +129,7 @@ class LogTable(Sequence[Log]):
         self.parts = parts
 
     @classmethod
-    def of(cls, logs: Sequence[Log]) -> Self:
+    def from_logs(cls, logs: Sequence[Log]) -> Self:
         """Return the logs as a table; a table is returned unchanged.
 
         Raises:
@@ -135,15 +137,15 @@ class LogTable(Sequence[Log]):
         """
         if isinstance(logs, cls):
             return logs
-        blocks, sources, plain = _blocks_of(logs), _Places(), bytearray.fromhex
+        blocks, sources, to_bytes = _collect_blocks(logs), _SourceIndexes(), bytearray.fromhex
         # A single expression, because it runs over every log of the chain.
         rows: list[LogRow] = [
             (
-                log.block << INDEX_BITS | log.index,
+                log.block << LOG_INDEX_BITS | log.index,
                 log.tx,
                 sources[log.address, log.topics[0] if log.topics else ""],
-                plain(log.tx_hash[2:]),
-                plain("".join(log.topics[1:]).replace("0x", "")),
+                to_bytes(log.tx_hash[2:]),
+                to_bytes("".join(log.topics[1:]).replace("0x", "")),
                 pack_hex(log.data),
             )
             for log in logs
@@ -151,13 +153,13 @@ class LogTable(Sequence[Log]):
         return cls([LogPart(blocks, list(sources), rows)])
 
     @classmethod
-    def joined(cls, tables: Iterable[Sequence[Log]]) -> Self:
+    def concatenate(cls, tables: Iterable[Sequence[Log]]) -> Self:
         """Return consecutive logs as one table.
 
         Raises:
             ValueError: see `from_logs`.
         """
-        parts = (cls.of(logs).parts for logs in tables)
+        parts = (cls.from_logs(logs).parts for logs in tables)
         return cls(list(chain.from_iterable(parts)))
 
     @property
@@ -167,12 +169,12 @@ class LogTable(Sequence[Log]):
         Raises:
             ValueError: two blocks of one number.
         """
-        found: dict[int, LogBlock] = {}
+        block_by_number: dict[int, LogBlock] = {}
         for part in self.parts:
             for number, block in part.blocks.items():
-                if found.setdefault(number, block)[0] != block[0]:
-                    raise ValueError(_TWO_BLOCKS)
-        return found
+                if block_by_number.setdefault(number, block)[0] != block[0]:
+                    raise ValueError(_CONFLICTING_BLOCKS)
+        return block_by_number
 
     @override
     def __len__(self) -> int:
@@ -181,66 +183,72 @@ class LogTable(Sequence[Log]):
     @override
     def __iter__(self) -> Iterator[Log]:
         for part in self.parts:
-            for key, tx, place, tx_hash, topics, data in part.rows:
-                block = part.blocks[key >> INDEX_BITS]
+            for key, tx, source_index, tx_hash, topics, data in part.rows:
+                block = part.blocks[key >> LOG_INDEX_BITS]
                 row = key, tx, tx_hash, topics, data
-                yield log_of_row(row, block, part.sources[place])
+                yield build_log(row, block, part.sources[source_index])
 
     @override
-    def __getitem__(self, place: Any) -> Any:
-        return list(self)[place]
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
 
     @override
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
+    def __eq__(self, value: object) -> bool:
+        return isinstance(value, Sequence) and list(self) == list(value)
 
     __hash__ = None  # type: ignore[assignment]  # it is compared by what it holds
 
 
-class _Places(dict[LogSource, int]):
+class _SourceIndexes(dict[LogSource, int]):
     """Source indexes, in order of first use."""
 
     def __missing__(self, source: LogSource) -> int:
-        place = self[source] = len(self)
-        return place
+        index = self[source] = len(self)
+        return index
 
 
-def log_of_row(
+def build_log(
     row: tuple[int, int, Bytes, Bytes, Bytes], block: LogBlock, source: LogSource
 ) -> Log:
     """Return the log of a row, which is given without the index of its source."""
     key, tx, tx_hash, topics, data = row
     (block_hash, time), (address, topic0) = block, source
-    others = topics.hex()
-    rest = [others[at : at + _TOPIC_DIGITS] for at in range(0, len(others), _TOPIC_DIGITS)]
+    topic_digits = topics.hex()
+    later_topics = [
+        topic_digits[offset : offset + _TOPIC_DIGITS]
+        for offset in range(0, len(topic_digits), _TOPIC_DIGITS)
+    ]
     return Log(
-        key >> INDEX_BITS,
+        key >> LOG_INDEX_BITS,
         Hash("0x" + block_hash.hex()),
         time,
         tx,
         Hash("0x" + tx_hash.hex()),
-        key & MOST_INDEX,
+        key & MAX_LOG_INDEX,
         address,
-        (topic0, *("0x" + topic for topic in rest)) if topic0 else (),
+        (topic0, *("0x" + topic for topic in later_topics)) if topic0 else (),
         unpack_hex(bytes(data)),
     )
 
 
-def block_hashes(logs: Sequence[Log]) -> dict[int, Hash]:
+def get_block_hashes(logs: Sequence[Log]) -> dict[int, Hash]:
     """Return the hash of each block with a log."""
     if isinstance(logs, LogTable):
         return {number: Hash("0x" + block[0].hex()) for number, block in logs.blocks.items()}
     return {log.block: log.block_hash for log in logs}
 
 
-def _blocks_of(logs: Sequence[Log]) -> dict[int, LogBlock]:
+def _collect_blocks(logs: Sequence[Log]) -> dict[int, LogBlock]:
     """Return hash and time of the logs' blocks, each from the block's first log."""
-    if logs and not 0 <= min(map(_INDEX, logs)) <= max(map(_INDEX, logs)) <= MOST_INDEX:
-        raise ValueError(f"a log's index is above {MOST_INDEX}")
-    named = set(map(_BLOCK, logs))
-    hashes: dict[int, Hash] = dict(named)
-    if len(hashes) < len(named):
-        raise ValueError(_TWO_BLOCKS)
-    times = {log.block: log.time for log in reversed(logs)}
-    plain = bytes.fromhex
-    return {number: (plain(hashes[number][2:]), time) for number, time in times.items()}
+    if logs and not 0 <= min(map(_GET_INDEX, logs)) <= max(map(_GET_INDEX, logs)) <= MAX_LOG_INDEX:
+        raise ValueError(f"a log's index is above {MAX_LOG_INDEX}")
+    block_ids = set(map(_GET_BLOCK, logs))
+    hash_by_number: dict[int, Hash] = dict(block_ids)
+    if len(hash_by_number) < len(block_ids):
+        raise ValueError(_CONFLICTING_BLOCKS)
+    time_by_number = {log.block: log.time for log in reversed(logs)}
+    to_bytes = bytes.fromhex
+    return {
+        number: (to_bytes(hash_by_number[number][2:]), time)
+        for number, time in time_by_number.items()
+    }

@@ -47,10 +47,10 @@ class Native(Protocol):
 
 def _load_native() -> Native | None:
     try:
-        found = cast("Native", import_module("oracle_native"))
+        module = cast("Native", import_module("oracle_native"))
     except ImportError:
         return None
-    return found if found.VERSION == _VERSION else None
+    return module if module.VERSION == _VERSION else None
 
 
 native: Native | None = _load_native()

@@ -8,25 +8,27 @@ from typing import NamedTuple
 from oracle.domain.ids import Address
 
 
-class Reuse(NamedTuple):
+class IndexReuse(NamedTuple):
     """A change of an index: `new_node` takes that of `old_node`, whose lane is "do not select"."""
 
-    fresh: Address
-    old: Address
+    new_node: Address
+    old_node: Address
 
 
 class Registrations(NamedTuple):
     """The nodes that a round registers: `reused` indexes first, then the next ones in order."""
 
-    reused: tuple[Reuse, ...] = ()
+    reused: tuple[IndexReuse, ...] = ()
     appended: tuple[Address, ...] = ()
 
     @property
-    def fresh(self) -> tuple[Address, ...]:
+    def new_nodes(self) -> tuple[Address, ...]:
         """The nodes that get an index, in the order in which the contract assigns them."""
-        return (*(pair.fresh for pair in self.reused), *self.appended)
+        return (*(pair.new_node for pair in self.reused), *self.appended)
 
-    def placed(self, index_of: dict[Address, int], node_count: int) -> dict[int, Address]:
+    def assign_indexes(
+        self, index_by_node: dict[Address, int], node_count: int
+    ) -> dict[int, Address]:
         """Return the node of each assigned index, in the contract's order.
 
         Args:
@@ -36,25 +38,25 @@ class Registrations(NamedTuple):
         Raises:
             ValueError: `old_node` has no index, or a node to register already has one.
         """
-        given: dict[int, Address] = {}
+        node_by_index: dict[int, Address] = {}
         # Only the changes of indexes, so that the index of up to a million nodes is not copied.
-        moved: dict[Address, int | None] = {}
+        changed_indexes: dict[Address, int | None] = {}
 
-        def index_now(node: Address) -> int | None:
-            return moved[node] if node in moved else index_of.get(node)
+        def get_current_index(node: Address) -> int | None:
+            return changed_indexes[node] if node in changed_indexes else index_by_node.get(node)
 
-        for fresh, old in self.reused:
-            index = index_now(old)
-            if index is None or index_now(fresh) is not None:
-                raise ValueError(f"{fresh} cannot take the index of {old}")
-            moved[old], moved[fresh] = None, index
-            given[index] = fresh
-        for index, fresh in enumerate(self.appended, start=node_count):
-            if index_now(fresh) is not None:
-                raise ValueError(f"{fresh} has an index already")
-            moved[fresh] = index
-            given[index] = fresh
-        return given
+        for new_node, old_node in self.reused:
+            index = get_current_index(old_node)
+            if index is None or get_current_index(new_node) is not None:
+                raise ValueError(f"{new_node} cannot take the index of {old_node}")
+            changed_indexes[old_node], changed_indexes[new_node] = None, index
+            node_by_index[index] = new_node
+        for index, new_node in enumerate(self.appended, start=node_count):
+            if get_current_index(new_node) is not None:
+                raise ValueError(f"{new_node} has an index already")
+            changed_indexes[new_node] = index
+            node_by_index[index] = new_node
+        return node_by_index
 
 
 NO_REGISTRATIONS = Registrations()

@@ -10,9 +10,9 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, Log
-from oracle.indexer.audit.row_diff import check_same_chain, compare, require_indexed
-from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, rebuild_up_to
+from oracle.indexer.audit.row_diff import check_same_chain, compare_rows, require_indexed
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_up_to, rewrite_cursor
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -28,20 +28,24 @@ class BackfillResult:
     """
 
     blocks: BlockRange
-    served: int = 0
+    served_count: int = 0
     missing_logs: list[Log] = field(default_factory=list)
     missing_calls: list[Call] = field(default_factory=list)
-    unserved: int = 0
-    differing: int = 0
+    unserved_count: int = 0
+    differing_count: int = 0
     rebuilt: RebuildResult | None = None
 
     @property
-    def differs(self) -> bool:
+    def has_missing_rows(self) -> bool:
         return bool(self.missing_logs or self.missing_calls)
 
 
-def backfill(
-    chain: ChainReader, store: Store, folder: Folder, blocks: BlockRange, manner: RebuildOptions
+def backfill_range(
+    chain: ChainReader,
+    store: Store,
+    folder: EventFolder,
+    blocks: BlockRange,
+    rebuild_options: RebuildOptions,
 ) -> BackfillResult:
     """Fetch `blocks` again, insert missing rows, and refold if there were any.
 
@@ -50,38 +54,40 @@ def backfill(
         TransientError: the chain is reorganising, or does not respond.
         FatalError: a final block differs between the chain and the database.
     """
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         cursor = require_indexed("backfill", uow, blocks)
-    found = BackfillResult(blocks)
-    for window in _windows(chain, blocks):
-        with store.reading() as uow:
-            _compare(uow, cursor, window, found)
-        manner.keep_lease()
-        manner.progress(window.range.last, blocks.last)
-    if found.differs:
-        with folder.following(None), manner.transaction(store) as uow:
-            claim(uow, cursor)
-            uow.logs.append(found.missing_logs)
-            uow.calls.append(found.missing_calls)
-            found.rebuilt = rebuild_up_to(uow, folder, cursor.number, manner)
-        folder.forget()
-    return found
+    result = BackfillResult(blocks)
+    for window in _read_windows(chain, blocks):
+        with store.read_transaction() as uow:
+            _compare_window(uow, cursor, window, result)
+        rebuild_options.renew_lease()
+        rebuild_options.progress(window.range.last, blocks.last)
+    if result.has_missing_rows:
+        with folder.resume_from(None), rebuild_options.transaction(store) as uow:
+            rewrite_cursor(uow, cursor)
+            uow.logs.append(result.missing_logs)
+            uow.calls.append(result.missing_calls)
+            result.rebuilt = rebuild_up_to(uow, folder, cursor.number, rebuild_options)
+        folder.discard_memory()
+    return result
 
 
-def _windows(chain: ChainReader, blocks: BlockRange) -> Iterator[BlockWindow]:
-    first = blocks.first
-    while first <= blocks.last:
-        window = chain.window(BlockRange(first, blocks.last), with_headers=False)
+def _read_windows(chain: ChainReader, blocks: BlockRange) -> Iterator[BlockWindow]:
+    first_block = blocks.first
+    while first_block <= blocks.last:
+        window = chain.fetch_window(BlockRange(first_block, blocks.last), with_headers=False)
         yield window
-        first = window.range.last + 1
+        first_block = window.range.last + 1
 
 
-def _compare(uow: UnitOfWork, cursor: Cursor, window: BlockWindow, found: BackfillResult) -> None:
+def _compare_window(
+    uow: UnitOfWork, cursor: Cursor, window: BlockWindow, result: BackfillResult
+) -> None:
     """Add the differences between the window and the stored rows to the result."""
     check_same_chain(uow, cursor, window)
-    difference = compare(uow, window)
-    found.served += len(window.logs)
-    found.missing_logs += difference.missing_logs
-    found.missing_calls += difference.missing_calls
-    found.unserved += len(difference.extra)
-    found.differing += len(difference.other)
+    difference = compare_rows(uow, window)
+    result.served_count += len(window.logs)
+    result.missing_logs += difference.missing_logs
+    result.missing_calls += difference.missing_calls
+    result.unserved_count += len(difference.extra)
+    result.differing_count += len(difference.changed)

@@ -10,19 +10,19 @@ from collections import defaultdict
 from collections.abc import Mapping
 from enum import Enum, auto
 
-from oracle.chain.verification.refused_blocks import BLOCK_HASH, BlockRefusal
+from oracle.chain.verification.refused_blocks import BLOCK_HASH_CHECK, BlockRefusal
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
-from oracle.indexer.refused_block import explained, refusal_in, store_refusal
-from oracle.indexer.reorgs.fork_detection import ENOUGH, ForkContext, OutvotedError
+from oracle.indexer.refused_block import clear_refusal, get_refusal, store_refusal
+from oracle.indexer.reorgs.fork_detection import MIN_PROVIDERS, ForkContext, OutvotedError
 from oracle.store.database import UnitOfWork
 from oracle.telemetry.indexer_metrics import WITNESSED_WINDOWS
 
 # Faults that an endpoint's own headers prove, regardless of the others.
-_UNFIT = "its own headers do not link, or have other hashes"
+_INCONSISTENT_HEADERS = "its own headers do not link, or have other hashes"
 # A fact of the chain, not of an endpoint: the reason why no further block counts as final.
-_CHAIN, _UNCONFIRMED = "", "unconfirmed"
+_CHAIN_FACTS_KEY, _UNCONFIRMED_FACT = "", "unconfirmed"
 
 
 class Confirmation(Enum):
@@ -33,12 +33,12 @@ class Confirmation(Enum):
     """
 
     AGREED = auto()
-    ALONE = auto()
+    SINGLE_PROVIDER = auto()
     UNANSWERED = auto()
 
 
 def confirm_block(
-    fork_context: ForkContext, block: BlockRef, giver: str, blocks: BlockRange
+    fork_context: ForkContext, block: BlockRef, source_endpoint: str, blocks: BlockRange
 ) -> Confirmation:
     """Confirm a future final block with an endpoint of another provider.
 
@@ -51,112 +51,152 @@ def confirm_block(
         TransientError: both sides are consistent, so neither is accepted (RefusalError), or one of
             them does not respond during the check.
     """
-    is_alone = len(set(fork_context.chain.providers().values())) < ENOUGH
-    if not is_alone:
-        _check_refused(fork_context, blocks)
-    seen = fork_context.chain.second(block.number, giver)
-    if seen is None:
-        result = Confirmation.ALONE if is_alone else Confirmation.UNANSWERED
+    has_single_provider = len(set(fork_context.chain.providers().values())) < MIN_PROVIDERS
+    if not has_single_provider:
+        _check_refused_block(fork_context, blocks)
+    second_block = fork_context.chain.fetch_second_witness(block.number, source_endpoint)
+    if second_block is None:
+        result = Confirmation.SINGLE_PROVIDER if has_single_provider else Confirmation.UNANSWERED
         WITNESSED_WINDOWS.labels(result.name.lower()).inc()
         return result
-    if seen[1].hash == block.hash:
+    if second_block[1].hash == block.hash:
         WITNESSED_WINDOWS.labels("agreed").inc()
     else:
         WITNESSED_WINDOWS.labels("disputed").inc()
-        _judge(fork_context, block, giver, blocks)
-    return Confirmation.ALONE if is_alone else Confirmation.AGREED
+        _resolve_conflict(fork_context, block, source_endpoint, blocks)
+    return Confirmation.SINGLE_PROVIDER if has_single_provider else Confirmation.AGREED
 
 
 def unconfirmed_reason(uow: UnitOfWork) -> str | None:
     """Return why no further block counts as final, or None if blocks are confirmed."""
-    return uow.facts.get(_CHAIN, _UNCONFIRMED, 0)
+    return uow.facts.get(_CHAIN_FACTS_KEY, _UNCONFIRMED_FACT, 0)
 
 
-def note_confirmation(fork_context: ForkContext, block: BlockRef, result: Confirmation) -> None:
+def record_confirmation(fork_context: ForkContext, block: BlockRef, result: Confirmation) -> None:
     """Store whether blocks wait for a second provider; a confirmed block ends a dispute.
 
     Written only if the result changes, not for every block.
     """
     is_waiting = result is Confirmation.UNANSWERED
-    with fork_context.store.reading() as uow:
+    with fork_context.store.read_transaction() as uow:
         was_waiting = unconfirmed_reason(uow) is not None
-        known = refusal_in(uow)
-    is_settled = not is_waiting and _is_dispute_up_to(known, block.number)
-    if is_waiting == was_waiting and not is_settled:
+        refusal = get_refusal(uow)
+    ends_dispute = not is_waiting and _is_dispute_up_to(refusal, block.number)
+    if is_waiting == was_waiting and not ends_dispute:
         return
     with fork_context.store.transaction() as uow:
         if is_waiting:
-            words = (
+            reason = (
                 f"no second provider confirms block {block.number}: blocks from there on are not "
                 "final, and nothing that needs final blocks is done (chain.endpoints)"
             )
-            uow.facts.set(_CHAIN, {_UNCONFIRMED: words}, None)
+            uow.facts.set(_CHAIN_FACTS_KEY, {_UNCONFIRMED_FACT: reason}, None)
         else:
-            uow.facts.forget(_CHAIN, _UNCONFIRMED)
-        if is_settled and known is not None:
-            explained(uow, BlockRange(known.number, known.number))
+            uow.facts.delete(_CHAIN_FACTS_KEY, _UNCONFIRMED_FACT)
+        if ends_dispute and refusal is not None:
+            clear_refusal(uow, BlockRange(refusal.number, refusal.number))
 
 
-def _is_dispute_up_to(known: BlockRefusal | None, number: int) -> bool:
-    return known is not None and known.check == BLOCK_HASH and known.number <= number
+def _is_dispute_up_to(refusal: BlockRefusal | None, block_number: int) -> bool:
+    return (
+        refusal is not None
+        and refusal.check == BLOCK_HASH_CHECK
+        and refusal.number <= block_number
+    )
 
 
-def _check_refused(fork_context: ForkContext, blocks: BlockRange) -> None:
+def _check_refused_block(fork_context: ForkContext, blocks: BlockRange) -> None:
     """Raise the stored refusal again unless two providers now agree on the block."""
-    with fork_context.store.reading() as uow:
-        known = refusal_in(uow)
-    if known is None or not _is_dispute_up_to(known, blocks.last):
+    with fork_context.store.read_transaction() as uow:
+        refusal = get_refusal(uow)
+    if refusal is None or not _is_dispute_up_to(refusal, blocks.last):
         return
-    supporters = _supporters(fork_context, _shown_at(fork_context, known.number))
-    if max(map(len, supporters.values()), default=0) < ENOUGH:
-        raise store_refusal(fork_context.store, known)
+    supporters = _group_providers_by_hash(
+        fork_context, _fetch_hashes_at(fork_context, refusal.number)
+    )
+    if max(map(len, supporters.values()), default=0) < MIN_PROVIDERS:
+        raise store_refusal(fork_context.store, refusal)
 
 
-def _judge(fork_context: ForkContext, block: BlockRef, giver: str, blocks: BlockRange) -> None:
+def _resolve_conflict(
+    fork_context: ForkContext, block: BlockRef, source_endpoint: str, blocks: BlockRange
+) -> None:
     """Find out which of two blocks is the chain's; demote the endpoints that are wrong."""
-    number, chain = block.number, fork_context.chain
-    shown = _shown_at(fork_context, number) | {giver: block.hash}
-    supporters = _supporters(fork_context, shown)
-    believed = {hash_ for hash_, names in supporters.items() if len(names) >= ENOUGH}
-    if len(believed) == 1:
-        wrong, why = [name for name in shown if shown[name] not in believed], "is outvoted"
+    block_number, chain = block.number, fork_context.chain
+    hash_by_endpoint = _fetch_hashes_at(fork_context, block_number) | {source_endpoint: block.hash}
+    providers_by_hash = _group_providers_by_hash(fork_context, hash_by_endpoint)
+    accepted_hashes = {
+        block_hash
+        for block_hash, providers in providers_by_hash.items()
+        if len(providers) >= MIN_PROVIDERS
+    }
+    if len(accepted_hashes) == 1:
+        wrong_endpoints, reason = (
+            [
+                endpoint
+                for endpoint in hash_by_endpoint
+                if hash_by_endpoint[endpoint] not in accepted_hashes
+            ],
+            "is outvoted",
+        )
     else:
-        wrong, why = [name for name in shown if not chain.is_linked(name, blocks)], _UNFIT
-    right = {shown[name] for name in shown.keys() - set(wrong)}
-    if len(right) != 1:
-        raise _refused(fork_context, number, shown, block.hash)
-    for name in wrong:
-        words = f"shows another block {number}: {why}"
-        if why == _UNFIT:
-            chain.deprioritise(name, words, number)
-            chain.blame(name, words)
+        wrong_endpoints, reason = (
+            [
+                endpoint
+                for endpoint in hash_by_endpoint
+                if not chain.has_linked_headers(endpoint, blocks)
+            ],
+            _INCONSISTENT_HEADERS,
+        )
+    right_hashes = {
+        hash_by_endpoint[endpoint] for endpoint in hash_by_endpoint.keys() - set(wrong_endpoints)
+    }
+    if len(right_hashes) != 1:
+        raise _store_conflict(fork_context, block_number, hash_by_endpoint, block.hash)
+    for endpoint in wrong_endpoints:
+        message = f"shows another block {block_number}: {reason}"
+        if reason == _INCONSISTENT_HEADERS:
+            chain.deprioritise(endpoint, message, block_number)
+            chain.report_wrong_logs(endpoint, message)
         else:
-            chain.quarantine(name, words, (number, next(iter(right))))
-    if giver in wrong:
-        raise OutvotedError(f"{giver} shows another block {number}: {why}")
+            chain.quarantine(endpoint, message, (block_number, next(iter(right_hashes))))
+    if source_endpoint in wrong_endpoints:
+        raise OutvotedError(f"{source_endpoint} shows another block {block_number}: {reason}")
 
 
-def _supporters(fork_context: ForkContext, shown: Mapping[str, Hash]) -> dict[Hash, set[str]]:
+def _group_providers_by_hash(
+    fork_context: ForkContext, hash_by_endpoint: Mapping[str, Hash]
+) -> dict[Hash, set[str]]:
     """Return the providers that show each hash."""
-    provider = fork_context.chain.providers()
-    found: dict[Hash, set[str]] = defaultdict(set)
-    for name, block_hash in shown.items():
-        found[block_hash].add(provider.get(name, name))
-    return found
+    provider_by_endpoint = fork_context.chain.providers()
+    providers_by_hash: dict[Hash, set[str]] = defaultdict(set)
+    for endpoint, block_hash in hash_by_endpoint.items():
+        providers_by_hash[block_hash].add(provider_by_endpoint.get(endpoint, endpoint))
+    return providers_by_hash
 
 
-def _refused(
-    fork_context: ForkContext, number: int, shown: Mapping[str, Hash], ours: Hash
+def _store_conflict(
+    fork_context: ForkContext,
+    block_number: int,
+    hash_by_endpoint: Mapping[str, Hash],
+    stored_hash: Hash,
 ) -> TransientError:
-    said = " and ".join(f"{hash_} to {name}" for name, hash_ in sorted(shown.items()))
-    words = f"block {number} is {said}: each fits itself, and no second endpoint says the same"
-    return store_refusal(fork_context.store, BlockRefusal(number, ours, BLOCK_HASH, words))
+    hashes_text = " and ".join(
+        f"{block_hash} to {endpoint}" for endpoint, block_hash in sorted(hash_by_endpoint.items())
+    )
+    message = (
+        f"block {block_number} is {hashes_text}: each fits itself, and no second endpoint "
+        "says the same"
+    )
+    return store_refusal(
+        fork_context.store, BlockRefusal(block_number, stored_hash, BLOCK_HASH_CHECK, message)
+    )
 
 
-def _shown_at(fork_context: ForkContext, number: int) -> dict[str, Hash]:
+def _fetch_hashes_at(fork_context: ForkContext, block_number: int) -> dict[str, Hash]:
     """Return the hash that each endpoint shows at this height, if its head is that high."""
     return {
-        one.endpoint: one.block.hash
-        for one in fork_context.chain.witness(number)
-        if one.block is not None and one.head.number >= number
+        witness.endpoint: witness.block.hash
+        for witness in fork_context.chain.fetch_witnesses(block_number)
+        if witness.block is not None and witness.head.number >= block_number
     }

@@ -32,7 +32,7 @@ class BlockHook:
     header_depth: int = 0
     first_block: int | None = None
 
-    def wanted_stops(self, headers: Sequence[BlockRef], newest: int) -> Sequence[BlockRef]:
+    def select_stops(self, headers: Sequence[BlockRef], newest: int) -> Sequence[BlockRef]:
         """Return the blocks at whose end `on_block` is called.
 
         `headers` are consecutive: the last folded block, then the window's. `newest` is the height
@@ -41,25 +41,25 @@ class BlockHook:
         del headers, newest
         return ()
 
-    def passed_over(
+    def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
     ) -> None:
         """Handle a window up to `last` before it is folded; history has no headers."""
 
-    def folded(self, changes: Changes) -> None:
+    def on_folded(self, changes: Changes) -> None:
         """Handle folded and stored changes; their rows belong to the fold and change later."""
 
-    def at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
+    def on_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
         """Act at `block`; the data of `uow` and `rounds` are exactly as of this block."""
         del uow, rounds, block
         return None
 
-    def kept_stops(self, uow: UnitOfWork, blocks: BlockRange) -> Sequence[BlockRef]:
+    def get_stored_stops(self, uow: UnitOfWork, blocks: BlockRange) -> Sequence[BlockRef]:
         """Return the blocks of this range whose stored results a rebuild must reproduce."""
         del uow, blocks
         return ()
 
-    def differing_at(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
+    def find_difference(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
         """Compare the stored result of `block` with the new state; return None if equal.
 
         The method changes nothing.
@@ -67,10 +67,10 @@ class BlockHook:
         del uow, rounds, block
         return None
 
-    def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
+    def on_rewind(self, uow: UnitOfWork, ancestor_number: int, stamp: Stamp) -> None:
         """Undo what was written above block `ancestor_number`."""
 
-    def rebuilding(self) -> None:
+    def on_rebuild(self) -> None:
         """Handle the start of a full refold, whose raw rows may differ from before."""
 
     def reset(self) -> None:
@@ -81,38 +81,40 @@ class BlockHook:
 class HookStops:
     """The hooks to call at each block."""
 
-    _blocks: dict[int, BlockRef] = field(default_factory=dict)
-    _hooks: defaultdict[int, list[BlockHook]] = field(default_factory=lambda: defaultdict(list))
+    _block_by_number: dict[int, BlockRef] = field(default_factory=dict)
+    _hooks_by_number: defaultdict[int, list[BlockHook]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
 
     def add(self, hook: BlockHook, blocks: Iterable[BlockRef]) -> None:
         """Call `hook` at the end of these blocks, after the hooks that were added before."""
         for block in blocks:
-            self._blocks[block.number] = block
-            self._hooks[block.number].append(hook)
+            self._block_by_number[block.number] = block
+            self._hooks_by_number[block.number].append(hook)
 
     @property
     def blocks(self) -> list[BlockRef]:
         """All blocks to stop at, ascending."""
-        return [self._blocks[number] for number in sorted(self._blocks)]
+        return [self._block_by_number[number] for number in sorted(self._block_by_number)]
 
-    def at(self, block: BlockRef) -> Sequence[BlockHook]:
+    def get_hooks(self, block: BlockRef) -> Sequence[BlockHook]:
         """Return the hooks to call at this block, in order."""
-        return self._hooks[block.number]
+        return self._hooks_by_number[block.number]
 
 
-def header_depth(hooks: Iterable[BlockHook]) -> int:
+def max_header_depth(hooks: Iterable[BlockHook]) -> int:
     """Return how many blocks below the head some hook needs headers of."""
     return max((hook.header_depth for hook in hooks), default=0)
 
 
-def first_block(hooks: Iterable[BlockHook]) -> int | None:
+def first_header_block(hooks: Iterable[BlockHook]) -> int | None:
     """Return the block from which on some hook needs every header, or None."""
-    return min((h.first_block for h in hooks if h.first_block is not None), default=None)
+    return min((hook.first_block for hook in hooks if hook.first_block is not None), default=None)
 
 
-def numbers_by_name(notes: Iterable[HookNote]) -> Mapping[str, Sequence[int]]:
+def group_numbers_by_name(notes: Iterable[HookNote]) -> Mapping[str, Sequence[int]]:
     """Return the notes' numbers by the hook's name, for the log."""
-    found: defaultdict[str, list[int]] = defaultdict(list)
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
     for note in notes:
-        found[note.name].append(note.number)
-    return found
+        numbers[note.name].append(note.number)
+    return numbers

@@ -10,24 +10,24 @@ from dataclasses import dataclass
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
-from oracle.chain.profiles.event_reader import Decoded
+from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, TransientError
-from oracle.indexer.block_hooks import HookNote, HookStops, header_depth
-from oracle.indexer.feeds.feed_events import with_feed
-from oracle.indexer.folder import Folder
-from oracle.indexer.provenance import note_folded, note_window
-from oracle.indexer.refused_block import explained
+from oracle.indexer.block_hooks import HookNote, HookStops, max_header_depth
+from oracle.indexer.feeds.feed_events import merge_feed_events
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.provenance import record_fold_version, record_window
+from oracle.indexer.refused_block import clear_refusal
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
-from oracle.telemetry.tracing import span
+from oracle.telemetry.tracing import start_span
 
 _BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCommitted:
+class CommittedWindow:
     """One committed window.
 
     `event_counts` by type of event, as in docs/reference/events-and-jsonl.md#vocabulary;
@@ -38,71 +38,73 @@ class WindowCommitted:
 
     blocks: BlockRange
     cursor: BlockRef
-    newest: int
-    final: int
-    logs: int
-    events: Mapping[str, int]
-    anomalies: int
+    newest_number: int
+    final_number: int
+    log_count: int
+    event_counts: Mapping[str, int]
+    anomaly_count: int
     notes: tuple[HookNote, ...]
     fold_seconds: float
     commit_seconds: float
     fetch_seconds: float = 0.0
 
 
-def commit(
+def commit_window(
     store: Store,
-    folder: Folder,
+    folder: EventFolder,
     window: BlockWindow,
     *,
     heads: Heads,
     cursor: Cursor | None,
     clock: Callable[[], float],
-) -> WindowCommitted:
+) -> CommittedWindow:
     """Decode and fold a window that continues the block at `cursor`, in one transaction.
 
     Raises:
         FatalError: the cursor has moved: another process writes into the database.
         TransientError: the final block of the heads is not on the indexed chain.
     """
-    decoded = window.decoded or folder.reader.read(window.logs, window.calls)
-    began = clock()
+    decoded = window.decoded or folder.reader.decode_rows(window.logs, window.calls)
+    started_at = clock()
     blocks, last = window.range, window.last
-    final = final_number(heads, cursor)
-    with span("commit", first=blocks.first, last=blocks.last, last_hash=last.hash):
-        with folder.following(cursor):
+    final_block_number = highest_final_number(heads, cursor)
+    with start_span("commit", first=blocks.first, last=blocks.last, last_hash=last.hash):
+        with folder.resume_from(cursor):
             with store.transaction() as uow:
                 if uow.cursor.get() != cursor:
                     raise FatalError("another process moved the cursor: only one may write")
                 _store_window(uow, folder, window, decoded)
                 if cursor is None:
-                    note_folded(uow, folder.reader)
-                check_final(uow, final_in_window(window, heads, cursor))
-                with span("fold", first=blocks.first, last=blocks.last):
-                    stops = _stops(uow, folder, window, heads.latest.number)
-                    decoded = with_feed(uow, folder.reader, decoded, blocks)
-                    notes, anomalies = _fold(uow, folder, decoded, final, stops)
-                folded = clock()
-                moved = _move_cursor(uow, folder, window, heads, cursor)
-            folder.commit_memory(moved)
-        committed = clock()
-    return WindowCommitted(
+                    record_fold_version(uow, folder.reader)
+                check_final_block(uow, final_in_window(window, heads, cursor))
+                with start_span("fold", first=blocks.first, last=blocks.last):
+                    stops = _collect_stops(uow, folder, window, heads.latest.number)
+                    decoded = merge_feed_events(uow, folder.reader, decoded, blocks)
+                    notes, anomalies = _fold_window(
+                        uow, folder, decoded, final_block_number, stops
+                    )
+                folded_at = clock()
+                new_cursor = _move_cursor(uow, folder, window, heads, cursor)
+            folder.set_memory_cursor(new_cursor)
+        committed_at = clock()
+    return CommittedWindow(
         blocks=blocks,
         cursor=last,
-        newest=heads.latest.number,
-        final=final,
-        logs=len(window.logs),
-        events=_count_events(decoded),
-        anomalies=anomalies,
+        newest_number=heads.latest.number,
+        final_number=final_block_number,
+        log_count=len(window.logs),
+        event_counts=_count_events(decoded),
+        anomaly_count=anomalies,
         notes=notes,
-        fold_seconds=folded - began,
-        commit_seconds=committed - folded,
+        fold_seconds=folded_at - started_at,
+        commit_seconds=committed_at - folded_at,
     )
 
 
-def newer_final(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
+def final_above_cursor(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
     """Return the final block if it is above the cursor's, else None: it never goes back."""
-    known = None if cursor is None else cursor.final_number
-    return final if known is None or final.number > known else None
+    known_final = None if cursor is None else cursor.final_number
+    return final if known_final is None or final.number > known_final else None
 
 
 def final_in_window(window: BlockWindow, heads: Heads, cursor: Cursor | None) -> BlockRef | None:
@@ -112,16 +114,16 @@ def final_in_window(window: BlockWindow, heads: Heads, cursor: Cursor | None) ->
     the window's last block, which was, is the final one.
     """
     is_in_window = heads.final.number <= window.last.number
-    return newer_final(heads.final if is_in_window else window.last, cursor)
+    return final_above_cursor(heads.final if is_in_window else window.last, cursor)
 
 
-def final_number(heads: Heads, cursor: Cursor | None) -> int:
+def highest_final_number(heads: Heads, cursor: Cursor | None) -> int:
     """Return the highest final block of heads and cursor; blocks above it are journaled."""
-    known = None if cursor is None else cursor.final_number
-    return max(heads.final.number, -1 if known is None else known)
+    known_final = None if cursor is None else cursor.final_number
+    return max(heads.final.number, -1 if known_final is None else known_final)
 
 
-def check_final(uow: UnitOfWork, final: BlockRef | None) -> None:
+def check_final_block(uow: UnitOfWork, final: BlockRef | None) -> None:
     """Check that a final block is on the indexed chain; a wrong one could not be undone.
 
     Raises:
@@ -130,68 +132,80 @@ def check_final(uow: UnitOfWork, final: BlockRef | None) -> None:
     identity = uow.identity.get()
     if final is None or identity is None or final.number < identity.start_block:
         return
-    ours = uow.blocks.at(final.number)
-    if ours is None or ours.hash != final.hash:
-        said = "skipped" if ours is None else ours.hash
+    stored_block = uow.blocks.get_canonical(final.number)
+    if stored_block is None or stored_block.hash != final.hash:
+        stored_hash = "skipped" if stored_block is None else stored_block.hash
         raise TransientError(
             f"block {final.number} is final as {final.hash} to one endpoint, "
-            f"and {said} to the one that continues our blocks"
+            f"and {stored_hash} to the one that continues our blocks"
         )
 
 
-def _store_window(uow: UnitOfWork, folder: Folder, window: BlockWindow, decoded: Decoded) -> None:
+def _store_window(
+    uow: UnitOfWork, folder: EventFolder, window: BlockWindow, decoded: DecodedEvents
+) -> None:
     """Store the raw rows, headers, dead letters and coverage of a window."""
     uow.logs.append(window.logs)
     uow.calls.append(window.calls)
     uow.blocks.save(window.headers or [window.last])
-    uow.dead_letters.append(decoded.dead)
-    note_window(uow, folder.scope, window)
-    explained(uow, window.range)
+    uow.dead_letters.append(decoded.dead_letters)
+    record_window(uow, folder.scope, window)
+    clear_refusal(uow, window.range)
 
 
-def _fold(
-    uow: UnitOfWork, folder: Folder, decoded: Decoded, final: int, stops: HookStops
+def _fold_window(
+    uow: UnitOfWork,
+    folder: EventFolder,
+    decoded: DecodedEvents,
+    final_block_number: int,
+    stops: HookStops,
 ) -> tuple[tuple[HookNote, ...], int]:
     """Fold events and run hooks at their stops; return the hooks' notes and the anomalies."""
     notes: list[HookNote] = []
 
-    def at_stop(uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
-        for hook in stops.at(block):
-            note = hook.at_block(uow, rounds, block)
+    def run_hooks(uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
+        for hook in stops.get_hooks(block):
+            note = hook.on_block(uow, rounds, block)
             if note is not None:
                 notes.append(note)
 
-    anomalies = folder.fold(uow, decoded, final=final, stops=stops.blocks, at_stop=at_stop)
+    anomalies = folder.fold_events(
+        uow, decoded, final_number=final_block_number, stops=stops.blocks, on_stop=run_hooks
+    )
     return tuple(notes), anomalies
 
 
-def _stops(uow: UnitOfWork, folder: Folder, window: BlockWindow, newest: int) -> HookStops:
+def _collect_stops(
+    uow: UnitOfWork, folder: EventFolder, window: BlockWindow, newest: int
+) -> HookStops:
     """Prepare the hooks for the window and return their stops; history has no headers."""
     headers, stops = window.headers, HookStops()
-    before = uow.blocks.at(window.range.first - 1) if headers and folder.hooks else None
-    if before is not None:
-        headers = [before, *headers]
+    previous_block = (
+        uow.blocks.get_canonical(window.range.first - 1) if headers and folder.hooks else None
+    )
+    if previous_block is not None:
+        headers = [previous_block, *headers]
     for hook in folder.hooks:
-        hook.passed_over(uow, headers, window.last, newest)
-        stops.add(hook, hook.wanted_stops(headers, newest))
+        hook.on_window(uow, headers, window.last, newest)
+        stops.add(hook, hook.select_stops(headers, newest))
     return stops
 
 
 def _move_cursor(
-    uow: UnitOfWork, folder: Folder, window: BlockWindow, heads: Heads, cursor: Cursor | None
+    uow: UnitOfWork, folder: EventFolder, window: BlockWindow, heads: Heads, cursor: Cursor | None
 ) -> Cursor | None:
     """Prune journal and headers, move the cursor last, and return the new cursor."""
     last = window.last
-    journaled_above = min(final_number(heads, cursor), last.number)
+    journaled_above = min(highest_final_number(heads, cursor), last.number)
     uow.undo.prune_to(journaled_above)
-    near_head = heads.latest.number - header_depth(folder.hooks)
+    near_head = heads.latest.number - max_header_depth(folder.hooks)
     uow.blocks.prune_below(min(journaled_above, near_head))
-    epoch = 0 if cursor is None else cursor.epoch
-    uow.cursor.move_to(last, final_in_window(window, heads, cursor), epoch)
+    lease_epoch = 0 if cursor is None else cursor.epoch
+    uow.cursor.move_to(last, final_in_window(window, heads, cursor), lease_epoch)
     return uow.cursor.get()
 
 
-def _count_events(decoded: Decoded) -> Mapping[str, int]:
+def _count_events(decoded: DecodedEvents) -> Mapping[str, int]:
     """Return the number of events of each type, by the names of the JSON lines."""
     kinds = Counter(map(type, [*decoded.events, *decoded.contract_events]))
     return {_BEFORE_CAPITAL.sub("_", kind.__name__).lower(): kinds[kind] for kind in kinds}

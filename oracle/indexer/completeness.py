@@ -11,66 +11,66 @@ from oracle.store.database import UnitOfWork
 from oracle.store.raw.raw_checksums import DamagedSpan
 
 # Number of spans listed in an error.
-_NAMED_SPANS = 3
-_NAMES = {"log": "logs", "call": "calls", "feed": "feed rows"}
+_MAX_LISTED_SPANS = 3
+_NAME_BY_KIND = {"log": "logs", "call": "calls", "feed": "feed rows"}
 
 
 class IncompleteLogsError(InputError):
     """Raw rows were lost or changed outside the program, so a fold of them would be wrong."""
 
 
-def damaged_spans(
-    uow: UnitOfWork, last: int, verified: BlockRange | None = None
+def find_damaged_spans(
+    uow: UnitOfWork, last_block: int, verified: BlockRange | None = None
 ) -> list[DamagedSpan]:
     """Return the spans up to `last_block` whose rows are not those that were committed.
 
     `verified`: blocks that were just found equal to the chain; spans inside them are left out.
     """
     identity = uow.identity.get()
-    first = 0 if identity is None else min(identity.start_block, last)
-    found = uow.raw_checksums.damaged(first, last)
-    return [span for span in found if verified is None or not _lies_in(span, verified)]
+    first_block = 0 if identity is None else min(identity.start_block, last_block)
+    spans = uow.raw_checksums.find_damaged_spans(first_block, last_block)
+    return [span for span in spans if verified is None or not _is_inside(span, verified)]
 
 
-def check_complete(uow: UnitOfWork, last: int, verified: BlockRange | None = None) -> None:
+def check_raw_rows(uow: UnitOfWork, last_block: int, verified: BlockRange | None = None) -> None:
     """Check that the raw rows are complete before they are refolded.
 
     Raises:
         IncompleteLogsError: rows up to `last_block` are missing, added or changed.
     """
-    spans = damaged_spans(uow, last, verified)
+    spans = find_damaged_spans(uow, last_block, verified)
     if spans:
-        lines = "; ".join(damage_lines(spans[:_NAMED_SPANS]))
-        raise IncompleteLogsError(f"raw rows: {lines}; {_advice(spans)}")
+        damage_text = "; ".join(describe_damage(spans[:_MAX_LISTED_SPANS]))
+        raise IncompleteLogsError(f"raw rows: {damage_text}; {_repair_advice(spans)}")
 
 
-def damage_lines(spans: Sequence[DamagedSpan]) -> list[str]:
+def describe_damage(spans: Sequence[DamagedSpan]) -> list[str]:
     """Return a line for each span: its blocks, and what is wrong with their rows."""
     return [
-        f"the {_NAMES[span.kind]} of blocks {span.blocks.first} to {span.blocks.last} are not "
-        f"those that were committed ({_words_of(span.missing)})"
+        f"the {_NAME_BY_KIND[span.kind]} of blocks {span.blocks.first} to {span.blocks.last} are "
+        f"not those that were committed ({_describe_missing(span.missing)})"
         for span in spans
     ]
 
 
-def _words_of(missing: int) -> str:
-    if missing == 0:
+def _describe_missing(missing_count: int) -> str:
+    if missing_count == 0:
         return "a row was changed"
-    return f"{missing} missing" if missing > 0 else f"{-missing} too many"
+    return f"{missing_count} missing" if missing_count > 0 else f"{-missing_count} too many"
 
 
-def _advice(spans: Sequence[DamagedSpan]) -> str:
+def _repair_advice(spans: Sequence[DamagedSpan]) -> str:
     first = min(span.blocks.first for span in spans)
     last = max(span.blocks.last for span in spans)
-    unnamed = len(spans) - _NAMED_SPANS
-    others = "" if unnamed <= 0 else f" and in {unnamed} more spans"
+    unlisted_count = len(spans) - _MAX_LISTED_SPANS
+    remaining_text = "" if unlisted_count <= 0 else f" and in {unlisted_count} more spans"
     return (
-        f"nothing is folded from them{others}: `qos-oracle resync verify --from {first} "
+        f"nothing is folded from them{remaining_text}: `qos-oracle resync verify --from {first} "
         f"--to {last} --repair` reads these blocks again"
     )
 
 
-def _lies_in(span: DamagedSpan, verified: BlockRange) -> bool:
-    is_inside = verified.first <= span.blocks.first and span.blocks.last <= verified.last
+def _is_inside(span: DamagedSpan, verified: BlockRange) -> bool:
+    is_contained = verified.first <= span.blocks.first and span.blocks.last <= verified.last
     # No chain proves the rows of a feed.
-    return is_inside and span.kind != "feed"
+    return is_contained and span.kind != "feed"

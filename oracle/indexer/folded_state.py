@@ -6,14 +6,14 @@ See docs/explanation/storage.md#state-snapshots.
 from dataclasses import dataclass
 from hashlib import sha256
 
-from oracle.chain.profiles.event_reader import Decoded
+from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.fold.fold import FOLD_VERSION, Fold
 from oracle.domain.fold.row_prefetch import (
-    open_group_keys_in,
-    task_keys_in,
-    task_keys_of_open_groups,
+    collect_open_group_keys,
+    collect_open_group_task_keys,
+    collect_task_keys,
 )
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.reports.registration import FirstEvents
@@ -22,8 +22,8 @@ from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.task import Task
 from oracle.errors import OracleError
-from oracle.indexer.feeds.feed_events import with_feed
-from oracle.indexer.stored_events import chunks
+from oracle.indexer.feeds.feed_events import merge_feed_events
+from oracle.indexer.stored_events import iterate_log_chunks
 from oracle.store.database import UnitOfWork
 from oracle.store.state.snapshot_codec import PackedState, pack, unpack
 from oracle.store.state.snapshot_repository import StateSnapshot
@@ -50,20 +50,20 @@ class FoldedState:
     fold: Fold
     rounds: Rounds
     first_events: FirstEvents
-    snapshot: int | None = None
+    snapshot_block: int | None = None
 
 
-def snapshot_version(reader: LogReader, rules: Rules, min_scores: int) -> bytes:
+def compute_snapshot_version(reader: LogReader, rules: Rules, min_scores: int) -> bytes:
     """Return a digest of everything that a snapshot depends on besides the raw rows."""
     parts = (str(FOLD_VERSION), reader.identity, rules.to_json(), str(min_scores))
     return sha256("\n".join(parts).encode()).digest()
 
 
-def folded_up_to(
+def fold_state_up_to(
     uow: UnitOfWork,
     reader: LogReader,
     rules: Rules,
-    last: int,
+    last_block: int,
     min_scores: int = MIN_SCORES,
     *,
     max_logs: int | None = None,
@@ -75,26 +75,26 @@ def folded_up_to(
     Raises:
         NoNearbySnapshotError: more than `max_logs` logs follow the nearest snapshot.
     """
-    made_by = snapshot_version(reader, rules, min_scores)
-    tried = 0
-    for snapshot in uow.snapshots.newest_to(last, made_by):
-        if tried == _MAX_SNAPSHOTS:
+    version = compute_snapshot_version(reader, rules, min_scores)
+    tried_count = 0
+    for snapshot in uow.snapshots.iterate_up_to(last_block, version):
+        if tried_count == _MAX_SNAPSHOTS:
             break
-        tried += 1
-        _check_distance(uow, snapshot.block + 1, last, max_logs)
+        tried_count += 1
+        _check_distance(uow, snapshot.block + 1, last_block, max_logs)
         try:
-            state = _restored(uow, snapshot, rules, min_scores)
-            _fold_on(uow, reader, state, last)
+            state = _restore_state(uow, snapshot, rules, min_scores)
+            _fold_remaining(uow, reader, state, last_block)
         except _ChangedRowError:
             continue
         return state
-    _check_distance(uow, 0, last, max_logs)
+    _check_distance(uow, 0, last_block, max_logs)
     state = FoldedState(Fold(rules), Rounds(), FirstEvents(min_scores))
-    _fold_on(uow, reader, state, last)
+    _fold_remaining(uow, reader, state, last_block)
     return state
 
 
-def packed_state(state: FoldedState, kept_since: int) -> bytes:
+def pack_state(state: FoldedState, tasks_since_block: int) -> bytes:
     """Return the state as the body of a snapshot.
 
     The body has the tasks that have not ended, and those that changed from block
@@ -102,14 +102,14 @@ def packed_state(state: FoldedState, kept_since: int) -> bytes:
     detects any that changed.
     """
     ledger, rounds = state.fold.ledger, state.rounds
-    scored, timed_out = state.first_events.rows()
+    first_scored_rows, first_timed_out_rows = state.first_events.dump_rows()
     return pack(
         PackedState(
             nodes=ledger.nodes.values(),
             tasks=(
                 task
                 for task in ledger.tasks.values()
-                if task.ending is None or task.changed_at >= kept_since
+                if task.ending is None or task.changed_at >= tasks_since_block
             ),
             groups=(group for group in ledger.groups.values() if not group.closed),
             last=state.fold.last,
@@ -117,13 +117,13 @@ def packed_state(state: FoldedState, kept_since: int) -> bytes:
             indexes=rounds.indexes.values(),
             words=rounds.words.values(),
             kicks=rounds.kicks.values(),
-            first_scored=scored,
-            first_timed_out=timed_out,
+            first_scored=first_scored_rows,
+            first_timed_out=first_timed_out_rows,
         )
     )
 
 
-def _restored(
+def _restore_state(
     uow: UnitOfWork, snapshot: StateSnapshot, rules: Rules, min_scores: int
 ) -> FoldedState:
     packed, fold = unpack(snapshot.body), Fold(rules)
@@ -136,72 +136,86 @@ def _restored(
         indexes=packed.indexes,
         words=packed.words,
         kicks=packed.kicks,
-        standing=uow.rounds.standing(up_to_block=snapshot.block),
+        settings=uow.rounds.get_contract_settings(up_to_block=snapshot.block),
     )
     first_events = FirstEvents(min_scores)
     first_events.restore(packed.first_scored, packed.first_timed_out)
     return FoldedState(fold, rounds, first_events, snapshot.block)
 
 
-def _fold_on(uow: UnitOfWork, reader: LogReader, state: FoldedState, last: int) -> None:
-    first = 0 if state.snapshot is None else state.snapshot + 1
-    if first > last:
+def _fold_remaining(
+    uow: UnitOfWork, reader: LogReader, state: FoldedState, last_block: int
+) -> None:
+    first_block = 0 if state.snapshot_block is None else state.snapshot_block + 1
+    if first_block > last_block:
         return
-    for part, logs in chunks(uow, BlockRange(first, last)):
-        said = reader.read(logs, list(uow.calls.between(part.first, part.last)))
-        said = with_feed(uow, reader, said, part)
-        if state.snapshot is not None:
-            _load_left_out(uow, state, said, state.snapshot)
-        state.fold.many(said.events)
-        state.rounds.block(part.last, said.contract_events, journal=False)
+    for blocks, logs in iterate_log_chunks(uow, BlockRange(first_block, last_block)):
+        decoded = reader.decode_rows(
+            logs, list(uow.calls.iterate_between(blocks.first, blocks.last))
+        )
+        decoded = merge_feed_events(uow, reader, decoded, blocks)
+        if state.snapshot_block is not None:
+            _load_omitted_rows(uow, state, decoded, state.snapshot_block)
+        state.fold.fold_events(decoded.events)
+        state.rounds.fold_block(blocks.last, decoded.contract_events, journal=False)
         # Nothing is stored here.
-        state.first_events.note(state.fold.drain())
-        state.rounds.drain()
+        state.first_events.record_changes(state.fold.drain_changes())
+        state.rounds.drain_changes()
 
 
-def _load_left_out(uow: UnitOfWork, state: FoldedState, said: Decoded, snapshot: int) -> None:
+def _load_omitted_rows(
+    uow: UnitOfWork, state: FoldedState, decoded: DecodedEvents, snapshot_block: int
+) -> None:
     """Load the rows that events name but the snapshot omits, if they are unchanged.
 
     Raises:
         _ChangedRowError: one has changed since.
     """
     ledger, rules = state.fold.ledger, state.fold.rules
-    named = task_keys_in(said.events)
-    _load_tasks(uow, ledger.tasks, named, snapshot)
-    known = {key: ledger.tasks[key] for key in named & ledger.tasks.keys()}
-    groups = open_group_keys_in(said.events, known, rules) - ledger.groups.keys()
-    for group in uow.groups.named(groups).values():
-        members = uow.tasks.named(group.tasks).values()
-        if any(task.seen_at <= snapshot for task in members):
+    task_keys = collect_task_keys(decoded.events)
+    _load_tasks(uow, ledger.tasks, task_keys, snapshot_block)
+    known_tasks = {key: ledger.tasks[key] for key in task_keys & ledger.tasks.keys()}
+    group_keys = collect_open_group_keys(decoded.events, known_tasks, rules) - ledger.groups.keys()
+    for group in uow.groups.get_many(group_keys).values():
+        members = uow.tasks.get_many(group.tasks).values()
+        if any(task.seen_at <= snapshot_block for task in members):
             # A group that is not among the snapshot's open ones was closed, and is never reopened.
-            if not group.closed or any(task.seen_at > snapshot for task in members):
+            if not group.closed or any(task.seen_at > snapshot_block for task in members):
                 raise _ChangedRowError
             ledger.groups[group.group] = group
-    _load_members(uow, state, groups | (open_group_keys_in(said.events, known, rules)), snapshot)
+    _load_group_members(
+        uow,
+        state,
+        group_keys | (collect_open_group_keys(decoded.events, known_tasks, rules)),
+        snapshot_block,
+    )
 
 
-def _load_members(
-    uow: UnitOfWork, state: FoldedState, groups: set[GroupKey], snapshot: int
+def _load_group_members(
+    uow: UnitOfWork, state: FoldedState, group_keys: set[GroupKey], snapshot_block: int
 ) -> None:
     ledger = state.fold.ledger
-    open_groups = [ledger.groups[key] for key in groups & ledger.groups.keys()]
-    _load_tasks(uow, ledger.tasks, task_keys_of_open_groups(open_groups), snapshot)
+    open_groups = [ledger.groups[key] for key in group_keys & ledger.groups.keys()]
+    _load_tasks(uow, ledger.tasks, collect_open_group_task_keys(open_groups), snapshot_block)
 
 
 def _load_tasks(
-    uow: UnitOfWork, tasks: dict[TaskKey, Task], named: set[TaskKey], snapshot: int
+    uow: UnitOfWork, task_by_key: dict[TaskKey, Task], task_keys: set[TaskKey], snapshot_block: int
 ) -> None:
-    for key, task in uow.tasks.named(named - tasks.keys()).items():
-        if task.changed_at <= snapshot:
-            tasks[key] = task
-        elif task.seen_at <= snapshot:
+    for key, task in uow.tasks.get_many(task_keys - task_by_key.keys()).items():
+        if task.changed_at <= snapshot_block:
+            task_by_key[key] = task
+        elif task.seen_at <= snapshot_block:
             raise _ChangedRowError
 
 
-def _check_distance(uow: UnitOfWork, first: int, last: int, max_logs: int | None) -> None:
-    if max_logs is not None and uow.logs.count_between(first, last) > max_logs:
+def _check_distance(
+    uow: UnitOfWork, first_block: int, last_block: int, max_logs: int | None
+) -> None:
+    if max_logs is not None and uow.logs.count_between(first_block, last_block) > max_logs:
         raise NoNearbySnapshotError(
-            f"the state after block {last} takes a fold of more than {max_logs} logs: the daemon "
+            f"the state after block {last_block} takes a fold of more than {max_logs} logs: the "
+            "daemon "
             "makes snapshots of such blocks while it is at the head; ask again later, or run "
-            f"`qos-oracle explain --at {last}`"
+            f"`qos-oracle explain --at {last_block}`"
         )

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import TypeVar
 
-from oracle.chain.profiles.event_reader import Decoded
+from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.coverage import IngestScope
@@ -19,31 +19,31 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.row_prefetch import (
-    node_addresses_in,
-    open_group_keys_in,
-    task_keys_in,
-    task_keys_of_open_groups,
+    collect_node_addresses,
+    collect_open_group_keys,
+    collect_open_group_task_keys,
+    collect_task_keys,
 )
 from oracle.domain.ids import TaskKey
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.block_hooks import BlockHook
-from oracle.indexer.provenance import scope_of
+from oracle.indexer.provenance import build_scope
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 # Number of rows kept in memory between two ranges; above it all are reloaded.
-MOST_TASKS = 200_000
-MOST_NODES = 200_000
+MAX_CACHED_TASKS = 200_000
+MAX_CACHED_NODES = 200_000
 
 Key = TypeVar("Key")
 Row = TypeVar("Row")
 
 # Callback at a stop; the unit of work and the rounds are exactly as of the block.
-AtStop = Callable[[UnitOfWork, Rounds, BlockRef], None]
+StopCallback = Callable[[UnitOfWork, Rounds, BlockRef], None]
 
 
-class Folder:
+class EventFolder:
     """Folds events into one database and caches the rows that it works on."""
 
     def __init__(self, rules: Rules, reader: LogReader, hooks: Iterable[BlockHook] = ()) -> None:
@@ -55,51 +55,51 @@ class Folder:
         self._rounds: Rounds | None = None
         self._cursor: Cursor | None = None
         # Number of the configured rule set, by which scores refer to it.
-        self._rule_set = 0
+        self._rule_set_number = 0
         # Tasks that the current range changed.
-        self._touched: set[TaskKey] = set()
+        self._changed_tasks: set[TaskKey] = set()
 
     @cached_property
     def scope(self) -> IngestScope:
         """Addresses, topics and calls that are read in every block."""
-        return scope_of(self.reader)
+        return build_scope(self.reader)
 
     @contextmanager
-    def following(self, cursor: Cursor | None) -> Iterator[None]:
+    def resume_from(self, cursor: Cursor | None) -> Iterator[None]:
         """Continue from `cursor`; after any failure inside, all rows are reloaded.
 
         The context must enclose the whole transaction, because a failed commit leaves wrong rows
         in memory.
         """
         if cursor is None or self._cursor != cursor:
-            self.forget()
+            self.discard_memory()
         try:
             yield
         except BaseException:
-            self.forget()
+            self.discard_memory()
             raise
 
-    def commit_memory(self, cursor: Cursor | None) -> None:
+    def set_memory_cursor(self, cursor: Cursor | None) -> None:
         """Record that the rows in memory belong to `cursor`."""
         self._cursor = cursor
 
-    def forget(self) -> None:
+    def discard_memory(self) -> None:
         """Discard all rows in memory, after a rewind or a failure."""
         self._fold = Fold(self.rules)
         self._rounds = None
         self._cursor = None
-        self._touched = set()
+        self._changed_tasks = set()
         for hook in self.hooks:
             hook.reset()
 
-    def fold(
+    def fold_events(
         self,
         uow: UnitOfWork,
-        decoded: Decoded,
+        decoded: DecodedEvents,
         *,
-        final: int,
+        final_number: int,
         stops: Sequence[BlockRef] = (),
-        at_stop: AtStop | None = None,
+        on_stop: StopCallback | None = None,
     ) -> int:
         """Fold a range, write its changes, and return the number of anomalies.
 
@@ -107,82 +107,100 @@ class Folder:
         called at each; a stop below the first block is called at once. The caller moves the
         cursor.
         """
-        rounds = self._loaded_rounds(uow)
-        self._load(uow, decoded.events)
-        remaining, anomalies = decoded, 0
+        rounds = self._get_rounds(uow)
+        self._load_rows(uow, decoded.events)
+        remaining, anomaly_count = decoded, 0
         for stop in stops:
-            piece, remaining = _parted(remaining, stop.number)
-            anomalies += self._fold_piece(uow, rounds, piece, final)
-            if at_stop is not None:
-                at_stop(uow, rounds, stop)
-        anomalies += self._fold_piece(uow, rounds, remaining, final)
+            part, remaining = _split_at_block(remaining, stop.number)
+            anomaly_count += self._fold_part(uow, rounds, part, final_number)
+            if on_stop is not None:
+                on_stop(uow, rounds, stop)
+        anomaly_count += self._fold_part(uow, rounds, remaining, final_number)
         self._evict_finished()
-        return anomalies
+        return anomaly_count
 
-    def _loaded_rounds(self, uow: UnitOfWork) -> Rounds:
+    def _get_rounds(self, uow: UnitOfWork) -> Rounds:
         if self._rounds is None:
             self._rounds = uow.rounds.load()
-            self._rule_set = uow.rule_sets.number_of(self.rules)
+            self._rule_set_number = uow.rule_sets.get_or_assign_number(self.rules)
             self._fold.last = uow.last_event.get()
         return self._rounds
 
-    def _load(self, uow: UnitOfWork, events: Sequence[DomainEvent]) -> None:
+    def _load_rows(self, uow: UnitOfWork, events: Sequence[DomainEvent]) -> None:
         """Load the rows that these events need and that are not in memory."""
-        rows = self._fold.ledger
-        named = task_keys_in(events)
-        rows.tasks.update(uow.tasks.named(named - rows.tasks.keys()))
-        groups = open_group_keys_in(events, _those(rows.tasks, named), self.rules)
-        rows.groups.update(uow.groups.named(groups - rows.groups.keys()))
-        members = task_keys_of_open_groups(_those(rows.groups, groups).values())
-        rows.tasks.update(uow.tasks.named(members - rows.tasks.keys()))
-        nodes = node_addresses_in(events, _those(rows.tasks, named | members))
-        rows.nodes.update(uow.nodes.named(nodes - rows.nodes.keys()))
+        ledger = self._fold.ledger
+        task_keys = collect_task_keys(events)
+        ledger.tasks.update(uow.tasks.get_many(task_keys - ledger.tasks.keys()))
+        group_keys = collect_open_group_keys(
+            events, _select_rows(ledger.tasks, task_keys), self.rules
+        )
+        ledger.groups.update(uow.groups.get_many(group_keys - ledger.groups.keys()))
+        member_keys = collect_open_group_task_keys(
+            _select_rows(ledger.groups, group_keys).values()
+        )
+        ledger.tasks.update(uow.tasks.get_many(member_keys - ledger.tasks.keys()))
+        node_addresses = collect_node_addresses(
+            events, _select_rows(ledger.tasks, task_keys | member_keys)
+        )
+        ledger.nodes.update(uow.nodes.get_many(node_addresses - ledger.nodes.keys()))
 
-    def _fold_piece(self, uow: UnitOfWork, rounds: Rounds, piece: Decoded, final: int) -> int:
+    def _fold_part(
+        self, uow: UnitOfWork, rounds: Rounds, part: DecodedEvents, final_number: int
+    ) -> int:
         """Fold and store whole blocks: final ones at once, the others with a journal."""
-        settled, open_ = _parted(piece, final)
-        if settled.events:
-            self._fold.many(settled.events)
-        for number, events in groupby(open_.events, key=_block_of):
-            self._fold.block(number, list(events), journal=True)
-        rounds.block(final, settled.contract_events, journal=False)
-        for number, contract_events in groupby(open_.contract_events, key=_block_of):
-            rounds.block(number, list(contract_events), journal=True)
-        changes = self._fold.drain()
-        uow.changes(changes, self._rule_set)
-        uow.rounds.write(rounds.drain())
-        self._touched.update(changes.tasks)
+        final_part, journaled_part = _split_at_block(part, final_number)
+        if final_part.events:
+            self._fold.fold_events(final_part.events)
+        for number, events in groupby(journaled_part.events, key=_block_number_of):
+            self._fold.fold_block(number, list(events), journal=True)
+        rounds.fold_block(final_number, final_part.contract_events, journal=False)
+        for number, contract_events in groupby(
+            journaled_part.contract_events, key=_block_number_of
+        ):
+            rounds.fold_block(number, list(contract_events), journal=True)
+        changes = self._fold.drain_changes()
+        uow.write_changes(changes, self._rule_set_number)
+        uow.rounds.save_changes(rounds.drain_changes())
+        self._changed_tasks.update(changes.tasks)
         for hook in self.hooks:
-            hook.folded(changes)
+            hook.on_folded(changes)
         return len(changes.anomalies)
 
     def _evict_finished(self) -> None:
         """Evict ended tasks, which later events rarely name, and excess rows."""
-        rows = self._fold.ledger
-        for key in self._touched:
-            if rows.tasks[key].ending is not None:
-                del rows.tasks[key]
-        self._touched.clear()
-        rows.groups.clear()
-        if len(rows.tasks) > MOST_TASKS:
-            rows.tasks.clear()
-        if len(rows.nodes) > MOST_NODES:
-            rows.nodes.clear()
+        ledger = self._fold.ledger
+        for key in self._changed_tasks:
+            if ledger.tasks[key].ending is not None:
+                del ledger.tasks[key]
+        self._changed_tasks.clear()
+        ledger.groups.clear()
+        if len(ledger.tasks) > MAX_CACHED_TASKS:
+            ledger.tasks.clear()
+        if len(ledger.nodes) > MAX_CACHED_NODES:
+            ledger.nodes.clear()
 
 
-def _those(rows: dict[Key, Row], keys: set[Key]) -> dict[Key, Row]:
-    return {key: rows[key] for key in keys if key in rows}
+def _select_rows(row_by_key: dict[Key, Row], keys: set[Key]) -> dict[Key, Row]:
+    return {key: row_by_key[key] for key in keys if key in row_by_key}
 
 
-def _parted(decoded: Decoded, number: int) -> tuple[Decoded, Decoded]:
+def _split_at_block(
+    decoded: DecodedEvents, block_number: int
+) -> tuple[DecodedEvents, DecodedEvents]:
     """Split events into those up to `block_number` and those above it."""
-    event = bisect_right(decoded.events, number, key=_block_of)
-    contract_event = bisect_right(decoded.contract_events, number, key=_block_of)
+    event_index = bisect_right(decoded.events, block_number, key=_block_number_of)
+    contract_event_index = bisect_right(
+        decoded.contract_events, block_number, key=_block_number_of
+    )
     return (
-        Decoded(decoded.events[:event], decoded.contract_events[:contract_event]),
-        Decoded(decoded.events[event:], decoded.contract_events[contract_event:]),
+        DecodedEvents(
+            decoded.events[:event_index], decoded.contract_events[:contract_event_index]
+        ),
+        DecodedEvents(
+            decoded.events[event_index:], decoded.contract_events[contract_event_index:]
+        ),
     )
 
 
-def _block_of(event: DomainEvent | ContractEvent) -> int:
+def _block_number_of(event: DomainEvent | ContractEvent) -> int:
     return event.at.block

@@ -11,33 +11,38 @@ from dataclasses import dataclass, field, replace
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.protocols import ChainReader
-from oracle.chain.verification.refused_blocks import RefusalError
+from oracle.chain.verification.refused_blocks import BlockRefusedError
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.errors import FatalError, TransientError
 from oracle.indexer.block_confirmation import (
     Confirmation,
     confirm_block,
-    note_confirmation,
+    record_confirmation,
 )
-from oracle.indexer.block_hooks import first_block, header_depth
-from oracle.indexer.commit import WindowCommitted, check_final, commit, newer_final
+from oracle.indexer.block_hooks import first_header_block, max_header_depth
+from oracle.indexer.commit import (
+    CommittedWindow,
+    check_final_block,
+    commit_window,
+    final_above_cursor,
+)
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
-from oracle.indexer.folder import Folder
+from oracle.indexer.folder import EventFolder
 from oracle.indexer.refused_block import store_refusal
 from oracle.indexer.reorgs.finality_halt import HaltChanged
 from oracle.indexer.reorgs.fork_detection import ForkContext, ForkWatch, OutvotedError
-from oracle.indexer.reorgs.reorg import Rewound, rewind_if_forked
+from oracle.indexer.reorgs.reorg import RewindResult, rewind_if_forked
 from oracle.indexer.reorgs.reorg_watch import check_for_reorg
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 # Time between two checks of everything else (docs/explanation/daemon.md#short-jobs).
-TARGET_SECONDS = 1.0
+TARGET_WINDOW_SECONDS = 1.0
 # Older heads are requested again, even if history is far from them, because publishing and
 # confirming depend on them.
-_HEADS_SECONDS = 2.0
+_MAX_HEADS_AGE_SECONDS = 2.0
 # More blocks than a chain makes in a day; a faster pace is not limited.
-_NO_LIMIT = 1 << 20
+_UNLIMITED_BLOCKS = 1 << 20
 
 
 @dataclass(slots=True)
@@ -50,75 +55,79 @@ class IngestState:
 
     clock: Callable[[], float] = time.monotonic
     heads: Heads | None = None
-    claimed: Heads | None = None
+    claimed_heads: Heads | None = None
     # Whether the safe block is confirmed as well, because reports depend on it.
     confirms_safe: bool = False
     # Since when no second provider confirms blocks: none becomes final, and all are read and
     # journaled as at the head. None: blocks are confirmed, or there is only one provider.
     unconfirmed_since: float | None = None
-    _safe: BlockRef | None = None
-    _shown: Heads | None = None
-    most_blocks: int = field(default=_NO_LIMIT)
+    _confirmed_safe: BlockRef | None = None
+    _last_claimed_heads: Heads | None = None
+    max_blocks: int = field(default=_UNLIMITED_BLOCKS)
     fork_watch: ForkWatch = field(default_factory=ForkWatch)
     # Limits how far the chain is read; None: to its head.
-    limit: FeedHeadLimit | None = None
-    _asked_at: float = 0.0
+    head_limit: FeedHeadLimit | None = None
+    _heads_fetched_at: float = 0.0
 
-    def heads_for(self, chain: ChainReader, first: int, near: int) -> Heads:
+    def get_heads(self, chain: ChainReader, first_block: int, head_depth: int) -> Heads:
         """Return the heads; recent ones are reused if `first_block` is far below them.
 
         Final blocks more than `head_depth` below the newest one are history in any case.
         """
-        known = self.claimed
-        is_old = self.clock() - self._asked_at > _HEADS_SECONDS
-        if known is None or is_old or first > _history(known, near):
-            known = chain.heads() if self.limit is None else self.limit.of(chain)
-            self.claimed = known
-            self._asked_at = self.clock()
-        return known
+        heads = self.claimed_heads
+        is_old = self.clock() - self._heads_fetched_at > _MAX_HEADS_AGE_SECONDS
+        if heads is None or is_old or first_block > _history_end_block(heads, head_depth):
+            heads = (
+                chain.fetch_heads()
+                if self.head_limit is None
+                else self.head_limit.get_heads(chain)
+            )
+            self.claimed_heads = heads
+            self._heads_fetched_at = self.clock()
+        return heads
 
-    def forget_heads(self) -> None:
+    def discard_heads(self) -> None:
         """Request new heads next time, because their endpoint was found wrong."""
-        self.claimed = None
+        self.claimed_heads = None
 
-    def show_heads(self, final: BlockRef) -> None:
+    def update_heads(self, final: BlockRef) -> None:
         """Update `heads` with `final`, a confirmed block, as their highest final block."""
-        claimed = self.claimed
-        if claimed is None:
+        claimed_heads = self.claimed_heads
+        if claimed_heads is None:
             return
-        confirmed = min(final, claimed.final, key=lambda block: block.number)
-        safe = self._safe if self._safe is not None else confirmed
-        is_known = claimed.safe is not None and safe.number <= claimed.safe.number
-        shown = replace(claimed, final=confirmed, safe=safe if is_known else None)
-        if claimed is not self._shown or shown != self.heads:
-            self.heads, self._shown = shown, claimed
+        confirmed = min(final, claimed_heads.final, key=lambda block: block.number)
+        safe = self._confirmed_safe if self._confirmed_safe is not None else confirmed
+        is_claimed = claimed_heads.safe is not None and safe.number <= claimed_heads.safe.number
+        new_heads = replace(claimed_heads, final=confirmed, safe=safe if is_claimed else None)
+        if claimed_heads is not self._last_claimed_heads or new_heads != self.heads:
+            self.heads, self._last_claimed_heads = new_heads, claimed_heads
 
-    def confirm_safe(self, safe: BlockRef | None) -> None:
+    def set_confirmed_safe(self, safe: BlockRef | None) -> None:
         """Set the highest safe block confirmed by a second provider, or None."""
-        self._safe = safe
+        self._confirmed_safe = safe
 
-    def confirm(self, result: Confirmation) -> None:
+    def update_confirmation(self, result: Confirmation) -> None:
         """Record whether a second provider confirms blocks now."""
         if result is not Confirmation.UNANSWERED:
             self.unconfirmed_since = None
         elif self.unconfirmed_since is None:
             self.unconfirmed_since = self.clock()
 
-    def record_duration(self, blocks: int, seconds: float) -> None:
+    def record_duration(self, block_count: int, seconds: float) -> None:
         """Shrink the next window if this one took too long, else grow it."""
-        if seconds > TARGET_SECONDS:
-            self.most_blocks = max(1, int(blocks * TARGET_SECONDS / seconds))
+        if seconds > TARGET_WINDOW_SECONDS:
+            self.max_blocks = max(1, int(block_count * TARGET_WINDOW_SECONDS / seconds))
         else:
-            self.most_blocks = min(_NO_LIMIT, self.most_blocks * 2)
+            self.max_blocks = min(_UNLIMITED_BLOCKS, self.max_blocks * 2)
 
 
 # Result of one tick.
-Done = WindowCommitted | Rewound | HaltChanged
+IngestResult = CommittedWindow | RewindResult | HaltChanged
 
 
-def index_next(
-    chain: ChainReader, store: Store, folder: Folder, ingest: IngestState
-) -> Done | None:
+def ingest_next_window(
+    chain: ChainReader, store: Store, folder: EventFolder, ingest: IngestState
+) -> IngestResult | None:
     """Ingest the next window, or rewind if the chain has left the indexed blocks.
 
     Returns None at the head, if the endpoint lags behind, and while a possible fork is undecided.
@@ -133,52 +142,54 @@ def index_next(
         try:
             return _ingest_once(chain, store, folder, ingest)
         except OutvotedError:
-            ingest.forget_heads()
+            ingest.discard_heads()
     return _ingest_once(chain, store, folder, ingest)
 
 
 def _ingest_once(
-    chain: ChainReader, store: Store, folder: Folder, ingest: IngestState
-) -> Done | None:
-    with store.reading() as uow:
-        cursor, first = uow.cursor.get(), _first_block(uow)
-    started = ingest.clock()
-    near, every_from = header_depth(folder.hooks), first_block(folder.hooks)
-    heads = ingest.heads_for(chain, first, near)
-    ingest.show_heads(_confirmed_final(store))
+    chain: ChainReader, store: Store, folder: EventFolder, ingest: IngestState
+) -> IngestResult | None:
+    with store.read_transaction() as uow:
+        cursor, next_block = uow.cursor.get(), _next_block_number(uow)
+    started_at = ingest.clock()
+    head_depth, headers_from = max_header_depth(folder.hooks), first_header_block(folder.hooks)
+    heads = ingest.get_heads(chain, next_block, head_depth)
+    ingest.update_heads(_get_confirmed_final(store))
     fork_context = ForkContext(chain, store, ingest.fork_watch, ingest.clock())
-    held = check_for_reorg(fork_context, folder, heads)
-    if held is not None:
-        return held.done
-    if heads.latest.number < first:
-        return _at_the_head(fork_context, folder, ingest, heads)
-    history = _history(heads, near)
-    if every_from is not None:
-        history = min(history, every_from - 1)
+    pause = check_for_reorg(fork_context, folder, heads)
+    if pause is not None:
+        return pause.result
+    if heads.latest.number < next_block:
+        return _handle_no_new_block(fork_context, folder, ingest, heads)
+    history_end = _history_end_block(heads, head_depth)
+    if headers_from is not None:
+        history_end = min(history_end, headers_from - 1)
     if ingest.unconfirmed_since is not None:
-        history = first - 1
+        history_end = next_block - 1
     # Headers are needed above the final block, where forks happen, and where a hook needs them.
-    with_headers = first > history
-    blocks = BlockRange(first, heads.latest.number if with_headers else history)
+    with_headers = next_block > history_end
+    blocks = BlockRange(next_block, heads.latest.number if with_headers else history_end)
     window = _read_window(
         fork_context,
         heads,
         blocks,
         with_headers=with_headers,
-        max_blocks=ingest.most_blocks,
+        max_blocks=ingest.max_blocks,
     )
     if cursor is not None and window.first_parent != cursor.hash:
         return rewind_if_forked(fork_context, folder, heads, window)
-    ingest.fork_watch.tip.forget()
-    heads = _confirmed_heads(fork_context, ingest, heads, window)
+    ingest.fork_watch.tip.reset()
+    heads = _confirm_heads(fork_context, ingest, heads, window)
     if heads.final.number < window.last.number and not window.headers:
         # Read again like a block at the head: with all headers, and journaled.
         return _ingest_once(chain, store, folder, ingest)
-    committed = commit(store, folder, window, heads=heads, cursor=cursor, clock=ingest.clock)
+    committed = commit_window(
+        store, folder, window, heads=heads, cursor=cursor, clock=ingest.clock
+    )
     work_seconds = committed.fold_seconds + committed.commit_seconds
-    fetch_seconds = ingest.clock() - started - work_seconds
-    ingest.fork_watch.goes_on()
-    ingest.show_heads(_confirmed_final(store))
+    fetch_seconds = ingest.clock() - started_at - work_seconds
+    ingest.fork_watch.clear_dispute()
+    ingest.update_heads(_get_confirmed_final(store))
     ingest.record_duration(len(window.range), work_seconds)
     return replace(committed, fetch_seconds=fetch_seconds)
 
@@ -198,34 +209,34 @@ def _read_window(
     Raises:
         TransientError: the chain has advanced beyond the known heads.
     """
-    chain, newest = fork_context.chain, heads.latest.number
+    chain, newest_number = fork_context.chain, heads.latest.number
     try:
-        window = chain.window(blocks, with_headers=with_headers, most=max_blocks)
+        window = chain.fetch_window(blocks, with_headers=with_headers, max_blocks=max_blocks)
         if not with_headers and window.last.number > blocks.last:
-            remaining = BlockRange(blocks.first, newest)
-            window = chain.window(remaining, with_headers=True, most=max_blocks)
-    except RefusalError as error:
+            remaining = BlockRange(blocks.first, newest_number)
+            window = chain.fetch_window(remaining, with_headers=True, max_blocks=max_blocks)
+    except BlockRefusedError as error:
         raise store_refusal(fork_context.store, error.refusal) from error
-    if window.last.number > newest:
-        words = f"block {window.last.number} came while block {newest} was the newest one"
-        raise TransientError(words)
+    if window.last.number > newest_number:
+        message = f"block {window.last.number} came while block {newest_number} was the newest one"
+        raise TransientError(message)
     return window
 
 
-def _confirmed_final(store: Store) -> BlockRef:
+def _get_confirmed_final(store: Store) -> BlockRef:
     """Return the highest final block in the database: the cursor's, or the genesis block."""
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         cursor, identity = uow.cursor.get(), uow.identity.get()
         if cursor is not None and cursor.final_number is not None and cursor.final_hash:
-            known = uow.blocks.at(cursor.final_number)
+            stored_block = uow.blocks.get_canonical(cursor.final_number)
             final = BlockRef(cursor.final_number, cursor.final_hash, cursor.final_hash, 0)
-            return final if known is None else known
+            return final if stored_block is None else stored_block
     if identity is None:
         raise FatalError("the database does not know its chain yet: its identity is not set")
     return BlockRef(0, identity.genesis_hash, identity.genesis_hash, 0)
 
 
-def _confirmed_heads(
+def _confirm_heads(
     fork_context: ForkContext, ingest: IngestState, heads: Heads, window: BlockWindow | None
 ) -> Heads:
     """Return the heads with the highest final block that a second provider confirms.
@@ -237,40 +248,45 @@ def _confirmed_heads(
         OutvotedError: the endpoint of the block was found wrong.
         TransientError: two providers show two blocks, and neither can be accepted.
     """
-    known = _confirmed_final(fork_context.store)
+    known_final = _get_confirmed_final(fork_context.store)
     if window is not None and window.last.number <= heads.final.number:
-        block, giver, blocks = window.last, window.endpoint, window.range
+        block, source_endpoint, blocks = window.last, window.endpoint, window.range
     else:
-        block, giver = heads.final, heads.endpoint
+        block, source_endpoint = heads.final, heads.endpoint
         blocks = BlockRange(block.number, block.number)
-    if block.number <= known.number:
+    if block.number <= known_final.number:
         return heads
-    result = confirm_block(fork_context, block, giver, blocks)
-    note_confirmation(fork_context, block, result)
-    ingest.confirm(result)
+    result = confirm_block(fork_context, block, source_endpoint, blocks)
+    record_confirmation(fork_context, block, result)
+    ingest.update_confirmation(result)
     if ingest.confirms_safe:
-        ingest.confirm_safe(_safe_block(fork_context, heads, window))
-    return replace(heads, final=known) if result is Confirmation.UNANSWERED else heads
+        ingest.set_confirmed_safe(_confirm_safe_block(fork_context, heads, window))
+    return replace(heads, final=known_final) if result is Confirmation.UNANSWERED else heads
 
 
-def _safe_block(
+def _confirm_safe_block(
     fork_context: ForkContext, heads: Heads, window: BlockWindow | None
 ) -> BlockRef | None:
     """Return the safe block of the heads if it is indexed and another provider shows it."""
     safe = heads.safe
     if safe is None:
         return None
-    with fork_context.store.reading() as uow:
-        known = [uow.blocks.at(safe.number), *([] if window is None else window.headers)]
-    if safe.hash not in {block.hash for block in known if block is not None}:
+    with fork_context.store.read_transaction() as uow:
+        known_blocks = [
+            uow.blocks.get_canonical(safe.number),
+            *([] if window is None else window.headers),
+        ]
+    if safe.hash not in {block.hash for block in known_blocks if block is not None}:
         return None
-    seen = fork_context.chain.second(safe.number, heads.endpoint)
-    is_alone = len(set(fork_context.chain.providers().values())) <= 1
-    is_confirmed = is_alone if seen is None else seen[1].hash == safe.hash
+    second_block = fork_context.chain.fetch_second_witness(safe.number, heads.endpoint)
+    has_single_provider = len(set(fork_context.chain.providers().values())) <= 1
+    is_confirmed = (
+        has_single_provider if second_block is None else second_block[1].hash == safe.hash
+    )
     return safe if is_confirmed else None
 
 
-def _first_block(uow: UnitOfWork) -> int:
+def _next_block_number(uow: UnitOfWork) -> int:
     """Return the number of the block to index next."""
     cursor = uow.cursor.get()
     if cursor is not None:
@@ -281,37 +297,37 @@ def _first_block(uow: UnitOfWork) -> int:
     return identity.start_block
 
 
-def _at_the_head(
-    fork_context: ForkContext, folder: Folder, ingest: IngestState, heads: Heads
-) -> Rewound | HaltChanged | None:
+def _handle_no_new_block(
+    fork_context: ForkContext, folder: EventFolder, ingest: IngestState, heads: Heads
+) -> RewindResult | HaltChanged | None:
     """Handle a tick without a new block: a fork, a shorter chain, a newer final block."""
     store = fork_context.store
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        first = _first_block(uow)
+        first_block_number = _next_block_number(uow)
     if cursor is None:
         raise TransientError(
-            f"the start block {first} is not there yet, the newest block is "
+            f"the start block {first_block_number} is not there yet, the newest block is "
             f"{heads.latest.number}: it is waited for (chain.start_block)"
         )
     _check_height(heads.latest, cursor)
     if heads.latest.hash != cursor.hash:
         return rewind_if_forked(fork_context, folder, heads)
-    fork_context.fork_watch.tip.forget()
-    final = newer_final(_confirmed_heads(fork_context, ingest, heads, None).final, cursor)
+    fork_context.fork_watch.tip.reset()
+    final = final_above_cursor(_confirm_heads(fork_context, ingest, heads, None).final, cursor)
     if final is not None:
-        with folder.following(cursor):
+        with folder.resume_from(cursor):
             with store.transaction() as uow:
-                check_final(uow, final)
+                check_final_block(uow, final)
                 uow.undo.prune_to(min(final.number, cursor.number))
                 uow.cursor.move_to(heads.latest, final, cursor.epoch)
-                moved = uow.cursor.get()
-            folder.commit_memory(moved)
-        ingest.show_heads(final)
+                new_cursor = uow.cursor.get()
+            folder.set_memory_cursor(new_cursor)
+        ingest.update_heads(final)
     return None
 
 
-def _check_height(newest: BlockRef, cursor: Cursor) -> None:
+def _check_height(newest_block: BlockRef, cursor: Cursor) -> None:
     """Check that the endpoint's head is not below the indexed final block.
 
     An endpoint that lags behind that far cannot be compared.
@@ -319,15 +335,16 @@ def _check_height(newest: BlockRef, cursor: Cursor) -> None:
     Raises:
         TransientError: the newest block is below both the cursor and its final block.
     """
-    final = cursor.final_number
-    if final is not None and newest.number < min(final, cursor.number):
+    final_number = cursor.final_number
+    if final_number is not None and newest_block.number < min(final_number, cursor.number):
         raise TransientError(
-            f"the newest block shown is block {newest.number}, and block {final} is final here: "
+            f"the newest block shown is block {newest_block.number}, and block {final_number} is "
+            "final here: "
             "the endpoints are far behind, which passes by itself, or the chain was begun anew, "
             "which needs a new database"
         )
 
 
-def _history(heads: Heads, near: int) -> int:
+def _history_end_block(heads: Heads, head_depth: int) -> int:
     """Return the block up to which neither forks nor the hooks of the head matter."""
-    return min(heads.final.number, heads.latest.number - near)
+    return min(heads.final.number, heads.latest.number - head_depth)

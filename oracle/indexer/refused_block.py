@@ -5,40 +5,40 @@ an operator accepts it by a setting or by `resync refusal --accept`.
 """
 
 from oracle.chain.verification.refused_blocks import (
-    BLOCK_HASH,
-    CALIBRATION,
-    REFUSAL,
+    BLOCK_HASH_CHECK,
+    CALIBRATION_CHECK,
+    REFUSAL_FACT,
     BlockRefusal,
-    RefusalError,
+    BlockRefusedError,
 )
 from oracle.domain.blocks import BlockRange
 from oracle.errors import InputError
 from oracle.store.database import Store, UnitOfWork
 
 # Facts of the chain, rather than of an endpoint, are stored under this name.
-_CHAIN = ""
+_CHAIN_FACTS_KEY = ""
 
 
-def refusal_in(uow: UnitOfWork) -> BlockRefusal | None:
+def get_refusal(uow: UnitOfWork) -> BlockRefusal | None:
     """Return the refused block that is not explained yet, or None."""
-    text = uow.facts.get(_CHAIN, REFUSAL, 0)
+    text = uow.facts.get(_CHAIN_FACTS_KEY, REFUSAL_FACT, 0)
     return None if text is None else BlockRefusal.from_json(text)
 
 
-def store_refusal(store: Store, refusal: BlockRefusal) -> RefusalError:
+def store_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedError:
     """Store that a block was refused; return the error of the first refusal."""
     with store.transaction() as uow:
-        known = refusal_in(uow)
-        if known is None:
-            uow.facts.set(_CHAIN, {REFUSAL: refusal.to_json()}, None)
-    return RefusalError(known or refusal)
+        existing_refusal = get_refusal(uow)
+        if existing_refusal is None:
+            uow.facts.set(_CHAIN_FACTS_KEY, {REFUSAL_FACT: refusal.to_json()}, None)
+    return BlockRefusedError(existing_refusal or refusal)
 
 
-def explained(uow: UnitOfWork, blocks: BlockRange) -> None:
+def clear_refusal(uow: UnitOfWork, blocks: BlockRange) -> None:
     """Delete a refusal inside these blocks, which were read at the required level."""
-    known = refusal_in(uow)
-    if known is not None and blocks.first <= known.number <= blocks.last:
-        uow.facts.forget(_CHAIN, REFUSAL)
+    refusal = get_refusal(uow)
+    if refusal is not None and blocks.first <= refusal.number <= blocks.last:
+        uow.facts.delete(_CHAIN_FACTS_KEY, REFUSAL_FACT)
 
 
 def accept_refused_block(uow: UnitOfWork, reason: str) -> BlockRefusal:
@@ -48,17 +48,17 @@ def accept_refused_block(uow: UnitOfWork, reason: str) -> BlockRefusal:
         InputError: no block is refused, two endpoints show two blocks, or a provider does not
             respond.
     """
-    known = refusal_in(uow)
-    if known is None:
+    refusal = get_refusal(uow)
+    if refusal is None:
         raise InputError("no block is refused: there is nothing to accept")
-    if known.check == BLOCK_HASH:
+    if refusal.check == BLOCK_HASH_CHECK:
         raise InputError(
             "take the endpoint that is wrong out of [chain] endpoints, or name a third"
         )
-    if known.check == CALIBRATION:
+    if refusal.check == CALIBRATION_CHECK:
         raise InputError(
             "a provider does not answer: wait for it, take its endpoints out of [chain] "
             "endpoints, or ask for less with [verify]"
         )
-    uow.facts.set(_CHAIN, {known.acceptance: reason}, None)
-    return known
+    uow.facts.set(_CHAIN_FACTS_KEY, {refusal.acceptance_fact: reason}, None)
+    return refusal

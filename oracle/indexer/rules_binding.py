@@ -3,12 +3,12 @@
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.store.database import UnitOfWork
-from oracle.store.state.rule_set_repository import RuleSet, named_by
+from oracle.store.state.rule_set_repository import RuleSet, identify_rules
 
-_NAME = "folded_by_rules"
-_PERIOD = "period_seconds"
+_RULES_KEY = "folded_by_rules"
+_PERIOD_KEY = "period_seconds"
 # Digits of a hash that people compare.
-_DIGITS = 12
+_HASH_PREFIX_DIGITS = 12
 
 
 def check_rules(uow: UnitOfWork, rules: Rules) -> None:
@@ -17,55 +17,58 @@ def check_rules(uow: UnitOfWork, rules: Rules) -> None:
     Raises:
         InputError: the stored scores come from other rules, or another version of them.
     """
-    if folded_by(uow) is None:
+    if get_bound_rules(uow) is None:
         bind_rules(uow, rules)
     else:
-        refuse_other_rules(uow, rules)
+        check_bound_rules(uow, rules)
 
 
-def refuse_other_rules(uow: UnitOfWork, rules: Rules) -> None:
+def check_bound_rules(uow: UnitOfWork, rules: Rules) -> None:
     """Check that stored scores come from these rules; an empty database passes.
 
     Raises:
         InputError: the stored scores come from other rules, or another version of them.
     """
-    known, ours = folded_by(uow), named_by(rules)
-    if known is None or known.sha256 == ours.sha256:
+    bound_rules, configured_rules = get_bound_rules(uow), identify_rules(rules)
+    if bound_rules is None or bound_rules.sha256 == configured_rules.sha256:
         return
-    told = f"the database was folded by the rules {shown(known)}"
-    if known.name == ours.name and known.version != ours.version:
+    prefix = f"the database was folded by the rules {format_rule_set(bound_rules)}"
+    if (
+        bound_rules.name == configured_rules.name
+        and bound_rules.version != configured_rules.version
+    ):
         raise InputError(
-            f"{told}, and this program scores by version {ours.version} of them: "
+            f"{prefix}, and this program scores by version {configured_rules.version} of them: "
             "`qos-oracle resync rebuild` folds anew what is stored, without asking the chain"
         )
     raise InputError(
-        f"{told}, and the configuration says {shown(ours)}: put the configuration back, or run "
-        "`qos-oracle resync rebuild`"
+        f"{prefix}, and the configuration says {format_rule_set(configured_rules)}: put the "
+        "configuration back, or run `qos-oracle resync rebuild`"
     )
 
 
 def is_folded_by(uow: UnitOfWork, rules: Rules) -> bool:
     """Return whether the stored data was folded with these rules."""
-    known = folded_by(uow)
-    return known is not None and known.sha256 == named_by(rules).sha256
+    bound_rules = get_bound_rules(uow)
+    return bound_rules is not None and bound_rules.sha256 == identify_rules(rules).sha256
 
 
-def folded_by(uow: UnitOfWork) -> RuleSet | None:
+def get_bound_rules(uow: UnitOfWork) -> RuleSet | None:
     """Return the rules that the stored data was folded with, or None if there is none yet."""
-    sign = uow.bookmarks.get(_NAME)
-    if sign is None:
+    name_and_digest = uow.bookmarks.get(_RULES_KEY)
+    if name_and_digest is None:
         return None
-    name, digest = sign.rsplit(" ", 1)
-    return uow.rule_sets.named(digest) or RuleSet(name, None, digest)
+    name, digest = name_and_digest.rsplit(" ", 1)
+    return uow.rule_sets.get_rule_set(digest) or RuleSet(name, None, digest)
 
 
-def shown(rules: RuleSet) -> str:
+def format_rule_set(rules: RuleSet) -> str:
     """Return a readable name of a rule set, with the first digits of its hash."""
     version = "" if rules.version is None else f" version {rules.version}"
-    return f"{rules.name}{version} ({rules.sha256[:_DIGITS]})"
+    return f"{rules.name}{version} ({rules.sha256[:_HASH_PREFIX_DIGITS]})"
 
 
-def check_period(uow: UnitOfWork, seconds: int) -> None:
+def check_period(uow: UnitOfWork, period_seconds: int) -> None:
     """Store the length of a period, or check that it is unchanged.
 
     The number of a period is its start over its length
@@ -75,18 +78,18 @@ def check_period(uow: UnitOfWork, seconds: int) -> None:
     Raises:
         InputError: the length has changed.
     """
-    known = uow.bookmarks.get(_PERIOD)
-    if known is None:
-        uow.bookmarks.set(_PERIOD, str(seconds))
-    elif known != str(seconds):
+    stored_period = uow.bookmarks.get(_PERIOD_KEY)
+    if stored_period is None:
+        uow.bookmarks.set(_PERIOD_KEY, str(period_seconds))
+    elif stored_period != str(period_seconds):
         raise InputError(
-            f"oracle.period_seconds: the reports of this database are of {known} s each, not of "
-            f"{seconds} s: put the configuration back, or start a new database"
+            f"oracle.period_seconds: the reports of this database are of {stored_period} s each, "
+            f"not of {period_seconds} s: put the configuration back, or start a new database"
         )
 
 
 def bind_rules(uow: UnitOfWork, rules: Rules) -> None:
     """Record that all stored data is folded with these rules from now on."""
     # Stored with a number, the rule set can be read back completely.
-    uow.rule_sets.number_of(rules)
-    uow.bookmarks.set(_NAME, f"{rules.name} {named_by(rules).sha256}")
+    uow.rule_sets.get_or_assign_number(rules)
+    uow.bookmarks.set(_RULES_KEY, f"{rules.name} {identify_rules(rules).sha256}")

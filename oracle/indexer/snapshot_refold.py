@@ -4,9 +4,9 @@ See docs/explanation/storage.md#state-snapshots.
 """
 
 from oracle.domain.blocks import BlockRange
-from oracle.indexer.completeness import check_complete
-from oracle.indexer.folded_state import snapshot_version
-from oracle.indexer.folder import Folder
+from oracle.indexer.completeness import check_raw_rows
+from oracle.indexer.folded_state import compute_snapshot_version
+from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import why_rebuild
 from oracle.indexer.rebuild import RebuildOptions, fold_stored_rows
 from oracle.indexer.rules_binding import is_folded_by
@@ -19,7 +19,11 @@ _MAX_SNAPSHOTS = 3
 
 
 def refold_from_snapshot(
-    uow: UnitOfWork, folder: Folder, last: int, min_scores: int, manner: RebuildOptions
+    uow: UnitOfWork,
+    folder: EventFolder,
+    last_block: int,
+    min_scores: int,
+    rebuild_options: RebuildOptions,
 ) -> int | None:
     """Restore the newest usable snapshot below `last_block`, refold, and return its block.
 
@@ -32,15 +36,17 @@ def refold_from_snapshot(
     """
     if not _is_state_trusted(uow, folder):
         return None
-    block = _restore_newest(uow, last, snapshot_version(folder.reader, folder.rules, min_scores))
-    if block is None:
+    snapshot_block = _restore_newest_snapshot(
+        uow, last_block, compute_snapshot_version(folder.reader, folder.rules, min_scores)
+    )
+    if snapshot_block is None:
         return None
-    check_complete(uow, last)
-    fold_stored_rows(uow, folder, BlockRange(block + 1, last), manner)
-    return block
+    check_raw_rows(uow, last_block)
+    fold_stored_rows(uow, folder, BlockRange(snapshot_block + 1, last_block), rebuild_options)
+    return snapshot_block
 
 
-def _is_state_trusted(uow: UnitOfWork, folder: Folder) -> bool:
+def _is_state_trusted(uow: UnitOfWork, folder: EventFolder) -> bool:
     """Return whether the stored state equals a fold of the stored rows by this program.
 
     Rows of tasks that ended long before a snapshot are taken from that state.
@@ -52,9 +58,9 @@ def _is_state_trusted(uow: UnitOfWork, folder: Folder) -> bool:
     )
 
 
-def _restore_newest(uow: UnitOfWork, last: int, made_by: bytes) -> int | None:
-    for tried, snapshot in enumerate(uow.snapshots.newest_to(last - 1, made_by)):
-        if tried == _MAX_SNAPSHOTS:
+def _restore_newest_snapshot(uow: UnitOfWork, last_block: int, version: bytes) -> int | None:
+    for tried_count, snapshot in enumerate(uow.snapshots.iterate_up_to(last_block - 1, version)):
+        if tried_count == _MAX_SNAPSHOTS:
             return None
         if uow.projections.restore(snapshot.block, unpack(snapshot.body)):
             return snapshot.block

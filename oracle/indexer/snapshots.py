@@ -12,21 +12,26 @@ import msgspec
 
 from oracle.chain.protocols import LogReader
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.folded_state import FoldedState, folded_up_to, packed_state, snapshot_version
-from oracle.indexer.provenance import rebuilds
+from oracle.indexer.folded_state import (
+    FoldedState,
+    compute_snapshot_version,
+    fold_state_up_to,
+    pack_state,
+)
+from oracle.indexer.provenance import get_rebuild_count
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.bulk import Row
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
-from oracle.store.state.group_repository import group_row
-from oracle.store.state.node_repository import node_row
-from oracle.store.state.round_rows import index_row, kick_row, word_row
+from oracle.store.state.group_repository import encode_group_row
+from oracle.store.state.node_repository import encode_node_row
+from oracle.store.state.round_rows import encode_index_row, encode_kick_row, encode_word_row
 from oracle.store.state.snapshot_repository import StateSnapshot
-from oracle.store.state.task_repository import task_row
+from oracle.store.state.task_repository import encode_task_row
 
 # Bookmark of the newest comparison, and the number of rows listed in it.
-_SAMPLE = "state_sample"
-_NAMED_ROWS = 5
+_SAMPLE_KEY = "state_sample"
+_MAX_LISTED_ROWS = 5
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -48,7 +53,7 @@ class SampleCheck:
     """
 
     block: int
-    rows: int
+    row_count: int
     differing: tuple[str, ...]
 
 
@@ -64,36 +69,43 @@ class SnapshotSource:
     @property
     def snapshot_version(self) -> bytes:
         """Return the version under which snapshots are stored."""
-        return snapshot_version(self.reader, self.rules, self.min_scores)
+        return compute_snapshot_version(self.reader, self.rules, self.min_scores)
 
 
-def make_next_snapshot(source: SnapshotSource, manner: RebuildOptions) -> StateSnapshot | None:
+def make_next_snapshot(
+    source: SnapshotSource, rebuild_options: RebuildOptions
+) -> StateSnapshot | None:
     """Make the next snapshot of final blocks, or return None if too few logs are new."""
-    with source.store.reading() as uow:
+    with source.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None or cursor.final_number is None:
             return None
-        final, remakes = min(cursor.final_number, cursor.number), uow.bookmarks.remakes()
-        before = uow.snapshots.newest_place(final, source.snapshot_version)
-        first, logs = (0, 0) if before is None else (before[0] + 1, before[1])
-        block = uow.logs.block_after(first, SNAPSHOT_LOGS)
-        if block is None or block > final:
+        final_number, remake_count = (
+            min(cursor.final_number, cursor.number),
+            uow.bookmarks.get_rebuild_count(),
+        )
+        previous_place = uow.snapshots.find_newest(final_number, source.snapshot_version)
+        first_block, log_count = (
+            (0, 0) if previous_place is None else (previous_place[0] + 1, previous_place[1])
+        )
+        block = uow.logs.find_block_after(first_block, SNAPSHOT_LOGS)
+        if block is None or block > final_number:
             return None
-        state = folded_up_to(uow, source.reader, source.rules, block, source.min_scores)
-        logs += uow.logs.count_between(first, block)
-        body = packed_state(state, _kept_since(uow, block))
-    with manner.transaction(source.store) as uow:
+        state = fold_state_up_to(uow, source.reader, source.rules, block, source.min_scores)
+        log_count += uow.logs.count_between(first_block, block)
+        body = pack_state(state, _tasks_since_block(uow, block))
+    with rebuild_options.transaction(source.store) as uow:
         # After a repair or rewind meanwhile, the next tick makes the snapshot again.
-        if uow.bookmarks.remakes() != remakes:
+        if uow.bookmarks.get_rebuild_count() != remake_count:
             return None
-        snapshot = StateSnapshot(block, logs, body)
+        snapshot = StateSnapshot(block, log_count, body)
         uow.snapshots.save(snapshot, source.snapshot_version)
     return snapshot
 
 
-def _kept_since(uow: UnitOfWork, block: int) -> int:
+def _tasks_since_block(uow: UnitOfWork, block: int) -> int:
     """Return the block from which on ended tasks are kept in a snapshot."""
-    return uow.logs.block_before(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
+    return uow.logs.find_block_before(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
 
 
 def check_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
@@ -105,11 +117,11 @@ def check_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
     Raises:
         NoNearbySnapshotError: the next snapshots have to be made first.
     """
-    with source.store.reading() as uow:
+    with source.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             return None
-        state = folded_up_to(
+        state = fold_state_up_to(
             uow,
             source.reader,
             source.rules,
@@ -117,13 +129,18 @@ def check_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
             source.min_scores,
             max_logs=MAX_REQUEST_LOGS,
         )
-        return _compared(uow, state, cursor, node_page)
+        return _compare_sample(uow, state, cursor, node_page)
 
 
 def store_sample_result(uow: UnitOfWork, check: SampleCheck) -> None:
     """Store the result of the newest comparison, for `status` and the next process."""
-    note = _Note(check.block, rebuilds(uow), check.differing[:_NAMED_ROWS], len(check.differing))
-    uow.bookmarks.set(_SAMPLE, msgspec.json.encode(note).decode())
+    result_note = _SampleNote(
+        check.block,
+        get_rebuild_count(uow),
+        check.differing[:_MAX_LISTED_ROWS],
+        len(check.differing),
+    )
+    uow.bookmarks.set(_SAMPLE_KEY, msgspec.json.encode(result_note).decode())
 
 
 def state_mismatch(uow: UnitOfWork) -> str | None:
@@ -131,60 +148,85 @@ def state_mismatch(uow: UnitOfWork) -> str | None:
 
     Results from before a rebuild no longer count.
     """
-    text = uow.bookmarks.get(_SAMPLE)
+    text = uow.bookmarks.get(_SAMPLE_KEY)
     if text is None:
         return None
-    note = msgspec.json.decode(text, type=_Note)
-    if not note.count or note.rebuilds != rebuilds(uow):
+    result_note = msgspec.json.decode(text, type=_SampleNote)
+    if not result_note.count or result_note.rebuilds != get_rebuild_count(uow):
         return None
     return (
-        f"{note.count} rows of the state at block {note.block} are not what the stored logs fold "
-        f"to ({', '.join(note.differing)}): `qos-oracle resync verify --half state` names all, "
-        "`qos-oracle resync rebuild` folds them anew"
+        f"{result_note.count} rows of the state at block {result_note.block} are not what the "
+        "stored logs fold "
+        f"to ({', '.join(result_note.differing)}): `qos-oracle resync verify --half state` names "
+        "all, `qos-oracle resync rebuild` folds them anew"
     )
 
 
-class _Note(msgspec.Struct, frozen=True):
+class _SampleNote(msgspec.Struct, frozen=True):
     block: int
     rebuilds: int
     differing: tuple[str, ...]
     count: int
 
 
-def _compared(uow: UnitOfWork, state: FoldedState, cursor: Cursor, node_page: str) -> SampleCheck:
-    since = -1 if state.snapshot is None else state.snapshot
+def _compare_sample(
+    uow: UnitOfWork, state: FoldedState, cursor: Cursor, node_page: str
+) -> SampleCheck:
+    snapshot_block = -1 if state.snapshot_block is None else state.snapshot_block
     ledger, rounds, stored = state.fold.ledger, state.rounds, uow.rounds.load()
     nodes = {
         address: node
         for address, node in ledger.nodes.items()
-        if node.changed_at > since or address.startswith(node_page)
+        if node.changed_at > snapshot_block or address.startswith(node_page)
     }
-    tasks = {key: task for key, task in ledger.tasks.items() if task.changed_at > since}
-    pairs: list[tuple[str, Mapping[Any, Row], Mapping[Any, Row]]] = [
-        ("node", _rows(nodes, node_row), _rows(uow.nodes.named(nodes), node_row)),
-        ("task", _rows(tasks, task_row), _rows(uow.tasks.named(tasks), task_row)),
+    tasks = {key: task for key, task in ledger.tasks.items() if task.changed_at > snapshot_block}
+    table_pairs: list[tuple[str, Mapping[Any, Row], Mapping[Any, Row]]] = [
+        (
+            "node",
+            _index_rows(nodes, encode_node_row),
+            _index_rows(uow.nodes.get_many(nodes), encode_node_row),
+        ),
+        (
+            "task",
+            _index_rows(tasks, encode_task_row),
+            _index_rows(uow.tasks.get_many(tasks), encode_task_row),
+        ),
         (
             "open_group",
-            _rows(ledger.groups, group_row),
-            _rows(uow.groups.named(ledger.groups), group_row),
+            _index_rows(ledger.groups, encode_group_row),
+            _index_rows(uow.groups.get_many(ledger.groups), encode_group_row),
         ),
-        ("node_index", _rows(rounds.indexes, index_row), _rows(stored.indexes, index_row)),
-        ("lane_word", _rows(rounds.words, word_row), _rows(stored.words, word_row)),
-        ("kick", _rows(rounds.kicks, kick_row), _rows(stored.kicks, kick_row)),
+        (
+            "node_index",
+            _index_rows(rounds.indexes, encode_index_row),
+            _index_rows(stored.indexes, encode_index_row),
+        ),
+        (
+            "lane_word",
+            _index_rows(rounds.words, encode_word_row),
+            _index_rows(stored.words, encode_word_row),
+        ),
+        (
+            "kick",
+            _index_rows(rounds.kicks, encode_kick_row),
+            _index_rows(stored.kicks, encode_kick_row),
+        ),
     ]
     differing = [
         f"{table} {key}"
-        for table, folded, held in pairs
-        for key in sorted(folded.keys() | held.keys(), key=str)
-        if folded.get(key) != held.get(key)
+        for table, folded_rows, stored_rows in table_pairs
+        for key in sorted(folded_rows.keys() | stored_rows.keys(), key=str)
+        if folded_rows.get(key) != stored_rows.get(key)
     ]
-    changed = uow.nodes.changed_since(since)
-    differing += [f"node {node.address}" for node in changed if node.address not in nodes]
+    changed_nodes = uow.nodes.iterate_changed_since(snapshot_block)
+    differing += [f"node {node.address}" for node in changed_nodes if node.address not in nodes]
     if state.rounds.head != stored.head:
         differing.append("accepted_round")
-    checked = sum(len(folded) for _, folded, _ in pairs)
-    return SampleCheck(cursor.number, checked, tuple(differing))
+    row_count = sum(len(folded_rows) for _, folded_rows, _ in table_pairs)
+    return SampleCheck(cursor.number, row_count, tuple(differing))
 
 
-def _rows(objects: Mapping[Key, Value], row_of: Callable[[Value], Row]) -> dict[Key, Row]:
-    return {key: row_of(value) for key, value in objects.items()}
+def _index_rows(
+    value_by_key: Mapping[Key, Value], to_row: Callable[[Value], Row]
+) -> dict[Key, Row]:
+    return {key: to_row(value) for key, value in value_by_key.items()}

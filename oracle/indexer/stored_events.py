@@ -12,14 +12,14 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.logs import Log
-from oracle.indexer.feeds.feed_events import with_feed
+from oracle.indexer.feeds.feed_events import merge_feed_events
 from oracle.store.database import UnitOfWork
 
 # Logs read at once, so that memory use stays constant.
 LOGS_AT_ONCE = 5_000
 
 
-def export(uow: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Iterator[str]:
+def export_events(uow: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Iterator[str]:
     """Yield the events of these blocks as JSON lines without line ends, in order of position.
 
     Only canonical rows are read, all from the snapshot of `uow`, without requests to the chain.
@@ -27,28 +27,34 @@ def export(uow: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Iterator[s
     Raises:
         FatalError: a stored log of a known kind cannot be decoded; the message names it.
     """
-    return written(stored_events(uow, reader, blocks))
+    return format_events(iterate_stored_events(uow, reader, blocks))
 
 
-def stored_events(uow: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Iterator[DomainEvent]:
+def iterate_stored_events(
+    uow: UnitOfWork, reader: LogReader, blocks: BlockRange
+) -> Iterator[DomainEvent]:
     """Yield the events in order of position; raises as `export_events`."""
-    for chunk, logs in chunks(uow, blocks):
-        said = reader.read(logs, list(uow.calls.between(chunk.first, chunk.last)))
-        yield from with_feed(uow, reader, said, chunk).events
+    for chunk, logs in iterate_log_chunks(uow, blocks):
+        decoded = reader.decode_rows(
+            logs, list(uow.calls.iterate_between(chunk.first, chunk.last))
+        )
+        yield from merge_feed_events(uow, reader, decoded, chunk).events
 
 
-def written(events: Iterable[DomainEvent]) -> Iterator[str]:
+def format_events(events: Iterable[DomainEvent]) -> Iterator[str]:
     """Yield each event as a JSON line without its line end."""
     return map(event_to_json, events)
 
 
-def chunks(uow: UnitOfWork, blocks: BlockRange) -> Iterator[tuple[BlockRange, list[Log]]]:
+def iterate_log_chunks(
+    uow: UnitOfWork, blocks: BlockRange
+) -> Iterator[tuple[BlockRange, list[Log]]]:
     """Yield the logs in chunks of whole blocks; the ranges have no gaps, because of calls."""
-    first, chunk = blocks.first, list[Log]()
-    stored = uow.logs.between(blocks.first, blocks.last)
-    for number, logs in groupby(stored, key=attrgetter("block")):
+    first_block, chunk = blocks.first, list[Log]()
+    stored_logs = uow.logs.iterate_between(blocks.first, blocks.last)
+    for number, logs in groupby(stored_logs, key=attrgetter("block")):
         if len(chunk) >= LOGS_AT_ONCE:
-            yield BlockRange(first, number - 1), chunk
-            first, chunk = number, []
+            yield BlockRange(first_block, number - 1), chunk
+            first_block, chunk = number, []
         chunk.extend(logs)
-    yield BlockRange(first, blocks.last), chunk
+    yield BlockRange(first_block, blocks.last), chunk

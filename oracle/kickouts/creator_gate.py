@@ -10,22 +10,22 @@ from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.reports.kickout_evidence import (
     KickoutEvidence,
+    compute_creator_spread,
     derived_zeros_reason,
-    spread_of,
 )
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.scoring.rules import Rules
 from oracle.store.database import UnitOfWork
 
 
-def creators_at(
+def load_creators(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry]
 ) -> dict[TaskKey, Address]:
     """Return who ordered the tasks of some scores, as was known where the interval opened.
 
     A chain may name the creator later than the score: evidence must not change by that.
     """
-    tasks = uow.tasks.named([entry.task for entry in entries]).values()
+    tasks = uow.tasks.get_many([entry.task for entry in entries]).values()
     return {
         task.key: task.creator
         for task in tasks
@@ -52,6 +52,8 @@ def is_held(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules
 ) -> bool:
     """Return whether an operator would have to propose a kickout on these scores."""
-    creators = creators_at(uow, interval, entries)
-    spread = spread_of(((creators.get(one.task), one.score) for one in entries), rules)
+    creators = load_creators(uow, interval, entries)
+    spread = compute_creator_spread(
+        ((creators.get(entry.task), entry.score) for entry in entries), rules
+    )
     return (spread.hold_reason(rules) or derived_zeros_reason(entries, rules)) is not None

@@ -8,15 +8,15 @@ from oracle.domain.reports.kickout_evidence import KickoutEvidence
 from oracle.errors import InputError
 
 
-def export(folder: Path, evidence: KickoutEvidence) -> Path:
+def export_evidence(folder: Path, evidence: KickoutEvidence) -> Path:
     """Write and fsync the evidence file; an intact existing file is kept.
 
     Raises:
         InputError: the folder cannot be written.
     """
-    path = path_of(folder, evidence.hash)
+    path = build_evidence_path(folder, evidence.hash)
     try:
-        if _is_valid(path, evidence):
+        if _is_intact(path, evidence):
             return path
         draft = path.with_suffix(".draft")
         folder.mkdir(parents=True, exist_ok=True)
@@ -25,26 +25,26 @@ def export(folder: Path, evidence: KickoutEvidence) -> Path:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-        _sync(folder)
+        _fsync_folder(folder)
     except OSError as error:
         raise InputError(f"{folder}: the evidence cannot be written: {error.strerror}") from error
     return path
 
 
-def path_of(folder: Path, named: Hash) -> Path:
+def build_evidence_path(folder: Path, evidence_hash: Hash) -> Path:
     """Return the path of the evidence with this hash."""
-    return folder / f"{named}.json"
+    return folder / f"{evidence_hash}.json"
 
 
-def _is_valid(path: Path, evidence: KickoutEvidence) -> bool:
+def _is_intact(path: Path, evidence: KickoutEvidence) -> bool:
     """Tell whether the file is there as it was written: a disk may have lost the end of it."""
     return path.exists() and path.read_bytes() == evidence.text.encode()
 
 
-def _sync(folder: Path) -> None:
+def _fsync_folder(folder: Path) -> None:
     """Fsync the folder, so that the file's name is on disk too."""
-    entry = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(entry)
+        os.fsync(descriptor)
     finally:
-        os.close(entry)
+        os.close(descriptor)

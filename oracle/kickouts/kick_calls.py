@@ -6,31 +6,31 @@ See tests/faults/sending/cases.toml#f56.
 import structlog
 from typing_extensions import override
 
-from oracle.bindings.expected_events import missing_effect
-from oracle.bindings.qos_oracle import proposal_in
+from oracle.bindings.expected_events import find_missing_event
+from oracle.bindings.qos_oracle import decode_kick_proposal
 from oracle.chain.heads import Heads
 from oracle.domain.fold.working_set import MembershipTransition
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kicks import NO_TARGET, Kick, KickState
 from oracle.domain.state.node import Membership
-from oracle.kickouts.evidence_files import path_of
+from oracle.kickouts.evidence_files import build_evidence_path
 from oracle.kickouts.kickout_context import (
-    AGAINST,
     CANCEL_KICK,
     EXECUTE_KICK,
+    EXPULSION_KINDS,
     PROPOSE_KICK,
     RETRY_KICK,
     KickoutContext,
 )
 from oracle.kickouts.kickout_eligibility import (
     KickoutRules,
-    evidence_against,
+    compute_evidence_hash,
     has_matching_evidence,
     is_due,
     is_kickout_still_due,
 )
-from oracle.quorum.resigning import with_more_gas
-from oracle.quorum.signing_round import why_not_sent
+from oracle.quorum.resigning import build_retry_with_more_gas
+from oracle.quorum.signing_round import stale_round_reason
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     CallRequest,
@@ -42,53 +42,53 @@ from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipt_quorum import Receipt
 from oracle.txmgr.context import StepResult
-from oracle.txmgr.deferral import end
+from oracle.txmgr.deferral import end_call
 
 
-def alarm(subject: str, why: str) -> None:
+def report_for_review(subject: str, reason: str) -> None:
     """Log for review a kickout that was sent and should not have been."""
     indexer_metrics.KICKOUTS_REVOKED.labels("after").inc()
-    structlog.get_logger().error("kickout_needs_review", node=subject, reason=why)
+    structlog.get_logger().error("kickout_needs_review", node=subject, reason=reason)
 
 
-_ALL = 1 << 31
-_NOT_SENT = (IntentState.PLANNED, IntentState.READY)
+_NO_LIMIT = 1 << 31
+_UNSENT_STATES = (IntentState.PLANNED, IntentState.READY)
 _NOT_DUE = "the kickout is no longer due"
-_NOT_TO_BE_RETRIED = "the node is no member any more, or the network has said no for good"
+_RETRY_NOT_DUE = "the node is no member any more, or the network has said no for good"
 _LEFT_THE_CHAIN = "the evidence behind the kickout left the chain"
 
 
-def why_not_against(context: KickoutContext, uow: UnitOfWork, request: CallRequest) -> str | None:
+def kickout_obstacle(context: KickoutContext, uow: UnitOfWork, request: CallRequest) -> str | None:
     """Return why a kickout must not proceed, or None if its node is due on the same evidence."""
     if request.kind == PROPOSE_KICK:
-        return _why_not_proposed(context, uow, request)
-    kick = uow.rounds.about([subject_of(request)]).kicks.get(subject_of(request))
+        return _proposal_obstacle(context, uow, request)
+    kick = uow.rounds.load_for_nodes([get_subject(request)]).kicks.get(get_subject(request))
     if request.kind == RETRY_KICK:
-        return None if kick is not None and is_retry_due(uow, kick) else _NOT_TO_BE_RETRIED
+        return None if kick is not None and is_retry_due(uow, kick) else _RETRY_NOT_DUE
     kickout_rules = KickoutRules(context.rules, context.settings)
     if kick is None or kick.state is not KickState.LIVE:
         # What the contract holds is looked at when the call is tried.
-        return None if is_due(uow, subject_of(request), context.rules) else _NOT_DUE
-    if is_kickout_still_due(uow, kickout_rules, kick, context.evidence):
+        return None if is_due(uow, get_subject(request), context.rules) else _NOT_DUE
+    if is_kickout_still_due(uow, kickout_rules, kick, context.evidence_cache):
         return None
-    is_left = has_matching_evidence(uow, kickout_rules, kick, context.evidence)
-    return _NOT_DUE if is_left else _LEFT_THE_CHAIN
+    has_evidence = has_matching_evidence(uow, kickout_rules, kick, context.evidence_cache)
+    return _NOT_DUE if has_evidence else _LEFT_THE_CHAIN
 
 
-def _why_not_proposed(
+def _proposal_obstacle(
     context: KickoutContext, uow: UnitOfWork, request: CallRequest
 ) -> str | None:
-    node, said = subject_of(request), proposal_in(request.calldata, ZERO_HASH)
+    node, statement = get_subject(request), decode_kick_proposal(request.calldata, ZERO_HASH)
     if not is_due(uow, node, context.rules):
         return _NOT_DUE
-    gone = why_not_sent(uow, said.round, said.report)
-    if gone is not None:
-        return gone
-    evidence = evidence_against(uow, node, KickoutRules(context.rules, context.settings))
-    if said.evidence != evidence:
+    stale_reason = stale_round_reason(uow, statement.round, statement.report)
+    if stale_reason is not None:
+        return stale_reason
+    evidence = compute_evidence_hash(uow, node, KickoutRules(context.rules, context.settings))
+    if statement.evidence != evidence:
         return _LEFT_THE_CHAIN
-    is_there = path_of(context.evidence_folder, evidence).exists()
-    return None if is_there else "its evidence file is missing"
+    is_exported = build_evidence_path(context.evidence_folder, evidence).exists()
+    return None if is_exported else "its evidence file is missing"
 
 
 def is_retry_due(uow: UnitOfWork, kick: Kick) -> bool:
@@ -97,40 +97,44 @@ def is_retry_due(uow: UnitOfWork, kick: Kick) -> bool:
     Where it refused, until it has said the same twice; where it did not, when the node has joined
     again since. Never where there was nobody to ask.
     """
-    cursor, gone = uow.cursor.get(), kick.expulsion
-    node = uow.nodes.named([kick.node]).get(kick.node)
+    cursor, expulsion = uow.cursor.get(), kick.expulsion
+    node = uow.nodes.get_many([kick.node]).get(kick.node)
     is_member = node is not None and node.membership is Membership.MEMBER
-    if gone is None or cursor is None or not is_member or not kick.is_expelled(cursor.time):
+    if expulsion is None or cursor is None or not is_member or not kick.is_expelled(cursor.time):
         return False
     if kick.state is KickState.REFUSED:
-        return not kick.is_settled
-    turns = uow.memberships.of_node(kick.node, _ALL)
-    is_back = any(
-        one.turn is MembershipTransition.JOINED and one.at > gone.tried_at for one in turns
+        return not kick.requires_operator
+    transitions = uow.memberships.list_for_node(kick.node, _NO_LIMIT)
+    has_rejoined = any(
+        transition.transition is MembershipTransition.JOINED and transition.at > expulsion.tried_at
+        for transition in transitions
     )
-    return is_back and gone.target != NO_TARGET
+    return has_rejoined and expulsion.target != NO_TARGET
 
 
-def drop_next(context: KickoutContext) -> StepResult | None:
+def end_obsolete_call(context: KickoutContext) -> StepResult | None:
     """End a call that was not sent and is not wanted any more; None: there is none.
 
     It would be found out before its signature too. But one that waits for its time, such as the
     bucket's, would stand in the way of the cancellation until then.
     """
-    with context.tx.store.reading() as uow:
-        waiting = [
-            one
-            for one in uow.outbox.intents.in_states(context.tx.account, _NOT_SENT)
-            if one.request.kind in AGAINST
+    with context.tx.store.read_transaction() as uow:
+        unsent_intents = [
+            candidate
+            for candidate in uow.outbox.intents.list_in_states(context.tx.account, _UNSENT_STATES)
+            if candidate.request.kind in EXPULSION_KINDS
         ]
-        found = [(one, why_not_against(context, uow, one.request)) for one in waiting]
-    for intent, reason in found:
+        intents_with_reason = [
+            (waiting_intent, kickout_obstacle(context, uow, waiting_intent.request))
+            for waiting_intent in unsent_intents
+        ]
+    for intent, reason in intents_with_reason:
         if reason is not None:
-            return end(context.tx, intent, IntentState.SUPERSEDED, reason)
+            return end_call(context.tx, intent, IntentState.SUPERSEDED, reason)
     return None
 
 
-def subject_of(request: CallRequest) -> Address:
+def get_subject(request: CallRequest) -> Address:
     """Return the node that a kickout call is about."""
     return Address(request.subject)
 
@@ -148,24 +152,26 @@ class _KickCall(CallKind):
         self.pause_seconds = context.settings.period_seconds
 
     @override
-    def still_wanted(
+    def review_call(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
         if stage in {CallStage.WAIT, CallStage.ASSIGN}:
             # Looked at when it is tried, before and after.
-            return Decision.go()
+            return Decision.proceed()
         if not self._context.tx.is_at_head(uow, heads):
-            return Decision.wait_a_block(heads, ("behind", "the database is behind the head"))
-        return Decision.go()
+            return Decision.wait_for_next_block(
+                heads, ("behind", "the database is behind the head")
+            )
+        return Decision.proceed()
 
     @override
     def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
-        return missing_effect(
+        return find_missing_event(
             receipt, call.request.contract, call.request.calldata, call.request.digest
         )
 
 
-class _CallAgainst(_KickCall):
+class _ExpulsionCall(_KickCall):
     """A call that leads to an expulsion; it may have waited while its node recovered."""
 
     def __init__(self, context: KickoutContext) -> None:
@@ -174,41 +180,43 @@ class _CallAgainst(_KickCall):
         self.retry_seconds = context.settings.period_seconds
 
     @override
-    def still_wanted(
+    def review_call(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
-        is_asked = stage in {CallStage.ADMIT, CallStage.SIGN}
-        reason = why_not_against(self._context, uow, call.request) if is_asked else None
+        is_checked_stage = stage in {CallStage.ADMIT, CallStage.SIGN}
+        reason = kickout_obstacle(self._context, uow, call.request) if is_checked_stage else None
         if reason is not None:
             return Decision.end(IntentState.SUPERSEDED, reason)
-        first = super().still_wanted(uow, call, heads, stage)
-        if not is_asked or not first.is_accepted:
-            return first
+        base_decision = super().review_call(uow, call, heads, stage)
+        if not is_checked_stage or not base_decision.is_accepted:
+            return base_decision
         if heads.stalled:
-            return Decision.wait_a_block(heads, ("stalled", "the chain stands still"))
-        if uow.holds.is_any():
+            return Decision.wait_for_next_block(heads, ("stalled", "the chain stands still"))
+        if uow.holds.has_waiting():
             # Scores look wrong: nobody is kicked out on them before a human has looked.
-            return Decision.wait_a_block(heads, ("report held", "a report is held for a human"))
-        return first
+            return Decision.wait_for_next_block(
+                heads, ("report held", "a report is held for a human")
+            )
+        return base_decision
 
 
-class ProposeKickCall(_CallAgainst):
+class ProposeKickCall(_ExpulsionCall):
     """The proposal of a kickout, with the signatures of a quorum."""
 
     name = PROPOSE_KICK
 
     @override
-    def retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
-        return with_more_gas(failed, heads)
+    def build_retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
+        return build_retry_with_more_gas(failed, heads)
 
 
-class ExecuteKickCall(_CallAgainst):
+class ExecuteKickCall(_ExpulsionCall):
     """The execution of a kickout whose veto is over."""
 
     name = EXECUTE_KICK
 
 
-class RetryKickCall(_CallAgainst):
+class RetryKickCall(_ExpulsionCall):
     """The network is asked once more to end the membership of a node that is expelled."""
 
     name = RETRY_KICK
@@ -224,5 +232,5 @@ class CancelKickCall(_KickCall):
         refusal = result.refusal
         if refusal is not None and refusal.name == "NotAllowed":
             # Whoever cancels a kickout may do so when its node has recovered.
-            return Decision.wait_a_block(heads, (refusal.name, result.reason))
-        return self.by_refusal(result, heads.latest.time)
+            return Decision.wait_for_next_block(heads, (refusal.name, result.reason))
+        return self.decide_by_refusal(result, heads.latest.time)

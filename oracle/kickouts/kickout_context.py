@@ -5,7 +5,7 @@ from pathlib import Path
 
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.rules import Rules
-from oracle.kickouts.kickout_eligibility import EvidenceMemory
+from oracle.kickouts.kickout_eligibility import EvidenceHashCache
 from oracle.kickouts.proof import DryRunVerifier, EvidenceVerifier
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.txmgr.context import TxContext
@@ -14,7 +14,7 @@ from oracle.txmgr.context import TxContext
 PROPOSE_KICK, EXECUTE_KICK, CANCEL_KICK = "propose_kick", "execute_kick", "cancel_kick"
 RETRY_KICK = "retry_kick"
 # Those that are against a node; the subject of each is its address.
-AGAINST = (PROPOSE_KICK, EXECUTE_KICK, RETRY_KICK)
+EXPULSION_KINDS = (PROPOSE_KICK, EXECUTE_KICK, RETRY_KICK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class KickoutContext:
     rules: Rules
     evidence_folder: Path
     verifier: EvidenceVerifier | None = None
-    evidence: EvidenceMemory = field(default_factory=EvidenceMemory)
+    evidence_cache: EvidenceHashCache = field(default_factory=EvidenceHashCache)
 
     @property
     def tx(self) -> TxContext:
@@ -41,8 +41,8 @@ class KickoutContext:
         """Periods, bands and times of reports."""
         return self.quorum.settings
 
-    def dry(self, quorum: QuorumContext, folder: Path) -> "KickoutContext":
+    def to_dry_run(self, quorum: QuorumContext, folder: Path) -> "KickoutContext":
         """Return the same for a dry run: it verifies nothing, and writes evidence to `folder`."""
-        real = self.verifier
-        looker = None if real is None else DryRunVerifier.of(real)
-        return replace(self, quorum=quorum, evidence_folder=folder, verifier=looker)
+        verifier = self.verifier
+        dry_run_verifier = None if verifier is None else DryRunVerifier.from_verifier(verifier)
+        return replace(self, quorum=quorum, evidence_folder=folder, verifier=dry_run_verifier)

@@ -5,26 +5,26 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import ZERO_HASH, Address, Hash
-from oracle.domain.reports.kickout_evidence import Accused, KickoutEvidence, evidence_of
+from oracle.domain.reports.kickout_evidence import EvidenceContext, KickoutEvidence, evidence_of
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
-from oracle.domain.reports.low_rounds import Shown
+from oracle.domain.reports.low_rounds import LaneObservation
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.node_scores import is_below_line, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
-from oracle.kickouts.creator_gate import creators_at, hold_reason, is_held
-from oracle.kickouts.proof import EvidenceProof, proof_of
-from oracle.kickouts.shown_low import count_low_rounds, first_low
-from oracle.quorum.signing_round import signable_from
+from oracle.kickouts.creator_gate import hold_reason, is_held, load_creators
+from oracle.kickouts.proof import EvidenceProof, build_evidence_proof
+from oracle.kickouts.shown_low import count_low_rounds, find_first_low_rounds
+from oracle.quorum.signing_round import min_signing_round
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 # What may have come on top of the pool in the block where the interval opened.
-_SLACK = 200
+_SLACK_SCORES = 200
 
 
 class KickoutRules(NamedTuple):
@@ -54,18 +54,21 @@ class KickoutCase:
     evidence: KickoutEvidence | None
     obstacle: str | None
     proof: EvidenceProof | None = None
-    shown: int = 0
-    signable_from: int = 0
-    held: str | None = None
+    low_rounds: int = 0
+    min_signing_round: int = 0
+    hold_reason: str | None = None
 
     @property
     def is_ready(self) -> bool:
         """Whether the daemon proposes it automatically."""
-        return self.obstacle is None and self.held is None
+        return self.obstacle is None and self.hold_reason is None
 
 
-def looks_at(
-    uow: UnitOfWork, kickout_rules: KickoutRules, level: Level, late: Collection[Address] = ()
+def load_kickout_cases(
+    uow: UnitOfWork,
+    kickout_rules: KickoutRules,
+    level: VerificationLevel,
+    late_nodes: Collection[Address] = (),
 ) -> list[KickoutCase]:
     """Look at every open interval, the oldest first (docs/explanation/kickouts.md#lifecycle).
 
@@ -75,119 +78,125 @@ def looks_at(
     evidence, it is not expelled, and the blocks behind it are verified to `level`. `late`: nodes
     whose live kickout can no longer be executed, so that a new one takes its place.
     """
-    intervals = due_intervals(uow, kickout_rules.rules)
-    return _cases_of(uow, kickout_rules, level, intervals, late)
+    intervals = find_due_intervals(uow, kickout_rules.rules)
+    return _build_cases(uow, kickout_rules, level, intervals, late_nodes)
 
 
-def proposable_cases(
+def find_proposable_cases(
     uow: UnitOfWork,
     kickout_rules: KickoutRules,
-    level: Level,
+    level: VerificationLevel,
     intervals: Iterable[KickoutDue],
-    live: Iterable[Kick],
+    live_kicks: Iterable[Kick],
 ) -> list[KickoutCase]:
     """Return the cases of the open intervals whose node's lane is low, without a live kickout.
 
     A live one cannot be proposed again, so its lane, rounds, scores and blocks are not read.
     """
-    proposed = {kick.node for kick in live}
-    low = uow.rounds.low_nodes(kickout_rules.settings.kick_line)
-    waiting = [
+    proposed_nodes = {kick.node for kick in live_kicks}
+    low_nodes = uow.rounds.find_low_nodes(kickout_rules.settings.kick_line)
+    proposable_intervals = [
         interval
         for interval in intervals
-        if interval.node in low and interval.node not in proposed
+        if interval.node in low_nodes and interval.node not in proposed_nodes
     ]
-    return _cases_of(uow, kickout_rules, level, waiting, ())
+    return _build_cases(uow, kickout_rules, level, proposable_intervals, ())
 
 
-def _cases_of(
+def _build_cases(
     uow: UnitOfWork,
     kickout_rules: KickoutRules,
-    level: Level,
+    level: VerificationLevel,
     intervals: Sequence[KickoutDue],
-    late: Collection[Address],
+    late_nodes: Collection[Address],
 ) -> list[KickoutCase]:
     if not intervals:
         return []
     rules, settings = kickout_rules
-    cursor, members = uow.cursor.get(), uow.kickouts.open_members()
-    newest = uow.rounds.accepted(settings.kick_after_rounds)
-    rounds = uow.rounds.about([interval.node for interval in intervals])
-    final = -1 if cursor is None or cursor.final_number is None else cursor.final_number
-    looks = []
+    cursor, members = uow.cursor.get(), uow.kickouts.list_due_members()
+    newest_rounds = uow.rounds.list_accepted(settings.kick_after_rounds)
+    rounds = uow.rounds.load_for_nodes([interval.node for interval in intervals])
+    final_block = -1 if cursor is None or cursor.final_number is None else cursor.final_number
+    cases = []
     for interval in intervals:
-        index, lane = rounds.index_by_node.get(interval.node), rounds.lane_of_node(interval.node)
+        index, lane = rounds.index_by_node.get(interval.node), rounds.get_node_lane(interval.node)
         kick = rounds.kicks.get(interval.node)
-        obstacle = _of_interval(interval, members, final)
+        obstacle = _interval_obstacle(interval, members, final_block)
         # A lane that is not low now ends the row of low rounds: none needs to be read.
-        above_line = _of_lane(index, lane, settings.kick_below)
-        obstacle = obstacle or above_line
-        evidence, proof, low = None, None, 0
-        first: tuple[Shown, ...] = ()
-        if index is not None and above_line is None:
-            line = settings.kick_line
-            low = count_low_rounds(uow, interval, index, newest, line)
-            obstacle = obstacle or _of_rounds(low, settings.kick_after_rounds)
+        lane_obstacle = _lane_obstacle(index, lane, settings.kick_below)
+        obstacle = obstacle or lane_obstacle
+        evidence, proof, low_rounds = None, None, 0
+        first_low_rounds: tuple[LaneObservation, ...] = ()
+        if index is not None and lane_obstacle is None:
+            kick_line = settings.kick_line
+            low_rounds = count_low_rounds(uow, interval, index, newest_rounds, kick_line)
+            obstacle = obstacle or _low_rounds_obstacle(low_rounds, settings.kick_after_rounds)
         if index is not None and obstacle is None:
-            first = first_low(uow, interval, index, settings)
-            obstacle = _of_first(first, final)
+            first_low_rounds = find_first_low_rounds(uow, interval, index, settings)
+            obstacle = _first_rounds_obstacle(first_low_rounds, final_block)
         if obstacle is None:
             evidence = evidence_at(uow, kickout_rules, interval)
-            is_late = interval.node in late
-            obstacle = None if is_late else _of_kick(kick, evidence, _time(cursor))
+            is_late = interval.node in late_nodes
+            obstacle = None if is_late else _kick_obstacle(kick, evidence, _get_time(cursor))
         if obstacle is None:
-            proof = proof_behind(uow, rules, interval, level)
+            proof = load_evidence_proof(uow, rules, interval, level)
             obstacle = proof.reason
-        since = signable_from(first[-1].round, kick) if first else 0
-        entries = () if evidence is None else _entries_at(uow, rules, interval)
-        held = hold_reason(evidence, kick, entries, rules)
-        looks.append(
+        min_round = min_signing_round(first_low_rounds[-1].round, kick) if first_low_rounds else 0
+        entries = () if evidence is None else _load_entries(uow, rules, interval)
+        held_reason = hold_reason(evidence, kick, entries, rules)
+        cases.append(
             KickoutCase(
                 *(interval.node, interval, index, lane, kick, evidence, obstacle),
-                *(proof, low, since, held),
+                *(proof, low_rounds, min_round, held_reason),
             )
         )
-    return looks
+    return cases
 
 
-def due_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
+def find_due_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
     """Return the open intervals, the oldest first.
 
     Without those that the turn of a window has ended (legacy rules): no event of theirs said so.
     """
-    return _still_due(uow, uow.kickouts.open(), rules)
+    return _filter_still_due(uow, uow.kickouts.list_open(), rules)
 
 
-def due_interval(uow: UnitOfWork, node: Address, rules: Rules) -> KickoutDue | None:
+def find_due_interval(uow: UnitOfWork, node: Address, rules: Rules) -> KickoutDue | None:
     """Return the open interval of one node, as `due_intervals` has it; None: it has none."""
-    interval = uow.kickouts.open_of_node(node)
-    due = [] if interval is None else _still_due(uow, [interval], rules)
-    return due[0] if due else None
+    interval = uow.kickouts.get_open_for_node(node)
+    still_due = [] if interval is None else _filter_still_due(uow, [interval], rules)
+    return still_due[0] if still_due else None
 
 
-def _still_due(uow: UnitOfWork, intervals: list[KickoutDue], rules: Rules) -> list[KickoutDue]:
+def _filter_still_due(
+    uow: UnitOfWork, intervals: list[KickoutDue], rules: Rules
+) -> list[KickoutDue]:
     if rules.legacy is None or not intervals:
         return intervals
     cursor = uow.cursor.get()
     if cursor is None:
         return intervals
-    nodes = uow.nodes.named([interval.node for interval in intervals])
-    low = {node.address for node in nodes.values() if is_kickout_due(node, rules, cursor.time)}
-    return [interval for interval in intervals if interval.node in low]
+    nodes = uow.nodes.get_many([interval.node for interval in intervals])
+    due_nodes = {
+        node.address for node in nodes.values() if is_kickout_due(node, rules, cursor.time)
+    }
+    return [interval for interval in intervals if interval.node in due_nodes]
 
 
-def held_among(uow: UnitOfWork, intervals: Sequence[KickoutDue], rules: Rules) -> int:
+def count_held_intervals(uow: UnitOfWork, intervals: Sequence[KickoutDue], rules: Rules) -> int:
     """Count the intervals whose kickout an operator would have to propose."""
-    looked = ((interval, _entries_at(uow, rules, interval)) for interval in intervals)
-    return sum(is_held(uow, interval, entries, rules) for interval, entries in looked)
+    entries_by_interval = (
+        (interval, _load_entries(uow, rules, interval)) for interval in intervals
+    )
+    return sum(is_held(uow, interval, entries, rules) for interval, entries in entries_by_interval)
 
 
 def is_due(uow: UnitOfWork, node: Address, rules: Rules) -> bool:
     """Return whether a node has an open interval."""
-    return due_interval(uow, node, rules) is not None
+    return find_due_interval(uow, node, rules) is not None
 
 
-class EvidenceMemory:
+class EvidenceHashCache:
     """The hashes of evidence that was written before, so that a tick writes only what is new.
 
     Evidence rests on the scores before its interval opened and on the first rounds that showed
@@ -196,19 +205,22 @@ class EvidenceMemory:
     """
 
     def __init__(self) -> None:
-        self._remakes = -1
-        self._newest: Hash | None = None
+        self._remake_count = -1
+        self._newest_digest: Hash | None = None
         self._complete: dict[tuple[Address, Position], Hash | None] = {}
         self._growing: dict[tuple[Address, Position], Hash | None] = {}
 
     def refresh(self, uow: UnitOfWork) -> None:
         """Drop what is not sure to be the database's any more; before the first `hash_of`."""
-        remakes, newest = uow.bookmarks.remakes(), uow.rounds.newest_digest()
-        if remakes != self._remakes:
+        remake_count, newest_digest = (
+            uow.bookmarks.get_rebuild_count(),
+            uow.rounds.get_newest_digest(),
+        )
+        if remake_count != self._remake_count:
             self._complete.clear()
-        if remakes != self._remakes or newest != self._newest:
+        if remake_count != self._remake_count or newest_digest != self._newest_digest:
             self._growing.clear()
-        self._remakes, self._newest = remakes, newest
+        self._remake_count, self._newest_digest = remake_count, newest_digest
 
     def retain(self, nodes: Collection[Address]) -> None:
         """Drop the hashes of all nodes but these: memory is bounded by the live kickouts."""
@@ -216,7 +228,7 @@ class EvidenceMemory:
             for key in [key for key in hashes if key[0] not in nodes]:
                 del hashes[key]
 
-    def hash_of(
+    def get_hash(
         self, uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue
     ) -> Hash | None:
         """Return the hash of an interval's evidence, or None if nothing is left to prove."""
@@ -224,17 +236,17 @@ class EvidenceMemory:
         if key in self._complete:
             return self._complete[key]
         if key not in self._growing:
-            found, is_complete = _hash_of(uow, kickout_rules, interval)
-            (self._complete if is_complete else self._growing)[key] = found
-            return found
+            evidence_hash, is_complete = _compute_hash(uow, kickout_rules, interval)
+            (self._complete if is_complete else self._growing)[key] = evidence_hash
+            return evidence_hash
         return self._growing[key]
 
 
-def evidence_against(uow: UnitOfWork, node: Address, kickout_rules: KickoutRules) -> Hash:
+def compute_evidence_hash(uow: UnitOfWork, node: Address, kickout_rules: KickoutRules) -> Hash:
     """Return the evidence hash of a node's open interval, or the zero hash."""
-    interval = due_interval(uow, node, kickout_rules.rules)
-    found = None if interval is None else _hash_of(uow, kickout_rules, interval)[0]
-    return found or ZERO_HASH
+    interval = find_due_interval(uow, node, kickout_rules.rules)
+    evidence_hash = None if interval is None else _compute_hash(uow, kickout_rules, interval)[0]
+    return evidence_hash or ZERO_HASH
 
 
 def evidence_at(
@@ -248,125 +260,130 @@ def evidence_at(
     Raises:
         ValueError: nothing is left to prove.
     """
-    entries = _entries_at(uow, kickout_rules.rules, interval)
-    accused = _accused_at(uow, kickout_rules.settings, interval, entries)
+    entries = _load_entries(uow, kickout_rules.rules, interval)
+    accused = _build_accused(uow, kickout_rules.settings, interval, entries)
     return evidence_of(interval, entries, kickout_rules.rules, accused)
 
 
-def _accused_at(
+def _build_accused(
     uow: UnitOfWork,
     settings: ReportSettings,
     interval: KickoutDue,
     entries: Sequence[ScoreEntry],
-) -> Accused:
+) -> EvidenceContext:
     identity = uow.identity.get()
-    index = uow.rounds.about([interval.node]).index_by_node.get(interval.node)
-    return Accused(
+    index = uow.rounds.load_for_nodes([interval.node]).index_by_node.get(interval.node)
+    return EvidenceContext(
         chain_id=None if identity is None else identity.chain_id,
         contract=None if identity is None else identity.oracle,
         index=index,
-        rounds=() if index is None else first_low(uow, interval, index, settings),
+        observations=()
+        if index is None
+        else find_first_low_rounds(uow, interval, index, settings),
         kick_below=settings.kick_below,
-        creators=creators_at(uow, interval, entries),
+        creators=load_creators(uow, interval, entries),
     )
 
 
-def proof_behind(
-    uow: UnitOfWork, rules: Rules, interval: KickoutDue, level: Level
+def load_evidence_proof(
+    uow: UnitOfWork, rules: Rules, interval: KickoutDue, level: VerificationLevel
 ) -> EvidenceProof:
     """Return how well the blocks behind an interval's evidence were verified."""
-    return proof_of(uow, interval, _entries_at(uow, rules, interval), level)
+    return build_evidence_proof(uow, interval, _load_entries(uow, rules, interval), level)
 
 
 def is_kickout_still_due(
     uow: UnitOfWork,
     kickout_rules: KickoutRules,
     kick: Kick,
-    memory: EvidenceMemory | None = None,
+    evidence_cache: EvidenceHashCache | None = None,
 ) -> bool:
     """Tell whether the interval of a proposed kickout is still open, on the same evidence.
 
     One that ended and began again is another one: it takes rounds, evidence and a veto of its own.
     One that ended because the node left is not over: leaving is no way out of a kickout.
     """
-    interval = due_interval(uow, kick.node, kickout_rules.rules)
-    due = [] if interval is None else [interval]
-    hashes = EvidenceMemory() if memory is None else memory
-    return bool(wanted_kicks(uow, kickout_rules, [kick], due, hashes))
+    interval = find_due_interval(uow, kick.node, kickout_rules.rules)
+    intervals = [] if interval is None else [interval]
+    cache = EvidenceHashCache() if evidence_cache is None else evidence_cache
+    return bool(find_valid_kicks(uow, kickout_rules, [kick], intervals, cache))
 
 
-def wanted_kicks(
+def find_valid_kicks(
     uow: UnitOfWork,
     kickout_rules: KickoutRules,
     kicks: Sequence[Kick],
-    due: Iterable[KickoutDue],
-    memory: EvidenceMemory,
+    open_intervals: Iterable[KickoutDue],
+    evidence_cache: EvidenceHashCache,
 ) -> list[Kick]:
     """Return the proposed kickouts that are still valid, in one pass over the open intervals.
 
     `due`: the open intervals of at least the kickouts' nodes.
     """
-    interval_by_node = {interval.node: interval for interval in due}
-    memory.refresh(uow)
-    wanted, others = set[Address](), list[Kick]()
+    interval_by_node = {interval.node: interval for interval in open_intervals}
+    evidence_cache.refresh(uow)
+    valid_nodes, unmatched_kicks = set[Address](), list[Kick]()
     for kick in kicks:
         interval = interval_by_node.get(kick.node)
-        if interval and memory.hash_of(uow, kickout_rules, interval) == kick.evidence:
-            wanted.add(kick.node)
+        if interval and evidence_cache.get_hash(uow, kickout_rules, interval) == kick.evidence:
+            valid_nodes.add(kick.node)
         else:
-            others.append(kick)
-    wanted |= _left_before(uow, kickout_rules, others, memory)
-    return [kick for kick in kicks if kick.node in wanted]
+            unmatched_kicks.append(kick)
+    valid_nodes |= _find_departed_nodes(uow, kickout_rules, unmatched_kicks, evidence_cache)
+    return [kick for kick in kicks if kick.node in valid_nodes]
 
 
-def _left_before(
-    uow: UnitOfWork, kickout_rules: KickoutRules, kicks: Sequence[Kick], memory: EvidenceMemory
+def _find_departed_nodes(
+    uow: UnitOfWork,
+    kickout_rules: KickoutRules,
+    kicks: Sequence[Kick],
+    evidence_cache: EvidenceHashCache,
 ) -> set[Address]:
     """Return the nodes that left under a live kickout, no better than when it was proposed.
 
     See docs/explanation/kickouts.md#leaving-is-no-way-out. Under legacy rules scores belong to a
     window, and whoever leaves is not looked at any more.
     """
-    rules, left = kickout_rules.rules, set[Address]()
+    rules, departed_nodes = kickout_rules.rules, set[Address]()
     if rules.legacy is not None or not kicks:
-        return left
-    nodes = uow.nodes.named([kick.node for kick in kicks])
+        return departed_nodes
+    nodes = uow.nodes.get_many([kick.node for kick in kicks])
     for kick in kicks:
         node = nodes.get(kick.node)
         if node is None or node.membership is Membership.MEMBER:
             continue
         if len(node.pool) != rules.pool_size or not is_below_line(node.pool_sum, rules):
             continue
-        for interval in uow.kickouts.of_node(kick.node)[-1:]:
-            if memory.hash_of(uow, kickout_rules, interval) == kick.evidence:
-                left.add(kick.node)
-    return left
+        for interval in uow.kickouts.list_for_node(kick.node)[-1:]:
+            if evidence_cache.get_hash(uow, kickout_rules, interval) == kick.evidence:
+                departed_nodes.add(kick.node)
+    return departed_nodes
 
 
 def has_matching_evidence(
     uow: UnitOfWork,
     kickout_rules: KickoutRules,
     kick: Kick,
-    memory: EvidenceMemory | None = None,
+    evidence_cache: EvidenceHashCache | None = None,
 ) -> bool:
     """Tell whether what a kickout was proposed on is still what the chain says of its node.
 
     The interval may have ended since; under legacy rules only the open one tells. `memory` has
     been refreshed in this snapshot; None: nothing is kept.
     """
-    hashes = EvidenceMemory() if memory is None else memory
+    cache = EvidenceHashCache() if evidence_cache is None else evidence_cache
     if kickout_rules.rules.legacy is not None:
-        interval = due_interval(uow, kick.node, kickout_rules.rules)
+        interval = find_due_interval(uow, kick.node, kickout_rules.rules)
         intervals = [] if interval is None else [interval]
     else:
-        intervals = uow.kickouts.of_node(kick.node)
+        intervals = uow.kickouts.list_for_node(kick.node)
     return any(
-        hashes.hash_of(uow, kickout_rules, interval) == kick.evidence
+        cache.get_hash(uow, kickout_rules, interval) == kick.evidence
         for interval in reversed(intervals)
     )
 
 
-def _hash_of(
+def _compute_hash(
     uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue
 ) -> tuple[Hash | None, bool]:
     """Return the hash of an interval's evidence, and whether its rounds are complete.
@@ -374,38 +391,42 @@ def _hash_of(
     The hash is None where a repair took the scores away: nothing is left to prove.
     """
     rules, settings = kickout_rules
-    entries = _entries_at(uow, rules, interval)
-    accused = _accused_at(uow, settings, interval, entries)
+    entries = _load_entries(uow, rules, interval)
+    accused = _build_accused(uow, settings, interval, entries)
     try:
         evidence = evidence_of(interval, entries, rules, accused)
     except ValueError:
         return None, False
-    return evidence.hash, len(accused.rounds) == settings.kick_after_rounds
+    return evidence.hash, len(accused.observations) == settings.kick_after_rounds
 
 
-def _entries_at(uow: UnitOfWork, rules: Rules, interval: KickoutDue) -> list[ScoreEntry]:
+def _load_entries(uow: UnitOfWork, rules: Rules, interval: KickoutDue) -> list[ScoreEntry]:
     """Return the scores that counted where the interval opened, oldest first.
 
     Under legacy rules those of the window, which has only grown since: one that turns, or begins
     anew, ends the interval.
     """
     if rules.legacy is not None:
-        node = uow.nodes.named([interval.node])[interval.node]
-        counted = uow.scores.of_node(interval.node, node.window_count)
-        return [entry for entry in counted if entry.at <= interval.opened_at]
+        node = uow.nodes.get_many([interval.node])[interval.node]
+        window_entries = uow.scores.list_for_node(interval.node, node.window_count)
+        return [entry for entry in window_entries if entry.at <= interval.opened_at]
     size = rules.pool_size
-    entries = uow.scores.of_node_at(interval.node, interval.opened_at.block, size + _SLACK)
-    before = [entry for entry in entries if entry.at <= interval.opened_at]
-    return before[-size:]
+    entries = uow.scores.list_for_node_up_to(
+        interval.node, interval.opened_at.block, size + _SLACK_SCORES
+    )
+    pool_entries = [entry for entry in entries if entry.at <= interval.opened_at]
+    return pool_entries[-size:]
 
 
-def _of_interval(interval: KickoutDue, members: Collection[Address], final: int) -> str | None:
-    if interval.opened_at.block > final:
+def _interval_obstacle(
+    interval: KickoutDue, members: Collection[Address], final_block: int
+) -> str | None:
+    if interval.opened_at.block > final_block:
         return f"block {interval.opened_at.block}, where it became due, is not final yet"
     return None if interval.node in members else "the node is no member"
 
 
-def _of_lane(index: int | None, lane: int, kick_below: int) -> str | None:
+def _lane_obstacle(index: int | None, lane: int, kick_below: int) -> str | None:
     if index is None:
         return "the oracle contract does not know the node"
     if lane == NEVER_REPORTED:
@@ -415,27 +436,32 @@ def _of_lane(index: int | None, lane: int, kick_below: int) -> str | None:
     return None
 
 
-def _of_rounds(low: int, needed: int) -> str | None:
-    if low >= needed:
+def _low_rounds_obstacle(low_rounds: int, required_rounds: int) -> str | None:
+    if low_rounds >= required_rounds:
         return None
-    return f"{low} of {needed} rounds in a row have shown it under the line since it became due"
+    return (
+        f"{low_rounds} of {required_rounds} rounds in a row have shown it under the line since "
+        "it became due"
+    )
 
 
-def _of_first(first: Sequence[Shown], final: int) -> str | None:
+def _first_rounds_obstacle(
+    first_low_rounds: Sequence[LaneObservation], final_block: int
+) -> str | None:
     """Evidence names these rounds: they have to stay."""
-    if first and first[-1].block <= final:
+    if first_low_rounds and first_low_rounds[-1].block <= final_block:
         return None
     return "the rounds that showed it under the line are not final yet"
 
 
-def _time(cursor: Cursor | None) -> int:
+def _get_time(cursor: Cursor | None) -> int:
     return 0 if cursor is None else cursor.time
 
 
-def _of_kick(kick: Kick | None, evidence: KickoutEvidence, time: int) -> str | None:
+def _kick_obstacle(kick: Kick | None, evidence: KickoutEvidence, chain_time: int) -> str | None:
     if kick is None:
         return None
-    if kick.is_expelled(time):
+    if kick.is_expelled(chain_time):
         return "it is expelled already, and a member again: the network is asked once more"
     if kick.state is KickState.LIVE:
         return "its kickout is proposed already"

@@ -6,37 +6,41 @@ See tests/faults/sending/cases.toml#f56.
 from typing_extensions import override
 
 from oracle.indexer.block_hooks import BlockHook
-from oracle.kickouts.kick_calls import alarm
-from oracle.kickouts.kickout_context import AGAINST
+from oracle.kickouts.kick_calls import report_for_review
+from oracle.kickouts.kickout_context import EXPULSION_KINDS
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState, JournalSubject, Stamp
 from oracle.telemetry import indexer_metrics
 
-_QUEUED = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
-_SENT = (IntentState.LIVE, IntentState.MINED, IntentState.FINAL)
+_QUEUED_STATES = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
+_SENT_STATES = (IntentState.LIVE, IntentState.MINED, IntentState.FINAL)
 # The newest of a kind and state that are looked at.
-_MOST = 1_000
+_MAX_INTENTS = 1_000
 
 
 class KickoutHook(BlockHook):
     """Marks the kickouts that were sent on evidence which left the chain."""
 
     @override
-    def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
+    def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
         """Mark what was sent and tell a human; the rewind ends what was not."""
-        indexer_metrics.KICKOUTS_REVOKED.labels("before").inc(len(_on(uow, _QUEUED, ancestor)))
-        for intent in _on(uow, _SENT, ancestor):
+        indexer_metrics.KICKOUTS_REVOKED.labels("before").inc(
+            len(_find_expulsion_intents(uow, _QUEUED_STATES, ancestor))
+        )
+        for intent in _find_expulsion_intents(uow, _SENT_STATES, ancestor):
             detail = f"its evidence left the chain above block {ancestor}"
             about = JournalSubject(intent.id, intent.nonce)
             uow.outbox.journal.write("needs_review", stamp, about, detail)
-            alarm(intent.request.subject, detail)
+            report_for_review(intent.request.subject, detail)
 
 
-def _on(uow: UnitOfWork, states: tuple[IntentState, ...], number: int) -> list[Intent]:
+def _find_expulsion_intents(
+    uow: UnitOfWork, states: tuple[IntentState, ...], ancestor: int
+) -> list[Intent]:
     return [
-        one
+        intent
         for state in states
-        for kind in AGAINST
-        for one in uow.outbox.intents.newest(_MOST, state, kind)
-        if (one.request.as_of_block or 0) > number
+        for kind in EXPULSION_KINDS
+        for intent in uow.outbox.intents.list_newest(_MAX_INTENTS, state, kind)
+        if (intent.request.as_of_block or 0) > ancestor
     ]

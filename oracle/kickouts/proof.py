@@ -11,18 +11,18 @@ from typing_extensions import override
 
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange, Position
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.state.task import Task
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
-from oracle.indexer.folder import Folder
+from oracle.indexer.audit.reverify import ReverifyRequest, VerifyResult, reverify_blocks
+from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store, UnitOfWork
-from oracle.txmgr.dry_run import WriteWantedError
+from oracle.txmgr.dry_run import WriteAttemptedError
 
 # Blocks that are verified before everything else has its turn.
-_AT_ONCE = 20
+_BLOCKS_PER_TICK = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class EvidenceProof:
     `obstacle`: what no verification cures; None: nothing.
     """
 
-    level: Level
+    level: VerificationLevel
     unproven: tuple[int, ...] = ()
     obstacle: str | None = None
 
@@ -53,14 +53,14 @@ class EvidenceVerifier:
 
     chain: ChainReader
     store: Store
-    folder: Folder
-    manner: RebuildOptions
+    folder: EventFolder
+    options: RebuildOptions
 
-    def level(self) -> Level:
+    def get_level(self) -> VerificationLevel:
         """Return how far a block can be verified now; asks no endpoint."""
-        return min(Level.PROVEN, self.chain.level_allowed())
+        return min(VerificationLevel.PROVEN, self.chain.get_max_allowed_level())
 
-    def prove(self, proof: EvidenceProof) -> int:
+    def verify_next_blocks(self, proof: EvidenceProof) -> int:
         """Verify the first blocks of those that lack it; return how many have reached the level.
 
         What an endpoint had left out or made up is put right on the way.
@@ -68,17 +68,17 @@ class EvidenceVerifier:
         Raises:
             TransientError: no endpoint gives a whole and consistent answer now.
         """
-        reached = 0
-        for blocks in _runs(proof.unproven[:_AT_ONCE]):
-            asked = ReverifyRequest(blocks, proof.level, repair=True)
-            verified = self._verified(asked)
-            if verified.reached >= proof.level and not verified.difference:
-                reached += len(blocks)
-        return reached
+        verified_count = 0
+        for blocks in _join_ranges(proof.unproven[:_BLOCKS_PER_TICK]):
+            request = ReverifyRequest(blocks, proof.level, repair=True)
+            verified = self._verify_blocks(request)
+            if verified.reached_level >= proof.level and not verified.difference:
+                verified_count += len(blocks)
+        return verified_count
 
-    def _verified(self, asked: ReverifyRequest) -> Verified:
+    def _verify_blocks(self, request: ReverifyRequest) -> VerifyResult:
         try:
-            return verify(self.chain, self.store, self.folder, asked, self.manner)
+            return reverify_blocks(self.chain, self.store, self.folder, request, self.options)
         except InputError:
             raise
         except FatalError as error:
@@ -92,74 +92,88 @@ class DryRunVerifier(EvidenceVerifier):
     """A verifier for dry runs that verifies nothing."""
 
     @classmethod
-    def of(cls, real: EvidenceVerifier) -> "DryRunVerifier":
+    def from_verifier(cls, verifier: EvidenceVerifier) -> "DryRunVerifier":
         """Return a dry-run verifier with the same fields."""
-        return cls(real.chain, real.store, real.folder, real.manner)
+        return cls(verifier.chain, verifier.store, verifier.folder, verifier.options)
 
     @override
-    def prove(self, proof: EvidenceProof) -> NoReturn:
-        raise WriteWantedError
+    def verify_next_blocks(self, proof: EvidenceProof) -> NoReturn:
+        raise WriteAttemptedError
 
 
-def proof_of(
-    uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], level: Level
+def build_evidence_proof(
+    uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], level: VerificationLevel
 ) -> EvidenceProof:
     """Look how well the blocks behind a kickout were read: of its scores, and where it opened.
 
     The blocks of a score are those of its task, and of the tasks that it was ranked beside.
     """
-    blocks = blocks_behind(uow, interval, entries)
+    blocks = find_evidence_blocks(uow, interval, entries)
     first, last = blocks[0], blocks[-1]
-    letters = uow.dead_letters.open_between(first, last)
-    if letters:
-        words = f"{letters[0].name} of block {letters[0].block}"
+    dead_letters = uow.dead_letters.list_open(first, last)
+    if dead_letters:
+        problem = f"{dead_letters[0].name} of block {dead_letters[0].block}"
         return EvidenceProof(
-            level, obstacle=f"{words} could not be read: `qos-oracle resync dead-letters`"
+            level, obstacle=f"{problem} could not be read: `qos-oracle resync dead-letters`"
         )
-    scope = uow.coverage.current()
-    gaps = [] if scope is None else uow.coverage.gaps(scope.id, first, last)
+    scope = uow.coverage.get_current_scope()
+    gaps = [] if scope is None else uow.coverage.list_gaps(scope.id, first, last)
     if scope is None or gaps:
-        words = f"block {gaps[0].first if gaps else first} was never read"
-        return EvidenceProof(level, obstacle=f"{words}: `qos-oracle resync gaps`")
-    doubted = uow.facts.quarantine.spans(scope.id, BlockRange(first, last))
-    alone = [each for span in doubted for each in _inside(blocks, span.first, span.last)]
-    if alone:
-        words = f"{len(alone)} blocks behind it, from {alone[0]} on, came from an endpoint alone"
-        return EvidenceProof(
-            level, obstacle=f"{words} that was proven wrong: the audit asks another one"
+        problem = f"block {gaps[0].first if gaps else first} was never read"
+        return EvidenceProof(level, obstacle=f"{problem}: `qos-oracle resync gaps`")
+    quarantined_spans = uow.facts.quarantine.list_unaudited_spans(
+        scope.id, BlockRange(first, last)
+    )
+    single_source_blocks = [
+        block_number
+        for span in quarantined_spans
+        for block_number in _filter_range(blocks, span.first, span.last)
+    ]
+    if single_source_blocks:
+        problem = (
+            f"{len(single_source_blocks)} blocks behind it, from {single_source_blocks[0]} "
+            "on, came from an endpoint alone"
         )
-    known = uow.verified_blocks.between(first, last)
-    for span in uow.coverage.spans(scope.id, first, last):
-        for number in _inside(blocks, span.first, span.last):
-            known[number] = max(span.level, known.get(number, span.level))
-    return EvidenceProof(level, tuple(n for n in blocks if known[n] < level))
+        return EvidenceProof(
+            level, obstacle=f"{problem} that was proven wrong: the audit asks another one"
+        )
+    level_by_block = uow.verified_blocks.get_level_by_number(first, last)
+    for span in uow.coverage.list_spans(scope.id, first, last):
+        for number in _filter_range(blocks, span.first, span.last):
+            level_by_block[number] = max(span.level, level_by_block.get(number, span.level))
+    return EvidenceProof(
+        level,
+        tuple(
+            evidence_block for evidence_block in blocks if level_by_block[evidence_block] < level
+        ),
+    )
 
 
-def blocks_behind(
+def find_evidence_blocks(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry]
 ) -> list[int]:
     """Return the blocks that a kickout rests on, ascending."""
-    results = uow.results.closed_at([entry.at for entry in entries])
-    named = {entry.task for entry in entries}
-    named |= {member.task for result in results for member in result.members}
-    places = [interval.opened_at, *(entry.at for entry in entries)]
-    for task in uow.tasks.named(named).values():
-        places += _places_of(task)
-    return sorted({place.block for place in places})
+    results = uow.results.list_closed_at([entry.at for entry in entries])
+    task_keys = {entry.task for entry in entries}
+    task_keys |= {member.task for result in results for member in result.members}
+    positions = [interval.opened_at, *(entry.at for entry in entries)]
+    for task in uow.tasks.get_many(task_keys).values():
+        positions += _iter_positions(task)
+    return sorted({position.block for position in positions})
 
 
-def _places_of(task: Task) -> Iterator[Position]:
-    places = [task.created_at, task.started_at, task.stopped_at, task.ended_at]
+def _iter_positions(task: Task) -> Iterator[Position]:
+    positions = [task.created_at, task.started_at, task.stopped_at, task.ended_at]
     for run in task.runs:
-        places += [run.started_at, run.committed_at, run.disclosed_at, run.reported_at]
-    yield from (place for place in places if place is not None)
+        positions += [run.started_at, run.committed_at, run.disclosed_at, run.reported_at]
+    yield from (position for position in positions if position is not None)
 
 
-def _inside(ascending: Iterable[int], first: int, last: int) -> list[int]:
+def _filter_range(ascending: Iterable[int], first: int, last: int) -> list[int]:
     return [number for number in ascending if first <= number <= last]
 
 
-def _runs(ascending: Iterable[int]) -> Iterator[BlockRange]:
+def _join_ranges(ascending: Iterable[int]) -> Iterator[BlockRange]:
     """Join consecutive numbers into ranges."""
     run: list[int] = []
     for number in ascending:

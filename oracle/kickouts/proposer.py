@@ -6,34 +6,34 @@ What is signed follows from the chain alone, so that a quorum of reporters signs
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from oracle.bindings.qos_oracle import ContractStatus, propose_call
+from oracle.bindings.qos_oracle import ContractStatus, encode_propose_kick
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import KickoutEvidence
 from oracle.errors import InputError, TransientError
-from oracle.kickouts.evidence_files import export
-from oracle.kickouts.kick_calls import subject_of
+from oracle.kickouts.evidence_files import export_evidence
+from oracle.kickouts.kick_calls import get_subject
 from oracle.kickouts.kickout_context import PROPOSE_KICK, KickoutContext
 from oracle.kickouts.kickout_eligibility import KickoutCase
-from oracle.quorum.collector import signatures as gathered_signatures
-from oracle.quorum.offering import offer
+from oracle.quorum.collector import collect_signatures as gathered_signatures
+from oracle.quorum.offering import publish_statement
 from oracle.quorum.sign_once import sign_once
-from oracle.quorum.signing_round import signing_round
-from oracle.quorum.statements import kick_record
+from oracle.quorum.signing_round import find_signing_round
+from oracle.quorum.statements import build_kick_record
 from oracle.signing.typed_data import KickStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
-    ON_ITS_WAY,
+    PENDING_STATES,
     CallRequest,
     Intent,
     SignedStatement,
 )
-from oracle.txmgr.context import StepResult, as_one
-from oracle.txmgr.inclusion_time import why_too_late
+from oracle.txmgr.context import StepResult, merge_results
+from oracle.txmgr.inclusion_time import deadline_obstacle
 
 # Kickouts wait for nobody, and let nobody wait: they come behind the pushes'.
 PRIORITY = 200
 # A round has fewer proposals: there is one for each node at most.
-_LOOKED_THROUGH = 1000
+_MAX_SCANNED_PROPOSALS = 1000
 
 
 class _OutgoingProposals(NamedTuple):
@@ -52,8 +52,8 @@ class _OutgoingProposals(NamedTuple):
         return is_tried or self.capacity <= 0 or record.subject in self.subjects
 
 
-def propose_all(
-    context: KickoutContext, looks: Sequence[KickoutCase], contract_status: ContractStatus
+def propose_kickouts(
+    context: KickoutContext, cases: Sequence[KickoutCase], contract_status: ContractStatus
 ) -> StepResult | None:
     """Do of every look what `propose` does, as often as a round takes proposals; None: nothing.
 
@@ -61,20 +61,20 @@ def propose_all(
     """
     max_steps = max(1, contract_status.limits.max_kicks_per_round)
     steps, outgoing = list[StepResult](), None
-    for look in looks:
-        outgoing = outgoing or _outgoing_proposals(context, contract_status)
-        step = _propose(context, look, contract_status, outgoing)
+    for case in cases:
+        outgoing = outgoing or _load_outgoing_proposals(context, contract_status)
+        step = _propose_case(context, case, contract_status, outgoing)
         if step is not None:
             steps.append(step)
             # A step may have put a proposal into the outbox.
             outgoing = None
         if len(steps) == max_steps:
             break
-    return as_one("kickouts", steps)
+    return merge_results("kickouts", steps)
 
 
-def propose(
-    context: KickoutContext, look: KickoutCase, contract_status: ContractStatus
+def propose_kickout(
+    context: KickoutContext, case: KickoutCase, contract_status: ContractStatus
 ) -> StepResult | None:
     """Sign the proposal of a look that nothing stands against; plan it once a quorum has.
 
@@ -84,41 +84,41 @@ def propose(
     Raises:
         TransientError: the evidence cannot be written: then nothing is signed.
     """
-    outgoing = _outgoing_proposals(context, contract_status)
-    return _propose(context, look, contract_status, outgoing)
+    outgoing = _load_outgoing_proposals(context, contract_status)
+    return _propose_case(context, case, contract_status, outgoing)
 
 
-def _propose(
+def _propose_case(
     context: KickoutContext,
-    look: KickoutCase,
+    case: KickoutCase,
     contract_status: ContractStatus,
     outgoing: _OutgoingProposals,
 ) -> StepResult | None:
-    if look.index is None or look.evidence is None:
+    if case.index is None or case.evidence is None:
         return None
-    statement = statement_against(context, look, contract_status)
+    statement = build_kick_statement(context, case, contract_status)
     if statement is None or contract_status.block.time > statement.deadline:
         return None
     # The file stands before anything that names its hash.
-    _lay_down(context, look.evidence)
-    record = kick_record(context.quorum, statement)
-    signed = _signed(context, statement, record, contract_status)
-    if signed is not None or not context.tx.publisher.has_payer or outgoing.delays(record):
-        return signed
-    return _enqueue_kick(context, look, statement, record, contract_status)
+    _export_evidence(context, case.evidence)
+    record = build_kick_record(context.quorum, statement)
+    result = _sign_statement(context, statement, record, contract_status)
+    if result is not None or not context.tx.publisher.has_payer or outgoing.delays(record):
+        return result
+    return _enqueue_kick(context, case, statement, record, contract_status)
 
 
 def _enqueue_kick(
     context: KickoutContext,
-    look: KickoutCase,
+    case: KickoutCase,
     statement: KickStatement,
     record: SignedStatement,
     contract_status: ContractStatus,
 ) -> StepResult | None:
     subject = record.subject
-    with context.tx.store.reading() as uow:
+    with context.tx.store.read_transaction() as uow:
         if (
-            why_too_late(context.tx, uow, statement.deadline, contract_status.block.time)
+            deadline_obstacle(context.tx, uow, statement.deadline, contract_status.block.time)
             is not None
         ):
             return None
@@ -130,55 +130,57 @@ def _enqueue_kick(
         contract=record.contract,
         kind=PROPOSE_KICK,
         dedup_key=f"propose_kick:{subject}:round={statement.round}:{record.digest}",
-        calldata=propose_call(statement, signatures),
+        calldata=encode_propose_kick(statement, signatures),
         subject=subject,
         round=statement.round,
         digest=record.digest,
         priority=PRIORITY,
         deadline=statement.deadline,
-        as_of_block=look.interval.opened_at.block,
+        as_of_block=case.interval.opened_at.block,
         exclusive_key=f"{PROPOSE_KICK}:{subject}",
     )
     with context.tx.writing() as uow:
         intent_id = uow.outbox.intents.add(request, context.tx.stamp)
     if intent_id is None:
         return None
-    return StepResult("kickout proposal planned", intent_id, f"{look.node} {statement.evidence}")
+    return StepResult("kickout proposal planned", intent_id, f"{case.node} {statement.evidence}")
 
 
-def statement_against(
-    context: KickoutContext, look: KickoutCase, contract_status: ContractStatus
+def build_kick_statement(
+    context: KickoutContext, case: KickoutCase, contract_status: ContractStatus
 ) -> KickStatement | None:
     """Return what every reporter signs about a node in these rounds: no clock of ours is in it.
 
     None: there is no evidence, or the first round that it may be signed on is not accepted yet.
     """
-    if look.index is None or look.evidence is None:
+    if case.index is None or case.evidence is None:
         return None
     ttl = context.settings.ttl_seconds
-    with context.tx.store.reading() as uow:
-        chosen = signing_round(uow, look.signable_from, contract_status.block.time, ttl)
-    if chosen is None:
+    with context.tx.store.read_transaction() as uow:
+        round_accepted = find_signing_round(
+            uow, case.min_signing_round, contract_status.block.time, ttl
+        )
+    if round_accepted is None:
         return None
     return KickStatement(
         config=contract_status.config,
-        round=chosen.round,
-        report=chosen.digest,
-        node=look.node,
-        evidence=look.evidence.hash,
-        deadline=chosen.time + ttl,
+        round=round_accepted.round,
+        report=round_accepted.digest,
+        node=case.node,
+        evidence=case.evidence.hash,
+        deadline=round_accepted.time + ttl,
     )
 
 
-def _lay_down(context: KickoutContext, evidence: KickoutEvidence) -> None:
+def _export_evidence(context: KickoutContext, evidence: KickoutEvidence) -> None:
     try:
-        export(context.evidence_folder, evidence)
+        export_evidence(context.evidence_folder, evidence)
     except InputError as error:
         # The reports go on meanwhile.
         raise TransientError(str(error)) from error
 
 
-def _signed(
+def _sign_statement(
     context: KickoutContext,
     statement: KickStatement,
     record: SignedStatement,
@@ -187,64 +189,66 @@ def _signed(
     """Sign the statement if there is a signer; return None if nothing new was signed."""
     if not context.tx.publisher.has_signer:
         return None
-    with context.tx.store.reading() as uow:
-        earlier = uow.statements.live(record)
+    with context.tx.store.read_transaction() as uow:
+        earlier = uow.statements.get_live(record)
     if earlier is not None and earlier.digest == record.digest:
-        offer(context.quorum, statement, earlier)
+        publish_statement(context.quorum, statement, earlier)
         return None
     signed = sign_once(context.quorum, statement, record, contract_status)
     return None if signed is None else StepResult("kickout signed", None, f"{record.subject}")
 
 
-def _outgoing_proposals(
+def _load_outgoing_proposals(
     context: KickoutContext, contract_status: ContractStatus
 ) -> _OutgoingProposals:
     """Read once what delays further proposals, instead of once for each node that is due."""
     if not context.tx.publisher.has_payer:
         return _OutgoingProposals(frozenset(), frozenset(), capacity=0)
-    with context.tx.store.reading() as uow:
-        proposals = uow.outbox.intents.newest(_LOOKED_THROUGH, kind=PROPOSE_KICK)
-        unfinished = uow.outbox.intents.unfinished(context.tx.account)
+    with context.tx.store.read_transaction() as uow:
+        proposals = uow.outbox.intents.list_newest(_MAX_SCANNED_PROPOSALS, kind=PROPOSE_KICK)
+        unfinished = uow.outbox.intents.list_unfinished(context.tx.account)
         return _OutgoingProposals(
             digests=frozenset(intent.request.digest for intent in proposals),
             subjects=frozenset(intent.request.subject for intent in unfinished),
-            capacity=capacity_of_round(context, uow, contract_status),
+            capacity=compute_round_capacity(context, uow, contract_status),
         )
 
 
-def capacity_of_round(
+def compute_round_capacity(
     context: KickoutContext, uow: UnitOfWork, contract_status: ContractStatus
 ) -> int:
     """Return how many more proposals this round has room for, beside those on their way.
 
     One that is folded already is its round's, also where its receipt is not noted yet.
     """
-    here = uow.rounds.proposed_in(contract_status.head.round)
-    proposed = {kick.node: kick.round for kick in uow.rounds.kicks()}
-    ours = sum(
-        one.request.kind == PROPOSE_KICK and _may_land(one.request, proposed)
-        for one in uow.outbox.intents.in_states(context.tx.account, ON_ITS_WAY)
+    accepted_count = uow.rounds.count_kicks_proposed_in(contract_status.head.round)
+    proposed_round_by_node = {kick.node: kick.round for kick in uow.rounds.list_kicks()}
+    outgoing_count = sum(
+        intent.request.kind == PROPOSE_KICK and _may_land(intent.request, proposed_round_by_node)
+        for intent in uow.outbox.intents.list_in_states(context.tx.account, PENDING_STATES)
     )
-    return contract_status.limits.max_kicks_per_round - here - ours
+    return contract_status.limits.max_kicks_per_round - accepted_count - outgoing_count
 
 
-def _may_land(request: CallRequest, proposed: Mapping[Address, int]) -> bool:
+def _may_land(request: CallRequest, proposed_round_by_node: Mapping[Address, int]) -> bool:
     """Tell whether a proposal is still to land: the newest about its node is from before it."""
-    return (request.round or 0) > proposed.get(subject_of(request), 0)
+    return (request.round or 0) > proposed_round_by_node.get(get_subject(request), 0)
 
 
-def tried(uow: UnitOfWork, record: SignedStatement) -> Intent | None:
+def find_proposal(uow: UnitOfWork, record: SignedStatement) -> Intent | None:
     """Return the proposal of exactly this statement, or None."""
-    newest = uow.outbox.intents.newest(_LOOKED_THROUGH, kind=PROPOSE_KICK)
-    return next((one for one in newest if one.request.digest == record.digest), None)
+    newest_proposals = uow.outbox.intents.list_newest(_MAX_SCANNED_PROPOSALS, kind=PROPOSE_KICK)
+    return next(
+        (intent for intent in newest_proposals if intent.request.digest == record.digest), None
+    )
 
 
-def is_open(context: KickoutContext, uow: UnitOfWork, subject: str) -> bool:
+def has_open_call(context: KickoutContext, uow: UnitOfWork, subject: str) -> bool:
     """Return whether a call about this node is in flight and not final."""
-    return open_about(context, uow, subject) is not None
+    return find_open_call(context, uow, subject) is not None
 
 
-def open_about(context: KickoutContext, uow: UnitOfWork, subject: str) -> Intent | None:
+def find_open_call(context: KickoutContext, uow: UnitOfWork, subject: str) -> Intent | None:
     """Return the call about this node that is in flight and not final, or None."""
-    unfinished = uow.outbox.intents.unfinished(context.tx.account)
+    unfinished = uow.outbox.intents.list_unfinished(context.tx.account)
     return next((intent for intent in unfinished if intent.request.subject == subject), None)

@@ -5,72 +5,80 @@ from itertools import chain
 
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fold.working_set import KickoutDue
-from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
+from oracle.domain.reports.lanes import NEVER_REPORTED, extract_lane, get_word_index
 from oracle.domain.reports.low_rounds import (
-    Shown,
-    first_low_run,
-    lane_after_each_round,
-    newest_low_run_length,
+    LaneObservation,
+    count_newest_low_run,
+    find_first_low_run,
+    iter_lane_observations,
 )
 from oracle.domain.reports.report import ReportSettings
 from oracle.store.database import UnitOfWork
 
 
-def first_low(
+def find_first_low_rounds(
     uow: UnitOfWork, interval: KickoutDue, index: int, settings: ReportSettings
-) -> tuple[Shown, ...]:
+) -> tuple[LaneObservation, ...]:
     """Return the first rounds in a row, of blocks since the interval opened, that showed it low.
 
     They are `settings.kick_after_rounds`, fewer where there were not as many yet. What comes later
     does not change them: they are what every reporter's evidence names.
     """
-    line, count = settings.kick_line, settings.kick_after_rounds
-    return first_low_run(_since(uow, interval, index), line, count)
+    kick_line, required_rounds = settings.kick_line, settings.kick_after_rounds
+    return find_first_low_run(_iter_lanes_since(uow, interval, index), kick_line, required_rounds)
 
 
 def count_low_rounds(
-    uow: UnitOfWork, interval: KickoutDue, index: int, newest: Sequence[RoundAccepted], line: int
+    uow: UnitOfWork,
+    interval: KickoutDue,
+    index: int,
+    newest_rounds: Sequence[RoundAccepted],
+    kick_line: int,
 ) -> int:
     """Count the newest rounds in a row that showed a node low while its interval was open.
 
     `newest`: the last `kick_after_rounds` accepted rounds, oldest first; no others are counted.
     `line` is a lane: `ReportSettings.kick_line`.
     """
-    rounds = [accepted for accepted in newest if accepted.as_of >= interval.opened_at.block]
+    rounds = [accepted for accepted in newest_rounds if accepted.as_of >= interval.opened_at.block]
     if not rounds:
         return 0
-    before = _lane_before(uow, rounds[0].round, index)
-    return newest_low_run_length(list(lane_after_each_round(rounds, index, before)), line)
+    lane_before = _load_lane_before(uow, rounds[0].round, index)
+    return count_newest_low_run(
+        list(iter_lane_observations(rounds, index, lane_before)), kick_line
+    )
 
 
-def _since(uow: UnitOfWork, interval: KickoutDue, index: int) -> Iterator[Shown]:
-    pages = _pages(uow, word_of(index), interval.opened_at.block)
+def _iter_lanes_since(
+    uow: UnitOfWork, interval: KickoutDue, index: int
+) -> Iterator[LaneObservation]:
+    pages = _iter_pages(uow, get_word_index(index), interval.opened_at.block)
     first = next(pages, [])
     if not first:
         return
-    lane = _lane_before(uow, first[0].round, index)
+    lane = _load_lane_before(uow, first[0].round, index)
     for page in chain([first], pages):
-        for one in lane_after_each_round(page, index, lane):
-            lane = one.lane
-            yield one
+        for shown in iter_lane_observations(page, index, lane):
+            lane = shown.lane
+            yield shown
 
 
-def _pages(uow: UnitOfWork, word: int, as_of: int) -> Iterator[list[RoundAccepted]]:
-    after = 0
-    while page := uow.rounds.since(word, as_of, after):
+def _iter_pages(uow: UnitOfWork, word_index: int, as_of: int) -> Iterator[list[RoundAccepted]]:
+    after_round = 0
+    while page := uow.rounds.list_accepted_since(word_index, as_of, after_round):
         yield page
-        after = page[-1].round
+        after_round = page[-1].round
 
 
-def _lane_before(uow: UnitOfWork, number: int, index: int) -> int:
+def _load_lane_before(uow: UnitOfWork, round_number: int, index: int) -> int:
     """Return what the lane held before round `number`: what the last round with its word said."""
-    word = word_of(index)
-    if not uow.rounds.words([word]):
+    word_index = get_word_index(index)
+    if not uow.rounds.get_words([word_index]):
         # Never written: no round needs to be looked at for it.
         return NEVER_REPORTED
-    while page := uow.rounds.until(word, number - 1):
-        for one in page:
-            for _, value in one.words:
-                return lane_in(value, index)
-        number = page[-1].round
+    while page := uow.rounds.list_accepted_up_to(word_index, round_number - 1):
+        for accepted in page:
+            for _, value in accepted.words:
+                return extract_lane(value, index)
+        round_number = page[-1].round
     return NEVER_REPORTED

@@ -5,26 +5,26 @@ import re
 from typing import Any
 
 from oracle.errors import InputError
-from oracle.notify.target import Message, NotDeliveredError, NoticeChoice
-from oracle.resources import extra_command
-from oracle.telemetry.safe_text import hide
+from oracle.notify.target import Message, NotDeliveredError, NoticeFilter
+from oracle.resources import format_install_command
+from oracle.telemetry.safe_text import register_secret
 
 # Shorter parts are ordinary words.
-_SHORTEST = 8
+_MIN_REDACTED_LENGTH = 8
 
 
 class AppriseTarget:
     """One Apprise URL; never shown, because most of them hold a token."""
 
-    def __init__(self, name: str, choice: NoticeChoice, url: str) -> None:
+    def __init__(self, name: str, notice_filter: NoticeFilter, url: str) -> None:
         """Raise InputError if Apprise is not installed or rejects the URL."""
         self.name = name
-        self.choice = choice
+        self.notice_filter = notice_filter
         # The host may be a token too.
-        for part in [url, *re.split(r"[/:@?&=]", url)]:
-            if len(part) >= _SHORTEST:
-                hide(part)
-        self._apprise = _apprise(name).Apprise()
+        for url_part in [url, *re.split(r"[/:@?&=]", url)]:
+            if len(url_part) >= _MIN_REDACTED_LENGTH:
+                register_secret(url_part)
+        self._apprise = _import_apprise(name).Apprise()
         if not self._apprise.add(url):
             raise InputError(f"notify {name}: url: Apprise does not know such an address")
 
@@ -35,10 +35,11 @@ class AppriseTarget:
             raise NotDeliveredError(f"{self.name}: Apprise could not deliver it")
 
 
-def _apprise(name: str) -> Any:  # noqa: ANN401  a module that may be missing
+def _import_apprise(target_name: str) -> Any:  # noqa: ANN401  a module that may be missing
     try:
         return importlib.import_module("apprise")
     except ModuleNotFoundError as error:
         raise InputError(
-            f"notify {name}: url: Apprise is not installed; run {extra_command('notify')}"
+            f"notify {target_name}: url: Apprise is not installed; run "
+            f"{format_install_command('notify')}"
         ) from error

@@ -14,59 +14,75 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.notice_repository import NewNotice
 
 # Bookmarks: conditions that were already notified; whether notices have started.
-_TOLD, _BEGUN = "notify_conditions", "notify_block"
+_NOTIFIED_BOOKMARK, _STARTED_BOOKMARK = "notify_conditions", "notify_block"
 # Seconds that a condition must last, or be absent, before a notice is written.
 SETTLED_SECONDS = 10.0
 # Other notices, made from the rows themselves, cover these conditions in more detail.
-_TOLD_OTHERWISE = frozenset({Condition.HALTED, Condition.HELD})
+_NOTIFIED_BY_OTHER_NOTICES = frozenset({Condition.HALTED, Condition.HELD})
 
 
 @dataclass(slots=True)
-class ConditionNotices:
+class ConditionNoticeWriter:
     """Stores condition notices; `clock` returns seconds, `wall_clock` unix seconds."""
 
     store: Store
     clock: Callable[[], float]
-    wall: Callable[[], float]
+    wall_clock: Callable[[], float]
     _changed_at: dict[Condition, float] = field(default_factory=dict)
 
-    def collect(self, health: HealthReport, downtime: str | None) -> None:
+    def write_notices(self, health: HealthReport, downtime: str | None) -> None:
         """Store notices of begun and ended conditions, and of `downtime` (duration and reason)."""
-        details = {one.condition: one.detail for one in health.findings}
-        with self.store.reading() as uow:
-            told, has_begun = _told(uow), uow.bookmarks.get(_BEGUN) is not None
-        held = {one for one in details if one not in _TOLD_OTHERWISE}
+        detail_by_condition = {finding.condition: finding.detail for finding in health.findings}
+        with self.store.read_transaction() as uow:
+            notified, has_begun = (
+                _load_notified_conditions(uow),
+                uow.bookmarks.get(_STARTED_BOOKMARK) is not None,
+            )
+        active = {
+            condition
+            for condition in detail_by_condition
+            if condition not in _NOTIFIED_BY_OTHER_NOTICES
+        }
         if not has_begun:
             # The index is still backfilling, so lagging behind the chain is expected.
-            held.discard(Condition.BEHIND)
-        settled = self._settled(held ^ told)
+            active.discard(Condition.BEHIND)
+        settled = self._find_settled_conditions(active ^ notified)
         if not settled and downtime is None:
             return
         with self.store.transaction() as uow:
             cursor = uow.cursor.get()
-            time = int(self.wall()) if cursor is None else cursor.time
-            found = [_notice(one, details.get(one), time) for one in settled]
+            time = int(self.wall_clock()) if cursor is None else cursor.time
+            notices = [
+                _build_notice(condition, detail_by_condition.get(condition), time)
+                for condition in settled
+            ]
             if downtime is not None:
                 body: dict[str, object] = {"down": downtime}
-                found.insert(0, NewNotice(NoticeKind.DAEMON_WAS_DOWN, None, time, body))
-            uow.notices.append(found)
-            keys = sorted(one.key for one in told ^ set(settled))
-            uow.bookmarks.set(_TOLD, msgspec.json.encode(keys).decode())
+                notices.insert(0, NewNotice(NoticeKind.DAEMON_WAS_DOWN, None, time, body))
+            uow.notices.append(notices)
+            keys = sorted(condition.key for condition in notified ^ set(settled))
+            uow.bookmarks.set(_NOTIFIED_BOOKMARK, msgspec.json.encode(keys).decode())
 
-    def _settled(self, changed: set[Condition]) -> list[Condition]:
+    def _find_settled_conditions(self, changed: set[Condition]) -> list[Condition]:
         """Return the conditions that changed at least SETTLED_SECONDS ago, in enum order."""
         now = self.clock()
-        self._changed_at = {one: self._changed_at.get(one, now) for one in changed}
-        since = self._changed_at
-        return [one for one in Condition if now - since.get(one, now) >= SETTLED_SECONDS]
+        self._changed_at = {
+            condition: self._changed_at.get(condition, now) for condition in changed
+        }
+        changed_at = self._changed_at
+        return [
+            condition
+            for condition in Condition
+            if now - changed_at.get(condition, now) >= SETTLED_SECONDS
+        ]
 
 
-def _told(uow: UnitOfWork) -> set[Condition]:
-    keys = msgspec.json.decode(str(uow.bookmarks.get(_TOLD) or "[]"), type=list[str])
-    return {one for one in Condition if one.key in keys}
+def _load_notified_conditions(uow: UnitOfWork) -> set[Condition]:
+    keys = msgspec.json.decode(str(uow.bookmarks.get(_NOTIFIED_BOOKMARK) or "[]"), type=list[str])
+    return {condition for condition in Condition if condition.key in keys}
 
 
-def _notice(condition: Condition, detail: str | None, time: int) -> NewNotice:
+def _build_notice(condition: Condition, detail: str | None, time: int) -> NewNotice:
     """Build the notice that a condition began (with its detail) or, without one, ended."""
     kind = NoticeKind.CONDITION_OVER if detail is None else NoticeKind.CONDITION_BEGAN
     body: dict[str, object] = {

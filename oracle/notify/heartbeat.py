@@ -20,32 +20,32 @@ class Heartbeat:
     """Heartbeat of one target, every `interval_seconds`; `clock` returns seconds."""
 
     target: Target
-    every_seconds: float
+    interval_seconds: float
     clock: Callable[[], float]
     _call: BackgroundCall[None] = field(default_factory=BackgroundCall)
     _next_at: float = 0.0
 
-    def turn(self, health: HealthReport, time: int) -> None:
+    def send_if_due(self, health: HealthReport, time: int) -> None:
         """Send a heartbeat if one is due, without waiting for the response."""
         self._call.wait_seconds = 0.0
-        if self._call.is_out:
-            self._note_answer()
+        if self._call.is_pending:
+            self._log_failed_delivery()
             return
         now = self.clock()
         if now < self._next_at:
             return
-        self._next_at = now + self.every_seconds
-        text = f"heartbeat: {health.text()}"
+        self._next_at = now + self.interval_seconds
+        text = f"heartbeat: {health.format_line()}"
         body = {"kind": "heartbeat", "time": time, "text": text, "health": health.to_dict()}
         message = Message("heartbeat", "heartbeat", text, body)
-        self._call.begin(lambda: self.target.send(message), f"heartbeat {self.target.name}")
+        self._call.start(lambda: self.target.send(message), f"heartbeat {self.target.name}")
 
-    def _note_answer(self) -> None:
-        ended = self._call.take()
-        if ended is None:
+    def _log_failed_delivery(self) -> None:
+        outcome = self._call.take_finished()
+        if outcome is None:
             return
         try:
-            ended.result()
+            outcome.result()
         except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
             reason = str(error) if isinstance(error, OracleError) else type(error).__name__
             log = structlog.get_logger()

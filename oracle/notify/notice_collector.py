@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.fold.working_set import (
-    FALLS,
+    FALL_CAUSES,
     MembershipChange,
     MembershipTransition,
     ReliabilityCause,
     ReliabilityChange,
 )
 from oracle.domain.ids import Address
-from oracle.domain.reports.kicks import EXPELLED
+from oracle.domain.reports.kicks import EXPELLED_STATES
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
@@ -25,63 +25,71 @@ from oracle.store.notice_repository import NewNotice
 from oracle.store.state.cursor_repository import Cursor
 
 # Halts are rare; only the newest ones are examined.
-_NEWEST = 20
+_MAX_HALTS = 20
 # Bookmark: the newest halt that was already cleared when the first target was added.
-_HISTORY = "notify_halt"
+_OLD_HALT_BOOKMARK = "notify_halt"
 
 
-def begin_with_halts(uow: UnitOfWork) -> None:
+def mark_cleared_halts_as_old(uow: UnitOfWork) -> None:
     """Note the newest cleared halt: older halts get no notices."""
-    over = [one.id for one in uow.halts.history(_NEWEST) if one.cleared is not None]
-    uow.bookmarks.set(_HISTORY, max(over, default=0))
+    cleared_ids = [
+        halt.id for halt in uow.halts.list_history(_MAX_HALTS) if halt.cleared is not None
+    ]
+    uow.bookmarks.set(_OLD_HALT_BOOKMARK, max(cleared_ids, default=0))
 
 
-def halts_and_holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
+def collect_halts_and_holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
     """Return new notices of halts and held reports; `time` is the chain's, in seconds.
 
     Both last until an operator acts, so no fork retracts their notices.
     """
-    history = uow.bookmarks.number(_HISTORY) or 0
-    halts = {f"halt:{one.id}": one for one in reversed(uow.halts.history(_NEWEST))}
-    told, told_over = (
-        uow.notices.known(kind, halts.keys())
+    last_old_id = uow.bookmarks.get_number(_OLD_HALT_BOOKMARK) or 0
+    halt_by_subject = {
+        f"halt:{halt.id}": halt for halt in reversed(uow.halts.list_history(_MAX_HALTS))
+    }
+    notified, notified_cleared = (
+        uow.notices.filter_notified_subjects(kind, halt_by_subject.keys())
         for kind in (NoticeKind.HALTED, NoticeKind.HALT_CLEARED)
     )
-    found = []
-    for subject, one in halts.items():
-        if one.cleared is not None and one.id <= history and subject not in told:
+    notices = []
+    for subject, halt in halt_by_subject.items():
+        if halt.cleared is not None and halt.id <= last_old_id and subject not in notified:
             continue
-        if subject not in told:
-            body = {"halt": one.name, "reason": one.reason, "block": one.since_block}
-            found.append(NewNotice(NoticeKind.HALTED, None, time, body, subject=subject))
-        if one.cleared is not None and subject not in told_over:
-            body = {"by": one.cleared.by, "reason": one.cleared.reason, "halt": one.name}
-            found.append(NewNotice(NoticeKind.HALT_CLEARED, None, time, body, subject=subject))
-    return found + _holds(uow, time)
+        if subject not in notified:
+            body = {"halt": halt.name, "reason": halt.reason, "block": halt.since_block}
+            notices.append(NewNotice(NoticeKind.HALTED, None, time, body, subject=subject))
+        if halt.cleared is not None and subject not in notified_cleared:
+            body = {"by": halt.cleared.by, "reason": halt.cleared.reason, "halt": halt.name}
+            notices.append(NewNotice(NoticeKind.HALT_CLEARED, None, time, body, subject=subject))
+    return notices + _collect_holds(uow, time)
 
 
-def _holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
-    holds = {f"hold:{one.period}": one for one in uow.holds.waiting()}
-    known = uow.notices.known(NoticeKind.REPORT_HELD, holds.keys()) if holds else set()
+def _collect_holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
+    hold_by_subject = {f"hold:{hold.period}": hold for hold in uow.holds.list_waiting()}
+    notified = (
+        uow.notices.filter_notified_subjects(NoticeKind.REPORT_HELD, hold_by_subject.keys())
+        if hold_by_subject
+        else set()
+    )
     return [
         NewNotice(
             NoticeKind.REPORT_HELD,
             None,
             time,
-            {"period": one.period, "reason": one.reason},
+            {"period": hold.period, "reason": hold.reason},
             subject=subject,
         )
-        for subject, one in holds.items()
-        if subject not in known
+        for subject, hold in hold_by_subject.items()
+        if subject not in notified
     ]
 
 
 # Bookmarks: the last examined block and the last examined fork.
-_THROUGH, _FORK = "notify_block", "notify_fork"
+_BLOCK_BOOKMARK, _FORK_BOOKMARK = "notify_block", "notify_fork"
 # Blocks per transaction, so that a long backlog does not hold the database for long.
-_MOST_BLOCKS = 2_000
+_MAX_BLOCKS = 2_000
 # Requests (to pause or to quit) are not notified; only transitions that took effect are.
-_TURNS = {
+_KIND_BY_TRANSITION = {
     MembershipTransition.JOINED: NoticeKind.JOINED,
     MembershipTransition.PAUSED: NoticeKind.PAUSED,
     MembershipTransition.RESUMED: NoticeKind.RESUMED,
@@ -90,7 +98,7 @@ _TURNS = {
     MembershipTransition.KICKED_OUT: NoticeKind.LEFT,
 }
 # Seconds of chain time after which notices are deleted: thirty days.
-_KEPT_SECONDS = 30 * 86_400
+_RETENTION_SECONDS = 30 * 86_400
 
 
 @dataclass(slots=True)
@@ -107,11 +115,11 @@ class NoticeCollector:
         cursor = uow.cursor.get()
         if cursor is None:
             return False
-        if uow.bookmarks.get(_THROUGH) is None:
+        if uow.bookmarks.get(_BLOCK_BOOKMARK) is None:
             return True
-        return cursor.epoch != self._epoch or bool(halts_and_holds(uow, cursor.time))
+        return cursor.epoch != self._epoch or bool(collect_halts_and_holds(uow, cursor.time))
 
-    def collect(self, uow: UnitOfWork, *, is_at_head: bool) -> bool:
+    def collect_notices(self, uow: UnitOfWork, *, is_at_head: bool) -> bool:
         """Store new notices and return whether anything was examined.
 
         History is not notified: collection starts at the first call with `is_at_head`.
@@ -119,53 +127,62 @@ class NoticeCollector:
         cursor = uow.cursor.get()
         if cursor is None:
             return False
-        through = uow.bookmarks.number(_THROUGH)
-        if through is None:
-            return is_at_head and _mark_existing_as_notified(uow, cursor)
-        through, has_gone_back = _retract_notices(uow, through, cursor)
-        last = min(cursor.number, through + _MOST_BLOCKS)
-        if self._excluded is None or has_gone_back:
-            self._excluded = uow.notices.excluded()
-        found = self._of_blocks(uow, last, cursor, through) if last > through else []
-        uow.notices.append(found + halts_and_holds(uow, cursor.time))
-        uow.bookmarks.set(_THROUGH, last)
-        uow.notices.prune(cursor.time - _KEPT_SECONDS)
+        last_seen_block = uow.bookmarks.get_number(_BLOCK_BOOKMARK)
+        if last_seen_block is None:
+            return is_at_head and _start_at_cursor(uow, cursor)
+        last_seen_block, has_retracted = _retract_notices(uow, last_seen_block, cursor)
+        last_block = min(cursor.number, last_seen_block + _MAX_BLOCKS)
+        if self._excluded is None or has_retracted:
+            self._excluded = uow.notices.list_excluded_nodes()
+        notices = (
+            self._collect_from_blocks(uow, last_block, cursor, last_seen_block)
+            if last_block > last_seen_block
+            else []
+        )
+        uow.notices.append(notices + collect_halts_and_holds(uow, cursor.time))
+        uow.bookmarks.set(_BLOCK_BOOKMARK, last_block)
+        uow.notices.prune(cursor.time - _RETENTION_SECONDS)
         # Blocks remain if the backlog is longer than one run.
-        self._epoch = cursor.epoch if last == cursor.number else None
+        self._epoch = cursor.epoch if last_block == cursor.number else None
         return True
 
-    def _of_blocks(
-        self, uow: UnitOfWork, last: int, cursor: Cursor, through: int
+    def _collect_from_blocks(
+        self, uow: UnitOfWork, last_block: int, cursor: Cursor, last_seen_block: int
     ) -> list[NewNotice]:
-        blocks, sources = BlockRange(through + 1, last), uow.notices.sources
+        blocks, sources = BlockRange(last_seen_block + 1, last_block), uow.notices.sources
         excluded = self._excluded or set()
         self._excluded = excluded
-        placed = [
-            *_of_nodes(sources.changes(blocks), excluded, self.rules),
-            *_of_turns(sources.turns(blocks)),
-            *_of_kickouts(uow, blocks, cursor.time),
+        positioned_notices = [
+            *_build_reliability_notices(
+                sources.list_reliability_changes(blocks), excluded, self.rules
+            ),
+            *_build_membership_notices(sources.list_membership_changes(blocks)),
+            *_build_kickout_notices(uow, blocks, cursor.time),
             *(
                 (
-                    one.at,
+                    accepted_round.at,
                     NewNotice(
                         NoticeKind.REPORT_ACCEPTED,
-                        one.at.block,
-                        one.time,
-                        {"round": one.round, "as_of": one.as_of} | _place(one.at),
+                        accepted_round.at.block,
+                        accepted_round.time,
+                        {"round": accepted_round.round, "as_of": accepted_round.as_of}
+                        | _format_position(accepted_round.at),
                     ),
                 )
-                for one in sources.rounds(blocks)
+                for accepted_round in sources.list_accepted_rounds(blocks)
             ),
         ]
-        found = [each for _, each in sorted(placed, key=lambda one: one[0])]
-        return found + (self._healed(uow, cursor) if last == cursor.number else [])
+        notices = [notice for _, notice in sorted(positioned_notices, key=lambda pair: pair[0])]
+        return notices + (
+            self._collect_healed_nodes(uow, cursor) if last_block == cursor.number else []
+        )
 
-    def _healed(self, uow: UnitOfWork, cursor: Cursor) -> list[NewNotice]:
+    def _collect_healed_nodes(self, uow: UnitOfWork, cursor: Cursor) -> list[NewNotice]:
         """Return notices of nodes that recovered by healing alone, without an event."""
         excluded = self._excluded or set()
         healed = [
             address
-            for address, node in sorted(uow.nodes.named(sorted(excluded)).items())
+            for address, node in sorted(uow.nodes.get_many(sorted(excluded)).items())
             if node.membership is Membership.MEMBER
             and not is_excluded(node, cursor.time, self.rules)
         ]
@@ -174,87 +191,103 @@ class NoticeCollector:
         return [NewNotice(kind, cursor.number, cursor.time, body, address) for address in healed]
 
 
-def _of_nodes(
+def _build_reliability_notices(
     changes: list[ReliabilityChange], excluded: set[Address], rules: Rules
 ) -> Iterator[tuple[Position, NewNotice]]:
     """Yield notices of timeouts, exclusions and recoveries; `excluded` is kept up to date."""
-    for one in changes:
-        said = {"before": str(one.before), "after": str(one.after), "task": one.task}
+    for change in changes:
+        details = {"before": str(change.before), "after": str(change.after), "task": change.task}
         kinds = []
-        if one.node in excluded and max(one.before, one.after) >= rules.exclude_exit:
-            excluded.discard(one.node)
+        if change.node in excluded and max(change.before, change.after) >= rules.exclude_exit:
+            excluded.discard(change.node)
             kinds.append(NoticeKind.RECOVERED)
-        if one.cause is ReliabilityCause.TIMED_OUT:
+        if change.cause is ReliabilityCause.TIMED_OUT:
             kinds.append(NoticeKind.TIMED_OUT)
-        if one.cause in FALLS and one.node not in excluded and one.after < rules.exclude_enter:
-            excluded.add(one.node)
+        if (
+            change.cause in FALL_CAUSES
+            and change.node not in excluded
+            and change.after < rules.exclude_enter
+        ):
+            excluded.add(change.node)
             kinds.append(NoticeKind.EXCLUDED)
         for kind in kinds:
-            body = said | _place(one.at)
-            yield one.at, NewNotice(kind, one.at.block, one.time, body, one.node)
+            body = details | _format_position(change.at)
+            yield change.at, NewNotice(kind, change.at.block, change.time, body, change.node)
 
 
-def _of_turns(turns: list[MembershipChange]) -> Iterator[tuple[Position, NewNotice]]:
-    for one in turns:
-        kind = _TURNS.get(one.turn)
+def _build_membership_notices(
+    changes: list[MembershipChange],
+) -> Iterator[tuple[Position, NewNotice]]:
+    for change in changes:
+        kind = _KIND_BY_TRANSITION.get(change.transition)
         if kind is not None:
-            body = {"how": one.turn.value.replace("_", " ")} | _place(one.at)
-            yield one.at, NewNotice(kind, one.at.block, one.time, body, one.node)
+            body = {"how": change.transition.value.replace("_", " ")} | _format_position(change.at)
+            yield change.at, NewNotice(kind, change.at.block, change.time, body, change.node)
 
 
-def _mark_existing_as_notified(uow: UnitOfWork, cursor: Cursor) -> bool:
-    uow.bookmarks.set(_THROUGH, cursor.number)
-    uow.bookmarks.set(_FORK, uow.notices.sources.newest_fork())
-    begin_with_halts(uow)
+def _start_at_cursor(uow: UnitOfWork, cursor: Cursor) -> bool:
+    uow.bookmarks.set(_BLOCK_BOOKMARK, cursor.number)
+    uow.bookmarks.set(_FORK_BOOKMARK, uow.notices.sources.get_newest_fork())
+    mark_cleared_halts_as_old(uow)
     # Halts that are open now are notified, because a new subscriber needs them.
-    uow.notices.append(halts_and_holds(uow, cursor.time))
+    uow.notices.append(collect_halts_and_holds(uow, cursor.time))
     return True
 
 
-def _retract_notices(uow: UnitOfWork, through: int, cursor: Cursor) -> tuple[int, bool]:
+def _retract_notices(uow: UnitOfWork, last_seen_block: int, cursor: Cursor) -> tuple[int, bool]:
     """Retract notices of blocks that a fork or an operator removed; return the last seen block.
 
     Blocks that are already folded again are covered too, because nothing else shows that they were
     removed. The second value is whether anything was retracted.
     """
-    forks = uow.notices.sources.forks_after(uow.bookmarks.number(_FORK) or 0)
-    left = [(fork.ancestor, fork.old_tip, fork.time) for fork in forks]
-    lowest = min([ancestor for ancestor, _, _ in left], default=through)
-    if cursor.number < min(through, lowest):
-        left.append((cursor.number, through, cursor.time))
-    for ancestor, old_tip, time in left:
+    forks = uow.notices.sources.list_forks_after(uow.bookmarks.get_number(_FORK_BOOKMARK) or 0)
+    abandoned = [(fork.ancestor, fork.old_tip, fork.time) for fork in forks]
+    lowest = min([ancestor for ancestor, _, _ in abandoned], default=last_seen_block)
+    if cursor.number < min(last_seen_block, lowest):
+        abandoned.append((cursor.number, last_seen_block, cursor.time))
+    for ancestor, old_tip, time in abandoned:
         body = {"ancestor": ancestor, "old_tip": old_tip}
         seq = uow.notices.append([NewNotice(NoticeKind.REORG, None, time, body)])
-        uow.notices.undo_above(ancestor, seq)
-        through = min(through, ancestor)
+        uow.notices.retract_above(ancestor, seq)
+        last_seen_block = min(last_seen_block, ancestor)
     if forks:
-        uow.bookmarks.set(_FORK, forks[-1].id)
-    return through, bool(left)
+        uow.bookmarks.set(_FORK_BOOKMARK, forks[-1].id)
+    return last_seen_block, bool(abandoned)
 
 
-def _of_kickouts(
+def _build_kickout_notices(
     uow: UnitOfWork, blocks: BlockRange, time: int
 ) -> Iterator[tuple[Position, NewNotice]]:
-    for due in uow.notices.sources.kickouts(blocks):
-        for kind, at in (
-            (NoticeKind.KICKOUT_DUE, due.opened_at),
-            (NoticeKind.KICKOUT_OVER, due.closed_at),
+    for interval in uow.notices.sources.list_kickouts(blocks):
+        for kind, position in (
+            (NoticeKind.KICKOUT_DUE, interval.opened_at),
+            (NoticeKind.KICKOUT_OVER, interval.closed_at),
         ):
-            if at is not None and blocks.first <= at.block <= blocks.last:
-                yield at, NewNotice(kind, at.block, time, _place(at), due.node)
-    for kick in uow.rounds.kicks():
-        at = kick.proposed_at
-        if blocks.first <= at.block <= blocks.last:
-            body = {"round": kick.round, "ready_at": kick.ready_at} | _place(at)
-            yield at, NewNotice(NoticeKind.KICKOUT_PROPOSED, at.block, time, body, kick.node)
-        gone = kick.expulsion if kick.state in EXPELLED else None
-        if gone is not None and blocks.first <= gone.at.block <= blocks.last:
-            body = {"round": gone.round, "until": gone.until} | _place(gone.at)
+            if position is not None and blocks.first <= position.block <= blocks.last:
+                yield (
+                    position,
+                    NewNotice(
+                        kind, position.block, time, _format_position(position), interval.node
+                    ),
+                )
+    for kick in uow.rounds.list_kicks():
+        position = kick.proposed_at
+        if blocks.first <= position.block <= blocks.last:
+            body = {"round": kick.round, "ready_at": kick.ready_at} | _format_position(position)
             yield (
-                gone.at,
-                NewNotice(NoticeKind.KICKOUT_EXECUTED, gone.at.block, time, body, kick.node),
+                position,
+                NewNotice(NoticeKind.KICKOUT_PROPOSED, position.block, time, body, kick.node),
+            )
+        expulsion = kick.expulsion if kick.state in EXPELLED_STATES else None
+        if expulsion is not None and blocks.first <= expulsion.at.block <= blocks.last:
+            body = {"round": expulsion.round, "until": expulsion.expires_at} | _format_position(
+                expulsion.at
+            )
+            yield (
+                expulsion.at,
+                NewNotice(NoticeKind.KICKOUT_EXECUTED, expulsion.at.block, time, body, kick.node),
             )
 
 
-def _place(at: Position) -> dict[str, object]:
-    return {"block": at.block, "position": ":".join(str(number) for number in at)}
+def _format_position(position: Position) -> dict[str, object]:
+    return {"block": position.block, "position": ":".join(str(number) for number in position)}

@@ -29,7 +29,7 @@ class NoticeKind(StrEnum):
 
 
 # One line per kind, filled in from the notice's fields.
-_TEXTS: Mapping[str, str] = {
+_TEMPLATE_BY_KIND: Mapping[str, str] = {
     NoticeKind.TIMED_OUT: "{node} timed out: reliability {before} -> {after}",
     NoticeKind.EXCLUDED: "{node} is excluded: its reliability is {after}",
     NoticeKind.RECOVERED: "{node} can be given tasks again",
@@ -51,20 +51,22 @@ _TEXTS: Mapping[str, str] = {
     NoticeKind.CONDITION_OVER: "over: {title} ({condition})",
     NoticeKind.DAEMON_WAS_DOWN: "no daemon worked for {down}",
 }
-_DIGITS = 10**14
+_HUNDREDTH_OF_PERCENT = 10**14
 # Values accepted by `[[notify]] kinds`: notice kinds and health conditions.
-CHOICES = frozenset({*(kind.value for kind in NoticeKind), *(one.key for one in Condition)})
+SELECTABLE_KINDS = frozenset(
+    {*(kind.value for kind in NoticeKind), *(condition.key for condition in Condition)}
+)
 
 
-def text_of(kind: str, said: Mapping[str, object]) -> str:
+def format_notice_text(kind: str, fields: Mapping[str, object]) -> str:
     """Return the one-line text of a notice of this kind; `fields` is its body and its node."""
-    shown = {name: _shown(name, value) for name, value in said.items()}
-    return _TEXTS[NoticeKind(kind)].format_map(shown)
+    formatted_fields = {name: _format_field(name, value) for name, value in fields.items()}
+    return _TEMPLATE_BY_KIND[NoticeKind(kind)].format_map(formatted_fields)
 
 
-def _shown(name: str, value: object) -> object:
+def _format_field(name: str, value: object) -> object:
     """Format a field; reliabilities (text in units of 10^-18) get two decimals."""
     if name in {"before", "after"}:
-        hundredths = int(str(value)) // _DIGITS // 100
+        hundredths = int(str(value)) // _HUNDREDTH_OF_PERCENT // 100
         return f"{hundredths // 100}.{hundredths % 100:02}"
     return value

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from oracle.domain.ids import Address
 from oracle.errors import OracleError
-from oracle.notify.notice_kinds import NoticeKind, text_of
+from oracle.notify.notice_kinds import NoticeKind, format_notice_text
 from oracle.store.notice_repository import Notice
 
 
@@ -25,7 +25,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class NoticeChoice:
+class NoticeFilter:
     """Filter of a target by kinds and nodes; an empty set matches everything."""
 
     kinds: frozenset[str] = frozenset()
@@ -46,25 +46,25 @@ class Target(Protocol):
     def name(self) -> str: ...
 
     @property
-    def choice(self) -> NoticeChoice: ...
+    def notice_filter(self) -> NoticeFilter: ...
 
     def send(self, message: Message) -> None:
         """Send a message once, in bounded time. Raise NotDeliveredError if it is not accepted."""
 
 
-def message_of(notice: Notice, undone: tuple[int, ...] = ()) -> Message:
+def build_message(notice: Notice, undone: tuple[int, ...] = ()) -> Message:
     """Build the message of a notice; `undone` lists retracted notices the target had received."""
-    said: dict[str, object] = dict(notice.body)
+    fields: dict[str, object] = dict(notice.body)
     if notice.node is not None:
-        said["node"] = notice.node
+        fields["node"] = notice.node
     if notice.kind == NoticeKind.REORG:
-        said["undone"] = list(undone)
-    text = text_of(notice.kind, said)
+        fields["undone"] = list(undone)
+    text = format_notice_text(notice.kind, fields)
     head = {"seq": notice.seq, "kind": notice.kind, "time": notice.time, "text": text}
-    return Message(str(notice.seq), notice.kind, text, head | said)
+    return Message(str(notice.seq), notice.kind, text, head | fields)
 
 
-def a_test_message(time: int) -> Message:
+def build_test_message(time: int) -> Message:
     """Build the message that `notify test` sends; it has no sequence number."""
     text = "a test of qos-oracle: this target can be told"
     return Message("test", "test", text, {"kind": "test", "time": time, "text": text})

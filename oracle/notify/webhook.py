@@ -10,24 +10,24 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 import msgspec
 
 from oracle.errors import TransientError
-from oracle.notify.target import Message, NotDeliveredError, NoticeChoice
-from oracle.rpc.transport import BoundedHttp, HttpAccess, shown
+from oracle.notify.target import Message, NotDeliveredError, NoticeFilter
+from oracle.rpc.transport import BoundedHttp, HttpAccess, redact_url
 
 _SCHEMES = ("http", "https")
 # Only the status of the response matters.
-_MOST_BYTES = 4 * 1024
-_OK = range(200, 300)
+_MAX_RESPONSE_BYTES = 4 * 1024
+_SUCCESS_STATUSES = range(200, 300)
 _NAT64, _NAT64_LOCAL = IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48")
 
 
-def signature_of(secret: bytes, message_id: str, timestamp: int, body: bytes) -> str:
+def compute_signature(secret: bytes, message_id: str, timestamp: int, body: bytes) -> str:
     """Return the signature of a message: `v1=` and HMAC-SHA256 of `id.timestamp.body`, in hex."""
-    signed = f"{message_id}.{timestamp}.".encode() + body
-    return "v1=" + hmac.new(secret, signed, hashlib.sha256).hexdigest()
+    signed_bytes = f"{message_id}.{timestamp}.".encode() + body
+    return "v1=" + hmac.new(secret, signed_bytes, hashlib.sha256).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookAddress:
+class WebhookEndpoint:
     """URL and secret of a webhook; `timeout_seconds` limits the wait for a response.
 
     `allow_private` permits a host that resolves to an address that is not public.
@@ -35,28 +35,32 @@ class WebhookAddress:
 
     url: str = field(repr=False)
     secret: bytes = field(repr=False)
-    seconds: float = 10.0
-    may_be_private: bool = False
+    timeout_seconds: float = 10.0
+    allow_private: bool = False
 
 
 class Webhook:
     """A URL that accepts messages by POST; only its host is ever shown."""
 
     def __init__(
-        self, name: str, choice: NoticeChoice, address: WebhookAddress, clock: Callable[[], float]
+        self,
+        name: str,
+        notice_filter: NoticeFilter,
+        endpoint: WebhookEndpoint,
+        clock: Callable[[], float],
     ) -> None:
         """Raise InputError if the URL is not http(s); `clock` returns unix seconds."""
         self.name = name
-        self.choice = choice
-        self._host = shown(address.url, _SCHEMES, f"notify {name}: url")
-        self._address = address
+        self.notice_filter = notice_filter
+        self._host = redact_url(endpoint.url, _SCHEMES, f"notify {name}: url")
+        self._endpoint = endpoint
         self._clock = clock
         # Proxies and passwords of the environment are not used.
         access = HttpAccess(
-            choose_address=None if address.may_be_private else self._public_address
+            choose_address=None if endpoint.allow_private else self._resolve_public_address
         )
         self._http = BoundedHttp(
-            address.url, name=self._host, max_bytes=_MOST_BYTES, access=access
+            endpoint.url, name=self._host, max_bytes=_MAX_RESPONSE_BYTES, access=access
         )
 
     def send(self, message: Message) -> None:
@@ -68,17 +72,19 @@ class Webhook:
         headers = {
             "X-QoS-Id": message.id,
             "X-QoS-Timestamp": str(timestamp),
-            "X-QoS-Signature": signature_of(self._address.secret, message.id, timestamp, body),
+            "X-QoS-Signature": compute_signature(
+                self._endpoint.secret, message.id, timestamp, body
+            ),
         }
-        seconds = self._address.seconds
+        timeout_seconds = self._endpoint.timeout_seconds
         try:
-            answer = self._http.post(body, seconds, seconds, headers=headers)
+            response = self._http.post(body, timeout_seconds, timeout_seconds, headers=headers)
         except TransientError as error:
             raise NotDeliveredError(str(error)) from None
-        if answer.status not in _OK:
-            raise NotDeliveredError(f"{self._host}: answered {answer.status}")
+        if response.status not in _SUCCESS_STATUSES:
+            raise NotDeliveredError(f"{self._host}: answered {response.status}")
 
-    def _public_address(self, host: str, port: int) -> str:
+    def _resolve_public_address(self, host: str, port: int) -> str:
         """Return the address to connect to: a webhook must not reach the private network.
 
         The connection uses the address that was checked, because the name may resolve to another
@@ -88,10 +94,10 @@ class Webhook:
             NotDeliveredError: the name cannot be resolved, or one of its addresses is not public.
         """
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            address_infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise NotDeliveredError(f"{self._host}: is not found") from error
-        addresses = [str(address[0]) for *_, address in found]
+        addresses = [str(info[0]) for *_, info in address_infos]
         if not addresses or not all(map(is_public, addresses)):
             raise NotDeliveredError(
                 f"{self._host}: is not a public address; allow_private lets it be"
@@ -104,19 +110,21 @@ def is_public(address: str) -> bool:
 
     NAT64 (RFC 6052), 6to4, Teredo and mapped addresses lead to the IPv4 address that they embed.
     """
-    found = ip_address(address.partition("%")[0])
-    if not found.is_global or found.is_multicast:
+    parsed = ip_address(address.partition("%")[0])
+    if not parsed.is_global or parsed.is_multicast:
         return False
-    return all(inner.is_global and not inner.is_multicast for inner in _embedded(found))
+    return all(
+        inner.is_global and not inner.is_multicast for inner in _list_embedded_addresses(parsed)
+    )
 
 
-def _embedded(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
+def _list_embedded_addresses(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
     if isinstance(address, IPv4Address):
         return []
-    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    candidates = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
     if address in _NAT64:
-        inner.append(IPv4Address(int(address) & 0xFFFF_FFFF))
+        candidates.append(IPv4Address(int(address) & 0xFFFF_FFFF))
     if address in _NAT64_LOCAL:
         # The operator of the translator decides where the address leads (RFC 8215).
-        inner.append(IPv4Address(0))
-    return [one for one in inner if one is not None]
+        candidates.append(IPv4Address(0))
+    return [candidate for candidate in candidates if candidate is not None]

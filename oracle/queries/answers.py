@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
-from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fixed_point import format_decimal
 from oracle.domain.scoring.rules import Rules
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
@@ -33,7 +33,7 @@ IntegerText = Annotated[str, Field(pattern="^[0-9]+$", examples=["10000000000000
 # Numeric forms of the two types above: text in JSON only, so that tables and pages can calculate.
 FixedPoint = Annotated[
     int,
-    PlainSerializer(decimal_text, return_type=str, when_used="json"),
+    PlainSerializer(format_decimal, return_type=str, when_used="json"),
     WithJsonSchema(
         {
             "type": "string",
@@ -91,24 +91,24 @@ class AsOf(ApiModel):
     )
 
 
-def as_of_cursor(
+def build_as_of(
     uow: UnitOfWork, cursor: Cursor, rules: Rules, *, head: int | None, now: int
 ) -> AsOf:
     """Return the block of an answer that is read at the cursor; `now` in unix seconds."""
-    final = cursor.final_number
+    final_block = cursor.final_number
     return AsOf(
         block=cursor.number,
         hash=cursor.hash,
         time=cursor.time,
-        final=final,
-        is_final=final is not None and cursor.number <= final,
+        final=final_block,
+        is_final=final_block is not None and cursor.number <= final_block,
         head=head,
         lag_blocks=None if head is None else max(0, head - cursor.number),
         lag_seconds=max(0, now - cursor.time),
-        replica_lag_seconds=uow.replica_lag_seconds(),
+        replica_lag_seconds=uow.get_replica_lag_seconds(),
         rules=f"{rules.name} {rules.version}",
         # A halt does not move the index, but it changes the answer.
-        epoch=cursor.epoch + uow.halts.changes(),
+        epoch=cursor.epoch + uow.halts.count_changes(),
     )
 
 

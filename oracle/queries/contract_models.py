@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from oracle.bindings.deployment import OracleSetup
-from oracle.bindings.inspection import code_hash, shipped_code_hash
+from oracle.bindings.inspection import compute_code_hash, compute_shipped_code_hash
 from oracle.bindings.qos_oracle import (
     ContractConfiguration,
     ContractHead,
@@ -81,13 +81,13 @@ class ContractCallAnswer(ApiModel):
     delay_seconds: int | None = None
 
 
-def contract_answer(configuration: ContractConfiguration) -> ContractAnswer:
+def build_contract_answer(configuration: ContractConfiguration) -> ContractAnswer:
     """Return the answer about the oracle contract."""
     contract_status = configuration.contract_status
-    masked = code_hash(configuration.code)
+    masked_code_hash = compute_code_hash(configuration.code)
     return ContractAnswer(
-        code_hash=masked,
-        is_our_code=masked == shipped_code_hash(),
+        code_hash=masked_code_hash,
+        is_our_code=masked_code_hash == compute_shipped_code_hash(),
         target=configuration.target,
         admin=configuration.admin,
         pauser=configuration.pauser,

@@ -6,20 +6,20 @@ from pydantic import Field
 
 from oracle.bindings.qos_oracle import OracleContract
 from oracle.domain.blocks import BlockRef
-from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.queries.answers import AddressText, ApiModel, Integer
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.pool import EndpointPool
-from oracle.txmgr.client.receipts import balance_of, newest_block
+from oracle.txmgr.client.receipts import balance_of, fetch_newest_block
 
 # A daemon that lags by more blocks is not ready, and an endpoint that does is not used.
 READY_WITHIN_BLOCKS = 10
 # A status query waits only briefly.
-_SECONDS = 3.0
+_TIMEOUT_SECONDS = 3.0
 # Decimal places of an amount of ether in text output.
-_DIGITS = 6
+_ETHER_DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +41,17 @@ class ChainView:
 
     head: BlockRef | None
     contract: ContractState | None = None
-    unknown: str | None = None
+    unknown_reason: str | None = None
 
     @property
     def paused_until(self) -> int | None:
         """Return until when the contract accepts no report, or None if no pause is known."""
         if self.contract is None or self.head is None:
             return None
-        until = self.contract.paused_until
-        return until if until > self.head.time else None
+        paused_until = self.contract.paused_until
+        return paused_until if paused_until > self.head.time else None
 
-    def contract_view(self) -> "ContractView":
+    def build_contract_view(self) -> "ContractView":
         """Return the answer about the contract."""
         contract = self.contract
         return ContractView(
@@ -59,7 +59,7 @@ class ChainView:
             pushed_at=None if contract is None or not contract.round else contract.pushed_at,
             paused_until=self.paused_until,
             kicks_paused=None if contract is None else contract.kicks_paused,
-            unknown=self.unknown,
+            unknown=self.unknown_reason,
         )
 
 
@@ -80,16 +80,16 @@ class AccountBalance(ApiModel):
     balance_wei: Integer | None
     unknown: str | None = Field(default=None, description="Why one of them is not known.")
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return the address and its balance in ether, rounded down, as text."""
         if self.balance_wei is None:
             return f"{self.address or 'unknown'}, balance unknown: {self.unknown}"
-        ether = decimal_text(self.balance_wei // 10**12 * 10**12)[: -(18 - _DIGITS)]
+        ether = format_decimal(self.balance_wei // 10**12 * 10**12)[: -(18 - _ETHER_DECIMALS)]
         return f"{self.address}, {ether} ether"
 
 
-def ask_chain(
-    endpoints: EndpointPool, contract: str | None, folded: int | None = None
+def fetch_chain_view(
+    endpoints: EndpointPool, contract: str | None, folded_block: int | None = None
 ) -> ChainView:
     """Read the chain's head and the contract from the endpoints that may be used.
 
@@ -98,30 +98,34 @@ def ask_chain(
     of date. `contract`: the oracle's address, or None if there is no contract.
     """
     try:
-        speaking = endpoints.view(_SECONDS).that_answer(endpoints.chain_id)
-        speaking.check_chain(endpoints.chain_id)
-        near = speaking if folded is None else speaking.that_reached(folded)
-        view = _seen_by(near, contract)
+        responsive_view = endpoints.view(_TIMEOUT_SECONDS).with_known_chain(endpoints.chain_id)
+        responsive_view.check_chain(endpoints.chain_id)
+        synced_view = (
+            responsive_view if folded_block is None else responsive_view.at_or_above(folded_block)
+        )
+        view = _read_chain_view(synced_view, contract)
     except TransientError as error:
-        return ChainView(None, unknown=str(error))
-    if view.head is not None and view.head.number < (folded or 0) - READY_WITHIN_BLOCKS:
-        return ChainView(None, unknown=f"who answers is itself at block {view.head.number} only")
+        return ChainView(None, unknown_reason=str(error))
+    if view.head is not None and view.head.number < (folded_block or 0) - READY_WITHIN_BLOCKS:
+        return ChainView(
+            None, unknown_reason=f"who answers is itself at block {view.head.number} only"
+        )
     return view
 
 
-def _seen_by(lines: PoolView, address: str | None) -> ChainView:
+def _read_chain_view(pool_view: PoolView, address: str | None) -> ChainView:
     if address is None:
-        return ChainView(newest_block(lines))
-    contract_status = OracleContract(lines, Address(address)).contract_status()
+        return ChainView(fetch_newest_block(pool_view))
+    contract_status = OracleContract(pool_view, Address(address)).get_status()
     head = contract_status.head
     state = ContractState(head.round, head.pushed_at, head.paused_until, head.kicks_paused)
     return ChainView(contract_status.block, state)
 
 
-def account_balance(endpoints: EndpointPool, address: Address) -> AccountBalance:
+def fetch_account_balance(endpoints: EndpointPool, address: Address) -> AccountBalance:
     """Read the balance of an account from an endpoint."""
     try:
-        balance = balance_of(endpoints.view(_SECONDS), address)
+        balance = balance_of(endpoints.view(_TIMEOUT_SECONDS), address)
     except TransientError as error:
         return AccountBalance(address=address, balance_wei=None, unknown=str(error))
     return AccountBalance(address=address, balance_wei=balance)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from oracle.domain.ids import TaskKey
-from oracle.domain.scoring.group_ranking import fee_shares
+from oracle.domain.scoring.group_ranking import split_fee
 from oracle.domain.state.group import GroupMember
 from oracle.domain.state.task import Ending, Task
 
@@ -27,19 +27,19 @@ class Earning:
     all_points: int | None = None
     by_points: int | None = None
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return the amount and how it was shared as text."""
-        said = f"earned {self.paid} wei of {self.fee}"
+        earned_text = f"earned {self.paid} wei of {self.fee}"
         if self.points is None:
-            return said
-        share = f"{said}: {self.points} of {self.all_points} points"
+            return earned_text
+        share = f"{earned_text}: {self.points} of {self.all_points} points"
         if self.paid == self.by_points:
             return share
         return f"{share}, WHICH WOULD BE {self.by_points}"
 
 
 def earning_of(
-    key: TaskKey, members: Sequence[GroupMember], tasks: Mapping[TaskKey, Task]
+    task_key: TaskKey, members: Sequence[GroupMember], tasks: Mapping[TaskKey, Task]
 ) -> Earning | None:
     """Return the money that a scored task brought its node, or None if its fee was never reported.
 
@@ -48,22 +48,24 @@ def earning_of(
         members: the members of its group, in the order in which the network compared them.
         tasks: the rows of the task and of the members' tasks.
     """
-    task = tasks.get(key)
+    task = tasks.get(task_key)
     if task is None:
         return None
     if task.paid is None:
         if task.fee is None or task.ending is None:
             return None
         return Earning(task.fee if task.ending is Ending.SUCCEEDED else 0, task.fee)
-    shared = [
+    paid_members = [
         (member.task, member.score or 0, row.paid)
         for member in members
         if (row := tasks.get(member.task)) is not None and row.paid is not None
     ]
-    fee = sum(paid for _, _, paid in shared)
-    scores = [score for _, score, _ in shared]
-    places = [each for each, _, _ in shared]
-    if key not in places:
+    fee = sum(paid for _, _, paid in paid_members)
+    scores = [score for _, score, _ in paid_members]
+    paid_tasks = [paid_task for paid_task, _, _ in paid_members]
+    if task_key not in paid_tasks:
         return Earning(task.paid, fee)
-    place = places.index(key)
-    return Earning(task.paid, fee, scores[place], sum(scores), fee_shares(fee, scores)[place])
+    task_index = paid_tasks.index(task_key)
+    return Earning(
+        task.paid, fee, scores[task_index], sum(scores), split_fee(fee, scores)[task_index]
+    )

@@ -1,4 +1,4 @@
-"""The state of each endpoint for `status`, as observed by the daemon and stored in the database."""
+"""The state of each endpoint for `status`, as the daemon stored it in the database."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,9 @@ from oracle.queries.answers import ApiModel
 from oracle.rpc.endpoints.capabilities import CapabilityStore
 
 # Seconds after which a stored state is out of date.
-_LASTING = 120.0
-_UNKNOWN = "not seen by a daemon of late"
-_WELL, _STALLED = "ok", "stands still:"
+_STATE_TTL_SECONDS = 120.0
+_UNKNOWN_STATE = "not seen by a daemon of late"
+_OK_STATE, _STALLED_STATE = "ok", "stands still:"
 
 
 class EndpointView(ApiModel):
@@ -52,48 +52,55 @@ class EndpointReadmission(ApiModel):
     unaudited_blocks: int
 
 
-def refresh_endpoint_views(source: ChainSource, facts: CapabilityStore) -> list[EndpointView]:
+def refresh_endpoint_views(
+    source: ChainSource, capabilities: CapabilityStore
+) -> list[EndpointView]:
     """Store the state of this process's endpoints and return it; no endpoint is queried."""
-    states = dict(source.endpoints.states())
+    state_by_endpoint = dict(source.endpoints.describe_states())
     stalled = source.tracker.stalled_seconds
-    heads: dict[str, int | None] = {}
+    head_by_endpoint: dict[str, int | None] = {}
     for endpoint in source.endpoints:
         head = None if endpoint.highest_block < 0 else endpoint.highest_block
-        state = states[endpoint.name]
-        if state == _WELL and stalled is not None:
-            state = f"{_STALLED} no new block for {stalled:.0f} s"
-        heads[endpoint.name] = head
-        states[endpoint.name] = state
+        state = state_by_endpoint[endpoint.name]
+        if state == _OK_STATE and stalled is not None:
+            state = f"{_STALLED_STATE} no new block for {stalled:.0f} s"
+        head_by_endpoint[endpoint.name] = head
+        state_by_endpoint[endpoint.name] = state
         if head is not None:
-            facts.keep(endpoint.name, "head", str(head), _LASTING)
-        facts.keep(endpoint.name, "state", state, _LASTING)
-    return _views(heads, states)
+            capabilities.save_fact(endpoint.name, "head", str(head), _STATE_TTL_SECONDS)
+        capabilities.save_fact(endpoint.name, "state", state, _STATE_TTL_SECONDS)
+    return _build_views(head_by_endpoint, state_by_endpoint)
 
 
-def recall(source: ChainSource, facts: CapabilityStore) -> list[EndpointView]:
+def load_endpoint_views(source: ChainSource, capabilities: CapabilityStore) -> list[EndpointView]:
     """Return the endpoints as the daemon of this database stored them.
 
     An endpoint that was proven wrong is known from the database, even if no daemon runs.
     """
-    wrong, states = source.proven_wrong(), dict(source.endpoints.states())
-    heads: dict[str, int | None] = {}
+    proven_wrong, state_by_endpoint = (
+        source.get_proven_wrong(),
+        dict(source.endpoints.describe_states()),
+    )
+    head_by_endpoint: dict[str, int | None] = {}
     for endpoint in source.endpoints:
-        kept = facts.recall(endpoint.name)
-        head = kept.get("head", "")
-        heads[endpoint.name] = int(head) if head.isdecimal() else None
-        if endpoint.name not in wrong:
-            states[endpoint.name] = kept.get("state", _UNKNOWN)
-    return _views(heads, states)
+        stored_facts = capabilities.load_facts(endpoint.name)
+        head = stored_facts.get("head", "")
+        head_by_endpoint[endpoint.name] = int(head) if head.isdecimal() else None
+        if endpoint.name not in proven_wrong:
+            state_by_endpoint[endpoint.name] = stored_facts.get("state", _UNKNOWN_STATE)
+    return _build_views(head_by_endpoint, state_by_endpoint)
 
 
-def _views(heads: Mapping[str, int | None], states: Mapping[str, str]) -> list[EndpointView]:
-    newest = max((head for head in heads.values() if head is not None), default=0)
+def _build_views(
+    head_by_endpoint: Mapping[str, int | None], state_by_endpoint: Mapping[str, str]
+) -> list[EndpointView]:
+    newest_block = max((head for head in head_by_endpoint.values() if head is not None), default=0)
     return [
         EndpointView(
             endpoint=name,
             head=head,
-            lag_blocks=None if head is None else newest - head,
-            state=states[name],
+            lag_blocks=None if head is None else newest_block - head,
+            state=state_by_endpoint[name],
         )
-        for name, head in heads.items()
+        for name, head in head_by_endpoint.items()
     ]

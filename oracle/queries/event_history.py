@@ -13,13 +13,13 @@ from oracle.domain.events.network_events import DomainEvent, TaskStarted
 from oracle.errors import InputError
 
 # Events per chunk, so that memory use stays flat.
-EVENTS_AT_ONCE = 5_000
+EVENTS_PER_CHUNK = 5_000
 
 
 class EventSource(Protocol):
-    """The source of all events, given by file names, so that it can be passed between processes."""
+    """The source of all events, given by file names, so that it passes between processes."""
 
-    def chunks(self) -> Iterator[list[DomainEvent]]:
+    def read_chunks(self) -> Iterator[list[DomainEvent]]:
         """Yield every event in order of position, in chunks of a few thousand."""
         ...
 
@@ -34,19 +34,19 @@ class History:
     """
 
     source: EventSource
-    folded: int
-    events: int
-    starts: int
+    folded_count: int
+    event_count: int
+    start_count: int
     first_block: int
     last_block: int
     from_time: int
     to_time: int
 
-    def chunks(self) -> Iterator[list[DomainEvent]]:
+    def read_chunks(self) -> Iterator[list[DomainEvent]]:
         """Yield every event from the first on, including those before `first_block`."""
-        chunks = self.source.chunks()
+        chunks = self.source.read_chunks()
         while True:
-            with _without_collections():
+            with _pause_gc():
                 chunk = next(chunks, None)
             if chunk is None:
                 return
@@ -54,47 +54,47 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class _KeptEvents:
+class _PickledEvents:
     """A pickle file of `event_count` events, written by this process."""
 
     path: Path
-    events: int
+    event_count: int
 
-    def chunks(self) -> Iterator[list[DomainEvent]]:
+    def read_chunks(self) -> Iterator[list[DomainEvent]]:
         with self.path.open("rb") as stream:
-            for _ in range(0, self.events, EVENTS_AT_ONCE):
+            for _ in range(0, self.event_count, EVENTS_PER_CHUNK):
                 # The file lies in a private folder that this command created.
                 chunk: list[DomainEvent] = pickle.load(stream)  # noqa: S301
                 yield chunk
 
 
 @dataclass(slots=True)
-class _Tally:
+class _EventTally:
     """Counts of a stream of events."""
 
-    first: int
-    events: int = 0
-    starts: int = 0
+    min_block: int
+    event_count: int = 0
+    start_count: int = 0
     first_block: int = 0
     from_time: int = 0
-    last: DomainEvent | None = None
+    last_event: DomainEvent | None = None
 
-    def add(self, event: DomainEvent) -> None:
-        self.last = event
-        if event.at.block < self.first:
+    def add_event(self, event: DomainEvent) -> None:
+        self.last_event = event
+        if event.at.block < self.min_block:
             return
-        if not self.events:
+        if not self.event_count:
             self.first_block, self.from_time = event.at.block, event.time
-        self.events += 1
-        self.starts += isinstance(event, TaskStarted)
+        self.event_count += 1
+        self.start_count += isinstance(event, TaskStarted)
 
 
-def kept(
+def write_history(
     events: Iterable[DomainEvent],
     path: Path,
-    first: int = 0,
-    last: int | None = None,
-    told: Callable[[int], None] = lambda _: None,
+    min_block: int = 0,
+    max_block: int | None = None,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> History:
     """Write a history to a file for every process to read.
 
@@ -108,49 +108,49 @@ def kept(
     Raises:
         InputError: there is no event to count.
     """
-    tally, folded = _Tally(first), 0
-    wanted = iter(events) if last is None else _until(events, last)
+    event_tally, folded_count = _EventTally(min_block), 0
+    selected_events = iter(events) if max_block is None else _filter_until(events, max_block)
     with path.open("wb") as stream:
-        while chunk := list(islice(wanted, EVENTS_AT_ONCE)):
+        while chunk := list(islice(selected_events, EVENTS_PER_CHUNK)):
             for event in chunk:
-                tally.add(event)
+                event_tally.add_event(event)
             pickle.dump(chunk, stream, protocol=pickle.HIGHEST_PROTOCOL)
-            folded += len(chunk)
-            told(folded)
-    if tally.last is None or not tally.events:
-        raise InputError(_nothing(first, last, folded))
+            folded_count += len(chunk)
+            on_progress(folded_count)
+    if event_tally.last_event is None or not event_tally.event_count:
+        raise InputError(_format_empty_history(min_block, max_block, folded_count))
     return History(
-        source=_KeptEvents(path, folded),
-        folded=folded,
-        events=tally.events,
-        starts=tally.starts,
-        first_block=tally.first_block,
-        last_block=tally.last.at.block,
-        from_time=tally.from_time,
-        to_time=tally.last.time,
+        source=_PickledEvents(path, folded_count),
+        folded_count=folded_count,
+        event_count=event_tally.event_count,
+        start_count=event_tally.start_count,
+        first_block=event_tally.first_block,
+        last_block=event_tally.last_event.at.block,
+        from_time=event_tally.from_time,
+        to_time=event_tally.last_event.time,
     )
 
 
-def _until(events: Iterable[DomainEvent], last: int) -> Iterator[DomainEvent]:
+def _filter_until(events: Iterable[DomainEvent], max_block: int) -> Iterator[DomainEvent]:
     # The stream is read to its end, so that faults anywhere in the file are found.
-    return (event for event in events if event.at.block <= last)
+    return (event for event in events if event.at.block <= max_block)
 
 
-def _nothing(first: int, last: int | None, folded: int) -> str:
-    if not folded and last is None:
+def _format_empty_history(min_block: int, max_block: int | None, folded_count: int) -> str:
+    if not folded_count and max_block is None:
         return "no events: the history is empty"
-    if not folded:
-        return f"--to {last} lies before the first event of the history"
-    return f"--from {first}: there is no event at or after it"
+    if not folded_count:
+        return f"--to {max_block} lies before the first event of the history"
+    return f"--from {min_block}: there is no event at or after it"
 
 
 @contextmanager
-def _without_collections() -> Iterator[None]:
+def _pause_gc() -> Iterator[None]:
     """Disable the garbage collector; it would scan thousands of long-lived objects for nothing."""
-    was_on = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was_on:
+        if was_enabled:
             gc.enable()

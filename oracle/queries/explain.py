@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef, Position
-from oracle.domain.feed_rows import is_of_feed
-from oracle.domain.fold.legacy_round_scores import rounds_of_group
+from oracle.domain.feed_rows import is_feed_position
+from oracle.domain.fold.legacy_round_scores import build_group_runs
 from oracle.domain.fold.working_set import (
     KickoutDue,
     MembershipChange,
@@ -21,30 +21,34 @@ from oracle.domain.fold.working_set import (
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.registrations import Registrations
 from oracle.domain.reports.contract_state import Word
-from oracle.domain.reports.kickout_evidence import CreatorSpread, derived_zeros_reason, spread_of
-from oracle.domain.reports.lanes import lane_by, lane_in, word_of
+from oracle.domain.reports.kickout_evidence import (
+    CreatorSpread,
+    compute_creator_spread,
+    derived_zeros_reason,
+)
+from oracle.domain.reports.lanes import extract_lane, get_word_index, lane_from_figures
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.node_figures import NodeFigures
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import mean_of
+from oracle.domain.scoring.score_window import compute_pool_mean
 from oracle.domain.state.group import GroupMember
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Run, Task
 from oracle.errors import InputError
-from oracle.indexer.folded_state import folded_up_to
+from oracle.indexer.folded_state import fold_state_up_to
 from oracle.queries.earnings import Earning, earning_of
-from oracle.queries.population import Population, place_among, population_of, rests_on_feed
+from oracle.queries.population import Population, build_population, compute_place, has_feed_cursor
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet
 
 # An upper bound on the number of changes of a node.
-_ALL = 1 << 31
+_MAX_CHANGES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class OnChain:
+class OnChainLane:
     """The lane of a node in the contract; `word` is None if the lane was never written."""
 
     index: int
@@ -62,7 +66,7 @@ class ReportedLane:
     """
 
     round: int
-    at: Position
+    position: Position
     transaction: Hash | None
     lane: int | None
 
@@ -87,18 +91,18 @@ class Explanation:
     pool: bytes
     scores: list[ScoreEntry]
     # The rule set of each score, by its `seq`, where the database has it.
-    scored_by: dict[int, RuleSet]
+    rule_set_by_score: dict[int, RuleSet]
     changes: list[ReliabilityChange]
     kickouts: list[KickoutDue]
-    groups: dict[Position, tuple[GroupMember, ...]]
-    transactions: dict[Position, Hash]
+    members_by_position: dict[Position, tuple[GroupMember, ...]]
+    transaction_by_position: dict[Position, Hash]
     # The tasks of `scores`, including those of the other group members, and of `changes`.
-    tasks: dict[TaskKey, Task]
-    on_chain: OnChain | None
+    task_by_key: dict[TaskKey, Task]
+    on_chain_lane: OnChainLane | None
     # None if no accepted round has this as-of block, or if the contract does not know the node.
-    sent: ReportedLane | None
+    reported_lane: ReportedLane | None
     # The change that led to the current membership; None if the node never was a member.
-    turned: MembershipChange | None = None
+    membership_change: MembershipChange | None = None
     # Positions of groups that may have given the node a 0 without a row, since the oldest score.
     possible_zeros: tuple[Position, ...] = ()
 
@@ -110,34 +114,41 @@ class Explanation:
     @property
     def lane(self) -> int:
         """Return the lane value that a report as of the block holds."""
-        return lane_by(self.figures)
+        return lane_from_figures(self.figures)
 
     @property
     def lowest_long_term(self) -> int:
         """Return the lower bound of Q_long / Q_max, with every possible 0 included."""
-        given = [(entry.at, entry.score) for entry in self.scores]
-        given += [(at, self.rules.absent_score) for at in self.possible_zeros]
-        pool = bytes(score for _, score in sorted(given)[-self.rules.pool_size :])
-        own = self.figures.long_term
-        return min(own, mean_of(pool, self.node.prior, self.rules)) if given else own
+        dated_scores = [(entry.at, entry.score) for entry in self.scores]
+        dated_scores += [(at, self.rules.absent_score) for at in self.possible_zeros]
+        pool = bytes(score for _, score in sorted(dated_scores)[-self.rules.pool_size :])
+        long_term = self.figures.long_term
+        return (
+            min(long_term, compute_pool_mean(pool, self.node.prior, self.rules))
+            if dated_scores
+            else long_term
+        )
 
-    def earning(self, entry: ScoreEntry) -> Earning | None:
+    def compute_earning(self, entry: ScoreEntry) -> Earning | None:
         """Return the money that the task of a score brought the node, as of the cursor."""
-        return earning_of(entry.task, self.groups.get(entry.at, ()), self.tasks)
+        return earning_of(entry.task, self.members_by_position.get(entry.at, ()), self.task_by_key)
 
-    def rounds_of(self, entry: ScoreEntry) -> Sequence[Run]:
+    def find_runs(self, entry: ScoreEntry) -> Sequence[Run]:
         """Return the runs of both rounds of a legacy task, or nothing if it has a single round."""
-        task = self.tasks.get(entry.task)
+        task = self.task_by_key.get(entry.task)
         if task is not None and task.runs:
             return task.runs
-        members = [self.tasks.get(member.task) for member in self.groups.get(entry.at, ())]
-        return list(rounds_of_group([task for task in members if task is not None]).values())
+        member_tasks = [
+            self.task_by_key.get(member.task)
+            for member in self.members_by_position.get(entry.at, ())
+        ]
+        return list(build_group_runs([task for task in member_tasks if task is not None]).values())
 
     @property
     def spread(self) -> CreatorSpread:
         """Return how the scores are distributed over task creators."""
-        return spread_of(
-            ((self.creator_of(entry.task), entry.score) for entry in self.scores), self.rules
+        return compute_creator_spread(
+            ((self.find_creator(entry.task), entry.score) for entry in self.scores), self.rules
         )
 
     @property
@@ -145,9 +156,9 @@ class Explanation:
         """Return why a person must propose a due kickout, or None if the daemon may."""
         return self.spread.hold_reason(self.rules) or derived_zeros_reason(self.scores, self.rules)
 
-    def creator_of(self, key: TaskKey) -> Address | None:
+    def find_creator(self, task_key: TaskKey) -> Address | None:
         """Return the creator of a task, or None if it was not known at the block."""
-        task = self.tasks.get(key)
+        task = self.task_by_key.get(task_key)
         if task is None or task.created_at is None or task.created_at.block > self.as_of.number:
             return None
         return task.creator
@@ -168,7 +179,7 @@ class EventArchive:
     max_logs: int | None = None
 
 
-def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explanation:
+def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> Explanation:
     """Explain a node's score as of a block at or below the cursor.
 
     Raises:
@@ -176,46 +187,54 @@ def explain(archive: EventArchive, address: Address, as_of: BlockRef) -> Explana
         NoNearbySnapshotError: no snapshot is near enough for `archive.max_logs`.
     """
     rules = archive.rules
-    with archive.store.reading() as uow:
-        nodes, rounds = _state(archive, uow, as_of)
+    with archive.store.read_transaction() as uow:
+        nodes, rounds = _load_state(archive, uow, as_of)
         node = nodes.get(address)
         if node is None:
             raise InputError(
                 f"{address} was never seen up to block {as_of.number}; "
                 "`qos-oracle nodes` names all there are"
             )
-        population = population_of(
-            nodes.values(), as_of.time, rules, rounds, rests_on_feed=rests_on_feed(uow)
+        population = build_population(
+            nodes.values(), as_of.time, rules, rounds, uses_feed=has_feed_cursor(uow)
         )
-        figures = population.figures(node)
-        counted = count_scores(node, as_of.time, rules)
-        scores = uow.scores.of_node_at(address, as_of.number, counted) if counted else []
-        changes = uow.reliability.of_node(address, _ALL, up_to_block=as_of.number)
-        kickouts = list(_intervals_until(uow.kickouts.of_node(address), as_of.number))
-        groups = _groups(uow, scores)
-        places = [entry.at for entry in scores] + [change.at for change in changes]
+        figures = population.compute_figures(node)
+        score_count = count_scores(node, as_of.time, rules)
+        scores = (
+            uow.scores.list_for_node_up_to(address, as_of.number, score_count)
+            if score_count
+            else []
+        )
+        changes = uow.reliability.list_for_node(address, _MAX_CHANGES, up_to_block=as_of.number)
+        kickout_intervals = list(_cut_intervals(uow.kickouts.list_for_node(address), as_of.number))
+        members_by_position = _load_group_members(uow, scores)
+        positions = [entry.at for entry in scores] + [change.at for change in changes]
         return Explanation(
             as_of=as_of,
             population=population,
             node=node,
             figures=figures,
-            place=place_among(node, figures.qos, nodes.values(), population),
-            pool=_pool(node, scores, rules),
+            place=compute_place(node, figures.qos, nodes.values(), population),
+            pool=_get_pool(node, scores, rules),
             scores=scores,
-            scored_by=uow.scores.scored_by(address, [entry.seq for entry in scores]),
+            rule_set_by_score=uow.scores.get_rule_sets(address, [entry.seq for entry in scores]),
             changes=changes,
-            kickouts=kickouts,
-            groups=groups,
-            transactions=_transactions(uow, places),
-            tasks=_tasks(uow, scores, groups, changes),
-            on_chain=_on_chain(uow, rounds, address),
-            sent=_sent(uow, rounds, address, as_of.number),
-            turned=uow.memberships.in_effect(address, up_to_block=as_of.number),
-            possible_zeros=_possible_zeros(archive, uow, node, scores, as_of),
+            kickouts=kickout_intervals,
+            members_by_position=members_by_position,
+            transaction_by_position=_load_transactions(uow, positions),
+            task_by_key=_load_tasks(uow, scores, members_by_position, changes),
+            on_chain_lane=_load_on_chain_lane(uow, rounds, address),
+            reported_lane=_load_reported_lane(uow, rounds, address, as_of.number),
+            membership_change=uow.memberships.get_effective_change(
+                address, up_to_block=as_of.number
+            ),
+            possible_zeros=_find_possible_zeros(archive, uow, node, scores, as_of),
         )
 
 
-def block_at(chain: Callable[[], ChainReader], store: Store, number: int | None) -> BlockRef:
+def resolve_block(
+    open_chain: Callable[[], ChainReader], store: Store, requested_number: int | None
+) -> BlockRef:
     """Return the requested block, or the last folded block if no number is requested.
 
     The chain is opened only if the header is not stored.
@@ -224,38 +243,40 @@ def block_at(chain: Callable[[], ChainReader], store: Store, number: int | None)
         InputError: nothing is indexed, or the block is beyond the index.
         TransientError: the header is not stored any more and the chain does not serve it now.
     """
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
-        wanted = cursor.number if number is None else number
-        if not 0 <= wanted <= cursor.number:
-            raise InputError(f"block {wanted} is not indexed; the last one is {cursor.number}")
-        block = uow.blocks.at(wanted)
-    return block or chain().header_up_to(wanted)
+        block_number = cursor.number if requested_number is None else requested_number
+        if not 0 <= block_number <= cursor.number:
+            raise InputError(
+                f"block {block_number} is not indexed; the last one is {cursor.number}"
+            )
+        block = uow.blocks.get_canonical(block_number)
+    return block or open_chain().fetch_header_at_or_below(block_number)
 
 
-def as_of_round(store: Store, number: int) -> int:
+def find_as_of_block(store: Store, round_number: int) -> int:
     """Return the as-of block of an accepted round.
 
     Raises:
         InputError: the index has no such accepted round.
     """
-    with store.reading() as uow:
-        accepted = uow.rounds.accepted_round(number)
+    with store.read_transaction() as uow:
+        accepted = uow.rounds.get_accepted_round(round_number)
     if accepted is None:
-        raise InputError(f"round {number} has not been accepted in what is indexed")
+        raise InputError(f"round {round_number} has not been accepted in what is indexed")
     return accepted.as_of
 
 
-def _state(
+def _load_state(
     archive: EventArchive, uow: UnitOfWork, as_of: BlockRef
 ) -> tuple[Mapping[Address, Node], Rounds]:
     """Return every node, and the contract's state, as of a block."""
     cursor = uow.cursor.get()
     if cursor is not None and cursor.number == as_of.number:
-        return {node.address: node for node in uow.nodes.all()}, uow.rounds.load()
-    folded = folded_up_to(
+        return {node.address: node for node in uow.nodes.iterate_all()}, uow.rounds.load()
+    folded = fold_state_up_to(
         uow,
         archive.reader,
         archive.rules,
@@ -266,7 +287,7 @@ def _state(
     return folded.fold.ledger.nodes, folded.rounds
 
 
-def _possible_zeros(
+def _find_possible_zeros(
     archive: EventArchive,
     uow: UnitOfWork,
     node: Node,
@@ -280,31 +301,31 @@ def _possible_zeros(
     if archive.reader.feed is None:
         return ()
     is_full = len(node.pool) >= archive.rules.pool_size
-    oldest = scores[0].at if scores and is_full else Position(0, 0, 0, 0)
-    places = uow.results.possible_zeros(node.address, oldest.block, as_of.number)
-    return tuple(at for at in places if at > oldest or not is_full)
+    oldest_position = scores[0].at if scores and is_full else Position(0, 0, 0, 0)
+    positions = uow.results.find_possible_zeros(node.address, oldest_position.block, as_of.number)
+    return tuple(position for position in positions if position > oldest_position or not is_full)
 
 
-def _pool(node: Node, scores: list[ScoreEntry], rules: Rules) -> bytes:
+def _get_pool(node: Node, scores: list[ScoreEntry], rules: Rules) -> bytes:
     if rules.legacy is None:
         return node.pool
     return bytes(entry.score for entry in scores)
 
 
-def _tasks(
+def _load_tasks(
     uow: UnitOfWork,
     scores: Iterable[ScoreEntry],
-    groups: Mapping[Position, tuple[GroupMember, ...]],
+    members_by_position: Mapping[Position, tuple[GroupMember, ...]],
     changes: Iterable[ReliabilityChange],
 ) -> dict[TaskKey, Task]:
     """Return the tasks of the scores and changes, including those of the other group members."""
-    wanted = {entry.task for entry in scores}
-    wanted |= {member.task for members in groups.values() for member in members}
-    wanted |= {change.task for change in changes if change.task is not None}
-    return uow.tasks.named(wanted)
+    task_keys = {entry.task for entry in scores}
+    task_keys |= {member.task for members in members_by_position.values() for member in members}
+    task_keys |= {change.task for change in changes if change.task is not None}
+    return uow.tasks.get_many(task_keys)
 
 
-def _intervals_until(intervals: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
+def _cut_intervals(intervals: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
     """Yield the intervals that had opened by the block, as they were known at the block."""
     for interval in intervals:
         if interval.opened_at.block <= block:
@@ -312,52 +333,58 @@ def _intervals_until(intervals: Iterable[KickoutDue], block: int) -> Iterable[Ki
             yield replace(interval, closed_at=None) if still_open else interval
 
 
-def _on_chain(uow: UnitOfWork, rounds: Rounds, node: Address) -> OnChain | None:
+def _load_on_chain_lane(uow: UnitOfWork, rounds: Rounds, node: Address) -> OnChainLane | None:
     index = rounds.index_by_node.get(node)
     if index is None:
         return None
-    word = rounds.words.get(word_of(index))
-    accepted = None if word is None else uow.rounds.accepted_round(word.round)
-    return OnChain(
-        index, rounds.lane_at(index), word, None if accepted is None else accepted.as_of
+    word = rounds.words.get(get_word_index(index))
+    accepted = None if word is None else uow.rounds.get_accepted_round(word.round)
+    return OnChainLane(
+        index, rounds.get_lane(index), word, None if accepted is None else accepted.as_of
     )
 
 
-def _sent(uow: UnitOfWork, rounds: Rounds, node: Address, as_of: int) -> ReportedLane | None:
-    accepted = uow.rounds.accepted_as_of(as_of)
-    index = None if accepted is None else _index_in(accepted.registrations, rounds, node)
+def _load_reported_lane(
+    uow: UnitOfWork, rounds: Rounds, node: Address, as_of: int
+) -> ReportedLane | None:
+    accepted = uow.rounds.get_accepted_as_of(as_of)
+    index = None if accepted is None else _find_lane_index(accepted.registrations, rounds, node)
     if index is None or accepted is None:
         return None
-    word = dict(accepted.words).get(word_of(index))
+    word = dict(accepted.words).get(get_word_index(index))
     return ReportedLane(
         round=accepted.round,
-        at=accepted.at,
-        transaction=_transactions(uow, [accepted.at]).get(accepted.at),
-        lane=None if word is None else lane_in(word, index),
+        position=accepted.at,
+        transaction=_load_transactions(uow, [accepted.at]).get(accepted.at),
+        lane=None if word is None else extract_lane(word, index),
     )
 
 
-def _index_in(new: Registrations, before: Rounds, node: Address) -> int | None:
+def _find_lane_index(registrations: Registrations, rounds: Rounds, node: Address) -> int | None:
     """Return the lane of a node in a round, including a lane that the round itself registers."""
-    given = new.placed(before.index_by_node, before.node_count)
-    index = before.index_by_node.get(node)
-    indexes = {who: place for place, who in given.items()}
-    return indexes.get(node, None if index in given else index)
+    registered_nodes = registrations.assign_indexes(rounds.index_by_node, rounds.node_count)
+    index = rounds.index_by_node.get(node)
+    new_index_by_node = {address: lane_index for lane_index, address in registered_nodes.items()}
+    return new_index_by_node.get(node, None if index in registered_nodes else index)
 
 
-def _groups(
+def _load_group_members(
     uow: UnitOfWork, scores: Iterable[ScoreEntry]
 ) -> dict[Position, tuple[GroupMember, ...]]:
-    results = uow.results.closed_at([entry.at for entry in scores])
+    results = uow.results.list_closed_at([entry.at for entry in scores])
     return {result.closed_at: result.members for result in results}
 
 
-def _transactions(uow: UnitOfWork, places: Iterable[Position]) -> dict[Position, Hash]:
-    wanted = set(places)
-    found: dict[tuple[int, int], Hash] = {}
-    for block in {at.block for at in wanted}:
-        for log in uow.logs.between(block, block):
-            found[(block, log.index)] = log.tx_hash
+def _load_transactions(uow: UnitOfWork, all_positions: Iterable[Position]) -> dict[Position, Hash]:
+    positions = set(all_positions)
+    hash_by_log: dict[tuple[int, int], Hash] = {}
+    for block in {position.block for position in positions}:
+        for log in uow.logs.iterate_between(block, block):
+            hash_by_log[(block, log.index)] = log.tx_hash
     # A feed's row has no transaction, although its number may equal that of a log.
-    of_chain = [at for at in wanted if not is_of_feed(at)]
-    return {at: found[(at.block, at.log)] for at in of_chain if (at.block, at.log) in found}
+    chain_positions = [position for position in positions if not is_feed_position(position)]
+    return {
+        position: hash_by_log[(position.block, position.log)]
+        for position in chain_positions
+        if (position.block, position.log) in hash_by_log
+    }

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from oracle.domain.blocks import Position
-from oracle.domain.feed_rows import is_of_feed, row_of
+from oracle.domain.feed_rows import get_feed_row_key, is_feed_position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.queries.answers import BlockView
 from oracle.queries.earnings import Earning
-from oracle.queries.explain import Explanation, OnChain, ReportedLane
+from oracle.queries.explain import Explanation, OnChainLane, ReportedLane
 from oracle.queries.explanation_models import (
     DownloadView,
     EarningView,
@@ -25,104 +25,113 @@ from oracle.queries.explanation_models import (
     ScoreView,
     SentLane,
 )
-from oracle.queries.legacy_models import LegacyRounds, legacy_rounds
-from oracle.queries.population import node_entry
-from oracle.queries.rule_set_view import rule_set_view
-from oracle.store.state.rule_set_repository import named_by
-from oracle.systems.crynux.predownload import requests_of
+from oracle.queries.legacy_models import LegacyRounds, build_legacy_rounds
+from oracle.queries.population import build_node_entry
+from oracle.queries.rule_set_view import build_rule_set_view
+from oracle.store.state.rule_set_repository import identify_rules
+from oracle.systems.crynux.predownload import list_requests
 
 
-def explanation_view(explanation: Explanation, labels: Mapping[Address, str]) -> NodeExplanation:
+def build_explanation_view(
+    explanation: Explanation, labels: Mapping[Address, str]
+) -> NodeExplanation:
     """Return the answer of an explanation: its entries, changes and computed figures."""
     node, rules, figures = explanation.node, explanation.rules, explanation.figures
     population = replace(explanation.population, labels=labels)
     return NodeExplanation(
-        row=node_entry(node, figures, population, explanation.place),
+        row=build_node_entry(node, figures, population, explanation.place),
         as_of=BlockView(**explanation.as_of._asdict()),
         rules=rules.name,
         rules_version=rules.version,
-        rules_sha256=named_by(rules).sha256,
-        pool=_pool_view(explanation),
+        rules_sha256=identify_rules(rules).sha256,
+        pool=_build_pool_view(explanation),
         lowest_long_term=explanation.lowest_long_term,
-        possible_zeros=[origin_of(at) for at in explanation.possible_zeros],
+        possible_zeros=[build_origin(position) for position in explanation.possible_zeros],
         reliability=ReliabilityView(
             base=node.base,
             since=node.since,
-            changes=[_change_view(explanation, change) for change in explanation.changes],
+            changes=[_build_change_view(explanation, change) for change in explanation.changes],
         ),
-        kickouts=[_kickout_interval(due) for due in explanation.kickouts],
+        kickouts=[_build_kickout_interval(interval) for interval in explanation.kickouts],
         held=explanation.held_reason if figures.is_kickout_due else None,
         downloads=[
             DownloadView(**request.request._asdict(), state=request.state)
-            for request in requests_of(node, population.time)
+            for request in list_requests(node, population.time)
         ],
-        on_chain=None if explanation.on_chain is None else _lane_on_chain(explanation.on_chain),
-        sent=None if explanation.sent is None else _sent_lane(explanation.sent),
-        legacy_rounds=None if rules.legacy is None else list(_legacy_rounds(explanation)),
+        on_chain=None
+        if explanation.on_chain_lane is None
+        else _build_lane_on_chain(explanation.on_chain_lane),
+        sent=None
+        if explanation.reported_lane is None
+        else _build_sent_lane(explanation.reported_lane),
+        legacy_rounds=None if rules.legacy is None else list(_build_legacy_rounds(explanation)),
     )
 
 
-def origin_of(at: Position) -> Origin:
+def build_origin(position: Position) -> Origin:
     """Return the source of an event; a feed's row is no log, and has no proof."""
-    if not is_of_feed(at):
-        return Origin(block=at.block, log=at.log, feed=None, proof="chain")
-    return Origin(block=at.block, log=None, feed=row_of(at), proof="none")
+    if not is_feed_position(position):
+        return Origin(block=position.block, log=position.log, feed=None, proof="chain")
+    return Origin(block=position.block, log=None, feed=get_feed_row_key(position), proof="none")
 
 
-def _pool_view(explanation: Explanation) -> ScorePoolView:
+def _build_pool_view(explanation: Explanation) -> ScorePoolView:
     spread = explanation.spread
     return ScorePoolView(
         scores=list(explanation.pool),
         sum=sum(explanation.pool),
         size=explanation.rules.pool_size,
         creators=spread.creators,
-        most_of_one_creator=spread.most,
-        decisive_of_one_creator=spread.decisive,
-        entries=[_score_view(explanation, entry) for entry in explanation.scores],
+        most_of_one_creator=spread.max_per_creator,
+        decisive_of_one_creator=spread.decisive_scores,
+        entries=[_build_score_view(explanation, entry) for entry in explanation.scores],
     )
 
 
-def _legacy_rounds(explanation: Explanation) -> Iterator[LegacyRounds]:
+def _build_legacy_rounds(explanation: Explanation) -> Iterator[LegacyRounds]:
     """Yield both rounds of every task in the window."""
     for entry in explanation.scores:
-        if entry.task in explanation.tasks:
-            runs = explanation.rounds_of(entry)
-            yield legacy_rounds(entry.task, runs, explanation.rules)
+        if entry.task in explanation.task_by_key:
+            runs = explanation.find_runs(entry)
+            yield build_legacy_rounds(entry.task, runs, explanation.rules)
 
 
-def _score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
-    scored_by, earning = explanation.scored_by.get(entry.seq), explanation.earning(entry)
+def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
+    rule_set, earning = (
+        explanation.rule_set_by_score.get(entry.seq),
+        explanation.compute_earning(entry),
+    )
     return ScoreView(
-        **origin_of(entry.at).model_dump(),
-        transaction=explanation.transactions.get(entry.at),
+        **build_origin(entry.at).model_dump(),
+        transaction=explanation.transaction_by_position.get(entry.at),
         seq=entry.seq,
         task=entry.task,
         group=entry.group,
-        creator=explanation.creator_of(entry.task),
+        creator=explanation.find_creator(entry.task),
         rank=entry.rank,
         elapsed=entry.elapsed,
-        error_reported=_is_error(explanation, entry.task),
+        error_reported=_has_error_reported(explanation, entry.task),
         score=entry.score,
         derived=entry.is_derived,
-        rules=None if scored_by is None else rule_set_view(scored_by),
+        rules=None if rule_set is None else build_rule_set_view(rule_set),
         time=entry.time,
-        earned=None if earning is None else _earning_view(earning),
+        earned=None if earning is None else _build_earning_view(earning),
         others=[
             GroupFellow(
                 task=member.task,
                 node=member.node,
                 rank=member.rank,
                 elapsed=member.elapsed,
-                error_reported=_is_error(explanation, member.task),
+                error_reported=_has_error_reported(explanation, member.task),
                 possible=member.is_possible,
             )
-            for member in explanation.groups.get(entry.at, ())
+            for member in explanation.members_by_position.get(entry.at, ())
             if member.task != entry.task
         ],
     )
 
 
-def _earning_view(earning: Earning) -> EarningView:
+def _build_earning_view(earning: Earning) -> EarningView:
     return EarningView(
         paid=earning.paid,
         fee=earning.fee,
@@ -132,15 +141,17 @@ def _earning_view(earning: Earning) -> EarningView:
     )
 
 
-def _is_error(explanation: Explanation, key: TaskKey) -> bool:
-    task = explanation.tasks.get(key)
+def _has_error_reported(explanation: Explanation, task_key: TaskKey) -> bool:
+    task = explanation.task_by_key.get(task_key)
     return task is not None and task.error_reported
 
 
-def _change_view(explanation: Explanation, change: ReliabilityChange) -> ReliabilityChangeView:
+def _build_change_view(
+    explanation: Explanation, change: ReliabilityChange
+) -> ReliabilityChangeView:
     return ReliabilityChangeView(
-        **origin_of(change.at).model_dump(),
-        transaction=explanation.transactions.get(change.at),
+        **build_origin(change.at).model_dump(),
+        transaction=explanation.transaction_by_position.get(change.at),
         cause=change.cause.value,
         task=change.task,
         before=change.before,
@@ -149,14 +160,14 @@ def _change_view(explanation: Explanation, change: ReliabilityChange) -> Reliabi
     )
 
 
-def _kickout_interval(due: KickoutDue) -> KickoutInterval:
+def _build_kickout_interval(interval: KickoutDue) -> KickoutInterval:
     return KickoutInterval(
-        opened_at=origin_of(due.opened_at),
-        closed_at=None if due.closed_at is None else origin_of(due.closed_at),
+        opened_at=build_origin(interval.opened_at),
+        closed_at=None if interval.closed_at is None else build_origin(interval.closed_at),
     )
 
 
-def _lane_on_chain(on_chain: OnChain) -> LaneOnChain:
+def _build_lane_on_chain(on_chain: OnChainLane) -> LaneOnChain:
     return LaneOnChain(
         index=on_chain.index,
         lane=on_chain.lane,
@@ -167,10 +178,10 @@ def _lane_on_chain(on_chain: OnChain) -> LaneOnChain:
     )
 
 
-def _sent_lane(sent: ReportedLane) -> SentLane:
+def _build_sent_lane(reported: ReportedLane) -> SentLane:
     return SentLane(
-        **origin_of(sent.at).model_dump(),
-        transaction=sent.transaction,
-        round=sent.round,
-        lane=sent.lane,
+        **build_origin(reported.position).model_dump(),
+        transaction=reported.transaction,
+        round=reported.round,
+        lane=reported.lane,
     )

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from oracle.domain.feed_rows import FeedFault
-from oracle.indexer.feeds.feed_faults import HOLDING
+from oracle.indexer.feeds.feed_faults import HOLDING_KINDS
 from oracle.queries.answers import ApiModel
 from oracle.store.database import UnitOfWork
 
@@ -63,13 +63,13 @@ class WitnessImport(WitnessFile):
     dry_run: bool
 
 
-def feed_view(uow: UnitOfWork) -> FeedView | None:
+def load_feed_view(uow: UnitOfWork) -> FeedView | None:
     """Return the state of the feed, or None if this database never read one."""
-    cursor = uow.feed.cursor()
+    cursor = uow.feed.get_cursor()
     if cursor is None:
         return None
-    folded, waiting = uow.feed.counts()
-    faults = list(uow.feed.faults(is_open=True))
+    folded_rows, waiting_rows = uow.feed.count_folded_and_waiting()
+    faults = list(uow.feed.list_faults(is_open=True))
     return FeedView(
         stream=cursor.stream,
         first_id=cursor.first_id,
@@ -77,27 +77,27 @@ def feed_view(uow: UnitOfWork) -> FeedView | None:
         highest_id=cursor.highest_id,
         settled_to=cursor.settled_to,
         asked_at=cursor.asked_at,
-        folded_rows=folded,
-        waiting_rows=waiting,
-        held=any(fault.kind in HOLDING for fault in faults),
-        faults=[fault_view(fault) for fault in faults],
+        folded_rows=folded_rows,
+        waiting_rows=waiting_rows,
+        held=any(fault.kind in HOLDING_KINDS for fault in faults),
+        faults=[build_fault_view(fault) for fault in faults],
     )
 
 
-def feed_lines(seen: FeedView | None) -> Iterator[tuple[str, str]]:
+def format_feed_lines(feed: FeedView | None) -> Iterator[tuple[str, str]]:
     """Yield how far the feed was read, as labelled lines; faults are health findings."""
-    if seen is None:
+    if feed is None:
         return
     yield (
         "feed proof",
         "none: nobody can prove what a feed told, or what it left out",
     )
-    first = "no row yet" if seen.first_id is None else f"from row {seen.first_id}"
-    rows = f"{seen.folded_rows} rows folded, {seen.waiting_rows} waiting"
-    yield "feed", f"{first}, settled to {seen.settled_id}, {rows}"
+    first = "no row yet" if feed.first_id is None else f"from row {feed.first_id}"
+    rows = f"{feed.folded_rows} rows folded, {feed.waiting_rows} waiting"
+    yield "feed", f"{first}, settled to {feed.settled_id}, {rows}"
 
 
-def fault_view(fault: FeedFault) -> FeedFaultView:
+def build_fault_view(fault: FeedFault) -> FeedFaultView:
     """Return the answer for a fault of a row."""
     return FeedFaultView(
         kind=fault.kind,

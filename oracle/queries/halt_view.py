@@ -30,7 +30,7 @@ class HaltClearance(ApiModel):
     reason: str
 
 
-def halt_view(halt: Halt) -> HaltView:
+def build_halt_view(halt: Halt) -> HaltView:
     """Return the answer for a halt."""
     evidence, cleared = halt.evidence, halt.cleared
     return HaltView(
@@ -40,8 +40,8 @@ def halt_view(halt: Halt) -> HaltView:
         since_time=halt.since_time,
         reason=halt.reason,
         block=None if evidence is None else evidence.block,
-        our_hash=None if evidence is None else evidence.ours,
-        their_hash=None if evidence is None else evidence.theirs,
+        our_hash=None if evidence is None else evidence.our_hash,
+        their_hash=None if evidence is None else evidence.their_hash,
         cleared_time=None if cleared is None else cleared.time,
         cleared_by=None if cleared is None else cleared.by,
         cleared_reason=None if cleared is None else cleared.reason,

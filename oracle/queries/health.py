@@ -8,227 +8,254 @@ loops) come from the daemon's last report; if that is old, the silent daemon is 
 from collections.abc import Callable, Iterator
 
 from oracle.domain.health import Condition, HealthFinding, HealthReport
-from oracle.indexer.audit.disputes import disputes_in
+from oracle.indexer.audit.disputes import get_disputes
 from oracle.indexer.block_confirmation import unconfirmed_reason
-from oracle.indexer.feeds.feed_faults import fault_text
-from oracle.indexer.refused_block import refusal_in
+from oracle.indexer.feeds.feed_faults import format_fault
+from oracle.indexer.refused_block import get_refusal
 from oracle.indexer.snapshots import state_mismatch
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
-from oracle.queries.outbox_advice import after_pause
+from oracle.queries.outbox_advice import resume_action
 from oracle.queries.status import StatusReport
-from oracle.queries.text.human_numbers import behind_text, span
+from oracle.queries.text.human_numbers import format_duration, format_lag
 from oracle.store.database import UnitOfWork
 from oracle.store.ops.health_repository import ReportedHealth
 from oracle.store.ops.lease_repository import LeaseState
 from oracle.store.outbox.records import Account, Pause, PauseKind
 from oracle.store.reports.hold_repository import ReportHold
-from oracle.txmgr.attribution import without_receipt
+from oracle.txmgr.attribution import find_intents_without_receipt
 
 # Returns the name of the process that holds the lease, or None if no process holds it.
-Worker = Callable[[LeaseState], str | None]
+LeaderLookup = Callable[[LeaseState], str | None]
 # Age of the newest block by the wall clock, in seconds, above which it is a finding without a
 # daemon: longer than the block time of any public chain, shorter than a night.
 OLD_HEAD_SECONDS = 900
 # Age in tenths of a heartbeat above which a report is late, as in the alert.
-_LATE_TENTHS = 15
+_LATE_HEARTBEAT_TENTHS = 15
 
 
-def health_of(uow: UnitOfWork, worker: Worker) -> HealthReport:
+def build_health_report(uow: UnitOfWork, find_leader: LeaderLookup) -> HealthReport:
     """Return every finding; all interfaces show the same report."""
-    stored = list(database_findings(uow))
-    covered = {one.condition for one in stored}
-    reported = [one for one in daemon_findings(uow, worker) if one.condition not in covered]
-    return HealthReport.of([*stored, *reported])
+    stored_findings = list(find_database_findings(uow))
+    covered_conditions = {finding.condition for finding in stored_findings}
+    reported_findings = [
+        finding
+        for finding in find_daemon_findings(uow, find_leader)
+        if finding.condition not in covered_conditions
+    ]
+    return HealthReport.from_findings([*stored_findings, *reported_findings])
 
 
-def is_reported_now(uow: UnitOfWork, worker: Worker) -> bool:
+def has_current_report(uow: UnitOfWork, find_leader: LeaderLookup) -> bool:
     """Return whether a daemon holds the lease and its last report is current."""
-    reported = uow.health.get()
+    daemon_report = uow.health.get()
     return (
-        reported is not None
-        and reported.is_fresh
-        and worker(uow.lease.current()) == reported.process
+        daemon_report is not None
+        and daemon_report.is_fresh
+        and find_leader(uow.lease.get_state()) == daemon_report.process
     )
 
 
-def daemon_findings(uow: UnitOfWork, worker: Worker) -> Iterator[HealthFinding]:
+def find_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator[HealthFinding]:
     """Yield the findings that the daemon reported, or a finding that it does not report."""
-    reported, leader = uow.health.get(), worker(uow.lease.current())
+    daemon_report, leader = uow.health.get(), find_leader(uow.lease.get_state())
     if leader is None:
         yield HealthFinding(
             Condition.NO_LEADER, "nobody works on this database: no daemon holds its lease"
         )
-        if reported is not None:
-            yield from _last_exit(reported)
-    elif reported is not None and reported.process == leader:
-        if reported.is_fresh:
-            yield from reported.findings
+        if daemon_report is not None:
+            yield from _find_last_exit(daemon_report)
+    elif daemon_report is not None and daemon_report.process == leader:
+        if daemon_report.is_fresh:
+            yield from daemon_report.findings
         else:
-            age = span(int(reported.age_seconds))
+            age_text = format_duration(int(daemon_report.age_seconds))
             yield HealthFinding(
-                Condition.DAEMON_SILENT, f"{leader} holds the lease and reported {age} ago last"
+                Condition.DAEMON_SILENT,
+                f"{leader} holds the lease and reported {age_text} ago last",
             )
 
 
-def _last_exit(reported: ReportedHealth) -> Iterator[HealthFinding]:
+def _find_last_exit(daemon_report: ReportedHealth) -> Iterator[HealthFinding]:
     """Yield why the last daemon ended, unless it was stopped on request."""
-    if reported.failure is not None:
-        yield HealthFinding(Condition.LAST_EXIT, reported.failure)
-    elif reported.ended_at is None:
-        found = "; ".join(one.text() for one in reported.findings) or "well"
+    if daemon_report.failure is not None:
+        yield HealthFinding(Condition.LAST_EXIT, daemon_report.failure)
+    elif daemon_report.ended_at is None:
+        last_findings = (
+            "; ".join(finding.format_line() for finding in daemon_report.findings) or "well"
+        )
         yield HealthFinding(
             Condition.LAST_EXIT,
-            f"{reported.process} ended without a word (killed, or its machine stopped); "
-            f"its last report: {found}",
+            f"{daemon_report.process} ended without a word (killed, or its machine stopped); "
+            f"its last report: {last_findings}",
         )
 
 
-def database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
+def find_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     """Yield the findings that the database holds, whichever process works on it."""
-    for halt in uow.halts.all_closed():
+    for halt in uow.halts.list_open_halts():
         yield HealthFinding(
             Condition.HALTED, f"{halt.name} since block {halt.since_block}: {halt.reason}"
         )
-    refusal = refusal_in(uow)
+    refusal = get_refusal(uow)
     if refusal is not None:
         yield HealthFinding(Condition.REFUSED, f"{refusal.words}; `qos-oracle resync refusal`")
-    unconfirmed = unconfirmed_reason(uow)
-    if unconfirmed is not None:
-        yield HealthFinding(Condition.WAITING_WITNESS, unconfirmed)
-    yield from _doubts(uow)
-    for fault in uow.feed.faults(is_open=True):
-        yield HealthFinding(Condition.FEED_FAULT, fault_text(fault))
-    yield from _sending_findings(uow)
+    unconfirmed_text = unconfirmed_reason(uow)
+    if unconfirmed_text is not None:
+        yield HealthFinding(Condition.WAITING_WITNESS, unconfirmed_text)
+    yield from _find_integrity_findings(uow)
+    for fault in uow.feed.list_faults(is_open=True):
+        yield HealthFinding(Condition.FEED_FAULT, format_fault(fault))
+    yield from _find_sending_findings(uow)
 
 
-def _doubts(uow: UnitOfWork) -> Iterator[HealthFinding]:
+def _find_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     """Yield the reasons not to trust stored blocks, or the state folded from them."""
-    for endpoint, reason in uow.facts.quarantine.reasons().items():
-        todo = f"`qos-oracle endpoint readmit {endpoint}` lets it in again"
+    for endpoint, reason in uow.facts.quarantine.get_reason_by_endpoint().items():
+        hint = f"`qos-oracle endpoint readmit {endpoint}` lets it in again"
         yield HealthFinding(
-            Condition.PROVEN_WRONG, f"{endpoint}: {reason}; it is asked nothing; {todo}"
+            Condition.PROVEN_WRONG, f"{endpoint}: {reason}; it is asked nothing; {hint}"
         )
-    for dispute in disputes_in(uow):
-        yield HealthFinding(Condition.UNPROVEN, dispute.words)
+    for dispute in get_disputes(uow):
+        yield HealthFinding(Condition.UNPROVEN, dispute.message)
     mismatch = state_mismatch(uow)
     if mismatch is not None:
         yield HealthFinding(Condition.STATE_DIFFERS, mismatch)
-    suspect = suspect_blocks(uow)
-    if suspect:
-        words = "came from it alone, and another endpoint is still to be asked about them"
+    suspect_count = count_suspect_blocks(uow)
+    if suspect_count:
+        consequence = "came from it alone, and another endpoint is still to be asked about them"
         yield HealthFinding(
-            Condition.UNAUDITED, f"{suspect} blocks {words}; no kickout rests on them meanwhile"
+            Condition.UNAUDITED,
+            f"{suspect_count} blocks {consequence}; no kickout rests on them meanwhile",
         )
 
 
-def suspect_blocks(uow: UnitOfWork) -> int:
+def count_suspect_blocks(uow: UnitOfWork) -> int:
     """Count the blocks of endpoints proven wrong that no other endpoint has confirmed yet."""
-    scope = uow.coverage.current()
-    return 0 if scope is None else uow.facts.quarantine.blocks(scope.id)
+    scope = uow.coverage.get_current_scope()
+    return 0 if scope is None else uow.facts.quarantine.count_unaudited_blocks(scope.id)
 
 
-def _sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
-    for account in uow.outbox.counts.accounts():
-        pause = uow.outbox.accounts.paused_because(account)
+def _find_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
+    for account in uow.outbox.counts.get_nonce_progress():
+        pause = uow.outbox.accounts.get_pause(account)
         if pause is not None:
-            yield pause_finding(account, pause)
-        for call in without_receipt(uow, account):
-            todo = "`qos-oracle endpoint probe`, or name one that serves eth_getTransactionReceipt"
-            yield HealthFinding(Condition.UNPROVEN, f"{call.error_text}; {todo}")
-    waiting = list(uow.holds.waiting())
+            yield build_pause_finding(account, pause)
+        for call in find_intents_without_receipt(uow, account):
+            hint = "`qos-oracle endpoint probe`, or name one that serves eth_getTransactionReceipt"
+            yield HealthFinding(Condition.UNPROVEN, f"{call.error_text}; {hint}")
+    waiting = list(uow.holds.list_waiting())
     for hold in waiting:
         if not hold.is_disputed:
-            told = f"period {hold.period}: {hold.reason}"
-            show = f"`qos-oracle report show --period {hold.period}`"
-            yield HealthFinding(Condition.HELD, f"{told}; {show}, then `report release`")
+            held_text = f"period {hold.period}: {hold.reason}"
+            command = f"`qos-oracle report show --period {hold.period}`"
+            yield HealthFinding(Condition.HELD, f"{held_text}; {command}, then `report release`")
     disputed = [hold for hold in waiting if hold.is_disputed]
     if disputed:
-        yield HealthFinding(Condition.HELD, dispute_text(disputed))
+        yield HealthFinding(Condition.HELD, format_dispute(disputed))
 
 
-def pause_finding(account: Account, pause: Pause) -> HealthFinding:
+def build_pause_finding(account: Account, pause: Pause) -> HealthFinding:
     """Return the finding for a paused sender, with the action that resumes it."""
-    is_poor = pause.kind is PauseKind.FUNDS
+    lacks_funds = pause.kind is PauseKind.FUNDS
     return HealthFinding(
-        Condition.SENDER_FUNDS if is_poor else Condition.PAUSED_SENDER,
+        Condition.SENDER_FUNDS if lacks_funds else Condition.PAUSED_SENDER,
         f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}); "
-        f"{after_pause(account, pause)}",
+        f"{resume_action(account, pause)}",
     )
 
 
-def dispute_text(holds: list[ReportHold]) -> str:
+def format_dispute(holds: list[ReportHold]) -> str:
     """Return one line for the reports that another reporter disputes.
 
     `holds`: by period, at least one.
     """
-    newest, before = holds[-1], len(holds) - 1
-    since = f" (and {before} before it, since period {holds[0].period})" if before else ""
+    newest_hold, earlier_count = holds[-1], len(holds) - 1
+    earlier_text = (
+        f" (and {earlier_count} before it, since period {holds[0].period})"
+        if earlier_count
+        else ""
+    )
     return (
-        f"period {newest.period}{since}: {newest.reason}; "
-        f"`qos-oracle report show --period {newest.period}`, compare it with theirs; it ends when "
-        "a later report lands that says what ours does"
+        f"period {newest_hold.period}{earlier_text}: {newest_hold.reason}; "
+        f"`qos-oracle report show --period {newest_hold.period}`, compare it with theirs; it ends "
+        "when a later report lands that says what ours does"
     )
 
 
-def report_age(chain: ChainView) -> int | None:
+def compute_report_age(chain: ChainView) -> int | None:
     """Return the age of the contract's last report in block time, or None if there is none."""
-    told, head = chain.contract, chain.head
-    if told is None or head is None or not told.round:
+    contract, head = chain.contract, chain.head
+    if contract is None or head is None or not contract.round:
         return None
-    return head.time - told.pushed_at
+    return head.time - contract.pushed_at
 
 
-def is_late(seconds: int, heartbeat_seconds: int) -> bool:
+def is_report_late(age_seconds: int, heartbeat_seconds: int) -> bool:
     """Return whether a report of this age is late."""
-    return 10 * seconds > _LATE_TENTHS * heartbeat_seconds
+    return 10 * age_seconds > _LATE_HEARTBEAT_TENTHS * heartbeat_seconds
 
 
 def report_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[HealthFinding]:
     """Return the findings about the contract; `heartbeat_seconds` None: no report is due."""
-    found = []
-    age, until, contract = report_age(chain), chain.paused_until, chain.contract
-    if heartbeat_seconds is not None and age is not None and is_late(age, heartbeat_seconds):
-        due = span(heartbeat_seconds)
-        found.append(
+    findings = []
+    age_seconds, paused_until, contract = (
+        compute_report_age(chain),
+        chain.paused_until,
+        chain.contract,
+    )
+    if (
+        heartbeat_seconds is not None
+        and age_seconds is not None
+        and is_report_late(age_seconds, heartbeat_seconds)
+    ):
+        interval_text = format_duration(heartbeat_seconds)
+        findings.append(
             HealthFinding(
                 Condition.REPORT_LATE,
-                f"the last report is {span(age)} old; one is due every {due} at least",
+                (
+                    f"the last report is {format_duration(age_seconds)} old; one is due every "
+                    f"{interval_text} at least"
+                ),
             )
         )
-    if until is not None:
-        found.append(
+    if paused_until is not None:
+        findings.append(
             HealthFinding(
-                Condition.PAUSED, f"the contract takes no report until {until} (chain time)"
+                Condition.PAUSED, f"the contract takes no report until {paused_until} (chain time)"
             )
         )
     elif contract is not None and contract.kicks_paused:
-        found.append(
+        findings.append(
             HealthFinding(Condition.PAUSED, "no kickouts: the contract's pauser has stopped them")
         )
-    return found
+    return findings
 
 
-def findings_from_chain_view(
-    seen: StatusReport, chain: ChainView, heartbeat_seconds: int | None, now: int
+def build_chain_findings(
+    status: StatusReport, chain: ChainView, heartbeat_seconds: int | None, now: int
 ) -> list[HealthFinding]:
     """Return the findings of one reading of the chain, for use while no daemon reports.
 
     `heartbeat_seconds` is None without an oracle contract. `now`: unix seconds of this machine.
     """
-    found, head = [], chain.head
-    lag = seen.lag_to(head)
-    if head is None and seen.folded is not None:
-        found.append(
-            HealthFinding(Condition.NO_ENDPOINT, f"how far behind is unknown: {chain.unknown}")
-        )
-    if head is not None and lag is not None and lag > READY_WITHIN_BLOCKS:
-        found.append(HealthFinding(Condition.BEHIND, behind_text(lag, head.number)))
-    if head is not None and now - head.time > OLD_HEAD_SECONDS:
-        since = f"the newest block that an endpoint shows is {span(now - head.time)} old"
-        found.append(
+    findings, head = [], chain.head
+    lag_blocks = status.compute_lag(head)
+    if head is None and status.folded_block is not None:
+        findings.append(
             HealthFinding(
-                Condition.OLD_HEAD,
-                f"{since}: the chain stands, who answers does, or our clock is wrong",
+                Condition.NO_ENDPOINT, f"how far behind is unknown: {chain.unknown_reason}"
             )
         )
-    return [*found, *report_findings(chain, heartbeat_seconds)]
+    if head is not None and lag_blocks is not None and lag_blocks > READY_WITHIN_BLOCKS:
+        findings.append(HealthFinding(Condition.BEHIND, format_lag(lag_blocks, head.number)))
+    if head is not None and now - head.time > OLD_HEAD_SECONDS:
+        age_text = (
+            f"the newest block that an endpoint shows is {format_duration(now - head.time)} old"
+        )
+        findings.append(
+            HealthFinding(
+                Condition.OLD_HEAD,
+                f"{age_text}: the chain stands, who answers does, or our clock is wrong",
+            )
+        )
+    return [*findings, *report_findings(chain, heartbeat_seconds)]

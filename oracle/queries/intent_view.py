@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from pydantic import Field
 
 from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
-from oracle.queries.outbox_advice import SentState, advice
+from oracle.queries.outbox_advice import SentState, build_advice
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Attempt, Intent, IntentState, JournalEntry, NonceSlot
 
-_TASK, _GROUP = "task=", "group="
+_TASK_PREFIX, _GROUP_PREFIX = "task=", "group="
 
 
 class AttemptView(ApiModel):
@@ -78,15 +78,15 @@ class IntentDetail(IntentView):
     journal: list[JournalLine]
 
 
-def intent_view(intent: Intent, sent: SentState, now: int) -> IntentView:
+def build_intent_view(intent: Intent, sent_state: SentState, now: int) -> IntentView:
     """Return the answer for a call; `now` in unix seconds."""
-    request, told, slot = intent.request, advice(intent, sent), sent.slot
+    request, call_advice, slot = intent.request, build_advice(intent, sent_state), sent_state.slot
     return IntentView(
         id=intent.id,
         kind=request.kind,
         state=intent.state.value,
         about=request.subject or request.dedup_key,
-        task=task_of(intent),
+        task=parse_task_key(intent),
         period=request.period,
         round=request.round,
         as_of_block=request.as_of_block,
@@ -100,19 +100,19 @@ def intent_view(intent: Intent, sent: SentState, now: int) -> IntentView:
         max_cost_wei=intent.max_cost_wei,
         not_before=request.not_before,
         deadline=request.deadline,
-        reason=reason_of(intent),
+        reason=find_reason(intent),
         replaces=intent.replaces,
         superseded_by=intent.superseded_by,
         age_seconds=max(0, now - intent.created_at),
-        waits_for=told.waits_for,
-        what_to_do=told.what_to_do,
+        waits_for=call_advice.waits_for,
+        what_to_do=call_advice.what_to_do,
         created_at=intent.created_at,
         updated_at=intent.updated_at,
-        attempts=[_attempt_view(attempt, slot) for attempt in sent.attempts],
+        attempts=[_build_attempt_view(attempt, slot) for attempt in sent_state.attempts],
     )
 
 
-def intent_detail(
+def build_intent_detail(
     view: IntentView, node: str | None, journal: Iterable[JournalEntry]
 ) -> IntentDetail:
     """Return the answer for a call with its drawn node and its journal."""
@@ -129,15 +129,15 @@ def intent_detail(
     return IntentDetail(**view.model_dump(), node=node, journal=lines)
 
 
-def sent_of(uow: UnitOfWork, intent: Intent) -> SentState:
-    """Return the nonce slot and the attempts of a call, including rival calls on the same nonce."""
+def load_sent_state(uow: UnitOfWork, intent: Intent) -> SentState:
+    """Return the nonce slot and the attempts of a call, including rivals on the same nonce."""
     account = intent.request.account
-    pause = uow.outbox.accounts.paused_because(account)
-    slot = None if intent.nonce is None else uow.outbox.slots.at(account, intent.nonce)
-    return SentState(slot, [] if slot is None else uow.outbox.slots.attempts(slot), pause)
+    pause = uow.outbox.accounts.get_pause(account)
+    slot = None if intent.nonce is None else uow.outbox.slots.get_slot(account, intent.nonce)
+    return SentState(slot, [] if slot is None else uow.outbox.slots.list_attempts(slot), pause)
 
 
-def _attempt_view(attempt: Attempt, slot: NonceSlot | None) -> AttemptView:
+def _build_attempt_view(attempt: Attempt, slot: NonceSlot | None) -> AttemptView:
     return AttemptView(
         hash=attempt.signed.tx_hash,
         intent=attempt.intent_id,
@@ -154,19 +154,25 @@ def _attempt_view(attempt: Attempt, slot: NonceSlot | None) -> AttemptView:
     )
 
 
-def task_of(intent: Intent) -> str | None:
+def parse_task_key(intent: Intent) -> str | None:
     """Return the key of the task that a dispatcher's call is about, or None if there is none."""
-    first = intent.request.subject.partition(":")[0]
-    return first.removeprefix(_TASK) if first.startswith(_TASK) else None
+    subject_part = intent.request.subject.partition(":")[0]
+    return (
+        subject_part.removeprefix(_TASK_PREFIX) if subject_part.startswith(_TASK_PREFIX) else None
+    )
 
 
-def group_of(intent: Intent) -> str | None:
+def parse_group_key(intent: Intent) -> str | None:
     """Return the key of the group that a dispatcher's call starts, or None if there is none."""
-    first = intent.request.subject.partition(":")[0]
-    return first.removeprefix(_GROUP) if first.startswith(_GROUP) else None
+    subject_part = intent.request.subject.partition(":")[0]
+    return (
+        subject_part.removeprefix(_GROUP_PREFIX)
+        if subject_part.startswith(_GROUP_PREFIX)
+        else None
+    )
 
 
-def reason_of(intent: Intent) -> str | None:
+def find_reason(intent: Intent) -> str | None:
     """Return why a call waits or failed, or None if it is mined or has no error."""
     if intent.state in {IntentState.MINED, IntentState.FINAL}:
         return None

@@ -10,13 +10,13 @@ from oracle.queries.kickout_models import (
     NodeProposal,
     ProposedKickout,
 )
-from oracle.queries.log_places import log_places
+from oracle.queries.log_places import load_log_places
 from oracle.store.database import UnitOfWork
 
 NOT_DUE = "not due"
 
 
-def proposed_kickout(kick: Kick) -> ProposedKickout:
+def build_proposed_kickout(kick: Kick) -> ProposedKickout:
     """Return the answer for a proposal."""
     expulsion = kick.expulsion
     return ProposedKickout(
@@ -29,39 +29,39 @@ def proposed_kickout(kick: Kick) -> ProposedKickout:
     )
 
 
-def node_proposal(kick: Kick) -> NodeProposal:
+def build_node_proposal(kick: Kick) -> NodeProposal:
     """Return the answer for a proposal, with its node."""
-    return NodeProposal(node=kick.node, **dict(proposed_kickout(kick)))
+    return NodeProposal(node=kick.node, **dict(build_proposed_kickout(kick)))
 
 
-def kickout_cases(
+def build_kickout_cases(
     uow: UnitOfWork, cases: Sequence[KickoutCase], kicks_not_due: Sequence[Kick] = ()
 ) -> list[KickoutCaseEntry]:
     """Return the answers for nodes whose kickout is due, then those for premature proposals.
 
     `kicks_not_due`: live kickouts of nodes whose kickout is not due any more.
     """
-    places = log_places(uow, (case.interval.opened_at for case in cases))
-    due = [
+    place_by_position = load_log_places(uow, (case.interval.opened_at for case in cases))
+    due_entries = [
         KickoutCaseEntry(
             node=case.node,
-            due_since=places[case.interval.opened_at],
-            proposal=None if case.kick is None else proposed_kickout(case.kick),
+            due_since=place_by_position[case.interval.opened_at],
+            proposal=None if case.kick is None else build_proposed_kickout(case.kick),
             index=case.index,
             lane=case.lane,
             evidence=None if case.evidence is None else case.evidence.hash,
             creators=None if case.evidence is None else case.evidence.spread.creators,
-            rounds_low=case.shown,
+            rounds_low=case.low_rounds,
             obstacle=case.obstacle,
-            held=case.held,
+            held=case.hold_reason,
         )
         for case in cases
     ]
-    return due + [
+    return due_entries + [
         KickoutCaseEntry(
             node=kick.node,
             due_since=None,
-            proposal=proposed_kickout(kick),
+            proposal=build_proposed_kickout(kick),
             index=None,
             lane=None,
             evidence=None,
@@ -74,17 +74,17 @@ def kickout_cases(
     ]
 
 
-def expulsions(kicks: Sequence[Kick], since: int) -> Iterator[ExpulsionEntry]:
+def build_expulsion_entries(kicks: Sequence[Kick], min_block: int) -> Iterator[ExpulsionEntry]:
     """Yield the answer for each expulsion from block `min_block` on, oldest first."""
     expelled = [(kick, kick.expulsion) for kick in kicks if kick.expulsion is not None]
     for kick, expulsion in sorted(expelled, key=lambda pair: (pair[1].at, pair[0].node)):
-        if expulsion.at.block >= since:
-            asked = "nobody" if expulsion.target == NO_TARGET else "done"
+        if expulsion.at.block >= min_block:
+            network_outcome = "nobody" if expulsion.target == NO_TARGET else "done"
             yield ExpulsionEntry(
                 node=kick.node,
                 evidence=kick.evidence,
                 round=expulsion.round,
                 block=expulsion.at.block,
-                until=expulsion.until,
-                network="refused" if kick.state is KickState.REFUSED else asked,
+                until=expulsion.expires_at,
+                network="refused" if kick.state is KickState.REFUSED else network_outcome,
             )

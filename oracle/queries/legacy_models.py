@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from pydantic import Field
 
-from oracle.domain.fold.legacy_round_scores import RoundScores, round_scores
+from oracle.domain.fold.legacy_round_scores import RoundScores, compute_round_scores
 from oracle.domain.ids import TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.task import Run
@@ -40,10 +40,10 @@ class LegacyRounds(ApiModel):
     scored: bool = Field(description="False: nobody submitted anything.")
 
 
-_SILENT = RoundRank(rank=None, score=None)
+_NO_RANK = RoundRank(rank=None, score=None)
 
 
-def legacy_rounds(task: TaskKey, runs: Sequence[Run], rules: Rules) -> LegacyRounds:
+def build_legacy_rounds(task: TaskKey, runs: Sequence[Run], rules: Rules) -> LegacyRounds:
     """Return both rounds of a task that has ended.
 
     Args:
@@ -51,23 +51,25 @@ def legacy_rounds(task: TaskKey, runs: Sequence[Run], rules: Rules) -> LegacyRou
         runs: the runs of the task, or of its group.
         rules: legacy rules.
     """
-    scores = round_scores(runs, rules)
+    scores = compute_round_scores(runs, rules)
     return LegacyRounds(
         task=task,
-        nodes=[_part(run, scored) for run, scored in zip_longest(runs, scores)],
+        nodes=[
+            _build_round_part(run, round_score) for run, round_score in zip_longest(runs, scores)
+        ],
         scored=bool(scores),
     )
 
 
-def _part(run: Run, scored: RoundScores | None) -> RoundPart:
-    if scored is None:
+def _build_round_part(run: Run, scores: RoundScores | None) -> RoundPart:
+    if scores is None:
         return RoundPart(
-            node=run.node, round=run.round, commitment=_SILENT, disclosure=_SILENT, score=None
+            node=run.node, round=run.round, commitment=_NO_RANK, disclosure=_NO_RANK, score=None
         )
     return RoundPart(
         node=run.node,
         round=run.round,
-        commitment=RoundRank(rank=scored.commitment_rank, score=scored.commitment_score),
-        disclosure=RoundRank(rank=scored.disclosure_rank, score=scored.disclosure_score),
-        score=scored.task_score,
+        commitment=RoundRank(rank=scores.commitment_rank, score=scores.commitment_score),
+        disclosure=RoundRank(rank=scores.disclosure_rank, score=scores.disclosure_score),
+        score=scores.task_score,
     )

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainSerializer, WithJsonSchema
 
-from oracle.domain.events.jsonl_fields import wire_int
+from oracle.domain.events.jsonl_fields import encode_int
 from oracle.domain.scoring.node_figures import NodeState
 from oracle.queries.answers import AddressText, Answer, ApiModel, FixedPoint
 from oracle.queries.text.text_tables import Column
@@ -12,7 +12,7 @@ from oracle.queries.text.text_tables import Column
 # A number in JSON, text where JavaScript would lose digits of it.
 WireInteger = Annotated[
     int,
-    PlainSerializer(wire_int, when_used="json"),
+    PlainSerializer(encode_int, when_used="json"),
     WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[0-9]+$"}]}),
 ]
 

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from oracle.queries.answers import ApiModel
-from oracle.store.notice_repository import TargetPlace
+from oracle.store.notice_repository import DeliveryProgress
 
 
 class NoticeTarget(ApiModel):
@@ -30,13 +30,17 @@ class NoticeRecipients(ApiModel):
     would_be_told: list[str]
 
 
-def notice_target(name: str, place: TargetPlace | None, newest: int) -> NoticeTarget:
+def build_notice_target(
+    name: str, delivery_state: DeliveryProgress | None, newest: int
+) -> NoticeTarget:
     """Return the answer for a target; `newest`: the number of the newest notice."""
     return NoticeTarget(
         target=name,
-        told_up_to=None if place is None else place.seq,
+        told_up_to=None if delivery_state is None else delivery_state.seq,
         newest=newest,
-        tries=0 if place is None else place.tries,
-        next_at=None if place is None or not place.tries else place.next_at,
-        last_error=None if place is None else place.last_error,
+        tries=0 if delivery_state is None else delivery_state.tries,
+        next_at=None
+        if delivery_state is None or not delivery_state.tries
+        else delivery_state.next_at,
+        last_error=None if delivery_state is None else delivery_state.last_error,
     )

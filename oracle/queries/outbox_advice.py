@@ -13,10 +13,10 @@ from oracle.store.outbox.records import (
     PauseKind,
 )
 from oracle.txmgr.attribution import NO_RECEIPT
-from oracle.txmgr.replacement_offer import TOO_LITTLE
+from oracle.txmgr.replacement_offer import UNDERPRICED
 
 # The action that ends a wait, by class of reason, for waits that a person can end.
-_CHANGES = {
+_ACTION_BY_REASON = {
     "funds": "send ether to {sender}",
     "fee_cap": "gas is dear: wait, or raise limits.max_fee_per_gas_wei",
     "cost_cap": "raise limits.max_cost_per_transaction_wei",
@@ -29,7 +29,7 @@ _CHANGES = {
 }
 _NOTHING = "nothing"
 _GWEI = 10**9
-_OF_STATE = {
+_ENDED_TEXT_BY_STATE = {
     IntentState.FINAL: "it is done",
     IntentState.REVERTED: "it is over; the next one carries what is still wanted",
     IntentState.SUPERSEDED: "it is over: another one took its place",
@@ -57,87 +57,101 @@ class Advice(NamedTuple):
     what_to_do: str
 
 
-def advice(intent: Intent, sent: SentState) -> Advice:
+def build_advice(intent: Intent, sent_state: SentState) -> Advice:
     """Return the advice for a call, from its stored row alone."""
-    over = _OF_STATE.get(intent.state)
-    if over is not None:
-        return Advice(None, f"{_NOTHING}: {over}")
-    by_state = {
-        IntentState.HELD: _of_held,
-        IntentState.MINED: _of_mined,
-        IntentState.LIVE: _of_live,
+    ended_text = _ENDED_TEXT_BY_STATE.get(intent.state)
+    if ended_text is not None:
+        return Advice(None, f"{_NOTHING}: {ended_text}")
+    builder_by_state = {
+        IntentState.HELD: _advise_held,
+        IntentState.MINED: _advise_mined,
+        IntentState.LIVE: _advise_live,
     }
-    return by_state.get(intent.state, _of_waiting)(intent, sent)
+    return builder_by_state.get(intent.state, _advise_waiting)(intent, sent_state)
 
 
-def _of_hidden(intent: Intent) -> Advice:
-    act = "`qos-oracle endpoint probe`, or name an endpoint that serves eth_getTransactionReceipt"
-    return Advice(f"a receipt: {intent.error_text}", act)
+def _advise_missing_receipt(intent: Intent) -> Advice:
+    action = (
+        "`qos-oracle endpoint probe`, or name an endpoint that serves eth_getTransactionReceipt"
+    )
+    return Advice(f"a receipt: {intent.error_text}", action)
 
 
-def _of_mined(intent: Intent, sent: SentState) -> Advice:
+def _advise_mined(intent: Intent, sent_state: SentState) -> Advice:
     if intent.error_class == NO_RECEIPT:
-        return _of_hidden(intent)
-    block = None if sent.slot is None else sent.slot.block_number
-    return Advice(f"block {block} to be final", f"{_NOTHING}: a reorg puts it back by itself")
+        return _advise_missing_receipt(intent)
+    block_number = None if sent_state.slot is None else sent_state.slot.block_number
+    return Advice(
+        f"block {block_number} to be final", f"{_NOTHING}: a reorg puts it back by itself"
+    )
 
 
-def _of_live(intent: Intent, sent: SentState) -> Advice:
+def _advise_live(intent: Intent, sent_state: SentState) -> Advice:
     if intent.error_class == NO_RECEIPT:
-        return _of_hidden(intent)
-    slot = sent.slot
+        return _advise_missing_receipt(intent)
+    slot = sent_state.slot
     if slot is not None and slot.intent_id != intent.id:
         return Advice(
             f"a block that takes it, or intent {slot.intent_id}, which was put on its nonce",
             f"{_NOTHING}: one of the two lands, and the other is over",
         )
-    newest = sent.attempts[-1] if sent.attempts else None
-    said = newest.last_error_text or newest.last_error_class if newest is not None else None
-    waits = "a block" if said is None else f"a block; the endpoints said last: {said}"
-    act = f"{_NOTHING}: it is bumped by itself; `outbox bump {intent.id}` pays more at once"
-    if newest is not None and newest.last_error_class in TOO_LITTLE:
-        most = f"{newest.signed.max_fee_wei / _GWEI:g} gwei for each gas"
-        waits = f"{waits} (it pays {most})"
-        act = (
+    newest_attempt = sent_state.attempts[-1] if sent_state.attempts else None
+    endpoint_error = (
+        newest_attempt.last_error_text or newest_attempt.last_error_class
+        if newest_attempt is not None
+        else None
+    )
+    waiting_text = (
+        "a block"
+        if endpoint_error is None
+        else f"a block; the endpoints said last: {endpoint_error}"
+    )
+    action = f"{_NOTHING}: it is bumped by itself; `outbox bump {intent.id}` pays more at once"
+    if newest_attempt is not None and newest_attempt.last_error_class in UNDERPRICED:
+        fee_text = f"{newest_attempt.signed.max_fee_wei / _GWEI:g} gwei for each gas"
+        waiting_text = f"{waiting_text} (it pays {fee_text})"
+        action = (
             "gas is dear: wait, it is bumped by itself as far as [limits] allow, or raise "
             f"limits.max_fee_per_gas_wei; `outbox bump {intent.id}` says which limit is in the way"
         )
-    if sent.pause is not None:
+    if sent_state.pause is not None:
         return Advice(
-            f"{waits}; and for {_of_pause(sent.pause)}",
+            f"{waiting_text}; and for {_format_pause(sent_state.pause)}",
             "it is offered as it is, and not bumped: "
-            f"{after_pause(intent.request.account, sent.pause)}",
+            f"{resume_action(intent.request.account, sent_state.pause)}",
         )
-    return Advice(waits, f"{act}, `outbox cancel {intent.id} --yes` puts a no-op on its nonce")
+    return Advice(
+        waiting_text, f"{action}, `outbox cancel {intent.id} --yes` puts a no-op on its nonce"
+    )
 
 
-def _of_held(intent: Intent, _sent: SentState) -> Advice:
-    return Advice("a human", _after_hold(intent))
+def _advise_held(intent: Intent, _sent_state: SentState) -> Advice:
+    return Advice("a human", _release_action(intent))
 
 
-def _after_hold(intent: Intent) -> str:
-    release = (
+def _release_action(intent: Intent) -> str:
+    release_text = (
         f"`outbox release {intent.id}` plans it again, `outbox cancel {intent.id} --yes` ends it"
     )
-    close = f"`outbox cancel {intent.id} --yes` closes it"
+    cancel_text = f"`outbox cancel {intent.id} --yes` closes it"
     if intent.error_class == PauseKind.FOREIGN:
         return (
             "another program signed with the key: where it is yours, `outbox rebuild "
             "--from-chain --yes`; where it is not, a new transmitter key; "
-            f"then `outbox release {intent.request.account.address}`; {close}"
+            f"then `outbox release {intent.request.account.address}`; {cancel_text}"
         )
     if intent.nonce is not None:
-        return f"it is mined and did not do what it was sent for: find out why, then {close}"
+        return f"it is mined and did not do what it was sent for: find out why, then {cancel_text}"
     if intent.error_class == PauseKind.OPERATOR:
-        return release
-    return f"put right what the reason names, then {release}"
+        return release_text
+    return f"put right what the reason names, then {release_text}"
 
 
-def _of_pause(pause: Pause) -> str:
+def _format_pause(pause: Pause) -> str:
     return f"its sender, which is paused ({pause.kind.value}): {pause.reason}"
 
 
-def after_pause(account: Account, pause: Pause) -> str:
+def resume_action(account: Account, pause: Pause) -> str:
     """Return the action that lets a paused sender continue."""
     sender = account.address
     if pause.kind is PauseKind.FUNDS:
@@ -152,22 +166,27 @@ def after_pause(account: Account, pause: Pause) -> str:
     return f"put right what the reason names, then `outbox release {sender}`"
 
 
-def _of_waiting(intent: Intent, sent: SentState) -> Advice:
-    if sent.pause is not None:
-        return Advice(_of_pause(sent.pause), after_pause(intent.request.account, sent.pause))
+def _advise_waiting(intent: Intent, sent_state: SentState) -> Advice:
+    if sent_state.pause is not None:
+        return Advice(
+            _format_pause(sent_state.pause),
+            resume_action(intent.request.account, sent_state.pause),
+        )
     reason = intent.error_text or intent.error_class
     if reason is None:
-        following = {
+        next_step = {
             IntentState.PLANNED: "its trial on the newest block",
             IntentState.READY: "a nonce: a push waits for the push before it, and all wait while "
             "limits.max_in_flight are not final (no end without two endpoints that agree: "
             "`qos-oracle endpoint probe`)",
             IntentState.ASSIGNED: "its signature, and the first sending",
         }[intent.state]
-        return Advice(following, f"{_NOTHING}, as long as the daemon runs with --publish")
-    until = intent.request.not_before
-    waits = reason if until is None else f"{reason}; tried again from chain time {until}"
-    change = _CHANGES.get(intent.error_class or "")
-    if change is None:
-        return Advice(waits, f"{_NOTHING}: it is tried again by itself")
-    return Advice(waits, change.format(sender=intent.request.account.address))
+        return Advice(next_step, f"{_NOTHING}, as long as the daemon runs with --publish")
+    not_before = intent.request.not_before
+    waiting_text = (
+        reason if not_before is None else f"{reason}; tried again from chain time {not_before}"
+    )
+    action = _ACTION_BY_REASON.get(intent.error_class or "")
+    if action is None:
+        return Advice(waiting_text, f"{_NOTHING}: it is tried again by itself")
+    return Advice(waiting_text, action.format(sender=intent.request.account.address))

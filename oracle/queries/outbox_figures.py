@@ -25,23 +25,23 @@ from oracle.dispatch.probe_wants import END_PROBE, PROBE
 from oracle.dispatch.second_groups import END_SECOND_GROUP, SECOND_GROUP
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.kicks import Kick, KickState
-from oracle.domain.reports.lanes import lanes_of
+from oracle.domain.reports.lanes import unpack_lanes
 from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import TransientError
-from oracle.kickouts.kickout_context import AGAINST, CANCEL_KICK
-from oracle.reporting.push_retries import MOST_TRIES, GivenUp, given_up
+from oracle.kickouts.kickout_context import CANCEL_KICK, EXPULSION_KINDS
+from oracle.reporting.push_retries import MAX_TRIES, AbandonedStatement, find_abandoned_statements
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import NOOP, Account
 from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, OutboxFigures
-from oracle.txmgr.budget import runway, show
-from oracle.txmgr.client.receipts import nonce_at
+from oracle.txmgr.budget import compute_runway_seconds, update_budget_metrics
+from oracle.txmgr.client.receipts import fetch_mined_count
 from oracle.txmgr.context import TxContext
 
 # Kinds that are exported as zero before the first call, so that alerts have a series.
 CALL_KINDS = (
-    *(PUSH, *AGAINST, CANCEL_KICK),
+    *(PUSH, *EXPULSION_KINDS, CANCEL_KICK),
     *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, REQUEST_DOWNLOAD),
     *(PROBE, END_PROBE, SETTLE_CONTEST, SECOND_GROUP, END_SECOND_GROUP),
     NOOP,
@@ -50,75 +50,85 @@ _OUTCOMES = ("success", "reverted", "superseded", "foreign")
 
 
 @dataclass(slots=True)
-class OutboxRecount:
+class OutboxCounter:
     """Counts the outbox and keeps the counts of nonces that are final."""
 
-    _final: OutboxFigures = field(default_factory=OutboxFigures)
-    _counted_below: dict[Account, int] = field(default_factory=dict)
+    _final_figures: OutboxFigures = field(default_factory=OutboxFigures)
+    _final_below: dict[Account, int] = field(default_factory=dict)
     # Digests of abandoned statements that were already logged.
-    _told: frozenset[Hash] = frozenset()
+    _logged_digests: frozenset[Hash] = frozenset()
 
-    def count(self, store: Store, now: int) -> OutboxFigures:
+    def count_outbox(self, store: Store, now: int) -> OutboxFigures:
         """Count the rows and return the figures; `now` in unix seconds. No endpoint is queried."""
-        with store.reading() as uow:
-            accounts = uow.outbox.counts.accounts()
-            for account, (_, waiting) in accounts.items():
-                first = self._counted_below.get(account, 0)
-                uow.outbox.counts.add_ended(self._final, account, first, waiting)
-                self._counted_below[account] = max(first, waiting)
-            figures = self._final.copy_counters()
-            for account, (next_nonce, waiting) in accounts.items():
-                uow.outbox.counts.add_ended(figures, account, waiting, next_nonce)
-            superseded = uow.outbox.counts.superseded()
-            figures.outcomes.update({(kind, "superseded"): n for kind, n in superseded.items()})
+        with store.read_transaction() as uow:
+            accounts = uow.outbox.counts.get_nonce_progress()
+            for account, (_, lowest_open) in accounts.items():
+                counted_below = self._final_below.get(account, 0)
+                uow.outbox.counts.add_finished_nonces(
+                    self._final_figures, account, counted_below, lowest_open
+                )
+                self._final_below[account] = max(counted_below, lowest_open)
+            figures = self._final_figures.copy_counters()
+            for account, (next_nonce, lowest_open) in accounts.items():
+                uow.outbox.counts.add_finished_nonces(figures, account, lowest_open, next_nonce)
+            superseded = uow.outbox.counts.count_superseded()
+            figures.outcomes.update(
+                {(kind, "superseded"): count for kind, count in superseded.items()}
+            )
             for kind, outcome in product(CALL_KINDS, _OUTCOMES):
                 figures.outcomes.setdefault((kind, outcome), 0)
-            oldest = uow.outbox.counts.oldest()
-            figures.ages = {each: max(0, now - since) for each, since in oldest.items()}
-            figures.attempts = uow.outbox.counts.attempts()
-            figures.kickouts = _kickouts(uow.rounds.kicks())
-            _add_report(figures, uow)
-            hopeless = given_up(uow)
-            self._tell(hopeless)
-            figures.given_up = len(hopeless)
+            oldest_times = uow.outbox.counts.get_oldest_update_times()
+            figures.ages = {
+                kind_and_state: max(0, now - oldest_time)
+                for kind_and_state, oldest_time in oldest_times.items()
+            }
+            figures.attempts = uow.outbox.counts.count_attempts()
+            figures.kickouts = _count_kickouts(uow.rounds.list_kicks())
+            _add_report_figures(figures, uow)
+            abandoned = find_abandoned_statements(uow)
+            self._log_abandoned(abandoned)
+            figures.abandoned_statements = len(abandoned)
             return figures
 
-    def _tell(self, hopeless: list[GivenUp]) -> None:
-        for one in hopeless:
-            if one.digest not in self._told:
+    def _log_abandoned(self, abandoned: list[AbandonedStatement]) -> None:
+        for statement in abandoned:
+            if statement.digest not in self._logged_digests:
                 structlog.get_logger().error(
                     "statement_abandoned",
-                    round=one.round,
-                    period=one.period,
-                    digest=one.digest,
-                    tries=MOST_TRIES,
-                    last=one.why,
-                    until=one.until,
+                    round=statement.round,
+                    period=statement.period,
+                    digest=statement.digest,
+                    tries=MAX_TRIES,
+                    last=statement.reason,
+                    until=statement.deadline,
                     act="its round was given and taken back by forks: `endpoint probe` shows which"
                     " endpoint is on another one; the next statement goes after `until`",
                 )
-        self._told = frozenset(one.digest for one in hopeless)
+        self._logged_digests = frozenset(statement.digest for statement in abandoned)
 
 
-def with_accounts(
+def add_account_figures(
     figures: OutboxFigures, contexts: Mapping[str, TxContext], heads: Heads
 ) -> OutboxFigures:
     """Return the figures with those of the accounts by role, as far as endpoints answer."""
     return replace(
-        figures, accounts={role: _account(context, heads) for role, context in contexts.items()}
+        figures,
+        accounts={
+            role: _load_account_figures(context, heads) for role, context in contexts.items()
+        },
     )
 
 
-def with_contract(figures: OutboxFigures, context: ReportingContext) -> OutboxFigures:
+def add_contract_figures(figures: OutboxFigures, context: ReportingContext) -> OutboxFigures:
     """Return the figures with the state of the oracle contract, if an endpoint answers."""
-    heartbeat = context.settings.heartbeat_seconds
+    heartbeat_seconds = context.settings.heartbeat_seconds
     try:
-        contract_status, tokens = (
-            context.quorum.contract_status(),
-            context.quorum.contract().kick_tokens(),
+        contract_status, kick_tokens = (
+            context.quorum.fetch_contract_status(),
+            context.quorum.get_contract().get_kick_tokens(),
         )
     except TransientError:
-        return replace(figures, heartbeat_seconds=heartbeat)
+        return replace(figures, heartbeat_seconds=heartbeat_seconds)
     head = contract_status.head
     contract = ContractFigures(
         round=head.round,
@@ -126,56 +136,64 @@ def with_contract(figures: OutboxFigures, context: ReportingContext) -> OutboxFi
         paused_until=head.paused_until,
         kicks_paused=head.kicks_paused,
         rules_agree=contract_status.rules_hash in {context.rules_hash, ZERO_HASH},
-        kick_tokens=tokens,
+        kick_tokens=kick_tokens,
         pushed_at=head.pushed_at,
     )
-    return replace(figures, contract=contract, heartbeat_seconds=heartbeat)
+    return replace(figures, contract=contract, heartbeat_seconds=heartbeat_seconds)
 
 
-def _account(context: TxContext, heads: Heads) -> AccountFigures:
-    account, lines, now = context.account, context.publisher.lines, context.stamp.at
-    with context.store.reading() as uow:
-        next_nonce = uow.outbox.accounts.next_nonce(account) or 0
-        pause = uow.outbox.accounts.paused_because(account)
+def _load_account_figures(context: TxContext, heads: Heads) -> AccountFigures:
+    account, pool_view, now = context.account, context.publisher.pool_view, context.stamp.at
+    with context.store.read_transaction() as uow:
+        next_nonce = uow.outbox.accounts.get_next_nonce(account) or 0
+        pause = uow.outbox.accounts.get_pause(account)
         # The budget is exported even if nothing is sent, because its window moves with time.
-        show(uow, context)
-        seen = AccountFigures(
-            paused=None if pause is None else pause.kind.value,
+        update_budget_metrics(uow, context)
+        figures = AccountFigures(
+            pause_kind=None if pause is None else pause.kind.value,
             next_nonce=next_nonce,
-            open_nonces=uow.outbox.counts.open_nonces().get(account.address, 0),
-            reserved_wei=uow.outbox.slots.reserved(account),
+            open_nonces=uow.outbox.counts.count_open_nonces().get(account.address, 0),
+            reserved_wei=uow.outbox.slots.sum_reserved_wei(account),
         )
     try:
-        balance = context.balance()
-        latest = nonce_at(lines, account.address, "latest")
-        final = nonce_at(lines, account.address, hex(heads.final.number))
+        balance = context.fetch_balance()
+        latest = fetch_mined_count(pool_view, account.address, "latest")
+        final = fetch_mined_count(pool_view, account.address, hex(heads.final.number))
     except TransientError:
-        return seen
-    with context.store.reading() as uow:
-        left = runway(uow, account, balance, now)
-    return replace(seen, latest=latest, final=final, balance_wei=balance, runway_seconds=left)
+        return figures
+    with context.store.read_transaction() as uow:
+        runway_seconds = compute_runway_seconds(uow, account, balance, now)
+    return replace(
+        figures,
+        latest_chain_nonce=latest,
+        final_chain_nonce=final,
+        balance_wei=balance,
+        runway_seconds=runway_seconds,
+    )
 
 
-def _kickouts(kicks: list[Kick]) -> dict[str, int]:
-    counted = Counter(kick.state.value for kick in kicks)
-    return {state.value: counted[state.value] for state in KickState}
+def _count_kickouts(kicks: list[Kick]) -> dict[str, int]:
+    count_by_state = Counter(kick.state.value for kick in kicks)
+    return {state.value: count_by_state[state.value] for state in KickState}
 
 
-def _add_report(figures: OutboxFigures, uow: UnitOfWork) -> None:
+def _add_report_figures(figures: OutboxFigures, uow: UnitOfWork) -> None:
     """Add the word count of the newest report, and its maximum deviation from the contract."""
-    newest = uow.reports.latest(1)
-    if not newest:
+    newest_reports = uow.reports.list_latest(1)
+    if not newest_reports:
         return
-    words = decode_records(newest[0].report.records)
+    words = decode_records(newest_reports[0].report.records)
     rounds = uow.rounds.load() if words else Rounds()
-    apart = [
-        abs(wanted - held)
+    deviations = [
+        abs(reported_lane - contract_lane)
         for index, word in words
-        for wanted, held in zip(lanes_of(word), lanes_of(_held(rounds, index)), strict=True)
+        for reported_lane, contract_lane in zip(
+            unpack_lanes(word), unpack_lanes(_find_word_value(rounds, index)), strict=True
+        )
     ]
-    figures.report_words, figures.report_deviation = len(words), max(apart, default=0)
+    figures.report_words, figures.report_deviation = len(words), max(deviations, default=0)
 
 
-def _held(rounds: Rounds, index: int) -> int:
+def _find_word_value(rounds: Rounds, index: int) -> int:
     word = rounds.words.get(index)
     return 0 if word is None else word.value

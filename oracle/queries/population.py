@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from oracle.domain.ids import Address
-from oracle.domain.reports.lanes import lane_by, qos_in
+from oracle.domain.reports.lanes import decode_qos, lane_from_figures
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.scoring.legacy_factors import PopulationMaxima, incentive_shares, peers_at
-from oracle.domain.scoring.legacy_tally import start_of
+from oracle.domain.scoring.legacy_factors import (
+    PopulationMaxima,
+    compute_incentive_shares,
+    compute_population_maxima,
+)
+from oracle.domain.scoring.legacy_tally import compute_window_start
 from oracle.domain.scoring.node_figures import NodeFigures, figures_at
 from oracle.domain.scoring.node_scores import qos_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
-from oracle.queries.answers import as_of_cursor
+from oracle.queries.answers import build_as_of
 from oracle.queries.node_models import LegacyScore, NodeEntry, NodePage
 from oracle.store.database import Store, UnitOfWork
 
@@ -37,55 +41,59 @@ class Population:
     peers: PopulationMaxima | None
     shares: Mapping[Address, int]
     rounds: Rounds
-    rests_on_feed: bool
+    uses_feed: bool
     labels: Mapping[Address, str]
 
-    def qos(self, node: Node) -> int | None:
+    def compute_qos(self, node: Node) -> int | None:
         """Return the QoS of a node, or None if the node is no member."""
         return qos_at(node, self.time, self.rules, self.peers)
 
-    def figures(self, node: Node) -> NodeFigures:
+    def compute_figures(self, node: Node) -> NodeFigures:
         """Return the score of a node and the figures derived from it."""
         return figures_at(node, self.time, self.rules, self.peers)
 
 
-def population_of(
+def build_population(
     nodes: Collection[Node],
     time: int,
     rules: Rules,
     rounds: Rounds,
     *,
-    rests_on_feed: bool,
+    uses_feed: bool,
     labels: Mapping[Address, str] = NO_LABELS,
 ) -> Population:
     """Return the data that all nodes of the network share as of a block time."""
-    peers = peers_at(nodes, time, rules)
-    shares = incentive_shares(nodes, time, rules, peers)
-    return Population(time, rules, peers, shares, rounds, rests_on_feed, labels)
+    peers = compute_population_maxima(nodes, time, rules)
+    shares = compute_incentive_shares(nodes, time, rules, peers)
+    return Population(time, rules, peers, shares, rounds, uses_feed, labels)
 
 
-def rests_on_feed(uow: UnitOfWork) -> bool:
+def has_feed_cursor(uow: UnitOfWork) -> bool:
     """Return whether a feed, which has no proof, is a source of events too."""
-    return uow.feed.cursor() is not None
+    return uow.feed.get_cursor() is not None
 
 
-def place_among(
+def compute_place(
     node: Node, qos: int | None, nodes: Iterable[Node], population: Population
 ) -> int | None:
     """Return the place by QoS, from 1, of a node among all nodes, or None if it has no QoS."""
     if qos is None:
         return None
-    scored = ((population.qos(other), other.address) for other in nodes)
-    own = (-qos, node.address)
-    return 1 + sum(score is not None and (-score, name) < own for score, name in scored)
+    qos_by_address = (
+        (population.compute_qos(candidate), candidate.address) for candidate in nodes
+    )
+    own_key = (-qos, node.address)
+    return 1 + sum(
+        score is not None and (-score, name) < own_key for score, name in qos_by_address
+    )
 
 
-def node_entry(
+def build_node_entry(
     node: Node, figures: NodeFigures, population: Population, place: int | None
 ) -> NodeEntry:
     """Return the row of a node; `place` by QoS, from 1, is None for a node without QoS."""
     rounds, address = population.rounds, node.address
-    lane_on_chain = rounds.lane_of_node(address)
+    lane_on_chain = rounds.get_node_lane(address)
     return NodeEntry(
         place=place,
         node=address,
@@ -95,24 +103,26 @@ def node_entry(
         excluded=figures.is_excluded,
         back_at=figures.back_at,
         kickout_due=figures.is_kickout_due,
-        proof="none" if population.rests_on_feed else "chain",
-        card=None if node.gpu_name is None else harmless(node.gpu_name),
+        proof="none" if population.uses_feed else "chain",
+        card=None if node.gpu_name is None else sanitize_name(node.gpu_name),
         vram=node.gpu_vram,
         scores_in_pool=len(node.pool),
         scored_in_all=node.scored,
         long_term=figures.long_term,
         reliability=figures.reliability,
         qos=figures.qos,
-        lane=lane_by(figures),
+        lane=lane_from_figures(figures),
         index=rounds.index_by_node.get(address),
         lane_on_chain=lane_on_chain,
-        on_chain=qos_in(lane_on_chain),
+        on_chain=decode_qos(lane_on_chain),
         changed_at=node.changed_at,
-        legacy=legacy_score(node, figures, population),
+        legacy=build_legacy_score(node, figures, population),
     )
 
 
-def legacy_score(node: Node, figures: NodeFigures, population: Population) -> LegacyScore | None:
+def build_legacy_score(
+    node: Node, figures: NodeFigures, population: Population
+) -> LegacyScore | None:
     """Return the score of a node under legacy rules, or None under other rules."""
     legacy, factors = population.rules.legacy, figures.factors
     if legacy is None or factors is None:
@@ -120,7 +130,7 @@ def legacy_score(node: Node, figures: NodeFigures, population: Population) -> Le
     tally, is_member = factors.tally, node.membership is Membership.MEMBER
     return LegacyScore(
         window=tally.window,
-        window_began=start_of(tally.window, legacy),
+        window_began=compute_window_start(tally.window, legacy),
         tasks=tally.tasks,
         node_score=tally.node_score,
         online_seconds=tally.online_seconds,
@@ -132,40 +142,43 @@ def legacy_score(node: Node, figures: NodeFigures, population: Population) -> Le
     )
 
 
-def all_nodes(
+def load_all_nodes(
     store: Store, rules: Rules, labels: Mapping[Address, str], now: int
 ) -> NodePage | None:
     """Return every node on one page, by descending QoS, or None if nothing is indexed yet.
 
     `now`: unix seconds, to compute the age of the answer.
     """
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             return None
-        block, nodes = as_of_cursor(uow, cursor, rules, head=None, now=now), list(uow.nodes.all())
-        rounds, has_feed = uow.rounds.load(), rests_on_feed(uow)
-    population = population_of(
-        nodes, cursor.time, rules, rounds, rests_on_feed=has_feed, labels=labels
+        as_of, nodes = (
+            build_as_of(uow, cursor, rules, head=None, now=now),
+            list(uow.nodes.iterate_all()),
+        )
+        rounds, has_feed = uow.rounds.load(), has_feed_cursor(uow)
+    population = build_population(
+        nodes, cursor.time, rules, rounds, uses_feed=has_feed, labels=labels
     )
-    scored = [(node, population.figures(node)) for node in nodes]
-    scored.sort(key=lambda pair: (pair[1].qos is None, -(pair[1].qos or 0), pair[0].address))
+    ranked_nodes = [(node, population.compute_figures(node)) for node in nodes]
+    ranked_nodes.sort(key=lambda pair: (pair[1].qos is None, -(pair[1].qos or 0), pair[0].address))
     return NodePage(
-        as_of=block,
+        as_of=as_of,
         total=len(nodes),
-        counts=dict(Counter(figures.state for _, figures in scored)),
+        counts=dict(Counter(figures.state for _, figures in ranked_nodes)),
         nodes=[
-            node_entry(node, figures, population, None if figures.qos is None else place)
-            for place, (node, figures) in enumerate(scored, start=1)
+            build_node_entry(node, figures, population, None if figures.qos is None else place)
+            for place, (node, figures) in enumerate(ranked_nodes, start=1)
         ],
         next=None,
         moved=False,
     )
 
 
-def harmless(name: str) -> str:
+def sanitize_name(name: str) -> str:
     """Return a third party's text, shortened, with every unprintable character replaced by `?`.
 
     Control and direction marks could otherwise reorder or hide the text around the name.
     """
-    return "".join(sign if sign.isprintable() else "?" for sign in name)[:_MAX_NAME_LENGTH]
+    return "".join(char if char.isprintable() else "?" for char in name)[:_MAX_NAME_LENGTH]

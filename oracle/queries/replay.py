@@ -9,31 +9,37 @@ from dataclasses import replace
 from operator import itemgetter
 
 from oracle.domain.events.jsonl import parse_events
-from oracle.domain.events.jsonl_fields import wire_int
-from oracle.domain.fixed_point import decimal_text
+from oracle.domain.events.jsonl_fields import encode_int
+from oracle.domain.fixed_point import format_decimal
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import Anomaly, ScoreEntry
 from oracle.domain.ids import Address
-from oracle.domain.scoring.legacy_factors import PopulationMaxima, incentive_shares, peers_at
-from oracle.domain.scoring.legacy_tally import tally_at
+from oracle.domain.scoring.legacy_factors import (
+    PopulationMaxima,
+    compute_incentive_shares,
+    compute_population_maxima,
+)
+from oracle.domain.scoring.legacy_tally import compute_tally
 from oracle.domain.scoring.node_scores import (
+    compute_legacy_factors,
+    compute_long_term,
+    compute_reliability,
     count_scores,
-    factors_of,
+    get_status,
     is_excluded,
     is_kickout_due,
-    long_term,
     qos_at,
-    reliability_at,
-    status_of,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupMember, GroupResult
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
-from oracle.queries.legacy_models import legacy_rounds
+from oracle.queries.legacy_models import build_legacy_rounds
 
 
-def replay(lines: Iterable[str], rules: Rules, close: str | None, at: int | None) -> str:
+def replay_events(
+    lines: Iterable[str], rules: Rules, close: str | None, at_time: int | None
+) -> str:
     """Fold a file of events and return the resulting JSON document.
 
     Args:
@@ -50,57 +56,60 @@ def replay(lines: Iterable[str], rules: Rules, close: str | None, at: int | None
     """
     rules = rules if close is None else replace(rules, close=close)
     events = parse_events(lines)
-    time = events[-1].time if at is None else at
+    time = events[-1].time if at_time is None else at_time
     fold = Fold(rules)
     # Without a time all events count, as in the daemon: block times may fall towards the end.
-    fold.many(event for event in events if at is None or event.time <= at)
-    changes = fold.drain()
-    block = None if fold.last is None else wire_int(fold.last.at.block)
+    fold.fold_events(event for event in events if at_time is None or event.time <= at_time)
+    changes = fold.drain_changes()
+    block = None if fold.last is None else encode_int(fold.last.at.block)
     nodes = sorted(fold.ledger.nodes.values(), key=lambda node: node.address)
     lists = {
-        "nodes": list(_nodes(nodes, changes.scores, time, rules)),
-        "groups": [_group(result) for result in changes.results],
-        "anomalies": [_anomaly(anomaly) for anomaly in changes.anomalies],
+        "nodes": list(_build_node_rows(nodes, changes.scores, time, rules)),
+        "groups": [_build_group_row(result) for result in changes.results],
+        "anomalies": [_build_anomaly_row(anomaly) for anomaly in changes.anomalies],
     }
     if rules.legacy is not None:
         tasks = fold.ledger.tasks.values()
         lists["legacy"] = [
-            legacy_rounds(task.key, task.runs, rules).model_dump()
-            for task in _ended_in_parts(tasks)
+            build_legacy_rounds(task.key, task.runs, rules).model_dump()
+            for task in _select_ended_tasks(tasks)
         ]
-    return _document(
-        {"rules": rules.name, "as_of": {"block": block, "time": wire_int(time)}}, lists
+    return _format_document(
+        {"rules": rules.name, "as_of": {"block": block, "time": encode_int(time)}}, lists
     )
 
 
-def _document(head: dict[str, object], lists: dict[str, list[dict[str, object]]]) -> str:
+def _format_document(header: dict[str, object], lists: dict[str, list[dict[str, object]]]) -> str:
     """Return one JSON object as text, each row of a list on a line of its own."""
-    parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in header.items()]
     for key, rows in lists.items():
         body = ",\n  ".join(json.dumps(row) for row in rows)
         parts.append(f"{json.dumps(key)}: [" + (f"\n  {body}]" if rows else "]"))
     return "{" + ",\n ".join(parts) + "}\n"
 
 
-def _ended_in_parts(tasks: Iterable[Task]) -> list[Task]:
+def _select_ended_tasks(tasks: Iterable[Task]) -> list[Task]:
     """Return the tasks that several nodes ran, in the order in which they ended."""
     ended = [(task.ended_at, task) for task in tasks if task.runs and task.ended_at is not None]
     return [task for _, task in sorted(ended, key=itemgetter(0))]
 
 
-def _nodes(
+def _build_node_rows(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> Iterator[dict[str, object]]:
-    peers, legacy = peers_at(nodes, time, rules), _legacy_rows(nodes, time, rules)
-    pools = _pools(nodes, scores, time, rules)
+    peers, legacy = (
+        compute_population_maxima(nodes, time, rules),
+        _build_legacy_rows(nodes, time, rules),
+    )
+    pools = _build_pools(nodes, scores, time, rules)
     for node in nodes:
-        row = _node(node, pools[node.address], time, rules, peers)
+        row = _build_node_row(node, pools[node.address], time, rules, peers)
         if node.address in legacy:
             row["legacy"] = legacy[node.address]
         yield row
 
 
-def _legacy_rows(
+def _build_legacy_rows(
     nodes: list[Node], time: int, rules: Rules
 ) -> Mapping[Address, dict[str, object]]:
     """Return each node's window and factors as of a block time; empty under non-legacy rules.
@@ -109,81 +118,81 @@ def _legacy_rows(
     """
     if rules.legacy is None:
         return {}
-    peers = peers_at(nodes, time, rules)
-    shares = incentive_shares(nodes, time, rules)
+    peers = compute_population_maxima(nodes, time, rules)
+    shares = compute_incentive_shares(nodes, time, rules)
     rows: dict[Address, dict[str, object]] = {}
     for node in nodes:
-        tally = tally_at(node, time, rules.legacy)
+        tally = compute_tally(node, time, rules.legacy)
         is_member = node.membership is Membership.MEMBER
-        factors = factors_of(node, time, rules, peers) if is_member else None
+        factors = compute_legacy_factors(node, time, rules, peers) if is_member else None
         rows[node.address] = {
-            "window": wire_int(tally.window),
+            "window": encode_int(tally.window),
             "tasks": tally.tasks,
-            "node_score": _fraction(tally.node_score),
-            "online_seconds": wire_int(tally.online_seconds),
-            "R": None if factors is None else _fraction(factors.size),
-            "P": None if factors is None else _fraction(factors.promptness),
-            "B": None if factors is None else _fraction(factors.speed),
-            "Q": None if factors is None else _fraction(factors.combined),
-            "incentive_share": _fraction(shares.get(node.address)),
+            "node_score": _format_fraction(tally.node_score),
+            "online_seconds": encode_int(tally.online_seconds),
+            "R": None if factors is None else _format_fraction(factors.size),
+            "P": None if factors is None else _format_fraction(factors.promptness),
+            "B": None if factors is None else _format_fraction(factors.speed),
+            "Q": None if factors is None else _format_fraction(factors.combined),
+            "incentive_share": _format_fraction(shares.get(node.address)),
         }
     return rows
 
 
-def _fraction(value: int | None) -> str | None:
-    return None if value is None else decimal_text(value)
+def _format_fraction(value: int | None) -> str | None:
+    return None if value is None else format_decimal(value)
 
 
-def _pools(
+def _build_pools(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> dict[Address, list[int]]:
     """Return the task scores that count; under legacy rules those of the current window."""
     if rules.legacy is None:
         return {node.address: list(node.pool) for node in nodes}
-    given: dict[Address, list[int]] = {node.address: [] for node in nodes}
+    scores_by_node: dict[Address, list[int]] = {node.address: [] for node in nodes}
     for entry in scores:
-        given[entry.node].append(entry.score)
+        scores_by_node[entry.node].append(entry.score)
     for node in nodes:
         counted = count_scores(node, time, rules)
-        del given[node.address][: node.scored - counted]
-    return given
+        del scores_by_node[node.address][: node.scored - counted]
+    return scores_by_node
 
 
-def _node(
+def _build_node_row(
     node: Node, pool: list[int], time: int, rules: Rules, peers: PopulationMaxima | None
 ) -> dict[str, object]:
     qos = qos_at(node, time, rules, peers)
     return {
         "node": node.address,
-        "status": status_of(node),
+        "status": get_status(node),
         "task_scores": pool,
         "sum": sum(pool),
         "count": len(pool),
-        "long_term": decimal_text(long_term(node, rules, time)),
-        "reliability": decimal_text(reliability_at(node, time, rules)),
-        "reliability_base": decimal_text(node.base),
-        "reliability_since": wire_int(node.since),
-        "qos": None if qos is None else decimal_text(qos),
+        "long_term": format_decimal(compute_long_term(node, rules, time)),
+        "reliability": format_decimal(compute_reliability(node, time, rules)),
+        "reliability_base": format_decimal(node.base),
+        "reliability_since": encode_int(node.since),
+        "qos": None if qos is None else format_decimal(qos),
         "excluded": is_excluded(node, time, rules),
         "kickout_due": is_kickout_due(node, rules, time),
     }
 
 
-def _group(result: GroupResult) -> dict[str, object]:
-    members = [_member(member) for member in result.members]
+def _build_group_row(result: GroupResult) -> dict[str, object]:
+    members = [_build_member_row(member) for member in result.members]
     return {"group": result.group, "members": members, "scored": result.scored}
 
 
-def _member(member: GroupMember) -> dict[str, object]:
+def _build_member_row(member: GroupMember) -> dict[str, object]:
     return {
         "task": member.task,
         "node": member.node,
         "rank": member.rank,
-        "elapsed": wire_int(member.elapsed),
+        "elapsed": encode_int(member.elapsed),
         "score": member.score,
     }
 
 
-def _anomaly(anomaly: Anomaly) -> dict[str, object]:
-    place = {key: wire_int(value) for key, value in anomaly.at._asdict().items()}
-    return {**place, "rule": anomaly.rule, "event": anomaly.event}
+def _build_anomaly_row(anomaly: Anomaly) -> dict[str, object]:
+    position = {key: encode_int(value) for key, value in anomaly.at._asdict().items()}
+    return {**position, "rule": anomaly.rule, "event": anomaly.event}

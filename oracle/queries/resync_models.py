@@ -3,14 +3,14 @@
 from pydantic import Field
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.logs import Call, DeadLetter, Log
 from oracle.indexer.audit.gaps import Gaps
-from oracle.indexer.audit.reverify import Verified
+from oracle.indexer.audit.reverify import VerifyResult
 from oracle.indexer.audit.state_check import StateComparison
 from oracle.indexer.backfill import BackfillResult
 from oracle.indexer.rebuild import RebuildResult
-from oracle.indexer.reorgs.reorg import Rewound
+from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.queries.answers import AddressText, ApiModel, HashText
 from oracle.store.raw.raw_checksums import DamagedSpan
 
@@ -168,49 +168,49 @@ class RefusalAnswer(ApiModel):
     accepted: bool
 
 
-def rebuild_answer(rebuilt: RebuildResult, *, dry_run: bool) -> RebuildAnswer:
+def build_rebuild_answer(rebuilt: RebuildResult, *, dry_run: bool) -> RebuildAnswer:
     """Return the answer for a fold of all stored logs."""
     return RebuildAnswer(
         dry_run=dry_run,
-        block=rebuilt.last,
-        logs=rebuilt.logs,
-        same_state=rebuilt.same,
-        reports=rebuilt.reports,
+        block=rebuilt.last_block,
+        logs=rebuilt.log_count,
+        same_state=rebuilt.is_same,
+        reports=rebuilt.report_count,
         differing_periods=list(rebuilt.differing),
     )
 
 
-def rewind_answer(rewound: Rewound, *, dry_run: bool) -> RewindAnswer:
+def build_rewind_answer(rewound: RewindResult, *, dry_run: bool) -> RewindAnswer:
     """Return the answer for a rewind."""
     return RewindAnswer(
         dry_run=dry_run,
         block=rewound.ancestor.number,
         hash=rewound.ancestor.hash,
-        from_block=rewound.abandoned,
-        logs=rewound.logs,
-        reports_missed=rewound.reports,
+        from_block=rewound.abandoned_number,
+        logs=rewound.log_count,
+        reports_missed=rewound.report_count,
         by="rebuild" if rewound.by_rebuild else "journal",
         snapshot_block=rewound.snapshot,
     )
 
 
-def backfill_answer(result: BackfillResult, *, dry_run: bool) -> BackfillAnswer:
+def build_backfill_answer(result: BackfillResult, *, dry_run: bool) -> BackfillAnswer:
     """Return the answer for blocks that were fetched again."""
     return BackfillAnswer(
         dry_run=dry_run,
         first=result.blocks.first,
         last=result.blocks.last,
-        served=result.served,
-        missing_logs=[_raw_row(log) for log in result.missing_logs],
-        missing_calls=[_raw_row(call) for call in result.missing_calls],
-        unserved=result.unserved,
-        differing=result.differing,
-        rebuilt=_rebuilt(result.rebuilt, dry_run=dry_run),
+        served=result.served_count,
+        missing_logs=[_build_raw_row(log) for log in result.missing_logs],
+        missing_calls=[_build_raw_row(call) for call in result.missing_calls],
+        unserved=result.unserved_count,
+        differing=result.differing_count,
+        rebuilt=_build_optional_rebuild(result.rebuilt, dry_run=dry_run),
     )
 
 
-def verify_answer(
-    verified: Verified | None,
+def build_verify_answer(
+    verified: VerifyResult | None,
     damaged: tuple[DamagedSpan, ...],
     state: StateCheckAnswer | None,
     *,
@@ -222,37 +222,39 @@ def verify_answer(
         dry_run=dry_run,
         first=None if verified is None else verified.blocks.first,
         last=None if verified is None else verified.blocks.last,
-        level=None if verified is None else verified.reached.name.lower(),
+        level=None if verified is None else verified.reached_level.name.lower(),
         endpoints=[] if verified is None else list(verified.endpoints),
         resumed_at=None if verified is None else verified.resumed_at,
-        missing=[] if difference is None else [_raw_row(row) for row in difference.missing],
-        extra=[] if difference is None else [_raw_row(row) for row in difference.extra],
-        other=[] if difference is None else [_raw_row(row) for row in difference.other],
-        repaired=None if verified is None else _rebuilt(verified.repaired, dry_run=dry_run),
-        left=0 if verified is None else verified.left,
-        damaged=[_damaged(span) for span in damaged],
+        missing=[] if difference is None else [_build_raw_row(row) for row in difference.missing],
+        extra=[] if difference is None else [_build_raw_row(row) for row in difference.extra],
+        other=[] if difference is None else [_build_raw_row(row) for row in difference.changed],
+        repaired=None
+        if verified is None
+        else _build_optional_rebuild(verified.repaired, dry_run=dry_run),
+        left=0 if verified is None else verified.unrepaired_count,
+        damaged=[_build_damaged_blocks(span) for span in damaged],
         state=state,
     )
 
 
-def state_check_answer(
+def build_state_check_answer(
     state: StateComparison, rebuilt: RebuildResult | None, *, dry_run: bool
 ) -> StateCheckAnswer:
     """Return the answer for a comparison of the state with a fold of the stored logs."""
     return StateCheckAnswer(
-        block=state.last,
-        logs=state.logs,
+        block=state.last_block,
+        logs=state.log_count,
         differing=[StateRowEntry(**row._asdict()) for row in state.differing],
-        rebuilt=_rebuilt(rebuilt, dry_run=dry_run),
+        rebuilt=_build_optional_rebuild(rebuilt, dry_run=dry_run),
     )
 
 
-def gaps_answer(gaps: Gaps) -> GapsAnswer:
+def build_gaps_answer(gaps: Gaps) -> GapsAnswer:
     """Return the answer for the gaps of the index."""
     return GapsAnswer(
         first=gaps.blocks.first,
         last=gaps.blocks.last,
-        levels={level.name.lower(): gaps.blocks_at(level) for level in Level},
+        levels={level.name.lower(): gaps.count_blocks_at(level) for level in VerificationLevel},
         coverage=[
             CoverageSpan(
                 first=span.first,
@@ -263,15 +265,15 @@ def gaps_answer(gaps: Gaps) -> GapsAnswer:
             )
             for span in gaps.spans
         ],
-        unread=[_block_span(blocks) for blocks in gaps.unread],
-        headers=list(gaps.headers),
-        homeless=list(gaps.homeless),
-        cursor=list(gaps.cursor),
-        damaged=[_damaged(span) for span in gaps.damaged],
+        unread=[_build_block_range(blocks) for blocks in gaps.unread],
+        headers=list(gaps.broken_headers),
+        homeless=list(gaps.conflicting_blocks),
+        cursor=list(gaps.cursor_mismatches),
+        damaged=[_build_damaged_blocks(span) for span in gaps.damaged],
     )
 
 
-def dead_letter_entry(letter: DeadLetter) -> DeadLetterEntry:
+def build_dead_letter_entry(letter: DeadLetter) -> DeadLetterEntry:
     """Return the answer for a log or call that could not be decoded."""
     return DeadLetterEntry(
         block=letter.block,
@@ -284,20 +286,22 @@ def dead_letter_entry(letter: DeadLetter) -> DeadLetterEntry:
     )
 
 
-def _rebuilt(rebuilt: RebuildResult | None, *, dry_run: bool) -> RebuildAnswer | None:
-    return None if rebuilt is None else rebuild_answer(rebuilt, dry_run=dry_run)
+def _build_optional_rebuild(
+    rebuilt: RebuildResult | None, *, dry_run: bool
+) -> RebuildAnswer | None:
+    return None if rebuilt is None else build_rebuild_answer(rebuilt, dry_run=dry_run)
 
 
-def _raw_row(row: Log | Call) -> RawRow:
+def _build_raw_row(row: Log | Call) -> RawRow:
     log = row.index if isinstance(row, Log) else None
     return RawRow(block=row.block, log=log, tx_hash=row.tx_hash)
 
 
-def _block_span(blocks: BlockRange) -> BlockRangeEntry:
+def _build_block_range(blocks: BlockRange) -> BlockRangeEntry:
     return BlockRangeEntry(first=blocks.first, last=blocks.last)
 
 
-def _damaged(span: DamagedSpan) -> DamagedBlocks:
+def _build_damaged_blocks(span: DamagedSpan) -> DamagedBlocks:
     return DamagedBlocks(
         kind=span.kind, first=span.blocks.first, last=span.blocks.last, missing=span.missing
     )

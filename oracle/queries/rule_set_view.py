@@ -26,6 +26,6 @@ class SystemEntry(ApiModel):
     sha256: str | None = Field(description="Of its rules; null: none, or they lack numbers.")
 
 
-def rule_set_view(rules: RuleSet) -> RuleSetView:
+def build_rule_set_view(rules: RuleSet) -> RuleSetView:
     """Return the answer for a rule set."""
     return RuleSetView(name=rules.name, version=rules.version, sha256=rules.sha256)

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oracle.dispatch.dispatch_calls import STARTS
-from oracle.dispatch.downloads import wanted_downloads
-from oracle.indexer.folder import Folder
-from oracle.queries.status import statistics
+from oracle.dispatch.downloads import find_pending_downloads
+from oracle.indexer.folder import EventFolder
+from oracle.queries.status import compute_index_statistics
 from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store, UnitOfWork
-from oracle.systems.crynux.predownload import requests_of
+from oracle.systems.crynux.predownload import list_requests
 from oracle.telemetry import integrity_metrics
 from oracle.telemetry.integrity_metrics import IntegrityStatistics
 from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
@@ -20,29 +20,29 @@ from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
 _FIRST_WAIT_SECONDS, _WAIT_SECONDS = 2.0, 0.05
 # The pause after a count, as a multiple of its duration: with many nodes and years of coverage a
 # count takes seconds of the processor that also folds.
-_BACKOFF = 20
+_BACKOFF_FACTOR = 20
 
 
-_Counted = tuple[IndexStatistics | None, IntegrityStatistics | None]
+_Statistics = tuple[IndexStatistics | None, IntegrityStatistics | None]
 
 
 @dataclass(slots=True)
-class DatabaseCount:
+class StatisticsCollector:
     """Counts the database on a thread of its own; the longer a count takes, the rarer they are.
 
     `clock` returns seconds from an arbitrary origin.
     """
 
     store: Store
-    folder: Folder
+    folder: EventFolder
     clock: Callable[[], float]
-    _call: BackgroundCall[_Counted] = field(
+    _background_call: BackgroundCall[_Statistics] = field(
         default_factory=lambda: BackgroundCall(_FIRST_WAIT_SECONDS)
     )
-    _began: float = 0.0
-    _again: float = 0.0
+    _started_at: float = 0.0
+    _next_start: float = 0.0
 
-    def turn(self, balance_wei: int | None) -> IndexStatistics | None:
+    def collect_statistics(self, balance_wei: int | None) -> IndexStatistics | None:
         """Start a count if one is due; return the index statistics finished since the last call.
 
         Integrity statistics are exported here; the returned ones are for the caller to export.
@@ -51,61 +51,71 @@ class DatabaseCount:
         Raises:
             TransientError: the database cannot be read.
         """
-        if not self._call.is_out:
-            if self.clock() < self._again:
+        if not self._background_call.is_pending:
+            if self.clock() < self._next_start:
                 return None
-            self._began = self.clock()
-            self._call.begin(lambda: self._counted(balance_wei), "statistics")
-        ended = self._call.take()
-        self._call.wait_seconds = _WAIT_SECONDS
-        if ended is None:
+            self._started_at = self.clock()
+            self._background_call.start(
+                lambda: self._compute_statistics(balance_wei), "statistics"
+            )
+        finished_call = self._background_call.take_finished()
+        self._background_call.wait_seconds = _WAIT_SECONDS
+        if finished_call is None:
             return None
         now = self.clock()
-        self._again = now + _BACKOFF * (now - self._began)
-        counted, integrity = ended.result()
+        self._next_start = now + _BACKOFF_FACTOR * (now - self._started_at)
+        index_statistics, integrity = finished_call.result()
         if integrity is not None:
-            integrity_metrics.show(integrity)
-        return counted
+            integrity_metrics.publish_statistics(integrity)
+        return index_statistics
 
-    def _counted(self, balance_wei: int | None) -> _Counted:
-        counted = statistics(self.store, self.folder.rules, balance_wei)
-        return counted, integrity_statistics(self.store, self.folder)
+    def _compute_statistics(self, balance_wei: int | None) -> _Statistics:
+        index_statistics = compute_index_statistics(self.store, self.folder.rules, balance_wei)
+        return index_statistics, compute_integrity_statistics(self.store, self.folder)
 
 
-def dispatch_statistics(store: Store, balance_wei: int | None) -> DispatchStatistics:
+def compute_dispatch_statistics(store: Store, balance_wei: int | None) -> DispatchStatistics:
     """Count the waiting tasks and the draws as of the cursor, and the failed starts."""
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        active = uow.draws.active()
-        oldest = min((draw.seed_block for draw in active), default=None)
+        active = uow.draws.list_active()
+        oldest_seed_block = min((draw.seed_block for draw in active), default=None)
         return DispatchStatistics(
-            waiting=uow.tasks.count_waiting(),
-            active=len(active),
-            oldest_blocks=0 if oldest is None or cursor is None else cursor.number - oldest,
-            failures=uow.outbox.intents.failures(STARTS),
-            downloads=_downloads(uow, 0 if cursor is None else cursor.time),
+            waiting_tasks=uow.tasks.count_waiting(),
+            pending_assignments=len(active),
+            oldest_blocks=0
+            if oldest_seed_block is None or cursor is None
+            else cursor.number - oldest_seed_block,
+            failures_by_reason=uow.outbox.intents.count_failures(STARTS),
+            downloads_by_state=_count_downloads(uow, 0 if cursor is None else cursor.time),
             balance_wei=balance_wei,
         )
 
 
-def _downloads(uow: UnitOfWork, time: int) -> Counter[str]:
+def _count_downloads(uow: UnitOfWork, time: int) -> Counter[str]:
     """Count the download requests of the last day by state."""
-    requested = (one.state for node in uow.nodes.asked() for one in requests_of(node, time))
-    return Counter({"planned": len(wanted_downloads(uow))}) + Counter(requested)
+    request_states = (
+        request.state
+        for node in uow.nodes.list_with_downloads()
+        for request in list_requests(node, time)
+    )
+    return Counter({"planned": len(find_pending_downloads(uow))}) + Counter(request_states)
 
 
-def integrity_statistics(store: Store, folder: Folder) -> IntegrityStatistics | None:
+def compute_integrity_statistics(store: Store, folder: EventFolder) -> IntegrityStatistics | None:
     """Count the integrity figures in one snapshot, or return None if nothing is indexed yet."""
-    scope = folder.scope.id
-    with store.reading() as uow:
+    scope_id = folder.scope.id
+    with store.read_transaction() as uow:
         cursor, identity = uow.cursor.get(), uow.identity.get()
         if cursor is None or identity is None:
             return None
-        covered = uow.coverage.blocks_by_level(scope)
+        covered_blocks = uow.coverage.count_blocks_by_level(scope_id)
         return IntegrityStatistics(
-            covered=covered,
-            audited=uow.coverage.audited_blocks(scope),
-            uncovered=max(0, cursor.number - identity.start_block + 1 - sum(covered.values())),
+            block_count_by_level=covered_blocks,
+            audited_blocks=uow.coverage.count_audited_blocks(scope_id),
+            uncovered_blocks=max(
+                0, cursor.number - identity.start_block + 1 - sum(covered_blocks.values())
+            ),
             dead_letters=uow.dead_letters.count_open(),
-            suspect=uow.facts.quarantine.blocks(scope),
+            suspect_blocks=uow.facts.quarantine.count_unaudited_blocks(scope_id),
         )

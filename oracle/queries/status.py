@@ -9,22 +9,22 @@ from oracle.chain.verification.refused_blocks import BlockRefusal
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.kicks import Kick, KickState
-from oracle.domain.scoring.legacy_factors import peers_at
+from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_scores import (
+    compute_long_term,
+    compute_reliability,
+    get_status,
     is_excluded,
-    long_term,
     qos_at,
-    reliability_at,
-    status_of,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
-from oracle.indexer.audit.disputes import Dispute, disputes_in
-from oracle.indexer.refused_block import refusal_in
-from oracle.indexer.rules_binding import folded_by
+from oracle.indexer.audit.disputes import Dispute, get_disputes
+from oracle.indexer.refused_block import get_refusal
+from oracle.indexer.rules_binding import get_bound_rules
 from oracle.indexer.snapshots import state_mismatch
-from oracle.kickouts.kickout_eligibility import due_intervals, held_among
-from oracle.queries.feed_view import FeedView, feed_view
+from oracle.kickouts.kickout_eligibility import count_held_intervals, find_due_intervals
+from oracle.queries.feed_view import FeedView, load_feed_view
 from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.queries.status_models import NetworkStatus, OutboxCount, ReorgEntry
 from oracle.reporting.reporting_context import PUSH
@@ -37,7 +37,7 @@ from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import StoredReport
 from oracle.store.state.rule_set_repository import RuleSet
 from oracle.telemetry.metrics import Distribution, IndexStatistics
-from oracle.txmgr.attribution import without_receipt
+from oracle.txmgr.attribution import find_intents_without_receipt
 
 _STATUSES = ("available", "busy", "paused", "quit", "slashed", "kicked_out")
 _PLANNED_PUSH = (IntentState.PLANNED, PUSH)
@@ -66,105 +66,111 @@ class StatusReport:
 
     network: NetworkStatus
     rules: RuleSet | None
-    folded: BlockRef | None
-    final: int | None
-    nodes: Mapping[str, int]
+    folded_block: BlockRef | None
+    final_block: int | None
+    node_count_by_status: Mapping[str, int]
     reports: tuple[StoredReport, ...]
-    oldest_draw: int | None
-    lease: str | None
+    oldest_draw_block: int | None
+    lease_holder: str | None
     halts: tuple[Halt, ...] = ()
     reorg_endpoints: tuple[str, ...] = ()
-    accounts: Mapping[Account, Pause | None] = field(default_factory=dict)
+    pause_by_account: Mapping[Account, Pause | None] = field(default_factory=dict)
     refusal: BlockRefusal | None = None
     disputes: tuple[Dispute, ...] = ()
-    mismatch: str | None = None
-    held: tuple[ReportHold, ...] = ()
-    push: Intent | None = None
-    kicks: tuple[Kick, ...] = ()
-    wrong: Mapping[str, str] = field(default_factory=dict)
-    suspect: int = 0
-    unproven: tuple[str, ...] = ()
-    unregistered: int = 0
-    kicks_refused: int = 0
+    state_mismatch: str | None = None
+    held_reports: tuple[ReportHold, ...] = ()
+    planned_push: Intent | None = None
+    proposed_kicks: tuple[Kick, ...] = ()
+    proven_wrong: Mapping[str, str] = field(default_factory=dict)
+    suspect_block_count: int = 0
+    missing_receipts: tuple[str, ...] = ()
+    unregistered_count: int = 0
+    refused_kick_count: int = 0
     feed: FeedView | None = None
 
-    def lag_to(self, head: BlockRef | None) -> int | None:
+    def compute_lag(self, head: BlockRef | None) -> int | None:
         """Return how many blocks the fold is behind `head`, or None if either block is unknown."""
-        if head is None or self.folded is None:
+        if head is None or self.folded_block is None:
             return None
-        return max(0, head.number - self.folded.number)
+        return max(0, head.number - self.folded_block.number)
 
 
-def overview(store: Store, worker: Callable[[LeaseState], str | None]) -> StatusReport:
+def load_status_report(
+    store: Store, find_leader: Callable[[LeaseState], str | None]
+) -> StatusReport:
     """Read one snapshot; no nodes are loaded except those whose kickout is due.
 
     `find_leader` returns the name of the process that holds the lease.
     """
-    with store.reading() as uow:
-        cursor, active = uow.cursor.get(), uow.draws.active()
-        held = uow.lease.current()
+    with store.read_transaction() as uow:
+        cursor, active_draws = uow.cursor.get(), uow.draws.list_active()
+        lease_state = uow.lease.get_state()
         return StatusReport(
-            network=network_status(uow),
-            rules=folded_by(uow),
-            folded=uow.blocks.at(cursor.number) if cursor else None,
-            final=cursor.final_number if cursor else None,
-            nodes=_by_status(uow.nodes.counts()),
-            reports=tuple(uow.reports.latest(3)),
-            oldest_draw=active[0].seed_block if active else None,
-            lease=worker(held),
-            halts=tuple(uow.halts.all_closed()),
+            network=load_network_status(uow),
+            rules=get_bound_rules(uow),
+            folded_block=uow.blocks.get_canonical(cursor.number) if cursor else None,
+            final_block=cursor.final_number if cursor else None,
+            node_count_by_status=_count_by_status(uow.nodes.count_by_state()),
+            reports=tuple(uow.reports.list_latest(3)),
+            oldest_draw_block=active_draws[0].seed_block if active_draws else None,
+            lease_holder=find_leader(lease_state),
+            halts=tuple(uow.halts.list_open_halts()),
             reorg_endpoints=tuple(
-                name for reorg in uow.reorgs.newest(1) for name in reorg.endpoints
+                name for reorg in uow.reorgs.list_newest(1) for name in reorg.endpoints
             ),
-            accounts={
-                account: uow.outbox.accounts.paused_because(account)
-                for account in uow.outbox.counts.accounts()
+            pause_by_account={
+                account: uow.outbox.accounts.get_pause(account)
+                for account in uow.outbox.counts.get_nonce_progress()
             },
-            refusal=refusal_in(uow),
-            disputes=tuple(disputes_in(uow)),
-            mismatch=state_mismatch(uow),
-            held=tuple(uow.holds.waiting()),
-            push=next(iter(uow.outbox.intents.newest(1, *_PLANNED_PUSH)), None),
-            kicks=tuple(uow.rounds.live_kicks()),
-            wrong=uow.facts.quarantine.reasons(),
-            suspect=_suspect(uow),
-            unproven=tuple(
-                one.error_text or ""
-                for account in uow.outbox.counts.accounts()
-                for one in without_receipt(uow, account)
+            refusal=get_refusal(uow),
+            disputes=tuple(get_disputes(uow)),
+            state_mismatch=state_mismatch(uow),
+            held_reports=tuple(uow.holds.list_waiting()),
+            planned_push=next(iter(uow.outbox.intents.list_newest(1, *_PLANNED_PUSH)), None),
+            proposed_kicks=tuple(uow.rounds.list_live_kicks()),
+            proven_wrong=uow.facts.quarantine.get_reason_by_endpoint(),
+            suspect_block_count=_count_suspect_blocks(uow),
+            missing_receipts=tuple(
+                call.error_text or ""
+                for account in uow.outbox.counts.get_nonce_progress()
+                for call in find_intents_without_receipt(uow, account)
             ),
-            unregistered=_unregistered(uow),
-            feed=feed_view(uow),
-            kicks_refused=sum(one.state is KickState.REFUSED for one in uow.rounds.expelled()),
+            unregistered_count=_count_unregistered(uow),
+            feed=load_feed_view(uow),
+            refused_kick_count=sum(
+                kick.state is KickState.REFUSED for kick in uow.rounds.list_expulsions()
+            ),
         )
 
 
-def network_status(uow: UnitOfWork) -> NetworkStatus:
+def load_network_status(uow: UnitOfWork) -> NetworkStatus:
     """Return the public part of the status."""
     identity, cursor = uow.identity.get(), uow.cursor.get()
-    number, age = _round(uow, cursor.time if cursor else None)
+    round_number, round_age_seconds = _load_last_round(uow, cursor.time if cursor else None)
     return NetworkStatus(
         version=__version__,
         chain_id=None if identity is None else identity.chain_id,
         start_block=None if identity is None else identity.start_block,
-        round=number or None,
-        round_age_seconds=age,
+        round=round_number or None,
+        round_age_seconds=round_age_seconds,
         outbox=[
             OutboxCount(kind=kind, state=state, count=count)
-            for (kind, state), count in sorted(uow.outbox.intents.counts().items())
+            for (kind, state), count in sorted(
+                uow.outbox.intents.count_by_kind_and_state().items()
+            )
         ],
-        reports_held=len(list(uow.holds.waiting())),
-        kickouts_due=_due(uow),
+        reports_held=len(list(uow.holds.list_waiting())),
+        kickouts_due=_count_due_kickouts(uow),
         tasks_waiting=uow.tasks.count_waiting(),
-        draws_standing=len(uow.draws.active()),
-        levels=_levels(uow),
+        draws_standing=len(uow.draws.list_active()),
+        levels=_count_blocks_by_level(uow),
         dead_letters=uow.dead_letters.count_open(),
         anomalies=uow.anomalies.count(),
-        last_reorg=next(map(_reorg_entry, uow.reorgs.newest(1)), None),
+        last_reorg=next(map(_build_reorg_entry, uow.reorgs.list_newest(1)), None),
     )
 
 
-def _reorg_entry(reorg: Reorg) -> ReorgEntry:
+def _build_reorg_entry(reorg: Reorg) -> ReorgEntry:
     return ReorgEntry(
         ancestor=reorg.ancestor,
         old_tip=reorg.old_tip,
@@ -177,78 +183,84 @@ def _reorg_entry(reorg: Reorg) -> ReorgEntry:
     )
 
 
-def statistics(store: Store, rules: Rules, balance_wei: int | None) -> IndexStatistics | None:
+def compute_index_statistics(
+    store: Store, rules: Rules, balance_wei: int | None
+) -> IndexStatistics | None:
     """Compute the metrics as of the cursor's time, or return None if no block is indexed."""
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             return None
         # Every status is exported, as zero at first, so that alerts have a series.
         statuses = Counter(dict.fromkeys(_STATUSES, 0))
         members = []
-        for node in uow.nodes.all():
-            statuses[status_of(node)] += 1
+        for node in uow.nodes.iterate_all():
+            statuses[get_status(node)] += 1
             if node.membership is Membership.MEMBER:
                 members.append(node)
-        peers = peers_at(members, cursor.time, rules)
-        number, age = _round(uow, cursor.time)
-        kicked = statuses[Membership.KICKED_OUT.value]
-        due = due_intervals(uow, rules)
+        peers = compute_population_maxima(members, cursor.time, rules)
+        round_number, round_age_seconds = _load_last_round(uow, cursor.time)
+        kicked_count = statuses[Membership.KICKED_OUT.value]
+        due_kickouts = find_due_intervals(uow, rules)
         return IndexStatistics(
             nodes=statuses,
             excluded=sum(is_excluded(node, cursor.time, rules) for node in members),
-            long_term=Distribution.of(
-                long_term(node, rules, cursor.time) / UNIT for node in members
+            long_term=Distribution.from_shares(
+                compute_long_term(node, rules, cursor.time) / UNIT for node in members
             ),
-            reliability=Distribution.of(
-                reliability_at(node, cursor.time, rules) / UNIT for node in members
+            reliability=Distribution.from_shares(
+                compute_reliability(node, cursor.time, rules) / UNIT for node in members
             ),
-            qos=Distribution.of(
+            qos=Distribution.from_shares(
                 (qos_at(node, cursor.time, rules, peers) or 0) / UNIT for node in members
             ),
-            kickouts={"due": len(due), "held": held_among(uow, due, rules), "done": kicked},
-            round=number,
-            round_age=age,
-            outbox=_NO_INTENTS | uow.outbox.intents.counts(),
+            kickouts={
+                "due": len(due_kickouts),
+                "held": count_held_intervals(uow, due_kickouts, rules),
+                "done": kicked_count,
+            },
+            round=round_number,
+            round_age=round_age_seconds,
+            outbox=_NO_INTENTS | uow.outbox.intents.count_by_kind_and_state(),
             anomalies=uow.anomalies.count(),
             balance_wei=balance_wei,
         )
 
 
-def _unregistered(uow: UnitOfWork) -> int:
+def _count_unregistered(uow: UnitOfWork) -> int:
     identity = uow.identity.get()
     has_contract = identity is not None and identity.oracle is not None
     return uow.registrations.count_waiting() if has_contract else 0
 
 
-def _levels(uow: UnitOfWork) -> dict[str, int]:
-    scope = uow.coverage.current()
-    levels = {} if scope is None else uow.coverage.blocks_by_level(scope.id)
+def _count_blocks_by_level(uow: UnitOfWork) -> dict[str, int]:
+    scope = uow.coverage.get_current_scope()
+    levels = {} if scope is None else uow.coverage.count_blocks_by_level(scope.id)
     return {level.name.lower(): blocks for level, blocks in sorted(levels.items())}
 
 
-def _suspect(uow: UnitOfWork) -> int:
-    scope = uow.coverage.current()
-    return 0 if scope is None else uow.facts.quarantine.blocks(scope.id)
+def _count_suspect_blocks(uow: UnitOfWork) -> int:
+    scope = uow.coverage.get_current_scope()
+    return 0 if scope is None else uow.facts.quarantine.count_unaudited_blocks(scope.id)
 
 
-def _due(uow: UnitOfWork) -> int:
+def _count_due_kickouts(uow: UnitOfWork) -> int:
     """Count the kickouts that are due under the rules that folded the database."""
-    folded = folded_by(uow)
-    rules = None if folded is None else uow.rule_sets.with_digest(folded.sha256)
+    rule_set = get_bound_rules(uow)
+    rules = None if rule_set is None else uow.rule_sets.get_rules(rule_set.sha256)
     # Rules of another release may be unreadable; `status` is shown nevertheless.
-    return len(uow.kickouts.open() if rules is None else due_intervals(uow, rules))
+    return len(uow.kickouts.list_open() if rules is None else find_due_intervals(uow, rules))
 
 
-def _round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]:
+def _load_last_round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]:
     """Return the number and age of the last accepted round, or 0 and None if there is none."""
-    newest = uow.rounds.accepted(1)
-    if not newest or now is None:
+    newest_rounds = uow.rounds.list_accepted(1)
+    if not newest_rounds or now is None:
         return 0, None
-    return newest[-1].round, now - newest[-1].time
+    return newest_rounds[-1].round, now - newest_rounds[-1].time
 
 
-def _by_status(counts: Mapping[tuple[Membership, bool, bool], int]) -> dict[str, int]:
+def _count_by_status(counts: Mapping[tuple[Membership, bool, bool], int]) -> dict[str, int]:
     """Return the node counts under the status names of `node_scores.status_of`."""
     statuses: Counter[str] = Counter()
     for (membership, paused, running), count in counts.items():

@@ -30,12 +30,12 @@ class HealthView(ApiModel):
     reasons: list[str] = Field(description="The same in words.")
 
 
-def operator_health(health: HealthReport) -> HealthView:
+def build_operator_health(health: HealthReport) -> HealthView:
     """Return the health with its details, which may name endpoints, accounts and folders."""
     return HealthView.model_validate(health.to_dict())
 
 
-def public_health(health: HealthReport) -> HealthView:
+def build_public_health(health: HealthReport) -> HealthView:
     """Return the health with the titles of its conditions as reasons."""
     titles = [condition.title for condition in health.conditions]
     return HealthView.model_validate({**health.to_dict(), "reasons": titles})

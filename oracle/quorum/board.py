@@ -6,34 +6,42 @@ Reading it waits for no database and no endpoint.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from oracle.quorum.wire_format import MOST_STATEMENTS, Told, ToldReport
+from oracle.quorum.wire_format import MAX_STATEMENTS, ReportMessage, StatementMessage
 
 # Rounds and nodes that are shown at most; the oldest go first.
-_MOST = 256
+_MAX_PATHS = 256
 
 
 class Board:
     """The newest statements, by HTTP path (`report/7`, `kick/0x…`)."""
 
     def __init__(self) -> None:
-        self._shown: Mapping[str, tuple[Told, ...]] = MappingProxyType({})
+        self._statements_by_path: Mapping[str, tuple[StatementMessage, ...]] = MappingProxyType({})
 
-    def put(self, told: Told) -> None:
+    def publish(self, statement: StatementMessage) -> None:
         """Publish a statement, before older ones of its round or node."""
-        place = place_of(told)
+        path = build_statement_path(statement)
         # A new mapping each time: whoever looks meanwhile sees the old one whole.
-        shown = dict(self._shown)
-        earlier = tuple(one for one in shown.pop(place, ()) if one.digest != told.digest)
-        shown[place] = (told, *earlier)[:MOST_STATEMENTS]
-        for oldest in list(shown)[:-_MOST]:
-            del shown[oldest]
-        self._shown = MappingProxyType(shown)
+        statements_by_path = dict(self._statements_by_path)
+        earlier_statements = tuple(
+            earlier_statement
+            for earlier_statement in statements_by_path.pop(path, ())
+            if earlier_statement.digest != statement.digest
+        )
+        statements_by_path[path] = (statement, *earlier_statements)[:MAX_STATEMENTS]
+        for oldest_path in list(statements_by_path)[:-_MAX_PATHS]:
+            del statements_by_path[oldest_path]
+        self._statements_by_path = MappingProxyType(statements_by_path)
 
-    def at(self, place: str) -> list[Told]:
+    def get_statements(self, path: str) -> list[StatementMessage]:
         """Return the statements at a path, newest first; safe from any thread."""
-        return list(self._shown.get(place.lower(), ()))
+        return list(self._statements_by_path.get(path.lower(), ()))
 
 
-def place_of(told: Told) -> str:
+def build_statement_path(statement: StatementMessage) -> str:
     """Return the HTTP path of a statement, below `/v1/`."""
-    return f"report/{told.round}" if isinstance(told, ToldReport) else f"kick/{told.node}"
+    return (
+        f"report/{statement.round}"
+        if isinstance(statement, ReportMessage)
+        else f"kick/{statement.node}"
+    )

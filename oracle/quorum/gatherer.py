@@ -5,29 +5,29 @@ from typing import NamedTuple
 
 import structlog
 
-from oracle.bindings.oracle_views import signers_of
+from oracle.bindings.oracle_views import get_signers
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
-from oracle.quorum.board import place_of
+from oracle.quorum.board import build_statement_path
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.statement_tally import compare
+from oracle.quorum.statement_tally import report_conflicts
 from oracle.quorum.statements import KICK, REPORT
-from oracle.quorum.wire_format import MOST_STATEMENTS, Told, ToldReport
+from oracle.quorum.wire_format import MAX_STATEMENTS, ReportMessage, StatementMessage
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 from oracle.store.reports.report_repository import ReportState, StoredCut
 
 
-class ReceivedStatements(NamedTuple):
+class ReceivedStatement(NamedTuple):
     """A statement from a peer: the host, the message, and the record to store."""
 
     host: str
-    told: Told
-    said: SignedStatement
+    message: StatementMessage
+    record: SignedStatement
 
 
-def ask_peers(
-    context: QuorumContext, about: SignedStatement, contract_status: ContractStatus
+def fetch_peer_statements(
+    context: QuorumContext, topic: SignedStatement, contract_status: ContractStatus
 ) -> int:
     """Ask what others signed of this round and subject; return how much of it was new.
 
@@ -41,135 +41,147 @@ def ask_peers(
     """
     if context.peers is None:
         return 0
-    place = _place(about)
-    return _take_in(context, about, context.peers.ask(f"/v1/{place}"), lambda: contract_status)
+    path = _build_path(topic)
+    return _store_answers(
+        context, topic, context.peers.fetch_statements(f"/v1/{path}"), lambda: contract_status
+    )
 
 
-def ask_again(context: QuorumContext, about: SignedStatement) -> int:
+def refetch_peer_statements(context: QuorumContext, topic: SignedStatement) -> int:
     """Fetch statements of a settled round again, a few times, to find later conflicts.
 
     The contract is queried only if something is new. Raises as `fetch_peer_statements` does.
     """
     if context.peers is None:
         return 0
-    received = context.peers.ask_again(f"/v1/{_place(about)}")
-    return _take_in(context, about, received, context.contract_status)
+    answers = context.peers.refetch_statements(f"/v1/{_build_path(topic)}")
+    return _store_answers(context, topic, answers, context.fetch_contract_status)
 
 
-def _take_in(
+def _store_answers(
     context: QuorumContext,
-    about: SignedStatement,
-    answers: list[tuple[str, Told]],
-    look: Callable[[], ContractStatus],
+    topic: SignedStatement,
+    answers: list[tuple[str, StatementMessage]],
+    fetch_status: Callable[[], ContractStatus],
 ) -> int:
-    place = _place(about)
-    new = _unknown(
+    path = _build_path(topic)
+    new_statements = _filter_new(
         context,
         [
-            ReceivedStatements(host, told, _statement(told, about))
-            for host, told in answers
-            if place_of(told) == place and _is_here(told, about)
+            ReceivedStatement(host, message, _build_record(message, topic))
+            for host, message in answers
+            if build_statement_path(message) == path and _matches_topic(message, topic)
         ],
     )
-    if not new:
+    if not new_statements:
         return 0
-    contract_status = look()
-    signers = signers_of(context.tx.publisher.lines, about.contract, contract_status.block)
-    _warn_of_unknown_signers(context, [one for one in new if one.said.signer not in signers])
-    theirs = [one for one in new if one.said.signer in signers]
-    return _store_signatures(context, theirs, contract_status, about.digest)
+    contract_status = fetch_status()
+    signers = get_signers(context.tx.publisher.pool_view, topic.contract, contract_status.block)
+    _warn_of_unknown_signers(
+        context, [received for received in new_statements if received.record.signer not in signers]
+    )
+    from_signers = [received for received in new_statements if received.record.signer in signers]
+    return _store_signatures(context, from_signers, contract_status, topic.digest)
 
 
 def _warn_of_unknown_signers(
-    context: QuorumContext, unknown_signers: list[ReceivedStatements]
+    context: QuorumContext, received_statements: list[ReceivedStatement]
 ) -> None:
-    for one in unknown_signers:
-        if context.peers is not None and context.peers.is_news(one.host, one.said.signer):
+    for received in received_statements:
+        if context.peers is not None and context.peers.record_unknown_signer(
+            received.host, received.record.signer
+        ):
             structlog.get_logger().warning(
-                "statement_from_unknown_signer", host=one.host, signer=one.said.signer
+                "statement_from_unknown_signer", host=received.host, signer=received.record.signer
             )
 
 
-def _unknown(
-    context: QuorumContext, received: list[ReceivedStatements]
-) -> list[ReceivedStatements]:
+def _filter_new(
+    context: QuorumContext, received: list[ReceivedStatement]
+) -> list[ReceivedStatement]:
     """Return statements of others that are not stored yet and whose block is indexed."""
-    with context.tx.store.reading() as uow:
+    with context.tx.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         height = -1 if cursor is None else cursor.number
         return [
-            one
-            for one in received
-            if (one.said.as_of_block or 0) < height
+            statement
+            for statement in received
+            if (statement.record.as_of_block or 0) < height
             and all(
-                (known.signer, known.digest) != (one.said.signer, one.said.digest)
-                for known in _known(uow, one.said)
+                (stored.signer, stored.digest)
+                != (statement.record.signer, statement.record.digest)
+                for stored in _load_stored_statements(uow, statement.record)
             )
         ]
 
 
-def _known(uow: UnitOfWork, said: SignedStatement) -> list[SignedStatement]:
-    about = (said.contract, said.kind, said.round, said.subject)
-    return [*uow.peer_statements.of(*about), *uow.statements.of_round(*about)]
+def _load_stored_statements(uow: UnitOfWork, record: SignedStatement) -> list[SignedStatement]:
+    round_key = (record.contract, record.kind, record.round, record.subject)
+    return [
+        *uow.peer_statements.list_for_round(*round_key),
+        *uow.statements.list_for_round(*round_key),
+    ]
 
 
 def _store_signatures(
     context: QuorumContext,
-    new: list[ReceivedStatements],
+    new_statements: list[ReceivedStatement],
     contract_status: ContractStatus,
-    ours: Hash,
+    own_digest: Hash,
 ) -> int:
     """Store new statements and return their number; a flood keeps only those that equal ours."""
-    if not new:
+    if not new_statements:
         return 0
-    kept, since = 0, context.tx.stamp.at - context.settings.ttl_seconds
+    stored_count, since = 0, context.tx.stamp.at - context.settings.ttl_seconds
     with context.tx.writing() as uow:
-        for host, told, said in new:
-            is_much = uow.peer_statements.told_since(said, since) >= MOST_STATEMENTS
-            if is_much and said.digest != ours:
+        for host, message, record in new_statements:
+            is_over_limit = (
+                uow.peer_statements.count_received_since(record, since) >= MAX_STATEMENTS
+            )
+            if is_over_limit and record.digest != own_digest:
                 continue
             # Before it is kept: what its signer said until now.
-            compare(context, uow, (said, told), contract_status)
-            uow.peer_statements.add(said, host, context.tx.stamp)
-            kept += 1
-    return kept
+            report_conflicts(context, uow, (record, message), contract_status)
+            uow.peer_statements.add(record, host, context.tx.stamp)
+            stored_count += 1
+    return stored_count
 
 
-def _place(about: SignedStatement) -> str:
-    return f"report/{about.round}" if about.kind == REPORT else f"kick/{about.subject}"
+def _build_path(topic: SignedStatement) -> str:
+    return f"report/{topic.round}" if topic.kind == REPORT else f"kick/{topic.subject}"
 
 
-def _is_here(told: Told, about: SignedStatement) -> bool:
+def _matches_topic(message: StatementMessage, topic: SignedStatement) -> bool:
     """Return whether a message is about our contract, round and subject."""
-    subject = "" if isinstance(told, ToldReport) else told.node
-    here = (told.chain_id, told.contract, told.round, subject)
-    return here == (about.chain_id, about.contract, about.round, about.subject)
+    subject = "" if isinstance(message, ReportMessage) else message.node
+    message_topic = (message.chain_id, message.contract, message.round, subject)
+    return message_topic == (topic.chain_id, topic.contract, topic.round, topic.subject)
 
 
-def _statement(told: Told, about: SignedStatement) -> SignedStatement:
-    is_report = isinstance(told, ToldReport)
+def _build_record(message: StatementMessage, topic: SignedStatement) -> SignedStatement:
+    is_report = isinstance(message, ReportMessage)
     return SignedStatement(
-        chain_id=told.chain_id,
-        contract=Address(told.contract),
-        signer=Address(told.signer),
+        chain_id=message.chain_id,
+        contract=Address(message.contract),
+        signer=Address(message.signer),
         kind=REPORT if is_report else KICK,
-        round=told.round,
-        subject=about.subject,
-        digest=Hash(told.digest),
-        signature=bytes.fromhex(told.signature[2:]),
-        expires_at=told.deadline,
-        prev_digest=Hash(told.prev if isinstance(told, ToldReport) else told.report),
-        as_of_block=told.as_of if isinstance(told, ToldReport) else None,
-        as_of_hash=Hash(told.as_of_hash) if isinstance(told, ToldReport) else None,
-        config=Hash(told.config),
+        round=message.round,
+        subject=topic.subject,
+        digest=Hash(message.digest),
+        signature=bytes.fromhex(message.signature[2:]),
+        expires_at=message.deadline,
+        prev_digest=Hash(message.prev if isinstance(message, ReportMessage) else message.report),
+        as_of_block=message.as_of if isinstance(message, ReportMessage) else None,
+        as_of_hash=Hash(message.as_of_hash) if isinstance(message, ReportMessage) else None,
+        config=Hash(message.config),
     )
 
 
 # Rounds that are asked about again.
-_ROUNDS = 2
+_MAX_REVIEWED_ROUNDS = 2
 
 
-def review(context: QuorumContext, cuts: list[StoredCut]) -> None:
+def review_recent_rounds(context: QuorumContext, cuts: list[StoredCut]) -> None:
     """Fetch the statements of the newest signed or accepted rounds from the other reporters.
 
     Raises:
@@ -179,22 +191,22 @@ def review(context: QuorumContext, cuts: list[StoredCut]) -> None:
     if context.peers is None:
         return
     rounds = {
-        one.cut.head_round + 1
-        for one in cuts
-        if one.digest is not None or one.state is ReportState.LANDED
+        stored_cut.cut.head_round + 1
+        for stored_cut in cuts
+        if stored_cut.digest is not None or stored_cut.state is ReportState.LANDED
     }
-    for number in sorted(rounds)[-_ROUNDS:]:
-        ask_again(context, _about(context, number))
+    for round_number in sorted(rounds)[-_MAX_REVIEWED_ROUNDS:]:
+        refetch_peer_statements(context, _build_round_topic(context, round_number))
 
 
-def _about(context: QuorumContext, number: int) -> SignedStatement:
+def _build_round_topic(context: QuorumContext, round_number: int) -> SignedStatement:
     """Return a record that identifies a round; its other fields are empty."""
     return SignedStatement(
         chain_id=context.tx.publisher.domain.chain_id,
         contract=context.tx.publisher.domain.contract,
         signer=ZERO_ADDRESS,
         kind=REPORT,
-        round=number,
+        round=round_number,
         subject="",
         digest=ZERO_HASH,
         signature=b"",

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import structlog
 
-from oracle.chain.decode.oracle_logs import pushed_signatures
+from oracle.chain.decode.oracle_logs import decode_push_signatures
 from oracle.chain.heads import Heads
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import REPORT
-from oracle.quorum.unknown_proposals import is_strange, unseen
+from oracle.quorum.unknown_proposals import is_signed_elsewhere, scan_proposals
 from oracle.signing.signature_checks import is_signed_by
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
@@ -23,15 +23,15 @@ from oracle.telemetry import quorum_metrics
 from oracle.txmgr.context import StepResult
 
 # Block of the first look, and the digest of the newest round that was looked at.
-_SEEN = "own_key_seen"
-_LOOKED_BACK = 50
+_BOOKMARK = "own_key_seen"
+_MAX_SCANNED_ROUNDS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class _ForeignSignature:
     """A foreign signature of our key, described for the log; `time` is that of its block."""
 
-    about: str
+    description: str
     round: int
     time: int
 
@@ -52,116 +52,146 @@ def watch_key(context: QuorumContext, heads: Heads) -> StepResult | None:
 
 
 def _watch_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
-    with context.tx.store.reading() as uow:
-        look = unseen(context, uow, heads)
-    strange = [one for one in look.fresh if is_strange(context, one)]
-    if look.seen is None:
+    with context.tx.store.read_transaction() as uow:
+        scan = scan_proposals(context, uow, heads)
+    foreign_proposals = [
+        proposal for proposal in scan.new_proposals if is_signed_elsewhere(context, proposal)
+    ]
+    if scan.bookmark is None:
         return None
     with context.tx.writing() as uow:
-        told = [
+        foreign_signatures = [
             _ForeignSignature(
-                f"kickout of {one.kick.node}, evidence {one.kick.evidence}",
-                one.kick.round,
-                one.time,
+                f"kickout of {proposal.kick.node}, evidence {proposal.kick.evidence}",
+                proposal.kick.round,
+                proposal.time,
             )
-            for one in strange
-            if _block_signing(context, uow, one.time)
+            for proposal in foreign_proposals
+            if _embargo_signer(context, uow, proposal.time)
         ]
-        look.store_progress(uow)
-    return _tell(context, told) if told else None
+        scan.store_progress(uow)
+    return _report_foreign_signatures(context, foreign_signatures) if foreign_signatures else None
 
 
 def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
-    with context.tx.store.reading() as uow:
-        newest, seen = uow.rounds.newest_digest() or "", uow.bookmarks.get(_SEEN)
-        first = _first_look(context, uow, heads) if seen is None else None
-        since, _, last = (seen or "").partition(" ")
-        is_news = seen is not None and last != newest
-        signatures_of = _unsigned_rounds(context, uow, int(since), last) if is_news else {}
-    if first is not None:
+    with context.tx.store.read_transaction() as uow:
+        newest_digest, bookmark = (
+            uow.rounds.get_newest_digest() or "",
+            uow.bookmarks.get(_BOOKMARK),
+        )
+        first_bookmark = _build_first_bookmark(context, uow, heads) if bookmark is None else None
+        since, _, last_digest = (bookmark or "").partition(" ")
+        has_new_rounds = bookmark is not None and last_digest != newest_digest
+        signatures_by_round = (
+            _load_unsigned_rounds(context, uow, int(since), last_digest) if has_new_rounds else {}
+        )
+    if first_bookmark is not None:
         with context.tx.writing() as uow:
-            uow.bookmarks.set(_SEEN, first)
-    if not is_news:
+            uow.bookmarks.set(_BOOKMARK, first_bookmark)
+    if not has_new_rounds:
         return None
     signer = context.tx.publisher.signer.address
-    ours = [
+    own_rounds = [
         accepted
-        for accepted, signatures in signatures_of.items()
+        for accepted, signatures in signatures_by_round.items()
         if is_signed_by(signer, accepted.digest, signatures)
     ]
     with context.tx.writing() as uow:
-        told = [
-            _ForeignSignature(f"round {one.round}, digest {one.digest}", one.round, one.time)
-            for one in ours
-            if _block_signing(context, uow, one.time)
+        foreign_signatures = [
+            _ForeignSignature(
+                f"round {accepted_round.round}, digest {accepted_round.digest}",
+                accepted_round.round,
+                accepted_round.time,
+            )
+            for accepted_round in own_rounds
+            if _embargo_signer(context, uow, accepted_round.time)
         ]
-        uow.bookmarks.set(_SEEN, f"{since} {newest}")
-    return _tell(context, told) if told else None
+        uow.bookmarks.set(_BOOKMARK, f"{since} {newest_digest}")
+    return _report_foreign_signatures(context, foreign_signatures) if foreign_signatures else None
 
 
-def _first_look(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> str | None:
+def _build_first_bookmark(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> str | None:
     cursor = uow.cursor.get()
     if cursor is None or not context.tx.is_at_head(uow, heads):
         return None
-    return f"{cursor.number} {uow.rounds.newest_digest() or ''}"
+    return f"{cursor.number} {uow.rounds.get_newest_digest() or ''}"
 
 
-def _unsigned_rounds(
-    context: QuorumContext, uow: UnitOfWork, since: int, last: str
+def _load_unsigned_rounds(
+    context: QuorumContext, uow: UnitOfWork, since: int, last_digest: str
 ) -> Mapping[RoundAccepted, bytes]:
     """Return the rounds after `last` that we did not sign, with the signatures of their pushes.
 
     All of them after a reorg took `last`.
     """
-    rounds = [one for one in uow.rounds.accepted(_LOOKED_BACK) if one.at.block > since]
-    digests = [one.digest for one in rounds]
-    fresh = rounds[digests.index(Hash(last)) + 1 :] if last in digests else rounds
-    return {one: _signatures_of(uow, one) for one in fresh if not _is_known(context, uow, one)}
+    rounds = [
+        accepted
+        for accepted in uow.rounds.list_accepted(_MAX_SCANNED_ROUNDS)
+        if accepted.at.block > since
+    ]
+    digests = [accepted.digest for accepted in rounds]
+    new_rounds = (
+        rounds[digests.index(Hash(last_digest)) + 1 :] if last_digest in digests else rounds
+    )
+    return {
+        accepted: _load_push_signatures(uow, accepted)
+        for accepted in new_rounds
+        if not _is_signed_here(context, uow, accepted)
+    }
 
 
-def _is_known(context: QuorumContext, uow: UnitOfWork, accepted: RoundAccepted) -> bool:
+def _is_signed_here(context: QuorumContext, uow: UnitOfWork, accepted: RoundAccepted) -> bool:
     contract, signer = context.tx.publisher.domain.contract, context.tx.publisher.signer.address
-    signed = uow.statements.of_round(contract, REPORT, accepted.round)
-    return any((one.signer, one.digest) == (signer, accepted.digest) for one in signed)
+    statements = uow.statements.list_for_round(contract, REPORT, accepted.round)
+    return any(
+        (statement.signer, statement.digest) == (signer, accepted.digest)
+        for statement in statements
+    )
 
 
-def _signatures_of(uow: UnitOfWork, accepted: RoundAccepted) -> bytes:
+def _load_push_signatures(uow: UnitOfWork, accepted: RoundAccepted) -> bytes:
     block = accepted.at.block
-    pushes = (one for one in uow.calls.between(block, block) if one.tx == accepted.at.tx)
+    pushes = (
+        call for call in uow.calls.iterate_between(block, block) if call.tx == accepted.at.tx
+    )
     push = next(pushes, None)
-    return b"" if push is None else pushed_signatures(push)
+    return b"" if push is None else decode_push_signatures(push)
 
 
-def _block_signing(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
+def _embargo_signer(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
     """Embargo the signer for a while; return whether the embargo is new or longer."""
     domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
-    signatures = uow.statements
-    embargoed_to = signatures.embargoed_until(domain.chain_id, domain.contract, signer)
-    until = since + context.settings.ttl_seconds
-    signatures.embargo(domain.chain_id, domain.contract, signer, until, context.tx.stamp)
-    return embargoed_to is None or since > embargoed_to
+    statements = uow.statements
+    earlier_embargo_end = statements.get_embargo_end(domain.chain_id, domain.contract, signer)
+    embargo_end = since + context.settings.ttl_seconds
+    statements.set_embargo(domain.chain_id, domain.contract, signer, embargo_end, context.tx.stamp)
+    return earlier_embargo_end is None or since > earlier_embargo_end
 
 
-def _tell(context: QuorumContext, told: Sequence[_ForeignSignature]) -> StepResult:
+def _report_foreign_signatures(
+    context: QuorumContext, foreign_signatures: Sequence[_ForeignSignature]
+) -> StepResult:
     signer = context.tx.publisher.signer.address
-    for one in told:
+    for foreign_signature in foreign_signatures:
         quorum_metrics.SIGNED_ELSEWHERE.inc()
         structlog.get_logger().critical(
             "unknown_signature_on_chain",
             signer=signer,
-            signed=one.about,
-            round=one.round,
-            embargoed_until=one.time + context.settings.ttl_seconds,
+            signed=foreign_signature.description,
+            round=foreign_signature.round,
+            embargoed_until=foreign_signature.time + context.settings.ttl_seconds,
             act="the key was stolen, or a database that knew of it was lost; unless you know the"
             " latter, let the admin replace the signer (`setSigners`), and the vetoer look at"
             " every kickout that is proposed",
         )
-    named = ", ".join(one.about for one in told)
-    return StepResult("signs nothing", None, f"{signer} signed elsewhere: {named}")
+    descriptions = ", ".join(
+        foreign_signature.description for foreign_signature in foreign_signatures
+    )
+    return StepResult("signs nothing", None, f"{signer} signed elsewhere: {descriptions}")
 
 
 @dataclass(frozen=True, slots=True)
-class SignerHistory:
+class SignerEmbargo:
     """The contract, and until when (chain time) the signer is to sign nothing; None: no signer.
 
     For whoever lost a database: what it signed may still land.
@@ -172,36 +202,38 @@ class SignerHistory:
     embargoed_until: int | None
 
 
-def signing_of(context: QuorumContext) -> SignerHistory:
+def build_signer_embargo(context: QuorumContext) -> SignerEmbargo:
     """Return how the contract stands, and how long the signer is to rest.
 
     Raises:
         TransientError: no endpoint answers.
     """
-    contract_status = context.contract_status()
+    contract_status = context.fetch_contract_status()
     until = contract_status.block.time + context.settings.ttl_seconds
     has_signer = context.tx.publisher.has_signer
     head = contract_status.head
-    return SignerHistory(head.round, contract_status.last_report, until if has_signer else None)
+    return SignerEmbargo(head.round, contract_status.last_report, until if has_signer else None)
 
 
-def back_off_signer(context: QuorumContext, signing: SignerHistory, actor: str | None) -> None:
+def embargo_signer(
+    context: QuorumContext, signer_embargo: SignerEmbargo, actor: str | None
+) -> None:
     """Do what is to be done for a signer alone: what it signed and lost may still land."""
     with context.tx.writing() as uow:
-        resting(context, signing)(uow, context.tx.stamp._replace(actor=actor))
+        build_embargo_writer(context, signer_embargo)(uow, context.tx.stamp._replace(actor=actor))
 
 
-def resting(
-    context: QuorumContext | None, signing: SignerHistory | None
+def build_embargo_writer(
+    context: QuorumContext | None, signer_embargo: SignerEmbargo | None
 ) -> Callable[[UnitOfWork, Stamp], None]:
     """Return a callback that stores the embargo within a commit; it does nothing without one."""
 
-    def write(uow: UnitOfWork, stamp: Stamp) -> None:
-        if context is None or signing is None or signing.embargoed_until is None:
+    def write_embargo(uow: UnitOfWork, stamp: Stamp) -> None:
+        if context is None or signer_embargo is None or signer_embargo.embargoed_until is None:
             return
         domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
-        uow.statements.embargo(
-            domain.chain_id, domain.contract, signer, signing.embargoed_until, stamp
+        uow.statements.set_embargo(
+            domain.chain_id, domain.contract, signer, signer_embargo.embargoed_until, stamp
         )
 
-    return write
+    return write_embargo

@@ -18,25 +18,25 @@ class MissingSignatures:
     `contract_status`: why what our own signer signs counts for nothing.
     """
 
-    signatures: str | None = None
-    contract_status: str | None = None
+    missing_reason: str | None = None
+    signer_reason: str | None = None
     # The statement that others have not signed, and since which second of the chain.
-    _waiting: tuple[Hash, int] | None = field(default=None, repr=False)
+    _waiting_since: tuple[Hash, int] | None = field(default=None, repr=False)
 
     @property
-    def why(self) -> str | None:
+    def reason(self) -> str | None:
         """Return what a person has to know first."""
-        return self.contract_status or self.signatures
+        return self.signer_reason or self.missing_reason
 
-    def began(self, digest: Hash, now: int) -> int:
+    def record_waiting(self, digest: Hash, block_time: int) -> int:
         """Note that a statement lacks signatures; return since when, in chain time."""
-        if self._waiting is None or self._waiting[0] != digest:
-            self._waiting = (digest, now)
-        return self._waiting[1]
+        if self._waiting_since is None or self._waiting_since[0] != digest:
+            self._waiting_since = (digest, block_time)
+        return self._waiting_since[1]
 
-    def nothing(self) -> None:
+    def clear(self) -> None:
         """Note that no signature lacks."""
-        self.signatures = self._waiting = None
+        self.missing_reason = self._waiting_since = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class QuorumContext:
     # What the next report still lacks of a quorum.
     missing: MissingSignatures = field(default_factory=MissingSignatures)
 
-    def contract(self) -> OracleContract:
+    def get_contract(self) -> OracleContract:
         """Return the oracle contract, read from synced endpoints."""
-        return OracleContract(self.tx.lines(), self.tx.publisher.domain.contract)
+        return OracleContract(self.tx.get_synced_pool_view(), self.tx.publisher.domain.contract)
 
-    def contract_status(self) -> ContractStatus:
+    def fetch_contract_status(self) -> ContractStatus:
         """Fetch the contract status at the newest block.
 
         Raises:
             TransientError: no endpoint answers, or none has the contract.
         """
-        return self.contract().contract_status()
+        return self.get_contract().get_status()

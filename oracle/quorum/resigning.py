@@ -14,29 +14,38 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, SignedStatement
 from oracle.txmgr.client.receipts import OUT_OF_GAS
 
-_AGAIN = ":again"
-_TRIES = 3
+_RETRY_SUFFIX = ":again"
+_MAX_RETRIES = 3
 
 
-def with_more_gas(failed: Intent, heads: Heads) -> CallRequest | None:
+def build_retry_with_more_gas(failed: Intent, heads: Heads) -> CallRequest | None:
     """Return the same statement once more where only the gas was too little; None: it was not."""
     request = failed.request
     is_over = request.deadline is not None and heads.latest.time > request.deadline
-    if failed.error_class != OUT_OF_GAS or is_over or request.dedup_key.count(_AGAIN) >= _TRIES:
+    if (
+        failed.error_class != OUT_OF_GAS
+        or is_over
+        or request.dedup_key.count(_RETRY_SUFFIX) >= _MAX_RETRIES
+    ):
         return None
-    return replace(request, dedup_key=request.dedup_key + _AGAIN, not_before=None)
+    return replace(request, dedup_key=request.dedup_key + _RETRY_SUFFIX, not_before=None)
 
 
-def statement_behind(
+def find_pushed_statement(
     uow: UnitOfWork, push: Intent, contract_status: ContractStatus
 ) -> SignedStatement:
     """Return what the push says, as it was signed or told; else as its own row has it."""
     request = push.request
-    about = (request.contract, REPORT, request.round or 0)
-    said = [*uow.statements.of_round(*about), *uow.peer_statements.of(*about)]
-    known = next((one for one in said if one.digest == request.digest), None)
-    if known is not None:
-        return known
+    round_key = (request.contract, REPORT, request.round or 0)
+    statements = [
+        *uow.statements.list_for_round(*round_key),
+        *uow.peer_statements.list_for_round(*round_key),
+    ]
+    statement = next(
+        (candidate for candidate in statements if candidate.digest == request.digest), None
+    )
+    if statement is not None:
+        return statement
     return SignedStatement(
         chain_id=request.account.chain_id,
         contract=request.contract,

@@ -9,8 +9,8 @@ import structlog
 
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.errors import TransientError
-from oracle.indexer.feeds.feed_faults import holding
-from oracle.quorum.offering import offer
+from oracle.indexer.feeds.feed_faults import find_holding_fault
+from oracle.quorum.offering import publish_statement
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import expiry_reason
 from oracle.signing.signer import SignerRefusedError, Statement, WrongSignatureError
@@ -20,7 +20,10 @@ from oracle.telemetry import quorum_metrics
 
 
 def sign_once(
-    context: QuorumContext, statement: Statement, record: SignedStatement, now: ContractStatus
+    context: QuorumContext,
+    statement: Statement,
+    record: SignedStatement,
+    contract_status: ContractStatus,
 ) -> SignedStatement | None:
     """Return our signed statement, which is stored before anybody sees it.
 
@@ -34,72 +37,75 @@ def sign_once(
         TransientError: it cannot be reached now, refused, or its answer is not its signature.
         FatalError: the lease was lost.
     """
-    with context.tx.store.reading() as uow:
-        earlier = uow.statements.live(record)
+    with context.tx.store.read_transaction() as uow:
+        earlier = uow.statements.get_live(record)
         is_signed = earlier is not None and earlier.digest == record.digest
-        if not is_signed and not _may_sign(uow, record, earlier, now):
+        if not is_signed and not _can_sign(uow, record, earlier, contract_status):
             return None
     if earlier is not None and is_signed:
-        offer(context, statement, earlier)
+        publish_statement(context, statement, earlier)
         return earlier
-    if context.tx.publisher.signer_backoff.left() > 0:
+    if context.tx.publisher.signer_backoff.seconds_left() > 0:
         return None
-    context.tx.publisher.lines.check_chain(record.chain_id)
-    signature = _asked(context, statement)
+    context.tx.publisher.pool_view.check_chain(record.chain_id)
+    signature = _request_signature(context, statement)
     signed = replace(record, signer=context.tx.publisher.signer.address, signature=signature)
     with context.tx.writing() as uow:
         # Looked at once more, in the commit that makes it known.
-        earlier = uow.statements.live(record)
-        if not _may_sign(uow, record, earlier, now):
+        earlier = uow.statements.get_live(record)
+        if not _can_sign(uow, record, earlier, contract_status):
             return None
         if earlier is not None:
-            reason = expiry_reason(uow, earlier, now) or "expired"
+            reason = expiry_reason(uow, earlier, contract_status) or "expired"
             uow.statements.mark_expired(earlier.digest, reason, context.tx.stamp)
         uow.statements.add(signed, context.tx.stamp)
-    offer(context, statement, signed)
+    publish_statement(context, statement, signed)
     return signed
 
 
-def _asked(context: QuorumContext, statement: Statement) -> bytes:
+def _request_signature(context: QuorumContext, statement: Statement) -> bytes:
     """Request the signature; after a refusal or a wrong answer the signer backs off."""
-    rest = context.tx.publisher.signer_backoff
+    backoff = context.tx.publisher.signer_backoff
     try:
         signature = context.tx.publisher.signer.sign_statement(
             statement, context.tx.publisher.domain
         )
     except (SignerRefusedError, WrongSignatureError) as error:
-        rest.begin(None)
-        seconds = f"asked again in {rest.left():.0f} s"
-        raise TransientError(f"nothing is signed: {error}; {seconds}") from error
-    rest.end()
+        backoff.start(None)
+        retry_text = f"asked again in {backoff.seconds_left():.0f} s"
+        raise TransientError(f"nothing is signed: {error}; {retry_text}") from error
+    backoff.reset()
     return signature
 
 
-def _may_sign(
-    uow: UnitOfWork, record: SignedStatement, earlier: SignedStatement | None, now: ContractStatus
+def _can_sign(
+    uow: UnitOfWork,
+    record: SignedStatement,
+    earlier: SignedStatement | None,
+    contract_status: ContractStatus,
 ) -> bool:
-    if holding(uow) is not None:
+    if find_holding_fault(uow) is not None:
         # What rests on a feed that contradicts itself is nobody's to sign.
         return False
-    embargoed_to = uow.statements.embargoed_until(record.chain_id, record.contract, record.signer)
+    embargo_end = uow.statements.get_embargo_end(record.chain_id, record.contract, record.signer)
     cursor = uow.cursor.get()
-    if embargoed_to is not None and (cursor is None or cursor.time < embargoed_to):
+    if embargo_end is not None and (cursor is None or cursor.time < embargo_end):
         return False
-    about = (record.contract, record.kind, record.round, record.subject)
+    round_key = (record.contract, record.kind, record.round, record.subject)
     # What our key signed in another process, as a peer shows it, is ours to the contract too.
-    elsewhere = [
-        one
-        for one in uow.peer_statements.of(*about)
-        if one.signer == record.signer and one.digest != record.digest
+    signed_elsewhere = [
+        peer_statement
+        for peer_statement in uow.peer_statements.list_for_round(*round_key)
+        if peer_statement.signer == record.signer and peer_statement.digest != record.digest
     ]
-    for said in [*elsewhere, *([] if earlier is None else [earlier])]:
-        if expiry_reason(uow, said, now) is None:
-            _refuse(record, said)
+    for other_statement in [*signed_elsewhere, *([] if earlier is None else [earlier])]:
+        if expiry_reason(uow, other_statement, contract_status) is None:
+            _log_conflict_refusal(record, other_statement)
             return False
     return True
 
 
-def _refuse(record: SignedStatement, earlier: SignedStatement) -> None:
+def _log_conflict_refusal(record: SignedStatement, earlier: SignedStatement) -> None:
     """Log that a conflicting statement was refused while the first may land.
 
     See tests/faults/sending/cases.toml#f61.

@@ -9,15 +9,15 @@ from types import MappingProxyType
 
 import structlog
 
-from oracle.bindings.oracle_views import signers_of
+from oracle.bindings.oracle_views import get_signers
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.statements import REPORT, expiry_reason, statement_of
-from oracle.quorum.wire_format import Told, ToldReport
+from oracle.quorum.statements import REPORT, build_report_statement, expiry_reason
+from oracle.quorum.wire_format import ReportMessage, StatementMessage
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import JournalSubject, SignedStatement
-from oracle.store.reports.hold_repository import DISPUTED
+from oracle.store.reports.hold_repository import DISPUTED_PREFIX
 from oracle.store.reports.report_repository import StoredReport
 from oracle.telemetry import quorum_metrics
 
@@ -28,36 +28,49 @@ class SignerTally:
 
     signers: tuple[Address, ...]
     quorum: int
-    ours: frozenset[Address]
-    others: dict[Hash, frozenset[Address]]
+    agreeing: frozenset[Address]
+    conflicting: dict[Hash, frozenset[Address]]
     # Those whose statements say something else, dead ones and of other blocks too.
-    elsewhere: frozenset[Address] = frozenset()
+    dissenting: frozenset[Address] = frozenset()
 
     @property
-    def why_hopeless(self) -> str | None:
+    def quorum_obstacle(self) -> str | None:
         """Return why our statement cannot get a quorum, or None if it has one or still may."""
-        for digest, signers in self.others.items():
+        for digest, signers in self.conflicting.items():
             if len(signers) >= self.quorum:
-                return f"{DISPUTED}{_named(signers)} signed {digest}, which is a quorum"
-        said = self.ours.union(*self.others.values())
-        silent = len([signer for signer in self.signers if signer not in said])
-        if len(self.ours) + silent >= self.quorum:
+                return (
+                    f"{DISPUTED_PREFIX}{_format_signers(signers)} signed {digest}, which is a "
+                    "quorum"
+                )
+        heard_signers = self.agreeing.union(*self.conflicting.values())
+        silent_count = len([signer for signer in self.signers if signer not in heard_signers])
+        if len(self.agreeing) + silent_count >= self.quorum:
             return None
-        against = frozenset[Address]().union(*self.others.values())
-        return f"{DISPUTED}{_named(against)} signed otherwise; no quorum of {self.quorum} is left"
+        conflicting_signers = frozenset[Address]().union(*self.conflicting.values())
+        return (
+            f"{DISPUTED_PREFIX}{_format_signers(conflicting_signers)} signed otherwise; no "
+            f"quorum of {self.quorum} is left"
+        )
 
-    def missing_of(self, number: int) -> str:
+    def describe_missing(self, round_number: int) -> str:
         """Return the signature count of a round, and the signers that disagree or are missing."""
-        rest = frozenset(self.signers) - self.ours
-        parts = {
-            "nothing came of": rest - self.elsewhere,
-            "something else of": rest & self.elsewhere,
+        missing_signers = frozenset(self.signers) - self.agreeing
+        signers_by_label = {
+            "nothing came of": missing_signers - self.dissenting,
+            "something else of": missing_signers & self.dissenting,
         }
-        told = "; ".join(f"{what} {_named(who)}" for what, who in parts.items() if who)
-        return f"round {number} has {len(self.ours)} of {self.quorum} signatures: {told}"
+        missing_text = "; ".join(
+            f"{label} {_format_signers(labelled_signers)}"
+            for label, labelled_signers in signers_by_label.items()
+            if labelled_signers
+        )
+        return (
+            f"round {round_number} has {len(self.agreeing)} of {self.quorum} signatures: "
+            f"{missing_text}"
+        )
 
 
-def tally(
+def tally_signatures(
     context: QuorumContext, record: SignedStatement, contract_status: ContractStatus
 ) -> SignerTally:
     """Count what is known of the statements about the record's round.
@@ -65,159 +78,200 @@ def tally(
     Raises:
         TransientError: no endpoint says who the signers are.
     """
-    signers = signers_of(context.tx.publisher.lines, record.contract, contract_status.block)
-    about = (record.contract, record.kind, record.round, record.subject)
-    ours: set[Address] = set()
-    others: dict[Hash, set[Address]] = {}
-    elsewhere: set[Address] = set()
-    with context.tx.store.reading() as uow:
-        own = [one for one in uow.statements.of_round(*about) if one.expiry_reason is None]
-        for said in [*own, *uow.peer_statements.of(*about)]:
-            if said.signer not in signers:
+    signers = get_signers(context.tx.publisher.pool_view, record.contract, contract_status.block)
+    round_key = (record.contract, record.kind, record.round, record.subject)
+    agreeing: set[Address] = set()
+    conflicting: dict[Hash, set[Address]] = {}
+    dissenting: set[Address] = set()
+    with context.tx.store.read_transaction() as uow:
+        own_statements = [
+            own_statement
+            for own_statement in uow.statements.list_for_round(*round_key)
+            if own_statement.expiry_reason is None
+        ]
+        for statement in [*own_statements, *uow.peer_statements.list_for_round(*round_key)]:
+            if statement.signer not in signers:
                 continue
-            if said.digest == record.digest:
-                ours.add(said.signer)
+            if statement.digest == record.digest:
+                agreeing.add(statement.signer)
                 continue
-            elsewhere.add(said.signer)
-            if has_conflict(context, uow, said, contract_status):
-                others.setdefault(said.digest, set()).add(said.signer)
-    quorum_metrics.know(signers)
+            dissenting.add(statement.signer)
+            if has_conflict(context, uow, statement, contract_status):
+                conflicting.setdefault(statement.digest, set()).add(statement.signer)
+    quorum_metrics.init_signer_metrics(signers)
     for signer in signers:
-        quorum_metrics.SIGNATURES.labels(signer).set(signer in ours)
-    held = {digest: frozenset(found) for digest, found in others.items()}
+        quorum_metrics.SIGNATURES.labels(signer).set(signer in agreeing)
+    frozen_conflicting = {
+        digest: frozenset(conflicting_signers)
+        for digest, conflicting_signers in conflicting.items()
+    }
     return SignerTally(
-        signers, contract_status.head.quorum, frozenset(ours), held, frozenset(elsewhere)
+        signers,
+        contract_status.head.quorum,
+        frozenset(agreeing),
+        frozen_conflicting,
+        frozenset(dissenting),
     )
 
 
 def has_conflict(
-    context: QuorumContext, uow: UnitOfWork, said: SignedStatement, contract_status: ContractStatus
+    context: QuorumContext,
+    uow: UnitOfWork,
+    statement: SignedStatement,
+    contract_status: ContractStatus,
 ) -> bool:
     """Tell whether a report's statement could land and is none of those that we cut.
 
     One that we cut ourselves says what we say, at another moment; one of a time from which we
     did not cut every report says nothing that we could judge.
     """
-    if said.kind != REPORT or expiry_reason(uow, said, contract_status) is not None:
+    if statement.kind != REPORT or expiry_reason(uow, statement, contract_status) is not None:
         return False
-    as_of, period = said.as_of_block or 0, _period_of(context, uow, said)
-    cut = uow.reports.between(as_of, as_of)
-    if not cut and period < uow.reports.complete_from():
+    as_of, period = statement.as_of_block or 0, _compute_period(context, uow, statement)
+    own_reports = uow.reports.list_between(as_of, as_of)
+    if not own_reports and period < uow.reports.get_first_complete_period():
         return False
-    return all(_digest_of(context, one, contract_status) != said.digest for one in cut)
+    return all(
+        _compute_digest(context, own_report, contract_status) != statement.digest
+        for own_report in own_reports
+    )
 
 
 def has_differed(
-    context: QuorumContext, uow: UnitOfWork, said: SignedStatement, contract_status: ContractStatus
+    context: QuorumContext,
+    uow: UnitOfWork,
+    statement: SignedStatement,
+    contract_status: ContractStatus,
 ) -> bool:
     """Tell whether a statement that can no longer land said otherwise than we, of the same block.
 
     One on top of another report than ours, or of a block of another fork, says nothing of us.
     """
-    as_of = said.as_of_block or 0
-    for one in uow.reports.between(as_of, as_of) if said.kind == REPORT else ():
-        ours = (one.report.as_of.hash, one.report.prev, one.report.head_round + 1)
-        digest = _digest_of(context, one, contract_status)
+    as_of = statement.as_of_block or 0
+    for own_report in uow.reports.list_between(as_of, as_of) if statement.kind == REPORT else ():
+        own_place = (
+            own_report.report.as_of.hash,
+            own_report.report.prev,
+            own_report.report.head_round + 1,
+        )
+        digest = _compute_digest(context, own_report, contract_status)
         # Under rules that were changed since, ours would be another one too.
-        is_ours = one.digest in {None, digest}
-        if ours == (said.as_of_hash, said.prev_digest, said.round) and is_ours:
-            return digest != said.digest
+        is_same_rules = own_report.digest in {None, digest}
+        if (
+            own_place == (statement.as_of_hash, statement.prev_digest, statement.round)
+            and is_same_rules
+        ):
+            return digest != statement.digest
     return False
 
 
-def compare(
+def report_conflicts(
     context: QuorumContext,
     uow: UnitOfWork,
-    received: tuple[SignedStatement, Told],
+    received: tuple[SignedStatement, StatementMessage],
     contract_status: ContractStatus,
 ) -> None:
     """Report a statement that conflicts with ours or with its signer's earlier ones."""
-    said = received[0]
-    earlier = [
-        one
-        for one in uow.peer_statements.of(said.contract, said.kind, said.round, said.subject)
-        if one.signer == said.signer and one.digest != said.digest
+    statement = received[0]
+    earlier_statements = [
+        earlier_statement
+        for earlier_statement in uow.peer_statements.list_for_round(
+            statement.contract, statement.kind, statement.round, statement.subject
+        )
+        if earlier_statement.signer == statement.signer
+        and earlier_statement.digest != statement.digest
     ]
-    is_alive = expiry_reason(uow, said, contract_status) is None
-    if context.tx.publisher.has_signer and said.signer == context.tx.publisher.signer.address:
-        quorum_metrics.EQUIVOCATION.labels(said.signer).inc()
-        _note(context, uow, "unknown_signature_from_peer", received)
-    elif is_alive and any(expiry_reason(uow, one, contract_status) is None for one in earlier):
-        quorum_metrics.EQUIVOCATION.labels(said.signer).inc()
-        _note(context, uow, "signer_equivocated", received, {"ours": earlier[0].digest})
-    if has_conflict(context, uow, said, contract_status) or has_differed(
-        context, uow, said, contract_status
+    is_alive = expiry_reason(uow, statement, contract_status) is None
+    if context.tx.publisher.has_signer and statement.signer == context.tx.publisher.signer.address:
+        quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()
+        _record_conflict(context, uow, "unknown_signature_from_peer", received)
+    elif is_alive and any(
+        expiry_reason(uow, other_statement, contract_status) is None
+        for other_statement in earlier_statements
     ):
-        quorum_metrics.DISAGREEMENT.labels(said.signer).inc()
-        _note(
+        quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()
+        _record_conflict(
+            context, uow, "signer_equivocated", received, {"ours": earlier_statements[0].digest}
+        )
+    if has_conflict(context, uow, statement, contract_status) or has_differed(
+        context, uow, statement, contract_status
+    ):
+        quorum_metrics.DISAGREEMENT.labels(statement.signer).inc()
+        _record_conflict(
             context,
             uow,
             "report_digest_mismatch",
             received,
-            _own_statement_values(context, uow, said, contract_status),
+            _load_own_values(context, uow, statement, contract_status),
         )
 
 
-def _digest_of(
+def _compute_digest(
     context: QuorumContext, stored: StoredReport, contract_status: ContractStatus
 ) -> Hash:
-    statement = statement_of(stored.report, contract_status)
+    statement = build_report_statement(stored.report, contract_status)
     # Its own round, should another have followed.
     statement = replace(statement, round=stored.report.head_round + 1)
-    return statement.digest(context.tx.publisher.domain)
+    return statement.compute_digest(context.tx.publisher.domain)
 
 
-def _period_of(context: QuorumContext, uow: UnitOfWork, said: SignedStatement) -> int:
+def _compute_period(context: QuorumContext, uow: UnitOfWork, statement: SignedStatement) -> int:
     """Return the period that a statement is of, where it was made by our settings."""
-    block = uow.blocks.at(said.as_of_block or 0)
-    time = said.expires_at - context.settings.ttl_seconds if block is None else block.time
+    block = uow.blocks.get_canonical(statement.as_of_block or 0)
+    time = statement.expires_at - context.settings.ttl_seconds if block is None else block.time
     return time // context.settings.period_seconds
 
 
-def _own_statement_values(
-    context: QuorumContext, uow: UnitOfWork, said: SignedStatement, contract_status: ContractStatus
+def _load_own_values(
+    context: QuorumContext,
+    uow: UnitOfWork,
+    statement: SignedStatement,
+    contract_status: ContractStatus,
 ) -> dict[str, str | int]:
     """Return what we say as of the same block; nothing: no period ended there."""
-    as_of = said.as_of_block or 0
-    cut = uow.reports.between(as_of, as_of)
-    if not cut:
+    as_of = statement.as_of_block or 0
+    own_reports = uow.reports.list_between(as_of, as_of)
+    if not own_reports:
         return {}
     return {
-        "ours": _digest_of(context, cut[0], contract_status),
-        "our_period": cut[0].report.period,
-        "our_data_hash": statement_of(cut[0].report, contract_status).data_hash,
+        "ours": _compute_digest(context, own_reports[0], contract_status),
+        "our_period": own_reports[0].report.period,
+        "our_data_hash": build_report_statement(own_reports[0].report, contract_status).data_hash,
     }
 
 
-def _note(
+def _record_conflict(
     context: QuorumContext,
     uow: UnitOfWork,
     event: str,
-    received: tuple[SignedStatement, Told],
-    ours: Mapping[str, str | int] = MappingProxyType({}),
+    received: tuple[SignedStatement, StatementMessage],
+    own_values: Mapping[str, str | int] = MappingProxyType({}),
 ) -> None:
-    said, told = received
-    instead = ours.get("ours", "anything of ours")
-    detail = f"{said.signer} signed {said.digest} for {said.kind} {said.round}, not {instead}"
+    record, message = received
+    own_digest = own_values.get("ours", "anything of ours")
+    detail = (
+        f"{record.signer} signed {record.digest} for {record.kind} {record.round}, not "
+        f"{own_digest}"
+    )
     uow.outbox.journal.write(event, context.tx.stamp, JournalSubject(), detail)
-    theirs = (
-        {"period": told.period, "data_hash": told.data_hash}
-        if isinstance(told, ToldReport)
+    peer_values = (
+        {"period": message.period, "data_hash": message.data_hash}
+        if isinstance(message, ReportMessage)
         else {}
     )
     structlog.get_logger().error(
         event,
-        signer=said.signer,
-        kind=said.kind,
-        round=said.round,
-        theirs=said.digest,
-        as_of=said.as_of_block,
-        as_of_hash=said.as_of_hash,
-        deadline=said.expires_at,
-        **theirs,
-        **{"ours": "", **ours},
+        signer=record.signer,
+        kind=record.kind,
+        round=record.round,
+        theirs=record.digest,
+        as_of=record.as_of_block,
+        as_of_hash=record.as_of_hash,
+        deadline=record.expires_at,
+        **peer_values,
+        **{"ours": "", **own_values},
     )
 
 
-def _named(signers: frozenset[Address]) -> str:
+def _format_signers(signers: frozenset[Address]) -> str:
     return ", ".join(sorted(signers))

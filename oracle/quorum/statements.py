@@ -4,7 +4,7 @@ from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.report import Report
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.signing_round import why_gone
+from oracle.quorum.signing_round import round_expiry_reason
 from oracle.signing.typed_data import KickStatement, ReportStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
@@ -12,7 +12,7 @@ from oracle.store.outbox.records import SignedStatement
 REPORT, KICK = "report", "kick"
 
 
-def statement_of(report: Report, contract_status: ContractStatus) -> ReportStatement:
+def build_report_statement(report: Report, contract_status: ContractStatus) -> ReportStatement:
     """Bind a report to the round that it would become, under the configuration in force."""
     return ReportStatement(
         config=contract_status.config,
@@ -25,16 +25,16 @@ def statement_of(report: Report, contract_status: ContractStatus) -> ReportState
     )
 
 
-def report_record(context: QuorumContext, statement: ReportStatement) -> SignedStatement:
+def build_report_record(context: QuorumContext, statement: ReportStatement) -> SignedStatement:
     """Return the record of a report's statement; its signer is ours, zero where we have none."""
     return SignedStatement(
         chain_id=context.tx.publisher.domain.chain_id,
         contract=context.tx.publisher.domain.contract,
-        signer=_signer(context),
+        signer=_get_own_signer(context),
         kind=REPORT,
         round=statement.round,
         subject="",
-        digest=statement.digest(context.tx.publisher.domain),
+        digest=statement.compute_digest(context.tx.publisher.domain),
         signature=b"",
         expires_at=statement.deadline,
         prev_digest=statement.prev,
@@ -44,16 +44,16 @@ def report_record(context: QuorumContext, statement: ReportStatement) -> SignedS
     )
 
 
-def kick_record(context: QuorumContext, statement: KickStatement) -> SignedStatement:
+def build_kick_record(context: QuorumContext, statement: KickStatement) -> SignedStatement:
     """Return the record of a kickout's statement, which is filed under its node."""
     return SignedStatement(
         chain_id=context.tx.publisher.domain.chain_id,
         contract=context.tx.publisher.domain.contract,
-        signer=_signer(context),
+        signer=_get_own_signer(context),
         kind=KICK,
         round=statement.round,
         subject=statement.node,
-        digest=statement.digest(context.tx.publisher.domain),
+        digest=statement.compute_digest(context.tx.publisher.domain),
         signature=b"",
         expires_at=statement.deadline,
         prev_digest=statement.report,
@@ -61,11 +61,13 @@ def kick_record(context: QuorumContext, statement: KickStatement) -> SignedState
     )
 
 
-def _signer(context: QuorumContext) -> Address:
+def _get_own_signer(context: QuorumContext) -> Address:
     return context.tx.publisher.signer.address if context.tx.publisher.has_signer else ZERO_ADDRESS
 
 
-def expiry_reason(uow: UnitOfWork, said: SignedStatement, now: ContractStatus) -> str | None:
+def expiry_reason(
+    uow: UnitOfWork, record: SignedStatement, contract_status: ContractStatus
+) -> str | None:
     """Return why a statement can no longer land, as a `pub_signature` reason, or None.
 
     `now` is the contract status; time and height are those of the last indexed block, which the
@@ -74,30 +76,30 @@ def expiry_reason(uow: UnitOfWork, said: SignedStatement, now: ContractStatus) -
     cursor = uow.cursor.get()
     if cursor is None:
         return None
-    if cursor.time > said.expires_at:
+    if cursor.time > record.expires_at:
         return "expired"
-    config = uow.rounds.standing().config
-    if config is not None and said.config is not None and said.config != config.digest:
+    config = uow.rounds.get_contract_settings().config
+    if config is not None and record.config is not None and record.config != config.digest:
         # The contract counts configurations: this one does not come back.
         return "config_replaced"
-    if said.as_of_block is not None:
-        return _report_expiry_reason(uow, said, now)
+    if record.as_of_block is not None:
+        return _report_expiry_reason(uow, record, contract_status)
     # A kickout: signed on a round, whose digest stands in the place of a report's `prev`.
-    report = said.prev_digest
-    return None if report is None else why_gone(uow, said.round, report)
+    report = record.prev_digest
+    return None if report is None else round_expiry_reason(uow, record.round, report)
 
 
 def _report_expiry_reason(
-    uow: UnitOfWork, said: SignedStatement, now: ContractStatus
+    uow: UnitOfWork, record: SignedStatement, contract_status: ContractStatus
 ) -> str | None:
-    cursor, as_of = uow.cursor.get(), said.as_of_block or 0
+    cursor, as_of = uow.cursor.get(), record.as_of_block or 0
     height = 0 if cursor is None else cursor.number
-    ours = uow.blocks.at(as_of)
-    is_on_its_turn = now.head.round == said.round - 1
+    own_block = uow.blocks.get_canonical(as_of)
+    is_next_round = contract_status.head.round == record.round - 1
     reasons = {
-        "expired": height + 1 - as_of > now.limits.anchor_window,
-        "round_taken": uow.rounds.accepted_round(said.round) is not None,
-        "prev_reorged": is_on_its_turn and now.last_report != said.prev_digest,
-        "as_of_reorged": ours is not None and ours.hash != said.as_of_hash,
+        "expired": height + 1 - as_of > contract_status.limits.anchor_window,
+        "round_taken": uow.rounds.get_accepted_round(record.round) is not None,
+        "prev_reorged": is_next_round and contract_status.last_report != record.prev_digest,
+        "as_of_reorged": own_block is not None and own_block.hash != record.as_of_hash,
     }
-    return next((why for why, is_so in reasons.items() if is_so), None)
+    return next((reason for reason, applies in reasons.items() if applies), None)

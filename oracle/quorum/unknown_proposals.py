@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from oracle.bindings.oracle_views import signers_of
-from oracle.bindings.qos_oracle import proposal_in
+from oracle.bindings.oracle_views import get_signers
+from oracle.bindings.qos_oracle import decode_kick_proposal
 from oracle.chain.decode.abi_tails import MalformedError
-from oracle.chain.decode.oracle_logs import proposed_signatures
+from oracle.chain.decode.oracle_logs import decode_proposal_signatures
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.kicks import Kick
@@ -20,7 +20,7 @@ from oracle.errors import TransientError
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.signing_round import RECENT_ROUNDS
 from oracle.quorum.statements import KICK
-from oracle.rpc.fanout import understood
+from oracle.rpc.fanout import expect_response_format
 from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signature_checks import is_signed_by
 from oracle.signing.typed_data import KickStatement
@@ -28,7 +28,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 
 # Block of the first look, and the proposals that were looked at.
-_SEEN = "own_key_seen_kicks"
+_BOOKMARK = "own_key_seen_kicks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,53 +43,56 @@ class Proposal:
     tx_hash: Hash
     time: int
     config: Hash
-    ours: Sequence[SignedStatement]
+    own_statements: Sequence[SignedStatement]
 
-    def is_of(self, context: QuorumContext, ours: SignedStatement) -> bool:
+    def is_signed_by_statement(
+        self, context: QuorumContext, own_statement: SignedStatement
+    ) -> bool:
         """Tell whether a statement of ours is of the evidence that the log names."""
-        said = KickStatement(
-            config=ours.config or ZERO_HASH,
-            round=ours.round,
-            report=ours.prev_digest or ZERO_HASH,
+        kick_statement = KickStatement(
+            config=own_statement.config or ZERO_HASH,
+            round=own_statement.round,
+            report=own_statement.prev_digest or ZERO_HASH,
             node=self.kick.node,
             evidence=self.kick.evidence,
-            deadline=ours.expires_at,
+            deadline=own_statement.expires_at,
         )
-        return said.digest(context.tx.publisher.domain) == ours.digest
+        return kick_statement.compute_digest(context.tx.publisher.domain) == own_statement.digest
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalScan:
     """Proposals that nobody has looked at yet; `seen`: what to write down once somebody has."""
 
-    fresh: Sequence[Proposal]
-    seen: str | None
+    new_proposals: Sequence[Proposal]
+    bookmark: str | None
 
     def store_progress(self, uow: UnitOfWork) -> None:
         """Store that the proposals were checked."""
-        if self.seen is not None:
-            uow.bookmarks.set(_SEEN, self.seen)
+        if self.bookmark is not None:
+            uow.bookmarks.set(_BOOKMARK, self.bookmark)
 
 
-def unseen(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> ProposalScan:
+def scan_proposals(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> ProposalScan:
     """Return the proposals since the last scan; the first scan, at the head, returns none."""
-    told, newest = uow.bookmarks.get(_SEEN), uow.rounds.newest_kicks()
-    if told is None:
+    bookmark, newest_kicks = uow.bookmarks.get(_BOOKMARK), uow.rounds.list_newest_kicks()
+    if bookmark is None:
         cursor = uow.cursor.get()
         is_first = cursor is not None and context.tx.is_at_head(uow, heads)
         return ProposalScan((), f"{cursor.number}" if cursor is not None and is_first else None)
-    since, *names = told.split(" ")
-    later = [kick for kick in newest if kick.proposed_at.block > int(since)]
-    fresh = [kick for kick in later if _name(kick) not in names]
-    if not fresh:
+    since, *seen_keys = bookmark.split(" ")
+    later_kicks = [kick for kick in newest_kicks if kick.proposed_at.block > int(since)]
+    new_kicks = [kick for kick in later_kicks if _build_key(kick) not in seen_keys]
+    if not new_kicks:
         return ProposalScan((), None)
-    found = (_proposal(context, uow, kick) for kick in fresh)
+    candidates = (_load_proposal(context, uow, kick) for kick in new_kicks)
     return ProposalScan(
-        [one for one in found if one is not None], " ".join([since, *map(_name, later)])
+        [proposal for proposal in candidates if proposal is not None],
+        " ".join([since, *map(_build_key, later_kicks)]),
     )
 
 
-def is_strange(context: QuorumContext, proposal: Proposal) -> bool:
+def is_signed_elsewhere(context: QuorumContext, proposal: Proposal) -> bool:
     """Tell whether our key has signed it, and not here.
 
     One that came by way of another contract does not show its signatures: it is ours where all of
@@ -98,84 +101,99 @@ def is_strange(context: QuorumContext, proposal: Proposal) -> bool:
     Raises:
         TransientError: no endpoint answers.
     """
-    said = _said(context, proposal)
-    if said is None:
-        return _is_hidden(context, proposal)
-    digest, signatures = said
-    is_known = any(one.digest == digest for one in proposal.ours)
-    return not is_known and is_signed_by(context.tx.publisher.signer.address, digest, signatures)
+    signed = _fetch_signed_digest(context, proposal)
+    if signed is None:
+        return _must_be_signed_by_us(context, proposal)
+    digest, signatures = signed
+    is_signed_here = any(
+        own_statement.digest == digest for own_statement in proposal.own_statements
+    )
+    return not is_signed_here and is_signed_by(
+        context.tx.publisher.signer.address, digest, signatures
+    )
 
 
-def _name(kick: Kick) -> str:
+def _build_key(kick: Kick) -> str:
     """Return the key of a proposal; after a reorg another may have the same position."""
-    at = kick.proposed_at
-    return f"{at.block}:{at.tx}:{at.log}:{kick.evidence[2:10]}"
+    position = kick.proposed_at
+    return f"{position.block}:{position.tx}:{position.log}:{kick.evidence[2:10]}"
 
 
-def _proposal(context: QuorumContext, uow: UnitOfWork, kick: Kick) -> Proposal | None:
-    at, domain = kick.proposed_at, context.tx.publisher.domain
-    logs = (log for log in uow.logs.between(at.block, at.block) if log.index == at.log)
+def _load_proposal(context: QuorumContext, uow: UnitOfWork, kick: Kick) -> Proposal | None:
+    position, domain = kick.proposed_at, context.tx.publisher.domain
+    logs = (
+        log
+        for log in uow.logs.iterate_between(position.block, position.block)
+        if log.index == position.log
+    )
     log = next(logs, None)
     if log is None:
         return None
     signer, subject = context.tx.publisher.signer.address, kick.node
-    signed = [
-        one
-        for around in range(max(kick.round - RECENT_ROUNDS, 0) + 1, kick.round + 1)
-        for one in uow.statements.of_round(domain.contract, KICK, around, subject)
+    statements = [
+        statement
+        for round_number in range(max(kick.round - RECENT_ROUNDS, 0) + 1, kick.round + 1)
+        for statement in uow.statements.list_for_round(
+            domain.contract, KICK, round_number, subject
+        )
     ]
-    config = uow.rounds.config_before(at) or ZERO_HASH
-    ours = [one for one in signed if one.signer == signer]
-    return Proposal(kick, log.tx_hash, log.time, config, ours)
+    config = uow.rounds.get_config_before(position) or ZERO_HASH
+    own_statements = [statement for statement in statements if statement.signer == signer]
+    return Proposal(kick, log.tx_hash, log.time, config, own_statements)
 
 
-def _said(context: QuorumContext, proposal: Proposal) -> tuple[Hash, bytes] | None:
+def _fetch_signed_digest(context: QuorumContext, proposal: Proposal) -> tuple[Hash, bytes] | None:
     """Return the digest that was signed, and the signatures; None: the input does not say."""
-    calldata = _input_of(context, proposal.tx_hash)
+    calldata = _fetch_input(context, proposal.tx_hash)
     if calldata is None:
         return None
     try:
-        signatures = proposed_signatures(calldata)
+        signatures = decode_proposal_signatures(calldata)
     except MalformedError:
         return None
-    said = proposal_in(calldata, proposal.config)
-    return said.digest(context.tx.publisher.domain), signatures
+    kick_statement = decode_kick_proposal(calldata, proposal.config)
+    return kick_statement.compute_digest(context.tx.publisher.domain), signatures
 
 
-def _input_of(context: QuorumContext, tx_hash: Hash) -> str | None:
+def _fetch_input(context: QuorumContext, tx_hash: Hash) -> str | None:
     """Return the input of a transaction to the contract; None: it called another, or none has it.
 
     Raises:
         TransientError: no endpoint answers.
     """
-    silence: TransientError | None = TransientError("no endpoint is configured")
-    for line in context.tx.publisher.lines.all:
+    last_error: TransientError | None = TransientError("no endpoint is configured")
+    for endpoint in context.tx.publisher.pool_view.callers:
         try:
-            sent = line.ask("eth_getTransactionByHash", tx_hash)
+            tx = endpoint.request("eth_getTransactionByHash", tx_hash)
         except CallRefusedError:
-            silence = None
+            last_error = None
             continue
         except TransientError as error:
-            silence = silence and error
+            last_error = last_error and error
             continue
-        silence = None
-        with understood("a transaction"):
-            if sent is not None and sent["hash"] == tx_hash:
-                is_direct = (sent["to"] or "").lower() == context.tx.publisher.domain.contract
-                return str(sent["input"]) if is_direct else None
-    if silence is not None:
-        raise silence
+        last_error = None
+        with expect_response_format("a transaction"):
+            if tx is not None and tx["hash"] == tx_hash:
+                is_direct = (tx["to"] or "").lower() == context.tx.publisher.domain.contract
+                return str(tx["input"]) if is_direct else None
+    if last_error is not None:
+        raise last_error
     return None
 
 
-def _is_hidden(context: QuorumContext, proposal: Proposal) -> bool:
-    if any(proposal.is_of(context, one) for one in proposal.ours):
+def _must_be_signed_by_us(context: QuorumContext, proposal: Proposal) -> bool:
+    if any(
+        proposal.is_signed_by_statement(context, own_statement)
+        for own_statement in proposal.own_statements
+    ):
         return False
     publisher, kick = context.tx.publisher, proposal.kick
-    contract_status = context.contract_status()
-    signers = signers_of(publisher.lines, publisher.domain.contract, contract_status.block)
-    is_ours = publisher.signer.address in signers and contract_status.head.quorum >= len(signers)
-    if not is_ours:
+    contract_status = context.fetch_contract_status()
+    signers = get_signers(publisher.pool_view, publisher.domain.contract, contract_status.block)
+    is_required = publisher.signer.address in signers and contract_status.head.quorum >= len(
+        signers
+    )
+    if not is_required:
         structlog.get_logger().warning(
             "proposal_decode_failed",
             node=kick.node,
@@ -183,4 +201,4 @@ def _is_hidden(context: QuorumContext, proposal: Proposal) -> bool:
             transaction=proposal.tx_hash,
             act="it shows no signatures; whether our key signed it is not known",
         )
-    return is_ours
+    return is_required

@@ -10,7 +10,7 @@ from oracle.signing.signature_checks import EcdsaSignature
 from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
 
 # Statements about one round that a reporter tells of at most.
-MOST_STATEMENTS = 8
+MAX_STATEMENTS = 8
 
 _Address = Annotated[str, msgspec.Meta(pattern=r"^0x[0-9a-f]{40}$")]
 _Hash = Annotated[str, msgspec.Meta(pattern=r"^0x[0-9a-f]{64}$")]
@@ -20,7 +20,7 @@ _Round = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 _Time = Annotated[int, msgspec.Meta(ge=0, le=2**40 - 1)]
 
 
-class ToldReport(
+class ReportMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="report", tag_field="kind"
 ):
     """A report's statement; `period` is told for people, the rest is what is signed."""
@@ -39,7 +39,7 @@ class ToldReport(
     signer: _Address
     signature: _Signature
 
-    def recomputed(self) -> Hash:
+    def compute_digest(self) -> Hash:
         """Return the digest of what it says."""
         statement = ReportStatement(
             config=Hash(self.config),
@@ -50,10 +50,10 @@ class ToldReport(
             deadline=self.deadline,
             blob=b"",
         )
-        return statement.digest(_domain(self), Hash(self.data_hash))
+        return statement.compute_digest(_build_domain(self), Hash(self.data_hash))
 
 
-class ToldKick(
+class KickMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="kick", tag_field="kind"
 ):
     """A kickout's statement; `round` says where `report` stands, the rest is what is signed."""
@@ -70,7 +70,7 @@ class ToldKick(
     signer: _Address
     signature: _Signature
 
-    def recomputed(self) -> Hash:
+    def compute_digest(self) -> Hash:
         """Return the digest of what it says."""
         statement = KickStatement(
             config=Hash(self.config),
@@ -80,21 +80,21 @@ class ToldKick(
             evidence=Hash(self.evidence),
             deadline=self.deadline,
         )
-        return statement.digest(_domain(self))
+        return statement.compute_digest(_build_domain(self))
 
 
-Told: TypeAlias = ToldReport | ToldKick
+StatementMessage: TypeAlias = ReportMessage | KickMessage
 
 
 class StatementsResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The response of `/v1/report/{round}` and `/v1/kick/{node}`, newest first."""
 
     statements: Annotated[
-        list[ToldReport | ToldKick], msgspec.Meta(min_length=1, max_length=MOST_STATEMENTS)
+        list[ReportMessage | KickMessage], msgspec.Meta(min_length=1, max_length=MAX_STATEMENTS)
     ]
 
 
-def read(body: bytes) -> list[Told]:
+def decode_statements(body: bytes) -> list[StatementMessage]:
     """Decode a response.
 
     Raises:
@@ -106,21 +106,24 @@ def read(body: bytes) -> list[Told]:
         raise ValueError(str(error)) from error
 
 
-def written(statements: list[Told]) -> bytes:
+def encode_statements(statements: list[StatementMessage]) -> bytes:
     """Encode a response."""
     return msgspec.json.encode(StatementsResponse(statements))
 
 
-def is_genuine(told: Told) -> bool:
+def is_genuine(message: StatementMessage) -> bool:
     """Return whether the digest matches the content, and the signature the signer."""
-    if told.recomputed() != told.digest:
+    if message.compute_digest() != message.digest:
         return False
     try:
-        signature = EcdsaSignature.of(bytes.fromhex(told.signature[2:]))
+        signature = EcdsaSignature.from_bytes(bytes.fromhex(message.signature[2:]))
     except FatalError:
         return False
-    return signature.is_low and signature.account(bytes.fromhex(told.digest[2:])) == told.signer
+    return (
+        signature.is_low
+        and signature.recover_address(bytes.fromhex(message.digest[2:])) == message.signer
+    )
 
 
-def _domain(told: Told) -> Domain:
-    return Domain(told.chain_id, Address(told.contract))
+def _build_domain(message: StatementMessage) -> Domain:
+    return Domain(message.chain_id, Address(message.contract))

@@ -16,17 +16,25 @@ def mark_landed_reports(
     Any accepted round counts, whoever sent it, even if the report is stored as `missed` because
     our own push was too late.
     """
-    open_ = [one for one in cuts if one.cut.speaks and _may_have_landed(one)]
-    if not open_:
+    open_cuts = [
+        stored_cut
+        for stored_cut in cuts
+        if stored_cut.cut.has_records and _may_have_landed(stored_cut)
+    ]
+    if not open_cuts:
         return None
-    with context.tx.store.reading() as uow:
-        landed = [one.cut.period for one in open_ if _has_landed(context, uow, one, heads)]
-    if not landed:
+    with context.tx.store.read_transaction() as uow:
+        landed_periods = [
+            stored_cut.cut.period
+            for stored_cut in open_cuts
+            if _has_landed(context, uow, stored_cut, heads)
+        ]
+    if not landed_periods:
         return None
     with context.tx.writing() as uow:
-        for period in landed:
-            uow.reports.mark(period, ReportState.LANDED)
-    return StepResult("report landed", None, f"period {', '.join(map(str, landed))}")
+        for period in landed_periods:
+            uow.reports.mark_state(period, ReportState.LANDED)
+    return StepResult("report landed", None, f"period {', '.join(map(str, landed_periods))}")
 
 
 def mark_missed_reports(context: ReportingContext, cuts: list[StoredCut]) -> StepResult | None:
@@ -34,56 +42,64 @@ def mark_missed_reports(context: ReportingContext, cuts: list[StoredCut]) -> Ste
 
     Reports whose push is still unfinished are left to that push.
     """
-    signed = [one for one in cuts if one.state is ReportState.DUE and one.digest is not None]
-    if not signed:
+    signed_cuts = [
+        stored_cut
+        for stored_cut in cuts
+        if stored_cut.state is ReportState.DUE and stored_cut.digest is not None
+    ]
+    if not signed_cuts:
         return None
-    with context.tx.store.reading() as uow:
+    with context.tx.store.read_transaction() as uow:
         account = context.tx.account if context.tx.publisher.has_payer else None
-        open_ = [] if account is None else uow.outbox.intents.unfinished(account)
-        pushed = {intent.request.digest for intent in open_}
-        fates = [
-            (one.cut.period, _why_lost(uow, one)) for one in signed if one.digest not in pushed
+        unfinished = [] if account is None else uow.outbox.intents.list_unfinished(account)
+        pushed_digests = {intent.request.digest for intent in unfinished}
+        reasons = [
+            (stored_cut.cut.period, _miss_reason(uow, stored_cut))
+            for stored_cut in signed_cuts
+            if stored_cut.digest not in pushed_digests
         ]
-    lost = [(period, reason) for period, reason in fates if reason is not None]
-    if not lost:
+    missed = [(period, reason) for period, reason in reasons if reason is not None]
+    if not missed:
         return None
     with context.tx.writing() as uow:
-        for period, reason in lost:
-            uow.reports.mark(period, ReportState.MISSED, reason)
-    told = "; ".join(f"period {period}: {reason}" for period, reason in lost)
-    return StepResult("report missed", None, told)
+        for period, reason in missed:
+            uow.reports.mark_state(period, ReportState.MISSED, reason)
+    detail = "; ".join(f"period {period}: {reason}" for period, reason in missed)
+    return StepResult("report missed", None, detail)
 
 
-def is_awaiting_finality(uow: UnitOfWork, one: StoredCut) -> bool:
+def is_awaiting_finality(uow: UnitOfWork, stored_cut: StoredCut) -> bool:
     """Return whether the contract accepted the signed report, which only waits for finality."""
-    accepted = uow.rounds.accepted_round(one.cut.head_round + 1)
-    return accepted is not None and accepted.digest == one.digest
+    accepted = uow.rounds.get_accepted_round(stored_cut.cut.head_round + 1)
+    return accepted is not None and accepted.digest == stored_cut.digest
 
 
-def _why_lost(uow: UnitOfWork, one: StoredCut) -> str | None:
-    if is_awaiting_finality(uow, one):
+def _miss_reason(uow: UnitOfWork, stored_cut: StoredCut) -> str | None:
+    if is_awaiting_finality(uow, stored_cut):
         return None
-    number, cursor = one.cut.head_round + 1, uow.cursor.get()
-    if uow.rounds.accepted_round(number) is not None:
-        return f"another report became round {number}"
-    is_late = cursor is not None and cursor.time > one.cut.deadline
+    round_number, cursor = stored_cut.cut.head_round + 1, uow.cursor.get()
+    if uow.rounds.get_accepted_round(round_number) is not None:
+        return f"another report became round {round_number}"
+    is_late = cursor is not None and cursor.time > stored_cut.cut.deadline
     return "its deadline passed" if is_late else None
 
 
-def _may_have_landed(one: StoredCut) -> bool:
-    is_missed = one.state is ReportState.MISSED and one.digest is not None
-    return is_missed or one.state is ReportState.DUE
+def _may_have_landed(stored_cut: StoredCut) -> bool:
+    is_missed = stored_cut.state is ReportState.MISSED and stored_cut.digest is not None
+    return is_missed or stored_cut.state is ReportState.DUE
 
 
-def _has_landed(context: ReportingContext, uow: UnitOfWork, one: StoredCut, heads: Heads) -> bool:
-    accepted = uow.rounds.accepted_round(one.cut.head_round + 1)
-    if accepted is None or accepted.as_of != one.cut.as_of:
+def _has_landed(
+    context: ReportingContext, uow: UnitOfWork, stored_cut: StoredCut, heads: Heads
+) -> bool:
+    accepted = uow.rounds.get_accepted_round(stored_cut.cut.head_round + 1)
+    if accepted is None or accepted.as_of != stored_cut.cut.as_of:
         return False
     if not context.tx.is_final(accepted.at.block, heads):
         return False
-    if one.digest is not None:
-        return one.digest == accepted.digest
-    stored = uow.reports.at(one.cut.period)
+    if stored_cut.digest is not None:
+        return stored_cut.digest == accepted.digest
+    stored = uow.reports.get(stored_cut.cut.period)
     return (
         stored is not None
         and stored.report.as_of.hash == accepted.as_of_hash

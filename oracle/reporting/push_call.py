@@ -2,14 +2,14 @@
 
 from typing_extensions import override
 
-from oracle.bindings.expected_events import missing_effect
+from oracle.bindings.expected_events import find_missing_event
 from oracle.chain.heads import Heads
-from oracle.domain.reports.lanes import band_of, lanes_of
+from oracle.domain.reports.lanes import get_band, unpack_lanes
 from oracle.domain.reports.round_data import decode_records
-from oracle.quorum.resigning import with_more_gas
-from oracle.reporting.push_retries import is_renewed_by, why_hopeless
+from oracle.quorum.resigning import build_retry_with_more_gas
+from oracle.reporting.push_retries import has_same_statement, hopeless_push_reason
 from oracle.reporting.reporting_context import PUSH, ReportingContext
-from oracle.reporting.submission import why_not_worth
+from oracle.reporting.submission import submission_obstacle
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.store.reports.report_repository import ReportState
@@ -33,7 +33,7 @@ class PushCall(CallKind):
         self.pause_seconds = context.settings.period_seconds
 
     @override
-    def still_wanted(
+    def review_call(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
         """End a push whose round was accepted with any report, by the indexed state.
@@ -42,31 +42,33 @@ class PushCall(CallKind):
         """
         request = call.request
         is_taken = (
-            request.round is not None and uow.rounds.accepted_round(request.round) is not None
+            request.round is not None and uow.rounds.get_accepted_round(request.round) is not None
         )
         if is_taken and stage is not CallStage.ASSIGN:
             return Decision.end(IntentState.SUPERSEDED, f"round {request.round} is taken")
         if stage is CallStage.WAIT:
-            return Decision.go()
-        why = why_not_worth(self._context, uow, call, heads.latest.time)
-        return Decision.go() if why is None else Decision.wait_a_block(heads, why)
+            return Decision.proceed()
+        reason = submission_obstacle(self._context, uow, call, heads.latest.time)
+        return (
+            Decision.proceed() if reason is None else Decision.wait_for_next_block(heads, reason)
+        )
 
     @override
     def may_take_over(self, stuck: Intent, ready: Intent) -> bool:
         """Return whether the stuck push can no longer land, or both push the same statement."""
-        contract_status = self._context.quorum.contract_status()
-        with self._context.tx.store.reading() as uow:
-            is_hopeless = why_hopeless(uow, stuck, contract_status) is not None
-        return is_hopeless or is_renewed_by(stuck, ready)
+        contract_status = self._context.quorum.fetch_contract_status()
+        with self._context.tx.store.read_transaction() as uow:
+            is_hopeless = hopeless_push_reason(uow, stuck, contract_status) is not None
+        return is_hopeless or has_same_statement(stuck, ready)
 
     @override
-    def retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
-        return with_more_gas(failed, heads)
+    def build_retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
+        return build_retry_with_more_gas(failed, heads)
 
     @override
-    def on_retried(self, uow: UnitOfWork, again: CallRequest) -> None:
-        if again.period is not None:
-            uow.reports.mark(again.period, ReportState.DUE)
+    def on_retried(self, uow: UnitOfWork, retry_request: CallRequest) -> None:
+        if retry_request.period is not None:
+            uow.reports.mark_state(retry_request.period, ReportState.DUE)
 
     @override
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
@@ -78,24 +80,34 @@ class PushCall(CallKind):
         period = call.request.period
         if period is None:
             return False
-        open_one = uow.reports.at(period)
-        waiting = [one for one in uow.reports.due() if one.report.period > period]
-        if not waiting:
+        pushed_report = uow.reports.get(period)
+        later_reports = [
+            stored_report
+            for stored_report in uow.reports.list_due()
+            if stored_report.report.period > period
+        ]
+        if not later_reports:
             return False
-        wanted = dict(decode_records(waiting[-1].report.records))
-        in_flight = {} if open_one is None else dict(decode_records(open_one.report.records))
-        on_chain = uow.rounds.words(wanted)
-        written = {number: word.value for number, word in on_chain.items()} | in_flight
+        wanted_words = dict(decode_records(later_reports[-1].report.records))
+        words_in_flight = (
+            {} if pushed_report is None else dict(decode_records(pushed_report.report.records))
+        )
+        on_chain = uow.rounds.get_words(wanted_words)
+        written_words = {
+            word_index: word.value for word_index, word in on_chain.items()
+        } | words_in_flight
         kick_line = self._context.settings.kick_line
         return any(
-            band_of(before, kick_line) != band_of(after, kick_line)
-            for number, word in wanted.items()
-            for before, after in zip(lanes_of(written.get(number, 0)), lanes_of(word), strict=True)
+            get_band(before, kick_line) != get_band(after, kick_line)
+            for word_index, word in wanted_words.items()
+            for before, after in zip(
+                unpack_lanes(written_words.get(word_index, 0)), unpack_lanes(word), strict=True
+            )
         )
 
     @override
     def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
-        return missing_effect(
+        return find_missing_event(
             receipt, call.request.contract, call.request.calldata, call.request.digest
         )
 
@@ -113,18 +125,18 @@ class PushCall(CallKind):
         Another transmitter may have pushed the same report: the accepted round counts once it is
         final (`reporting.landing`). Until then a reorg may remove it, and the report is due again.
         """
-        period, wanted = call.request.period, call.request.round
-        is_renewed = replaced_by is not None and is_renewed_by(call, replaced_by)
-        if period is None or wanted is None or is_renewed:
+        period, round_number = call.request.period, call.request.round
+        is_renewed = replaced_by is not None and has_same_statement(call, replaced_by)
+        if period is None or round_number is None or is_renewed:
             return
-        stored = uow.reports.at(period)
-        if stored is None or stored.state is not ReportState.DUE:
+        stored_report = uow.reports.get(period)
+        if stored_report is None or stored_report.state is not ReportState.DUE:
             return
-        if stored.digest != call.request.digest:
+        if stored_report.digest != call.request.digest:
             # Cut again since, on the chain that stayed: this push spoke of another block.
             return
-        accepted = uow.rounds.accepted_round(wanted)
+        accepted = uow.rounds.get_accepted_round(round_number)
         if reason is None:
-            uow.reports.mark(period, ReportState.LANDED)
+            uow.reports.mark_state(period, ReportState.LANDED)
         elif accepted is None or accepted.digest != call.request.digest:
-            uow.reports.mark(period, ReportState.MISSED, reason)
+            uow.reports.mark_state(period, ReportState.MISSED, reason)

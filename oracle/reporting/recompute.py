@@ -7,44 +7,50 @@ from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.registration import RegistrationRules
 from oracle.domain.reports.report import Report, ReportSettings, cut_report
-from oracle.domain.reports.wanted_words import folded_words, scored_among, wanted_words
+from oracle.domain.reports.wanted_words import (
+    build_scoring_context,
+    build_target_words,
+    compute_folded_words,
+)
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
-from oracle.indexer.folded_state import FoldedState, folded_up_to
-from oracle.reporting.registering import registrations_among
+from oracle.indexer.folded_state import FoldedState, fold_state_up_to
+from oracle.reporting.registering import find_registrations_among
 from oracle.store.database import Store
 from oracle.store.reports.report_repository import ReportState
 
 
-def recall(
+def recompute_report(
     store: Store, reader: LogReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
 ) -> Report:
     """Return the report as of a block, as any reporter with the same rules id would.
 
     No indexed state is used, and nothing is written.
     """
-    with store.reading() as uow:
-        folded = folded_up_to(uow, reader, rules, as_of.number, settings.min_scores)
-    return report_of(folded, as_of, rules, settings)
+    with store.read_transaction() as uow:
+        folded = fold_state_up_to(uow, reader, rules, as_of.number, settings.min_scores)
+    return build_report(folded, as_of, rules, settings)
 
 
-def report_of(
+def build_report(
     folded: FoldedState, as_of: BlockRef, rules: Rules, settings: ReportSettings
 ) -> Report:
     """Return the report as of the block at which the state in `folded` ends."""
     nodes, rounds = folded.fold.ledger.nodes, folded.rounds
-    scored_at = scored_among(nodes, as_of.time, rules)
-    registering = RegistrationRules(rules, settings.min_scores, settings.max_words)
-    registrations = registrations_among(
-        rounds, nodes, folded.first_events, as_of.time, registering
+    scored_at = build_scoring_context(nodes, as_of.time, rules)
+    registration_rules = RegistrationRules(rules, settings.min_scores, settings.max_words)
+    registrations = find_registrations_among(
+        rounds, nodes, folded.first_events, as_of.time, registration_rules
     )
-    words = folded_words(rounds, nodes, scored_at)
+    words = compute_folded_words(rounds, nodes, scored_at)
     return cut_report(
-        as_of, rounds, wanted_words(rounds, words, registrations, scored_at), settings
+        as_of, rounds, build_target_words(rounds, words, registrations, scored_at), settings
     )
 
 
-def last_block_of(chain: ChainReader, store: Store, period: int, length: int) -> BlockRef:
+def find_last_block(
+    chain: ChainReader, store: Store, period: int, period_seconds: int
+) -> BlockRef:
     """Return the last block of a period, which its report refers to.
 
     This is the block of the stored report unless that was missed: its block may have left the
@@ -54,18 +60,22 @@ def last_block_of(chain: ChainReader, store: Store, period: int, length: int) ->
         InputError: the period has not ended in the indexed blocks, or lies before the start block.
         TransientError: the chain does not return a block that it must have.
     """
-    with store.reading() as uow:
-        stored = uow.reports.at(period)
+    with store.read_transaction() as uow:
+        stored = uow.reports.get(period)
         cursor, identity = uow.cursor.get(), uow.identity.get()
     if stored is not None and stored.state is not ReportState.MISSED:
         return stored.report.as_of
-    end = (period + 1) * length
-    if cursor is None or identity is None or cursor.time < end:
+    end_time = (period + 1) * period_seconds
+    if cursor is None or identity is None or cursor.time < end_time:
         raise InputError(f"period {period} has not ended in what is indexed")
     low, high = identity.start_block, cursor.number
-    if chain.header_up_to(low).time >= end:
+    if chain.fetch_header_at_or_below(low).time >= end_time:
         raise InputError(f"period {period} lies before the start block {low}")
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if chain.header_up_to(middle).time >= end else (middle, high)
-    return chain.header_up_to(low)
+        low, high = (
+            (low, middle)
+            if chain.fetch_header_at_or_below(middle).time >= end_time
+            else (middle, high)
+        )
+    return chain.fetch_header_at_or_below(low)

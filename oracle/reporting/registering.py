@@ -10,51 +10,57 @@ from oracle.domain.registrations import Registrations
 from oracle.domain.reports.registration import (
     FirstEvents,
     RegistrationRules,
-    free_indexes,
-    is_known,
-    registrations_at,
+    choose_registrations,
+    find_reusable_indexes,
+    is_reportable,
 )
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.state.node import Membership, Node
 from oracle.store.database import UnitOfWork
 
 
-def registrations_now(
-    uow: UnitOfWork, rounds: Rounds, time: int, registering: RegistrationRules
+def find_registrations(
+    uow: UnitOfWork, rounds: Rounds, time: int, registration_rules: RegistrationRules
 ) -> Registrations:
     """Return the nodes that a report registers as of the cursor, whose block has this `time`."""
-    waiting = uow.registrations
-    newcomers = waiting.scored(registering.min_scores)
-    hurt = uow.nodes.named(waiting.unscored(registering.min_scores, time))
-    excluded = [each.address for each in hurt.values() if is_known(each, time, registering)]
-    newcomers += waiting.timed_out(excluded)
-    free = free_indexes(rounds, time, waiting.members)
-    return registrations_at(rounds, newcomers, free, registering.max_words)
+    repository = uow.registrations
+    candidates = repository.list_scored_newcomers(registration_rules.min_scores)
+    unscored_nodes = uow.nodes.get_many(
+        repository.list_unscored_members(registration_rules.min_scores, time)
+    )
+    excluded_addresses = [
+        node.address
+        for node in unscored_nodes.values()
+        if is_reportable(node, time, registration_rules)
+    ]
+    candidates += repository.list_timed_out(excluded_addresses)
+    free = find_reusable_indexes(rounds, time, repository.filter_members)
+    return choose_registrations(rounds, candidates, free, registration_rules.max_words)
 
 
-def registrations_among(
+def find_registrations_among(
     rounds: Rounds,
     nodes: Mapping[Address, Node],
     first_events: FirstEvents,
     time: int,
-    registering: RegistrationRules,
+    registration_rules: RegistrationRules,
 ) -> Registrations:
     """Return the same registrations from nodes in memory and the events that introduced them."""
-    waiting = [
+    waiting_nodes = [
         node
         for node, each in nodes.items()
-        if node not in rounds.index_by_node and is_known(each, time, registering)
+        if node not in rounds.index_by_node and is_reportable(each, time, registration_rules)
     ]
-    newcomers = [first_events.newcomer(node) for node in waiting]
+    newcomers = [first_events.find_newcomer(node) for node in waiting_nodes]
 
-    def members(asked: Sequence[Address]) -> set[Address]:
-        found = (nodes.get(node) for node in asked)
+    def find_members(addresses: Sequence[Address]) -> set[Address]:
+        known_nodes = (nodes.get(node) for node in addresses)
         return {
-            each.address
-            for each in found
-            if each is not None and each.membership is Membership.MEMBER
+            known_node.address
+            for known_node in known_nodes
+            if known_node is not None and known_node.membership is Membership.MEMBER
         }
 
-    free = free_indexes(rounds, time, members)
-    found = [one for one in newcomers if one is not None]
-    return registrations_at(rounds, found, free, registering.max_words)
+    free = find_reusable_indexes(rounds, time, find_members)
+    known_newcomers = [newcomer for newcomer in newcomers if newcomer is not None]
+    return choose_registrations(rounds, known_newcomers, free, registration_rules.max_words)

@@ -14,17 +14,17 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Address
 from oracle.domain.registrations import NO_REGISTRATIONS
 from oracle.domain.reports.contract_state import NodeIndex
-from oracle.domain.reports.lanes import lane_of, with_lane, word_of
-from oracle.domain.reports.registration import RegistrationRules, is_known
-from oracle.domain.reports.report import Report, ReportSettings, cut_report, period_of
+from oracle.domain.reports.lanes import get_word_index, lane_of, replace_lane
+from oracle.domain.reports.registration import RegistrationRules, is_reportable
+from oracle.domain.reports.report import Report, ReportSettings, compute_period, cut_report
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.reports.wanted_words import ScoredAt, WantedWords, wanted_words
-from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
-from oracle.domain.scoring.legacy_tally import window_of
+from oracle.domain.reports.wanted_words import ScoringContext, TargetWords, build_target_words
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
+from oracle.domain.scoring.legacy_tally import compute_window
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.indexer.block_hooks import BlockHook, HookNote
-from oracle.reporting.registering import registrations_now
+from oracle.reporting.registering import find_registrations
 from oracle.store.database import UnitOfWork
 from oracle.store.reports.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
@@ -39,157 +39,177 @@ class ReportCutter(BlockHook):
         self.settings = settings
         # Where periods end, so far under the head.
         self.header_depth = anchor_window
-        self._words: dict[int, int] = {}
-        self._seen: dict[int, NodeIndex] = {}
+        self._lane_words: dict[int, int] = {}
+        self._seen_indexes: dict[int, NodeIndex] = {}
         # Those without an index who were known when they were looked at: nobody else can be now.
-        self._waiting: set[Address] = set()
-        self._last: BlockRef | None = None
+        self._waiting_nodes: set[Address] = set()
+        self._last_cut: BlockRef | None = None
         # Under legacy rules, the nodes as all words were made of them last.
-        self._peers: PopulationMaxima | None = None
+        self._population_maxima: PopulationMaxima | None = None
 
-    def is_due(self, parent: BlockRef, block: BlockRef, newest: int) -> bool:
+    def is_due(self, parent: BlockRef, block: BlockRef, newest_block: int) -> bool:
         """Tell whether `block` opens a later period at the head.
 
         `newest` is the height of the newest known header: history cuts no reports.
         See docs/explanation/reports.md#cut-at-period-end.
         """
         length = self.settings.period_seconds
-        opens_period = period_of(block.time, length) > period_of(parent.time, length)
-        return opens_period and newest - parent.number <= self.header_depth
+        opens_period = compute_period(block.time, length) > compute_period(parent.time, length)
+        return opens_period and newest_block - parent.number <= self.header_depth
 
     @override
-    def wanted_stops(self, headers: Sequence[BlockRef], newest: int) -> list[BlockRef]:
+    def select_stops(self, headers: Sequence[BlockRef], newest: int) -> list[BlockRef]:
         return [old for old, new in pairwise(headers) if self.is_due(old, new, newest)]
 
     @override
-    def passed_over(
+    def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
     ) -> None:
         """Record the first period after which none is missing, since history cuts no reports.
 
         The submission schedule needs it (`domain.reports.round_schedule`).
         """
-        gone = [old for old in headers if newest - old.number > self.header_depth]
-        if headers and not gone:
+        too_old = [old for old in headers if newest - old.number > self.header_depth]
+        if headers and not too_old:
             return
-        first_kept = headers[min(len(gone), len(headers) - 1)] if headers else last
-        uow.reports.left_out(period_of(first_kept.time, self.settings.period_seconds))
+        first_kept = headers[min(len(too_old), len(headers) - 1)] if headers else last
+        uow.reports.mark_left_out_below(
+            compute_period(first_kept.time, self.settings.period_seconds)
+        )
 
     @override
-    def at_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
+    def on_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
         """Store the report as of `block`.
 
         Returns None and writes nothing if this period or a later one is cut already (chain time
         went back).
         """
-        period = period_of(block.time, self.settings.period_seconds)
-        newest = uow.reports.newest_period()
-        if newest is not None and newest >= period:
+        period = compute_period(block.time, self.settings.period_seconds)
+        newest_period = uow.reports.get_newest_period()
+        if newest_period is not None and newest_period >= period:
             return None
-        report, falls_waiting = self._drawn_up(uow, rounds, block)
+        report, falls_waiting = self._build_report_with_falls(uow, rounds, block)
         quorum_metrics.FALLS_WAITING.set(falls_waiting)
         # Where nothing is published nobody else tells them from those that still can be sent.
-        oldest = block.number + 1 - self.header_depth
-        uow.reports.miss_unsigned_below(oldest, "as-of left the anchor window")
+        oldest_block = block.number + 1 - self.header_depth
+        uow.reports.mark_unsigned_missed_below(oldest_block, "as-of left the anchor window")
         uow.reports.add(report)
         return HookNote("reports", report.period)
 
     @override
-    def kept_stops(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
-        return [report.as_of for report in _kept(uow, blocks)]
+    def get_stored_stops(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
+        return [report.as_of for report in _load_kept_reports(uow, blocks)]
 
     @override
-    def differing_at(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
+    def find_difference(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
         """Recompute the report as of `block`, and compare it with the stored one."""
-        (kept,) = _kept(uow, BlockRange(block.number, block.number))
-        is_same = self.draw_up(uow, rounds, block) == kept
+        (kept,) = _load_kept_reports(uow, BlockRange(block.number, block.number))
+        is_same = self.build_report(uow, rounds, block) == kept
         return None if is_same else HookNote("reports", kept.period)
 
-    def draw_up(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> Report:
+    def build_report(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> Report:
         """Compute the report as of `as_of` without writing anything."""
-        return self._drawn_up(uow, rounds, as_of)[0]
+        return self._build_report_with_falls(uow, rounds, as_of)[0]
 
-    def _drawn_up(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> tuple[Report, int]:
+    def _build_report_with_falls(
+        self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef
+    ) -> tuple[Report, int]:
         """Return the report, and how many score falls it leaves for later ones."""
-        self._look_again(uow, rounds, as_of)
-        wanted = self._wanted(uow, rounds, as_of.time)
-        return cut_report(as_of, rounds, wanted, self.settings), wanted.falls_waiting
+        self._refresh_words(uow, rounds, as_of)
+        words = self._compute_wanted_words(uow, rounds, as_of.time)
+        return cut_report(as_of, rounds, words, self.settings), words.deferred_falls
 
-    def _wanted(self, uow: UnitOfWork, rounds: Rounds, time: int) -> WantedWords:
+    def _compute_wanted_words(self, uow: UnitOfWork, rounds: Rounds, time: int) -> TargetWords:
         registrations = NO_REGISTRATIONS
-        if self._waiting:
-            registrations = registrations_now(uow, rounds, time, self._registering)
-        scored_at = ScoredAt(self._rules, time, uow.nodes.named, self._peers)
-        return wanted_words(rounds, self._words, registrations, scored_at)
+        if self._waiting_nodes:
+            registrations = find_registrations(uow, rounds, time, self._registration_rules)
+        scored_at = ScoringContext(self._rules, time, uow.nodes.get_many, self._population_maxima)
+        return build_target_words(rounds, self._lane_words, registrations, scored_at)
 
     @property
-    def _registering(self) -> RegistrationRules:
-        told = self.settings
-        return RegistrationRules(self._rules, told.min_scores, told.max_words)
+    def _registration_rules(self) -> RegistrationRules:
+        settings = self.settings
+        return RegistrationRules(self._rules, settings.min_scores, settings.max_words)
 
     @override
     def reset(self) -> None:
         """Clear the cache: the state was rewound or a transaction was lost."""
-        self._words = {}
-        self._seen = {}
-        self._waiting = set()
-        self._last = None
-        self._peers = None
+        self._lane_words = {}
+        self._seen_indexes = {}
+        self._waiting_nodes = set()
+        self._last_cut = None
+        self._population_maxima = None
 
-    def _look_again(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
-        if self._last is None or self._is_outdated(uow, self._last, as_of):
+    def _refresh_words(self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef) -> None:
+        if self._last_cut is None or self._is_outdated(uow, self._last_cut, as_of):
             self.reset()
-            self._peers = peers_at(uow.nodes.all(), as_of.time, self._rules)
-            self._look_at(rounds, uow.nodes.all(), as_of.time)
+            self._population_maxima = compute_population_maxima(
+                uow.nodes.iterate_all(), as_of.time, self._rules
+            )
+            self._update_nodes(rounds, uow.nodes.iterate_all(), as_of.time)
         else:
-            self._look_at(rounds, uow.nodes.recovering_at(self._last.time), as_of.time)
-            self._look_at(rounds, uow.nodes.changed_since(self._last.number), as_of.time)
-        self._set_new_indexes(uow, rounds, as_of.time)
-        self._last = as_of
+            self._update_nodes(
+                rounds, uow.nodes.iterate_recovering(self._last_cut.time), as_of.time
+            )
+            self._update_nodes(
+                rounds, uow.nodes.iterate_changed_since(self._last_cut.number), as_of.time
+            )
+        self._update_new_indexes(uow, rounds, as_of.time)
+        self._last_cut = as_of
 
-    def _is_outdated(self, uow: UnitOfWork, last: BlockRef, as_of: BlockRef) -> bool:
+    def _is_outdated(self, uow: UnitOfWork, last_cut: BlockRef, as_of: BlockRef) -> bool:
         """Return whether all nodes must be evaluated again since the cut at `last`."""
         legacy = self._rules.legacy
-        if legacy is None or last.number > as_of.number:
-            return last.number > as_of.number
-        is_touched = next(iter(uow.nodes.changed_since(last.number)), None) is not None
-        return is_touched or window_of(last.time, legacy) != window_of(as_of.time, legacy)
+        if legacy is None or last_cut.number > as_of.number:
+            return last_cut.number > as_of.number
+        is_touched = next(iter(uow.nodes.iterate_changed_since(last_cut.number)), None) is not None
+        return is_touched or compute_window(last_cut.time, legacy) != compute_window(
+            as_of.time, legacy
+        )
 
-    def _look_at(self, rounds: Rounds, nodes: Iterable[Node], time: int) -> None:
-        registering = self._registering
+    def _update_nodes(self, rounds: Rounds, nodes: Iterable[Node], time: int) -> None:
+        registration_rules = self._registration_rules
         for node in nodes:
             index = rounds.index_by_node.get(node.address)
             if index is not None:
-                self._set(index, lane_of(node, time, self._rules, self._peers))
-            if index is None and is_known(node, time, registering):
-                self._waiting.add(node.address)
+                self._set_lane(index, lane_of(node, time, self._rules, self._population_maxima))
+            if index is None and is_reportable(node, time, registration_rules):
+                self._waiting_nodes.add(node.address)
             else:
-                self._waiting.discard(node.address)
+                self._waiting_nodes.discard(node.address)
 
-    def _set_new_indexes(self, uow: UnitOfWork, rounds: Rounds, time: int) -> None:
+    def _update_new_indexes(self, uow: UnitOfWork, rounds: Rounds, time: int) -> None:
         """Update lanes that changed hands, even if neither node changed itself."""
-        seen = self._seen
+        seen_indexes = self._seen_indexes
         # The very object, as a rule: comparing a million of them takes half a second.
-        new = [
+        new_entries = [
             entry
             for index, entry in rounds.indexes.items()
-            if (known := seen.get(index)) is not entry and known != entry
+            if (seen_entry := seen_indexes.get(index)) is not entry and seen_entry != entry
         ]
-        before = [seen[entry.index].node for entry in new if entry.index in seen]
-        nodes = uow.nodes.named([*(entry.node for entry in new), *before])
-        self._look_at(rounds, (nodes[node] for node in before if node in nodes), time)
-        for entry in new:
-            lane = lane_of(nodes.get(entry.node), time, self._rules, self._peers)
-            self._set(entry.index, lane)
-            self._waiting.discard(entry.node)
-            self._seen[entry.index] = entry
+        previous_nodes = [
+            seen_indexes[entry.index].node for entry in new_entries if entry.index in seen_indexes
+        ]
+        nodes = uow.nodes.get_many([*(entry.node for entry in new_entries), *previous_nodes])
+        self._update_nodes(rounds, (nodes[node] for node in previous_nodes if node in nodes), time)
+        for entry in new_entries:
+            lane = lane_of(nodes.get(entry.node), time, self._rules, self._population_maxima)
+            self._set_lane(entry.index, lane)
+            self._waiting_nodes.discard(entry.node)
+            self._seen_indexes[entry.index] = entry
 
-    def _set(self, index: int, lane: int) -> None:
-        word = word_of(index)
-        self._words[word] = with_lane(self._words.get(word, 0), index, lane)
+    def _set_lane(self, index: int, lane: int) -> None:
+        word_index = get_word_index(index)
+        self._lane_words[word_index] = replace_lane(
+            self._lane_words.get(word_index, 0), index, lane
+        )
 
 
-def _kept(uow: UnitOfWork, blocks: BlockRange) -> list[Report]:
+def _load_kept_reports(uow: UnitOfWork, blocks: BlockRange) -> list[Report]:
     """Return the reports as of these blocks; missed ones may be of a block that left the chain."""
-    stored = uow.reports.between(blocks.first, blocks.last)
-    return [one.report for one in stored if one.state is not ReportState.MISSED]
+    stored_reports = uow.reports.list_between(blocks.first, blocks.last)
+    return [
+        stored_report.report
+        for stored_report in stored_reports
+        if stored_report.state is not ReportState.MISSED
+    ]

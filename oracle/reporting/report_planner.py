@@ -6,45 +6,55 @@ whether it is worth its gas, is decided by the transmitter and changes no byte o
 
 from dataclasses import dataclass
 
-from oracle.bindings.qos_oracle import ContractStatus, push_call
+from oracle.bindings.qos_oracle import ContractStatus, encode_push
 from oracle.chain.heads import Heads
 from oracle.domain.reports.report import Report, ReportSettings
 from oracle.domain.reports.round_schedule import (
     ScheduleMoment,
-    scheduled_cut_at,
-    submission_window,
+    compute_submission_window,
+    find_scheduled_report,
 )
 from oracle.errors import TransientError
-from oracle.quorum.collector import signatures, why_not_counted
-from oracle.quorum.gatherer import review
+from oracle.quorum.collector import collect_signatures, unknown_signer_reason
+from oracle.quorum.gatherer import review_recent_rounds
 from oracle.quorum.sign_once import sign_once
-from oracle.quorum.statement_tally import tally
-from oracle.quorum.statements import report_record, statement_of
+from oracle.quorum.statement_tally import tally_signatures
+from oracle.quorum.statements import build_report_record, build_report_statement
 from oracle.reporting.landing import is_awaiting_finality, mark_landed_reports, mark_missed_reports
 from oracle.reporting.push_retries import (
-    LOOKED_BACK,
-    MAY_GO_AGAIN,
-    MOST_TRIES,
-    may_go_again,
-    why_hopeless,
+    MAX_SCANNED_PUSHES,
+    MAX_TRIES,
+    RETRYABLE_STATES,
+    hopeless_push_reason,
+    should_retry_push,
 )
-from oracle.reporting.readiness import MISSED, in_words, why_blind, why_missed
+from oracle.reporting.readiness import (
+    REPORT_MISSED,
+    format_missed_periods,
+    reporting_obstacle,
+    why_missed,
+)
 from oracle.reporting.reporting_context import PUSH, ReportingContext
-from oracle.reporting.sanity_gate import hold_reason, hold_report, show, without_held
-from oracle.reporting.submission import submission_value
+from oracle.reporting.sanity_gate import (
+    hold_reason,
+    hold_report,
+    silence_held_cuts,
+    update_hold_metrics,
+)
+from oracle.reporting.submission import compute_submission_value
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
-    ON_ITS_WAY,
+    PENDING_STATES,
     CallRequest,
     Intent,
     IntentState,
     SignedStatement,
 )
 from oracle.store.reports.report_repository import ReportState, StoredCut, StoredReport
-from oracle.telemetry.tracing import span
+from oracle.telemetry.tracing import start_span
 from oracle.txmgr.context import StepResult
-from oracle.txmgr.inclusion_time import why_too_late
+from oracle.txmgr.inclusion_time import deadline_obstacle
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,7 @@ class _ScheduledReport:
 
 
 def plan_push(
-    context: ReportingContext, heads: Heads, *, clears: bool = True
+    context: ReportingContext, heads: Heads, *, marks_outcomes: bool = True
 ) -> StepResult | None:
     """Sign the scheduled report, collect a quorum and plan its push; return None if idle.
 
@@ -68,104 +78,121 @@ def plan_push(
     Raises:
         TransientError: no endpoint answers; or the contract's rules differ from ours.
     """
-    if context.tx.is_stopped():
+    if context.tx.is_halted():
         return None
-    with context.tx.store.reading() as uow:
+    with context.tx.store.read_transaction() as uow:
         # A report that landed may have ended a hold.
-        show(uow.holds.waiting())
-        cuts = cuts_now(uow, context.settings)
-        pushing = _pushing(context, uow)
-        is_idle = not any(_is_wanted(context, uow, one, heads) for one in cuts)
+        update_hold_metrics(uow.holds.list_waiting())
+        cuts = load_current_cuts(uow, context.settings)
+        push_in_flight = _find_push_in_flight(context, uow)
+        is_idle = not any(_needs_work(context, uow, stored_cut, heads) for stored_cut in cuts)
     if is_idle:
-        context.quorum.missing.nothing()
+        context.quorum.missing.clear()
     step = (
         (mark_landed_reports(context, heads, cuts) or mark_missed_reports(context, cuts))
-        if clears
+        if marks_outcomes
         else None
     )
     if step is None and not is_idle:
-        step = _plan_beside(context, heads, cuts, pushing, clears=clears)
+        step = _sign_and_plan_push(
+            context, heads, cuts, push_in_flight, marks_outcomes=marks_outcomes
+        )
     if step is None:
-        review(context.quorum, cuts)
+        review_recent_rounds(context.quorum, cuts)
     return step
 
 
-def _plan_beside(
+def _sign_and_plan_push(
     context: ReportingContext,
     heads: Heads,
     cuts: list[StoredCut],
-    pushing: Intent | None,
+    push_in_flight: Intent | None,
     *,
-    clears: bool,
+    marks_outcomes: bool,
 ) -> StepResult | None:
     """Sign the report, and plan a push unless one is in flight that may still land.
 
     A push in flight does not prevent signing: the other reporters may be ahead.
     """
-    status = context.quorum.contract_status()
-    step = _miss(context, cuts, status) if clears else None
+    status = context.quorum.fetch_contract_status()
+    step = _mark_unsigned_missed(context, cuts, status) if marks_outcomes else None
     if step is not None:
         return step
-    turn = _scheduled_report(context, heads, cuts, status)
-    if turn is None:
+    scheduled = _check_scheduled_report(context, heads, cuts, status)
+    if scheduled is None:
         return None
-    is_free = pushing is None or _is_stuck(context, pushing, status)
-    return _sign(context, turn) or (_push(context, turn) if is_free else None)
+    is_free = push_in_flight is None or _is_stuck(context, push_in_flight, status)
+    return _sign_report(context, scheduled) or (
+        _plan_report_push(context, scheduled) if is_free else None
+    )
 
 
-def cuts_now(uow: UnitOfWork, settings: ReportSettings) -> list[StoredCut]:
+def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredCut]:
     """Return the cuts of the shifts that may still be scheduled, or that are due from before."""
-    newest, due = uow.reports.newest_period(), uow.reports.first_due()
-    if newest is None:
+    newest_period, first_due_period = (
+        uow.reports.get_newest_period(),
+        uow.reports.get_first_due_period(),
+    )
+    if newest_period is None:
         return []
-    length = submission_window(settings)
-    start = (newest // length - 2) * length
-    return uow.reports.cuts_since(start if due is None else min(start, due))
+    window_periods = compute_submission_window(settings)
+    start = (newest_period // window_periods - 2) * window_periods
+    return uow.reports.list_cuts_since(
+        start if first_due_period is None else min(start, first_due_period)
+    )
 
 
-def _is_wanted(context: ReportingContext, uow: UnitOfWork, one: StoredCut, heads: Heads) -> bool:
+def _needs_work(
+    context: ReportingContext, uow: UnitOfWork, stored_cut: StoredCut, heads: Heads
+) -> bool:
     """Return whether a report still needs work; only then is the contract queried."""
-    if one.state is not ReportState.DUE or one.cut.as_of > context.newest_as_of(heads):
+    if stored_cut.state is not ReportState.DUE or stored_cut.cut.as_of > context.max_as_of_block(
+        heads
+    ):
         return False
-    return one.digest is None or not is_awaiting_finality(uow, one)
+    return stored_cut.digest is None or not is_awaiting_finality(uow, stored_cut)
 
 
-def _pushing(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
+def _find_push_in_flight(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
     """Return the newest push in flight, or None; no other push is planned while it may land."""
     if not context.tx.publisher.has_payer:
         return None
     pushes = [
-        one
-        for one in uow.outbox.intents.in_states(context.tx.account, ON_ITS_WAY)
-        if one.request.kind == PUSH
+        intent
+        for intent in uow.outbox.intents.list_in_states(context.tx.account, PENDING_STATES)
+        if intent.request.kind == PUSH
     ]
-    return max(pushes, key=lambda one: one.id, default=None)
+    return max(pushes, key=lambda intent: intent.id, default=None)
 
 
 def _is_stuck(context: ReportingContext, push: Intent, status: ContractStatus) -> bool:
     """Return whether a sent push can no longer land, so that the next one takes its nonce."""
     if push.state is not IntentState.LIVE:
         return False
-    with context.tx.store.reading() as uow:
-        return why_hopeless(uow, push, status) is not None
+    with context.tx.store.read_transaction() as uow:
+        return hopeless_push_reason(uow, push, status) is not None
 
 
-def _miss(
+def _mark_unsigned_missed(
     context: ReportingContext, cuts: list[StoredCut], status: ContractStatus
 ) -> StepResult | None:
     """Mark unsigned reports that can never be accepted any more."""
-    unsigned = [one.cut for one in cuts if one.state is ReportState.DUE and one.digest is None]
-    missed = [(cut.period, why_missed(cut, status)) for cut in unsigned]
-    gone = [(period, reason) for period, reason in missed if reason is not None]
-    if not gone:
+    unsigned_cuts = [
+        stored_cut.cut
+        for stored_cut in cuts
+        if stored_cut.state is ReportState.DUE and stored_cut.digest is None
+    ]
+    candidates = [(cut.period, why_missed(cut, status)) for cut in unsigned_cuts]
+    missed_periods = [(period, reason) for period, reason in candidates if reason is not None]
+    if not missed_periods:
         return None
     with context.tx.writing() as uow:
-        for period, reason in gone:
-            uow.reports.mark(period, ReportState.MISSED, reason)
-    return StepResult(MISSED, None, in_words(gone))
+        for period, reason in missed_periods:
+            uow.reports.mark_state(period, ReportState.MISSED, reason)
+    return StepResult(REPORT_MISSED, None, format_missed_periods(missed_periods))
 
 
-def _scheduled_report(
+def _check_scheduled_report(
     context: ReportingContext, heads: Heads, cuts: list[StoredCut], status: ContractStatus
 ) -> _ScheduledReport | None:
     """Return the scheduled report, or None if there is none or the state is incomplete.
@@ -173,34 +200,34 @@ def _scheduled_report(
     Raises:
         TransientError: the contract's rules differ from ours.
     """
-    with context.tx.store.reading() as uow:
-        if why_blind(context, uow, heads, status) is not None:
+    with context.tx.store.read_transaction() as uow:
+        if reporting_obstacle(context, uow, heads, status) is not None:
             return None
-    turn = _load_scheduled_report(context, heads, cuts, status)
-    if turn is None:
+    scheduled = _load_scheduled_report(context, heads, cuts, status)
+    if scheduled is None:
         return None
     if status.rules_hash != context.rules_hash:
         raise TransientError(
             f"the contract asks for rules {status.rules_hash}, "
             f"ours are {context.rules_hash}: nothing is published until they agree"
         )
-    return turn
+    return scheduled
 
 
 def _load_scheduled_report(
     context: ReportingContext, heads: Heads, cuts: list[StoredCut], status: ContractStatus
 ) -> _ScheduledReport | None:
-    with context.tx.store.reading() as uow:
-        stored = scheduled_cut_now(uow, context.settings, cuts, status)
-    if stored is None or stored.report.as_of.number > context.newest_as_of(heads):
+    with context.tx.store.read_transaction() as uow:
+        stored = find_scheduled_cut(uow, context.settings, cuts, status)
+    if stored is None or stored.report.as_of.number > context.max_as_of_block(heads):
         return None
-    statement = statement_of(stored.report, status)
+    statement = build_report_statement(stored.report, status)
     return _ScheduledReport(
-        stored.report, status, statement, report_record(context.quorum, statement)
+        stored.report, status, statement, build_report_record(context.quorum, statement)
     )
 
 
-def scheduled_cut_now(
+def find_scheduled_cut(
     uow: UnitOfWork,
     settings: ReportSettings,
     cuts: list[StoredCut],
@@ -220,49 +247,67 @@ def scheduled_cut_now(
         last_report=status.last_report,
         anchor_window=status.limits.anchor_window,
     )
-    chosen = scheduled_cut_at(
-        without_held(uow, cuts), uow.reports.complete_from(), moment, settings
+    scheduled_cut = find_scheduled_report(
+        silence_held_cuts(uow, cuts), uow.reports.get_first_complete_period(), moment, settings
     )
-    return None if chosen is None else uow.reports.at(chosen.period)
+    return None if scheduled_cut is None else uow.reports.get(scheduled_cut.period)
 
 
-def _sign(context: ReportingContext, turn: _ScheduledReport) -> StepResult | None:
+def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> StepResult | None:
     """Sign the report if a signer exists and nothing holds it; return None if nothing is new."""
     if not context.tx.publisher.has_signer:
         return None
-    with context.tx.store.reading() as uow:
-        live = uow.statements.live(turn.record)
-        reason = None if live is not None else hold_reason(context, uow, turn.report)
-        stored = uow.reports.at(turn.report.period)
+    with context.tx.store.read_transaction() as uow:
+        live = uow.statements.get_live(scheduled.record)
+        reason = None if live is not None else hold_reason(context, uow, scheduled.report)
+        stored = uow.reports.get(scheduled.report.period)
     if reason is not None:
-        return hold_report(context, turn.report, reason)
-    with span("report", round=turn.statement.round, period=turn.report.period) as traced:
-        signed = sign_once(context.quorum, turn.statement, turn.record, turn.contract_status)
-        traced.did({} if signed is None else {"digest": signed.digest})
+        return hold_report(context, scheduled.report, reason)
+    with start_span(
+        "report", round=scheduled.statement.round, period=scheduled.report.period
+    ) as traced:
+        signed = sign_once(
+            context.quorum, scheduled.statement, scheduled.record, scheduled.contract_status
+        )
+        traced.record_result({} if signed is None else {"digest": signed.digest})
     if signed is None or (stored is not None and stored.digest == signed.digest):
         return None
     with context.tx.writing() as uow:
-        uow.reports.bind(turn.report.period, signed.round, signed.digest)
-    context.quorum.missing.contract_status = why_not_counted(context.quorum, turn.contract_status)
-    return StepResult("report signed", None, f"round {signed.round}, period {turn.report.period}")
+        uow.reports.bind_round(scheduled.report.period, signed.round, signed.digest)
+    context.quorum.missing.signer_reason = unknown_signer_reason(
+        context.quorum, scheduled.contract_status
+    )
+    return StepResult(
+        "report signed", None, f"round {signed.round}, period {scheduled.report.period}"
+    )
 
 
-def _push(context: ReportingContext, turn: _ScheduledReport) -> StepResult | None:
+def _plan_report_push(context: ReportingContext, scheduled: _ScheduledReport) -> StepResult | None:
     """Plan the push of a report that a quorum has signed, if this reporter transmits."""
-    gathered = signatures(context.quorum, turn.record, turn.contract_status)
-    if gathered is None:
-        return _hold_disputed_report(context, turn)
-    context.quorum.missing.nothing()
-    if not context.tx.publisher.has_payer or not turn.contract_status.is_open:
+    quorum_signatures = collect_signatures(
+        context.quorum, scheduled.record, scheduled.contract_status
+    )
+    if quorum_signatures is None:
+        return _hold_disputed_report(context, scheduled)
+    context.quorum.missing.clear()
+    if not context.tx.publisher.has_payer or not scheduled.contract_status.is_open:
         return None
-    report, record = turn.report, turn.record
-    calldata = push_call(turn.statement, turn.contract_status.head.config_count, gathered)
-    tries = _tries(context, record)
-    if tries is None or not submission_value(context, report, turn.contract_status).now:
+    report, record = scheduled.report, scheduled.record
+    calldata = encode_push(
+        scheduled.statement, scheduled.contract_status.head.config_count, quorum_signatures
+    )
+    tries = _count_tries(context, record)
+    if (
+        tries is None
+        or not compute_submission_value(context, report, scheduled.contract_status).should_send
+    ):
         return None
-    now, head_start = turn.contract_status.block.time, context.tx.rank.head_start
-    with context.tx.store.reading() as uow:
-        if why_too_late(context.tx, uow, report.deadline, now) is not None:
+    block_time, head_start_seconds = (
+        scheduled.contract_status.block.time,
+        context.tx.rank.head_start_seconds,
+    )
+    with context.tx.store.read_transaction() as uow:
+        if deadline_obstacle(context.tx, uow, report.deadline, block_time) is not None:
             return None
     request = CallRequest(
         account=context.tx.account,
@@ -275,39 +320,47 @@ def _push(context: ReportingContext, turn: _ScheduledReport) -> StepResult | Non
         as_of_block=report.as_of.number,
         as_of_hash=report.as_of.hash,
         digest=record.digest,
-        not_before=now + head_start if head_start else None,
+        not_before=block_time + head_start_seconds if head_start_seconds else None,
         deadline=report.deadline,
         exclusive_key=PUSH,
     )
     with context.tx.writing() as uow:
-        uow.reports.bind(report.period, record.round, record.digest)
+        uow.reports.bind_round(report.period, record.round, record.digest)
         intent_id = uow.outbox.intents.add(request, context.tx.stamp)
     return StepResult("push planned", intent_id, f"round {record.round}, period {report.period}")
 
 
-def _tries(context: ReportingContext, record: SignedStatement) -> int | None:
+def _count_tries(context: ReportingContext, record: SignedStatement) -> int | None:
     """Count the pushes of this statement so far; return None if no other may be tried.
 
     An unsent push whose round was taken is tried again, because a reorg may have freed the round;
     so is one that was mined while the contract was paused. After any other end the next statement
     or an operator decides.
     """
-    with context.tx.store.reading() as uow:
-        pushes = uow.outbox.intents.newest(LOOKED_BACK, kind=PUSH)
-    same = [one for one in pushes if one.request.digest == record.digest]
-    if len(same) >= MOST_TRIES:
+    with context.tx.store.read_transaction() as uow:
+        pushes = uow.outbox.intents.list_newest(MAX_SCANNED_PUSHES, kind=PUSH)
+    same_statement = [push for push in pushes if push.request.digest == record.digest]
+    if len(same_statement) >= MAX_TRIES:
         return None
-    is_over = not same or same[0].state in MAY_GO_AGAIN
-    return len(same) if is_over or may_go_again(context, same[0]) else None
+    is_over = not same_statement or same_statement[0].state in RETRYABLE_STATES
+    return (
+        len(same_statement) if is_over or should_retry_push(context, same_statement[0]) else None
+    )
 
 
-def _hold_disputed_report(context: ReportingContext, turn: _ScheduledReport) -> StepResult | None:
+def _hold_disputed_report(
+    context: ReportingContext, scheduled: _ScheduledReport
+) -> StepResult | None:
     """Hold a report that can get no quorum any more; return None if it may or is held already."""
-    if turn.contract_status.head.quorum == 1:
+    if scheduled.contract_status.head.quorum == 1:
         return None
-    found = tally(context.quorum, turn.record, turn.contract_status)
-    now, reason = turn.contract_status.block.time, found.why_hopeless
-    lasted = now - context.quorum.missing.began(turn.record.digest, now)
-    is_late = reason is None and lasted > context.settings.period_seconds
-    context.quorum.missing.signatures = found.missing_of(turn.record.round) if is_late else None
-    return None if reason is None else hold_report(context, turn.report, reason)
+    signer_tally = tally_signatures(context.quorum, scheduled.record, scheduled.contract_status)
+    block_time, reason = scheduled.contract_status.block.time, signer_tally.quorum_obstacle
+    waited_seconds = block_time - context.quorum.missing.record_waiting(
+        scheduled.record.digest, block_time
+    )
+    is_late = reason is None and waited_seconds > context.settings.period_seconds
+    context.quorum.missing.missing_reason = (
+        signer_tally.describe_missing(scheduled.record.round) if is_late else None
+    )
+    return None if reason is None else hold_report(context, scheduled.report, reason)

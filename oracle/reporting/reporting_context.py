@@ -6,7 +6,7 @@ from typing import Literal
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.reports.sanity_limits import Sanity
+from oracle.domain.reports.sanity_limits import SanityLimits
 from oracle.domain.reports.submission_policy import SubmissionPolicy
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.txmgr.context import BLOCKS_UNDER_HEAD, TxContext
@@ -26,7 +26,7 @@ class ReportingContext:
     rules_hash: Hash
     level: Literal["soft", "safe"] = "soft"
     submission_policy: SubmissionPolicy = field(default_factory=SubmissionPolicy)
-    sanity: Sanity = field(default_factory=Sanity)
+    sanity: SanityLimits = field(default_factory=SanityLimits)
 
     @property
     def tx(self) -> TxContext:
@@ -38,9 +38,9 @@ class ReportingContext:
         """Periods, bands and times of reports."""
         return self.quorum.settings
 
-    def newest_as_of(self, heads: Heads) -> int:
+    def max_as_of_block(self, heads: Heads) -> int:
         """Return the highest block that a report sent now may speak of."""
-        under_head = heads.latest.number - BLOCKS_UNDER_HEAD
+        max_block = heads.latest.number - BLOCKS_UNDER_HEAD
         if self.level == "safe":
-            return min((heads.safe or heads.final).number, under_head)
-        return under_head
+            return min((heads.safe or heads.final).number, max_block)
+        return max_block

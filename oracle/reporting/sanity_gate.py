@@ -8,14 +8,14 @@ from itertools import pairwise
 
 import structlog
 
-from oracle.domain.coverage import Level
-from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
+from oracle.domain.coverage import VerificationLevel
+from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_data import decode_records
-from oracle.domain.reports.round_schedule import Cut
+from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.domain.reports.sanity_limits import (
     Activity,
-    Move,
+    LaneChange,
     excess_change_reason,
     quiet_period_reason,
 )
@@ -30,7 +30,7 @@ from oracle.telemetry import quorum_metrics
 from oracle.txmgr.context import StepResult
 
 
-def read_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activity]:
+def load_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activity]:
     """Return the activity of up to `periods` periods before a report's, oldest first, and its own.
 
     A period ends where its report was cut. Where some between two reports were never cut (no
@@ -38,24 +38,26 @@ def read_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activit
     list is empty if there is no report before this one.
     """
     activity = []
-    for (earlier, first), (later, last) in pairwise(_period_ends(uow, report, periods + 2)):
-        if last > first:
-            tasks, nodes = uow.activity.count_ended(first + 1, last)
-            activity.append(Activity(tasks // (later - earlier), nodes))
+    for (earlier, first_end), (later, last_end) in pairwise(
+        _load_period_ends(uow, report, periods + 2)
+    ):
+        if last_end > first_end:
+            task_count, node_count = uow.activity.count_ended_tasks(first_end + 1, last_end)
+            activity.append(Activity(task_count // (later - earlier), node_count))
     return activity[-periods - 1 :]
 
 
-def _period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple[int, int]]:
+def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple[int, int]]:
     """Return the periods of up to `limit` reports before this one, and its own, with their blocks.
 
     The oldest is first.
     """
-    before = [
+    earlier_ends = [
         (stored.report.period, stored.report.as_of.number)
-        for stored in uow.reports.latest(limit)
+        for stored in uow.reports.list_latest(limit)
         if stored.report.period < report.period
     ]
-    return [*before, (report.period, report.as_of.number)]
+    return [*earlier_ends, (report.period, report.as_of.number)]
 
 
 def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
@@ -63,83 +65,87 @@ def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> s
 
     A released period is never held again. The function only reads; `hold_report` writes.
     """
-    hold = uow.holds.at(report.period)
+    hold = uow.holds.get(report.period)
     if hold is not None:
         return hold.reason if hold.released_at is None else None
-    members = _members(uow)
-    moves = _moves(uow, report, None)
+    member_count = _count_members(uow)
+    moves = _find_moves(uow, report, None)
     reason = excess_change_reason(
-        list(moves.values()), members, context.settings.kick_line, context.sanity
+        list(moves.values()), member_count, context.settings.kick_line, context.sanity
     )
     if reason is not None:
-        reason = _looked_at_closely(context, uow, report)
-    return reason or _why_quiet(context, uow, report)
+        reason = _strict_hold_reason(context, uow, report)
+    return reason or _quiet_reason(context, uow, report)
 
 
-def without_held(uow: UnitOfWork, cuts: Sequence[StoredCut]) -> list[Cut]:
+def silence_held_cuts(uow: UnitOfWork, cuts: Sequence[StoredCut]) -> list[ReportHeader]:
     """Return the cuts with held ones silenced, so that the next report is scheduled.
 
     A disputed report was signed already: its round is taken until the report can no longer land.
     """
-    held = {hold.period for hold in uow.holds.held() if not hold.is_disputed}
+    held_periods = {hold.period for hold in uow.holds.list_held() if not hold.is_disputed}
     return [
-        stored.cut._replace(speaks=False) if stored.cut.period in held else stored.cut
+        stored.cut._replace(has_records=False) if stored.cut.period in held_periods else stored.cut
         for stored in cuts
     ]
 
 
-def hold_report(context: ReportingContext, report: Report, why: str) -> StepResult | None:
+def hold_report(context: ReportingContext, report: Report, reason: str) -> StepResult | None:
     """Store and log that a report is held; return None if that is stored already."""
     with context.tx.writing() as uow:
-        activity = read_activity(uow, report, context.sanity.periods)
+        activity = load_activity(uow, report, context.sanity.periods)
         facts = {
             "as_of": report.as_of.number,
             "head_round": report.head_round,
-            "members": _members(uow),
+            "members": _count_members(uow),
             "words": len(decode_records(report.records)),
-            "registers": len(report.registrations.fresh),
+            "registers": len(report.registrations.new_nodes),
             "tasks_ended": activity[-1].tasks if activity else None,
         }
-        is_news = uow.holds.hold(report.period, why, facts, context.tx.stamp)
-        show(uow.holds.waiting())
+        is_news = uow.holds.hold(report.period, reason, facts, context.tx.stamp)
+        update_hold_metrics(uow.holds.list_waiting())
     if not is_news:
         return None
-    structlog.get_logger().error("report_held", period=report.period, reason=why, **facts)
-    return StepResult("report held", None, f"period {report.period}: {why}")
+    structlog.get_logger().error("report_held", period=report.period, reason=reason, **facts)
+    return StepResult("report held", None, f"period {report.period}: {reason}")
 
 
-def show(held: list[ReportHold]) -> None:
+def update_hold_metrics(holds: list[ReportHold]) -> None:
     """Set the gauges of held and disputed reports."""
-    disputed = sum(hold.is_disputed for hold in held)
-    quorum_metrics.HELD.set(len(held) - disputed)
+    disputed = sum(hold.is_disputed for hold in holds)
+    quorum_metrics.HELD.set(len(holds) - disputed)
     quorum_metrics.DISPUTED.set(disputed > 0)
 
 
-def _looked_at_closely(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
+def _strict_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
     """Check again without nodes that are no members, and relative to the last released report."""
-    released = _released(context, uow, report)
-    moves = _moves(uow, report, None if released is None else released.report)
+    released_report = _find_released_report(context, uow, report)
+    moves = _find_moves(uow, report, None if released_report is None else released_report.report)
     indexes = uow.rounds.load().indexes
-    nodes = uow.nodes.named({indexes[index].node for index in moves if index in indexes})
-    theirs = [
+    nodes = uow.nodes.get_many({indexes[index].node for index in moves if index in indexes})
+    member_moves = [
         move
         for index, move in moves.items()
         if index in indexes
         and indexes[index].node in nodes
         and nodes[indexes[index].node].membership is Membership.MEMBER
     ]
-    return excess_change_reason(theirs, _members(uow), context.settings.kick_line, context.sanity)
+    return excess_change_reason(
+        member_moves, _count_members(uow), context.settings.kick_line, context.sanity
+    )
 
 
-def _why_quiet(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
-    activity = read_activity(uow, report, context.sanity.periods)
+def _quiet_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
+    activity = load_activity(uow, report, context.sanity.periods)
     if not activity:
         return None
-    reason = quiet_period_reason(activity[-1], activity[:-1], _members(uow), context.sanity)
+    reason = quiet_period_reason(activity[-1], activity[:-1], _count_members(uow), context.sanity)
     if reason is None:
         return None
-    (_, before), (_, last) = _period_ends(uow, report, context.sanity.periods + 2)[-2:]
-    return None if _are_logs_complete(uow, before + 1, last) else reason
+    (_, previous_end), (_, own_end) = _load_period_ends(uow, report, context.sanity.periods + 2)[
+        -2:
+    ]
+    return None if _are_logs_complete(uow, previous_end + 1, own_end) else reason
 
 
 def _are_logs_complete(uow: UnitOfWork, first: int, last: int) -> bool:
@@ -147,56 +153,58 @@ def _are_logs_complete(uow: UnitOfWork, first: int, last: int) -> bool:
 
     Their headers prove it, or a second endpoint was asked about them later and returned the same.
     """
-    scope = uow.coverage.current()
+    scope = uow.coverage.get_current_scope()
     if scope is None:
         return False
-    spans = uow.coverage.spans(scope.id, first, last)
-    is_whole = not uow.coverage.gaps(scope.id, first, last)
-    return is_whole and all(
-        span.level >= Level.BLOOMED or span.audited_by is not None for span in spans
+    spans = uow.coverage.list_spans(scope.id, first, last)
+    has_no_gaps = not uow.coverage.list_gaps(scope.id, first, last)
+    return has_no_gaps and all(
+        span.level >= VerificationLevel.BLOOMED or span.audited_by is not None for span in spans
     )
 
 
-def _members(uow: UnitOfWork) -> int:
-    counts = uow.nodes.counts().items()
+def _count_members(uow: UnitOfWork) -> int:
+    counts = uow.nodes.count_by_state().items()
     return sum(number for (membership, *_), number in counts if membership is Membership.MEMBER)
 
 
-def _moves(uow: UnitOfWork, report: Report, released: Report | None) -> dict[int, Move]:
+def _find_moves(uow: UnitOfWork, report: Report, released: Report | None) -> dict[int, LaneChange]:
     """Return the lanes that the report would change, by index.
 
     The baseline is the on-chain state, or a released report where that is newer.
     """
     records = decode_records(report.records)
-    words = uow.rounds.words(number for number, _ in records)
-    before = {number: word.value for number, word in words.items()}
+    words = uow.rounds.get_words(word_index for word_index, _ in records)
+    words_before = {word_index: word.value for word_index, word in words.items()}
     if released is not None:
-        before |= {
-            number: word
-            for number, word in decode_records(released.records)
-            if number not in words or words[number].time < released.as_of.time
+        words_before |= {
+            word_index: word
+            for word_index, word in decode_records(released.records)
+            if word_index not in words or words[word_index].time < released.as_of.time
         }
     return {
-        number * LANES_PER_WORD + place: Move(old, new)
-        for number, word in records
-        for place, (old, new) in enumerate(
-            zip(lanes_of(before.get(number, 0)), lanes_of(word), strict=True)
+        word_index * LANES_PER_WORD + lane_offset: LaneChange(old, new)
+        for word_index, word in records
+        for lane_offset, (old, new) in enumerate(
+            zip(unpack_lanes(words_before.get(word_index, 0)), unpack_lanes(word), strict=True)
         )
         if old != new
     }
 
 
-def _released(context: ReportingContext, uow: UnitOfWork, report: Report) -> StoredReport | None:
+def _find_released_report(
+    context: ReportingContext, uow: UnitOfWork, report: Report
+) -> StoredReport | None:
     """Return the newest released report before this one, of the last periods."""
-    for stored in reversed(uow.reports.latest(context.sanity.periods)):
-        hold = uow.holds.at(stored.report.period)
+    for stored in reversed(uow.reports.list_latest(context.sanity.periods)):
+        hold = uow.holds.get(stored.report.period)
         is_released = hold is not None and hold.released_at is not None
         if stored.report.period < report.period and is_released:
             return stored
     return None
 
 
-def release(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
+def release_held_report(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
     """Release the report of a period for signing, as far as the contract still accepts it.
 
     Later reports are held only for changes on top of its words, whatever its outcome.
@@ -204,17 +212,20 @@ def release(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
     Raises:
         InputError: no report of this period is held.
     """
-    hold = held_at(uow, period)
+    hold = get_active_hold(uow, period)
     uow.holds.release(period, stamp)
-    show(uow.holds.waiting())
+    update_hold_metrics(uow.holds.list_waiting())
     return hold
 
 
-def held_at(uow: UnitOfWork, period: int) -> ReportHold:
+def get_active_hold(uow: UnitOfWork, period: int) -> ReportHold:
     """Return the active hold of a period. Raises InputError if there is none."""
-    hold = uow.holds.at(period)
+    hold = uow.holds.get(period)
     if hold is None or hold.released_at is not None:
-        held = ", ".join(str(one.period) for one in uow.holds.waiting()) or "none"
+        held_periods = (
+            ", ".join(str(waiting_hold.period) for waiting_hold in uow.holds.list_waiting())
+            or "none"
+        )
         state = "was released already" if hold is not None else "is not held"
-        raise InputError(f"the report of period {period} {state}; held are: {held}")
+        raise InputError(f"the report of period {period} {state}; held are: {held_periods}")
     return hold

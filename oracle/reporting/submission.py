@@ -10,9 +10,9 @@ from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.submission_policy import (
     ReportChange,
-    SubmissionValue,
-    change_between,
-    submission_value_of,
+    SubmissionDecision,
+    decide_submission,
+    measure_change,
 )
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.reporting.sanity_gate import hold_reason, hold_report
@@ -20,9 +20,9 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent
 
 
-def submission_value(
+def compute_submission_value(
     context: ReportingContext, report: Report, contract_status: ContractStatus
-) -> SubmissionValue:
+) -> SubmissionDecision:
     """Tell whether to send a report now, and the most wei per gas to pay.
 
     Not now: wait, and ask again at the next block. The most is within the cap whatever it says.
@@ -30,28 +30,28 @@ def submission_value(
     See docs/explanation/reports.md#when-to-publish.
     See docs/explanation/reports.md#when-to-publish.
     """
-    with context.tx.store.reading() as uow:
+    with context.tx.store.read_transaction() as uow:
         reason = hold_reason(context, uow, report)
         times = contract_status.head.pushed_at, contract_status.block.time
-        worth = _weighed(context, uow, report, times)
+        value = _compute_value(context, uow, report, times)
     if reason is not None:
         hold_report(context, report, reason)
-        return SubmissionValue(now=False, why=f"held: {reason}", most_per_gas=0)
-    if worth.now and _is_too_dear(context, worth):
-        return replace(worth, now=False, why="gas is dearer than the news is worth yet")
-    return worth
+        return SubmissionDecision(should_send=False, reason=f"held: {reason}", max_fee_per_gas=0)
+    if value.should_send and _is_too_expensive(context, value):
+        return replace(value, should_send=False, reason="gas is dearer than the news is worth yet")
+    return value
 
 
-def _is_too_dear(context: ReportingContext, worth: SubmissionValue) -> bool:
+def _is_too_expensive(context: ReportingContext, value: SubmissionDecision) -> bool:
     """Return whether the market exceeds the fee that the report is worth so far."""
-    if worth.most_per_gas >= context.tx.publisher.caps.fee_per_gas:
+    if value.max_fee_per_gas >= context.tx.publisher.caps.fee_per_gas:
         # Nothing is asked where only the cap counts: whoever prices the call will see.
         return False
-    market = context.tx.market()
-    return market.base_fee + market.tip > worth.most_per_gas
+    fee_market = context.tx.fetch_fee_market()
+    return fee_market.base_fee + fee_market.tip > value.max_fee_per_gas
 
 
-def why_not_worth(
+def submission_obstacle(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> tuple[str, str] | None:
     """Return why a planned push may not be sent now, as (class, text), or None.
@@ -59,44 +59,46 @@ def why_not_worth(
     Used by later steps, including the commit that assigns the nonce, so it queries no endpoint.
     `now` is the newest block's time.
     """
-    found = push_worth(context, uow, intent, now)
-    if found is None or found.now:
+    value = compute_push_value(context, uow, intent, now)
+    if value is None or value.should_send:
         return None
-    return "not_worth", found.why
+    return "not_worth", value.reason
 
 
-def push_worth(
+def compute_push_value(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
-) -> SubmissionValue | None:
+) -> SubmissionDecision | None:
     """Compute the value of a planned push from the indexed state; None if its report is gone."""
     period = intent.request.period
-    stored = None if period is None else uow.reports.at(period)
+    stored = None if period is None else uow.reports.get(period)
     if stored is None:
         return None
-    hold = uow.holds.at(stored.report.period)
+    hold = uow.holds.get(stored.report.period)
     if hold is not None and hold.released_at is None:
-        return SubmissionValue(now=False, why=f"held: {hold.reason}", most_per_gas=0)
-    newest = uow.rounds.accepted(1)
-    return _weighed(context, uow, stored.report, (newest[-1].time if newest else 0, now))
+        return SubmissionDecision(
+            should_send=False, reason=f"held: {hold.reason}", max_fee_per_gas=0
+        )
+    newest = uow.rounds.list_accepted(1)
+    return _compute_value(context, uow, stored.report, (newest[-1].time if newest else 0, now))
 
 
-def _weighed(
+def _compute_value(
     context: ReportingContext, uow: UnitOfWork, report: Report, times: tuple[int, int]
-) -> SubmissionValue:
-    """Compute a report's value; `times`: when the last round was accepted, and now (chain time)."""
+) -> SubmissionDecision:
+    """Compute a report's value; `times`: of the last accepted round, and now (chain time)."""
     pushed_at, now = times
     records = decode_records(report.records)
-    words = uow.rounds.words(number for number, _ in records)
-    on_chain = {number: word.value for number, word in words.items()}
-    change, is_urgent = change_between(on_chain, records, context.settings.kick_line)
-    news = ReportChange(
-        words=sum(on_chain.get(number) != word for number, word in records),
+    words = uow.rounds.get_words(word_index for word_index, _ in records)
+    on_chain = {word_index: word.value for word_index, word in words.items()}
+    change, is_urgent = measure_change(on_chain, records, context.settings.kick_line)
+    report_change = ReportChange(
+        words=sum(on_chain.get(word_index) != word for word_index, word in records),
         change=change,
         is_urgent=is_urgent,
         age=now - min([pushed_at, *(word.time for word in words.values())]),
     )
-    return submission_value_of(
-        news,
+    return decide_submission(
+        report_change,
         context.submission_policy,
         heartbeat=context.settings.heartbeat_seconds,
         cap=context.tx.publisher.caps.fee_per_gas,

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-def in_background(work: Callable[[], T], name: str) -> Future[T]:
+def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
     """Start `work` in a daemon thread; the future receives its result or exception.
 
     A process that exits does not wait for the thread; the operating system ends it.
@@ -37,17 +37,17 @@ class BackgroundCall(Generic[T]):
     _future: Future[T] | None = None
 
     @property
-    def is_out(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether a call was started and its result not yet collected."""
         return self._future is not None
 
-    def begin(self, work: Callable[[], T], name: str) -> None:
+    def start(self, work: Callable[[], T], name: str) -> None:
         """Start `work` in the background; no other call may be pending."""
-        self._future = in_background(work, name)
+        self._future = run_in_background(work, name)
 
-    def take(self) -> Future[T] | None:
+    def take_finished(self) -> Future[T] | None:
         """Return the finished call, once; None if none was started or it is still running."""
         if self._future is None or not wait([self._future], self.wait_seconds).done:
             return None
-        ended, self._future = self._future, None
-        return ended
+        finished, self._future = self._future, None
+        return finished

@@ -12,13 +12,13 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 _METHOD = "eth_sendRawTransaction"
 # Seconds until the response to a send must begin.
-_SECONDS = 10.0
+_SEND_TIMEOUT_SECONDS = 10.0
 # An endpoint in backoff gets the transactions too, but may delay the broadcast only this long.
-_LEFT_ALONE_SECONDS = 2.0
+_BACKOFF_SEND_TIMEOUT_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class BroadcastAnswer:
+class BroadcastResult:
     """Result of sending one transaction to one endpoint; `error` is None if it was accepted.
 
     A `CallRefusedError` is the endpoint's own refusal. After any other error it is unknown whether
@@ -29,30 +29,43 @@ class BroadcastAnswer:
     error: RpcError | None
 
 
-def broadcast(endpoints: Sequence[Endpoint], raws: Sequence[bytes]) -> list[list[BroadcastAnswer]]:
+def broadcast(
+    endpoints: Sequence[Endpoint], raw_transactions: Sequence[bytes]
+) -> list[list[BroadcastResult]]:
     """Send the transactions to every endpoint, in order, in one batch per endpoint.
 
     Returns, for each transaction, the result at every endpoint. Circuit breakers, rate limits and
     backoff are ignored, because a transaction is worth a request that may fail. An endpoint
     quarantined for serving another chain is skipped. Never raises.
     """
-    by_endpoint = [_sent(endpoint, raws) for endpoint in endpoints]
-    return [[answers[place] for answers in by_endpoint] for place in range(len(raws))]
-
-
-def _sent(endpoint: Endpoint, raws: Sequence[bytes]) -> list[BroadcastAnswer]:
-    if endpoint.status.is_foreign:
-        words = endpoint.status.quarantined or ""
-        refusal = RpcError(endpoint.name, ErrorKind.QUARANTINED, words)
-        return [BroadcastAnswer(endpoint.name, refusal)] * len(raws)
-    requests = [(_METHOD, ("0x" + raw.hex(),)) for raw in raws]
-    seconds = _LEFT_ALONE_SECONDS if endpoint.health.left_alone() > 0 else _SECONDS
-    try:
-        answers = endpoint.client.batch_of(requests, timeout_seconds=seconds, is_pressing=True)
-    except RpcError as error:
-        endpoint.fell_silent()
-        return [BroadcastAnswer(endpoint.name, error)] * len(raws)
+    results_by_endpoint = [_send_to_endpoint(endpoint, raw_transactions) for endpoint in endpoints]
     return [
-        BroadcastAnswer(endpoint.name, answer if isinstance(answer, RpcError) else None)
-        for answer in answers
+        [endpoint_results[position] for endpoint_results in results_by_endpoint]
+        for position in range(len(raw_transactions))
+    ]
+
+
+def _send_to_endpoint(
+    endpoint: Endpoint, raw_transactions: Sequence[bytes]
+) -> list[BroadcastResult]:
+    if endpoint.status.is_foreign:
+        reason = endpoint.status.quarantine_reason or ""
+        refusal = RpcError(endpoint.name, ErrorKind.QUARANTINED, reason)
+        return [BroadcastResult(endpoint.name, refusal)] * len(raw_transactions)
+    requests = [(_METHOD, ("0x" + raw_transaction.hex(),)) for raw_transaction in raw_transactions]
+    timeout_seconds = (
+        _BACKOFF_SEND_TIMEOUT_SECONDS
+        if endpoint.health.backoff_seconds_left() > 0
+        else _SEND_TIMEOUT_SECONDS
+    )
+    try:
+        responses = endpoint.client.send_mixed_batch(
+            requests, timeout_seconds=timeout_seconds, ignore_backoff=True
+        )
+    except RpcError as error:
+        endpoint.reset_chain_state()
+        return [BroadcastResult(endpoint.name, error)] * len(raw_transactions)
+    return [
+        BroadcastResult(endpoint.name, response if isinstance(response, RpcError) else None)
+        for response in responses
     ]

@@ -9,22 +9,28 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import msgspec
 from typing_extensions import override
 
-from oracle.rpc.replies import JsonRpcErrorBody, Reply, by_question, fault_of, is_of
+from oracle.rpc.replies import (
+    JsonRpcErrorBody,
+    JsonRpcResponse,
+    index_by_request_id,
+    matches_request_id,
+    parse_error_body,
+)
 from oracle.rpc.rpc_errors import (
-    OF_ITS_STATUS,
+    BATCH_STATUS_KINDS,
     CallRefusedError,
     ErrorKind,
     RpcError,
-    from_fault,
+    error_from_body,
 )
-from oracle.rpc.wire import BATCH, BatchSize, JsonRpcWire, is_unclear
+from oracle.rpc.wire import MAX_BATCH_SIZE, BatchSize, JsonRpcWire, is_ambiguous_batch_error
 from oracle.telemetry.metrics import RPC_ERRORS
 
 T = TypeVar("T")
 
-ANSWER_SECONDS = 20.0
+DEFAULT_TIMEOUT_SECONDS = 20.0
 # A larger response counts as too large and less is requested; see [chain] max_response_mib.
-MOST_BYTES = 64 * 1024 * 1024
+MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 # JSON of any shape, as endpoints return it.
 Json: TypeAlias = Any
 # Method and parameters.
@@ -34,7 +40,7 @@ RpcRequest = tuple[str, Sequence[Any]]
 class CallObserver(Protocol):
     """Observer of the requests to an endpoint; it may refuse or retry them."""
 
-    def asking(self, method: str, calls: int, ask: Callable[[], T]) -> T:
+    def observe_call(self, method: str, call_count: int, send: Callable[[], T]) -> T:
         """Return the result of `send`, one request of `call_count` calls; may retry it.
 
         Raises:
@@ -42,8 +48,8 @@ class CallObserver(Protocol):
         """
         ...
 
-    def asking_once(
-        self, method: str, calls: int, ask: Callable[[], list[Json]], *, is_pressing: bool
+    def observe_single_attempt(
+        self, method: str, call_count: int, send: Callable[[], list[Json]], *, ignore_backoff: bool
     ) -> list[Json]:
         """Return the result of `send` without a retry; the calls may have different methods.
 
@@ -52,15 +58,20 @@ class CallObserver(Protocol):
         ...
 
 
-class _Unobserved:
-    def asking(self, _method: str, _calls: int, ask: Callable[[], T]) -> T:
-        return ask()
+class _NullObserver:
+    def observe_call(self, _method: str, _call_count: int, send: Callable[[], T]) -> T:
+        return send()
 
-    def asking_once(
-        self, _method: str, _calls: int, ask: Callable[[], list[Json]], *, is_pressing: bool
+    def observe_single_attempt(
+        self,
+        _method: str,
+        _call_count: int,
+        send: Callable[[], list[Json]],
+        *,
+        ignore_backoff: bool,
     ) -> list[Json]:
-        del is_pressing
-        return ask()
+        del ignore_backoff
+        return send()
 
 
 class JsonRpcClient:
@@ -77,16 +88,16 @@ class JsonRpcClient:
         self,
         url: str,
         *,
-        timeout_seconds: float = ANSWER_SECONDS,
-        max_bytes: int = MOST_BYTES,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        max_bytes: int = MAX_RESPONSE_BYTES,
         observer: CallObserver | None = None,
     ) -> None:
-        self.observer: CallObserver = observer or _Unobserved()
+        self.observer: CallObserver = observer or _NullObserver()
         self._wire = JsonRpcWire(url, timeout_seconds, max_bytes)
-        self._size = BatchSize()
+        self._batch_size = BatchSize()
         # Some endpoints refuse a batch of different methods but accept a large batch of one
         # method.
-        self._mixed_limit = BATCH
+        self._mixed_batch_limit = MAX_BATCH_SIZE
 
     @override
     def __repr__(self) -> str:
@@ -109,7 +120,7 @@ class JsonRpcClient:
         self,
         method: str,
         params: Sequence[object],
-        answer: type[T],
+        result_type: type[T],
         *,
         timeout_seconds: float | None = None,
     ) -> T | None:
@@ -119,19 +130,26 @@ class JsonRpcClient:
             RpcError: there is no result of this type.
         """
 
-        def ask() -> T | None:
-            asked = self._wire.asked(method, params)
-            body = self._wire.post(method, 1, asked, timeout_seconds)
-            reply: Reply[T] = self._wire.decoded(method, body, Reply[answer], {asked["id"]})  # type: ignore[valid-type]  # a type made at run time
+        def send_call() -> T | None:
+            request = self._wire.build_request(method, params)
+            body = self._wire.post(method, 1, request, timeout_seconds)
+            reply: JsonRpcResponse[T] = self._wire.decode_response(
+                method,
+                body,
+                JsonRpcResponse[result_type],  # type: ignore[valid-type]  # a type made at run time
+                {request["id"]},
+            )
             is_error = reply.error is not None
-            if reply.is_told and not is_of(reply.id, asked["id"], is_error=is_error):
-                raise self._wire.misdirected(method)
-            return self._wire.result(method, body, reply)
+            if reply.has_result_or_error and not matches_request_id(
+                reply.id, request["id"], is_error=is_error
+            ):
+                raise self._wire.reset_after_misrouted_response(method)
+            return self._wire.extract_result(method, body, reply)
 
-        return self.observer.asking(method, 1, ask)
+        return self.observer.observe_call(method, 1, send_call)
 
     def batch(
-        self, method: str, each: Sequence[Sequence[object]], answer: type[T]
+        self, method: str, params_list: Sequence[Sequence[object]], result_type: type[T]
     ) -> list[T | None]:
         """Call one method with many parameter lists, in as few batches as the endpoint accepts.
 
@@ -141,27 +159,36 @@ class JsonRpcClient:
             RpcError: one of the calls has no result of this type.
         """
         results: list[T | None] = []
-        size = self._size.limit
-        while len(results) < len(each):
-            part = each[len(results) : len(results) + size]
-            asked = [self._wire.asked(method, params) for params in part]
+        batch_size = self._batch_size.limit
+        while len(results) < len(params_list):
+            params_chunk = params_list[len(results) : len(results) + batch_size]
+            requests = [self._wire.build_request(method, params) for params in params_chunk]
             try:
-                replies = self._together(method, asked, answer) if len(part) > 1 else {}
+                responses = (
+                    self._send_observed_batch(method, requests, result_type)
+                    if len(params_chunk) > 1
+                    else {}
+                )
             except RpcError as error:
-                if is_unclear(error):
+                if is_ambiguous_batch_error(error):
                     # The batch or the call itself may be refused; a single request shows which.
-                    results.append(self.call(method, part[0], answer))
-                size = self._size.smaller(len(part), error)
+                    results.append(self.call(method, params_chunk[0], result_type))
+                batch_size = self._batch_size.shrink_after_failure(len(params_chunk), error)
                 continue
-            results += [self._taken(method, one, replies.get(one["id"]), answer) for one in asked]
+            results += [
+                self._result_or_retry_alone(
+                    method, request, responses.get(request["id"]), result_type
+                )
+                for request in requests
+            ]
         return results
 
-    def batch_of(
+    def send_mixed_batch(
         self,
         requests: Sequence[RpcRequest],
         *,
         timeout_seconds: float | None = None,
-        is_pressing: bool = False,
+        ignore_backoff: bool = False,
     ) -> "list[Json | CallRefusedError]":
         """Send different requests, once each, in as few batches as the endpoint accepts.
 
@@ -174,138 +201,177 @@ class JsonRpcClient:
                 unknown.
             CallRefusedError: the batch was refused as a whole.
         """
-        size = min(self._size.limit, self._mixed_limit)
-        answers: list[Json | CallRefusedError] = []
-        for at in range(0, len(requests), size):
-            piece = requests[at : at + size]
+        batch_size = min(self._batch_size.limit, self._mixed_batch_limit)
+        results: list[Json | CallRefusedError] = []
+        for offset in range(0, len(requests), batch_size):
+            chunk = requests[offset : offset + batch_size]
 
-            def ask(piece: Sequence[RpcRequest] = piece) -> list[Json]:
-                if len(piece) == 1:
-                    return [self._alone(*piece[0], timeout_seconds)]
-                return self._mixed(piece, timeout_seconds)
+            def send_chunk(chunk: Sequence[RpcRequest] = chunk) -> list[Json]:
+                if len(chunk) == 1:
+                    return [self._send_single(*chunk[0], timeout_seconds)]
+                return self._send_mixed_chunk(chunk, timeout_seconds)
 
-            answers += self.observer.asking_once(
-                piece[0][0], len(piece), ask, is_pressing=is_pressing
+            results += self.observer.observe_single_attempt(
+                chunk[0][0], len(chunk), send_chunk, ignore_backoff=ignore_backoff
             )
-        return answers
+        return results
 
     @property
     def batch_limit(self) -> int:
         """Maximum number of requests in one batch."""
-        return self._size.limit
+        return self._batch_size.limit
 
-    def learn_batch(self, limit: int) -> None:
+    def limit_batch_size(self, limit: int) -> None:
         """Put at most `limit` requests into a batch from now on."""
-        self._size.learn(limit)
+        self._batch_size.set_limit(limit)
 
-    def _together(
-        self, method: str, asked: list[dict[str, Any]], answer: type[T]
-    ) -> dict[int, Reply[T]]:
-        return self.observer.asking(
-            method, len(asked), lambda: self._batched(method, asked, answer)
+    def _send_observed_batch(
+        self, method: str, requests: list[dict[str, Any]], result_type: type[T]
+    ) -> dict[int, JsonRpcResponse[T]]:
+        return self.observer.observe_call(
+            method, len(requests), lambda: self._send_batch(method, requests, result_type)
         )
 
-    def _batched(
-        self, method: str, asked: list[dict[str, Any]], answer: type[T]
-    ) -> dict[int, Reply[T]]:
-        numbers = {one["id"] for one in asked}
+    def _send_batch(
+        self, method: str, requests: list[dict[str, Any]], result_type: type[T]
+    ) -> dict[int, JsonRpcResponse[T]]:
+        request_ids = {request["id"] for request in requests}
         try:
-            body = self._wire.post(method, len(asked), asked, None)
+            body = self._wire.post(method, len(requests), requests, None)
         except RpcError as error:
-            error.of_batch = error.kind in OF_ITS_STATUS
+            error.is_for_whole_batch = error.kind in BATCH_STATUS_KINDS
             raise
         if body[:1] == b"{":
-            raise self._refusal(method, body, numbers)
-        replies: list[Reply[T]] = self._wire.decoded(method, body, list[Reply[answer]], numbers)  # type: ignore[valid-type]  # a type made at run time
-        found = by_question(replies, numbers)
-        if found is None:
-            raise self._wire.misdirected(method)
-        if all(reply.error is not None for reply in replies):
-            raise self._all_refused(method, replies)
-        return found
+            raise self._batch_refusal_error(method, body, request_ids)
+        responses: list[JsonRpcResponse[T]] = self._wire.decode_response(
+            method,
+            body,
+            list[JsonRpcResponse[result_type]],  # type: ignore[valid-type]  # made at run time
+            request_ids,
+        )
+        response_by_id = index_by_request_id(responses, request_ids)
+        if response_by_id is None:
+            raise self._wire.reset_after_misrouted_response(method)
+        if all(response.error is not None for response in responses):
+            raise self._refused_batch_error(method, responses)
+        return response_by_id
 
-    def _refusal(self, method: str, body: bytes, numbers: Collection[int]) -> RpcError:
+    def _batch_refusal_error(
+        self, method: str, body: bytes, request_ids: Collection[int]
+    ) -> RpcError:
         """Return the error of a batch that was refused as a whole.
 
         A smaller batch may be accepted, even after a refusal by rate.
         """
-        refusal: Reply[object] = self._wire.decoded(method, body, Reply[object], numbers)
-        if refusal.is_told and by_question([refusal], numbers) is None:
-            raise self._wire.misdirected(method)
+        refusal: JsonRpcResponse[object] = self._wire.decode_response(
+            method, body, JsonRpcResponse[object], request_ids
+        )
+        if refusal.has_result_or_error and index_by_request_id([refusal], request_ids) is None:
+            raise self._wire.reset_after_misrouted_response(method)
         if refusal.error is None:
-            error = self._wire.fault(method, ErrorKind.INVALID, "one answer to a batch")
-            error.of_batch = True
+            error = self._wire.count_error(method, ErrorKind.INVALID, "one answer to a batch")
+            error.is_for_whole_batch = True
             return error
-        return self._all_refused(method, [refusal])
+        return self._refused_batch_error(method, [refusal])
 
-    def _all_refused(self, method: str, replies: Sequence[Reply[Any]]) -> RpcError:
+    def _refused_batch_error(
+        self, method: str, responses: Sequence[JsonRpcResponse[Any]]
+    ) -> RpcError:
         """Return the error of a batch in which every request was refused."""
-        fault = fault_of(replies[0].error) if replies else JsonRpcErrorBody()
-        error: RpcError = from_fault(self.name, method, replies[0].error if replies else None)
+        error_body = parse_error_body(responses[0].error) if responses else JsonRpcErrorBody()
+        error: RpcError = error_from_body(
+            self.name, method, responses[0].error if responses else None
+        )
         RPC_ERRORS.labels(method).inc()
-        if error.kind is ErrorKind.THROTTLED and fault.is_by_code():
+        if error.kind is ErrorKind.THROTTLED and error_body.is_known_by_code_only():
             # The code may mean a rate limit, the message does not: the batch is too large.
-            error = self._wire.fault(method, ErrorKind.TOO_LARGE, error.words)
-        error.of_batch = True
+            error = self._wire.count_error(method, ErrorKind.TOO_LARGE, error.detail)
+        error.is_for_whole_batch = True
         return error
 
-    def _taken(
-        self, method: str, asked: dict[str, Any], reply: Reply[T] | None, answer: type[T]
+    def _result_or_retry_alone(
+        self,
+        method: str,
+        request: dict[str, Any],
+        response: JsonRpcResponse[T] | None,
+        result_type: type[T],
     ) -> T | None:
         """Return the result of one request of a batch; request it alone if it is missing."""
-        if reply is None or reply.error is not None or reply.result is msgspec.UNSET:
+        if response is None or response.error is not None or response.result is msgspec.UNSET:
             # The request was left out or failed in the batch; a single request gives a readable
             # error.
-            return self.call(method, asked["params"], answer)
-        return reply.result
+            return self.call(method, request["params"], result_type)
+        return response.result
 
-    def _alone(
+    def _send_single(
         self, method: str, params: Sequence[object], timeout_seconds: float | None
     ) -> "Json | CallRefusedError":
-        asked = self._wire.asked(method, params)
-        body = self._wire.post(method, 1, asked, timeout_seconds)
-        reply: Reply[Json] = self._wire.decoded(method, body, Reply[Any], {asked["id"]})
-        is_error = reply.error is not None
-        if reply.is_told and not is_of(reply.id, asked["id"], is_error=is_error):
-            raise self._wire.misdirected(method)
-        return self._told(method, body, reply)
+        request = self._wire.build_request(method, params)
+        body = self._wire.post(method, 1, request, timeout_seconds)
+        response: JsonRpcResponse[Json] = self._wire.decode_response(
+            method, body, JsonRpcResponse[Any], {request["id"]}
+        )
+        is_error = response.error is not None
+        if response.has_result_or_error and not matches_request_id(
+            response.id, request["id"], is_error=is_error
+        ):
+            raise self._wire.reset_after_misrouted_response(method)
+        return self._result_or_refusal(method, body, response)
 
-    def _mixed(
+    def _send_mixed_chunk(
         self, requests: Sequence[RpcRequest], timeout_seconds: float | None
     ) -> "list[Json | CallRefusedError]":
-        asked = [self._wire.asked(*request) for request in requests]
-        numbers, method = [one["id"] for one in asked], requests[0][0]
+        numbered_requests = [self._wire.build_request(*request) for request in requests]
+        request_ids, method = (
+            [numbered_request["id"] for numbered_request in numbered_requests],
+            requests[0][0],
+        )
         try:
-            body = self._wire.post(method, len(asked), asked, timeout_seconds)
+            body = self._wire.post(
+                method, len(numbered_requests), numbered_requests, timeout_seconds
+            )
         except RpcError as error:
-            if error.kind in OF_ITS_STATUS:
-                self._mixed_limit = 1
+            if error.kind in BATCH_STATUS_KINDS:
+                self._mixed_batch_limit = 1
             raise
-        shape = Reply[Any] if body[:1] == b"{" else list[Reply[Any]]
-        said = self._wire.decoded(method, body, shape, numbers)
-        replies: list[Reply[Json]] = said if isinstance(said, list) else [said]
-        if said is not replies or all(one.error is not None and one.id is None for one in replies):
-            raise self._none_taken(method, replies)
-        found = by_question(replies, numbers)
-        if found is None or len(found) != len(numbers):
-            raise self._wire.misdirected(method)
-        pairs = zip(requests, numbers, strict=True)
-        return [self._told(request[0], body, found[number]) for request, number in pairs]
+        body_type = JsonRpcResponse[Any] if body[:1] == b"{" else list[JsonRpcResponse[Any]]
+        decoded_body = self._wire.decode_response(method, body, body_type, request_ids)
+        responses: list[JsonRpcResponse[Json]] = (
+            decoded_body if isinstance(decoded_body, list) else [decoded_body]
+        )
+        if decoded_body is not responses or all(
+            response.error is not None and response.id is None for response in responses
+        ):
+            raise self._mixed_batch_error(method, responses)
+        response_by_id = index_by_request_id(responses, request_ids)
+        if response_by_id is None or len(response_by_id) != len(request_ids):
+            raise self._wire.reset_after_misrouted_response(method)
+        pairs = zip(requests, request_ids, strict=True)
+        return [
+            self._result_or_refusal(request[0], body, response_by_id[request_id])
+            for request, request_id in pairs
+        ]
 
-    def _none_taken(self, method: str, replies: Sequence[Reply[Json]]) -> RpcError:
+    def _mixed_batch_error(
+        self, method: str, responses: Sequence[JsonRpcResponse[Json]]
+    ) -> RpcError:
         """Return the error of a refused mixed batch; limit later batches unless rate-limited."""
-        said = replies[0].error if replies else None
-        if replies and said is None:
-            self._mixed_limit = 1
-            return self._wire.fault(method, ErrorKind.INVALID, f"{method}: one answer to a batch")
-        refusal = from_fault(self.name, method, said)
+        error_value = responses[0].error if responses else None
+        if responses and error_value is None:
+            self._mixed_batch_limit = 1
+            return self._wire.count_error(
+                method, ErrorKind.INVALID, f"{method}: one answer to a batch"
+            )
+        refusal = error_from_body(self.name, method, error_value)
         RPC_ERRORS.labels(method).inc()
         if not refusal.is_rate_limited:
-            self._mixed_limit = 1
+            self._mixed_batch_limit = 1
         return refusal
 
-    def _told(self, method: str, body: bytes, reply: Reply[Json]) -> "Json | CallRefusedError":
+    def _result_or_refusal(
+        self, method: str, body: bytes, response: JsonRpcResponse[Json]
+    ) -> "Json | CallRefusedError":
         try:
-            return self._wire.result(method, body, reply)
+            return self._wire.extract_result(method, body, response)
         except CallRefusedError as refusal:
             return refusal

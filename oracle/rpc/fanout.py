@@ -36,40 +36,40 @@ class EndpointCaller:
         """Scheme, host and port."""
         return self.endpoint.name
 
-    def ask(self, method: str, *parameters: object) -> Json:
+    def request(self, method: str, *parameters: object) -> Json:
         """Return the result of one request.
 
         Raises:
             CallRefusedError: the endpoint returned an error.
             RpcError: no JSON-RPC response, or the endpoint is quarantined or in backoff.
         """
-        return self.ask_all([(method, parameters)])[0]
+        return self.request_all([(method, parameters)])[0]
 
-    def ask_all(self, requests: Sequence[RpcRequest]) -> list[Json]:
+    def request_all(self, requests: Sequence[RpcRequest]) -> list[Json]:
         """Return the results of several requests, in order, from one batch.
 
         Raises:
             CallRefusedError: one of them was refused.
             RpcError: a response is missing, or the endpoint is quarantined or in backoff.
         """
-        answers = self.ask_each(requests)
-        for answer in answers:
-            if isinstance(answer, CallRefusedError):
-                raise answer
-        return answers
+        results = self.request_each(requests)
+        for result in results:
+            if isinstance(result, CallRefusedError):
+                raise result
+        return results
 
-    def ask_each(self, requests: Sequence[RpcRequest]) -> "list[Json | CallRefusedError]":
+    def request_each(self, requests: Sequence[RpcRequest]) -> "list[Json | CallRefusedError]":
         """Return the result or refusal of each of several requests, in order.
 
         Raises:
             RpcError: a response is missing, or the endpoint is quarantined or in backoff.
         """
-        quarantined = self.endpoint.status.quarantined
+        quarantined = self.endpoint.status.quarantine_reason
         if quarantined is not None:
             raise RpcError(self.name, ErrorKind.QUARANTINED, quarantined)
         return self._send(requests)
 
-    def supports(self, chain_id: int) -> bool:
+    def serves_chain(self, chain_id: int) -> bool:
         """Return whether the endpoint serves this chain.
 
         The chain id is requested until it matches, and again after the endpoint was unreachable. A
@@ -81,39 +81,43 @@ class EndpointCaller:
             RpcError: no response.
         """
         endpoint = self.endpoint
-        if endpoint.status.until_readmitted:
-            raise RpcError(self.name, ErrorKind.QUARANTINED, endpoint.status.quarantined or "")
+        if endpoint.status.needs_readmission:
+            raise RpcError(
+                self.name, ErrorKind.QUARANTINED, endpoint.status.quarantine_reason or ""
+            )
         if endpoint.chain_id != chain_id:
-            (answer,) = self._send([("eth_chainId", ())])
-            if isinstance(answer, CallRefusedError):
-                raise answer
+            (result,) = self._send([("eth_chainId", ())])
+            if isinstance(result, CallRefusedError):
+                raise result
             try:
-                endpoint.chain_id = int(answer, 16)
+                endpoint.chain_id = int(result, 16)
             except (TypeError, ValueError):
                 raise RpcError(self.name, ErrorKind.INVALID, "eth_chainId: no number") from None
         return endpoint.chain_id == chain_id
 
-    def has_reached(self, block: int) -> bool:
+    def has_reached(self, block_number: int) -> bool:
         """Return whether the endpoint's head is at this block or later; False if unreachable."""
-        if self.endpoint.status.quarantined is not None:
+        if self.endpoint.status.quarantine_reason is not None:
             return False
-        if self.endpoint.is_known_to_reach(block):
+        if self.endpoint.has_recently_reached(block_number):
             return True
         try:
-            is_there = int(self.ask("eth_blockNumber"), 16) >= block
+            is_reached = int(self.request("eth_blockNumber"), 16) >= block_number
         except (TransientError, TypeError, ValueError):
             return False
-        if is_there:
-            self.endpoint.reaches(block)
-        return is_there
+        if is_reached:
+            self.endpoint.record_reached(block_number)
+        return is_reached
 
     def _send(self, requests: Sequence[RpcRequest]) -> "list[Json | CallRefusedError]":
         try:
-            return self.endpoint.client.batch_of(requests, timeout_seconds=self._timeout_seconds)
+            return self.endpoint.client.send_mixed_batch(
+                requests, timeout_seconds=self._timeout_seconds
+            )
         except CallRefusedError:
             raise
         except RpcError:
-            self.endpoint.fell_silent()
+            self.endpoint.reset_chain_state()
             raise
 
 
@@ -132,38 +136,40 @@ class PoolView:
         self.quorum = quorum
 
     @property
-    def all(self) -> tuple[EndpointCaller, ...]:
+    def callers(self) -> tuple[EndpointCaller, ...]:
         """Callers of all endpoints in configured order, including those in backoff."""
         return tuple(
             EndpointCaller(endpoint, self._timeout_seconds) for endpoint in self._endpoints
         )
 
-    def singly(self) -> "tuple[PoolView, ...]":
+    def single_views(self) -> "tuple[PoolView, ...]":
         """Return one view for each endpoint."""
-        return tuple(self._of([endpoint]) for endpoint in self._endpoints)
+        return tuple(self._with_endpoints([endpoint]) for endpoint in self._endpoints)
 
-    def that_reached(self, block: int) -> "PoolView":
+    def at_or_above(self, block_number: int) -> "PoolView":
         """Return the endpoints whose head is at this block or later; all of them if none is.
 
         An endpoint that has stopped below the block would otherwise serve an outdated head.
         """
         if len(self._endpoints) < 2:  # noqa: PLR2004  there is no other to ask
             return self
-        reached = [caller.endpoint for caller in self.all if caller.has_reached(block)]
-        return self._of(reached) if reached else self
+        synced_endpoints = [
+            caller.endpoint for caller in self.callers if caller.has_reached(block_number)
+        ]
+        return self._with_endpoints(synced_endpoints) if synced_endpoints else self
 
-    def that_answer(self, chain_id: int) -> "PoolView":
+    def with_known_chain(self, chain_id: int) -> "PoolView":
         """Return the endpoints that report a chain id, this one or another.
 
         Raises:
             TransientError: no endpoint reports its chain id.
         """
 
-        def read(caller: EndpointCaller) -> Endpoint:
-            caller.supports(chain_id)
+        def check_caller(caller: EndpointCaller) -> Endpoint:
+            caller.serves_chain(chain_id)
             return caller.endpoint
 
-        return self._of([endpoint for _, endpoint in self.each(read)])
+        return self._with_endpoints([endpoint for _, endpoint in self.read_each(check_caller)])
 
     def check_chain(self, chain_id: int) -> None:
         """Check that no endpoint serves another chain; an unreachable one is checked later.
@@ -174,22 +180,22 @@ class PoolView:
             TransientError: an endpoint serves another chain; the operator may correct that while
                 the daemon waits.
         """
-        for caller in self.all:
+        for caller in self.callers:
             try:
-                is_ours = caller.supports(chain_id)
+                is_right_chain = caller.serves_chain(chain_id)
             except TransientError:
                 continue
-            if not is_ours:
+            if not is_right_chain:
                 raise TransientError(
                     f"[chain] endpoints: {caller.name} does not serve chain {chain_id}; "
                     "nothing is signed: put the address or chain.id right"
                 )
 
-    def ask(self, method: str, *parameters: object) -> Json:
+    def request(self, method: str, *parameters: object) -> Json:
         """Return the first result of one request; see `request_first`."""
-        return self.first([(method, parameters)])[0]
+        return self.request_first([(method, parameters)])[0]
 
-    def first(self, requests: Sequence[RpcRequest]) -> list[Json]:
+    def request_first(self, requests: Sequence[RpcRequest]) -> list[Json]:
         """Return the results of several requests, all from the first endpoint that returns them.
 
         Only a revert, which every endpoint would report, ends the search at once.
@@ -200,9 +206,9 @@ class PoolView:
             TransientError: no endpoint responded.
         """
         failures: list[TransientError] = []
-        for caller in self.all:
+        for caller in self.callers:
             try:
-                return caller.ask_all(requests)
+                return caller.request_all(requests)
             except RevertError:
                 raise
             except TransientError as error:
@@ -210,38 +216,38 @@ class PoolView:
         refusals = [error for error in failures if isinstance(error, CallRefusedError)]
         raise [*refusals, *failures][0]
 
-    def first_that(self, read: Callable[[EndpointCaller], Read]) -> Read:
+    def read_first(self, read: Callable[[EndpointCaller], Read]) -> Read:
         """Return what `read` returns for the first endpoint that responds, preferred first.
 
         Raises:
             TransientError: no endpoint responds.
         """
         failures: list[TransientError] = []
-        for caller in self.all:
+        for caller in self.callers:
             try:
                 return read(caller)
             except TransientError as error:
                 failures.append(error)
         raise failures[0]
 
-    def each(self, read: Callable[[EndpointCaller], Read]) -> "list[tuple[str, Read]]":
+    def read_each(self, read: Callable[[EndpointCaller], Read]) -> "list[tuple[str, Read]]":
         """Return, for every endpoint that responds, its name and what `read` returns.
 
         Raises:
             TransientError: no endpoint responds.
         """
-        answers: list[tuple[str, Read]] = []
+        results: list[tuple[str, Read]] = []
         failures: list[TransientError] = []
-        for caller in self.all:
+        for caller in self.callers:
             try:
-                answers.append((caller.name, read(caller)))
+                results.append((caller.name, read(caller)))
             except TransientError as error:
                 failures.append(error)
-        if not answers:
+        if not results:
             raise failures[0]
-        return answers
+        return results
 
-    def median_of(self, read: Callable[[EndpointCaller], int]) -> int:
+    def compute_median(self, read: Callable[[EndpointCaller], int]) -> int:
         """Return the median of the witnesses' values, the lower of two.
 
         Several endpoints of one witness count once, by the median of their values.
@@ -249,34 +255,34 @@ class PoolView:
         Raises:
             TransientError: no endpoint responds.
         """
-        by_witness: dict[str, list[int]] = defaultdict(list)
-        for endpoint, number in self.each(read):
-            by_witness[self.quorum.witness_of(endpoint)].append(number)
-        return statistics.median_low(map(statistics.median_low, by_witness.values()))
+        numbers_by_witness: dict[str, list[int]] = defaultdict(list)
+        for endpoint, number in self.read_each(read):
+            numbers_by_witness[self.quorum.witness_of(endpoint)].append(number)
+        return statistics.median_low(map(statistics.median_low, numbers_by_witness.values()))
 
-    def _of(self, endpoints: Sequence[Endpoint]) -> "PoolView":
+    def _with_endpoints(self, endpoints: Sequence[Endpoint]) -> "PoolView":
         return PoolView(endpoints, self._timeout_seconds, self.quorum)
 
 
 @contextmanager
-def understood(what: str) -> Iterator[None]:
+def expect_response_format(description: str) -> Iterator[None]:
     """Raise TransientError if a response is malformed; `description` names what was expected."""
     try:
         yield
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         reason = type(error).__name__
         raise TransientError(
-            f"an endpoint answered something else than {what} ({reason})"
+            f"an endpoint answered something else than {description} ({reason})"
         ) from None
 
 
-def number_of(answer: Json) -> int:
+def parse_quantity(quantity: Json) -> int:
     """Parse a JSON-RPC quantity (`0x` and hex digits).
 
     Raises:
         ValueError, TypeError: it is not a quantity.
     """
-    number = int(answer, 16)
+    number = int(quantity, 16)
     if number < 0:
-        raise ValueError(f"{answer} is no quantity")
+        raise ValueError(f"{quantity} is no quantity")
     return number

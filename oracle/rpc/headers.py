@@ -5,51 +5,56 @@ from itertools import pairwise
 
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.rpc.client import JsonRpcClient
-from oracle.rpc.responses import FullHeaderResponse, block_ref
+from oracle.rpc.responses import FullHeaderResponse, parse_block
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
-def header(client: JsonRpcClient, number_or_tag: int | str) -> BlockRef | None:
+def get_header(client: JsonRpcClient, number_or_tag: int | str) -> BlockRef | None:
     """Return a block by height or tag; None if the endpoint does not have it.
 
     Raises:
         RpcError: the response is missing or invalid.
     """
-    return headers(client, [number_or_tag])[0]
+    return get_headers(client, [number_or_tag])[0]
 
 
-def headers(client: JsonRpcClient, wanted: Iterable[int | str]) -> list[BlockRef | None]:
+def get_headers(
+    client: JsonRpcClient, heights_or_tags: Iterable[int | str]
+) -> list[BlockRef | None]:
     """Return blocks by height or tag, None for each that the endpoint does not have.
 
     Raises:
         RpcError: a response is missing or invalid, or is for another height.
     """
-    asked = list(wanted)
-    return checked(client, asked, header_answers(client, asked))
+    requested_blocks = list(heights_or_tags)
+    return parse_headers(client, requested_blocks, fetch_full_headers(client, requested_blocks))
 
 
-def header_answers(
-    client: JsonRpcClient, asked: Sequence[int | str]
+def fetch_full_headers(
+    client: JsonRpcClient, heights_or_tags: Sequence[int | str]
 ) -> list[FullHeaderResponse | None]:
     """Return headers as the endpoint returns them, unchecked. Raises RpcError."""
-    params = [[hex(place) if isinstance(place, int) else place, False] for place in asked]
+    params = [
+        [hex(height_or_tag) if isinstance(height_or_tag, int) else height_or_tag, False]
+        for height_or_tag in heights_or_tags
+    ]
     return client.batch("eth_getBlockByNumber", params, FullHeaderResponse)
 
 
-def checked(
+def parse_headers(
     client: JsonRpcClient,
-    asked: Sequence[int | str],
-    answers: Sequence[FullHeaderResponse | None],
+    heights_or_tags: Sequence[int | str],
+    headers: Sequence[FullHeaderResponse | None],
 ) -> list[BlockRef | None]:
     """Parse blocks from these headers. Raises RpcError if one is invalid or of another height."""
-    blocks = [None if answer is None else block_ref(client.name, answer) for answer in answers]
-    for place, block in zip(asked, blocks, strict=True):
-        if block is not None and isinstance(place, int) and block.number != place:
-            raise RpcError(client.name, ErrorKind.INVALID, f"another block for {place}")
+    blocks = [None if header is None else parse_block(client.name, header) for header in headers]
+    for height_or_tag, block in zip(heights_or_tags, blocks, strict=True):
+        if block is not None and isinstance(height_or_tag, int) and block.number != height_or_tag:
+            raise RpcError(client.name, ErrorKind.INVALID, f"another block for {height_or_tag}")
     return blocks
 
 
-def linked(client: JsonRpcClient, blocks: BlockRange) -> list[BlockRef]:
+def get_linked_headers(client: JsonRpcClient, block_range: BlockRange) -> list[BlockRef]:
     """Return every block of the range, each the parent of the next.
 
     Heights that the chain skipped are left out: the next block links to the block before them.
@@ -58,10 +63,10 @@ def linked(client: JsonRpcClient, blocks: BlockRange) -> list[BlockRef]:
     Raises:
         RpcError: the blocks do not link.
     """
-    found = headers(client, range(blocks.first, blocks.last + 1))
-    chain = [block for block in found if block is not None]
+    fetched_blocks = get_headers(client, range(block_range.first, block_range.last + 1))
+    chain = [fetched_block for fetched_block in fetched_blocks if fetched_block is not None]
     for parent, child in pairwise(chain):
         if child.parent_hash != parent.hash:
-            words = f"block {child.number} does not follow block {parent.number}"
-            raise RpcError(client.name, ErrorKind.INVALID, words)
+            message = f"block {child.number} does not follow block {parent.number}"
+            raise RpcError(client.name, ErrorKind.INVALID, message)
     return chain

@@ -15,23 +15,23 @@ import structlog
 from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from oracle.rpc.replies import is_of
-from oracle.rpc.transport import shown
+from oracle.rpc.replies import matches_request_id
+from oracle.rpc.transport import redact_url
 from oracle.telemetry.rpc_metrics import NEW_HEADS, WEBSOCKET_FAILURES
 
 # A websocket without a message for this many block times, and for at least this many seconds, is
 # silent (ponder #2264: 7 days).
 _SILENT_BLOCKS = 3
-_LEAST_SILENCE_SECONDS = 20.0
+_MIN_SILENCE_SECONDS = 20.0
 # After this many failures in a row the websocket is paused.
-_FAILURES = 2
+_MAX_FAILURES = 2
 PAUSE_SECONDS = 300.0
 _OPEN_SECONDS = 5.0
 _CLOSE_SECONDS = 1.0
 # How often a connection without messages checks whether to stop.
-_LOOK_SECONDS = 1.0
-_MOST_BYTES = 1024 * 1024
-_ID = 1
+_CHECK_SECONDS = 1.0
+_MAX_MESSAGE_BYTES = 1024 * 1024
+_REQUEST_ID = 1
 _SUBSCRIBE = '{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}'
 
 
@@ -43,16 +43,18 @@ class _SocketMessage(msgspec.Struct):
     error: object = None
 
     @property
-    def is_ours(self) -> bool:
+    def is_accepted(self) -> bool:
         """Whether it is a notification, or the response that confirms the subscription."""
-        is_answer = not self.method
-        return self.error is None and not (is_answer and not is_of(self.id, _ID, is_error=False))
+        is_response = not self.method
+        return self.error is None and not (
+            is_response and not matches_request_id(self.id, _REQUEST_ID, is_error=False)
+        )
 
 
 class PolledHead(NamedTuple):
     """The newest polled block, and the block time in seconds."""
 
-    newest: int
+    newest_block: int
     block_seconds: float
 
 
@@ -64,29 +66,32 @@ class SubscriptionWatchdog:
     _paused_until: float = 0.0
     _received_at: float = 0.0
     # The newest polled block when the last message arrived.
-    _newest: int = -1
+    _newest_block: int = -1
 
     def may_connect(self, now: float) -> bool:
         """Return whether to connect; False for five minutes after two failures."""
         return now >= self._paused_until
 
-    def connected(self, polled: PolledHead, now: float) -> None:
+    def record_connect(self, polled: PolledHead, now: float) -> None:
         """Record that a connection was opened."""
-        self._received_at, self._newest = now, polled.newest
+        self._received_at, self._newest_block = now, polled.newest_block
 
-    def received(self, polled: PolledHead, now: float) -> None:
+    def record_message(self, polled: PolledHead, now: float) -> None:
         """Record a message, which resets the count of failures."""
-        self._received_at, self._newest, self._failures = now, polled.newest, 0
+        self._received_at, self._newest_block, self._failures = now, polled.newest_block, 0
 
     def is_silent(self, polled: PolledHead, now: float) -> bool:
         """Return whether polling saw new blocks but no message arrived for too long."""
-        bearable = max(_SILENT_BLOCKS * polled.block_seconds, _LEAST_SILENCE_SECONDS)
-        return polled.newest > self._newest and now - self._received_at > bearable
+        max_silence_seconds = max(_SILENT_BLOCKS * polled.block_seconds, _MIN_SILENCE_SECONDS)
+        return (
+            polled.newest_block > self._newest_block
+            and now - self._received_at > max_silence_seconds
+        )
 
-    def failed(self, now: float) -> None:
+    def record_failure(self, now: float) -> None:
         """Record a failed connection; pause after too many in a row."""
         self._failures += 1
-        if self._failures >= _FAILURES:
+        if self._failures >= _MAX_FAILURES:
             self._failures, self._paused_until = 0, now + PAUSE_SECONDS
 
 
@@ -103,18 +108,18 @@ class NewHeadSubscription:
         self,
         url: str,
         wake: Callable[[], None],
-        look: Callable[[], PolledHead],
+        get_polled_head: Callable[[], PolledHead],
         clock: Callable[[], float],
-        look_seconds: float = _LOOK_SECONDS,
+        check_seconds: float = _CHECK_SECONDS,
     ) -> None:
         self._url = url
-        self.name = shown(url, ("ws", "wss"), "[chain] websocket")
+        self.name = redact_url(url, ("ws", "wss"), "[chain] websocket")
         self._wake = wake
-        self._look = look
+        self._get_polled_head = get_polled_head
         self._clock = clock
-        self._look_seconds = look_seconds
+        self._check_seconds = check_seconds
         self._watchdog = SubscriptionWatchdog()
-        self._over = Event()
+        self._stop_requested = Event()
         self._thread = Thread(target=self._run, name="wakeups", daemon=True)
 
     def start(self) -> None:
@@ -123,17 +128,17 @@ class NewHeadSubscription:
 
     def stop(self) -> None:
         """Close the connection and wait for the thread; it ends within two checks."""
-        self._over.set()
-        self._thread.join(2 * self._look_seconds + _CLOSE_SECONDS)
+        self._stop_requested.set()
+        self._thread.join(2 * self._check_seconds + _CLOSE_SECONDS)
 
     def _run(self) -> None:
-        while not self._over.is_set():
+        while not self._stop_requested.is_set():
             if self._watchdog.may_connect(self._clock()):
                 reason = self._listen_once()
                 if reason is not None:
-                    self._give_up(reason)
+                    self._record_failure(reason)
             # Pause after a clean close as well, so that no server is contacted without a delay.
-            self._over.wait(self._look_seconds)
+            self._stop_requested.wait(self._check_seconds)
 
     def _listen_once(self) -> str | None:
         """Listen until the connection ends; return why it failed, or None if it did not."""
@@ -142,42 +147,42 @@ class NewHeadSubscription:
                 self._url,
                 open_timeout=_OPEN_SECONDS,
                 close_timeout=_CLOSE_SECONDS,
-                max_size=_MOST_BYTES,
-            ) as line:
-                self._watchdog.connected(self._look(), self._clock())
-                line.send(_SUBSCRIBE)
-                return self._listen(line)
+                max_size=_MAX_MESSAGE_BYTES,
+            ) as connection:
+                self._watchdog.record_connect(self._get_polled_head(), self._clock())
+                connection.send(_SUBSCRIBE)
+                return self._receive_messages(connection)
         except ConnectionClosed:
             return "closed"
         except (OSError, WebSocketException):
             # The exception's own message contains the URL.
             return "refused"
 
-    def _listen(self, line: ClientConnection) -> str | None:
-        while not self._over.is_set():
+    def _receive_messages(self, connection: ClientConnection) -> str | None:
+        while not self._stop_requested.is_set():
             try:
-                said = line.recv(timeout=self._look_seconds, decode=False)
+                raw_message = connection.recv(timeout=self._check_seconds, decode=False)
             except TimeoutError:
-                if self._watchdog.is_silent(self._look(), self._clock()):
+                if self._watchdog.is_silent(self._get_polled_head(), self._clock()):
                     return "silent"
                 continue
-            told = _read(said)
-            if told is None or not told.is_ours:
+            message = _decode_message(raw_message)
+            if message is None or not message.is_accepted:
                 return "refused"
-            if told.method == "eth_subscription":
-                self._watchdog.received(self._look(), self._clock())
+            if message.method == "eth_subscription":
+                self._watchdog.record_message(self._get_polled_head(), self._clock())
                 NEW_HEADS.inc()
                 self._wake()
         return None
 
-    def _give_up(self, reason: str) -> None:
-        self._watchdog.failed(self._clock())
+    def _record_failure(self, reason: str) -> None:
+        self._watchdog.record_failure(self._clock())
         WEBSOCKET_FAILURES.labels(reason).inc()
         structlog.get_logger().warning("websocket_closed", endpoint=self.name, reason=reason)
 
 
-def _read(said: bytes | str) -> _SocketMessage | None:
+def _decode_message(raw_message: bytes | str) -> _SocketMessage | None:
     try:
-        return msgspec.json.decode(said, type=_SocketMessage)
+        return msgspec.json.decode(raw_message, type=_SocketMessage)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

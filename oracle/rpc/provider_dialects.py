@@ -14,7 +14,7 @@ from typing import NamedTuple
 from oracle.rpc.error_kinds import ErrorKind
 
 
-class Refused(StrEnum):
+class RefusedFeature(StrEnum):
     """Feature that a provider refuses; the tests simulate a row accordingly."""
 
     RATE = "too many requests"
@@ -35,23 +35,23 @@ class Dialect(NamedTuple):
     """
 
     kind: ErrorKind
-    refused: Refused
+    refused_feature: RefusedFeature
     pattern: str
     code: int
     provider: str
     example: str
 
 
-_RATE = (ErrorKind.THROTTLED, Refused.RATE)
-_BLOCKS = (ErrorKind.TOO_LARGE, Refused.BLOCKS)
-_RESULTS = (ErrorKind.TOO_LARGE, Refused.RESULTS)
-_TIME = (ErrorKind.SLOW, Refused.TIME)
-_HEAD = (ErrorKind.NOT_THERE, Refused.HEAD)
-_HISTORY = (ErrorKind.PRUNED, Refused.HISTORY)
-_METHOD = (ErrorKind.UNSUPPORTED, Refused.METHOD)
-_BATCH = (ErrorKind.UNSUPPORTED, Refused.BATCH)
+_RATE = (ErrorKind.THROTTLED, RefusedFeature.RATE)
+_BLOCKS = (ErrorKind.TOO_LARGE, RefusedFeature.BLOCKS)
+_RESULTS = (ErrorKind.TOO_LARGE, RefusedFeature.RESULTS)
+_TIME = (ErrorKind.SLOW, RefusedFeature.TIME)
+_HEAD = (ErrorKind.NOT_THERE, RefusedFeature.HEAD)
+_HISTORY = (ErrorKind.PRUNED, RefusedFeature.HISTORY)
+_METHOD = (ErrorKind.UNSUPPORTED, RefusedFeature.METHOD)
+_BATCH = (ErrorKind.UNSUPPORTED, RefusedFeature.BATCH)
 
-_ROWS: tuple[tuple[tuple[ErrorKind, Refused], str, int, str, str], ...] = (
+_ROWS: tuple[tuple[tuple[ErrorKind, RefusedFeature], str, int, str, str], ...] = (
     # --- rate limits ---
     (
         _RATE,
@@ -422,19 +422,19 @@ _ROWS: tuple[tuple[tuple[ErrorKind, Refused], str, int, str, str], ...] = (
     (_RESULTS, "", -32005, "EIP-1474", ""),
 )
 DIALECTS = tuple(
-    Dialect(*meaning, pattern, code, provider, example)
-    for meaning, pattern, code, provider, example in _ROWS
+    Dialect(*kind_and_feature, pattern, code, provider, example)
+    for kind_and_feature, pattern, code, provider, example in _ROWS
 )
 
-_CODES = {row.code: row.kind for row in DIALECTS if not row.pattern}
-_LIMIT = re.compile(
+_KIND_BY_CODE = {row.code: row.kind for row in DIALECTS if not row.pattern}
+_RANGE_LIMIT = re.compile(
     r"(?:limited to (?:a |0 ?- ?)?|up to (?:a )?|max(?:imum)? (?:block )?range[^\d]{0,20}"
     r"|at most |allowed[^\d]{0,30} is |is set to:? ?|blocks distance: |over |max(?: is)?:? "
     r"|\(maximum |range exceeds |range greater than |range [\d,]{1,19} exceeds limit of "
     r"|max(?:imum)? blocks:? |for your plan \(\d+ > )([\d,]{0,18}\d)(k?)\b(?! ?(?:results|logs))",
     re.IGNORECASE,
 )
-_SUGGESTED = re.compile(
+_SUGGESTED_RANGE = re.compile(
     r"(?:retry with the range |range[^\[\d]{0,30}\[)"
     r"(0x[\da-f]{1,16}|\d{1,19})\s*[-,]\s*(0x[\da-f]{1,16}|\d{1,19})",
     re.IGNORECASE,
@@ -442,44 +442,44 @@ _SUGGESTED = re.compile(
 _THROTTLED_PAGE = re.compile(r"too many requests|rate.?limit|throttl", re.IGNORECASE)
 
 
-def kind_of(code: int, message: str) -> ErrorKind:
+def classify_error(code: int, message: str) -> ErrorKind:
     """Return the kind of a JSON-RPC error, by its message or else by its code."""
-    row = _match(message)
-    return _CODES.get(code, ErrorKind.UNKNOWN) if row is None else row.kind
+    row = _find_dialect(message)
+    return _KIND_BY_CODE.get(code, ErrorKind.UNKNOWN) if row is None else row.kind
 
 
 def is_batch_refusal(message: str) -> bool:
     """Return whether a message refuses batches as such, regardless of the requests in them."""
-    row = _match(message)
-    return row is not None and row.refused is Refused.BATCH
+    row = _find_dialect(message)
+    return row is not None and row.refused_feature is RefusedFeature.BATCH
 
 
-def _match(message: str) -> Dialect | None:
-    return next((row for row, pattern in _patterns() if pattern.search(message)), None)
+def _find_dialect(message: str) -> Dialect | None:
+    return next((row for row, pattern in _compiled_patterns() if pattern.search(message)), None)
 
 
 @cache
-def _patterns() -> tuple[tuple[Dialect, re.Pattern[str]], ...]:
+def _compiled_patterns() -> tuple[tuple[Dialect, re.Pattern[str]], ...]:
     """Return the compiled patterns; compiled on first use, because most commands meet no error."""
     return tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in DIALECTS if row.pattern)
 
 
-def blocks_in(message: str) -> int | None:
+def parse_max_blocks(message: str) -> int | None:
     """Return the provider's limit of blocks in one range, or None if the message has none."""
-    found = _LIMIT.search(message)
-    if found is None:
+    match = _RANGE_LIMIT.search(message)
+    if match is None:
         return None
-    return int(found[1].replace(",", "")) * (1_000 if found[2] else 1) or None
+    return int(match[1].replace(",", "")) * (1_000 if match[2] else 1) or None
 
 
-def range_in(message: str) -> tuple[int, int] | None:
+def parse_suggested_range(message: str) -> tuple[int, int] | None:
     """Return the range that a provider suggests, unchecked; it may be invalid."""
-    found = _SUGGESTED.search(message)
-    return None if found is None else (_height(found[1]), _height(found[2]))
+    match = _SUGGESTED_RANGE.search(message)
+    return None if match is None else (_parse_height(match[1]), _parse_height(match[2]))
 
 
-def _height(written: str) -> int:
-    return int(written, 16) if written[:2] in {"0x", "0X"} else int(written)
+def _parse_height(height_text: str) -> int:
+    return int(height_text, 16) if height_text[:2] in {"0x", "0X"} else int(height_text)
 
 
 def is_throttled_page(body: bytes) -> bool:

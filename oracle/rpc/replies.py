@@ -14,21 +14,21 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from oracle.rpc.error_kinds import ErrorKind
-from oracle.rpc.provider_dialects import kind_of
+from oracle.rpc.provider_dialects import classify_error
 
 T = TypeVar("T")
 
 # HTTP 429 (Too Many Requests), which some endpoints also use as a JSON-RPC code.
-_TOO_MANY = 429
+_TOO_MANY_REQUESTS = 429
 # How many bytes of a body that is not JSON-RPC are read, and how many characters are shown.
-_READ, _SHOWN = 2_000, 120
-_MARKS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
-_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_MAX_EXCERPT_BYTES, _MAX_EXCERPT_CHARACTERS = 2_000, 120
+_HTML_TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_JSON_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 # Fields in which vendors put the error message, the usual one first.
-_WORDS = ("message", "error", "reason", "detail", "details", "description", "title")
+_MESSAGE_FIELDS = ("message", "error", "reason", "detail", "details", "description", "title")
 
 
-class Reply(msgspec.Struct, Generic[T], gc=False):
+class JsonRpcResponse(msgspec.Struct, Generic[T], gc=False):
     """A JSON-RPC response; `result` is UNSET if there is none, `error` has any shape."""
 
     id: object = None
@@ -36,7 +36,7 @@ class Reply(msgspec.Struct, Generic[T], gc=False):
     error: object = None
 
     @property
-    def is_told(self) -> bool:
+    def has_result_or_error(self) -> bool:
         """Whether it has a result, which may be null, or an error."""
         return self.error is not None or self.result is not msgspec.UNSET
 
@@ -47,119 +47,133 @@ class JsonRpcErrorBody(msgspec.Struct):
     code: int = 0
     message: str = ""
 
-    def is_by_code(self) -> bool:
+    def is_known_by_code_only(self) -> bool:
         """Return whether the message alone does not show the kind of error."""
-        return kind_of(0, self.message) is ErrorKind.UNKNOWN and self.code != _TOO_MANY
+        return (
+            classify_error(0, self.message) is ErrorKind.UNKNOWN
+            and self.code != _TOO_MANY_REQUESTS
+        )
 
 
-def is_cut(body: bytes) -> bool:
+def is_truncated_json(body: bytes) -> bool:
     """Return whether JSON ends before its brackets are closed, rather than being malformed."""
-    first, last = body.lstrip()[:1], body.rstrip()[-1:]
-    if first not in (b"", b"{", b"["):
+    first_byte, last_byte = body.lstrip()[:1], body.rstrip()[-1:]
+    if first_byte not in (b"", b"{", b"["):
         return False
-    if last not in (b"}", b"]"):
+    if last_byte not in (b"}", b"]"):
         return True
-    bare = _STRINGS.sub(b"", body)
-    opened = bare.count(b"{") + bare.count(b"[")
-    return b'"' in bare or opened > bare.count(b"}") + bare.count(b"]")
+    body_without_strings = _JSON_STRINGS.sub(b"", body)
+    open_count = body_without_strings.count(b"{") + body_without_strings.count(b"[")
+    return b'"' in body_without_strings or open_count > body_without_strings.count(
+        b"}"
+    ) + body_without_strings.count(b"]")
 
 
-def fault_of(error: object) -> JsonRpcErrorBody:
+def parse_error_body(error: object) -> JsonRpcErrorBody:
     """Parse the `error` of a response: an object, as specified, or a text, a number, a list."""
     if isinstance(error, list):
-        return fault_of(error[0]) if error else JsonRpcErrorBody()
+        return parse_error_body(error[0]) if error else JsonRpcErrorBody()
     if isinstance(error, dict):
-        return JsonRpcErrorBody(_code(error.get("code")), _words(error))
+        return JsonRpcErrorBody(_parse_error_code(error.get("code")), _extract_error_text(error))
     if isinstance(error, str):
         return JsonRpcErrorBody(0, error)
-    return JsonRpcErrorBody(_code(error), "")
+    return JsonRpcErrorBody(_parse_error_code(error), "")
 
 
-def _code(written: object) -> int:
-    if isinstance(written, str):
+def _parse_error_code(code: object) -> int:
+    if isinstance(code, str):
         try:
-            return int(written)
+            return int(code)
         except ValueError:
             return 0
-    return int(written) if isinstance(written, int | float) else 0
+    return int(code) if isinstance(code, int | float) else 0
 
 
-def _words(error: dict[str, Any]) -> str:
+def _extract_error_text(error: dict[str, Any]) -> str:
     """Return the message with any text in `data`, where some vendors put the reason."""
-    said = next((error[name] for name in _WORDS if error.get(name)), "")
-    if isinstance(said, dict):
-        said = _words(said)
-    beside = error.get("data")
-    told = [_text(said)]
-    if isinstance(beside, str) and not beside.startswith("0x"):
-        told.append(beside)
-    elif not said and beside is not None:
-        told.append(_text(beside))
-    return ": ".join(text for text in told if text)
+    message = next((error[name] for name in _MESSAGE_FIELDS if error.get(name)), "")
+    if isinstance(message, dict):
+        message = _extract_error_text(message)
+    data = error.get("data")
+    parts = [_to_text(message)]
+    if isinstance(data, str) and not data.startswith("0x"):
+        parts.append(data)
+    elif not message and data is not None:
+        parts.append(_to_text(data))
+    return ": ".join(text for text in parts if text)
 
 
-def _text(said: object) -> str:
-    return said if isinstance(said, str) else msgspec.json.encode(said).decode()
+def _to_text(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def is_of(given: object, asked: int, *, is_error: bool) -> bool:
+def matches_request_id(response_id: object, request_id: int, *, is_error: bool) -> bool:
     """Return whether a response with this id answers the request with this id.
 
     Some endpoints write a number as text or with a decimal point; an error may have no id.
     """
-    return is_error if given is None else _number(given) == asked
+    return is_error if response_id is None else _parse_response_id(response_id) == request_id
 
 
-def by_question(replies: Iterable[Reply[T]], asked: Collection[int]) -> dict[int, Reply[T]] | None:
+def index_by_request_id(
+    responses: Iterable[JsonRpcResponse[T]], request_ids: Collection[int]
+) -> dict[int, JsonRpcResponse[T]] | None:
     """Return the responses of a batch by request id; some may be missing.
 
     Returns None if a response has an id that was not requested, or if two have the same id.
     """
-    found: dict[int, Reply[T]] = {}
-    for reply in replies:
-        if reply.id is None and reply.error is not None:
+    response_by_id: dict[int, JsonRpcResponse[T]] = {}
+    for response in responses:
+        if response.id is None and response.error is not None:
             # An error without an id does not name its request; that request counts as unanswered.
             continue
-        number = _number(reply.id)
-        if number is None or number in found or number not in asked:
+        request_id = _parse_response_id(response.id)
+        if request_id is None or request_id in response_by_id or request_id not in request_ids:
             return None
-        found[number] = reply
-    return found
+        response_by_id[request_id] = response
+    return response_by_id
 
 
-def _number(given: object) -> int | None:
-    if isinstance(given, str):
-        return int(given) if given.isdecimal() else None
-    is_whole = isinstance(given, int | float) and not isinstance(given, bool)
-    return int(given) if is_whole and given == int(given) else None  # type: ignore[call-overload]  # a number
+def _parse_response_id(response_id: object) -> int | None:
+    if isinstance(response_id, str):
+        return int(response_id) if response_id.isdecimal() else None
+    is_number = isinstance(response_id, int | float) and not isinstance(response_id, bool)
+    return int(response_id) if is_number and response_id == int(response_id) else None  # type: ignore[call-overload]  # a number
 
 
-def snippet(body: bytes) -> str:
+def body_excerpt(body: bytes) -> str:
     """Return the beginning of a body as readable text, without the tags of a web page."""
-    text = _MARKS.sub(" ", body[:_READ].decode("utf-8", "replace"))
-    return " ".join(text.split())[:_SHOWN]
+    text = _HTML_TAGS.sub(" ", body[:_MAX_EXCERPT_BYTES].decode("utf-8", "replace"))
+    return " ".join(text.split())[:_MAX_EXCERPT_CHARACTERS]
 
 
-def is_mistaken(body: bytes, asked: Collection[int]) -> bool:
+def is_for_other_request(body: bytes, request_ids: Collection[int]) -> bool:
     """Return whether a body that failed to decode is a response to another request."""
     try:
-        said = decoder_of(Reply[object] | list[Reply[object]]).decode(body)
+        decoded_body = get_decoder(JsonRpcResponse[object] | list[JsonRpcResponse[object]]).decode(
+            body
+        )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    return by_question(said if isinstance(said, list) else [said], asked) is None
+    return (
+        index_by_request_id(
+            decoded_body if isinstance(decoded_body, list) else [decoded_body], request_ids
+        )
+        is None
+    )
 
 
 # msgspec 0.22 caches what it learns of a class while it learns it: a second thread that makes a
 # decoder for the same class meanwhile gets one that crashes the process.
-_LEARNING = Lock()
+_DECODER_LOCK = Lock()
 
 
-def decoder_of(shape: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a type made at run time
+def get_decoder(body_type: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a type made at run time
     """Return the cached decoder for this type of body; thread-safe."""
-    with _LEARNING:
-        return _decoder(shape)
+    with _DECODER_LOCK:
+        return _build_decoder(body_type)
 
 
 @lru_cache
-def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a type made at run time
-    return msgspec.json.Decoder(shape)
+def _build_decoder(body_type: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a type made at run time
+    return msgspec.json.Decoder(body_type)

@@ -79,33 +79,33 @@ class TransactionResponse(Struct, gc=False, rename={"sender": "from", "block_has
     input: str
 
 
-_QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,64}")
-_HASH = re.compile(r"0x[0-9a-f]{64}")
+_QUANTITY_PATTERN = re.compile(r"0x[0-9a-fA-F]{1,64}")
+_HASH_PATTERN = re.compile(r"0x[0-9a-f]{64}")
 
 
-def number(endpoint: str, written: str | None) -> int:
+def parse_quantity(endpoint: str, quantity: str | None) -> int:
     """Parse a quantity returned by the endpoint of this name.
 
     Raises:
         RpcError: it is not `0x` and hex digits.
     """
-    if written is None or _QUANTITY.fullmatch(written) is None:
-        raise RpcError(endpoint, ErrorKind.INVALID, f"{written!r} is no number")
-    return int(written, 16)
+    if quantity is None or _QUANTITY_PATTERN.fullmatch(quantity) is None:
+        raise RpcError(endpoint, ErrorKind.INVALID, f"{quantity!r} is no number")
+    return int(quantity, 16)
 
 
-def block_ref(endpoint: str, answer: BlockResponse) -> BlockRef:
+def parse_block(endpoint: str, header: BlockResponse) -> BlockRef:
     """Parse a block header returned by the endpoint of this name.
 
     Raises:
         RpcError: a number or a hash in it is malformed.
     """
-    own, parent = answer.hash.lower(), answer.parent_hash.lower()
-    if _HASH.fullmatch(own) is None or _HASH.fullmatch(parent) is None:
+    block_hash, parent_hash = header.hash.lower(), header.parent_hash.lower()
+    if _HASH_PATTERN.fullmatch(block_hash) is None or _HASH_PATTERN.fullmatch(parent_hash) is None:
         raise RpcError(endpoint, ErrorKind.INVALID, "a block hash is no hash")
     return BlockRef(
-        number(endpoint, answer.number),
-        Hash(own),
-        Hash(parent),
-        number(endpoint, answer.timestamp),
+        parse_quantity(endpoint, header.number),
+        Hash(block_hash),
+        Hash(parent_hash),
+        parse_quantity(endpoint, header.timestamp),
     )

@@ -16,38 +16,45 @@ from typing_extensions import override
 from oracle.errors import InputError, TransientError
 from oracle.rpc.error_kinds import BLAMELESS, DIVISIBLE, ErrorKind
 from oracle.rpc.provider_dialects import (
-    blocks_in,
+    classify_error,
     is_batch_refusal,
     is_throttled_page,
-    kind_of,
-    range_in,
+    parse_max_blocks,
+    parse_suggested_range,
 )
-from oracle.rpc.replies import JsonRpcErrorBody, fault_of, is_cut, snippet
-from oracle.telemetry.safe_text import without_secrets
+from oracle.rpc.replies import JsonRpcErrorBody, body_excerpt, is_truncated_json, parse_error_body
+from oracle.telemetry.safe_text import redact_secrets
 
-__all__ = ["BLAMELESS", "DIVISIBLE", "OF_ITS_STATUS", "ErrorKind", "RpcError", "all_failed"]
+__all__ = [
+    "BATCH_STATUS_KINDS",
+    "BLAMELESS",
+    "DIVISIBLE",
+    "ErrorKind",
+    "RpcError",
+    "combine_failures",
+]
 
-_LONGEST_WORDS = 200
+_MAX_MESSAGE_LENGTH = 200
 # A longer Retry-After is cut to this: a year would outlast the daemon.
-_LONGEST_WAIT = 3600.0
+_MAX_RETRY_AFTER_SECONDS = 3600.0
 
 
 # The EVM runs these calls; no other method can revert.
-_RUN = frozenset({"eth_call", "eth_estimateGas"})
+_EVM_METHODS = frozenset({"eth_call", "eth_estimateGas"})
 # JSON-RPC code of a revert, in Geth and compatible clients.
 _REVERT_CODE = 3
 # Geth, Erigon, Anvil, Hardhat, Ganache, Besu and Reth write "revert"; OpenEthereum and Nethermind
 # "VM execution error"; the other messages mean that the EVM stopped in another way.
-_REVERT = re.compile(
+_REVERT_PATTERN = re.compile(
     r"revert|vm execution error|invalid opcode|out of gas|stack (?:under|over)flow"
     r"|bad instruction|invalid jump|always failing transaction",
     re.IGNORECASE,
 )
 # A rate limit or a quota; at some providers the message gives another meaning.
-_WAIT_CODES = frozenset({429, 42903, -32005, -32007, -32012, -32029, -32090})
-_OTHER_THAN_RATE = re.compile(r"gas|authori|batch|range|fee|pool|queue", re.IGNORECASE)
+_RATE_LIMIT_CODES = frozenset({429, 42903, -32005, -32007, -32012, -32029, -32090})
+_NOT_RATE_LIMIT_PATTERN = re.compile(r"gas|authori|batch|range|fee|pool|queue", re.IGNORECASE)
 # Prefix of a revert's output in Nethermind and OpenEthereum.
-_REVERTED = "Reverted "
+_REVERT_OUTPUT_PREFIX = "Reverted "
 
 
 class NoEndpointError(InputError):
@@ -69,20 +76,20 @@ class RpcError(TransientError):
         self,
         endpoint: str,
         kind: ErrorKind,
-        words: str,
+        detail: str,
         *,
         retry_after: float | None = None,
-        blocks: int | None = None,
+        max_blocks: int | None = None,
     ) -> None:
-        self.words = _shown(words)
-        super().__init__(f"{endpoint}: {kind}: {self.words}")
+        self.detail = _sanitize_message(detail)
+        super().__init__(f"{endpoint}: {kind}: {self.detail}")
         self.endpoint = endpoint
         self.kind = kind
         self.retry_after = retry_after
-        self.blocks = blocks
-        self.suggested: tuple[int, int] | None = None
-        self.of_batch = False
-        self.is_ours = False
+        self.max_blocks = max_blocks
+        self.suggested_range: tuple[int, int] | None = None
+        self.is_for_whole_batch = False
+        self.exceeds_own_limit = False
 
 
 class CallRefusedError(RpcError):
@@ -93,19 +100,21 @@ class CallRefusedError(RpcError):
     """
 
     def __init__(
-        self, endpoint: str, kind: ErrorKind, fault: JsonRpcErrorBody, data: str | None = None
+        self, endpoint: str, kind: ErrorKind, error_body: JsonRpcErrorBody, data: str | None = None
     ) -> None:
-        words = f"{fault.message or 'an error without words'} ({fault.code})"
-        super().__init__(endpoint, kind, words)
-        self.code = fault.code
-        self.message = _shown(fault.message)
+        detail = f"{error_body.message or 'an error without words'} ({error_body.code})"
+        super().__init__(endpoint, kind, detail)
+        self.code = error_body.code
+        self.message = _sanitize_message(error_body.message)
         self.data = data
 
     @property
     def is_rate_limited(self) -> bool:
         """Whether the endpoint refused the request because of its rate limit."""
-        is_by_code = self.code in _WAIT_CODES and not _OTHER_THAN_RATE.search(self.message)
-        return is_by_code or kind_of(0, self.message) is ErrorKind.THROTTLED
+        has_rate_limit_code = (
+            self.code in _RATE_LIMIT_CODES and not _NOT_RATE_LIMIT_PATTERN.search(self.message)
+        )
+        return has_rate_limit_code or classify_error(0, self.message) is ErrorKind.THROTTLED
 
 
 class RevertError(CallRefusedError):
@@ -127,78 +136,89 @@ class RpcTimeoutError(RpcError):
         self.phase = phase
 
 
-def _shown(words: str) -> str:
-    return " ".join(without_secrets(words).split())[:_LONGEST_WORDS]
+def _sanitize_message(message: str) -> str:
+    return " ".join(redact_secrets(message).split())[:_MAX_MESSAGE_LENGTH]
 
 
-def all_failed(failures: Sequence[RpcError]) -> RpcError:
+def combine_failures(failures: Sequence[RpcError]) -> RpcError:
     """Return the last of these failures, with the earlier ones in its message."""
-    last = failures[-1]
-    others = "; ".join(str(error) for error in failures[:-1])
-    words = f"{last.words} (before that: {others})" if others else last.words
-    return RpcError(last.endpoint, last.kind, words)
+    last_failure = failures[-1]
+    earlier_messages = "; ".join(str(error) for error in failures[:-1])
+    detail = (
+        f"{last_failure.detail} (before that: {earlier_messages})"
+        if earlier_messages
+        else last_failure.detail
+    )
+    return RpcError(last_failure.endpoint, last_failure.kind, detail)
 
 
-def above_limit(endpoint: str, most: int) -> RpcError:
+def response_too_large_error(endpoint: str, max_bytes: int) -> RpcError:
     """Return the error for a response larger than the `max_bytes` that are read."""
-    words = f"an answer of more than [chain] max_response_mib = {most / 2**20:g}"
-    error = RpcError(endpoint, ErrorKind.TOO_LARGE, words)
-    error.is_ours = True
+    detail = f"an answer of more than [chain] max_response_mib = {max_bytes / 2**20:g}"
+    error = RpcError(endpoint, ErrorKind.TOO_LARGE, detail)
+    error.exceeds_own_limit = True
     return error
 
 
-def from_status(
+def error_from_status(
     endpoint: str, status: int, headers: Mapping[str, str], body: bytes
 ) -> RpcError | None:
     """Return the error for an HTTP status; None if the body is to be parsed.
 
     Some endpoints return JSON-RPC errors with an HTTP error status.
     """
-    wait = _retry_after(headers)
+    retry_after_seconds = _parse_retry_after(headers)
     is_json = body[:1] in (b"{", b"[")
-    asks_to_wait = (not is_json or status in _REFUSALS) and is_throttled_page(body)
-    if status == HTTPStatus.TOO_MANY_REQUESTS or asks_to_wait:
-        return RpcError(endpoint, ErrorKind.THROTTLED, _told(status, body), retry_after=wait)
-    if not is_json and is_batch_refusal(snippet(body)):
-        return RpcError(endpoint, ErrorKind.UNSUPPORTED, _told(status, body))
+    is_throttled = (not is_json or status in _ACCESS_DENIED_STATUSES) and is_throttled_page(body)
+    if status == HTTPStatus.TOO_MANY_REQUESTS or is_throttled:
+        return RpcError(
+            endpoint,
+            ErrorKind.THROTTLED,
+            _describe_status(status, body),
+            retry_after=retry_after_seconds,
+        )
+    if not is_json and is_batch_refusal(body_excerpt(body)):
+        return RpcError(endpoint, ErrorKind.UNSUPPORTED, _describe_status(status, body))
     # In this order, because most bodies are large and contain no error.
-    tells = status in _TOLD_BY_BODY and is_json and b'"error"' in body
-    if status in _STATUSES and not tells:
-        error = RpcError(endpoint, _STATUSES[status], _told(status, body))
-        return _with_limits(error, snippet(body))
+    has_error_in_body = status in _STATUSES_WITH_ERROR_BODY and is_json and b'"error"' in body
+    if status in _KIND_BY_STATUS and not has_error_in_body:
+        error = RpcError(endpoint, _KIND_BY_STATUS[status], _describe_status(status, body))
+        return _add_stated_limits(error, body_excerpt(body))
     if is_json:
         return None
     if status == HTTPStatus.OK:
-        return RpcError(endpoint, ErrorKind.INVALID, _no_json(headers, body))
-    is_understood = status not in _NOT_UNDERSTOOD
-    kind = ErrorKind.UNREACHABLE if is_understood else kind_of(0, snippet(body))
-    return RpcError(endpoint, kind, _told(status, body), retry_after=wait)
+        return RpcError(endpoint, ErrorKind.INVALID, _describe_non_json(headers, body))
+    is_unreachable = status not in _BAD_REQUEST_STATUSES
+    kind = ErrorKind.UNREACHABLE if is_unreachable else classify_error(0, body_excerpt(body))
+    return RpcError(
+        endpoint, kind, _describe_status(status, body), retry_after=retry_after_seconds
+    )
 
 
-def _told(status: int, body: bytes) -> str:
+def _describe_status(status: int, body: bytes) -> str:
     """Return the status, with an excerpt of the body if there is one."""
-    return f"HTTP {status}: {said}" if (said := snippet(body)) else f"HTTP {status}"
+    return f"HTTP {status}: {excerpt}" if (excerpt := body_excerpt(body)) else f"HTTP {status}"
 
 
-def _no_json(headers: Mapping[str, str], body: bytes) -> str:
-    kind = headers.get("Content-Type", "no content type")
-    words = f"no JSON but {kind}: is this a JSON-RPC address?"
-    return f"{words} It says: {said}" if (said := snippet(body)) else words
+def _describe_non_json(headers: Mapping[str, str], body: bytes) -> str:
+    content_type = headers.get("Content-Type", "no content type")
+    message = f"no JSON but {content_type}: is this a JSON-RPC address?"
+    return f"{message} It says: {excerpt}" if (excerpt := body_excerpt(body)) else message
 
 
 # Kinds of an HTTP status without JSON-RPC that apply to the whole request, maybe a batch.
-OF_ITS_STATUS = frozenset({ErrorKind.UNKNOWN, ErrorKind.REFUSED, ErrorKind.UNSUPPORTED})
+BATCH_STATUS_KINDS = frozenset({ErrorKind.UNKNOWN, ErrorKind.REFUSED, ErrorKind.UNSUPPORTED})
 # The endpoint rejected the request, or the fact that it was part of a batch.
-_NOT_UNDERSTOOD = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
+_BAD_REQUEST_STATUSES = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # Some endpoints return JSON-RPC errors, which are more precise, with these statuses.
-_TOLD_BY_BODY = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
-_REFUSALS = {
+_STATUSES_WITH_ERROR_BODY = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
+_ACCESS_DENIED_STATUSES = {
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.PAYMENT_REQUIRED,
     HTTPStatus.FORBIDDEN,
 }
-_STATUSES: dict[int, ErrorKind] = {
-    **dict.fromkeys(_REFUSALS, ErrorKind.REFUSED),
+_KIND_BY_STATUS: dict[int, ErrorKind] = {
+    **dict.fromkeys(_ACCESS_DENIED_STATUSES, ErrorKind.REFUSED),
     HTTPStatus.NOT_FOUND: ErrorKind.INVALID,
     HTTPStatus.METHOD_NOT_ALLOWED: ErrorKind.UNSUPPORTED,
     HTTPStatus.REQUEST_TIMEOUT: ErrorKind.SLOW,
@@ -209,53 +229,57 @@ _STATUSES: dict[int, ErrorKind] = {
 }
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
     """Parse Retry-After: seconds, or a date by the server's own clock; at most an hour."""
-    written = headers.get("Retry-After", "")
-    if written.isdecimal():
-        return min(_LONGEST_WAIT, float(written))
+    header = headers.get("Retry-After", "")
+    if header.isdecimal():
+        return min(_MAX_RETRY_AFTER_SECONDS, float(header))
     try:
-        until = parsedate_to_datetime(written)
-        left = (until - parsedate_to_datetime(headers["Date"])).total_seconds()
-        return min(_LONGEST_WAIT, max(0.0, left))
+        retry_at = parsedate_to_datetime(header)
+        seconds_left = (retry_at - parsedate_to_datetime(headers["Date"])).total_seconds()
+        return min(_MAX_RETRY_AFTER_SECONDS, max(0.0, seconds_left))
     except (KeyError, ValueError, TypeError):
         return None
 
 
-def from_fault(endpoint: str, method: str, error: object) -> CallRefusedError:
+def error_from_body(endpoint: str, method: str, error: object) -> CallRefusedError:
     """Return the error for the `error` of a JSON-RPC response, by its message, then its code."""
-    fault = fault_of(error)
-    kind = kind_of(fault.code, fault.message)
-    data = _data(error.get("data")) if isinstance(error, dict) else None
-    is_revert = fault.code == _REVERT_CODE or data is not None or _REVERT.search(fault.message)
-    of = RevertError if method in _RUN and is_revert else CallRefusedError
-    refusal = of(endpoint, kind, fault, data)
-    _with_limits(refusal, fault.message)
+    error_body = parse_error_body(error)
+    kind = classify_error(error_body.code, error_body.message)
+    data = _extract_revert_data(error.get("data")) if isinstance(error, dict) else None
+    is_revert = (
+        error_body.code == _REVERT_CODE
+        or data is not None
+        or _REVERT_PATTERN.search(error_body.message)
+    )
+    error_class = RevertError if method in _EVM_METHODS and is_revert else CallRefusedError
+    refusal = error_class(endpoint, kind, error_body, data)
+    _add_stated_limits(refusal, error_body.message)
     return refusal
 
 
-def _with_limits(error: RpcError, message: str) -> RpcError:
+def _add_stated_limits(error: RpcError, message: str) -> RpcError:
     """Add the range that a message suggests, or the limit that it states; return the error."""
     if error.kind is ErrorKind.TOO_LARGE:
-        error.suggested = range_in(message)
+        error.suggested_range = parse_suggested_range(message)
         # A suggested range concerns this request; a stated limit concerns every request.
-        error.blocks = None if error.suggested else blocks_in(message)
+        error.max_blocks = None if error.suggested_range else parse_max_blocks(message)
     return error
 
 
-def _data(given: object) -> str | None:
+def _extract_revert_data(data: object) -> str | None:
     """Return the revert's output; some endpoints nest it once more or add a prefix."""
-    if isinstance(given, dict):
-        given = given.get("data") or given.get("result")
-    if not isinstance(given, str):
+    if isinstance(data, dict):
+        data = data.get("data") or data.get("result")
+    if not isinstance(data, str):
         return None
-    given = given.removeprefix(_REVERTED)
-    return given if given.startswith("0x") else None
+    data = data.removeprefix(_REVERT_OUTPUT_PREFIX)
+    return data if data.startswith("0x") else None
 
 
-def from_body(endpoint: str, method: str, body: bytes, words: str) -> RpcError:
+def error_from_invalid_body(endpoint: str, method: str, body: bytes, problem: str) -> RpcError:
     """Return the error for a body with status 200 that is not a JSON-RPC response."""
     if is_throttled_page(body):
         return RpcError(endpoint, ErrorKind.THROTTLED, f"{method}: no answer, but a wish to wait")
-    kind = ErrorKind.CUT if is_cut(body) else ErrorKind.INVALID
-    return RpcError(endpoint, kind, f"{method}: {words}")
+    kind = ErrorKind.CUT if is_truncated_json(body) else ErrorKind.INVALID
+    return RpcError(endpoint, kind, f"{method}: {problem}")

@@ -23,27 +23,27 @@ from urllib3.util.wait import wait_for_read
 
 from oracle.errors import InputError
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
-from oracle.telemetry.safe_text import BLACKED_OUT, hide, tokens_in_host
+from oracle.telemetry.safe_text import REDACTED, find_host_tokens, register_secret
 
 CONNECT_SECONDS = 5.0
 # The library must never retry a request, because it may be a transaction.
-_RETRIES = 0
-_CONNECTIONS = 8
+_MAX_RETRIES = 0
+_MAX_CONNECTIONS = 8
 _BOM = b"\xef\xbb\xbf"
-_PART = 256 * 1024
+_CHUNK_BYTES = 256 * 1024
 # A body that takes longer than the timeout for its first byte must arrive at this many bytes per
 # second on average; else a server that sends a byte now and then would block until the total
 # timeout.
-_LEAST_RATE = 64 * 1024
+_MIN_BYTES_PER_SECOND = 64 * 1024
 # Headers are usually shorter than this.
-_PEEKED = 8 * 1024
+_PEEK_BYTES = 8 * 1024
 
 
 # Chooses the IP address to connect to, for a host and a port.
 AddressChoice = Callable[[str, int], str]
 
 
-class HttpAnswer(NamedTuple):
+class RawHttpResponse(NamedTuple):
     """An HTTP response; `body` has no surrounding whitespace or BOM.
 
     `is_truncated`: the body exceeds the limit and has only its beginning.
@@ -52,7 +52,7 @@ class HttpAnswer(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
-    is_cut: bool
+    is_truncated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,11 @@ class BoundedHttp:
         self.max_bytes = max_bytes
         self._url = url
         self._access = access
-        self._session = _opened(url, access)
+        self._session = _open_session(url, access)
 
-    def renew(self) -> None:
+    def reset_connections(self) -> None:
         """Use new connections from now on; the old ones close once their requests have ended."""
-        self._session = _opened(self._url, self._access)
+        self._session = _open_session(self._url, self._access)
 
     def close(self) -> None:
         """Close the connections; requests in flight finish first."""
@@ -97,10 +97,10 @@ class BoundedHttp:
         self,
         body: bytes,
         timeout_seconds: float,
-        whole_seconds: float,
+        total_seconds: float,
         *,
         headers: Mapping[str, str] | None = None,
-    ) -> HttpAnswer:
+    ) -> RawHttpResponse:
         """Send JSON, once, and return the response, whatever its status.
 
         The first byte must arrive within `timeout_seconds`, the last within that time plus the
@@ -110,70 +110,70 @@ class BoundedHttp:
             RpcTimeoutError: the response was too late, or no connection was made in time.
             RpcError: no response, or one that could not be read.
         """
-        said = {"Content-Type": "application/json", **(headers or {})}
-        asked = requests.Request("POST", self._url, data=body, headers=said)
-        return self._answer(asked, timeout_seconds, whole_seconds)
+        all_headers = {"Content-Type": "application/json", **(headers or {})}
+        request = requests.Request("POST", self._url, data=body, headers=all_headers)
+        return self._send(request, timeout_seconds, total_seconds)
 
-    def get(self, path: str, timeout_seconds: float, whole_seconds: float) -> HttpAnswer:
+    def get(self, path: str, timeout_seconds: float, total_seconds: float) -> RawHttpResponse:
         """Request the resource at this path below the address; raises as `post`."""
         parts = urlsplit(self._url)
         url = urlunsplit(parts._replace(path=parts.path.rstrip("/") + path, fragment=""))
-        return self._answer(requests.Request("GET", url), timeout_seconds, whole_seconds)
+        return self._send(requests.Request("GET", url), timeout_seconds, total_seconds)
 
-    def _answer(
-        self, asked: requests.Request, timeout_seconds: float, whole_seconds: float
-    ) -> HttpAnswer:
-        began = time.monotonic()
+    def _send(
+        self, request: requests.Request, timeout_seconds: float, total_seconds: float
+    ) -> RawHttpResponse:
+        started_at = time.monotonic()
         try:
             with self._session.request(
-                asked.method or "GET",
-                asked.url or "",
-                data=asked.data,
-                headers=asked.headers,
+                request.method or "GET",
+                request.url or "",
+                data=request.data,
+                headers=request.headers,
                 timeout=(min(CONNECT_SECONDS, timeout_seconds), timeout_seconds),
                 # Redirects are not followed, because the request may contain secrets.
                 allow_redirects=False,
                 stream=True,
-            ) as answered:
-                body = body_of(
-                    answered.raw,
+            ) as response:
+                body = read_body(
+                    response.raw,
                     self.max_bytes,
-                    small_by=began + timeout_seconds,
-                    whole_by=began + whole_seconds,
+                    min_deadline=started_at + timeout_seconds,
+                    max_deadline=started_at + total_seconds,
                 )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             # The library's own errors are subclasses of these; a redirect can raise any of them.
             # The message may contain the URL, which must not be in a traceback either.
-            raise _failure(self.name, error) from None
-        answer = answered.status_code, answered.headers, trimmed(body)
-        return HttpAnswer(*answer, is_cut=len(body) > self.max_bytes)
+            raise _translate_error(self.name, error) from None
+        status_headers_body = response.status_code, response.headers, strip_body(body)
+        return RawHttpResponse(*status_headers_body, is_truncated=len(body) > self.max_bytes)
 
 
-def _failure(name: str, error: Exception) -> RpcError:
+def _translate_error(name: str, error: Exception) -> RpcError:
     """Return the RpcError for a library error; its text is left out, as it has the URL."""
     if isinstance(error, requests.ConnectTimeout):
         return RpcTimeoutError(name, "connect")
     if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
         return RpcTimeoutError(name, "answer")
-    for cause, kind, words in _FAILURES:
+    for cause, kind, message in _FAILURE_KINDS:
         if isinstance(error, cause):
-            reason = _reason_of(error) if kind is ErrorKind.UNREACHABLE else None
-            return RpcError(name, kind, f"{words}: {reason}" if reason else words)
+            reason = _connection_failure_reason(error) if kind is ErrorKind.UNREACHABLE else None
+            return RpcError(name, kind, f"{message}: {reason}" if reason else message)
     return RpcError(name, ErrorKind.UNREACHABLE, type(error).__name__)
 
 
-def _reason_of(error: BaseException) -> str | None:
+def _connection_failure_reason(error: BaseException) -> str | None:
     """Return why there is no connection, as the operating system or TLS reports it.
 
     An expired certificate, an unknown host name and a refused connection have different remedies.
     """
-    for cause in _causes(error):
+    for cause in _iterate_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return str(cause.verify_message)
         if isinstance(cause, ssl.SSLError) and cause.reason:
             return cause.reason.replace("_", " ").lower()
         if isinstance(cause, gaierror):
-            is_unknown = cause.errno in _UNKNOWN_NAMES
+            is_unknown = cause.errno in _UNKNOWN_HOST_ERRNOS
             return "DNS does not know the host name" if is_unknown else "DNS does not answer"
         if isinstance(cause, OSError) and cause.errno and cause.strerror:
             return cause.strerror.lower()
@@ -181,24 +181,26 @@ def _reason_of(error: BaseException) -> str | None:
 
 
 # The library wraps the operating system's error in several others.
-_MOST_CAUSES = 20
-_UNKNOWN_NAMES = {EAI_NONAME, EAI_NODATA}
+_MAX_CAUSES = 20
+_UNKNOWN_HOST_ERRNOS = {EAI_NONAME, EAI_NODATA}
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and its causes, wherever the library stores them."""
-    waiting: list[object] = [error]
-    for _ in range(_MOST_CAUSES):
-        if not waiting:
+    pending: list[object] = [error]
+    for _ in range(_MAX_CAUSES):
+        if not pending:
             return
-        cause = waiting.pop(0)
+        cause = pending.pop(0)
         if isinstance(cause, BaseException):
             yield cause
-            inner = getattr(cause, "reason", None)
-            waiting += [inner, cause.__cause__, cause.__context__, *cause.args]
+            reason = getattr(cause, "reason", None)
+            pending += [reason, cause.__cause__, cause.__context__, *cause.args]
 
 
-_FAILURES: tuple[tuple[type[Exception] | tuple[type[Exception], ...], ErrorKind, str], ...] = (
+_FAILURE_KINDS: tuple[
+    tuple[type[Exception] | tuple[type[Exception], ...], ErrorKind, str], ...
+] = (
     (requests.exceptions.SSLError, ErrorKind.UNREACHABLE, "TLS failed"),
     (requests.exceptions.ProxyError, ErrorKind.UNREACHABLE, "the proxy failed"),
     (
@@ -211,7 +213,9 @@ _FAILURES: tuple[tuple[type[Exception] | tuple[type[Exception], ...], ErrorKind,
 )
 
 
-def body_of(raw: BaseHTTPResponse, most: int, *, small_by: float, whole_by: float) -> bytes:
+def read_body(
+    raw_response: BaseHTTPResponse, max_bytes: int, *, min_deadline: float, max_deadline: float
+) -> bytes:
     """Return the decompressed body, or its beginning if it exceeds `max_bytes`.
 
     A small body must be complete by `min_deadline`, any body by `max_deadline` (`time.monotonic`).
@@ -222,17 +226,17 @@ def body_of(raw: BaseHTTPResponse, most: int, *, small_by: float, whole_by: floa
     Raises:
         requests.ReadTimeout: the body is not complete in time.
     """
-    parts: list[bytes] = []
+    chunks: list[bytes] = []
     length = 0
-    while length <= most and (part := raw.read1(_PART, decode_content=True)):
-        parts.append(part)
-        length += len(part)
-        if time.monotonic() > min(whole_by, small_by + length / _LEAST_RATE):
+    while length <= max_bytes and (chunk := raw_response.read1(_CHUNK_BYTES, decode_content=True)):
+        chunks.append(chunk)
+        length += len(chunk)
+        if time.monotonic() > min(max_deadline, min_deadline + length / _MIN_BYTES_PER_SECOND):
             raise requests.ReadTimeout
-    return b"".join(parts)
+    return b"".join(chunks)
 
 
-def trimmed(body: bytes) -> bytes:
+def strip_body(body: bytes) -> bytes:
     """Return the body without a BOM and surrounding whitespace, which some servers add to JSON."""
     return body.removeprefix(_BOM).strip()
 
@@ -244,122 +248,127 @@ class DeadlineAdapter(requests.adapters.HTTPAdapter):
     `HttpAccess`.
     """
 
-    def __init__(self, choose_address: AddressChoice | None = None, **named: Any) -> None:  # noqa: ANN401  # the library's
+    def __init__(self, choose_address: AddressChoice | None = None, **options: Any) -> None:  # noqa: ANN401  # the library's
         # Set before the base class calls `init_poolmanager`.
         self._choose_address = choose_address
-        super().__init__(**named)
+        super().__init__(**options)
 
     @override
-    def init_poolmanager(self, *asked: Any, **named: Any) -> None:
-        super().init_poolmanager(*asked, **named)
-        self.poolmanager.pool_classes_by_scheme = _pools(self._choose_address)
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
+        super().init_poolmanager(*arguments, **options)
+        self.poolmanager.pool_classes_by_scheme = _pool_classes(self._choose_address)
 
 
 @contextmanager
-def _in_time(connection: HTTPConnection) -> Iterator[None]:
+def _enforce_deadline(connection: HTTPConnection) -> Iterator[None]:
     """Close the connection if the block takes longer than the connection's timeout.
 
     Raises:
         TimeoutError: the timeout passed.
     """
-    seconds, is_late = connection.timeout, threading.Event()
-    if not isinstance(seconds, int | float) or _are_here(connection.sock, seconds):
+    timeout_seconds, has_timed_out = connection.timeout, threading.Event()
+    if not isinstance(timeout_seconds, int | float) or _wait_for_headers(
+        connection.sock, timeout_seconds
+    ):
         yield
         return
 
-    def hang_up() -> None:
-        is_late.set()
+    def close_socket() -> None:
+        has_timed_out.set()
         if connection.sock is not None:
             # No TLS close handshake, because another thread is reading from the socket.
             with suppress(OSError):
                 socket.shutdown(connection.sock, SHUT_RDWR)
 
-    timer = threading.Timer(seconds, hang_up)
+    timer = threading.Timer(timeout_seconds, close_socket)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-        if is_late.is_set():
+        if has_timed_out.is_set():
             raise TimeoutError
 
 
-def _are_here(taken: socket | None, seconds: float) -> bool:
+def _wait_for_headers(connected_socket: socket | None, timeout_seconds: float) -> bool:
     """Wait for the first bytes; return whether all headers are there and need no watchdog.
 
     Raises:
         TimeoutError: nothing arrived.
     """
-    if type(taken) is not socket:
+    if type(connected_socket) is not socket:
         # Buffered TLS data cannot be peeked at.
         return False
-    if not wait_for_read(taken, timeout=seconds):
+    if not wait_for_read(connected_socket, timeout=timeout_seconds):
         raise TimeoutError
-    return b"\r\n\r\n" in taken.recv(_PEEKED, MSG_PEEK)
+    return b"\r\n\r\n" in connected_socket.recv(_PEEK_BYTES, MSG_PEEK)
 
 
-class _Plain(HTTPConnection):
+class _PlainConnection(HTTPConnection):
     choose_address: ClassVar[AddressChoice | None] = None
 
     @override
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as urllib3's own
-        with _in_time(self):
+        with _enforce_deadline(self):
             return super().getresponse()
 
     @override
     def _new_conn(self) -> socket:
-        choose = type(self).choose_address
-        if choose is None:
+        choose_address = type(self).choose_address
+        if choose_address is None:
             return super()._new_conn()
         # TLS and the Host header keep the name; only the socket uses the address.
-        name = self._dns_host
-        self._dns_host = choose(name, self.port)
+        host_name = self._dns_host
+        self._dns_host = choose_address(host_name, self.port)
         try:
             return super()._new_conn()
         finally:
-            self._dns_host = name
+            self._dns_host = host_name
 
 
-class _Tls(_Plain, HTTPSConnection):
+class _TlsConnection(_PlainConnection, HTTPSConnection):
     """A `_PlainConnection` over TLS."""
 
 
-def _pools(choose_address: AddressChoice | None) -> dict[str, type[HTTPConnectionPool]]:
+def _pool_classes(choose_address: AddressChoice | None) -> dict[str, type[HTTPConnectionPool]]:
     """Return connection pool classes by URL scheme; the library creates the pools."""
 
-    class Plain(_Plain):
+    class PlainWithAddress(_PlainConnection):
         pass
 
-    class Tls(_Tls):
+    class TlsWithAddress(_TlsConnection):
         pass
 
-    for connection in (Plain, Tls):
+    for connection in (PlainWithAddress, TlsWithAddress):
         if choose_address is not None:
             connection.choose_address = staticmethod(choose_address)
 
     class PlainPool(HTTPConnectionPool):
-        ConnectionCls = Plain
+        ConnectionCls = PlainWithAddress
 
     class TlsPool(HTTPSConnectionPool):
-        ConnectionCls = Tls
+        ConnectionCls = TlsWithAddress
 
     return {"http": PlainPool, "https": TlsPool}
 
 
-def _opened(url: str, access: HttpAccess | None) -> requests.Session:
+def _open_session(url: str, access: HttpAccess | None) -> requests.Session:
     session = requests.Session()
-    choose = None if access is None else access.choose_address
+    choose_address = None if access is None else access.choose_address
     adapter = DeadlineAdapter(
-        choose, pool_maxsize=_CONNECTIONS, pool_block=True, max_retries=_RETRIES
+        choose_address, pool_maxsize=_MAX_CONNECTIONS, pool_block=True, max_retries=_MAX_RETRIES
     )
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
     if access is None:
         # Proxies and netrc are read once, because requests reads the environment for every
         # request.
-        told = session.merge_environment_settings(url, {}, None, None, None)
-        session.proxies, session.verify = told["proxies"], told["verify"]
+        environment_settings = session.merge_environment_settings(url, {}, None, None, None)
+        session.proxies, session.verify = (
+            environment_settings["proxies"],
+            environment_settings["verify"],
+        )
         session.auth = get_netrc_auth(url)
     else:
         session.headers.update(access.headers)
@@ -370,10 +379,10 @@ def _opened(url: str, access: HttpAccess | None) -> requests.Session:
 
 
 # Shorter values are common words and numbers of log lines: neither a key nor a password.
-_SHORTEST_KEY, _SHORTEST_PASSWORD = 8, 4
+_MIN_KEY_LENGTH, _MIN_PASSWORD_LENGTH = 8, 4
 
 
-def shown(url: str, schemes: tuple[str, ...], setting: str) -> str:
+def redact_url(url: str, schemes: tuple[str, ...], setting: str) -> str:
     """Return the public part of a URL, and register its secrets for redaction.
 
     Raises:
@@ -381,21 +390,23 @@ def shown(url: str, schemes: tuple[str, ...], setting: str) -> str:
     """
     parts = urlsplit(url)
     if parts.scheme not in schemes or not parts.hostname:
-        forms = " or ".join(f"{scheme}://" for scheme in schemes)
-        raise InputError(f"{setting}: an endpoint is an {forms} address")
+        allowed_forms = " or ".join(f"{scheme}://" for scheme in schemes)
+        raise InputError(f"{setting}: an endpoint is an {allowed_forms} address")
     try:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
         raise InputError(f"{setting}: an address has a port that is no number") from None
-    words = [value for _, value in parse_qsl(parts.query)] + parts.path.split("/")
-    keys = [word for word in words if len(word) >= _SHORTEST_KEY]
-    names = [parts.username or "", parts.password or ""]
-    keys += [name for name in names if len(name) >= _SHORTEST_PASSWORD]
-    keys += tokens_in_host(parts.hostname)
-    for key in keys:
-        hide(key)
-        hide(unquote(key))
+    url_parts = [value for _, value in parse_qsl(parts.query)] + parts.path.split("/")
+    secrets = [url_part for url_part in url_parts if len(url_part) >= _MIN_KEY_LENGTH]
+    credentials = [parts.username or "", parts.password or ""]
+    secrets += [
+        credential for credential in credentials if len(credential) >= _MIN_PASSWORD_LENGTH
+    ]
+    secrets += find_host_tokens(parts.hostname)
+    for secret in secrets:
+        register_secret(secret)
+        register_secret(unquote(secret))
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    for token in tokens_in_host(host):
-        host = host.replace(token, BLACKED_OUT)
+    for token in find_host_tokens(host):
+        host = host.replace(token, REDACTED)
     return f"{parts.scheme}://{host}{port}"

@@ -23,14 +23,14 @@ from web3.types import RPCEndpoint, RPCError, RPCResponse  # noqa: E402
 sys.setrecursionlimit(_RECURSION_LIMIT)
 
 # Only the outbox broadcasts transactions, and no endpoint holds keys.
-_NEVER_ASKED = ("eth_send", "eth_sign", "personal_")
+_FORBIDDEN_METHODS = ("eth_send", "eth_sign", "personal_")
 _REVERT_CODE = 3
 
 
-class Endpoints(Protocol):
+class RequestSender(Protocol):
     """One endpoint, or the endpoints of a pool in order of preference."""
 
-    def ask_all(self, asked: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
+    def request_all(self, requests: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
         """Return the results of several requests, all from the same endpoint.
 
         Raises:
@@ -42,9 +42,9 @@ class Endpoints(Protocol):
 class PoolProvider(JSONBaseProvider):
     """Sends requests to the endpoints that are current at that time; caches nothing."""
 
-    def __init__(self, view: Callable[[], Endpoints]) -> None:
+    def __init__(self, get_view: Callable[[], RequestSender]) -> None:
         super().__init__()
-        self._view = view
+        self._get_view = get_view
 
     @override
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
@@ -54,46 +54,46 @@ class PoolProvider(JSONBaseProvider):
             FatalError: the method would send or sign.
             TransientError: no endpoint responds.
         """
-        return self._answers([(method, params)])[0]
+        return self._send([(method, params)])[0]
 
     @override
     def make_batch_request(self, requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse]:
         """Send several requests to the same endpoint at once; raises as `make_request`."""
-        return self._answers(requests)
+        return self._send(requests)
 
     @override
     def is_connected(self, show_traceback: bool = False) -> bool:
         """Return True; only a request shows whether an endpoint responds."""
         return True
 
-    def _answers(self, requests: Sequence[tuple[RPCEndpoint, Any]]) -> list[RPCResponse]:
+    def _send(self, requests: Sequence[tuple[RPCEndpoint, Any]]) -> list[RPCResponse]:
         for method, _ in requests:
-            if method.startswith(_NEVER_ASKED):
+            if method.startswith(_FORBIDDEN_METHODS):
                 raise FatalError(f"{method} is never asked by web3: bytes leave by the outbox")
         try:
-            asked = [(str(method), list(params)) for method, params in requests]
-            results = self._view().ask_all(asked)
+            rpc_requests = [(str(method), list(params)) for method, params in requests]
+            results = self._get_view().request_all(rpc_requests)
         except RevertError as error:
-            told: RPCError = {"code": _REVERT_CODE, "message": error.message}
+            error_body: RPCError = {"code": _REVERT_CODE, "message": error.message}
             if error.data is not None:
-                told["data"] = error.data
-            return [RPCResponse(jsonrpc="2.0", id=0, error=told) for _ in requests]
+                error_body["data"] = error.data
+            return [RPCResponse(jsonrpc="2.0", id=0, error=error_body) for _ in requests]
         return [
-            RPCResponse(jsonrpc="2.0", id=place, result=result)
-            for place, result in enumerate(results)
+            RPCResponse(jsonrpc="2.0", id=position, result=result)
+            for position, result in enumerate(results)
         ]
 
 
-def web3_over(view: Callable[[], Endpoints]) -> Web3:
+def build_web3(get_view: Callable[[], RequestSender]) -> Web3:
     """Return a web3 object without middleware: no nonce, fee, retry or cache of its own."""
-    return Web3(PoolProvider(view), middleware=[])
+    return Web3(PoolProvider(get_view), middleware=[])
 
 
 @cache
-def web3_offline() -> Web3:
+def build_offline_web3() -> Web3:
     """Return a web3 object without endpoints, used only to encode and decode."""
 
-    def nobody() -> Endpoints:
+    def refuse_requests() -> RequestSender:
         raise FatalError("what is written and read asks no endpoint")
 
-    return web3_over(nobody)
+    return build_web3(refuse_requests)

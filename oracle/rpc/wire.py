@@ -11,30 +11,30 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from oracle.rpc.replies import Reply, decoder_of, is_mistaken, snippet
+from oracle.rpc.replies import JsonRpcResponse, body_excerpt, get_decoder, is_for_other_request
 from oracle.rpc.rpc_errors import (
     ErrorKind,
     RpcError,
-    above_limit,
-    from_body,
-    from_fault,
-    from_status,
+    error_from_body,
+    error_from_invalid_body,
+    error_from_status,
+    response_too_large_error,
 )
-from oracle.rpc.transport import BoundedHttp, shown
+from oracle.rpc.transport import BoundedHttp, redact_url
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 
 T = TypeVar("T")
 
 # A response must be complete within this many times the timeout for its first byte.
-_WHOLE = 3
+_TOTAL_TIMEOUT_FACTOR = 3
 # The initial batch size; an endpoint that refuses it gets smaller batches from then on.
-BATCH = 100
+MAX_BATCH_SIZE = 100
 # Batches up to this size are not made smaller because of a rate limit or a timeout alone.
-_LEAST_THROTTLED = 10
+_SMALL_BATCH_SIZE = 10
 # Kinds of a batch refused as a whole for its size: a smaller one may pass without more tests.
-_OF_ITS_SIZE = {ErrorKind.TOO_LARGE, ErrorKind.THROTTLED}
+_SIZE_RELATED_KINDS = {ErrorKind.TOO_LARGE, ErrorKind.THROTTLED}
 # Kinds that do not depend on the size of a batch.
-_NOT_FOR_BATCHES = {
+_KINDS_UNRELATED_TO_SIZE = {
     ErrorKind.THROTTLED,
     ErrorKind.REFUSED,
     ErrorKind.UNREACHABLE,
@@ -47,108 +47,133 @@ class JsonRpcWire:
     """The JSON-RPC connection to one endpoint; see `JsonRpcClient`."""
 
     def __init__(self, url: str, timeout_seconds: float, max_bytes: int) -> None:
-        name = shown(url, ("http", "https"), "[chain] endpoints")
+        name = redact_url(url, ("http", "https"), "[chain] endpoints")
         self.http = BoundedHttp(url, name=name, max_bytes=max_bytes)
         self._timeout_seconds = timeout_seconds
-        self._numbers = itertools.count(1)
+        self._request_ids = itertools.count(1)
 
     @property
     def name(self) -> str:
         """The endpoint's name in errors."""
         return self.http.name
 
-    def asked(self, method: str, params: Sequence[object]) -> dict[str, Any]:
+    def build_request(self, method: str, params: Sequence[object]) -> dict[str, Any]:
         """Return a JSON-RPC request with a new id."""
-        return {"jsonrpc": "2.0", "id": next(self._numbers), "method": method, "params": params}
+        return {
+            "jsonrpc": "2.0",
+            "id": next(self._request_ids),
+            "method": method,
+            "params": params,
+        }
 
-    def post(self, method: str, count: int, asked: object, timeout_seconds: float | None) -> bytes:
+    def post(
+        self, method: str, call_count: int, payload: object, timeout_seconds: float | None
+    ) -> bytes:
         """Send the calls and return the body of the response. Raises RpcError."""
-        RPC_CALLS.labels(method).inc(count)
-        seconds = timeout_seconds or self._timeout_seconds
+        RPC_CALLS.labels(method).inc(call_count)
+        response_timeout = timeout_seconds or self._timeout_seconds
         try:
             with RPC_SECONDS.labels(method).time():
-                answer = self.http.post(msgspec.json.encode(asked), seconds, _WHOLE * seconds)
-            failure = from_status(self.name, answer.status, answer.headers, answer.body)
+                response = self.http.post(
+                    msgspec.json.encode(payload),
+                    response_timeout,
+                    _TOTAL_TIMEOUT_FACTOR * response_timeout,
+                )
+            failure = error_from_status(
+                self.name, response.status, response.headers, response.body
+            )
             if failure is not None:
                 raise failure
-            if answer.is_cut:
-                raise above_limit(self.name, self.http.max_bytes)
+            if response.is_truncated:
+                raise response_too_large_error(self.name, self.http.max_bytes)
         except RpcError:
             RPC_ERRORS.labels(method).inc()
             raise
-        return answer.body
+        return response.body
 
-    def decoded(self, method: str, body: bytes, shape: Any, asked: Collection[int]) -> Any:  # noqa: ANN401  # a type made at run time
+    def decode_response(
+        self,
+        method: str,
+        body: bytes,
+        body_type: Any,  # a type made at run time  # noqa: ANN401
+        request_ids: Collection[int],
+    ) -> Any:  # a type made at run time  # noqa: ANN401
         """Decode a body as this type of response to these request ids. Raises RpcError."""
         try:
-            return decoder_of(shape).decode(body)
+            return get_decoder(body_type).decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            if is_mistaken(body, asked):
-                raise self.misdirected(method) from None
+            if is_for_other_request(body, request_ids):
+                raise self.reset_after_misrouted_response(method) from None
             RPC_ERRORS.labels(method).inc()
-            raise from_body(self.name, method, body, str(error)) from None
+            raise error_from_invalid_body(self.name, method, body, str(error)) from None
 
-    def misdirected(self, method: str) -> RpcError:
+    def reset_after_misrouted_response(self, method: str) -> RpcError:
         """Reset the connections that deliver other requests' responses; return the error.
 
         A proxy in between mixed the responses up, which is not the endpoint's fault.
         """
-        self.http.renew()
-        return self.fault(
+        self.http.reset_connections()
+        return self.count_error(
             method, ErrorKind.UNREACHABLE, f"{method}: an answer to another question"
         )
 
-    def result(self, method: str, body: bytes, reply: Reply[T]) -> T | None:
+    def extract_result(self, method: str, body: bytes, response: JsonRpcResponse[T]) -> T | None:
         """Return the result of a response.
 
         Raises:
             CallRefusedError: the response has an error.
             RpcError: it has neither a result nor an error.
         """
-        if reply.error is None and reply.result is not msgspec.UNSET:
-            return reply.result
+        if response.error is None and response.result is not msgspec.UNSET:
+            return response.result
         RPC_ERRORS.labels(method).inc()
-        if reply.error is not None:
-            raise from_fault(self.name, method, reply.error)
-        words = f"neither result nor error: {snippet(body)}"
-        raise from_body(self.name, method, body, words)
+        if response.error is not None:
+            raise error_from_body(self.name, method, response.error)
+        message = f"neither result nor error: {body_excerpt(body)}"
+        raise error_from_invalid_body(self.name, method, body, message)
 
-    def fault(self, method: str, kind: ErrorKind, words: str) -> RpcError:
+    def count_error(self, method: str, kind: ErrorKind, detail: str) -> RpcError:
         """Count an error of this kind in the metrics, and return it."""
         RPC_ERRORS.labels(method).inc()
-        return RpcError(self.name, kind, words)
+        return RpcError(self.name, kind, detail)
 
 
 @dataclass(slots=True)
 class BatchSize:
     """The maximum batch size of one endpoint."""
 
-    limit: int = BATCH
+    limit: int = MAX_BATCH_SIZE
 
-    def learn(self, limit: int) -> None:
+    def set_limit(self, limit: int) -> None:
         """Put at most `limit` requests into a batch from now on."""
-        self.limit = max(1, min(BATCH, limit))
+        self.limit = max(1, min(MAX_BATCH_SIZE, limit))
 
-    def smaller(self, size: int, error: RpcError) -> int:
+    def shrink_after_failure(self, failed_size: int, error: RpcError) -> int:
         """Return the size to try after a failed batch; raise `error` if a smaller one is no help.
 
         The limit is lowered only if the size was the reason: a timeout or an error page does not
         count against a small batch, and a bad minute must not cost a day of single requests.
         """
-        if error.kind is ErrorKind.THROTTLED and error.of_batch and size > _LEAST_THROTTLED:
-            # A batch above the limit per second never passes, however long the client waits.
-            self.limit = size // 2
-        is_small = size <= _LEAST_THROTTLED
-        is_late = is_small and error.kind is ErrorKind.SLOW
-        if not is_unclear(error) and (is_late or error.kind in _NOT_FOR_BATCHES):
-            raise error
-        if not error.is_ours and (
-            not is_small or error.of_batch or error.kind is ErrorKind.TOO_LARGE
+        if (
+            error.kind is ErrorKind.THROTTLED
+            and error.is_for_whole_batch
+            and failed_size > _SMALL_BATCH_SIZE
         ):
-            self.limit = size // 2
-        return size // 2
+            # A batch above the limit per second never passes, however long the client waits.
+            self.limit = failed_size // 2
+        is_small = failed_size <= _SMALL_BATCH_SIZE
+        is_timeout = is_small and error.kind is ErrorKind.SLOW
+        if not is_ambiguous_batch_error(error) and (
+            is_timeout or error.kind in _KINDS_UNRELATED_TO_SIZE
+        ):
+            raise error
+        if not error.exceeds_own_limit and (
+            not is_small or error.is_for_whole_batch or error.kind is ErrorKind.TOO_LARGE
+        ):
+            self.limit = failed_size // 2
+        return failed_size // 2
 
 
-def is_unclear(error: RpcError) -> bool:
+def is_ambiguous_batch_error(error: RpcError) -> bool:
     """Return whether it is open if a batch was refused for being one or for its content."""
-    return error.of_batch and error.kind not in _OF_ITS_SIZE
+    return error.is_for_whole_batch and error.kind not in _SIZE_RELATED_KINDS

@@ -11,11 +11,11 @@ from oracle.domain.ids import ZERO_HASH, Address
 from oracle.errors import InputError
 from oracle.signing.key_locations import (
     DEVELOPMENT_CHAINS,
+    EnvironmentKey,
     KeyFiles,
-    KeyPlace,
+    KeyLocation,
     KmsKey,
     RemoteKey,
-    VariableKey,
 )
 from oracle.signing.kms import KmsSigner
 from oracle.signing.local import KeySigner
@@ -23,11 +23,11 @@ from oracle.signing.remote import RemoteSigner
 from oracle.signing.signer import Fees, SignedBytes, Signer, TransactionRequest
 from oracle.signing.typed_data import Domain, ReportStatement
 
-_KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
+_KEY_PATTERN = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 
 
 def open_signer(
-    place: KeyPlace, *, role: str, chain_id: int, expected: Address | None = None
+    location: KeyLocation, *, role: str, chain_id: int, expected: Address | None = None
 ) -> Signer:
     """Return the signer of a role ("signer", …); its address must be `expected` if given.
 
@@ -37,7 +37,7 @@ def open_signer(
             this chain must not be stored.
         TransientError: the KMS does not respond.
     """
-    signer = _opened(place, role, chain_id)
+    signer = _open_key(location, role, chain_id)
     if expected is not None and signer.address != expected.lower():
         raise InputError(
             f"keys.{role}_address: is {expected}, and the key that was opened is of "
@@ -46,48 +46,48 @@ def open_signer(
     return signer
 
 
-def whereabouts(place: KeyPlace) -> str:
+def describe_key_location(location: KeyLocation) -> str:
     """Describe where a key is stored, for an operator; a URL is reduced to its host."""
-    match place:
+    match location:
         case KeyFiles():
-            return f"keystore {place.keystore}"
+            return f"keystore {location.keystore}"
         case KmsKey():
-            return f"KMS key {place.key_id}"
+            return f"KMS key {location.key_id}"
         case RemoteKey():
-            return f"remote signer at {urlsplit(place.url).hostname}"
-        case VariableKey():
-            return f"environment variable {place.variable}"
+            return f"remote signer at {urlsplit(location.url).hostname}"
+        case EnvironmentKey():
+            return f"environment variable {location.variable}"
 
 
-def _opened(place: KeyPlace, role: str, chain_id: int) -> Signer:
-    match place:
+def _open_key(location: KeyLocation, role: str, chain_id: int) -> Signer:
+    match location:
         case KeyFiles():
-            return KeySigner.open(*place)
+            return KeySigner.open(*location)
         case KmsKey():
-            return KmsSigner.open(place)
+            return KmsSigner.open(location)
         case RemoteKey():
-            return RemoteSigner(place)
-        case VariableKey():
-            return _from_variable(place.variable, role, chain_id)
+            return RemoteSigner(location)
+        case EnvironmentKey():
+            return _open_environment_key(location.variable, role, chain_id)
 
 
-def _from_variable(name: str, role: str, chain_id: int) -> KeySigner:
+def _open_environment_key(variable: str, role: str, chain_id: int) -> KeySigner:
     if chain_id not in DEVELOPMENT_CHAINS:
         raise InputError(
             f"keys.{role}_env: a key in the environment is for development chains only "
             f"({', '.join(map(str, sorted(DEVELOPMENT_CHAINS)))}), not for chain {chain_id}: "
             "use a keystore, a KMS or a remote signer"
         )
-    written = os.environ.get(name)
-    if written is None:
-        raise InputError(f"keys.{role}_env: there is no environment variable {name}")
+    key_text = os.environ.get(variable)
+    if key_text is None:
+        raise InputError(f"keys.{role}_env: there is no environment variable {variable}")
     # The value is not repeated in the error: it may be a key with one digit too many.
-    if _KEY.fullmatch(written) is None:
-        raise InputError(f"keys.{role}_env: the variable {name} does not hold 64 hex digits")
+    if _KEY_PATTERN.fullmatch(key_text) is None:
+        raise InputError(f"keys.{role}_env: the variable {variable} does not hold 64 hex digits")
     try:
-        return KeySigner(bytes.fromhex(written.removeprefix("0x")))
+        return KeySigner(bytes.fromhex(key_text.removeprefix("0x")))
     except ValueError:
-        raise InputError(f"keys.{role}_env: the variable {name} holds no key") from None
+        raise InputError(f"keys.{role}_env: the variable {variable} holds no key") from None
 
 
 # Round 0 never exists (the first round is 1), and the deadline passed in 1970.
@@ -95,17 +95,19 @@ VOID_STATEMENT = ReportStatement(ZERO_HASH, 0, ZERO_HASH, 0, ZERO_HASH, 0, b"")
 # The highest valid nonce (EIP-2681); no account will ever reach it.
 _VOID_NONCE = 2**64 - 2
 # Too little gas for any contract call.
-_VOID_GAS = 21_000
+_VOID_GAS_LIMIT = 21_000
 _VOID_FEES = Fees(1, 0)
 
 
-def try_statement(signer: Signer, domain: Domain) -> bytes:
+def sign_void_statement(signer: Signer, domain: Domain) -> bytes:
     """Request a signature of the void statement and verify it. Raises as the signer does."""
     return signer.sign_statement(VOID_STATEMENT, domain)
 
 
-def try_transaction(signer: Signer, chain_id: int, to: Address, calldata: str) -> SignedBytes:
+def sign_void_transaction(
+    signer: Signer, chain_id: int, to: Address, calldata: str
+) -> SignedBytes:
     """Request a signature of a void call and compare every field. Raises as the signer does."""
     return signer.sign_transaction(
-        TransactionRequest(chain_id, _VOID_NONCE, to, calldata, _VOID_GAS, _VOID_FEES)
+        TransactionRequest(chain_id, _VOID_NONCE, to, calldata, _VOID_GAS_LIMIT, _VOID_FEES)
     )

@@ -21,7 +21,9 @@ class KeyFiles(NamedTuple):
     password_file: Path
 
     @classmethod
-    def of(cls, keystore: Path | None, password_file: Path | None) -> "KeyFiles | None":
+    def from_optional_paths(
+        cls, keystore: Path | None, password_file: Path | None
+    ) -> "KeyFiles | None":
         """Return the pair of paths, or None if one of them is missing."""
         if keystore is None or password_file is None:
             return None
@@ -60,10 +62,10 @@ class RemoteKey:
 
 
 @dataclass(frozen=True, slots=True)
-class VariableKey:
+class EnvironmentKey:
     """A key in an environment variable, as 64 hex digits. Development chains only."""
 
     variable: str
 
 
-KeyPlace: TypeAlias = KeyFiles | KmsKey | RemoteKey | VariableKey
+KeyLocation: TypeAlias = KeyFiles | KmsKey | RemoteKey | EnvironmentKey

@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from oracle.telemetry.safe_text import hide
+from oracle.telemetry.safe_text import register_secret
 
 if TYPE_CHECKING:
     from eth_account import Account
 
 
-def accounts() -> "type[Account]":
+def import_eth_account() -> "type[Account]":
     """Import eth_account lazily and return its `Account` class."""
-    limit = sys.getrecursionlimit()
+    recursion_limit = sys.getrecursionlimit()
     from eth_account import Account  # noqa: PLC0415  see above
 
     # Importing py_ecc raises the recursion limit beyond what the C stack can bear.
-    sys.setrecursionlimit(limit)
+    sys.setrecursionlimit(recursion_limit)
     return Account
 
 
-_OTHERS = 0o077
-_OWNER_ONLY = 0o600
-_FOLDER_OF_OWNER = 0o700
+_GROUP_AND_OTHERS_MODE = 0o077
+_OWNER_FILE_MODE = 0o600
+_OWNER_FOLDER_MODE = 0o700
 _PASSWORD_BYTES = 32
 _KEY_BYTES = 32
 # Redacting a shorter password would black out ordinary text in every log line.
-_SHORTEST_HIDDEN = 8
+_MIN_REDACTED_LENGTH = 8
 
 
 def create_keystore(
@@ -49,12 +49,14 @@ def create_keystore(
         InputError: one of the files exists already or cannot be written.
     """
     password = secrets.token_urlsafe(_PASSWORD_BYTES)
-    account = accounts().create(secrets.token_hex(_KEY_BYTES))
-    written = accounts().encrypt(account.key, password, kdf="pbkdf2", iterations=iterations)
+    account = import_eth_account().create(secrets.token_hex(_KEY_BYTES))
+    keystore_json = import_eth_account().encrypt(
+        account.key, password, kdf="pbkdf2", iterations=iterations
+    )
     # Write the password first: a keystore without its password is a lost key.
-    _write_new(password_file, password + "\n")
+    _write_new_file(password_file, password + "\n")
     try:
-        _write_new(keystore, json.dumps(written) + "\n")
+        _write_new_file(keystore, json.dumps(keystore_json) + "\n")
     except InputError:
         # Remove the password of a key that was not stored; the file would block the next attempt.
         password_file.unlink(missing_ok=True)
@@ -62,35 +64,38 @@ def create_keystore(
     return Address(account.address.lower())
 
 
-def address_in(keystore: Path) -> Address | None:
+def read_keystore_address(keystore: Path) -> Address | None:
     """Return the address stored in a keystore, without its password, or None if it has none.
 
     Raises:
         InputError: the file is missing, readable by others, or not a keystore.
     """
     try:
-        told = json.loads(read_secret(keystore))
+        content = json.loads(read_secret_file(keystore))
     except json.JSONDecodeError:
         raise InputError(f"{keystore}: is no keystore (no JSON)") from None
-    digits = told.get("address") if isinstance(told, dict) else None
-    if not isinstance(digits, str) or re.fullmatch(r"(0x)?[0-9a-fA-F]{40}", digits) is None:
+    address_hex = content.get("address") if isinstance(content, dict) else None
+    if (
+        not isinstance(address_hex, str)
+        or re.fullmatch(r"(0x)?[0-9a-fA-F]{40}", address_hex) is None
+    ):
         return None
-    return Address("0x" + digits.lower().removeprefix("0x"))
+    return Address("0x" + address_hex.lower().removeprefix("0x"))
 
 
-def unlock(keystore: Path, password_file: Path) -> bytes:
+def unlock_keystore(keystore: Path, password_file: Path) -> bytes:
     """Decrypt a keystore and return its private key.
 
     Raises:
         InputError: a file is missing, readable by others or not a keystore, or the password is
             wrong.
     """
-    written = read_secret(keystore)
-    password = read_secret(password_file).rstrip("\r\n")
-    if len(password) >= _SHORTEST_HIDDEN:
-        hide(password)
+    keystore_text = read_secret_file(keystore)
+    password = read_secret_file(password_file).rstrip("\r\n")
+    if len(password) >= _MIN_REDACTED_LENGTH:
+        register_secret(password)
     try:
-        key = bytes(accounts().decrypt(json.loads(written), password))
+        key = bytes(import_eth_account().decrypt(json.loads(keystore_text), password))
     except json.JSONDecodeError:
         raise InputError(f"{keystore}: is no keystore (no JSON)") from None
     except (ValueError, TypeError, KeyError, NotImplementedError) as error:
@@ -103,14 +108,14 @@ def unlock(keystore: Path, password_file: Path) -> bytes:
     return key
 
 
-def read_secret(path: Path) -> str:
+def read_secret_file(path: Path) -> str:
     """Read a file that only its owner may read.
 
     Raises:
         InputError: the file is missing, unreadable, or readable by others.
     """
     try:
-        refuse_readable_by_others(path)
+        check_private_file_mode(path)
         return path.read_text("utf-8")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such key file") from None
@@ -120,25 +125,25 @@ def read_secret(path: Path) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def refuse_readable_by_others(path: Path) -> None:
+def check_private_file_mode(path: Path) -> None:
     """Check that only the owner may access a file that holds a secret.
 
     Raises:
         InputError: group or others have access; the message names the fix.
         OSError: the file cannot be inspected.
     """
-    if path.stat().st_mode & _OTHERS:
+    if path.stat().st_mode & _GROUP_AND_OTHERS_MODE:
         raise InputError(f"{path}: can be read by others; run chmod 600 on it")
 
 
-def _write_new(path: Path, text: str) -> None:
+def _write_new_file(path: Path, text: str) -> None:
     """Create a file and fsync it; on failure no partial file is left."""
     try:
-        opened = _opened(path)
+        descriptor = _create_private_file(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     try:
-        with os.fdopen(opened, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -147,9 +152,9 @@ def _write_new(path: Path, text: str) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _opened(path: Path) -> int:
-    path.parent.mkdir(mode=_FOLDER_OF_OWNER, parents=True, exist_ok=True)
+def _create_private_file(path: Path) -> int:
+    path.parent.mkdir(mode=_OWNER_FOLDER_MODE, parents=True, exist_ok=True)
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_FILE_MODE)
     except FileExistsError:
         raise InputError(f"{path}: is there already; a key is never overwritten") from None

@@ -10,11 +10,16 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from oracle.signing.keystore import accounts, unlock
-from oracle.signing.signature_checks import EcdsaSignature, assembled, checked_statement, unsigned
+from oracle.signing.keystore import import_eth_account, unlock_keystore
+from oracle.signing.signature_checks import (
+    EcdsaSignature,
+    assemble_signed_transaction,
+    encode_unsigned_transaction,
+    verify_statement_signature,
+)
 from oracle.signing.signer import SignedBytes, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain, ReportStatement
-from oracle.telemetry.safe_text import hide
+from oracle.telemetry.safe_text import register_secret
 
 
 class KeySigner:
@@ -24,8 +29,8 @@ class KeySigner:
 
     def __init__(self, key: bytes) -> None:
         # Redact the key in case it is ever logged.
-        hide(key.hex())
-        self.__account = accounts().from_key(key)
+        register_secret(key.hex())
+        self.__account = import_eth_account().from_key(key)
         self._address = Address(self.__account.address.lower())
 
     @classmethod
@@ -37,7 +42,7 @@ class KeySigner:
         Raises:
             InputError: see `unlock_keystore`; or the key's address is not `expected`.
         """
-        key = unlock(keystore, password_file)
+        key = unlock_keystore(keystore, password_file)
         try:
             signer = cls(key)
         except ValueError:
@@ -56,20 +61,22 @@ class KeySigner:
 
     def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
         """Sign a report or a kickout; the same statement always gives the same bytes."""
-        digest = statement.digest(domain)
-        raw = self._sign(bytes.fromhex(digest[2:]))
-        return checked_statement(raw, digest, self.address)
+        digest = statement.compute_digest(domain)
+        signature = self._sign_digest(bytes.fromhex(digest[2:]))
+        return verify_statement_signature(signature, digest, self.address)
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
         """Sign a type 2 transaction; the same transaction always gives the same bytes."""
-        signature = EcdsaSignature.of(self._sign(keccak(unsigned(transaction))))
-        return assembled(transaction, signature, self.address)
+        signature = EcdsaSignature.from_bytes(
+            self._sign_digest(keccak(encode_unsigned_transaction(transaction)))
+        )
+        return assemble_signed_transaction(transaction, signature, self.address)
 
-    def _sign(self, digest: bytes) -> bytes:
+    def _sign_digest(self, digest: bytes) -> bytes:
         return bytes(self.__account.unsafe_sign_hash(Hash32(digest)).signature)
 
 
-class SignatureWantedError(Exception):
+class DryRunSignatureError(Exception):
     """A dry run reached a point where a signature is needed; the text describes the content."""
 
 
@@ -81,14 +88,17 @@ class ReadOnlySigner:
 
     def sign_statement(self, statement: Statement, domain: Domain) -> NoReturn:
         """Raise DryRunSignatureError."""
-        what = "report" if isinstance(statement, ReportStatement) else "proposal of a kickout"
-        raise SignatureWantedError(
-            f"the {what} in round {statement.round} would be signed for {domain.contract}"
+        statement_name = (
+            "report" if isinstance(statement, ReportStatement) else "proposal of a kickout"
+        )
+        raise DryRunSignatureError(
+            f"the {statement_name} in round {statement.round} would be signed for "
+            f"{domain.contract}"
         )
 
     def sign_transaction(self, transaction: TransactionRequest) -> NoReturn:
         """Raise DryRunSignatureError."""
-        raise SignatureWantedError(
+        raise DryRunSignatureError(
             f"a transaction with nonce {transaction.nonce} would be signed, up to "
             f"{transaction.fees.max_fee} wei for each gas"
         )

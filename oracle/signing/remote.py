@@ -15,12 +15,12 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
-from oracle.rpc.replies import is_of
+from oracle.rpc.replies import matches_request_id
 from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, HttpAccess
 from oracle.signing.key_locations import RemoteKey
-from oracle.signing.keystore import read_secret
-from oracle.signing.signature_checks import checked_statement, compared
+from oracle.signing.keystore import read_secret_file
+from oracle.signing.signature_checks import verify_signed_transaction, verify_statement_signature
 from oracle.signing.signer import (
     SignedBytes,
     SignerRefusedError,
@@ -28,14 +28,14 @@ from oracle.signing.signer import (
     TransactionRequest,
     WrongSignatureError,
 )
-from oracle.signing.typed_data import Domain, typed
+from oracle.signing.typed_data import Domain, build_typed_data
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
-from oracle.telemetry.safe_text import hide, without_secrets
+from oracle.telemetry.safe_text import redact_secrets, register_secret
 
 # A batch of task starts is far smaller; a report of 1,024 words is 80 KiB in hex.
-_MOST_BYTES = 1 << 20
+_MAX_RESPONSE_BYTES = 1 << 20
 # Error messages of a signer are shown up to this many characters.
-_SHOWN = 200
+_MAX_ERROR_LENGTH = 200
 
 
 class RemoteSigner:
@@ -43,17 +43,20 @@ class RemoteSigner:
 
     __slots__ = ("_address", "_http", "_name", "_numbers", "_place")
 
-    def __init__(self, place: RemoteKey) -> None:
+    def __init__(self, location: RemoteKey) -> None:
         """Read the credentials; no request is sent yet.
 
         Raises:
             InputError: a certificate or token file is missing or readable by others.
         """
-        self._address = Address(place.address.lower())
-        self._place = place
-        self._name = urlsplit(place.url).hostname or "the remote signer"
+        self._address = Address(location.address.lower())
+        self._place = location
+        self._name = urlsplit(location.url).hostname or "the remote signer"
         self._http = BoundedHttp(
-            place.url, name=self._name, max_bytes=_MOST_BYTES, access=_access(place)
+            location.url,
+            name=self._name,
+            max_bytes=_MAX_RESPONSE_BYTES,
+            access=_build_http_access(location),
         )
         self._numbers = itertools.count(1)
 
@@ -67,61 +70,69 @@ class RemoteSigner:
 
     def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
         """Request a signature of a report or a kickout as full EIP-712 data. See `Signer`."""
-        written = json.dumps(typed(statement, domain))
-        told = self._ask(self._place.typed_data_method, [self.address, written])
-        raw = _bytes(told, self._name)
-        if raw[-1:] in {b"\x00", b"\x01"}:
+        typed_data_json = json.dumps(build_typed_data(statement, domain))
+        result = self._call_rpc(self._place.typed_data_method, [self.address, typed_data_json])
+        signature = _decode_hex_result(result, self._name)
+        if signature[-1:] in {b"\x00", b"\x01"}:
             # Some signers return the parity instead of v.
-            raw = raw[:-1] + bytes([raw[-1] + 27])
-        return checked_statement(raw, statement.digest(domain), self.address)
+            signature = signature[:-1] + bytes([signature[-1] + 27])
+        return verify_statement_signature(
+            signature, statement.compute_digest(domain), self.address
+        )
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
         """Request a signature of a type 2 transaction. See `Signer`."""
-        told = self._ask("eth_signTransaction", [asked_for(transaction, self.address)])
+        result = self._call_rpc(
+            "eth_signTransaction", [build_sign_transaction_params(transaction, self.address)]
+        )
         # Geth and Clef wrap the transaction in an object.
-        raw = told.get("raw") if isinstance(told, dict) else told
-        return compared(_bytes(raw, self._name), transaction, self.address)
+        raw = result.get("raw") if isinstance(result, dict) else result
+        return verify_signed_transaction(
+            _decode_hex_result(raw, self._name), transaction, self.address
+        )
 
-    def _ask(self, method: str, parameters: list[object]) -> object:
+    def _call_rpc(self, method: str, parameters: list[object]) -> object:
         RPC_CALLS.labels(method).inc()
-        number = next(self._numbers)
-        body = {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
+        request_id = next(self._numbers)
+        request = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": parameters}
         try:
             with RPC_SECONDS.labels(method).time():
-                answer = json.loads(self._post(body))
+                response = json.loads(self._post_request(request))
         except (RpcError, ValueError, RecursionError) as error:
             RPC_ERRORS.labels(method).inc()
             raise TransientError(
-                f"the signer at {self._name} did not answer {method} ({_shortly(error)}): "
+                f"the signer at {self._name} did not answer {method} ({_summarize_error(error)}): "
                 "it is asked again for the same"
             ) from None
-        return _result(answer, number, f"the signer at {self._name}", method)
+        return _extract_result(response, request_id, f"the signer at {self._name}", method)
 
-    def _post(self, asked: Mapping[str, object]) -> bytes:
+    def _post_request(self, request: Mapping[str, object]) -> bytes:
         """Send one request and return the response body.
 
         Raises:
             RpcError: no response in time.
             ValueError: an HTTP status other than 200, or a body over the size limit.
         """
-        seconds = self._place.timeout_seconds
+        timeout_seconds = self._place.timeout_seconds
         # The total timeout stops a server that sends its response byte by byte.
-        answer = self._http.post(json.dumps(asked).encode(), seconds, seconds)
-        if answer.status != HTTPStatus.OK:
+        response = self._http.post(json.dumps(request).encode(), timeout_seconds, timeout_seconds)
+        if response.status != HTTPStatus.OK:
             # Redirects are rejected too, so that no other host sees the request.
-            raise _NotSignedError(f"HTTP {answer.status}")
-        if answer.is_cut:
-            raise _NotSignedError(f"more than {_MOST_BYTES} bytes")
-        return answer.body
+            raise _InvalidHttpResponseError(f"HTTP {response.status}")
+        if response.is_truncated:
+            raise _InvalidHttpResponseError(f"more than {_MAX_RESPONSE_BYTES} bytes")
+        return response.body
 
 
-class _NotSignedError(ValueError):
+class _InvalidHttpResponseError(ValueError):
     """The HTTP response is unusable; the message holds no URL."""
 
 
-def asked_for(transaction: TransactionRequest, sender: Address) -> dict[str, object]:
+def build_sign_transaction_params(
+    transaction: TransactionRequest, sender: Address
+) -> dict[str, object]:
     """Return the parameter of `eth_signTransaction` with every field that is signed."""
-    asked: dict[str, object] = {
+    params: dict[str, object] = {
         "from": sender,
         "type": "0x2",
         "chainId": hex(transaction.chain_id),
@@ -133,59 +144,59 @@ def asked_for(transaction: TransactionRequest, sender: Address) -> dict[str, obj
         "maxPriorityFeePerGas": hex(transaction.fees.tip),
         "accessList": [],
     }
-    return asked if transaction.to is None else {**asked, "to": transaction.to}
+    return params if transaction.to is None else {**params, "to": transaction.to}
 
 
-def _access(place: RemoteKey) -> HttpAccess:
+def _build_http_access(location: RemoteKey) -> HttpAccess:
     certificate, ca_file, headers = None, None, dict[str, str]()
-    if place.certificate is not None and place.certificate_key is not None:
+    if location.certificate is not None and location.certificate_key is not None:
         # Read only to check the file mode: requests takes the paths.
-        read_secret(place.certificate_key)
-        certificate = (str(_there(place.certificate)), str(place.certificate_key))
-    if place.ca_file is not None:
-        ca_file = str(_there(place.ca_file))
-    if place.token_file is not None:
-        token = read_secret(place.token_file).strip()
+        read_secret_file(location.certificate_key)
+        certificate = (str(_require_file(location.certificate)), str(location.certificate_key))
+    if location.ca_file is not None:
+        ca_file = str(_require_file(location.ca_file))
+    if location.token_file is not None:
+        token = read_secret_file(location.token_file).strip()
         if not token.isascii() or not token.isprintable() or not token:
-            raise InputError(f"{place.token_file}: holds no token")
-        hide(token)
+            raise InputError(f"{location.token_file}: holds no token")
+        register_secret(token)
         headers["Authorization"] = f"Bearer {token}"
     return HttpAccess(headers, certificate, ca_file)
 
 
-def _shortly(error: Exception) -> str:
+def _summarize_error(error: Exception) -> str:
     """Describe an error in a text that holds no URL."""
     if isinstance(error, RpcError):
-        return error.words
-    return str(error) if isinstance(error, _NotSignedError) else type(error).__name__
+        return error.detail
+    return str(error) if isinstance(error, _InvalidHttpResponseError) else type(error).__name__
 
 
-def _there(path: Path) -> Path:
+def _require_file(path: Path) -> Path:
     if not path.is_file():
         raise InputError(f"{path}: there is no such file")
     return path
 
 
-def _result(answer: object, number: int, who: str, method: str) -> object:
-    if not isinstance(answer, dict):
-        raise TransientError(f"{who} answered {method} with no JSON-RPC")
-    error = answer.get("error")
-    if not is_of(answer.get("id"), number, is_error=error is not None):
-        raise TransientError(f"{who} answered another question than {method}")
+def _extract_result(response: object, request_id: int, signer_name: str, method: str) -> object:
+    if not isinstance(response, dict):
+        raise TransientError(f"{signer_name} answered {method} with no JSON-RPC")
+    error = response.get("error")
+    if not matches_request_id(response.get("id"), request_id, is_error=error is not None):
+        raise TransientError(f"{signer_name} answered another question than {method}")
     if error is not None:
-        said = error.get("message", "") if isinstance(error, dict) else error
-        text = without_secrets(str(said))[:_SHOWN]
-        raise SignerRefusedError(f"{who} refused {method}: {text}")
-    if "result" not in answer:
-        raise TransientError(f"{who} answered {method} without a result")
-    return answer["result"]
+        message = error.get("message", "") if isinstance(error, dict) else error
+        text = redact_secrets(str(message))[:_MAX_ERROR_LENGTH]
+        raise SignerRefusedError(f"{signer_name} refused {method}: {text}")
+    if "result" not in response:
+        raise TransientError(f"{signer_name} answered {method} without a result")
+    return response["result"]
 
 
-def _bytes(told: object, name: str) -> bytes:
+def _decode_hex_result(value: object, host: str) -> bytes:
     try:
-        if isinstance(told, str) and told.startswith("0x"):
-            return bytes.fromhex(told[2:])
+        if isinstance(value, str) and value.startswith("0x"):
+            return bytes.fromhex(value[2:])
     except ValueError:
         # Invalid hex is reported below, like a value that is not a string.
-        told = None
-    raise WrongSignatureError(f"the signer at {name} answered with no bytes")
+        value = None
+    raise WrongSignatureError(f"the signer at {host} answered with no bytes")

@@ -6,7 +6,7 @@ from typing import Any
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address, Hash
-from oracle.signing.keystore import accounts
+from oracle.signing.keystore import import_eth_account
 
 _DOMAIN_TYPE = "string name,string version,uint256 chainId,address verifyingContract"
 _REPORT_TYPE = (
@@ -14,7 +14,7 @@ _REPORT_TYPE = (
     "bytes32 dataHash"
 )
 _KICK_TYPE = "bytes32 config,bytes32 report,address node,bytes32 evidence,uint40 deadline"
-_NAME, _VERSION = "QoSOracle", "2"
+_DOMAIN_NAME, _DOMAIN_VERSION = "QoSOracle", "2"
 # Seconds: the contract rejects signatures with a longer lifetime (OracleHead.sol).
 MAX_TTL_SECONDS = 3600
 
@@ -47,12 +47,12 @@ class ReportStatement:
         """Return the keccak256 of the blob; the signature covers only this hash."""
         return Hash("0x" + keccak(self.blob).hex())
 
-    def digest(self, domain: Domain, data_hash: Hash | None = None) -> Hash:
+    def compute_digest(self, domain: Domain, data_hash: Hash | None = None) -> Hash:
         """Return the digest that is signed and by which the contract identifies the report.
 
         Pass `data_hash` if the blob itself is not available.
         """
-        return _digest(_report(self, domain, data_hash or self.data_hash))
+        return _hash_typed_data(_build_report_data(self, domain, data_hash or self.data_hash))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,37 +71,49 @@ class KickStatement:
     evidence: Hash
     deadline: int
 
-    def digest(self, domain: Domain) -> Hash:
+    def compute_digest(self, domain: Domain) -> Hash:
         """Return the digest that is signed."""
-        return _digest(typed(self, domain))
+        return _hash_typed_data(build_typed_data(self, domain))
 
 
-def config_digest(
-    domain: Domain, count: int, signers: Sequence[Address], quorum: int, rules_hash: Hash
+def compute_config_digest(
+    domain: Domain, config_count: int, signers: Sequence[Address], quorum: int, rules_hash: Hash
 ) -> Hash:
     """Return the digest of a configuration, as the contract computes it.
 
     Every rotation, change of rules, chain or contract invalidates existing signatures. See
     docs/reference/report-format.md#what-is-signed.
     """
-    head = (domain.chain_id, domain.contract, count)
+    domain_fields = (domain.chain_id, domain.contract, config_count)
     # abi.encode: six words, the fourth of which is the offset of the list that follows.
     words = [
-        *(_word(value) for value in (head[0], int(head[1], 16), head[2], 6 * 32, quorum)),
+        *(
+            _encode_word(value)
+            for value in (
+                domain_fields[0],
+                int(domain_fields[1], 16),
+                domain_fields[2],
+                6 * 32,
+                quorum,
+            )
+        ),
         bytes.fromhex(rules_hash[2:]),
-        *(_word(value) for value in (len(signers), *(int(one, 16) for one in signers))),
+        *(
+            _encode_word(value)
+            for value in (len(signers), *(int(signer, 16) for signer in signers))
+        ),
     ]
     return Hash("0x" + keccak(b"".join(words)).hex())
 
 
-def _word(value: int) -> bytes:
+def _encode_word(value: int) -> bytes:
     return value.to_bytes(32)
 
 
-def typed(statement: ReportStatement | KickStatement, domain: Domain) -> dict[str, Any]:
+def build_typed_data(statement: ReportStatement | KickStatement, domain: Domain) -> dict[str, Any]:
     """Return the statement as EIP-712 data, for signers that show what they sign."""
     if isinstance(statement, ReportStatement):
-        return _report(statement, domain, statement.data_hash)
+        return _build_report_data(statement, domain, statement.data_hash)
     message = {
         "config": statement.config,
         "report": statement.report,
@@ -109,10 +121,12 @@ def typed(statement: ReportStatement | KickStatement, domain: Domain) -> dict[st
         "evidence": statement.evidence,
         "deadline": statement.deadline,
     }
-    return _structure("Kick", _KICK_TYPE, message, domain)
+    return _build_structure("Kick", _KICK_TYPE, message, domain)
 
 
-def _report(statement: ReportStatement, domain: Domain, data_hash: Hash) -> dict[str, Any]:
+def _build_report_data(
+    statement: ReportStatement, domain: Domain, data_hash: Hash
+) -> dict[str, Any]:
     message = {
         "config": statement.config,
         "round": statement.round,
@@ -122,16 +136,21 @@ def _report(statement: ReportStatement, domain: Domain, data_hash: Hash) -> dict
         "deadline": statement.deadline,
         "dataHash": data_hash,
     }
-    return _structure("Report", _REPORT_TYPE, message, domain)
+    return _build_structure("Report", _REPORT_TYPE, message, domain)
 
 
-def _structure(kind: str, written: str, message: dict[str, Any], domain: Domain) -> dict[str, Any]:
+def _build_structure(
+    primary_type: str, type_members: str, message: dict[str, Any], domain: Domain
+) -> dict[str, Any]:
     return {
-        "types": {"EIP712Domain": _members(_DOMAIN_TYPE), kind: _members(written)},
-        "primaryType": kind,
+        "types": {
+            "EIP712Domain": _parse_type_members(_DOMAIN_TYPE),
+            primary_type: _parse_type_members(type_members),
+        },
+        "primaryType": primary_type,
         "domain": {
-            "name": _NAME,
-            "version": _VERSION,
+            "name": _DOMAIN_NAME,
+            "version": _DOMAIN_VERSION,
             "chainId": domain.chain_id,
             "verifyingContract": domain.contract,
         },
@@ -139,15 +158,15 @@ def _structure(kind: str, written: str, message: dict[str, Any], domain: Domain)
     }
 
 
-def _members(written: str) -> list[dict[str, str]]:
-    pairs = (member.split(" ") for member in written.split(","))
-    return [{"name": name, "type": kind} for kind, name in pairs]
+def _parse_type_members(type_members: str) -> list[dict[str, str]]:
+    pairs = (member.split(" ") for member in type_members.split(","))
+    return [{"name": name, "type": type_name} for type_name, name in pairs]
 
 
-def _digest(structure: dict[str, Any]) -> Hash:
+def _hash_typed_data(structure: dict[str, Any]) -> Hash:
     # Import eth_account with its recursion limit restored.
-    accounts()
+    import_eth_account()
     from eth_account.messages import encode_typed_data  # noqa: PLC0415  it takes half a second
 
-    signed = encode_typed_data(full_message=structure)
-    return Hash("0x" + keccak(b"\x19" + signed.version + signed.header + signed.body).hex())
+    message = encode_typed_data(full_message=structure)
+    return Hash("0x" + keccak(b"\x19" + message.version + message.header + message.body).hex())

@@ -32,8 +32,12 @@ from oracle.domain.fold.working_set import (
     ReliabilityChange,
 )
 from oracle.domain.ids import Address
-from oracle.store.encoding import hexed, raw
-from oracle.store.history_repository import change_of, interval_of, turn_of
+from oracle.store.encoding import decode_hex, encode_hex
+from oracle.store.history_repository import (
+    decode_kickout_row,
+    decode_membership_row,
+    decode_reliability_row,
+)
 from oracle.store.tables.state_tables import (
     kickout,
     membership_change,
@@ -43,7 +47,7 @@ from oracle.store.tables.state_tables import (
 )
 
 
-class NodeStep(NamedTuple):
+class NodeTrendPoint(NamedTuple):
     """A score of a node, or a change of its reliability (then `score` is None)."""
 
     block: int
@@ -56,136 +60,160 @@ class ActivityRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def scores_by_time(self, start: int, width: int, last: int) -> dict[int, int]:
+    def count_scores_by_time(
+        self, start: int, width_seconds: int, last_block: int
+    ) -> dict[int, int]:
         """Count scores since `start` in buckets of `width_seconds`, numbered from 0.
 
         `last_block` is the newest block.
         """
-        return self._counts(score, (start, width, last))
+        return self._count_by_time(score, (start, width_seconds, last_block))
 
-    def timeouts_by_time(self, start: int, width: int, last: int) -> dict[int, int]:
+    def count_timeouts_by_time(
+        self, start: int, width_seconds: int, last_block: int
+    ) -> dict[int, int]:
         """Count timeouts since `start` in buckets of `width_seconds`, numbered from 0."""
-        timed_out = reliability_change.c.cause == ReliabilityCause.TIMED_OUT.value
-        return self._counts(reliability_change, (start, width, last), timed_out)
+        is_timeout = reliability_change.c.cause == ReliabilityCause.TIMED_OUT.value
+        return self._count_by_time(
+            reliability_change, (start, width_seconds, last_block), is_timeout
+        )
 
-    def count_ended(self, first: int, last: int) -> tuple[int, int]:
+    def count_ended_tasks(self, first_block: int, last_block: int) -> tuple[int, int]:
         """Count the tasks that ended in the blocks `first_block` to `last_block`, and their nodes.
 
         A task counts if it has a score, or if its end changed the node's reliability. A successful
         task without a score leaves no row if the reliability is 1, and does not count.
         """
-        parts = [
+        selects = [
             select(table.c.node, table.c.task).where(
-                table.c.block.between(first, last), table.c.task.is_not(None)
+                table.c.block.between(first_block, last_block), table.c.task.is_not(None)
             )
             for table in (score, reliability_change)
         ]
-        ended = union(*parts).subquery()
-        counted = select(func.count(), func.count(ended.c.node.distinct())).select_from(ended)
-        tasks, nodes = self._connection.execute(counted).one()
+        ended = union(*selects).subquery()
+        count_query = select(func.count(), func.count(ended.c.node.distinct())).select_from(ended)
+        tasks, nodes = self._connection.execute(count_query).one()
         return int(tasks), int(nodes)
 
-    def changes_since(self, time: int, first: int, limit: int) -> list[ReliabilityChange]:
+    def list_reliability_changes(
+        self, time: int, first_block: int, limit: int
+    ) -> list[ReliabilityChange]:
         """Return the first reliability changes at `time` or later, of all nodes, in order.
 
         `first_block` is a block below which no row has this time or a later one.
         """
-        return [change_of(row) for row in self._since(reliability_change, time, first, limit)]
+        return [
+            decode_reliability_row(row)
+            for row in self._select_since(reliability_change, time, first_block, limit)
+        ]
 
-    def turns_since(self, time: int, first: int, limit: int) -> list[MembershipChange]:
+    def list_membership_changes(
+        self, time: int, first_block: int, limit: int
+    ) -> list[MembershipChange]:
         """Return the first membership changes at `time` or later, of all nodes, in order."""
-        return [turn_of(row) for row in self._since(membership_change, time, first, limit)]
+        return [
+            decode_membership_row(row)
+            for row in self._select_since(membership_change, time, first_block, limit)
+        ]
 
-    def kickouts_since(self, block: int) -> list[KickoutDue]:
+    def list_kickouts(self, block: int) -> list[KickoutDue]:
         """Return the intervals that opened in this block or later, oldest first."""
         order = [kickout.c[name] for name in Position._fields]
-        chosen = select(kickout).where(kickout.c.block >= block).order_by(*order)
-        return [interval_of(row) for row in self._connection.execute(chosen)]
+        query = select(kickout).where(kickout.c.block >= block).order_by(*order)
+        return [decode_kickout_row(row) for row in self._connection.execute(query)]
 
-    def last_steps(self, nodes: Iterable[Address], depth: int) -> dict[Address, list[NodeStep]]:
+    def list_trend_points(
+        self, nodes: Iterable[Address], depth: int
+    ) -> dict[Address, list[NodeTrendPoint]]:
         """Return the last `depth` scores of each node and the changes of H since, in order.
 
         The last change of H before the first of these scores is included. One query.
         """
-        wanted = [raw(address) for address in nodes]
-        scores = _last_scores(wanted, depth)
-        both = _as_steps(scores).union_all(_changes_beside(wanted, scores)).subquery()
+        keys = [decode_hex(address) for address in nodes]
+        scores = _select_last_scores(keys, depth)
+        points = (
+            _select_score_points(scores).union_all(_select_change_points(keys, scores)).subquery()
+        )
         # A score and a change of the same block stay in the order of their events.
         order = ("node", "block", "tx", "log", "sub", "kind", "seq")
-        told = [both.c[name] for name in ("node", "block", "time", "score", "h_after")]
-        rows = self._connection.execute(select(*told).order_by(*(both.c[name] for name in order)))
+        columns = [points.c[name] for name in ("node", "block", "time", "score", "h_after")]
+        rows = self._connection.execute(
+            select(*columns).order_by(*(points.c[name] for name in order))
+        )
         return {
-            Address(hexed(address)): [NodeStep(*row[1:]) for row in mine]
-            for address, mine in groupby(rows, key=itemgetter(0))
+            Address(encode_hex(address)): [NodeTrendPoint(*row[1:]) for row in node_rows]
+            for address, node_rows in groupby(rows, key=itemgetter(0))
         }
 
-    def first_block_at(self, time: int, last: int) -> int:
+    def find_first_block_at(self, time: int, last_block: int) -> int:
         """Return a block below which no row has this time or a later one; max `last_block` + 1."""
-        return self._first_block_at(reliability_change, time, last)
+        return self._find_first_block_at(reliability_change, time, last_block)
 
-    def _first_block_at(self, table: Table, time: int, last: int) -> int:
-        first_above = select(table.c.time).order_by(table.c.block).limit(1)
+    def _find_first_block_at(self, table: Table, time: int, last_block: int) -> int:
+        first_time = select(table.c.time).order_by(table.c.block).limit(1)
 
         def is_late(block: int) -> bool:
-            found = self._connection.execute(first_above.where(table.c.block >= block))
-            seen = found.scalar_one_or_none()
-            return seen is None or seen >= time
+            result = self._connection.execute(first_time.where(table.c.block >= block))
+            row_time = result.scalar_one_or_none()
+            return row_time is None or row_time >= time
 
-        return bisect_left(range(last + 1), x=True, key=is_late)
+        return bisect_left(range(last_block + 1), x=True, key=is_late)
 
-    def _since(self, table: Table, time: int, first: int, limit: int) -> Iterable[Any]:
+    def _select_since(
+        self, table: Table, time: int, first_block: int, limit: int
+    ) -> Iterable[Any]:
         order = [table.c[name] for name in (*Position._fields, "node", "seq")]
-        chosen = select(table).where(table.c.block >= first, table.c.time >= time)
-        return self._connection.execute(chosen.order_by(*order).limit(limit))
+        query = select(table).where(table.c.block >= first_block, table.c.time >= time)
+        return self._connection.execute(query.order_by(*order).limit(limit))
 
-    def _counts(
-        self, table: Table, span: tuple[int, int, int], *only: ColumnElement[bool]
+    def _count_by_time(
+        self, table: Table, span: tuple[int, int, int], *conditions: ColumnElement[bool]
     ) -> dict[int, int]:
-        start, width, last = span
-        part = (table.c.time - start) // width
-        first = self._first_block_at(table, start, last)
-        chosen = select(part, func.count()).where(table.c.block >= first, *only)
-        rows = self._connection.execute(chosen.where(table.c.time >= start).group_by(part))
-        return {int(number): int(count) for number, count in rows}
+        start, width_seconds, last_block = span
+        bucket = (table.c.time - start) // width_seconds
+        first_block = self._find_first_block_at(table, start, last_block)
+        query = select(bucket, func.count()).where(table.c.block >= first_block, *conditions)
+        rows = self._connection.execute(query.where(table.c.time >= start).group_by(bucket))
+        return {int(bucket_number): int(count) for bucket_number, count in rows}
 
 
-_PLACE = ("node", *Position._fields, "seq", "time")
+_ORDER_COLUMNS = ("node", *Position._fields, "seq", "time")
 
 
-def _last_scores(wanted: list[bytes], depth: int) -> Subquery:
+def _select_last_scores(keys: list[bytes], depth: int) -> Subquery:
     newest = and_(score.c.node == node.c.address, score.c.seq > node.c.scored - depth)
-    columns = [score.c[name] for name in (*_PLACE, "score")]
-    chosen = select(*columns).join_from(node, score, newest)
-    return chosen.where(node.c.address.in_(wanted)).subquery()
+    columns = [score.c[name] for name in (*_ORDER_COLUMNS, "score")]
+    query = select(*columns).join_from(node, score, newest)
+    return query.where(node.c.address.in_(keys)).subquery()
 
 
-def _as_steps(scores: Subquery) -> Select[*tuple[Any, ...]]:
-    columns = [scores.c[name] for name in (*_PLACE, "score")]
+def _select_score_points(scores: Subquery) -> Select[*tuple[Any, ...]]:
+    columns = [scores.c[name] for name in (*_ORDER_COLUMNS, "score")]
     return select(*columns, literal(0).label("h_after"), literal(0).label("kind"))
 
 
-def _changes_beside(wanted: list[bytes], scores: Subquery) -> Select[*tuple[Any, ...]]:
+def _select_change_points(keys: list[bytes], scores: Subquery) -> Select[*tuple[Any, ...]]:
     """Select the changes from the block before a node's first selected score on."""
     change = reliability_change
-    begins = (
+    first_score = (
         select(scores.c.node, func.min(scores.c.block).label("block"))
         .group_by(scores.c.node)
         .subquery()
     )
     earlier = change.alias()
-    before = (
+    previous_block = (
         select(func.max(earlier.c.block))
-        .where(earlier.c.node == node.c.address, earlier.c.block < begins.c.block)
+        .where(earlier.c.node == node.c.address, earlier.c.block < first_score.c.block)
         .scalar_subquery()
     )
-    since = func.coalesce(before, begins.c.block, 0)
-    columns = [change.c[name] for name in _PLACE]
+    first_block = func.coalesce(previous_block, first_score.c.block, 0)
+    columns = [change.c[name] for name in _ORDER_COLUMNS]
     return (
         select(*columns, null().label("score"), change.c.h_after, literal(1).label("kind"))
         .select_from(
-            node.outerjoin(begins, begins.c.node == node.c.address).join(
-                change, and_(change.c.node == node.c.address, change.c.block >= since)
+            node.outerjoin(first_score, first_score.c.node == node.c.address).join(
+                change, and_(change.c.node == node.c.address, change.c.block >= first_block)
             )
         )
-        .where(node.c.address.in_(wanted))
+        .where(node.c.address.in_(keys))
     )

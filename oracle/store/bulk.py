@@ -34,7 +34,7 @@ Row = tuple[Any, ...]
 # (docs/explanation/storage.md#bulk-writes).
 _COPY_FROM = 50
 # Keys per query; shorter queries are compiled and planned faster.
-KEYS = 500
+KEYS_PER_QUERY = 500
 # Keys are passed as binary: in text format, the driver's default for arrays, each is escaped.
 _ANY = "ANY(%b)"
 
@@ -46,7 +46,7 @@ _DIALECTS = {
 }
 
 
-class _Meeting(Enum):
+class _ConflictPolicy(Enum):
     """How an insert treats a row whose key exists already."""
 
     FAIL = "fail"
@@ -56,90 +56,94 @@ class _Meeting(Enum):
     REVIVE = "revive"
 
 
-def append(connection: Connection, target: Table, rows: list[Row]) -> None:
+def insert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
     """Insert new rows.
 
     Raises:
         IntegrityError: a row with one of the keys exists already.
     """
-    if _is_copied(connection, rows):
-        _copy(connection, target, rows)
+    if _should_use_copy(connection, rows):
+        _copy_rows(connection, target, rows)
     else:
-        _merge(connection, target, rows, _Meeting.FAIL)
+        _insert_with_policy(connection, target, rows, _ConflictPolicy.FAIL)
 
 
-def upsert(connection: Connection, target: Table, rows: list[Row]) -> None:
+def upsert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
     """Insert rows, or replace those of the same key; no key may occur twice."""
-    if _is_copied(connection, rows) and len(target.primary_key) == 1:
-        _delete(connection, target, rows)
-        _copy(connection, target, rows)
+    if _should_use_copy(connection, rows) and len(target.primary_key) == 1:
+        _delete_rows(connection, target, rows)
+        _copy_rows(connection, target, rows)
     else:
-        _merge(connection, target, rows, _Meeting.REPLACE)
+        _insert_with_policy(connection, target, rows, _ConflictPolicy.REPLACE)
 
 
-def append_missing(connection: Connection, target: Table, rows: list[Row]) -> int:
+def insert_missing_rows(connection: Connection, target: Table, rows: list[Row]) -> int:
     """Insert the rows whose key does not exist yet, keep the others; return how many."""
-    return _merge(connection, target, rows, _Meeting.KEEP)
+    return _insert_with_policy(connection, target, rows, _ConflictPolicy.KEEP)
 
 
-def append_canonical(connection: Connection, target: Table, rows: list[Row]) -> int:
+def insert_canonical_rows(connection: Connection, target: Table, rows: list[Row]) -> int:
     """Insert raw rows; an orphan of the same key becomes canonical, with the new values.
 
     Return how many rows became canonical.
     """
-    return _merge(connection, target, rows, _Meeting.REVIVE)
+    return _insert_with_policy(connection, target, rows, _ConflictPolicy.REVIVE)
 
 
-def fetch(connection: Connection, target: Table, keys: Iterable[bytes]) -> Iterator[Row]:
+def fetch_rows(connection: Connection, target: Table, keys: Iterable[bytes]) -> Iterator[Row]:
     """Yield the rows whose key, the table's only key column, is among `keys`.
 
     Values are as the driver returns them: SQLite's booleans are 0 and 1.
     """
-    wanted, dialect = list(keys), connection.dialect.name
-    for at in range(0, len(wanted), KEYS):
-        some = wanted[at : at + KEYS]
+    key_list, dialect = list(keys), connection.dialect.name
+    for offset in range(0, len(key_list), KEYS_PER_QUERY):
+        batch = key_list[offset : offset + KEYS_PER_QUERY]
         if dialect == "sqlite":
-            asked = f"IN ({','.join('?' * len(some))})"
-            given: Row = tuple(some)
+            condition = f"IN ({','.join('?' * len(batch))})"
+            parameters: Row = tuple(batch)
         else:
-            asked, given = f"= {_ANY}", (some,)
-        yield from connection.exec_driver_sql(_chosen(dialect, target, asked), given)
+            condition, parameters = f"= {_ANY}", (batch,)
+        yield from connection.exec_driver_sql(
+            _build_select_sql(dialect, target, condition), parameters
+        )
 
 
-@lru_cache(maxsize=4 * KEYS)
-def _chosen(dialect: str, target: Table, asked: str) -> str:
+@lru_cache(maxsize=4 * KEYS_PER_QUERY)
+def _build_select_sql(dialect: str, target: Table, condition: str) -> str:
     (key,) = target.primary_key.columns
-    return f"{select(target).compile(dialect=_DIALECTS[dialect])} WHERE {key.name} {asked}"
+    return f"{select(target).compile(dialect=_DIALECTS[dialect])} WHERE {key.name} {condition}"
 
 
-def _is_copied(connection: Connection, rows: list[Row]) -> bool:
+def _should_use_copy(connection: Connection, rows: list[Row]) -> bool:
     return connection.dialect.name == "postgresql" and len(rows) >= _COPY_FROM
 
 
-def _delete(connection: Connection, target: Table, rows: list[Row]) -> None:
+def _delete_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
     """Delete the rows with the same keys; the table has one key column."""
     (key,) = target.primary_key.columns
-    place = target.columns.keys().index(key.name)
-    connection.exec_driver_sql(_deleted(target), ([row[place] for row in rows],))
+    key_index = target.columns.keys().index(key.name)
+    connection.exec_driver_sql(_build_delete_sql(target), ([row[key_index] for row in rows],))
 
 
 @lru_cache(maxsize=64)
-def _deleted(target: Table) -> str:
+def _build_delete_sql(target: Table) -> str:
     (key,) = target.primary_key.columns
     return f"{delete(target).compile(dialect=_DIALECTS['postgresql'])} WHERE {key.name} = {_ANY}"
 
 
-def _merge(connection: Connection, target: Table, rows: list[Row], meeting: _Meeting) -> int:
+def _insert_with_policy(
+    connection: Connection, target: Table, rows: list[Row], policy: _ConflictPolicy
+) -> int:
     if not rows:
         return 0
-    text = _text(connection.dialect.name, target, meeting)
+    sql_text = _build_insert_sql(connection.dialect.name, target, policy)
     if connection.dialect.name == "sqlite":
-        return connection.exec_driver_sql(text, rows).rowcount
+        return connection.exec_driver_sql(sql_text, rows).rowcount
     columns = tuple(map(list, zip(*rows, strict=True)))
-    return connection.exec_driver_sql(text, columns).rowcount
+    return connection.exec_driver_sql(sql_text, columns).rowcount
 
 
-def _copy(connection: Connection, target: Table, rows: list[Row]) -> None:
+def _copy_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
     from psycopg import Error, sql  # noqa: PLC0415  most databases are SQLite's
 
     names = sql.SQL(", ").join(map(sql.Identifier, target.columns.keys()))
@@ -148,61 +152,65 @@ def _copy(connection: Connection, target: Table, rows: list[Row]) -> None:
         sql.Identifier(target.name), names
     )
     try:
-        _send(connection, statement, _types(target), rows)
+        _stream_copy(connection, statement, _get_column_types(target), rows)
     except Error as error:
         # Wrapped like the error of any statement: `translate_db_error` handles only SQLAlchemy's
         # errors.
-        of_copy = statement.as_string(), None, error, Error
-        raise DBAPIError.instance(*of_copy, dialect=connection.dialect) from error
+        statement_and_error = statement.as_string(), None, error, Error
+        raise DBAPIError.instance(*statement_and_error, dialect=connection.dialect) from error
 
 
-def _send(connection: Connection, copying: "Composed", types: list[str], rows: list[Row]) -> None:
+def _stream_copy(
+    connection: Connection, copy_statement: "Composed", types: list[str], rows: list[Row]
+) -> None:
     from psycopg.types.string import BytesBinaryDumper  # noqa: PLC0415  as in `_copy`
 
     driver = cast("Driver[Row]", connection.connection.driver_connection)
     with driver.cursor() as cursor:
         # By default the driver uses a dumper for BYTEA that is written in Python.
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
-        with cursor.copy(copying) as copy:
+        with cursor.copy(copy_statement) as copy:
             copy.set_types(types)
             for row in rows:
                 copy.write_row(row)
 
 
 @lru_cache(maxsize=64)
-def _types(target: Table) -> list[str]:
+def _get_column_types(target: Table) -> list[str]:
     """Return PostgreSQL's type names of the columns."""
     dialect = _DIALECTS["postgresql"]
-    return [each.type.compile(dialect).lower() for each in target.columns]
+    return [column.type.compile(dialect).lower() for column in target.columns]
 
 
 @lru_cache(maxsize=256)
-def _text(dialect: str, target: Table, meeting: _Meeting) -> str:
+def _build_insert_sql(dialect: str, target: Table, policy: _ConflictPolicy) -> str:
     if dialect == "sqlite":
         return str(
-            _meet(sqlite.insert(target), target, meeting).compile(dialect=_DIALECTS[dialect])
+            _apply_conflict_policy(sqlite.insert(target), target, policy).compile(
+                dialect=_DIALECTS[dialect]
+            )
         )
     names = target.columns.keys()
     arrays = [
-        cast_to(bindparam(f"all_{each.name}"), postgresql.ARRAY(each.type))
-        for each in target.columns
+        cast_to(bindparam(f"all_{column.name}"), postgresql.ARRAY(column.type))
+        for column in target.columns
     ]
-    given = func.unnest(*arrays).table_valued(*names, name="given").render_derived()
-    inserted = postgresql.insert(target).from_select(names, select(*given.columns))
-    return str(_meet(inserted, target, meeting).compile(dialect=_DIALECTS[dialect]))
+    unnested = func.unnest(*arrays).table_valued(*names, name="given").render_derived()
+    insert = postgresql.insert(target).from_select(names, select(*unnested.columns))
+    return str(_apply_conflict_policy(insert, target, policy).compile(dialect=_DIALECTS[dialect]))
 
 
-def _meet(insert: _Insert, target: Table, meeting: _Meeting) -> _Insert:
+def _apply_conflict_policy(insert: _Insert, target: Table, policy: _ConflictPolicy) -> _Insert:
     key = list(target.primary_key.columns)
-    match meeting:
-        case _Meeting.FAIL:
+    match policy:
+        case _ConflictPolicy.FAIL:
             return insert
-        case _Meeting.KEEP:
+        case _ConflictPolicy.KEEP:
             return insert.on_conflict_do_nothing(index_elements=key)
-        case _Meeting.REPLACE | _Meeting.REVIVE:
-            others = [each.name for each in target.columns if not each.primary_key]
+        case _ConflictPolicy.REPLACE | _ConflictPolicy.REVIVE:
+            value_columns = [column.name for column in target.columns if not column.primary_key]
             return insert.on_conflict_do_update(
                 index_elements=key,
-                set_={name: insert.excluded[name] for name in others},
-                where=~target.c.canonical if meeting is _Meeting.REVIVE else None,
+                set_={name: insert.excluded[name] for name in value_columns},
+                where=~target.c.canonical if policy is _ConflictPolicy.REVIVE else None,
             )

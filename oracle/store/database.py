@@ -20,8 +20,13 @@ from oracle.domain.fold.working_set import Changes
 from oracle.errors import InputError, TransientError
 from oracle.store.activity_repository import ActivityRepository
 from oracle.store.anomaly_repository import AnomalyRepository
-from oracle.store.db_errors import UnknownCommitError, is_lost, translated
-from oracle.store.engine import file_identity, parsed, reading_engine, writing_engine
+from oracle.store.db_errors import UnknownCommitError, is_connection_lost, translate_db_error
+from oracle.store.engine import (
+    create_read_engine,
+    create_write_engine,
+    get_file_identity,
+    parse_database_url,
+)
 from oracle.store.gateway_repositories import GatewayRepositories
 from oracle.store.history_repository import (
     KickoutRepository,
@@ -36,8 +41,8 @@ from oracle.store.ops.endpoint_facts import EndpointFactsRepository
 from oracle.store.ops.halts import HaltRepository
 from oracle.store.ops.health_repository import HealthRepository
 from oracle.store.ops.identity import IdentityRepository
-from oracle.store.ops.lease_repository import Lease
-from oracle.store.ops.replica import replica_lag_seconds
+from oracle.store.ops.lease_repository import LeaseRepository
+from oracle.store.ops.replica import get_replica_lag_seconds
 from oracle.store.outbox.outbox import Outbox
 from oracle.store.raw.block_repository import BlockRepository, VerifiedBlockRepository
 from oracle.store.raw.call_repository import CallRepository
@@ -49,7 +54,7 @@ from oracle.store.raw.raw_checksums import RawChecksums
 from oracle.store.raw.reorg_repository import ReorgRepository
 from oracle.store.reports.hold_repository import HoldRepository
 from oracle.store.reports.report_repository import ReportRepository
-from oracle.store.reports.statement_repository import PeerStatementRepository, Signatures
+from oracle.store.reports.statement_repository import PeerStatementRepository, SignatureRepository
 from oracle.store.schema import check_schema
 from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
 from oracle.store.state.download_repository import DownloadRepository
@@ -95,7 +100,7 @@ class UnitOfWork:
 
     def _open_ops(self, connection: Connection) -> None:
         """Open the repositories of the daemon's own operation."""
-        self.lease = Lease(connection)
+        self.lease = LeaseRepository(connection)
         self.health = HealthRepository(connection)
         self.coverage = CoverageRepository(connection)
         self.raw_checksums = RawChecksums(connection)
@@ -112,9 +117,9 @@ class UnitOfWork:
         self.draws = DrawRepository(connection)
         self.downloads = DownloadRepository(connection)
 
-    def replica_lag_seconds(self) -> float | None:
+    def get_replica_lag_seconds(self) -> float | None:
         """Return how far this replica is behind, or None if it is not a replica."""
-        return replica_lag_seconds(self._connection)
+        return get_replica_lag_seconds(self._connection)
 
     def _open_history(self, connection: Connection) -> None:
         """Open the repositories of node histories."""
@@ -132,16 +137,16 @@ class UnitOfWork:
         journal = self.outbox.journal
         self.reports = ReportRepository(connection)
         self.holds = HoldRepository(connection, journal, self.reports)
-        self.statements = Signatures(connection, journal)
+        self.statements = SignatureRepository(connection, journal)
         self.peer_statements = PeerStatementRepository(connection)
 
-    def uncover_above(self, number: int) -> None:
+    def discard_verification_above(self, number: int) -> None:
         """Discard coverage and verification above block `number`; part of every rollback."""
-        self.coverage.cut_above(number)
-        self.verified_blocks.forget_above(number)
+        self.coverage.delete_above(number)
+        self.verified_blocks.delete_above(number)
         self.dead_letters.orphan_above(number)
 
-    def changes(self, changes: Changes, rule_set: int) -> None:
+    def write_changes(self, changes: Changes, rule_set: int) -> None:
         """Write all changes of a fold in bulk, and their pre-images into the journal.
 
         `rule_set` is the number of the rules that were applied.
@@ -154,7 +159,7 @@ class UnitOfWork:
         self.memberships.append(changes.memberships)
         self.results.append(changes.results)
         self.anomalies.append(changes.anomalies)
-        self.kickouts.write(changes.kickouts)
+        self.kickouts.save_intervals(changes.kickouts)
         if changes.last is not None:
             self.last_event.set(changes.last)
         self.undo.write(changes.pre_images)
@@ -171,7 +176,7 @@ class Store:
         # Whether the server neither confirmed nor refused the last COMMIT.
         self._has_unknown_commit = False
         self._epoch: int | None = None
-        self._file = file_identity(url)
+        self._file = get_file_identity(url)
 
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> "Store":
@@ -184,9 +189,9 @@ class Store:
                 schema; one line with the remedy.
         """
         check_schema(url, create=create)
-        return cls(parsed(url))
+        return cls(parse_database_url(url))
 
-    def fence(self, epoch: int) -> None:
+    def set_fencing_epoch(self, epoch: int) -> None:
         """From now on, write only while the lease has this epoch.
 
         Data that a process fetched before it stalled is not written after another process has
@@ -209,19 +214,19 @@ class Store:
         self._await_unknown_commit()
         is_committing = False
         try:
-            with self._translating(), self._writing.begin() as connection:
+            with self._translate_errors(), self._write_engine.begin() as connection:
                 uow = UnitOfWork(connection)
                 if self._epoch is not None:
                     uow.lease.guard(self._epoch)
                 yield uow
-                self._refuse_replaced_file()
+                self._check_file_identity()
                 is_committing = True
         except InputError as error:
             if self._was_written and isinstance(error.__cause__, DBAPIError):
                 raise TransientError(str(error)) from error
             raise
         except TransientError as error:
-            if is_committing and is_lost(error.__cause__):
+            if is_committing and is_connection_lost(error.__cause__):
                 self._has_unknown_commit = True
                 raise UnknownCommitError(str(error)) from error
             raise
@@ -238,18 +243,18 @@ class Store:
         """
         if not self._has_unknown_commit:
             return
-        with self._translating(), self._writing.begin():
+        with self._translate_errors(), self._write_engine.begin():
             # Beginning a transaction takes the writers' lock.
             pass
         self._has_unknown_commit = False
 
-    def _refuse_replaced_file(self) -> None:
+    def _check_file_identity(self) -> None:
         """Refuse to commit into a file that was unlinked: the data would be lost.
 
         Raises:
             InputError: the path of the database is now missing or another file.
         """
-        if file_identity(self._url) != self._file:
+        if get_file_identity(self._url) != self._file:
             raise InputError(
                 f"database {self._url.database}: the file was deleted or replaced while it was "
                 "open; expected the same file until the process ends; put back the file, or a "
@@ -257,13 +262,13 @@ class Store:
             )
 
     @property
-    def disk(self) -> Path | None:
+    def data_directory(self) -> Path | None:
         """Return the directory of SQLite's file, or None for a server."""
         if self._url.get_backend_name() != "sqlite":
             return None
         return Path(self._url.database or "").absolute().parent
 
-    def shrink_log(self) -> None:
+    def checkpoint_wal(self) -> None:
         """Move SQLite's write-ahead log into the database, which may free a full disk.
 
         Raises:
@@ -278,18 +283,18 @@ class Store:
             raise TransientError(f"database {self._url.database}: {error}") from error
 
     @contextmanager
-    def reading(self) -> Iterator[UnitOfWork]:
+    def read_transaction(self) -> Iterator[UnitOfWork]:
         """Open a read transaction on its own connection: one snapshot; keep it short.
 
         Raises:
             TransientError: the connection was lost.
         """
         self._await_unknown_commit()
-        with self._translating(), self._reading.begin() as connection:
+        with self._translate_errors(), self._read_engine.begin() as connection:
             yield UnitOfWork(connection)
 
     @contextmanager
-    def copied(self) -> Iterator[str | None]:
+    def temporary_copy(self) -> Iterator[str | None]:
         """Yield the URL of a temporary copy of the database, or None unless it is SQLite.
 
         The copy lies beside the database file, takes as much disk space, and blocks no writer.
@@ -300,16 +305,16 @@ class Store:
         if self._url.get_backend_name() != "sqlite":
             yield None
             return
-        beside = Path(self._url.database or "").absolute().parent
-        with tempfile.TemporaryDirectory(prefix="qos-oracle-copy-", dir=beside) as folder:
+        directory = Path(self._url.database or "").absolute().parent
+        with tempfile.TemporaryDirectory(prefix="qos-oracle-copy-", dir=directory) as folder:
             path = Path(folder) / "copy.sqlite"
-            self._copy_into(path)
+            self._backup_to(path)
             yield f"sqlite:///{path}"
 
-    def _copy_into(self, path: Path) -> None:
+    def _backup_to(self, path: Path) -> None:
         with (
-            self._translating(),
-            closing(self._reading.raw_connection()) as connection,
+            self._translate_errors(),
+            closing(self._read_engine.raw_connection()) as connection,
             closing(sqlite3.connect(path)) as copy,
         ):
             driver = connection.driver_connection
@@ -321,7 +326,7 @@ class Store:
 
     def close(self) -> None:
         """Close all connections."""
-        for engine in (self._writing, self._reading):
+        for engine in (self._write_engine, self._read_engine):
             engine.dispose()
 
     def __enter__(self) -> Self:
@@ -336,19 +341,19 @@ class Store:
         self.close()
 
     @cached_property
-    def _writing(self) -> Engine:
-        return writing_engine(self._url)
+    def _write_engine(self) -> Engine:
+        return create_write_engine(self._url)
 
     @cached_property
-    def _reading(self) -> Engine:
-        return reading_engine(self._url)
+    def _read_engine(self) -> Engine:
+        return create_read_engine(self._url)
 
     @contextmanager
-    def _translating(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            ours = translated(error, self._url)
-            if ours is None:
+            translated_error = translate_db_error(error, self._url)
+            if translated_error is None:
                 raise
-            raise ours from error
+            raise translated_error from error

@@ -8,11 +8,11 @@ from sqlalchemy.exc import DBAPIError, OperationalError, TimeoutError as NoConne
 from oracle.errors import InputError, OracleError, TransientError
 
 # PostgreSQL SQLSTATEs (appendix A of its manual) that the user must resolve.
-_USERS_FAULTS = {
+_USER_ERROR_BY_SQLSTATE = {
     "42501": "the user has no right to do this",
 }
 # SQLSTATE classes of transient errors: connection, resources, shutdown, locks.
-_PASSING_CLASSES = ("08", "53", "57", "40", "55")
+_TRANSIENT_CLASSES = ("08", "53", "57", "40", "55")
 # Of these, the classes in which the connection is lost or was ended by the server.
 _LOST_CLASSES = ("08", "57")
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -20,20 +20,20 @@ _LOCK_NOT_AVAILABLE = "55P03"
 _READ_ONLY = "25006"
 _ANOTHER_WRITER = "another process is writing to it"
 # While connecting, libpq provides no SQLSTATE, only a message.
-_REFUSALS = {
+_CONNECT_ERRORS = {
     "password authentication failed": "the password is wrong",
     "no password supplied": "it wants a password",
     "no pg_hba.conf entry": "the server refuses this user from here (pg_hba.conf)",
 }
 # SQLite provides only a message.
-_SQLITE_FAULTS = {
+_SQLITE_USER_ERRORS = {
     "readonly": "the file or its folder is read-only",
     "unable to open": "the file cannot be opened: check its folder and its permissions",
     "not a database": "the file is no SQLite database",
     "malformed": "the file is damaged; restore a copy",
     "disk i/o": "reading or writing the file failed; check the disk",
 }
-_SQLITE_PASSING = {
+_SQLITE_TRANSIENT_ERRORS = {
     "locked": _ANOTHER_WRITER,
     "busy": _ANOTHER_WRITER,
     "full": "the disk is full",
@@ -54,7 +54,7 @@ class UnknownCommitError(TransientError):
         )
 
 
-def shown(url: URL) -> str:
+def format_database_name(url: URL) -> str:
     """Return the name of a database without its password, wherever the URL holds it."""
     if url.get_backend_name() == "sqlite":
         return f"database {url.database}"
@@ -64,67 +64,71 @@ def shown(url: URL) -> str:
     return f"database postgresql://{user}{host}{port}/{url.database or ''}"
 
 
-def translated(error: Exception, url: URL) -> OracleError | None:
+def translate_db_error(error: Exception, url: URL) -> OracleError | None:
     """Translate a database error, or return None for a programming error."""
     if isinstance(error, NoConnection):
-        return TransientError(f"{shown(url)}: all connections are taken")
+        return TransientError(f"{format_database_name(url)}: all connections are taken")
     if not isinstance(error, DBAPIError):
         return None
     if url.get_backend_name() == "sqlite":
-        return _of_sqlite(error, url)
-    return _of_postgresql(error, url)
+        return _translate_sqlite_error(error, url)
+    return _translate_postgresql_error(error, url)
 
 
-def _of_sqlite(error: DBAPIError, url: URL) -> OracleError | None:
-    words = str(error.orig).lower()
-    for word, meaning in _SQLITE_PASSING.items():
-        if word in words:
-            return TransientError(f"{shown(url)}: {meaning}")
-    for word, meaning in _SQLITE_FAULTS.items():
-        if word in words:
-            return InputError(f"{shown(url)}: {meaning}")
+def _translate_sqlite_error(error: DBAPIError, url: URL) -> OracleError | None:
+    message = str(error.orig).lower()
+    for fragment, meaning in _SQLITE_TRANSIENT_ERRORS.items():
+        if fragment in message:
+            return TransientError(f"{format_database_name(url)}: {meaning}")
+    for fragment, meaning in _SQLITE_USER_ERRORS.items():
+        if fragment in message:
+            return InputError(f"{format_database_name(url)}: {meaning}")
     return None
 
 
-def _of_postgresql(error: DBAPIError, url: URL) -> OracleError | None:
-    state = getattr(error.orig, "sqlstate", None) or ""
-    words = _first_line(error)
-    fault = _USERS_FAULTS.get(state) or _refusal(state, words)
-    if fault:
-        return InputError(f"{shown(url)}: {fault}")
-    if state == _READ_ONLY:
-        return TransientError(f"{shown(url)}: the database is read-only")
-    if state == _LOCK_NOT_AVAILABLE:
-        return TransientError(f"{shown(url)}: {_ANOTHER_WRITER}")
-    if is_lost(error) or state[:2] in _PASSING_CLASSES:
-        return TransientError(f"{shown(url)}: {words}")
+def _translate_postgresql_error(error: DBAPIError, url: URL) -> OracleError | None:
+    sqlstate = getattr(error.orig, "sqlstate", None) or ""
+    message = _get_first_line(error)
+    user_error = _USER_ERROR_BY_SQLSTATE.get(sqlstate) or _find_connect_error(sqlstate, message)
+    if user_error:
+        return InputError(f"{format_database_name(url)}: {user_error}")
+    if sqlstate == _READ_ONLY:
+        return TransientError(f"{format_database_name(url)}: the database is read-only")
+    if sqlstate == _LOCK_NOT_AVAILABLE:
+        return TransientError(f"{format_database_name(url)}: {_ANOTHER_WRITER}")
+    if is_connection_lost(error) or sqlstate[:2] in _TRANSIENT_CLASSES:
+        return TransientError(f"{format_database_name(url)}: {message}")
     return None
 
 
-def is_lost(error: BaseException | None) -> bool:
+def is_connection_lost(error: BaseException | None) -> bool:
     """Return whether an error of SQLAlchemy means that the connection to PostgreSQL was lost.
 
     A server that shuts down (SQLSTATE class 57) or loses its connection (08) may have committed.
     """
     if not isinstance(error, DBAPIError):
         return False
-    state = getattr(error.orig, "sqlstate", None) or ""
-    is_silent = isinstance(error, OperationalError) and not state and not _is_sqlite(error)
-    return error.connection_invalidated or is_silent or state[:2] in _LOST_CLASSES
+    sqlstate = getattr(error.orig, "sqlstate", None) or ""
+    has_no_sqlstate = (
+        isinstance(error, OperationalError) and not sqlstate and not _is_sqlite(error)
+    )
+    return error.connection_invalidated or has_no_sqlstate or sqlstate[:2] in _LOST_CLASSES
 
 
 def _is_sqlite(error: DBAPIError) -> bool:
     return isinstance(error.orig, sqlite3.Error)
 
 
-def _refusal(state: str, words: str) -> str | None:
+def _find_connect_error(sqlstate: str, message: str) -> str | None:
     """Return why connecting failed; libpq then provides a message but no SQLSTATE."""
-    if state:
+    if sqlstate:
         return None
-    if words.endswith("does not exist"):
-        return words.rpartition("FATAL:")[2].strip()
-    return next((meaning for said, meaning in _REFUSALS.items() if said in words), None)
+    if message.endswith("does not exist"):
+        return message.rpartition("FATAL:")[2].strip()
+    return next(
+        (meaning for fragment, meaning in _CONNECT_ERRORS.items() if fragment in message), None
+    )
 
 
-def _first_line(error: DBAPIError) -> str:
+def _get_first_line(error: DBAPIError) -> str:
     return str(error.orig).strip().partition("\n")[0]

@@ -16,20 +16,20 @@ _WEI_BYTES = 32
 HASH_BYTES = 32
 # The largest BIGINT. Only made-up sizes and time limits exceed it, and no rule distinguishes two
 # such values.
-_LARGEST = INT63_MAX
+_MAX_BIGINT = INT63_MAX
 
 
-def raw(text: str) -> bytes:
+def decode_hex(text: str) -> bytes:
     """Convert `0x` hex to bytes."""
     return bytes.fromhex(text[2:])
 
 
-def hexed(value: bytes) -> str:
+def encode_hex(value: bytes) -> str:
     """Convert bytes to lower-case `0x` hex."""
     return "0x" + value.hex()
 
 
-def range_of_prefix(digits: str, size: int) -> tuple[bytes, bytes]:
+def compute_prefix_range(digits: str, size: int) -> tuple[bytes, bytes]:
     """Return the lowest and the highest key of `size` bytes whose hex begins with `digits`."""
     return (
         bytes.fromhex(digits.ljust(2 * size, "0")),
@@ -37,87 +37,87 @@ def range_of_prefix(digits: str, size: int) -> tuple[bytes, bytes]:
     )
 
 
-def raw_or_none(text: str | None) -> bytes | None:
+def decode_optional_hex(text: str | None) -> bytes | None:
     return None if text is None else bytes.fromhex(text[2:])
 
 
-def hexed_or_none(value: bytes | None) -> str | None:
+def encode_optional_hex(value: bytes | None) -> str | None:
     return None if value is None else "0x" + value.hex()
 
 
-def joined(hashes: tuple[str, ...]) -> bytes:
+def join_hashes(hashes: tuple[str, ...]) -> bytes:
     """Concatenate 32-byte hashes."""
     return bytes.fromhex("".join([text[2:] for text in hashes]))
 
 
-def split(value: bytes) -> tuple[str, ...]:
+def split_hashes(value: bytes) -> tuple[str, ...]:
     """Split concatenated 32-byte hashes: the inverse of `join_hashes`."""
     text = value.hex()
     width = 2 * HASH_BYTES
-    return tuple(["0x" + text[at : at + width] for at in range(0, len(text), width)])
+    return tuple(["0x" + text[offset : offset + width] for offset in range(0, len(text), width)])
 
 
-def wei(amount: int) -> bytes:
+def encode_wei(amount: int) -> bytes:
     """Encode an amount from 0 to 2^256 - 1 as 32 bytes that sort like the number."""
     return amount.to_bytes(_WEI_BYTES, "big")
 
 
-def wei_or_none(amount: int | None) -> bytes | None:
+def encode_optional_wei(amount: int | None) -> bytes | None:
     return None if amount is None else amount.to_bytes(_WEI_BYTES, "big")
 
 
-def amount_or_none(value: bytes | None) -> int | None:
+def decode_optional_wei(value: bytes | None) -> int | None:
     return None if value is None else int.from_bytes(value, "big")
 
 
-def bounded(number: int | None) -> int | None:
+def clamp_to_bigint(number: int | None) -> int | None:
     """Clamp a number to 2^63 - 1, the largest value of BIGINT."""
-    return number if number is None or number <= _LARGEST else _LARGEST
+    return number if number is None or number <= _MAX_BIGINT else _MAX_BIGINT
 
 
-def position_text(at: Position | None) -> str | None:
+def format_position(position: Position | None) -> str | None:
     """Format a position as `block:tx:log:sub`."""
     # Takes two thirds of the time of an f-string; each task has four positions.
-    return None if at is None else "%d:%d:%d:%d" % at  # noqa: UP031
+    return None if position is None else "%d:%d:%d:%d" % position  # noqa: UP031
 
 
-def position_of(text: str) -> Position:
+def parse_position(text: str) -> Position:
     return Position(*map(int, text.split(":")))
 
 
-def position_or_none(text: str | None) -> Position | None:
-    return None if text is None else position_of(text)
+def parse_optional_position(text: str | None) -> Position | None:
+    return None if text is None else parse_position(text)
 
 
 @lru_cache(maxsize=256)
-def version_text(version: Version | None) -> str | None:
-    return None if version is None else event_fields.version_text(version)
+def format_version(version: Version | None) -> str | None:
+    return None if version is None else event_fields.format_version(version)
 
 
 @lru_cache(maxsize=256)
-def version_of(text: str | None) -> Version | None:
-    return None if text is None else event_fields.version_of(text)
+def parse_version(text: str | None) -> Version | None:
+    return None if text is None else event_fields.parse_version(text)
 
 
 @lru_cache(maxsize=1024)
-def list_text(names: tuple[str, ...]) -> str:
+def encode_name_list(names: tuple[str, ...]) -> str:
     """Encode names as a JSON list."""
     return msgspec.json.encode(names).decode()
 
 
 @lru_cache(maxsize=1024)
-def list_of(text: str) -> tuple[str, ...]:
+def decode_name_list(text: str) -> tuple[str, ...]:
     return msgspec.json.decode(text, type=tuple[str, ...])
 
 
-def plain(name: str | None) -> str | None:
+def escape_nul(text: str | None) -> str | None:
     """Escape NUL characters in text from the chain: PostgreSQL's text type rejects them."""
-    if name is None or ("\x00" not in name and "\\" not in name):
-        return name
-    return name.replace("\\", "\\\\").replace("\x00", "\\0")
+    if text is None or ("\x00" not in text and "\\" not in text):
+        return text
+    return text.replace("\\", "\\\\").replace("\x00", "\\0")
 
 
-def as_said(text: str | None) -> str | None:
+def unescape_nul(text: str | None) -> str | None:
     """Return the original text: the inverse of `escape_nul`."""
     if text is None or "\\" not in text:
         return text

@@ -26,11 +26,11 @@ _CACHE_KIB = 8_192
 # every window is then moved once for several windows.
 _CHECKPOINT_PAGES = 4000
 # Size to which the WAL file is truncated after a long reader made it grow.
-_WAL_BYTES = 64 * 1024 * 1024
+_MAX_WAL_BYTES = 64 * 1024 * 1024
 
 # File modes for the database, and the suffixes of SQLite's files beside it.
-_OWNER_ONLY, _OTHERS = 0o600, 0o077
-_BESIDE = ("-wal", "-shm", "-journal")
+_OWNER_FILE_MODE, _GROUP_AND_OTHERS_MODE = 0o600, 0o077
+_SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
 
 # sqlite3 tries four adapter lookups for each value that is not int, float, str or bytearray. These
 # no-op adapters match at the first lookup, which halves the time of a wide row.
@@ -39,41 +39,41 @@ sqlite3.register_adapter(bool, int)
 sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]  # None in, None out
 
 
-def parsed(url: str) -> URL:
+def parse_database_url(url: str) -> URL:
     """Parse `sqlite:///FILE` or `postgresql://USER@HOST/NAME`.
 
     Raises:
         InputError: the URL is invalid; the text itself is not repeated, as it may hold a password.
     """
-    wanted = "write it as sqlite:///FILE or postgresql://USER@HOST/NAME"
+    expected_form = "write it as sqlite:///FILE or postgresql://USER@HOST/NAME"
     try:
-        found = make_url(url)
+        parsed_url = make_url(url)
     except (ArgumentError, ValueError):
-        raise InputError(f"the database url cannot be read; {wanted}") from None
-    match found.get_backend_name():
-        case "sqlite" if found.database and found.database != ":memory:":
-            return found.set(drivername="sqlite")
-        case "postgresql" | "postgres" if found.database:
-            return found.set(drivername="postgresql+psycopg")
-    raise InputError(f"the database url names no database that we can use; {wanted}")
+        raise InputError(f"the database url cannot be read; {expected_form}") from None
+    match parsed_url.get_backend_name():
+        case "sqlite" if parsed_url.database and parsed_url.database != ":memory:":
+            return parsed_url.set(drivername="sqlite")
+        case "postgresql" | "postgres" if parsed_url.database:
+            return parsed_url.set(drivername="postgresql+psycopg")
+    raise InputError(f"the database url names no database that we can use; {expected_form}")
 
 
-def file_identity(url: URL) -> tuple[int, int] | None:
+def get_file_identity(url: URL) -> tuple[int, int] | None:
     """Return device and inode of SQLite's file, or None if missing or for PostgreSQL."""
     if url.get_backend_name() != "sqlite":
         return None
     try:
-        found = Path(url.database or "").stat()
+        file_stat = Path(url.database or "").stat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return file_stat.st_dev, file_stat.st_ino
 
 
-def writing_engine(url: URL) -> Engine:
+def create_write_engine(url: URL) -> Engine:
     """Create an engine whose transactions exclude all other writers."""
     if url.get_backend_name() == "sqlite":
-        _keep_private(url)
-        engine = _sqlite(url)
+        _restrict_file_mode(url)
+        engine = _create_sqlite_engine(url)
         event.listen(engine, "begin", _begin_immediate)
         return engine
     engine = create_engine(
@@ -81,18 +81,18 @@ def writing_engine(url: URL) -> Engine:
         pool_size=1,
         max_overflow=4,
         pool_timeout=BUSY_SECONDS,
-        connect_args=_alive(url),
+        connect_args=_build_keepalive_args(url),
     )
-    event.listen(engine, "begin", _take_writer_lock)
+    event.listen(engine, "begin", _acquire_writer_lock)
     return engine
 
 
-def reading_engine(url: URL) -> Engine:
+def create_read_engine(url: URL) -> Engine:
     """Create a read-only engine; each transaction is one snapshot."""
     if url.get_backend_name() == "sqlite":
-        engine = _sqlite(url)
-        event.listen(engine, "connect", _refuse_writes)
-        event.listen(engine, "begin", _begin)
+        engine = _create_sqlite_engine(url)
+        event.listen(engine, "connect", _set_query_only)
+        event.listen(engine, "begin", _begin_deferred)
         return engine
     return create_engine(
         url,
@@ -101,16 +101,16 @@ def reading_engine(url: URL) -> Engine:
         pool_timeout=BUSY_SECONDS,
         isolation_level="REPEATABLE READ",
         execution_options={"postgresql_readonly": True},
-        connect_args=_alive(url),
+        connect_args=_build_keepalive_args(url),
     )
 
 
-def is_missing_file(url: URL) -> bool:
+def is_missing_sqlite_file(url: URL) -> bool:
     """Return whether the SQLite file does not exist yet; opening it would create it."""
     return url.get_backend_name() == "sqlite" and not Path(url.database or "").exists()
 
 
-def _keep_private(url: URL) -> None:
+def _restrict_file_mode(url: URL) -> None:
     """Restrict the file to its owner: it holds signed bytes before they are sent.
 
     SQLite gives the files beside it (`-wal`, `-shm`) the same mode. An existing file is never
@@ -122,13 +122,16 @@ def _keep_private(url: URL) -> None:
     # Errors are left to the connection, which reports them.
     with suppress(OSError):
         if not path.exists():
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
-        for file in (path, *(path.with_name(path.name + end) for end in _BESIDE)):
-            if file.exists() and file.stat().st_mode & _OTHERS:
-                file.chmod(_OWNER_ONLY)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_FILE_MODE))
+        for file in (
+            path,
+            *(path.with_name(path.name + suffix) for suffix in _SIDE_FILE_SUFFIXES),
+        ):
+            if file.exists() and file.stat().st_mode & _GROUP_AND_OTHERS_MODE:
+                file.chmod(_OWNER_FILE_MODE)
 
 
-def _sqlite(url: URL) -> Engine:
+def _create_sqlite_engine(url: URL) -> Engine:
     engine = create_engine(url, pool_size=4, max_overflow=4, pool_timeout=BUSY_SECONDS)
     event.listen(engine, "connect", _prepare_sqlite)
     return engine
@@ -146,22 +149,22 @@ def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) ->
         "foreign_keys=ON",
         f"cache_size=-{_CACHE_KIB}",
         f"wal_autocheckpoint={_CHECKPOINT_PAGES}",
-        f"journal_size_limit={_WAL_BYTES}",
+        f"journal_size_limit={_MAX_WAL_BYTES}",
         "temp_store=MEMORY",
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 
 
-def _refuse_writes(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+def _set_query_only(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA query_only=ON")
     cursor.close()
 
 
-def _alive(url: URL) -> dict[str, int]:
+def _build_keepalive_args(url: URL) -> dict[str, int]:
     """Return connection settings that detect a lost server or network within about ten seconds."""
-    wanted = {
+    defaults = {
         "connect_timeout": round(BUSY_SECONDS),
         "keepalives_idle": 5,
         "keepalives_interval": 2,
@@ -169,18 +172,18 @@ def _alive(url: URL) -> dict[str, int]:
         "tcp_user_timeout": 10_000,
     }
     # Settings in the user's URL take precedence.
-    return {name: value for name, value in wanted.items() if name not in url.query}
+    return {name: value for name, value in defaults.items() if name not in url.query}
 
 
 def _begin_immediate(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _begin(connection: Connection) -> None:
+def _begin_deferred(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN")
 
 
-def _take_writer_lock(connection: Connection) -> None:
+def _acquire_writer_lock(connection: Connection) -> None:
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(BUSY_SECONDS * 1000)}ms'")
     # This timeout ends a writer that stalls between two statements or whose host is gone; the
     # standby ends a writer that stalls inside one (`LeaseRepository.terminate_stalled_writer`).

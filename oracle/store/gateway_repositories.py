@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, select
 
-from oracle.store.bulk import append_missing, upsert
+from oracle.store.bulk import insert_missing_rows, upsert_rows
 from oracle.store.tables.gateway_tables import draw_epoch, node_check, relay_outcome
 
 
@@ -16,8 +16,8 @@ class StoredOutcome(NamedTuple):
     """One relay, or a passed check, in the order of the columns. Times in milliseconds."""
 
     number: int
-    taken_ms: int
-    t_ms: int
+    received_ms: int
+    ended_ms: int
     chain: str
     node: str
     session: str
@@ -39,10 +39,10 @@ class StoredCheck(NamedTuple):
 
     chain: str
     node: str
-    at_ms: int
+    checked_ms: int
     chain_id: int | None
     height: int | None
-    best: int | None
+    best_height: int | None
     chain_until_ms: int
     sync_until_ms: int
     fault: str | None
@@ -63,31 +63,33 @@ class RelayOutcomeRepository:
 
     def append(self, outcomes: list[StoredOutcome]) -> None:
         """Insert outcomes with new numbers, so that a batch written twice counts once."""
-        append_missing(self._connection, relay_outcome, [tuple(one) for one in outcomes])
+        insert_missing_rows(
+            self._connection, relay_outcome, [tuple(outcome) for outcome in outcomes]
+        )
 
-    def all(self) -> Iterator[StoredOutcome]:
+    def iterate_all(self) -> Iterator[StoredOutcome]:
         """Yield all stored outcomes, in the order in which they were received."""
         rows = self._connection.execute(select(relay_outcome).order_by(relay_outcome.c.number))
         for row in rows:
             yield StoredOutcome(*row)
 
-    def next_number(self) -> int:
+    def get_next_number(self) -> int:
         """Return the next free number."""
         newest = self._connection.execute(select(func.max(relay_outcome.c.number))).scalar()
         return 0 if newest is None else newest + 1
 
-    def forget(self, before_ms: int, kinds: Collection[str] | None = None) -> int:
+    def delete_before(self, before_ms: int, kinds: Collection[str] | None = None) -> int:
         """Delete outcomes received before `before_ms`, of all kinds or `kinds`; return how many.
 
         The newest outcome is always kept.
         """
         newest = select(func.max(relay_outcome.c.number)).scalar_subquery()
-        old = delete(relay_outcome).where(
+        delete_statement = delete(relay_outcome).where(
             relay_outcome.c.taken_ms < before_ms, relay_outcome.c.number < newest
         )
         if kinds is not None:
-            old = old.where(relay_outcome.c.kind.in_(kinds))
-        return self._connection.execute(old).rowcount
+            delete_statement = delete_statement.where(relay_outcome.c.kind.in_(kinds))
+        return self._connection.execute(delete_statement).rowcount
 
 
 class DrawEpochRepository:
@@ -96,9 +98,9 @@ class DrawEpochRepository:
 
     def add(self, epochs: list[StoredEpoch]) -> None:
         """Insert the epochs that are not stored yet."""
-        append_missing(self._connection, draw_epoch, [tuple(one) for one in epochs])
+        insert_missing_rows(self._connection, draw_epoch, [tuple(epoch) for epoch in epochs])
 
-    def newest(self, limit: int) -> list[StoredEpoch]:
+    def list_newest(self, limit: int) -> list[StoredEpoch]:
         """Return the last `limit` epochs, oldest first."""
         rows = select(draw_epoch).order_by(draw_epoch.c.start_ms.desc()).limit(limit)
         return [StoredEpoch(*row) for row in self._connection.execute(rows)][::-1]
@@ -110,8 +112,8 @@ class NodeCheckRepository:
 
     def save(self, checks: list[StoredCheck]) -> None:
         """Insert or replace the state of each node."""
-        upsert(self._connection, node_check, [tuple(one) for one in checks])
+        upsert_rows(self._connection, node_check, [tuple(check) for check in checks])
 
-    def all(self) -> list[StoredCheck]:
+    def list_all(self) -> list[StoredCheck]:
         """Return the state of every node that was ever checked."""
         return [StoredCheck(*row) for row in self._connection.execute(select(node_check))]

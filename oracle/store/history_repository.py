@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Select, Table, select
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import (
-    ASKED,
+    REQUEST_TRANSITIONS,
     Anomaly,
     KickoutDue,
     MembershipChange,
@@ -20,14 +20,14 @@ from oracle.domain.fold.working_set import (
 )
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state.node import Membership
-from oracle.store.bulk import append, upsert
-from oracle.store.encoding import hexed, hexed_or_none, raw, raw_or_none
+from oracle.store.bulk import insert_rows, upsert_rows
+from oracle.store.encoding import decode_hex, decode_optional_hex, encode_hex, encode_optional_hex
 from oracle.store.state.rule_set_repository import RuleSet
 from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import (
     kickout,
     membership_change,
-    node as node_row,
+    node as encode_node_row,
     reliability_change,
     score,
 )
@@ -41,75 +41,77 @@ class ScoreRepository:
 
     def append(self, scores: Sequence[ScoreEntry], rule_set: int) -> None:
         """Append scores; `rule_set` is the number of the rules that produced them."""
-        append(
+        insert_rows(
             self._connection,
             score,
             [
                 (
-                    raw(each.node),
-                    each.seq,
-                    raw(each.task),
-                    raw(each.group),
-                    each.rank,
-                    each.elapsed,
-                    each.score,
-                    *each.at,
-                    each.time,
+                    decode_hex(entry.node),
+                    entry.seq,
+                    decode_hex(entry.task),
+                    decode_hex(entry.group),
+                    entry.rank,
+                    entry.elapsed,
+                    entry.score,
+                    *entry.at,
+                    entry.time,
                     rule_set,
                 )
-                for each in scores
+                for entry in scores
             ],
         )
 
-    def of_node(
-        self, node: Address, last: int = 50, *, up_to_seq: int | None = None
+    def list_for_node(
+        self, node: Address, limit: int = 50, *, up_to_seq: int | None = None
     ) -> list[ScoreEntry]:
         """Return the node's last scores, oldest first, up to `up_to_seq` if given."""
-        chosen = select(score).where(score.c.node == raw(node))
+        query = select(score).where(score.c.node == decode_hex(node))
         if up_to_seq is not None:
-            chosen = chosen.where(score.c.seq <= up_to_seq)
-        return self._newest(chosen, last)
+            query = query.where(score.c.seq <= up_to_seq)
+        return self._load_newest(query, limit)
 
-    def of_node_at(self, node: Address, block: int, last: int = 50) -> list[ScoreEntry]:
+    def list_for_node_up_to(self, node: Address, block: int, limit: int = 50) -> list[ScoreEntry]:
         """Return the last scores of the node as of `block`, oldest first."""
-        chosen = select(score).where(score.c.node == raw(node), score.c.block <= block)
-        return self._newest(chosen, last)
+        query = select(score).where(score.c.node == decode_hex(node), score.c.block <= block)
+        return self._load_newest(query, limit)
 
-    def between(
-        self, node: Address, first: int, last: int, before: int
+    def list_for_node_between(
+        self, node: Address, first_time: int, last_time: int, earlier_limit: int
     ) -> tuple[list[ScoreEntry], list[ScoreEntry]]:
         """Return the scores from `first_time` to `last_time`, and the last ones before.
 
         The first list holds up to `earlier_limit` scores before `first_time`.
         """
-        mine = select(score).where(score.c.node == raw(node))
-        earlier = self._newest(mine.where(score.c.time < first), before)
-        inside = mine.where(score.c.time.between(first, last)).order_by(score.c.seq)
-        return earlier, [_score_of(row) for row in self._connection.execute(inside)]
+        node_scores = select(score).where(score.c.node == decode_hex(node))
+        earlier = self._load_newest(node_scores.where(score.c.time < first_time), earlier_limit)
+        within = node_scores.where(score.c.time.between(first_time, last_time)).order_by(
+            score.c.seq
+        )
+        return earlier, [_decode_score_row(row) for row in self._connection.execute(within)]
 
-    def first_time(self, node: Address) -> int | None:
+    def get_first_time(self, node: Address) -> int | None:
         """Return the time of the node's first score, or None if it has none."""
-        first = select(score.c.time).where(score.c.node == raw(node)).order_by(score.c.seq)
-        return self._connection.execute(first.limit(1)).scalar_one_or_none()
+        query = select(score.c.time).where(score.c.node == decode_hex(node)).order_by(score.c.seq)
+        return self._connection.execute(query.limit(1)).scalar_one_or_none()
 
-    def scored_by(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
+    def get_rule_sets(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
         """Return the rule set of each of a node's scores, by `seq`.
 
         Scores older than the numbering of rule sets (migration 0002) are left out.
         """
         if not seqs:
             return {}
-        by_rules = (
+        query = (
             select(score.c.seq, rule_set.c.name, rule_set.c.version, rule_set.c.sha256)
             .join_from(score, rule_set, score.c.rule_set == rule_set.c.id)
-            .where(score.c.node == raw(node), score.c.seq.between(min(seqs), max(seqs)))
+            .where(score.c.node == decode_hex(node), score.c.seq.between(min(seqs), max(seqs)))
         )
-        rows = self._connection.execute(by_rules)
+        rows = self._connection.execute(query)
         return {seq: RuleSet(name, version, sha256.hex()) for seq, name, version, sha256 in rows}
 
-    def _newest(self, chosen: Select[*tuple[Any, ...]], last: int) -> list[ScoreEntry]:
-        rows = self._connection.execute(chosen.order_by(score.c.seq.desc()).limit(last)).all()
-        return [_score_of(row) for row in reversed(rows)]
+    def _load_newest(self, query: Select[*tuple[Any, ...]], limit: int) -> list[ScoreEntry]:
+        rows = self._connection.execute(query.order_by(score.c.seq.desc()).limit(limit)).all()
+        return [_decode_score_row(row) for row in reversed(rows)]
 
 
 class ReliabilityRepository:
@@ -118,31 +120,31 @@ class ReliabilityRepository:
 
     def append(self, changes: Sequence[ReliabilityChange]) -> None:
         """Append changes of reliability."""
-        append(
+        insert_rows(
             self._connection,
             reliability_change,
             [
                 (
-                    raw(each.node),
-                    *each.at,
+                    decode_hex(change.node),
+                    *change.at,
                     seq,
-                    each.time,
-                    each.cause.value,
-                    raw_or_none(each.task),
-                    each.before,
-                    each.after,
+                    change.time,
+                    change.cause.value,
+                    decode_optional_hex(change.task),
+                    change.before,
+                    change.after,
                 )
-                for seq, each in numbered(changes)
+                for seq, change in number_entries(changes)
             ],
         )
 
-    def of_node(
-        self, node: Address, last: int = 50, *, up_to_block: int | None = None
+    def list_for_node(
+        self, node: Address, limit: int = 50, *, up_to_block: int | None = None
     ) -> list[ReliabilityChange]:
         """Return the node's last changes of H, oldest first, up to `up_to_block` if given."""
-        chosen = _newest_of(reliability_change, node, up_to_block)
-        rows = self._connection.execute(chosen.limit(last)).all()
-        return [change_of(row) for row in reversed(rows)]
+        query = _select_newest_for_node(reliability_change, node, up_to_block)
+        rows = self._connection.execute(query.limit(limit)).all()
+        return [decode_reliability_row(row) for row in reversed(rows)]
 
 
 class MembershipRepository:
@@ -151,56 +153,60 @@ class MembershipRepository:
 
     def append(self, changes: Sequence[MembershipChange]) -> None:
         """Append membership changes."""
-        append(
+        insert_rows(
             self._connection,
             membership_change,
             [
-                (raw(each.node), *each.at, seq, each.time, each.turn.value)
-                for seq, each in numbered(changes)
+                (decode_hex(change.node), *change.at, seq, change.time, change.transition.value)
+                for seq, change in number_entries(changes)
             ],
         )
 
-    def of_node(
-        self, node: Address, last: int = 50, *, up_to_block: int | None = None
+    def list_for_node(
+        self, node: Address, limit: int = 50, *, up_to_block: int | None = None
     ) -> list[MembershipChange]:
-        """Return the node's last membership changes, oldest first, up to `up_to_block` if given."""
-        chosen = _newest_of(membership_change, node, up_to_block)
-        rows = self._connection.execute(chosen.limit(last)).all()
-        return [turn_of(row) for row in reversed(rows)]
+        """Return the node's last membership changes, oldest first, to `up_to_block` if given."""
+        query = _select_newest_for_node(membership_change, node, up_to_block)
+        rows = self._connection.execute(query.limit(limit)).all()
+        return [decode_membership_row(row) for row in reversed(rows)]
 
-    def in_effect(
+    def get_effective_change(
         self, node: Address, *, up_to_block: int | None = None
     ) -> MembershipChange | None:
         """Return the change that set a node's current membership, or None if there was none.
 
         Requests are skipped: they take effect when the node's task ends.
         """
-        took_effect = membership_change.c.turn.not_in([one.value for one in ASKED])
-        chosen = _newest_of(membership_change, node, up_to_block).where(took_effect)
-        row = self._connection.execute(chosen.limit(1)).one_or_none()
-        return None if row is None else turn_of(row)
+        is_effective = membership_change.c.turn.not_in(
+            [transition.value for transition in REQUEST_TRANSITIONS]
+        )
+        query = _select_newest_for_node(membership_change, node, up_to_block).where(is_effective)
+        row = self._connection.execute(query.limit(1)).one_or_none()
+        return None if row is None else decode_membership_row(row)
 
 
-def _newest_of(table: Table, node: Address, up_to_block: int | None) -> Select[*tuple[Any, ...]]:
+def _select_newest_for_node(
+    table: Table, node: Address, up_to_block: int | None
+) -> Select[*tuple[Any, ...]]:
     """Select a node's rows, newest first, up to `up_to_block` if given."""
-    chosen = select(table).where(table.c.node == raw(node))
+    query = select(table).where(table.c.node == decode_hex(node))
     if up_to_block is not None:
-        chosen = chosen.where(table.c.block <= up_to_block)
-    return chosen.order_by(*(table.c[name].desc() for name in (*Position._fields, "seq")))
+        query = query.where(table.c.block <= up_to_block)
+    return query.order_by(*(table.c[name].desc() for name in (*Position._fields, "seq")))
 
 
-def numbered(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
+def number_entries(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
     """Number the entries that share a position, because one event may have several."""
-    for _, same_place in groupby(entries, key=attrgetter("at")):
-        yield from enumerate(same_place)
+    for _, group in groupby(entries, key=attrgetter("at")):
+        yield from enumerate(group)
 
 
-def _score_of(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any driver
+def _decode_score_row(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any driver
     return ScoreEntry(
-        node=Address(hexed(row.node)),
+        node=Address(encode_hex(row.node)),
         seq=row.seq,
-        task=TaskKey(hexed(row.task)),
-        group=GroupKey(hexed(row.task_group)),
+        task=TaskKey(encode_hex(row.task)),
+        group=GroupKey(encode_hex(row.task_group)),
         rank=row.rank,
         elapsed=row.elapsed,
         score=row.score,
@@ -209,11 +215,11 @@ def _score_of(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any driver
     )
 
 
-def change_of(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driver
+def decode_reliability_row(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driver
     """Decode a row of reliability_change."""
-    task = hexed_or_none(row.task)
+    task = encode_optional_hex(row.task)
     return ReliabilityChange(
-        node=Address(hexed(row.node)),
+        node=Address(encode_hex(row.node)),
         at=Position(row.block, row.tx, row.log, row.sub),
         time=row.time,
         cause=ReliabilityCause(row.cause),
@@ -223,10 +229,12 @@ def change_of(row: Any) -> ReliabilityChange:  # noqa: ANN401  a row of any driv
     )
 
 
-def turn_of(row: Any) -> MembershipChange:  # noqa: ANN401  a row of any driver
+def decode_membership_row(row: Any) -> MembershipChange:  # noqa: ANN401  a row of any driver
     """Decode a row of membership_change."""
-    at = Position(row.block, row.tx, row.log, row.sub)
-    return MembershipChange(Address(hexed(row.node)), at, row.time, MembershipTransition(row.turn))
+    position = Position(row.block, row.tx, row.log, row.sub)
+    return MembershipChange(
+        Address(encode_hex(row.node)), position, row.time, MembershipTransition(row.turn)
+    )
 
 
 _OPENED_AT = [kickout.c[name] for name in Position._fields]
@@ -237,56 +245,60 @@ class KickoutRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def write(self, intervals: Sequence[KickoutDue]) -> None:
+    def save_intervals(self, intervals: Sequence[KickoutDue]) -> None:
         """Save opened and closed intervals; the last entry of each interval counts."""
-        newest = {(each.node, each.opened_at): each for each in intervals}
-        upsert(
+        latest_by_start = {(interval.node, interval.opened_at): interval for interval in intervals}
+        upsert_rows(
             self._connection,
             kickout,
             [
-                (raw(each.node), *each.opened_at, *(each.closed_at or _STILL_OPEN))
-                for each in newest.values()
+                (
+                    decode_hex(interval.node),
+                    *interval.opened_at,
+                    *(interval.closed_at or _STILL_OPEN),
+                )
+                for interval in latest_by_start.values()
             ],
         )
 
-    def open(self) -> list[KickoutDue]:
+    def list_open(self) -> list[KickoutDue]:
         """Return the open intervals, oldest first."""
-        chosen = select(kickout).where(kickout.c.closed_block.is_(None)).order_by(*_OPENED_AT)
-        return [interval_of(row) for row in self._connection.execute(chosen).all()]
+        query = select(kickout).where(kickout.c.closed_block.is_(None)).order_by(*_OPENED_AT)
+        return [decode_kickout_row(row) for row in self._connection.execute(query).all()]
 
-    def open_of_node(self, node: Address) -> KickoutDue | None:
+    def get_open_for_node(self, node: Address) -> KickoutDue | None:
         """Return the node's open interval, or None."""
-        chosen = select(kickout).where(kickout.c.node == raw(node))
-        newest = chosen.where(kickout.c.closed_block.is_(None)).limit(1)
+        query = select(kickout).where(kickout.c.node == decode_hex(node))
+        newest = query.where(kickout.c.closed_block.is_(None)).limit(1)
         row = self._connection.execute(newest).one_or_none()
-        return None if row is None else interval_of(row)
+        return None if row is None else decode_kickout_row(row)
 
-    def open_members(self) -> set[Address]:
+    def list_due_members(self) -> set[Address]:
         """Return the members with an open interval."""
-        chosen = (
+        query = (
             select(kickout.c.node)
-            .join_from(kickout, node_row, kickout.c.node == node_row.c.address)
+            .join_from(kickout, encode_node_row, kickout.c.node == encode_node_row.c.address)
             .where(
                 kickout.c.closed_block.is_(None),
-                node_row.c.membership == Membership.MEMBER.value,
+                encode_node_row.c.membership == Membership.MEMBER.value,
             )
         )
-        rows = self._connection.execute(chosen).all()
-        return {Address(hexed(row[0])) for row in rows}
+        rows = self._connection.execute(query).all()
+        return {Address(encode_hex(row[0])) for row in rows}
 
-    def of_node(self, node: Address) -> list[KickoutDue]:
+    def list_for_node(self, node: Address) -> list[KickoutDue]:
         """Return all intervals of the node, oldest first."""
-        chosen = select(kickout).where(kickout.c.node == raw(node)).order_by(*_OPENED_AT)
-        return [interval_of(row) for row in self._connection.execute(chosen)]
+        query = select(kickout).where(kickout.c.node == decode_hex(node)).order_by(*_OPENED_AT)
+        return [decode_kickout_row(row) for row in self._connection.execute(query)]
 
 
-def interval_of(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
+def decode_kickout_row(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
     """Decode a row of kickout."""
     closed_at = None
     if row.closed_block is not None:
         closed_at = Position(row.closed_block, row.closed_tx, row.closed_log, row.closed_sub)
     return KickoutDue(
-        node=Address(hexed(row.node)),
+        node=Address(encode_hex(row.node)),
         opened_at=Position(row.block, row.tx, row.log, row.sub),
         closed_at=closed_at,
     )

@@ -12,16 +12,16 @@ from sqlalchemy import Connection, Select, select
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.state.node import Node
 from oracle.store.bulk import Row
-from oracle.store.encoding import hexed, hexed_or_none
-from oracle.store.state.node_repository import nodes_as_of
+from oracle.store.encoding import encode_hex, encode_optional_hex
+from oracle.store.state.node_repository import iterate_nodes_as_of
 from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.round_tables import accepted_round
 from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import kickout, reliability_change, score
 
-_PAGE = 5_000
+_PAGE_ROWS = 5_000
 # No index leads by the block that closed an interval, but there are few intervals.
-_CLOSED_AT = ("closed_block", "closed_tx", "closed_log", "closed_sub")
+_CLOSED_COLUMNS = ("closed_block", "closed_tx", "closed_log", "closed_sub")
 
 
 class HistoryRows:
@@ -30,47 +30,62 @@ class HistoryRows:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def scores(self, blocks: BlockRange) -> Iterator[Row]:
+    def iterate_scores(self, blocks: BlockRange) -> Iterator[Row]:
         """Yield task scores: position, time, node, seq, task, group, rank, elapsed, score, rules.
 
         `rules` is the sha256 of the rules' text in hex, or None if the rule set was not numbered.
         """
-        chosen = (
+        query = (
             select(score, rule_set.c.sha256)
             .join_from(score, rule_set, score.c.rule_set == rule_set.c.id, isouter=True)
             .where(score.c.block.between(blocks.first, blocks.last))
             .order_by(*(score.c[name] for name in (*Position._fields, "node", "seq")))
         )
-        for row in self._paged(chosen):
-            rules = None if row.sha256 is None else row.sha256.hex()
-            whose = (hexed(row.node), row.seq, hexed(row.task), hexed(row.task_group))
-            yield (*_place(row), row.time, *whose, row.rank, row.elapsed, row.score, rules)
+        for row in self._iterate_pages(query):
+            rules_sha256 = None if row.sha256 is None else row.sha256.hex()
+            identifiers = (
+                encode_hex(row.node),
+                row.seq,
+                encode_hex(row.task),
+                encode_hex(row.task_group),
+            )
+            yield (
+                *_get_position(row),
+                row.time,
+                *identifiers,
+                row.rank,
+                row.elapsed,
+                row.score,
+                rules_sha256,
+            )
 
-    def reliability_changes(self, blocks: BlockRange) -> Iterator[Row]:
+    def iterate_reliability_changes(self, blocks: BlockRange) -> Iterator[Row]:
         """Yield changes of H: position, time, node, seq, cause, task, H before and after.
 
         H is in units of 10^-18.
         """
         table = reliability_change
-        chosen = (
+        query = (
             select(table)
             .where(table.c.block.between(blocks.first, blocks.last))
             .order_by(*(table.c[name] for name in (*Position._fields, "node", "seq")))
         )
-        for row in self._paged(chosen):
-            said = (row.cause, hexed_or_none(row.task), row.h_before, row.h_after)
-            yield (*_place(row), row.time, hexed(row.node), row.seq, *said)
+        for row in self._iterate_pages(query):
+            fields = (row.cause, encode_optional_hex(row.task), row.h_before, row.h_after)
+            yield (*_get_position(row), row.time, encode_hex(row.node), row.seq, *fields)
 
-    def rounds(self, blocks: BlockRange) -> Iterator[Row]:
+    def iterate_rounds(self, blocks: BlockRange) -> Iterator[Row]:
         """Yield accepted rounds: position, time, and the event's fields; `data` as pushed."""
         table = accepted_round
-        chosen = select(table).where(table.c.block.between(blocks.first, blocks.last))
-        for row in self._paged(chosen.order_by(*(table.c[name] for name in Position._fields))):
+        query = select(table).where(table.c.block.between(blocks.first, blocks.last))
+        for row in self._iterate_pages(
+            query.order_by(*(table.c[name] for name in Position._fields))
+        ):
             hashes = (row.as_of_hash, row.data_hash, row.digest, row.config, row.transmitter)
-            said = (row.round, row.as_of, *map(hexed, hashes), bytes(row.data))
-            yield (*_place(row), row.time, *said)
+            fields = (row.round, row.as_of, *map(encode_hex, hashes), bytes(row.data))
+            yield (*_get_position(row), row.time, *fields)
 
-    def kickouts(self, blocks: BlockRange) -> list[Row]:
+    def list_kickouts(self, blocks: BlockRange) -> list[Row]:
         """Return the starts and ends of kickout intervals: position, node, due, since.
 
         `since` is the position of the interval's start; for a start that is its own position.
@@ -78,16 +93,21 @@ class HistoryRows:
         opened = select(kickout).where(kickout.c.block.between(blocks.first, blocks.last))
         closed = select(kickout).where(kickout.c.closed_block.between(blocks.first, blocks.last))
         rows: list[Row] = [
-            (*_place(row), hexed(row.node), True, *_place(row))
+            (*_get_position(row), encode_hex(row.node), True, *_get_position(row))
             for row in self._connection.execute(opened)
         ]
         rows += [
-            (*(getattr(row, name) for name in _CLOSED_AT), hexed(row.node), False, *_place(row))
+            (
+                *(getattr(row, name) for name in _CLOSED_COLUMNS),
+                encode_hex(row.node),
+                False,
+                *_get_position(row),
+            )
             for row in self._connection.execute(closed)
         ]
         return sorted(rows)
 
-    def nodes(self, blocks: BlockRange) -> Iterator[Node]:
+    def iterate_nodes(self, blocks: BlockRange) -> Iterator[Node]:
         """Yield the nodes that changed in these blocks, by address, as of the last block.
 
         Nodes that changed later are restored from the undo journal.
@@ -95,12 +115,12 @@ class HistoryRows:
         Raises:
             FatalError: the journal does not reach back to the last block.
         """
-        later = UndoJournal(self._connection).nodes_after(blocks.last)
-        yield from nodes_as_of(self._connection, blocks, later)
+        rows_after = UndoJournal(self._connection).get_node_rows_after(blocks.last)
+        yield from iterate_nodes_as_of(self._connection, blocks, rows_after)
 
-    def _paged(self, chosen: Select[*tuple[Any, ...]]) -> Iterator[Any]:
-        yield from self._connection.execute(chosen.execution_options(yield_per=_PAGE))
+    def _iterate_pages(self, query: Select[*tuple[Any, ...]]) -> Iterator[Any]:
+        yield from self._connection.execute(query.execution_options(yield_per=_PAGE_ROWS))
 
 
-def _place(row: Any) -> tuple[int, int, int, int]:  # noqa: ANN401  a row of any driver
+def _get_position(row: Any) -> tuple[int, int, int, int]:  # noqa: ANN401  a row of any driver
     return row.block, row.tx, row.log, row.sub

@@ -15,9 +15,13 @@ from oracle.domain.fold.working_set import (
     ReliabilityChange,
 )
 from oracle.domain.ids import Address
-from oracle.store.bulk import append, upsert
-from oracle.store.encoding import hexed, raw_or_none
-from oracle.store.history_repository import change_of, interval_of, turn_of
+from oracle.store.bulk import insert_rows, upsert_rows
+from oracle.store.encoding import decode_optional_hex, encode_hex
+from oracle.store.history_repository import (
+    decode_kickout_row,
+    decode_membership_row,
+    decode_reliability_row,
+)
 from oracle.store.tables.integrity_tables import reorg_log
 from oracle.store.tables.notice_tables import notice, notify_place
 from oracle.store.tables.round_tables import accepted_round
@@ -33,7 +37,7 @@ class Fork(NamedTuple):
     time: int
 
 
-class Accepted(NamedTuple):
+class AcceptedRoundSummary(NamedTuple):
     """An accepted round, without its words."""
 
     at: Position
@@ -46,56 +50,65 @@ class NoticeSources:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def changes(self, blocks: BlockRange) -> list[ReliabilityChange]:
+    def list_reliability_changes(self, blocks: BlockRange) -> list[ReliabilityChange]:
         """Return the changes of H in these blocks, in order, without those at a join."""
         table = reliability_change
-        chosen = select(table).where(
+        query = select(table).where(
             table.c.block.between(blocks.first, blocks.last),
             table.c.cause != ReliabilityCause.JOINED.value,
         )
-        in_order = [table.c[name] for name in (*Position._fields, "seq", "node")]
-        return [change_of(row) for row in self._connection.execute(chosen.order_by(*in_order))]
+        order = [table.c[name] for name in (*Position._fields, "seq", "node")]
+        return [
+            decode_reliability_row(row) for row in self._connection.execute(query.order_by(*order))
+        ]
 
-    def turns(self, blocks: BlockRange) -> list[MembershipChange]:
+    def list_membership_changes(self, blocks: BlockRange) -> list[MembershipChange]:
         """Return the membership changes in these blocks, in order."""
         table = membership_change
-        chosen = select(table).where(table.c.block.between(blocks.first, blocks.last))
-        in_order = [table.c[name] for name in (*Position._fields, "seq", "node")]
-        return [turn_of(row) for row in self._connection.execute(chosen.order_by(*in_order))]
+        query = select(table).where(table.c.block.between(blocks.first, blocks.last))
+        order = [table.c[name] for name in (*Position._fields, "seq", "node")]
+        return [
+            decode_membership_row(row) for row in self._connection.execute(query.order_by(*order))
+        ]
 
-    def rounds(self, blocks: BlockRange) -> list[Accepted]:
+    def list_accepted_rounds(self, blocks: BlockRange) -> list[AcceptedRoundSummary]:
         """Return the rounds that were accepted in these blocks, in order."""
         table = accepted_round
         names = ("block", "tx", "log", "sub", "time", "round", "as_of")
-        chosen = select(*(table.c[name] for name in names)).where(
+        query = select(*(table.c[name] for name in names)).where(
             table.c.block.between(blocks.first, blocks.last)
         )
-        rows = self._connection.execute(chosen.order_by(*(table.c[name] for name in names[:4])))
-        return [Accepted(_at(row), row.time, row.round, row.as_of) for row in rows]
+        rows = self._connection.execute(query.order_by(*(table.c[name] for name in names[:4])))
+        return [
+            AcceptedRoundSummary(_decode_position(row), row.time, row.round, row.as_of)
+            for row in rows
+        ]
 
-    def kickouts(self, blocks: BlockRange) -> list[KickoutDue]:
+    def list_kickouts(self, blocks: BlockRange) -> list[KickoutDue]:
         """Return the kickout intervals that began or ended in these blocks."""
         in_blocks: list[ColumnElement[bool]] = [
             column.between(blocks.first, blocks.last)
             for column in (kickout.c.block, kickout.c.closed_block)
         ]
-        chosen = select(kickout).where(in_blocks[0] | in_blocks[1])
-        in_order = [kickout.c[name] for name in (*Position._fields, "node")]
-        return [interval_of(row) for row in self._connection.execute(chosen.order_by(*in_order))]
+        query = select(kickout).where(in_blocks[0] | in_blocks[1])
+        order = [kickout.c[name] for name in (*Position._fields, "node")]
+        return [
+            decode_kickout_row(row) for row in self._connection.execute(query.order_by(*order))
+        ]
 
-    def forks_after(self, number: int) -> list[Fork]:
+    def list_forks_after(self, fork_id: int) -> list[Fork]:
         """Return the forks abandoned after fork `fork_id`, in order."""
         table = reorg_log
-        chosen = select(table.c.id, table.c.ancestor, table.c.old_tip, table.c.time)
-        found = chosen.where(table.c.id > number).order_by(table.c.id)
-        return [Fork(*row) for row in self._connection.execute(found)]
+        forks = select(table.c.id, table.c.ancestor, table.c.old_tip, table.c.time)
+        query = forks.where(table.c.id > fork_id).order_by(table.c.id)
+        return [Fork(*row) for row in self._connection.execute(query)]
 
-    def newest_fork(self) -> int:
+    def get_newest_fork(self) -> int:
         """Return the number of the last abandoned fork, or 0 if there was none."""
         return int(self._connection.execute(select(func.max(reorg_log.c.id))).scalar() or 0)
 
 
-def _at(row: Any) -> Position:  # noqa: ANN401  a row of any driver
+def _decode_position(row: Any) -> Position:  # noqa: ANN401  a row of any driver
     return Position(row.block, row.tx, row.log, row.sub)
 
 
@@ -125,7 +138,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetPlace:
+class DeliveryProgress:
     """Delivery progress of a target: delivered up to `seq`; the next failed `tries` times.
 
     The next try is due at `next_at`, in unix seconds.
@@ -144,99 +157,115 @@ class NoticeRepository:
         # Facts in other tables from which notices are made.
         self.sources = NoticeSources(connection)
 
-    def append(self, found: Sequence[NewNotice]) -> int:
+    def append(self, notices: Sequence[NewNotice]) -> int:
         """Append notices and return the number of the last one."""
-        newest = self.newest()
+        newest_seq = self.get_newest_seq()
         rows = [
             (
                 seq,
-                one.block,
-                one.time,
-                one.kind,
-                raw_or_none(one.node),
-                one.subject,
-                msgspec.json.encode(dict(one.body)).decode(),
+                new_notice.block,
+                new_notice.time,
+                new_notice.kind,
+                decode_optional_hex(new_notice.node),
+                new_notice.subject,
+                msgspec.json.encode(dict(new_notice.body)).decode(),
                 None,
             )
-            for seq, one in enumerate(found, newest + 1)
+            for seq, new_notice in enumerate(notices, newest_seq + 1)
         ]
-        append(self._connection, notice, rows)
-        return newest + len(rows)
+        insert_rows(self._connection, notice, rows)
+        return newest_seq + len(rows)
 
-    def newest(self) -> int:
+    def get_newest_seq(self) -> int:
         """Return the number of the newest notice, or 0 if there is none."""
         return int(self._connection.execute(select(func.max(notice.c.seq))).scalar() or 0)
 
-    def oldest(self) -> int | None:
+    def get_oldest_seq(self) -> int | None:
         """Return the number of the oldest stored notice."""
         return self._connection.execute(select(func.min(notice.c.seq))).scalar()
 
-    def after(self, seq: int, limit: int) -> list[Notice]:
+    def list_after(self, seq: int, limit: int) -> list[Notice]:
         """Return the next notices that are not retracted, in order."""
-        return self._found(notice.c.seq > seq, notice.c.undone_by.is_(None), limit=limit)
+        return self._select_notices(notice.c.seq > seq, notice.c.undone_by.is_(None), limit=limit)
 
-    def undo_above(self, block: int, by: int) -> int:
+    def retract_above(self, block: int, retracting_seq: int) -> int:
         """Mark notices of higher blocks as retracted by `retracting_seq`; return how many."""
-        above = (notice.c.block > block) & notice.c.undone_by.is_(None) & (notice.c.seq < by)
-        return self._connection.execute(update(notice).where(above).values(undone_by=by)).rowcount
-
-    def undone_by(self, seq: int, limit: int) -> list[Notice]:
-        """Return the notices that this notice retracted, in order."""
-        return self._found(notice.c.undone_by == seq, limit=limit)
-
-    def excluded(self) -> set[Address]:
-        """Return the nodes whose newest exclusion notice is "excluded", not "recovered"."""
-        kinds = notice.c.kind.in_(["excluded", "recovered"])
-        of_node = select(notice.c.node, func.max(notice.c.seq).label("seq"))
-        last = (
-            of_node.where(kinds, notice.c.undone_by.is_(None)).group_by(notice.c.node).subquery()
+        is_above = (
+            (notice.c.block > block)
+            & notice.c.undone_by.is_(None)
+            & (notice.c.seq < retracting_seq)
         )
-        chosen = select(notice.c.node).join(last, notice.c.seq == last.c.seq)
-        rows = self._connection.execute(chosen.where(notice.c.kind == "excluded")).scalars()
-        return {Address(hexed(node)) for node in rows}
+        return self._connection.execute(
+            update(notice).where(is_above).values(undone_by=retracting_seq)
+        ).rowcount
 
-    def known(self, kind: str, subjects: Collection[str]) -> set[str]:
+    def list_retracted_by(self, seq: int, limit: int) -> list[Notice]:
+        """Return the notices that this notice retracted, in order."""
+        return self._select_notices(notice.c.undone_by == seq, limit=limit)
+
+    def list_excluded_nodes(self) -> set[Address]:
+        """Return the nodes whose newest exclusion notice is "excluded", not "recovered"."""
+        is_exclusion_kind = notice.c.kind.in_(["excluded", "recovered"])
+        newest_by_node = select(notice.c.node, func.max(notice.c.seq).label("seq"))
+        newest = (
+            newest_by_node.where(is_exclusion_kind, notice.c.undone_by.is_(None))
+            .group_by(notice.c.node)
+            .subquery()
+        )
+        query = select(notice.c.node).join(newest, notice.c.seq == newest.c.seq)
+        rows = self._connection.execute(query.where(notice.c.kind == "excluded")).scalars()
+        return {Address(encode_hex(address)) for address in rows}
+
+    def filter_notified_subjects(self, kind: str, subjects: Collection[str]) -> set[str]:
         """Return the subjects that have a notice of this kind."""
-        chosen = select(notice.c.subject).where(
+        query = select(notice.c.subject).where(
             notice.c.subject.in_(list(subjects)), notice.c.kind == kind
         )
-        return set(self._connection.execute(chosen).scalars())
+        return set(self._connection.execute(query).scalars())
 
-    def prune(self, before: int) -> None:
+    def prune(self, max_time: int) -> None:
         """Delete notices older than `max_time`, in chain seconds; the newest notice is kept."""
-        newest = self.newest()
+        newest_seq = self.get_newest_seq()
         # New numbers continue from the newest notice, so it is kept.
-        old = (notice.c.time < before) & (notice.c.seq < newest)
-        upto = self._connection.execute(select(func.max(notice.c.seq)).where(old)).scalar()
-        if upto is not None:
-            self._connection.execute(delete(notice).where(notice.c.seq <= upto))
+        is_old = (notice.c.time < max_time) & (notice.c.seq < newest_seq)
+        last_seq = self._connection.execute(select(func.max(notice.c.seq)).where(is_old)).scalar()
+        if last_seq is not None:
+            self._connection.execute(delete(notice).where(notice.c.seq <= last_seq))
 
-    def place(self, target: str) -> TargetPlace | None:
+    def get_progress(self, target: str) -> DeliveryProgress | None:
         """Return the progress of a target, or None if it is new."""
-        return next((one for one in self.places() if one.target == target), None)
+        return next(
+            (progress for progress in self.list_progress() if progress.target == target), None
+        )
 
-    def places(self) -> list[TargetPlace]:
+    def list_progress(self) -> list[DeliveryProgress]:
         """Return the progress of each target, including targets no longer configured."""
         rows = self._connection.execute(select(notify_place).order_by(notify_place.c.target))
-        return [TargetPlace(*row) for row in rows]
+        return [DeliveryProgress(*row) for row in rows]
 
-    def set_place(self, place: TargetPlace) -> None:
+    def save_progress(self, progress: DeliveryProgress) -> None:
         """Save the progress of a target."""
-        row = (place.target, place.seq, place.tries, place.next_at, place.last_error)
-        upsert(self._connection, notify_place, [row])
+        row = (
+            progress.target,
+            progress.seq,
+            progress.tries,
+            progress.next_at,
+            progress.last_error,
+        )
+        upsert_rows(self._connection, notify_place, [row])
 
-    def _found(self, *where: ColumnElement[bool], limit: int) -> list[Notice]:
-        chosen = select(notice).where(*where).order_by(notice.c.seq).limit(limit)
-        return [_notice_of(row) for row in self._connection.execute(chosen)]
+    def _select_notices(self, *conditions: ColumnElement[bool], limit: int) -> list[Notice]:
+        query = select(notice).where(*conditions).order_by(notice.c.seq).limit(limit)
+        return [_decode_notice_row(row) for row in self._connection.execute(query)]
 
 
-def _notice_of(row: Any) -> Notice:  # noqa: ANN401  a row of any driver
+def _decode_notice_row(row: Any) -> Notice:  # noqa: ANN401  a row of any driver
     return Notice(
         seq=row.seq,
         kind=row.kind,
         block=row.block,
         time=row.time,
         body=msgspec.json.decode(row.body, type=dict[str, Any]),
-        node=None if row.node is None else Address(hexed(row.node)),
+        node=None if row.node is None else Address(encode_hex(row.node)),
         subject=row.subject,
     )

@@ -10,9 +10,14 @@ from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.engine import URL
 
 from oracle.errors import InputError
-from oracle.resources import shipped
-from oracle.store.db_errors import shown, translated
-from oracle.store.engine import is_missing_file, parsed, reading_engine, writing_engine
+from oracle.resources import shipped_path
+from oracle.store.db_errors import format_database_name, translate_db_error
+from oracle.store.engine import (
+    create_read_engine,
+    create_write_engine,
+    is_missing_sqlite_file,
+    parse_database_url,
+)
 from oracle.store.tables.metadata import metadata
 
 # The newest file in migrations/versions, as a test verifies. Kept here because Alembic is slow to
@@ -20,7 +25,7 @@ from oracle.store.tables.metadata import metadata
 REVISION = "0001_initial"
 # Revisions are four digits and a name. The five from before the first release had only the number,
 # and cannot be upgraded to the migration that replaced them.
-_OURS, _UNRELEASED = re.compile(r"\d{4}_[a-z0-9_]+"), re.compile(r"\d{4}")
+_REVISION_PATTERN, _UNRELEASED_PATTERN = re.compile(r"\d{4}_[a-z0-9_]+"), re.compile(r"\d{4}")
 
 
 class SchemaAge(StrEnum):
@@ -39,22 +44,22 @@ class SchemaState:
     """The schema revision of the database and the expected one."""
 
     age: SchemaAge
-    found: str | None
-    wanted: str
+    found_revision: str | None
+    expected_revision: str
 
 
-def schema_state(url: str) -> SchemaState:
+def get_schema_state(url: str) -> SchemaState:
     """Inspect the schema without changing the database; a missing file is EMPTY.
 
     Raises:
         InputError: the database cannot be read.
         TransientError: the server does not respond; passes once it is started.
     """
-    address = parsed(url)
-    if is_missing_file(address):
-        return _state([], None)
-    with _transaction(reading_engine(address), address) as connection:
-        return _state_of(connection)
+    parsed_url = parse_database_url(url)
+    if is_missing_sqlite_file(parsed_url):
+        return _classify_schema([], None)
+    with _open_transaction(create_read_engine(parsed_url), parsed_url) as connection:
+        return _read_schema_state(connection)
 
 
 def migrate(url: str) -> SchemaState:
@@ -65,13 +70,13 @@ def migrate(url: str) -> SchemaState:
             first release, or of another program.
         TransientError: another process is writing to it.
     """
-    address = parsed(url)
-    with _transaction(writing_engine(address), address) as connection:
-        before = _state_of(connection)
-        _refuse(before, address, _NO_WAY_UP)
-        if before.age is not SchemaAge.CURRENT:
-            _upgrade(connection)
-        return before
+    parsed_url = parse_database_url(url)
+    with _open_transaction(create_write_engine(parsed_url), parsed_url) as connection:
+        previous = _read_schema_state(connection)
+        _reject_schema_ages(previous, parsed_url, _NOT_UPGRADABLE)
+        if previous.age is not SchemaAge.CURRENT:
+            _upgrade_to_head(connection)
+        return previous
 
 
 def check_schema(url: str, *, create: bool) -> None:
@@ -80,80 +85,84 @@ def check_schema(url: str, *, create: bool) -> None:
     Raises:
         InputError: the database is unreachable or unreadable, or has another schema.
     """
-    state = schema_state(url)
+    state = get_schema_state(url)
     if create and state.age is SchemaAge.EMPTY:
         migrate(url)
         return
-    _refuse(state, parsed(url), tuple(age for age in SchemaAge if age is not SchemaAge.CURRENT))
+    _reject_schema_ages(
+        state,
+        parse_database_url(url),
+        tuple(age for age in SchemaAge if age is not SchemaAge.CURRENT),
+    )
 
 
-_NO_WAY_UP = (SchemaAge.NEWER, SchemaAge.UNRELEASED, SchemaAge.FOREIGN)
+_NOT_UPGRADABLE = (SchemaAge.NEWER, SchemaAge.UNRELEASED, SchemaAge.FOREIGN)
 
 
-def _refuse(state: SchemaState, address: URL, ages: tuple[SchemaAge, ...]) -> None:
+def _reject_schema_ages(state: SchemaState, url: URL, ages: tuple[SchemaAge, ...]) -> None:
     if state.age not in ages:
         return
-    complaint = {
+    message = {
         SchemaAge.EMPTY: "has no tables yet; run `qos-oracle migrate`",
-        SchemaAge.OLDER: f"is older than the program (revision {state.found}, wanted "
-        f"{state.wanted}); run `qos-oracle migrate`",
-        SchemaAge.NEWER: f"is newer than the program (revision {state.found}, known "
-        f"{state.wanted}); install the newer qos-oracle",
-        SchemaAge.UNRELEASED: f"is of before the first release (revision {state.found}) and "
-        "cannot be brought up; name an empty one in [database] url, which the daemon fills "
-        "from the chain, and where keys have sent or signed, run "
+        SchemaAge.OLDER: f"is older than the program (revision {state.found_revision}, wanted "
+        f"{state.expected_revision}); run `qos-oracle migrate`",
+        SchemaAge.NEWER: f"is newer than the program (revision {state.found_revision}, known "
+        f"{state.expected_revision}); install the newer qos-oracle",
+        SchemaAge.UNRELEASED: "is of before the first release (revision "
+        f"{state.found_revision}) and cannot be brought up; name an empty one in [database] url, "
+        "which the daemon fills from the chain, and where keys have sent or signed, run "
         "`qos-oracle outbox rebuild --from-chain`",
         SchemaAge.FOREIGN: "holds the tables of another program; name an empty one",
         SchemaAge.CURRENT: "is up to date",
     }[state.age]
-    raise InputError(f"{shown(address)} {complaint}")
+    raise InputError(f"{format_database_name(url)} {message}")
 
 
-def _state_of(connection: Connection) -> SchemaState:
+def _read_schema_state(connection: Connection) -> SchemaState:
     tables = inspect(connection).get_table_names()
     if "alembic_version" not in tables:
-        return _state(tables, None)
-    found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
-    return _state(tables, found)
+        return _classify_schema(tables, None)
+    revision = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    return _classify_schema(tables, revision)
 
 
-def _state(tables: list[str], found: str | None) -> SchemaState:
-    if found is None:
-        others = set(tables) - {"alembic_version"}
-        age = SchemaAge.FOREIGN if others else SchemaAge.EMPTY
-    elif found == REVISION:
+def _classify_schema(tables: list[str], revision: str | None) -> SchemaState:
+    if revision is None:
+        other_tables = set(tables) - {"alembic_version"}
+        age = SchemaAge.FOREIGN if other_tables else SchemaAge.EMPTY
+    elif revision == REVISION:
         # Until the first release the single migration grows and keeps its name.
-        is_whole = metadata.tables.keys() <= set(tables)
-        age = SchemaAge.CURRENT if is_whole else SchemaAge.UNRELEASED
-    elif _UNRELEASED.fullmatch(found):
+        has_all_tables = metadata.tables.keys() <= set(tables)
+        age = SchemaAge.CURRENT if has_all_tables else SchemaAge.UNRELEASED
+    elif _UNRELEASED_PATTERN.fullmatch(revision):
         age = SchemaAge.UNRELEASED
-    elif not _OURS.fullmatch(found):
+    elif not _REVISION_PATTERN.fullmatch(revision):
         age = SchemaAge.FOREIGN
     else:
-        age = SchemaAge.OLDER if found < REVISION else SchemaAge.NEWER
-    return SchemaState(age, found, REVISION)
+        age = SchemaAge.OLDER if revision < REVISION else SchemaAge.NEWER
+    return SchemaState(age, revision, REVISION)
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade_to_head(connection: Connection) -> None:
     from alembic import command  # noqa: PLC0415  slow to import, and only this needs it
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config()
-    config.set_main_option("script_location", str(shipped("migrations")).replace("%", "%%"))
+    config.set_main_option("script_location", str(shipped_path("migrations")).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
 
 @contextmanager
-def _transaction(engine: Engine, address: URL) -> Iterator[Connection]:
+def _open_transaction(engine: Engine, url: URL) -> Iterator[Connection]:
     """Open one transaction on a connection of its own; database errors are translated."""
     try:
         with engine.connect() as connection, connection.begin():
             yield connection
     except Exception as error:
-        ours = translated(error, address)
-        if ours is None:
+        translated_error = translate_db_error(error, url)
+        if translated_error is None:
             raise
-        raise ours from error
+        raise translated_error from error
     finally:
         engine.dispose()

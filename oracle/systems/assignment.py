@@ -12,18 +12,18 @@ from typing import NamedTuple, Protocol
 from oracle.domain.blocks import BEFORE_EVERYTHING, BlockRef
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.task import Task
-from oracle.systems.waiting_line import EquivalenceClass, InLine, Line, PlaceInLine
-from oracle.systems.weighted_draw import Drawn, seed_for
+from oracle.systems.waiting_line import EquivalenceClass, OrderedItem, QueueItem, TaskQueue
+from oracle.systems.weighted_draw import NodeDraw, compute_draw_seed
 
 
-class Choice(NamedTuple):
+class DrawResult(NamedTuple):
     """The drawn nodes, one for each task, in order.
 
     `candidates`: the candidates with their weights; empty unless draws are explained. `card`: the
     card group that was drawn first, as text; None if any card will do.
     """
 
-    drawn: Sequence[Drawn]
+    node_draws: Sequence[NodeDraw]
     candidates: Sequence[tuple[Address, int]] = ()
     card: str | None = None
 
@@ -31,11 +31,13 @@ class Choice(NamedTuple):
 class Pool(Protocol):
     """The nodes at the end of one block. Nodes in `reserved` are never candidates."""
 
-    def has_candidates(self, one: InLine, taken: AbstractSet[Address]) -> bool:
+    def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
         """Return whether there are candidates for all tasks that start together."""
         ...
 
-    def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
+    def draw_nodes(
+        self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
+    ) -> DrawResult:
         """Draw a node for each of the item's tasks; the candidates must suffice."""
         ...
 
@@ -45,7 +47,7 @@ class Pool(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class TaskDraw:
     """One draw with its inputs, so that anyone can repeat it.
 
     `candidates` is empty unless draws are explained; `card` as in `DrawResult`. See
@@ -56,13 +58,13 @@ class Drawing:
     block: BlockRef
     seed: bytes
     candidates: tuple[tuple[Address, int], ...]
-    drawn: Drawn
+    node_draw: NodeDraw
     card: str | None = None
 
     @property
     def node(self) -> Address:
         """Return the node that is to start the task."""
-        return self.drawn.node
+        return self.node_draw.node
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,102 +75,121 @@ class AssignmentPlan:
     candidate, so that the next block draws for them. All other waiting tasks wait on.
     """
 
-    active: Mapping[TaskKey, Address]
-    armed: frozenset[TaskKey]
+    active_draws: Mapping[TaskKey, Address]
+    armed_tasks: frozenset[TaskKey]
 
 
 class PlanStep(NamedTuple):
     """The changes of the plan in one block. `ended_draws`: draws no longer active."""
 
     plan: AssignmentPlan
-    drawn: tuple[Drawing, ...]
-    over: tuple[TaskKey, ...]
+    new_draws: tuple[TaskDraw, ...]
+    ended_draws: tuple[TaskKey, ...]
 
 
-NOTHING_PLANNED = AssignmentPlan({}, frozenset())
+EMPTY_PLAN = AssignmentPlan({}, frozenset())
 
 
-def next_plan(before: AssignmentPlan, block: BlockRef, line: Line, pool: Pool) -> PlanStep:
+def compute_next_plan(
+    before: AssignmentPlan, block: BlockRef, queue: TaskQueue, pool: Pool
+) -> PlanStep:
     """Return the plan at the end of `block`, given the plan of the block before.
 
     A draw stays active until its task starts or ends, or its node can no longer start it. Armed
     tasks are drawn for by this block's hash. Then all waiting tasks are checked again, including
     those whose draw ended in this block.
     """
-    active: dict[TaskKey, Address] = {}
-    for one in line.holding(before.active):
-        active |= _remaining_draw(one, before.active, pool)
-    over = tuple(key for key in before.active if key not in active)
-    drawn = tuple(_draw_ready_tasks(before, active, block, line, pool))
-    return PlanStep(AssignmentPlan(active, ready_tasks(line, active, pool)), drawn, over)
+    active_draws: dict[TaskKey, Address] = {}
+    for item in queue.find_items(before.active_draws):
+        active_draws |= _find_remaining_draw(item, before.active_draws, pool)
+    ended_draws = tuple(key for key in before.active_draws if key not in active_draws)
+    new_draws = tuple(_draw_ready_tasks(before, active_draws, block, queue, pool))
+    return PlanStep(
+        AssignmentPlan(active_draws, find_ready_tasks(queue, active_draws, pool)),
+        new_draws,
+        ended_draws,
+    )
 
 
-def ready_tasks(line: Line, active: Mapping[TaskKey, Address], pool: Pool) -> frozenset[TaskKey]:
+def find_ready_tasks(
+    queue: TaskQueue, active_draws: Mapping[TaskKey, Address], pool: Pool
+) -> frozenset[TaskKey]:
     """Return the tasks without a draw that have candidates at the end of a block.
 
     Tasks that start together are represented by the first of them.
     """
-    taken = frozenset(active.values())
-    alike = (each for each in line.classes() if _has_candidates(pool, each.first, taken))
-    return frozenset().union(*(each.keys for each in alike)).difference(active)
+    reserved = frozenset(active_draws.values())
+    ready_classes = (
+        equivalence_class
+        for equivalence_class in queue.get_classes()
+        if _has_candidates(pool, equivalence_class.first, reserved)
+    )
+    return (
+        frozenset()
+        .union(*(equivalence_class.keys for equivalence_class in ready_classes))
+        .difference(active_draws)
+    )
 
 
-def queue_of(line: Sequence[InLine], plan: AssignmentPlan, block: int) -> list[InLine]:
+def get_queued_items(
+    items: Sequence[QueueItem], plan: AssignmentPlan, block: int
+) -> list[QueueItem]:
     """Return the items that wait in the queue at the end of `block`, in order.
 
     A task that was created in this very block is not queued yet: the next block may draw for it.
     """
     return [
-        one
-        for one in line
-        if one.task.key not in plan.active
-        and (one.tasks[-1].created_at or BEFORE_EVERYTHING).block < block
+        item
+        for item in items
+        if item.task.key not in plan.active_draws
+        and (item.tasks[-1].created_at or BEFORE_EVERYTHING).block < block
     ]
 
 
-def _remaining_draw(
-    one: InLine, before: Mapping[TaskKey, Address], pool: Pool
+def _find_remaining_draw(
+    item: QueueItem, before: Mapping[TaskKey, Address], pool: Pool
 ) -> Mapping[TaskKey, Address]:
     """Return the item's draws, or none of them if a draw can no longer stay active."""
-    drawn = {task.key: before[task.key] for task in one.tasks if task.key in before}
-    able = (
-        drawn[task.key] not in one.barred and pool.is_eligible(task, drawn[task.key])
-        for task in one.tasks
-        if task.key in drawn
+    node_by_task = {task.key: before[task.key] for task in item.tasks if task.key in before}
+    eligibility = (
+        node_by_task[task.key] not in item.sibling_nodes
+        and pool.is_eligible(task, node_by_task[task.key])
+        for task in item.tasks
+        if task.key in node_by_task
     )
-    return drawn if len(drawn) == len(one.tasks) and all(able) else {}
+    return node_by_task if len(node_by_task) == len(item.tasks) and all(eligibility) else {}
 
 
 def _draw_ready_tasks(
     before: AssignmentPlan,
-    active: dict[TaskKey, Address],
+    active_draws: dict[TaskKey, Address],
     block: BlockRef,
-    line: Line,
+    queue: TaskQueue,
     pool: Pool,
-) -> Iterator[Drawing]:
+) -> Iterator[TaskDraw]:
     """Draw for the armed tasks in order; each draw reserves its node against later ones."""
-    taken = frozenset(active.values())
+    reserved = frozenset(active_draws.values())
 
-    def armed_of(alike: EquivalenceClass) -> Iterator[PlaceInLine]:
+    def iter_armed(equivalence_class: EquivalenceClass) -> Iterator[OrderedItem]:
         """Yield the armed items of a class, in order, while there are candidates."""
-        for place in alike:
-            if place.one.task.key in before.armed:
+        for ordered_item in equivalence_class:
+            if ordered_item.item.task.key in before.armed_tasks:
                 # Many items may be armed for one node.
-                if not _has_candidates(pool, place.one, taken):
+                if not _has_candidates(pool, ordered_item.item, reserved):
                     return
-                yield place
+                yield ordered_item
 
-    for *_, one in merge(*map(armed_of, line.classes())) if before.armed else ():
+    for *_, item in merge(*map(iter_armed, queue.get_classes())) if before.armed_tasks else ():
         # Draws since that check may have taken the item's candidates.
-        if not _has_candidates(pool, one, taken):
+        if not _has_candidates(pool, item, reserved):
             continue
-        seed = seed_for(block.hash, one.seed_name)
-        choice = pool.draw(one, seed, one.out_of_reach(taken))
-        for task, drawn in zip(one.tasks, choice.drawn, strict=True):
-            active[task.key] = drawn.node
-            taken |= {drawn.node}
-            yield Drawing(task.key, block, seed, tuple(choice.candidates), drawn, choice.card)
+        seed = compute_draw_seed(block.hash, item.seed_key)
+        result = pool.draw_nodes(item, seed, item.get_unavailable_nodes(reserved))
+        for task, node_draw in zip(item.tasks, result.node_draws, strict=True):
+            active_draws[task.key] = node_draw.node
+            reserved |= {node_draw.node}
+            yield TaskDraw(task.key, block, seed, tuple(result.candidates), node_draw, result.card)
 
 
-def _has_candidates(pool: Pool, one: InLine, taken: frozenset[Address]) -> bool:
-    return pool.has_candidates(one, one.out_of_reach(taken))
+def _has_candidates(pool: Pool, item: QueueItem, reserved: frozenset[Address]) -> bool:
+    return pool.has_candidates(item, item.get_unavailable_nodes(reserved))

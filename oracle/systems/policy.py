@@ -22,7 +22,7 @@ class PolicyInput:
     nodes: Mapping[Address, Node]
     rules: Rules
     time: int
-    taken: AbstractSet[Address] = frozenset()
+    reserved: AbstractSet[Address] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,18 @@ class CandidateVerdict:
 
     node: Address
     weight: int | None
-    out: str | None = None
+    reason: str | None = None
     parts: Mapping[str, str] = field(default_factory=dict)
 
 
 class Follower(Protocol):
     """A policy that follows a history; it keeps any state beyond the stored rows."""
 
-    def take(self, event: DomainEvent) -> None:
+    def apply_event(self, event: DomainEvent) -> None:
         """Apply one event; events are in order of position, before any verdict of a later time."""
         ...
 
-    def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+    def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Return a verdict on every member for the task, ascending by address."""
         ...
 
@@ -62,9 +62,9 @@ class SelectionPolicy(Protocol):
 
     @property
     def version(self) -> int:
-        """Return the version, 1 or more; it rises when the same history may give another result."""
+        """Return the version, 1 or more; it rises when a history may give another result."""
         ...
 
-    def follow(self) -> Follower:
+    def create_follower(self) -> Follower:
         """Return a follower that has seen no event."""
         ...

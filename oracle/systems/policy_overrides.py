@@ -11,32 +11,37 @@ from types import MappingProxyType
 from typing import Any
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.rule_json import json_value, kind_of
+from oracle.domain.scoring.rule_json import get_value_type, to_json_value
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.pocket.pocket_policy import PocketPolicy
 from oracle.systems.policy import SelectionPolicy
 
 # The field that holds the parameters of a policy type; types not listed have no parameters.
-_KEPT_IN: Mapping[type, str] = MappingProxyType(
+_FIELD_BY_POLICY_TYPE: Mapping[type, str] = MappingProxyType(
     {CrynuxPolicy: "weighting", PocketPolicy: "params"}
 )
 
-_TRUTHS = {"true": True, "false": False}
+_BOOLEANS = {"true": True, "false": False}
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?", re.ASCII)
 # Integers in units of 10^-18; Pocket's parameters are doubles (docs/explanation/pocket.md), so
 # none is listed.
-_FRACTIONS = frozenset(each.name for each in fields(Weighting) if each.type is int)
+_FRACTIONS = frozenset(
+    weighting_field.name for weighting_field in fields(Weighting) if weighting_field.type is int
+)
 
 
-def parameters_of(policy: SelectionPolicy) -> dict[str, str]:
+def get_parameters(policy: SelectionPolicy) -> dict[str, str]:
     """Return every parameter of a policy as the text of a change; empty if it has none."""
-    value = _numbers_of(policy)
-    return {each.name: _text(value, each) for each in _fields_of(value)}
+    parameters = _get_parameter_object(policy)
+    return {
+        weighting_field.name: _format_parameter(parameters, weighting_field)
+        for weighting_field in _get_fields(parameters)
+    }
 
 
-def with_parameters(policy: SelectionPolicy, changes: Mapping[str, str]) -> SelectionPolicy:
+def override_parameters(policy: SelectionPolicy, changes: Mapping[str, str]) -> SelectionPolicy:
     """Return a policy with some of its parameters changed; its name and version stay.
 
     A change is a field of `Weighting` or of Pocket's `Parameters` and a text: decimals (`0.01`),
@@ -48,15 +53,21 @@ def with_parameters(policy: SelectionPolicy, changes: Mapping[str, str]) -> Sele
     """
     if not changes:
         return policy
-    value = _numbers_of(policy)
-    known = {each.name: each for each in _fields_of(value)}
+    parameters = _get_parameter_object(policy)
+    field_by_name = {
+        weighting_field.name: weighting_field for weighting_field in _get_fields(parameters)
+    }
     for name in changes:
-        if name not in known:
-            listed = ", ".join(known) or "none"
-            raise ValueError(f"{name}: no such parameter of {policy.name} (there is {listed})")
-    values = {name: _parse_value(known[name], text.strip()) for name, text in changes.items()}
-    whole: Any = policy
-    changed: SelectionPolicy = replace(whole, **{_KEPT_IN[type(policy)]: replace(value, **values)})
+        if name not in field_by_name:
+            names = ", ".join(field_by_name) or "none"
+            raise ValueError(f"{name}: no such parameter of {policy.name} (there is {names})")
+    values = {
+        name: _parse_value(field_by_name[name], text.strip()) for name, text in changes.items()
+    }
+    policy_object: Any = policy
+    changed: SelectionPolicy = replace(
+        policy_object, **{_FIELD_BY_POLICY_TYPE[type(policy)]: replace(parameters, **values)}
+    )
     return changed
 
 
@@ -70,43 +81,47 @@ def split_changes(
     Raises:
         ValueError: a name is neither a rule nor a parameter, or is both and thus ambiguous.
     """
-    own = parameters_of(policy)
+    policy_parameters = get_parameters(policy)
     for name in changes:
-        if name not in own and name not in rules:
-            raise ValueError(f"{name}: no such rule (there is {', '.join((*rules, *own))})")
-        if name in own and name in rules:
+        if name not in policy_parameters and name not in rules:
+            raise ValueError(
+                f"{name}: no such rule (there is {', '.join((*rules, *policy_parameters))})"
+            )
+        if name in policy_parameters and name in rules:
             raise ValueError(f"{name}: is a rule, and a parameter of the policy {policy.name} too")
-    of_rules = {name: text for name, text in changes.items() if name not in own}
-    return of_rules, {name: text for name, text in changes.items() if name in own}
+    rule_changes = {name: text for name, text in changes.items() if name not in policy_parameters}
+    return rule_changes, {
+        name: text for name, text in changes.items() if name in policy_parameters
+    }
 
 
-def _numbers_of(policy: SelectionPolicy) -> Any:  # noqa: ANN401 - each kind of policy has its own
+def _get_parameter_object(policy: SelectionPolicy) -> Any:  # noqa: ANN401 - each kind of policy has its own
     """Return the dataclass that holds a policy's parameters, or None if it has none."""
-    place = _KEPT_IN.get(type(policy))
-    return None if place is None else getattr(policy, place)
+    field_name = _FIELD_BY_POLICY_TYPE.get(type(policy))
+    return None if field_name is None else getattr(policy, field_name)
 
 
-def _fields_of(value: Any) -> tuple[Field[Any], ...]:  # noqa: ANN401 - as above
+def _get_fields(value: Any) -> tuple[Field[Any], ...]:  # noqa: ANN401 - as above
     return () if value is None else fields(value)
 
 
-def _text(value: object, field: Field[Any]) -> str:
-    told = getattr(value, field.name)
-    if isinstance(told, bool):
-        return "true" if told else "false"
-    if isinstance(told, float):
+def _format_parameter(parameters: object, field: Field[Any]) -> str:
+    number = getattr(parameters, field.name)
+    if isinstance(number, bool):
+        return "true" if number else "false"
+    if isinstance(number, float):
         # The shortest decimal that is this double, never with an exponent.
-        return f"{Decimal(repr(told)):f}".removesuffix(".0")
-    return str(json_value(told, as_decimal=field.name in _FRACTIONS))
+        return f"{Decimal(repr(number)):f}".removesuffix(".0")
+    return str(to_json_value(number, as_decimal=field.name in _FRACTIONS))
 
 
 def _parse_value(field: Field[Any], text: str) -> object:
     """Return the value that a text stands for."""
-    kind = kind_of(field)
+    kind = get_value_type(field)
     if kind is bool:
-        if text not in _TRUTHS:
+        if text not in _BOOLEANS:
             raise ValueError(f"{field.name}: must be true or false, not {text!r}")
-        return _TRUTHS[text]
+        return _BOOLEANS[text]
     return _parse_number(field, kind, text)
 
 

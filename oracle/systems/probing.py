@@ -12,15 +12,15 @@ from typing import NamedTuple
 from oracle.domain.events.network_events import Version
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, Hash
-from oracle.domain.scoring.node_scores import reliability_at
+from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 from oracle.systems.crynux.requirements import unavailability_reason
 
 # A task score needs two other nodes that do the same work.
-_COMPANIONS = 2
+_COMPANION_COUNT = 2
 # No node becomes due within the last tenth of a window, so that the task still starts in it.
-_LAST_TENTH = 10
+_LAST_SHARE = 10
 # Below these values of H a node is nearly or just no longer excluded, and recovering.
 _NEARLY_EXCLUDED, _RECOVERING = UNIT * 3 // 10, UNIT * 9 // 10
 
@@ -40,17 +40,21 @@ class ProbeWindow(NamedTuple):
         """Return the block time at which the window began."""
         return self.number * self.seconds
 
-    def due_at(self, node: Address) -> int:
+    def compute_due_time(self, node: Address) -> int:
         """Return the block time from which a node without a task is due for a probe."""
-        return self.start + self._lot(node) % max(1, self.seconds - self.seconds // _LAST_TENTH)
+        return self.start + self._compute_lot(node) % max(
+            1, self.seconds - self.seconds // _LAST_SHARE
+        )
 
-    def lot_beside(self, node: Address, other: Address) -> int:
+    def compute_companion_lot(self, node: Address, companion: Address) -> int:
         """Return the lot of `companion` for working beside `node`; the smallest lot is chosen."""
-        return self._lot(node, other)
+        return self._compute_lot(node, companion)
 
-    def _lot(self, *nodes: Address) -> int:
-        named = b"".join(bytes.fromhex(node[2:]) for node in nodes)
-        return int.from_bytes(sha256(bytes.fromhex(self.seed[2:]) + named + b"probe").digest())
+    def _compute_lot(self, *nodes: Address) -> int:
+        node_bytes = b"".join(bytes.fromhex(node[2:]) for node in nodes)
+        return int.from_bytes(
+            sha256(bytes.fromhex(self.seed[2:]) + node_bytes + b"probe").digest()
+        )
 
 
 class Probe(NamedTuple):
@@ -69,11 +73,11 @@ def is_probe_due(node: Node, window: ProbeWindow) -> bool:
     return node.membership is Membership.MEMBER and is_new
 
 
-def probes_due(
+def select_due_probes(
     nodes: Iterable[Node],
     window: ProbeWindow,
-    at: tuple[int, Rules],
-    taken: AbstractSet[Address],
+    time_and_rules: tuple[int, Rules],
+    reserved: AbstractSet[Address],
     *,
     models: AbstractSet[str],
     group: bool,
@@ -89,58 +93,68 @@ def probes_due(
         models: the models that a node must have on disk for the work.
         group: whether two other nodes do the same work, so that a task score results.
     """
-    time, rules = at
-    able = [
+    time, rules = time_and_rules
+    available = [
         node
         for node in nodes
-        if node.address not in taken
+        if node.address not in reserved
         and node.version is not None
         and unavailability_reason(node, time, rules) is None
         and models <= set(node.models)
     ]
-    able.sort(key=lambda node: _urgency(node, time, rules))
-    found: list[Probe] = []
-    busy: set[Address] = set()
-    for node in able:
-        is_due = is_probe_due(node, window) and window.due_at(node.address) <= time
-        if is_due and node.address not in busy:
-            free = [one for one in able if one.address not in busy and one is not node]
-            team = [node, *(_companions(node, free, window) if group else ())]
-            busy.update(one.address for one in team)
-            found.append(_probe_of_team(team))
-    return found
+    available.sort(key=lambda node: _get_urgency_key(node, time, rules))
+    probes: list[Probe] = []
+    busy_addresses: set[Address] = set()
+    for node in available:
+        is_due = is_probe_due(node, window) and window.compute_due_time(node.address) <= time
+        if is_due and node.address not in busy_addresses:
+            free_nodes = [
+                candidate
+                for candidate in available
+                if candidate.address not in busy_addresses and candidate is not node
+            ]
+            team = [node, *(_choose_companions(node, free_nodes, window) if group else ())]
+            busy_addresses.update(member.address for member in team)
+            probes.append(_build_probe(team))
+    return probes
 
 
-def _urgency(node: Node, time: int, rules: Rules) -> tuple[int, int, Address]:
+def _get_urgency_key(node: Node, time: int, rules: Rules) -> tuple[int, int, Address]:
     """Return the sort key: never tried, nearly excluded, recovering, longest idle, address."""
     if node.last_start is None:
         return 0, 0, node.address
-    reliability = reliability_at(node, time, rules)
+    reliability = compute_reliability(node, time, rules)
     rank = 1 if reliability < _NEARLY_EXCLUDED else 2 if reliability < _RECOVERING else 3
     return rank, node.last_start, node.address
 
 
-def _companions(node: Node, free: Sequence[Node], window: ProbeWindow) -> Sequence[Node]:
+def _choose_companions(
+    node: Node, free_nodes: Sequence[Node], window: ProbeWindow
+) -> Sequence[Node]:
     """Return two free nodes with the same card, or none if there are fewer.
 
     With fewer nodes the task's time could not be compared. Nodes without a task come first,
     because one group then serves all three.
     """
-    like = [one for one in free if _comparable_hardware(one) == _comparable_hardware(node)]
-    like.sort(
-        key=lambda one: (
-            not is_probe_due(one, window),
-            window.lot_beside(node.address, one.address),
+    comparable_nodes = [
+        candidate
+        for candidate in free_nodes
+        if _get_hardware_key(candidate) == _get_hardware_key(node)
+    ]
+    comparable_nodes.sort(
+        key=lambda candidate: (
+            not is_probe_due(candidate, window),
+            window.compute_companion_lot(node.address, candidate.address),
         )
     )
-    return like[:_COMPANIONS] if len(like) >= _COMPANIONS else ()
+    return comparable_nodes[:_COMPANION_COUNT] if len(comparable_nodes) >= _COMPANION_COUNT else ()
 
 
-def _comparable_hardware(node: Node) -> tuple[object, ...]:
+def _get_hardware_key(node: Node) -> tuple[object, ...]:
     """Return the properties that comparable nodes share; a task runs on one major version."""
     return node.gpu_name, node.gpu_vram, node.version and node.version[0]
 
 
-def _probe_of_team(team: Sequence[Node]) -> Probe:
+def _build_probe(team: Sequence[Node]) -> Probe:
     versions = [node.version for node in team if node.version is not None]
     return Probe(tuple(node.address for node in team), min(versions))

@@ -13,15 +13,15 @@ from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_policy import CRYNUX_DOCS_POLICY, CRYNUX_POLICY, RELAY_POLICY
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS, RELAY
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
-from oracle.systems.legacy.legacy_rule_sets import BASE as LEGACY
+from oracle.systems.legacy.legacy_rule_sets import BASE_RULES as LEGACY
 from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD
 from oracle.systems.policy import SelectionPolicy
-from oracle.systems.policy_overrides import with_parameters
+from oracle.systems.policy_overrides import override_parameters
 from oracle.systems.rule_overrides import (
-    apply_changes,
-    changeable_rules,
-    texts_of,
-    with_every_rule,
+    apply_rule_changes,
+    fill_missing_rules,
+    format_rules,
+    get_changeable_rules,
 )
 
 
@@ -107,17 +107,17 @@ _ALIASES: Mapping[str, str] = MappingProxyType({"pocket": ARTICLE.name})
 _NO_CHANGES: Mapping[str, str] = MappingProxyType({})
 
 
-def systems() -> Mapping[str, System]:
+def get_systems() -> Mapping[str, System]:
     """Return every system by its name."""
     return {system.name: system for system in _SYSTEMS}
 
 
-def rule_sets() -> tuple[str, ...]:
+def list_rule_sets() -> tuple[str, ...]:
     """Return the names of all rule sets, including those that are incomplete without changes."""
     return tuple(_RULE_SETS)
 
 
-def rule_set(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Rules:
+def build_rules(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Rules:
     """Return a rule set with some of its rules changed.
 
     `changes` maps dotted names to text: `{"tau_seconds": "900", "legacy.vram_weight": "0.3"}`. The
@@ -127,10 +127,10 @@ def rule_set(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Rules:
         ValueError: there is no rule set or rule of that name, a value is invalid, or a value is
             missing that the sources never published; one line names the rule and the valid values.
     """
-    return apply_changes(_values(name), changes)
+    return apply_rule_changes(_get_rule_values(name), changes)
 
 
-def published_rules(name: str) -> Mapping[str, str]:
+def get_published_rules(name: str) -> Mapping[str, str]:
     """Return every published rule of a rule set by dotted name, as the text of a change.
 
     Rules that were never published are left out.
@@ -138,7 +138,7 @@ def published_rules(name: str) -> Mapping[str, str]:
     Raises:
         ValueError: there is no rule set of that name.
     """
-    return texts_of(_values(name))
+    return format_rules(_get_rule_values(name))
 
 
 def rule_set_to_json(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> dict[str, Any]:
@@ -149,52 +149,52 @@ def rule_set_to_json(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> dic
     Raises:
         ValueError: see `build_rules`; an incomplete set can only be returned without changes.
     """
-    values = _values(name)
-    return with_every_rule(
-        json.loads(apply_changes(values, changes).to_json()) if changes else values
+    values = _get_rule_values(name)
+    return fill_missing_rules(
+        json.loads(apply_rule_changes(values, changes).to_json()) if changes else values
     )
 
 
-def unpublished_rules(name: str) -> tuple[str, ...]:
+def list_unpublished_rules(name: str) -> tuple[str, ...]:
     """Return the rules of a set that were never published and must be given as changes.
 
     Raises:
         ValueError: there is no rule set of that name.
     """
-    known = published_rules(name)
-    return tuple(rule for rule in changeable_in(name) if rule not in known)
+    published = get_published_rules(name)
+    return tuple(rule for rule in list_changeable_rules(name) if rule not in published)
 
 
-def changeable_in(name: str) -> tuple[str, ...]:
+def list_changeable_rules(name: str) -> tuple[str, ...]:
     """Return the dotted names of the rules of a set that may be changed.
 
     Raises:
         ValueError: there is no rule set of that name.
     """
-    return tuple(changeable_rules(_values(name)))
+    return tuple(get_changeable_rules(_get_rule_values(name)))
 
 
-def changes_in(rules: Rules) -> dict[str, str]:
+def find_rule_changes(rules: Rules) -> dict[str, str]:
     """Return the changes that turn the published set of the rules' name into these rules.
 
     Raises:
         ValueError: there is no rule set of that name.
     """
-    known = published_rules(rules.name)
-    texts = texts_of(json.loads(rules.to_json()))
-    return {name: text for name, text in texts.items() if known.get(name) != text}
+    published = get_published_rules(rules.name)
+    texts = format_rules(json.loads(rules.to_json()))
+    return {name: text for name, text in texts.items() if published.get(name) != text}
 
 
-def rules_named(name: str) -> Rules:
+def get_rules(name: str) -> Rules:
     """Return a rule set as published.
 
     Raises:
         ValueError: there is no set of that name, or it is incomplete without changes.
     """
-    return rule_set(name)
+    return build_rules(name)
 
 
-def policy_named(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> SelectionPolicy:
+def get_policy(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> SelectionPolicy:
     """Return a policy with some of its parameters changed; `pocket` selects the profile `article`.
 
     `changes` maps names to text: `{"weight_floor": "0.01"}`; `policy_overrides.get_parameters`
@@ -204,21 +204,21 @@ def policy_named(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Selecti
         ValueError: there is no policy or parameter of that name, or a value is invalid; one line
             names it and the valid names.
     """
-    known = policies()
-    wanted = _ALIASES.get(name, name)
-    if wanted not in known:
-        raise ValueError(f"no policy {name!r} (there is {', '.join(known)})")
-    return with_parameters(known[wanted], changes)
+    policy_by_name = get_policies()
+    policy_name = _ALIASES.get(name, name)
+    if policy_name not in policy_by_name:
+        raise ValueError(f"no policy {name!r} (there is {', '.join(policy_by_name)})")
+    return override_parameters(policy_by_name[policy_name], changes)
 
 
-def policies() -> Mapping[str, SelectionPolicy]:
+def get_policies() -> Mapping[str, SelectionPolicy]:
     """Return every policy by its name."""
-    every = (*(system.policy for system in _SYSTEMS), *_OTHER_POLICIES)
-    return {policy.name: policy for policy in every}
+    all_policies = (*(system.policy for system in _SYSTEMS), *_OTHER_POLICIES)
+    return {policy.name: policy for policy in all_policies}
 
 
-def _values(name: str) -> Mapping[str, Any]:
-    if name not in _RULE_SETS and name in policies():
+def _get_rule_values(name: str) -> Mapping[str, Any]:
+    if name not in _RULE_SETS and name in get_policies():
         raise ValueError(
             f"{name} has no rules and scores nobody: it is a policy, for dispatch.policy"
             f" (rule sets: {', '.join(_RULE_SETS)})"

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.requirements import requirement_of
+from oracle.systems.crynux.requirements import build_requirement
 
 
 class QueueGroup(NamedTuple):
@@ -20,17 +20,17 @@ class QueueGroup(NamedTuple):
 
 def is_waiting(task: Task) -> bool:
     """Return whether a task was created, and has neither started nor ended."""
-    idle = task.started_at is None and not task.runs
-    return task.created_at is not None and idle and task.ending is None
+    is_unstarted = task.started_at is None and not task.runs
+    return task.created_at is not None and is_unstarted and task.ending is None
 
 
-def group_of(task: Task) -> QueueGroup:
+def get_queue_group(task: Task) -> QueueGroup:
     """Return the queue group of a task."""
-    wanted = requirement_of(task)
-    return QueueGroup(wanted.vram, wanted.gpu)
+    requirement = build_requirement(task)
+    return QueueGroup(requirement.vram, requirement.gpu)
 
 
-def capacity_for(members: int, alpha: Fraction) -> int:
+def compute_queue_capacity(members: int, alpha: Fraction) -> int:
     """Return the maximum size of the queue, floor(alpha*members), at least 1.
 
     Raises:

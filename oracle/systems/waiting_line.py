@@ -13,23 +13,25 @@ from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.events.network_events import AbortReason, TaskKind
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.requirements import Requirement, requirement_of
+from oracle.systems.crynux.requirements import Requirement, build_requirement
 from oracle.systems.waiting import is_waiting
 
 # A task that ended for one of these reasons ends its whole group: no other task of it starts any
 # more (contracts/network/TaskVerdicts.sol, endUnvalidated).
-_GIVEN_UP = frozenset({AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT})
+_GROUP_ENDING_REASONS = frozenset(
+    {AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT}
+)
 
 
 class NodeCriteria(NamedTuple):
     """The criteria for the nodes of an item; equal criteria have equal candidates."""
 
-    wanted: Requirement
+    requirement: Requirement
     kind: TaskKind | None
-    barred: frozenset[Address]
+    sibling_nodes: frozenset[Address]
 
 
-class InLine(NamedTuple):
+class QueueItem(NamedTuple):
     """A queued task, or tasks that start together, each on a node of its own.
 
     `sibling_nodes`: nodes that were given another task of the group. `siblings`: the other tasks
@@ -39,34 +41,34 @@ class InLine(NamedTuple):
 
     task: Task
     value: Fraction
-    barred: frozenset[Address]
-    fellows: tuple[Task, ...] = ()
+    sibling_nodes: frozenset[Address]
+    siblings: tuple[Task, ...] = ()
 
     @property
     def tasks(self) -> tuple[Task, ...]:
         """Return all tasks that start together, the oldest first."""
-        return (self.task, *self.fellows)
+        return (self.task, *self.siblings)
 
     @property
-    def asked(self) -> NodeCriteria:
+    def criteria(self) -> NodeCriteria:
         """Return the criteria that the item's nodes must meet."""
-        return NodeCriteria(requirement_of(self.task), self.task.kind, self.barred)
+        return NodeCriteria(build_requirement(self.task), self.task.kind, self.sibling_nodes)
 
-    def out_of_reach(self, taken: frozenset[Address]) -> frozenset[Address]:
+    def get_unavailable_nodes(self, reserved: frozenset[Address]) -> frozenset[Address]:
         """Return the nodes that cannot be given the item: `reserved` and its sibling nodes.
 
         `reserved` is not copied if there are no sibling nodes.
         """
-        return taken | self.barred if self.barred else taken
+        return reserved | self.sibling_nodes if self.sibling_nodes else reserved
 
     @property
-    def seed_name(self) -> TaskKey | GroupKey:
+    def seed_key(self) -> TaskKey | GroupKey:
         """Return the key that makes the draw's seed, with the block hash.
 
         Tasks that start together share one seed.
         """
         group = self.task.group
-        return group if self.fellows and group is not None else self.task.key
+        return group if self.siblings and group is not None else self.task.key
 
 
 class Drop(NamedTuple):
@@ -77,15 +79,15 @@ class Drop(NamedTuple):
 
 
 # Builds queue items from the waiting tasks and from all tasks of their groups.
-LineUp = Callable[[Iterable[Task], Iterable[Task]], Iterable[InLine]]
+QueueBuilder = Callable[[Iterable[Task], Iterable[Task]], Iterable[QueueItem]]
 
 
-class PlaceInLine(NamedTuple):
+class OrderedItem(NamedTuple):
     """A queue item with its unique sort key first."""
 
     order: tuple[Fraction, Position, TaskKey]
-    asked: NodeCriteria
-    one: InLine
+    criteria: NodeCriteria
+    item: QueueItem
 
 
 class EquivalenceClass:
@@ -96,69 +98,69 @@ class EquivalenceClass:
     def __init__(self) -> None:
         # Tasks that start together are represented by the first of them.
         self.keys: set[TaskKey] = set()
-        self._places: list[PlaceInLine] = []
+        self._places: list[OrderedItem] = []
 
-    def __iter__(self) -> Iterator[PlaceInLine]:
+    def __iter__(self) -> Iterator[OrderedItem]:
         return iter(self._places)
 
     @property
-    def first(self) -> InLine:
+    def first(self) -> QueueItem:
         """Return the item that is served first."""
-        return self._places[0].one
+        return self._places[0].item
 
-    def add(self, place: PlaceInLine) -> None:
+    def add(self, ordered_item: OrderedItem) -> None:
         """Add an item that is not in the class."""
-        insort(self._places, place)
-        self.keys.add(place.one.task.key)
+        insort(self._places, ordered_item)
+        self.keys.add(ordered_item.item.task.key)
 
-    def remove(self, place: PlaceInLine) -> None:
+    def remove(self, ordered_item: OrderedItem) -> None:
         """Remove an item that is in the class."""
-        del self._places[bisect_left(self._places, place)]
-        self.keys.remove(place.one.task.key)
+        del self._places[bisect_left(self._places, ordered_item)]
+        self.keys.remove(ordered_item.item.task.key)
 
 
-class Line:
+class TaskQueue:
     """All queue items by their criteria; items are judged as they were when they were added."""
 
     __slots__ = ("_classes", "_places")
 
-    def __init__(self, entries: Iterable[InLine] = ()) -> None:
+    def __init__(self, items: Iterable[QueueItem] = ()) -> None:
         self._classes: dict[NodeCriteria, EquivalenceClass] = {}
         # By every task of an item.
-        self._places: dict[TaskKey, PlaceInLine] = {}
-        for one in entries:
-            self.add(one)
+        self._places: dict[TaskKey, OrderedItem] = {}
+        for item in items:
+            self.add(item)
 
     def __bool__(self) -> bool:
         return bool(self._places)
 
-    def add(self, one: InLine) -> None:
+    def add(self, item: QueueItem) -> None:
         """Add an item none of whose tasks is queued."""
-        place = PlaceInLine(_serving_order(one), one.asked, one)
-        self._classes.setdefault(place.asked, EquivalenceClass()).add(place)
-        self._places |= dict.fromkeys((task.key for task in one.tasks), place)
+        ordered_item = OrderedItem(_serving_order(item), item.criteria, item)
+        self._classes.setdefault(ordered_item.criteria, EquivalenceClass()).add(ordered_item)
+        self._places |= dict.fromkeys((task.key for task in item.tasks), ordered_item)
 
     def discard(self, key: TaskKey) -> None:
         """Remove the item that a task is part of, if it is queued."""
-        place = self._places.get(key)
-        if place is None:
+        ordered_item = self._places.get(key)
+        if ordered_item is None:
             return
-        alike = self._classes[place.asked]
-        alike.remove(place)
-        if not alike.keys:
-            del self._classes[place.asked]
-        for task in place.one.tasks:
+        equivalence_class = self._classes[ordered_item.criteria]
+        equivalence_class.remove(ordered_item)
+        if not equivalence_class.keys:
+            del self._classes[ordered_item.criteria]
+        for task in ordered_item.item.tasks:
             del self._places[task.key]
 
-    def classes(self) -> Collection[EquivalenceClass]:
+    def get_classes(self) -> Collection[EquivalenceClass]:
         """Return the equivalence classes."""
         return self._classes.values()
 
-    def holding(self, keys: Iterable[TaskKey]) -> list[InLine]:
+    def find_items(self, keys: Iterable[TaskKey]) -> list[QueueItem]:
         """Return the items that these tasks are part of, in order."""
-        found = (self._places[key] for key in keys if key in self._places)
-        each_once = {place.one.task.key: place for place in found}
-        return [place.one for place in sorted(each_once.values())]
+        ordered_items = (self._places[key] for key in keys if key in self._places)
+        item_by_key = {ordered_item.item.task.key: ordered_item for ordered_item in ordered_items}
+        return [ordered_item.item for ordered_item in sorted(item_by_key.values())]
 
 
 class WaitingTasks:
@@ -166,16 +168,16 @@ class WaitingTasks:
 
     __slots__ = ("_groups", "_line_up", "line")
 
-    def __init__(self, line_up: LineUp) -> None:
-        self.line = Line()
-        self._line_up = line_up
+    def __init__(self, build_items: QueueBuilder) -> None:
+        self.line = TaskQueue()
+        self._line_up = build_items
         # All tasks of each group with a waiting task.
         self._groups: dict[GroupKey, dict[TaskKey, Task]] = {}
 
     def update(
         self,
         tasks: Iterable[Task],
-        of_groups: Callable[[AbstractSet[GroupKey]], Iterable[Task]],
+        load_group_tasks: Callable[[AbstractSet[GroupKey]], Iterable[Task]],
     ) -> None:
         """Apply changed tasks; `load_group_tasks` returns every task of new groups."""
         grouped: dict[GroupKey, list[Task]] = {}
@@ -183,61 +185,61 @@ class WaitingTasks:
             if task.group is not None:
                 grouped.setdefault(task.group, []).append(task)
             else:
-                self._put({task.key: task})
-        new = {
+                self._requeue({task.key: task})
+        new_groups = {
             group
-            for group, told in grouped.items()
-            if group not in self._groups and any(map(is_waiting, told))
+            for group, changed_tasks in grouped.items()
+            if group not in self._groups and any(map(is_waiting, changed_tasks))
         }
-        self._groups |= {group: {} for group in new}
-        for fellow in of_groups(new) if new else ():
+        self._groups |= {group: {} for group in new_groups}
+        for fellow in load_group_tasks(new_groups) if new_groups else ():
             if fellow.group is not None:
                 grouped[fellow.group].append(fellow)
-        for group, told in grouped.items():
+        for group, changed_tasks in grouped.items():
             if group in self._groups:
-                self._regroup(group, told)
+                self._update_group(group, changed_tasks)
 
-    def _regroup(self, group: GroupKey, told: Iterable[Task]) -> None:
-        known = self._groups[group]
-        known |= {task.key: task for task in told}
-        if not self._put(known):
+    def _update_group(self, group: GroupKey, changed_tasks: Iterable[Task]) -> None:
+        task_by_key = self._groups[group]
+        task_by_key |= {task.key: task for task in changed_tasks}
+        if not self._requeue(task_by_key):
             del self._groups[group]
 
-    def _put(self, tasks: dict[TaskKey, Task]) -> bool:
+    def _requeue(self, task_by_key: dict[TaskKey, Task]) -> bool:
         """Queue a single task or a group's tasks again, and return whether one of them waits."""
-        for key in tasks:
+        for key in task_by_key:
             self.line.discard(key)
-        waiting = [task for task in tasks.values() if is_waiting(task)]
-        unscored = [task for task in tasks.values() if task.scored_in is None]
-        for one in self._line_up(waiting, unscored) if waiting else ():
-            self.line.add(one)
+        waiting = [task for task in task_by_key.values() if is_waiting(task)]
+        unscored = [task for task in task_by_key.values() if task.scored_in is None]
+        for item in self._line_up(waiting, unscored) if waiting else ():
+            self.line.add(item)
         return bool(waiting)
 
 
-def line_of(
+def build_queue(
     waiting: Iterable[Task],
-    fellows: Iterable[Task],
+    group_tasks: Iterable[Task],
     value_of: Callable[[Task], Fraction],
-) -> list[InLine]:
+) -> list[QueueItem]:
     """Return the waiting tasks as queue items: the most valuable first, then the older.
 
     `group_tasks` holds every task of the waiting tasks' groups. A task is left out if its group is
     dead, so that the task can never start, or incomplete, so that it cannot start yet.
     """
-    groups = tasks_by_group(fellows)
-    barred = {
+    groups = tasks_by_group(group_tasks)
+    nodes_by_group = {
         group: frozenset(task.node for task in tasks if task.node is not None)
         for group, tasks in groups.items()
-        if sum(task.created_at is not None for task in tasks) >= _size_of(tasks)
+        if sum(task.created_at is not None for task in tasks) >= _get_group_size(tasks)
         and not cannot_reach_verdict(tasks)
     }
-    line = []
+    items = []
     for task in waiting:
         if task.group is None:
-            line.append(InLine(task, value_of(task), frozenset()))
-        elif task.group in barred:
-            line.append(InLine(task, value_of(task), barred[task.group]))
-    return sort_by_value(line)
+            items.append(QueueItem(task, value_of(task), frozenset()))
+        elif task.group in nodes_by_group:
+            items.append(QueueItem(task, value_of(task), nodes_by_group[task.group]))
+    return sort_by_value(items)
 
 
 def cannot_reach_verdict(tasks: Collection[Task]) -> bool:
@@ -246,10 +248,10 @@ def cannot_reach_verdict(tasks: Collection[Task]) -> bool:
     Either the group was given up, or a task of it ended before it had a node, or so many tasks
     have ended that the others are no majority, so that their answers would never be compared.
     """
-    ended = [task for task in tasks if task.ending is not None]
-    is_given_up = any(task.abort_reason in _GIVEN_UP for task in tasks)
-    is_broken = any(task.started_at is None and not task.runs for task in ended)
-    return is_given_up or is_broken or 0 < _size_of(tasks) <= 2 * len(ended)
+    ended_tasks = [task for task in tasks if task.ending is not None]
+    is_given_up = any(task.abort_reason in _GROUP_ENDING_REASONS for task in tasks)
+    is_broken = any(task.started_at is None and not task.runs for task in ended_tasks)
+    return is_given_up or is_broken or 0 < _get_group_size(tasks) <= 2 * len(ended_tasks)
 
 
 def tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
@@ -261,34 +263,35 @@ def tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
     return groups
 
 
-def drop_with(task: Task, fellows: Collection[Task]) -> Drop | None:
+def find_drop(task: Task, group_tasks: Collection[Task]) -> Drop | None:
     """Return the drop that removes a waiting task from the queue, or None if it cannot leave.
 
     `group_tasks`: all tasks of its group. A group leaves as a unit, before any of its tasks has a
     node; the rest of a dead group leaves task by task (contracts/network/TaskOrders.sol).
     """
-    if task.group is None or cannot_reach_verdict(fellows):
+    if task.group is None or cannot_reach_verdict(group_tasks):
         return Drop((task.key,), None)
-    if not all(map(is_waiting, fellows)):
+    if not all(map(is_waiting, group_tasks)):
         return None
     oldest_first = sorted(
-        fellows, key=lambda fellow: (fellow.created_at or BEFORE_EVERYTHING, fellow.key)
+        group_tasks,
+        key=lambda group_task: (group_task.created_at or BEFORE_EVERYTHING, group_task.key),
     )
-    return Drop(tuple(fellow.key for fellow in oldest_first), task.group)
+    return Drop(tuple(group_task.key for group_task in oldest_first), task.group)
 
 
-def _size_of(tasks: Collection[Task]) -> int:
+def _get_group_size(tasks: Collection[Task]) -> int:
     """Return the final number of tasks of a group, or 0 if it is unknown."""
     return max((task.group_size or 0 for task in tasks), default=0)
 
 
-def sort_by_value(line: Iterable[InLine]) -> list[InLine]:
+def sort_by_value(items: Iterable[QueueItem]) -> list[QueueItem]:
     """Sort queue items: the most valuable first, then the older.
 
     Tasks that start together are as old as the last of them.
     """
-    return sorted(line, key=_serving_order)
+    return sorted(items, key=_serving_order)
 
 
-def _serving_order(one: InLine) -> tuple[Fraction, Position, TaskKey]:
-    return -one.value, one.tasks[-1].created_at or BEFORE_EVERYTHING, one.task.key
+def _serving_order(item: QueueItem) -> tuple[Fraction, Position, TaskKey]:
+    return -item.value, item.tasks[-1].created_at or BEFORE_EVERYTHING, item.task.key

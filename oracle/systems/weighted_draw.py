@@ -20,7 +20,7 @@ _COUNTER_BYTES = 32
 _STRIDE = 512
 
 
-class Drawn(NamedTuple):
+class NodeDraw(NamedTuple):
     """One draw with the numbers that explain it.
 
     `digest` is sha256(seed32 || i), `0x` hex; `x` is the digest modulo `total`, the sum of the
@@ -33,7 +33,7 @@ class Drawn(NamedTuple):
     total: int
 
 
-class Pick(NamedTuple):
+class IndexDraw(NamedTuple):
     """A draw by its place among the candidates instead of its address."""
 
     place: int
@@ -41,17 +41,19 @@ class Pick(NamedTuple):
     x: int
     total: int
 
-    def of(self, addresses: Sequence[Address]) -> Drawn:
+    def to_node_draw(self, addresses: Sequence[Address]) -> NodeDraw:
         """Return the draw by address."""
-        return Drawn(addresses[self.place], self.digest, self.x, self.total)
+        return NodeDraw(addresses[self.place], self.digest, self.x, self.total)
 
 
-def seed_for(block_hash: Hash, name: TaskKey | GroupKey) -> bytes:
+def compute_draw_seed(block_hash: Hash, name: TaskKey | GroupKey) -> bytes:
     """Return the seed of a task, or of a group drawn as one: sha256(block hash || key)."""
     return sha256(bytes.fromhex(block_hash[2:]) + bytes.fromhex(name[2:])).digest()
 
 
-def draw(candidates: Sequence[tuple[Address, int]], seed: bytes, draws: int) -> list[Drawn]:
+def draw_nodes(
+    candidates: Sequence[tuple[Address, int]], seed: bytes, count: int
+) -> list[NodeDraw]:
     """Draw nodes one after another, each at most once; all of them if there are too few.
 
     Args:
@@ -62,20 +64,20 @@ def draw(candidates: Sequence[tuple[Address, int]], seed: bytes, draws: int) -> 
     Raises:
         ValueError: a negative weight, a duplicate address, or a seed of another length.
     """
-    ordered = sorted(candidates)
-    addresses = [address for address, _ in ordered]
+    sorted_candidates = sorted(candidates)
+    addresses = [address for address, _ in sorted_candidates]
     if len(set(addresses)) < len(addresses):
         raise ValueError("a candidate stands twice")
-    weights = [weight for _, weight in ordered]
+    weights = [weight for _, weight in sorted_candidates]
     if min(weights, default=0) < 0:
         raise ValueError("a weight is 0 or more")
-    found = draw_places(weights, bytearray(b"\1" * len(weights)), seed, draws)
-    return [pick.of(addresses) for pick in found]
+    index_draws = draw_places(weights, bytearray(b"\1" * len(weights)), seed, count)
+    return [index_draw.to_node_draw(addresses) for index_draw in index_draws]
 
 
 def draw_places(
-    weights: "list[int] | array[int]", offered: bytearray, seed: bytes, draws: int
-) -> Iterator[Pick]:
+    weights: "list[int] | array[int]", offered: bytearray, seed: bytes, count: int
+) -> Iterator[IndexDraw]:
     """Draw places from a list of weights, for callers that keep the list sorted by address.
 
     Args:
@@ -89,15 +91,15 @@ def draw_places(
     """
     if len(seed) != _SEED_BYTES:
         raise ValueError(f"a seed has {_SEED_BYTES} bytes, this one {len(seed)}")
-    for i in range(draws):
+    for i in range(count):
         if 1 not in offered:
             return
         digest = sha256(seed + i.to_bytes(_COUNTER_BYTES, "big")).digest()
         # If all weights are zero, every remaining candidate counts 1.
-        counted = weights if any(weights) else [*offered]
-        place, x, total = _locate(counted, int.from_bytes(digest, "big"))
-        weights[place] = offered[place] = 0
-        yield Pick(place, f"0x{digest.hex()}", x, total)
+        effective_weights = weights if any(weights) else [*offered]
+        index, x, total = _locate(effective_weights, int.from_bytes(digest, "big"))
+        weights[index] = offered[index] = 0
+        yield IndexDraw(index, f"0x{digest.hex()}", x, total)
 
 
 def _locate(weights: "list[int] | array[int]", number: int) -> tuple[int, int, int]:
@@ -108,10 +110,14 @@ def _locate(weights: "list[int] | array[int]", number: int) -> tuple[int, int, i
     if native is not None and isinstance(weights, array):
         total = native.total(weights)
         return native.place(weights, number % total), number % total, total
-    blocks = [sum(weights[at : at + _STRIDE]) for at in range(0, len(weights), _STRIDE)]
-    ends = list(accumulate(blocks, initial=0))
-    x = number % ends[-1]
-    block = bisect_right(ends, x) - 1
-    first = block * _STRIDE
-    within = list(accumulate(weights[first : first + _STRIDE], initial=ends[block]))
-    return first + bisect_right(within, x) - 1, x, ends[-1]
+    stride_sums = [
+        sum(weights[offset : offset + _STRIDE]) for offset in range(0, len(weights), _STRIDE)
+    ]
+    cumulative_sums = list(accumulate(stride_sums, initial=0))
+    x = number % cumulative_sums[-1]
+    stride_index = bisect_right(cumulative_sums, x) - 1
+    first = stride_index * _STRIDE
+    stride_sums_within = list(
+        accumulate(weights[first : first + _STRIDE], initial=cumulative_sums[stride_index])
+    )
+    return first + bisect_right(stride_sums_within, x) - 1, x, cumulative_sums[-1]

@@ -9,7 +9,7 @@ from typing_extensions import override
 from oracle.telemetry.metrics import REGISTRY
 
 # Only these prefixes, so that alerts do not take a gateway for an idle daemon.
-_SHOWN = ("oracle_gateway_", "oracle_http_", "oracle_rpc_")
+_EXPORTED_PREFIXES = ("oracle_gateway_", "oracle_http_", "oracle_rpc_")
 
 OUTCOMES = Counter(
     "oracle_gateway_outcomes_total",
@@ -48,12 +48,14 @@ NODES = Gauge(
 )
 
 
-class _Shown(CollectorRegistry):
+class _GatewayRegistry(CollectorRegistry):
     @override
     def collect(self) -> Iterator[Metric]:
-        yield from (family for family in REGISTRY.collect() if family.name.startswith(_SHOWN))
+        yield from (
+            family for family in REGISTRY.collect() if family.name.startswith(_EXPORTED_PREFIXES)
+        )
 
 
-def text() -> bytes:
+def render_metrics() -> bytes:
     """Return the gateway's metrics in Prometheus' text format; reads memory only."""
-    return generate_latest(_Shown())
+    return generate_latest(_GatewayRegistry())

@@ -23,9 +23,9 @@ UNREPORTED = Counter(
 )
 
 
-def show(health: HealthReport) -> None:
+def publish_health(health: HealthReport) -> None:
     """Set the health metrics from a report."""
-    held = set(health.conditions)
+    active_conditions = set(health.conditions)
     for condition in Condition:
-        CONDITION.labels(condition.key).set(condition in held)
+        CONDITION.labels(condition.key).set(condition in active_conditions)
     SEVERITY.set(health.severity)

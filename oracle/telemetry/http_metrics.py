@@ -10,7 +10,9 @@ from oracle.telemetry.metrics import REGISTRY
 # slow: no complete request in time. address, total: closed for a newer one. answers: all response
 # slots are in use. large: the headers are too large. descriptors: none is left. rate: too many
 # requests from one address. deadline: the client did not read the response in time.
-Reason = Literal["slow", "address", "total", "answers", "large", "descriptors", "rate", "deadline"]
+RefusalReason = Literal[
+    "slow", "address", "total", "answers", "large", "descriptors", "rate", "deadline"
+]
 
 REFUSED = Counter(
     "oracle_http_refused_total",
@@ -21,6 +23,6 @@ REFUSED = Counter(
 )
 
 
-def counters_of(listener: str) -> Mapping[Reason, Counter]:
+def get_refusal_counters(listener: str) -> Mapping[RefusalReason, Counter]:
     """Return a listener's counters of refusals by reason, each initialised to zero."""
-    return {reason: REFUSED.labels(listener, reason) for reason in get_args(Reason)}
+    return {reason: REFUSED.labels(listener, reason) for reason in get_args(RefusalReason)}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import Counter, Gauge
 
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.telemetry.metrics import REGISTRY
 
 COVERED = Gauge(
@@ -74,19 +74,19 @@ STATE_SAMPLES = Counter(
 class IntegrityStatistics:
     """Integrity figures that are counted from the database."""
 
-    covered: Mapping[Level, int] = field(default_factory=dict)
-    audited: int = 0
-    uncovered: int = 0
+    block_count_by_level: Mapping[VerificationLevel, int] = field(default_factory=dict)
+    audited_blocks: int = 0
+    uncovered_blocks: int = 0
     dead_letters: int = 0
-    suspect: int = 0
+    suspect_blocks: int = 0
 
 
-def show(statistics: IntegrityStatistics) -> None:
+def publish_statistics(statistics: IntegrityStatistics) -> None:
     """Set the integrity metrics."""
     # A level without blocks shows 0.
-    for level in Level:
-        COVERED.labels(level.name.lower()).set(statistics.covered.get(level, 0))
-    AUDITED.set(statistics.audited)
-    UNCOVERED.set(statistics.uncovered)
+    for level in VerificationLevel:
+        COVERED.labels(level.name.lower()).set(statistics.block_count_by_level.get(level, 0))
+    AUDITED.set(statistics.audited_blocks)
+    UNCOVERED.set(statistics.uncovered_blocks)
     DEAD_LETTERS.set(statistics.dead_letters)
-    SUSPECT.set(statistics.suspect)
+    SUSPECT.set(statistics.suspect_blocks)

@@ -15,34 +15,37 @@ from typing import TextIO, cast
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from oracle.telemetry.safe_text import BLACKED_OUT, without_secrets
+from oracle.telemetry.safe_text import REDACTED, redact_secrets
 
 _SECRET_NAME = re.compile(
     r"(?i)(password|passphrase|secret|private_?key|mnemonic|api_?key|authorization|(^|_)token($|_))"
 )
 
 
-def configure(form: str, level: str, stream: TextIO | None = None) -> None:
+def configure_logging(log_format: str, level: str, stream: TextIO | None = None) -> None:
     """Send the daemon's log lines and the libraries' warnings to `stream` (stderr).
 
     `log_format` is auto, json or text; `level` is debug, info, warning or error.
     """
-    out = LogStream(stream or sys.stderr)
-    readable = form == "text" or (form == "auto" and out.isatty())
-    shared: list[Processor] = [
+    log_stream = LogStream(stream or sys.stderr)
+    is_readable = log_format == "text" or (log_format == "auto" and log_stream.isatty())
+    shared_processors: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
-        _redacted,
+        _redact_event,
     ]
     structlog.configure(
-        processors=[*shared, _renderer(readable=readable, colors=out.isatty())],
+        processors=[
+            *shared_processors,
+            _build_renderer(is_readable=is_readable, use_colors=log_stream.isatty()),
+        ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", out)),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", log_stream)),
         cache_logger_on_first_use=False,
     )
-    _configure_libraries(out, shared, readable=readable)
+    _configure_libraries(log_stream, shared_processors, is_readable=is_readable)
 
 
 class LogStream:
@@ -55,9 +58,9 @@ class LogStream:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self.lost = 0
+        self.lost_line_count = 0
         # Python's buffer would keep a failed line, and fail with it again at exit.
-        self._file = _file_of(stream)
+        self._file_descriptor = _file_descriptor_of(stream)
         self._lock = Lock()
 
     def isatty(self) -> bool:
@@ -68,30 +71,32 @@ class LogStream:
         """Write a line, or count it as lost."""
         with self._lock:
             try:
-                if self.lost:
-                    self._write(f"{self.lost} log lines were lost: they could not be written\n")
-                    self.lost = 0
-                self._write(text)
+                if self.lost_line_count:
+                    self._write_unbuffered(
+                        f"{self.lost_line_count} log lines were lost: they could not be written\n"
+                    )
+                    self.lost_line_count = 0
+                self._write_unbuffered(text)
             except BrokenPipeError:
                 raise
             except OSError:
-                self.lost += 1
+                self.lost_line_count += 1
         return len(text)
 
     def flush(self) -> None:
         """Do nothing, because every line is written at once."""
 
-    def _write(self, text: str) -> None:
-        if self._file is None:
+    def _write_unbuffered(self, text: str) -> None:
+        if self._file_descriptor is None:
             self._stream.write(text)
             self._stream.flush()
             return
-        rest = memoryview(text.encode("utf-8", "backslashreplace"))
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
+        remaining_bytes = memoryview(text.encode("utf-8", "backslashreplace"))
+        while remaining_bytes:
+            remaining_bytes = remaining_bytes[os.write(self._file_descriptor, remaining_bytes) :]
 
 
-def _file_of(stream: TextIO) -> int | None:
+def _file_descriptor_of(stream: TextIO) -> int | None:
     """Return the stream's file descriptor, or None if it has none, as in tests."""
     try:
         stream.flush()
@@ -100,39 +105,44 @@ def _file_of(stream: TextIO) -> int | None:
         return None
 
 
-def _configure_libraries(out: LogStream, shared: list[Processor], *, readable: bool) -> None:
+def _configure_libraries(
+    log_stream: LogStream, shared_processors: list[Processor], *, is_readable: bool
+) -> None:
     """Format the libraries' stdlib logging the same way; warnings and errors only."""
-    plain_line = logging.StreamHandler(cast("TextIO", out))
-    plain_line.setFormatter(
+    handler = logging.StreamHandler(cast("TextIO", log_stream))
+    handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=shared_processors,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                _renderer(readable=readable, colors=out.isatty()),
+                _build_renderer(is_readable=is_readable, use_colors=log_stream.isatty()),
             ],
         )
     )
-    logging.basicConfig(level=logging.WARNING, handlers=[plain_line], force=True)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
-def _renderer(*, readable: bool, colors: bool) -> Processor:
-    if not readable:
+def _build_renderer(*, is_readable: bool, use_colors: bool) -> Processor:
+    if not is_readable:
         return structlog.processors.JSONRenderer(default=str)
-    return structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=24)
+    return structlog.dev.ConsoleRenderer(colors=use_colors, pad_event_to=24)
 
 
-def _redacted(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    return {key: _clean(key, value) for key, value in event.items()}
+def _redact_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    return {key: _redact_value(key, value) for key, value in event.items()}
 
 
-def _clean(key: str, value: object) -> object:
+def _redact_value(key: str, value: object) -> object:
     if _SECRET_NAME.search(key):
-        return BLACKED_OUT
+        return REDACTED
     if isinstance(value, Mapping):
-        return {inner: _clean(str(inner), kept) for inner, kept in value.items()}
+        return {
+            inner_key: _redact_value(str(inner_key), inner_value)
+            for inner_key, inner_value in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_clean(key, kept) for kept in value]
-    return without_secrets(str(value)) if isinstance(value, str | BaseException) else value
+        return [_redact_value(key, inner_value) for inner_value in value]
+    return redact_secrets(str(value)) if isinstance(value, str | BaseException) else value
 
 
 def is_power_of_two(count: int) -> bool:
@@ -143,19 +153,21 @@ def is_power_of_two(count: int) -> bool:
     return count & (count - 1) == 0
 
 
-class Repeating:
+class RepeatedWarning:
     """Logs the 1st, 2nd, 4th, 8th and so on of a repeated warning about an endpoint."""
 
     def __init__(self, event: str) -> None:
         self._event = event
-        self._said: dict[str, tuple[str, int]] = {}
+        self._last_warning_by_endpoint: dict[str, tuple[str, int]] = {}
 
     def warn(self, endpoint: str, reason: str, instance: str | None = None) -> None:
         """Count the warning, and log it if it is due, with an example `instance` if given."""
-        before, count = self._said.get(endpoint, ("", 0))
-        count = count + 1 if before == reason else 1
-        self._said[endpoint] = reason, count
+        last_reason, count = self._last_warning_by_endpoint.get(endpoint, ("", 0))
+        count = count + 1 if last_reason == reason else 1
+        self._last_warning_by_endpoint[endpoint] = reason, count
         if is_power_of_two(count):
-            log = structlog.get_logger()
-            facts = {} if instance is None else {"instance": instance}
-            log.warning(self._event, endpoint=endpoint, reason=reason, in_a_row=count, **facts)
+            logger = structlog.get_logger()
+            extra_fields = {} if instance is None else {"instance": instance}
+            logger.warning(
+                self._event, endpoint=endpoint, reason=reason, in_a_row=count, **extra_fields
+            )

@@ -101,7 +101,7 @@ STARTED = Gauge("oracle_start_time_seconds", "Unix time of the daemon's start.",
 # States of requests to download a model.
 DOWNLOAD_STATES = ("planned", "open", "answered", "unanswered")
 # Upper bounds of the distributions, as shares of the best possible value.
-SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+SHARE_BOUNDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,11 @@ class DispatchStatistics:
     `balance_wei` is None while unknown.
     """
 
-    waiting: int = 0
-    active: int = 0
+    waiting_tasks: int = 0
+    pending_assignments: int = 0
     oldest_blocks: int = 0
-    failures: Mapping[str, int] = field(default_factory=dict)
-    downloads: Mapping[str, int] = field(default_factory=dict)
+    failures_by_reason: Mapping[str, int] = field(default_factory=dict)
+    downloads_by_state: Mapping[str, int] = field(default_factory=dict)
     balance_wei: int | None = None
 
 
@@ -125,15 +125,18 @@ class DispatchStatistics:
 class Distribution:
     """Counts of shares (0 to 1) in the buckets bounded by `SHARE_BOUNDS`, and their sum."""
 
-    tally: tuple[int, ...] = (0,) * (len(SHARES) + 1)
+    bucket_counts: tuple[int, ...] = (0,) * (len(SHARE_BOUNDS) + 1)
     total: float = 0.0
 
     @classmethod
-    def of(cls, shares: Iterable[float]) -> Self:
+    def from_shares(cls, shares: Iterable[float]) -> Self:
         """Return the distribution of these shares."""
-        told = list(shares)
-        found = Counted(bisect_left(SHARES, share) for share in told)
-        return cls(tuple(found[place] for place in range(len(SHARES) + 1)), sum(told))
+        share_list = list(shares)
+        count_by_bucket = Counted(bisect_left(SHARE_BOUNDS, share) for share in share_list)
+        return cls(
+            tuple(count_by_bucket[bucket] for bucket in range(len(SHARE_BOUNDS) + 1)),
+            sum(share_list),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,17 +174,22 @@ class _StatisticsCollector(Collector):
         statistics = self.statistics
         if statistics is None:
             return
-        yield _labelled("oracle_nodes", "Nodes by status.", ["status"], _single(statistics.nodes))
+        yield _build_gauge(
+            "oracle_nodes", "Nodes by status.", ["status"], _with_single_label(statistics.nodes)
+        )
         yield GaugeMetricFamily(
             "oracle_excluded_nodes",
             "Members that are not to be selected.",
             value=statistics.excluded,
         )
-        yield _distribution("oracle_long_term_ratio", "Long-term score", statistics.long_term)
-        yield _distribution("oracle_reliability_ratio", "Reliability", statistics.reliability)
-        yield _distribution("oracle_qos_ratio", "QoS", statistics.qos)
-        yield _labelled(
-            "oracle_kickouts", "Kickouts by state.", ["state"], _single(statistics.kickouts)
+        yield _build_histogram("oracle_long_term_ratio", "Long-term score", statistics.long_term)
+        yield _build_histogram("oracle_reliability_ratio", "Reliability", statistics.reliability)
+        yield _build_histogram("oracle_qos_ratio", "QoS", statistics.qos)
+        yield _build_gauge(
+            "oracle_kickouts",
+            "Kickouts by state.",
+            ["state"],
+            _with_single_label(statistics.kickouts),
         )
         yield GaugeMetricFamily("oracle_round", "Last accepted round.", value=statistics.round)
         if statistics.round_age is not None:
@@ -190,7 +198,7 @@ class _StatisticsCollector(Collector):
                 "Age of the last accepted round.",
                 value=statistics.round_age,
             )
-        yield _labelled(
+        yield _build_gauge(
             "oracle_outbox_intents",
             "What we want on chain, by kind and state.",
             ["kind", "state"],
@@ -208,19 +216,19 @@ class _StatisticsCollector(Collector):
                 value=statistics.balance_wei,
             )
         if statistics.dispatch is not None:
-            yield from _of_dispatch(statistics.dispatch)
+            yield from _collect_dispatch(statistics.dispatch)
 
 
-def _of_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
+def _collect_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "oracle_tasks_waiting",
         "With [dispatch]: tasks created, neither started nor ended.",
-        value=statistics.waiting,
+        value=statistics.waiting_tasks,
     )
     yield GaugeMetricFamily(
         "oracle_draws_active",
         "With [dispatch]: tasks for which a node is drawn that has not started.",
-        value=statistics.active,
+        value=statistics.pending_assignments,
     )
     yield GaugeMetricFamily(
         "oracle_draws_oldest_blocks",
@@ -233,16 +241,16 @@ def _of_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
         labels=["reason"],
     )
     # Initialise to zero, so that alerts see the first increase.
-    for reason, count in sorted({"reverted": 0, **statistics.failures}.items()):
+    for reason, count in sorted({"reverted": 0, **statistics.failures_by_reason}.items()):
         failures.add_metric([reason], count)
     yield failures
-    yield _labelled(
+    yield _build_gauge(
         "oracle_download_requests",
         "With [dispatch]: requests to download a model of the last 86,400 seconds of block time: "
         "planned (not on chain yet), open, answered (the node has it), unanswered (its time is "
         "over).",
         ["state"],
-        _single({**dict.fromkeys(DOWNLOAD_STATES, 0), **statistics.downloads}),
+        _with_single_label({**dict.fromkeys(DOWNLOAD_STATES, 0), **statistics.downloads_by_state}),
     )
     if statistics.balance_wei is not None:
         yield GaugeMetricFamily(
@@ -256,44 +264,44 @@ _COLLECTOR = _StatisticsCollector()
 REGISTRY.register(_COLLECTOR)
 
 
-def show(statistics: IndexStatistics | None) -> None:
+def publish_statistics(statistics: IndexStatistics | None) -> None:
     """Set the statistics that `/metrics` exports; None exports none."""
     _COLLECTOR.statistics = statistics
 
 
-def say_build(rules_hash: str, *, is_dry_run: bool) -> None:
+def set_build_info(rules_hash: str, *, is_dry_run: bool) -> None:
     """Set the build metric; `rules_hash` is the hash that contracts and reporters compare."""
     _BUILD.clear()
     _BUILD.labels(__version__, rules_hash, str(int(is_dry_run))).set(1)
 
 
-def text() -> bytes:
+def render_metrics() -> bytes:
     """Return all metrics in Prometheus' text format; reads memory only."""
     return generate_latest(REGISTRY)
 
 
-def _single(counts: Mapping[str, int]) -> dict[tuple[str, ...], int]:
+def _with_single_label(counts: Mapping[str, int]) -> dict[tuple[str, ...], int]:
     return {(label,): count for label, count in counts.items()}
 
 
-def _labelled(
-    name: str, text: str, labels: list[str], counts: Mapping[tuple[str, ...], int]
+def _build_gauge(
+    name: str, description: str, labels: list[str], counts: Mapping[tuple[str, ...], int]
 ) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
+    family = GaugeMetricFamily(name, description, labels=labels)
     for values, count in sorted(counts.items()):
         family.add_metric(values, count)
     return family
 
 
-def _distribution(name: str, text: str, shares: Distribution) -> Metric:
+def _build_histogram(name: str, description: str, distribution: Distribution) -> Metric:
     """Return a histogram of current values, whose buckets can also decrease."""
-    family = HistogramMetricFamily(name, f"{text} of the members now, 0 to 1.")
-    family.add_metric([], list(_cumulated(shares.tally)), shares.total)
+    family = HistogramMetricFamily(name, f"{description} of the members now, 0 to 1.")
+    family.add_metric([], list(_cumulate_buckets(distribution.bucket_counts)), distribution.total)
     return family
 
 
-def _cumulated(tally: Sequence[int]) -> Iterator[tuple[str, float]]:
-    total = 0
-    for bound, count in zip((*SHARES, float("inf")), tally, strict=True):
-        total += count
-        yield ("+Inf" if bound == float("inf") else str(bound)), total
+def _cumulate_buckets(bucket_counts: Sequence[int]) -> Iterator[tuple[str, float]]:
+    cumulative_count = 0
+    for bound, count in zip((*SHARE_BOUNDS, float("inf")), bucket_counts, strict=True):
+        cumulative_count += count
+        yield ("+Inf" if bound == float("inf") else str(bound)), cumulative_count

@@ -32,17 +32,19 @@ _LEFT_OUT = Gauge(
     "Members beyond `[metrics] max_nodes`, which have no series of their own.",
     registry=REGISTRY,
 )
-_ALL = (_QOS, _RELIABILITY, _EXCLUDED)
+_NODE_GAUGES = (_QOS, _RELIABILITY, _EXCLUDED)
 
 
-def show(figures: Mapping[Address, NodeFigures], left_out: int) -> None:
+def publish_nodes(figures_by_node: Mapping[Address, NodeFigures], omitted_count: int) -> None:
     """Export the series of exactly these members."""
-    for gauge in _ALL:
-        shown = {sample.labels["node"] for family in gauge.collect() for sample in family.samples}
-        for gone in shown - figures.keys():
-            gauge.remove(gone)
-    for node, figure in figures.items():
+    for gauge in _NODE_GAUGES:
+        shown_nodes = {
+            sample.labels["node"] for family in gauge.collect() for sample in family.samples
+        }
+        for removed_node in shown_nodes - figures_by_node.keys():
+            gauge.remove(removed_node)
+    for node, figure in figures_by_node.items():
         _QOS.labels(node).set((figure.qos or 0) / UNIT)
         _RELIABILITY.labels(node).set(figure.reliability / UNIT)
         _EXCLUDED.labels(node).set(figure.is_excluded)
-    _LEFT_OUT.set(left_out)
+    _LEFT_OUT.set(omitted_count)

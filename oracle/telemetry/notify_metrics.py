@@ -24,7 +24,7 @@ WAITING = Gauge(
 )
 
 
-def first_zeros(target: str) -> None:
+def init_target_metrics(target: str) -> None:
     """Initialise a target's metrics to zero, so that alerts see the first increase."""
     SENT.labels(target)
     FAILED.labels(target)

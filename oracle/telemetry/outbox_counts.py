@@ -8,9 +8,23 @@ from collections import Counter as Tally
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-SECONDS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0)
-BLOCKS = (1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 64.0, 128.0)
-BUMPS = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
+SECOND_BOUNDS = (
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    15.0,
+    30.0,
+    60.0,
+    120.0,
+    300.0,
+    600.0,
+    1800.0,
+    3600.0,
+    14400.0,
+)
+BLOCK_BOUNDS = (1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 64.0, 128.0)
+BUMP_BOUNDS = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 
 
 class BucketCounts:
@@ -18,28 +32,28 @@ class BucketCounts:
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
-        self._tally = [0] * (len(bounds) + 1)
-        self.total = 0.0
+        self._counts = [0] * (len(bounds) + 1)
+        self.value_sum = 0.0
 
-    def add(self, value: float) -> None:
+    def add_value(self, value: float) -> None:
         """Count one value; a negative value (a clock that went back) counts as zero."""
         value = max(0.0, value)
-        self._tally[bisect_left(self.bounds, value)] += 1
-        self.total += value
+        self._counts[bisect_left(self.bounds, value)] += 1
+        self.value_sum += value
 
     def copy(self) -> "BucketCounts":
         """Return a copy with the same counts."""
-        copied = BucketCounts(self.bounds)
-        copied._tally = self._tally[:]
-        copied.total = self.total
-        return copied
+        duplicate = BucketCounts(self.bounds)
+        duplicate._counts = self._counts[:]
+        duplicate.value_sum = self.value_sum
+        return duplicate
 
-    def buckets(self) -> Iterator[tuple[str, float]]:
+    def cumulative_buckets(self) -> Iterator[tuple[str, float]]:
         """Yield (upper bound, number of values up to it), as Prometheus expects."""
-        seen = 0
-        for bound, many in zip((*self.bounds, float("inf")), self._tally, strict=True):
-            seen += many
-            yield ("+Inf" if bound == float("inf") else str(bound)), seen
+        cumulative_count = 0
+        for bound, count in zip((*self.bounds, float("inf")), self._counts, strict=True):
+            cumulative_count += count
+            yield ("+Inf" if bound == float("inf") else str(bound)), cumulative_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +68,19 @@ class AccountFigures:
     next_nonce: int
     open_nonces: int
     reserved_wei: int
-    latest: int | None = None
-    final: int | None = None
+    latest_chain_nonce: int | None = None
+    final_chain_nonce: int | None = None
     balance_wei: int | None = None
     runway_seconds: float | None = None
     # The kind of pause; None: the account is not paused.
-    paused: str | None = None
+    pause_kind: str | None = None
 
     @property
-    def gap(self) -> int | None:
+    def nonce_gap(self) -> int | None:
         """Number of missing nonces, without which the next transactions wait for ever."""
-        if self.latest is None or self.latest > self.next_nonce:
+        if self.latest_chain_nonce is None or self.latest_chain_nonce > self.next_nonce:
             return None
-        return max(0, self.next_nonce - self.latest - self.open_nonces)
+        return max(0, self.next_nonce - self.latest_chain_nonce - self.open_nonces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +125,27 @@ class OutboxFigures:
     report_words: int | None = None
     report_deviation: int | None = None
     heartbeat_seconds: int | None = None
-    given_up: int = 0
+    abandoned_statements: int = 0
 
-    def add_nonce(self, kind: str, outcome: str, *, gas_used: int, cost_wei: int) -> None:
+    def add_finished_nonce(self, kind: str, outcome: str, *, gas_used: int, cost_wei: int) -> None:
         """Count a finished nonce; `cost_wei` includes a rollup's data fee."""
         self.outcomes[kind, outcome] += 1
         self.gas[kind] += gas_used
         self.wei[kind] += cost_wei
 
-    def add_mined(
+    def add_mined_nonce(
         self, kind: str, *, seconds: int, final_seconds: int | None, blocks: int | None, bumps: int
     ) -> None:
         """Count the duration of a nonce from its allocation; `bumps` are its later attempts.
 
         `final_seconds` or `blocks` are None if the rows do not contain them.
         """
-        self.to_mined.setdefault(kind, BucketCounts(SECONDS)).add(seconds)
+        self.to_mined.setdefault(kind, BucketCounts(SECOND_BOUNDS)).add_value(seconds)
         if final_seconds is not None:
-            self.to_final.setdefault(kind, BucketCounts(SECONDS)).add(final_seconds)
+            self.to_final.setdefault(kind, BucketCounts(SECOND_BOUNDS)).add_value(final_seconds)
         if blocks is not None:
-            self.blocks.setdefault(kind, BucketCounts(BLOCKS)).add(blocks)
-        self.bumps.setdefault(kind, BucketCounts(BUMPS)).add(bumps)
+            self.blocks.setdefault(kind, BucketCounts(BLOCK_BOUNDS)).add_value(blocks)
+        self.bumps.setdefault(kind, BucketCounts(BUMP_BOUNDS)).add_value(bumps)
 
     def copy_counters(self) -> "OutboxFigures":
         """Return figures with the same counts of nonces and nothing else."""
@@ -139,12 +153,12 @@ class OutboxFigures:
             outcomes=Tally(self.outcomes),
             gas=Tally(self.gas),
             wei=Tally(self.wei),
-            to_mined=_copy_spreads(self.to_mined),
-            to_final=_copy_spreads(self.to_final),
-            blocks=_copy_spreads(self.blocks),
-            bumps=_copy_spreads(self.bumps),
+            to_mined=_copy_bucket_counts(self.to_mined),
+            to_final=_copy_bucket_counts(self.to_final),
+            blocks=_copy_bucket_counts(self.blocks),
+            bumps=_copy_bucket_counts(self.bumps),
         )
 
 
-def _copy_spreads(spreads: Mapping[str, BucketCounts]) -> dict[str, BucketCounts]:
-    return {kind: spread.copy() for kind, spread in spreads.items()}
+def _copy_bucket_counts(counts_by_kind: Mapping[str, BucketCounts]) -> dict[str, BucketCounts]:
+    return {kind: bucket_counts.copy() for kind, bucket_counts in counts_by_kind.items()}

@@ -17,7 +17,7 @@ from oracle.telemetry.metrics import REGISTRY
 from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, OutboxFigures
 
 # Values by the values of their labels.
-_Labelled = Mapping[Any, float]
+_ValueByLabels = Mapping[Any, float]
 
 SIMULATIONS = Counter(
     "oracle_txmgr_simulations_total",
@@ -27,7 +27,7 @@ SIMULATIONS = Counter(
 )
 
 
-class _Figures(Collector):
+class _OutboxCollector(Collector):
     def __init__(self) -> None:
         self.figures: OutboxFigures | None = None
 
@@ -36,36 +36,36 @@ class _Figures(Collector):
         figures = self.figures
         if figures is None:
             return
-        yield from _of_nonces(figures)
-        yield _gauges(
+        yield from _collect_nonces(figures)
+        yield _build_gauges(
             "oracle_txmgr_intent_age_seconds",
             "How long the longest-waiting call is in this state.",
             ("kind", "state"),
             figures.ages,
         )
-        yield _counters(
+        yield _build_counters(
             "oracle_txmgr_attempts",
             "Transactions signed, by why: first, bump, replacement, noop.",
             ("kind", "reason"),
             figures.attempts,
         )
-        yield _gauges(
+        yield _build_gauges(
             "oracle_kickout_calls",
             "Kickouts on chain, by what became of them: live, vetoed, cancelled, outdated,"
             " executed, refused (by the network), readmitted.",
             ("state",),
-            {(state,): many for state, many in figures.kickouts.items()},
+            {(state,): count for state, count in figures.kickouts.items()},
         )
         yield GaugeMetricFamily(
             "oracle_quorum_statements_abandoned",
             "Statements that could land and were tried as often as they may be.",
-            value=figures.given_up,
+            value=figures.abandoned_statements,
         )
-        yield from _of_accounts(figures.accounts)
+        yield from _collect_accounts(figures.accounts)
         if figures.contract is not None:
-            yield from _of_contract(figures.contract)
+            yield from _collect_contract(figures.contract)
         if figures.report_words is not None and figures.report_deviation is not None:
-            yield from _of_report(figures.report_words, figures.report_deviation)
+            yield from _collect_report(figures.report_words, figures.report_deviation)
         if figures.heartbeat_seconds is not None:
             yield GaugeMetricFamily(
                 "oracle_report_heartbeat_seconds",
@@ -74,8 +74,8 @@ class _Figures(Collector):
             )
 
 
-def _of_nonces(figures: OutboxFigures) -> Iterator[Metric]:
-    yield _counters(
+def _collect_nonces(figures: OutboxFigures) -> Iterator[Metric]:
+    yield _build_counters(
         "oracle_txmgr_transactions_final",
         "Nonces that are over: success, reverted, superseded by another call of ours,"
         " foreign. Recounted from the database at every start.",
@@ -86,8 +86,10 @@ def _of_nonces(figures: OutboxFigures) -> Iterator[Metric]:
         ("oracle_txmgr_gas_used", "Gas of final transactions.", figures.gas),
         ("oracle_txmgr_spend_wei", "Fees of final transactions, all in all.", figures.wei),
     ):
-        yield _counters(name, text, ("kind",), {(kind,): many for kind, many in counts.items()})
-    for name, text, shown in (
+        yield _build_counters(
+            name, text, ("kind",), {(kind,): count for kind, count in counts.items()}
+        )
+    for name, text, counts_by_kind in (
         ("oracle_txmgr_time_to_mined_seconds", "From the nonce to the receipt.", figures.to_mined),
         ("oracle_txmgr_time_to_final_seconds", "From the nonce to its end.", figures.to_final),
         ("oracle_txmgr_blocks_to_mined", "Blocks from the nonce to the receipt.", figures.blocks),
@@ -98,30 +100,50 @@ def _of_nonces(figures: OutboxFigures) -> Iterator[Metric]:
         ),
     ):
         family = HistogramMetricFamily(name, text, labels=["kind"])
-        for kind, spread in sorted(shown.items()):
-            family.add_metric([kind], list(spread.buckets()), spread.total)
+        for kind, bucket_counts in sorted(counts_by_kind.items()):
+            family.add_metric(
+                [kind], list(bucket_counts.cumulative_buckets()), bucket_counts.value_sum
+            )
         yield family
 
 
-def _of_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric]:
-    for name, text, read in _OF_AN_ACCOUNT:
-        known = {(role,): read(one) for role, one in accounts.items()}
-        shown = {labels: value for labels, value in known.items() if value is not None}
-        yield _gauges(name, text, ("account",), shown)
-    yield _gauges(
+def _collect_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric]:
+    for name, text, get_value in _ACCOUNT_GAUGES:
+        value_by_labels = {(role,): get_value(account) for role, account in accounts.items()}
+        known_values = {
+            labels: value for labels, value in value_by_labels.items() if value is not None
+        }
+        yield _build_gauges(name, text, ("account",), known_values)
+    yield _build_gauges(
         "oracle_txmgr_paused",
         "1 for each account that sends nothing, by why.",
         ("account", "kind"),
-        {(role, one.paused): 1 for role, one in accounts.items() if one.paused is not None},
+        {
+            (role, account.pause_kind): 1
+            for role, account in accounts.items()
+            if account.pause_kind is not None
+        },
     )
 
 
 # Name, description, and getter, which returns None while the value is unknown.
-_OF_AN_ACCOUNT: tuple[tuple[str, str, Callable[[AccountFigures], float | None]], ...] = (
+_ACCOUNT_GAUGES: tuple[tuple[str, str, Callable[[AccountFigures], float | None]], ...] = (
     ("oracle_txmgr_nonce_next", "Nonce that the next call takes.", lambda a: a.next_nonce),
-    ("oracle_txmgr_nonce_chain_latest", "Nonces used at the newest block.", lambda a: a.latest),
-    ("oracle_txmgr_nonce_chain_finalized", "Nonces used at the final block.", lambda a: a.final),
-    ("oracle_txmgr_nonce_gap", "Nonces that nobody holds below one of ours.", lambda a: a.gap),
+    (
+        "oracle_txmgr_nonce_chain_latest",
+        "Nonces used at the newest block.",
+        lambda a: a.latest_chain_nonce,
+    ),
+    (
+        "oracle_txmgr_nonce_chain_finalized",
+        "Nonces used at the final block.",
+        lambda a: a.final_chain_nonce,
+    ),
+    (
+        "oracle_txmgr_nonce_gap",
+        "Nonces that nobody holds below one of ours.",
+        lambda a: a.nonce_gap,
+    ),
     ("oracle_txmgr_nonces_open", "Nonces given out and not over.", lambda a: a.open_nonces),
     ("oracle_txmgr_balance_wei", "What the account has.", lambda a: a.balance_wei),
     ("oracle_txmgr_reserved_wei", "What open nonces may still cost.", lambda a: a.reserved_wei),
@@ -129,28 +151,32 @@ _OF_AN_ACCOUNT: tuple[tuple[str, str, Callable[[AccountFigures], float | None]],
 )
 
 
-def _of_contract(told: ContractFigures) -> Iterator[Metric]:
+def _collect_contract(figures: ContractFigures) -> Iterator[Metric]:
     for name, text, value in (
-        ("oracle_report_round_on_chain", "Round of the contract at the newest block.", told.round),
+        (
+            "oracle_report_round_on_chain",
+            "Round of the contract at the newest block.",
+            figures.round,
+        ),
         (
             "oracle_report_asof_lag_blocks",
             "Blocks since the last report's.",
-            told.as_of_lag_blocks,
+            figures.as_of_lag_blocks,
         ),
         (
             "oracle_report_contract_paused_until",
             "Unix time until which the contract is paused.",
-            told.paused_until,
+            figures.paused_until,
         ),
-        ("oracle_kickout_paused", "1 while the contract takes none.", int(told.kicks_paused)),
-        ("oracle_report_rules_agree", "0: other rules than ours.", int(told.rules_agree)),
-        ("oracle_kickout_tokens", "Kickouts that the bucket still allows.", told.kick_tokens),
+        ("oracle_kickout_paused", "1 while the contract takes none.", int(figures.kicks_paused)),
+        ("oracle_report_rules_agree", "0: other rules than ours.", int(figures.rules_agree)),
+        ("oracle_kickout_tokens", "Kickouts that the bucket still allows.", figures.kick_tokens),
     ):
         yield GaugeMetricFamily(name, text, value=value)
 
 
-def _of_report(words: int, deviation: int) -> Iterator[Metric]:
-    yield GaugeMetricFamily("oracle_report_words", "Words of the newest report.", value=words)
+def _collect_report(word_count: int, deviation: int) -> Iterator[Metric]:
+    yield GaugeMetricFamily("oracle_report_words", "Words of the newest report.", value=word_count)
     yield GaugeMetricFamily(
         "oracle_report_deviation_max",
         "Largest difference between the newest report and the chain, in 0.0001 of QoS.",
@@ -158,24 +184,28 @@ def _of_report(words: int, deviation: int) -> Iterator[Metric]:
     )
 
 
-def _gauges(name: str, text: str, labels: tuple[str, ...], values: _Labelled) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=list(labels))
+def _build_gauges(
+    name: str, description: str, labels: tuple[str, ...], values: _ValueByLabels
+) -> Metric:
+    family = GaugeMetricFamily(name, description, labels=list(labels))
     for label_values, value in sorted(values.items()):
         family.add_metric(label_values, value)
     return family
 
 
-def _counters(name: str, text: str, labels: tuple[str, ...], values: _Labelled) -> Metric:
-    family = CounterMetricFamily(name, text, labels=list(labels))
+def _build_counters(
+    name: str, description: str, labels: tuple[str, ...], values: _ValueByLabels
+) -> Metric:
+    family = CounterMetricFamily(name, description, labels=list(labels))
     for label_values, value in sorted(values.items()):
         family.add_metric(label_values, value)
     return family
 
 
-_FIGURES = _Figures()
-REGISTRY.register(_FIGURES)
+_COLLECTOR = _OutboxCollector()
+REGISTRY.register(_COLLECTOR)
 
 
-def show(figures: OutboxFigures | None) -> None:
+def publish_figures(figures: OutboxFigures | None) -> None:
     """Set the figures that `/metrics` exports; None exports none."""
-    _FIGURES.figures = figures
+    _COLLECTOR.figures = figures

@@ -47,7 +47,7 @@ PEER_ANSWERS = Counter(
 )
 
 
-def know(signers: Iterable[str]) -> None:
+def init_signer_metrics(signers: Iterable[str]) -> None:
     """Initialise the metrics of each signer to zero, so that alerts see the first increase."""
     for signer in signers:
         DISAGREEMENT.labels(signer)

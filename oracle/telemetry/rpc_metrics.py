@@ -104,7 +104,7 @@ WEBSOCKET_FAILURES = Counter(
 )
 
 
-def know(endpoint: str) -> None:
+def init_endpoint_metrics(endpoint: str) -> None:
     """Initialise the metrics of this endpoint to zero, so that alerts see the first increase."""
     QUARANTINED.labels(endpoint).set(0)
     PROVEN_WRONG.labels(endpoint).set(0)

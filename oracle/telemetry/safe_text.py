@@ -8,56 +8,56 @@ here.
 import re
 from urllib.parse import urlsplit
 
-BLACKED_OUT = "[redacted]"
+REDACTED = "[redacted]"
 
 # Without the punctuation mark of a sentence after it.
 _URL = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>)\]}]*[^\s'\"<>)\]}:;,]", re.IGNORECASE)
-_PLACE = re.compile(r"\d{1,3}")
+_KEY_POSITION = re.compile(r"\d{1,3}")
 # A part of a host name as long as a key, of letters and digits: not a word or a machine's name.
 _TOKEN_IN_HOST = re.compile(r"(?=[a-z0-9]*[0-9])(?=[a-z0-9]*[a-z])[a-z0-9]{16,}", re.IGNORECASE)
 
 _hidden: set[str] = set()
 
 
-def hide(value: str) -> None:
+def register_secret(value: str) -> None:
     """Redact this value wherever it appears from now on; blank values are ignored."""
     if value.strip():
         _hidden.add(value)
 
 
-def tokens_in_host(host: str) -> list[str]:
+def find_host_tokens(host: str) -> list[str]:
     """Return the parts of a host name that look like keys, as some providers use them."""
     return _TOKEN_IN_HOST.findall(host)
 
 
-def without_secrets(text: str) -> str:
+def redact_secrets(text: str) -> str:
     """Return the text with URLs cut to scheme, host and port, and secrets redacted."""
     # URLs first, because a redacted one is no longer recognised.
-    return without_hidden(_URL.sub(lambda found: _origin(found.group()), text))
+    return redact_registered_secrets(_URL.sub(lambda match: _strip_url(match.group()), text))
 
 
-def without_hidden(text: str) -> str:
+def redact_registered_secrets(text: str) -> str:
     """Return the text with registered secrets redacted, in any letter case."""
     # A copy, because other threads may register more meanwhile.
     for secret in _hidden.copy():
         if secret.lower() in text.lower():
-            text = re.sub(re.escape(secret), BLACKED_OUT, text, flags=re.IGNORECASE)
+            text = re.sub(re.escape(secret), REDACTED, text, flags=re.IGNORECASE)
     return text
 
 
-def escaped(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Return the text with unprintable characters escaped."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
 
 
-def _origin(url: str) -> str:
+def _strip_url(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
         # Text from others may not be a valid URL.
-        return f"{url.partition('://')[0]}://{BLACKED_OUT}"
+        return f"{url.partition('://')[0]}://{REDACTED}"
     try:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
@@ -66,5 +66,6 @@ def _origin(url: str) -> str:
     if parts.scheme.startswith("sqlite"):
         return url
     # The number of a key among several at one host (chain/providers/roll.py).
-    place = _PLACE.fullmatch(parts.fragment)
-    return f"{parts.scheme}://{parts.hostname or ''}{port}{f'#{place[0]}' if place else ''}"
+    key_position = _KEY_POSITION.fullmatch(parts.fragment)
+    fragment = f"#{key_position[0]}" if key_position else ""
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{fragment}"

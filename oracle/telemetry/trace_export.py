@@ -14,59 +14,61 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span as Traced, Status, StatusCode, set_span_in_context
 
 from oracle import __version__
-from oracle.telemetry.safe_text import without_secrets
-from oracle.telemetry.tracing import TraceSpan, export_to
+from oracle.telemetry.safe_text import redact_secrets
+from oracle.telemetry.tracing import TraceSpan, set_exporter
 
 _SERVICE = "qos-oracle"
 _PREFIX = "qos."
 # Signed 64 bits: the range of integers in the protocol.
-_LARGEST = 2**63 - 1
+_MAX_INTEGER = 2**63 - 1
 
 
 @contextmanager
-def exporting(endpoint: str) -> Iterator[None]:
+def export_spans(endpoint: str) -> Iterator[None]:
     """Export spans to a collector (OTLP over HTTP); pending ones are sent at the end."""
-    with exporting_by(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint))):
+    with export_spans_with(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint))):
         yield
 
 
 @contextmanager
-def exporting_by(processor: SpanProcessor) -> Iterator[None]:
+def export_spans_with(processor: SpanProcessor) -> Iterator[None]:
     """Pass every span to this processor."""
     resource = Resource.create({"service.name": _SERVICE, "service.version": __version__})
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(processor)
     tracer = provider.get_tracer(_SERVICE, __version__)
 
-    def export(spans: Sequence[TraceSpan]) -> None:
-        made: dict[int, Traced] = {}
-        for one in spans:
-            parent = None if one.parent is None else made[id(one.parent)]
+    def export_trace(spans: Sequence[TraceSpan]) -> None:
+        otel_span_by_id: dict[int, Traced] = {}
+        for span in spans:
+            parent = None if span.parent is None else otel_span_by_id[id(span.parent)]
             context = Context() if parent is None else set_span_in_context(parent, Context())
-            made[id(one)] = tracer.start_span(one.name, context, start_time=one.began_ns)
-        for one in reversed(spans):
-            _end(made[id(one)], one)
+            otel_span_by_id[id(span)] = tracer.start_span(
+                span.name, context, start_time=span.started_ns
+            )
+        for span in reversed(spans):
+            _end_span(otel_span_by_id[id(span)], span)
 
-    export_to(export)
+    set_exporter(export_trace)
     try:
         yield
     finally:
-        export_to(None)
+        set_exporter(None)
         provider.shutdown()
 
 
-def _end(traced: Traced, one: TraceSpan) -> None:
-    for name, value in one.ids.items():
-        traced.set_attribute(f"{_PREFIX}{name}", _shown(value))
-    if one.fault is not None:
-        traced.set_status(Status(StatusCode.ERROR, one.fault))
-    traced.end(one.ended_ns)
+def _end_span(otel_span: Traced, span: TraceSpan) -> None:
+    for name, value in span.attributes.items():
+        otel_span.set_attribute(f"{_PREFIX}{name}", _to_attribute(value))
+    if span.error is not None:
+        otel_span.set_status(Status(StatusCode.ERROR, span.error))
+    otel_span.end(span.ended_ns)
 
 
-def _shown(value: object) -> bool | int | float | str:
+def _to_attribute(value: object) -> bool | int | float | str:
     """Return a value as the protocol supports it, with secrets redacted."""
     if isinstance(value, bool | float):
         return value
     if isinstance(value, int):
-        return value if abs(value) <= _LARGEST else str(value)
-    return without_secrets(str(value))
+        return value if abs(value) <= _MAX_INTEGER else str(value)
+    return redact_secrets(str(value))

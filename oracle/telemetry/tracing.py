@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from oracle.telemetry.safe_text import without_secrets
+from oracle.telemetry.safe_text import redact_secrets
 
 # Values worth searching for: block numbers, hashes, nonces; nothing of keys.
-Ids = Mapping[str, object]
+SpanAttributes = Mapping[str, object]
 
 
 @dataclass(slots=True)
@@ -26,70 +26,72 @@ class TraceSpan:
 
     name: str
     parent: "TraceSpan | None"
-    ids: dict[str, object]
-    began_ns: int = field(default_factory=time.time_ns)
+    attributes: dict[str, object]
+    started_ns: int = field(default_factory=time.time_ns)
     ended_ns: int = 0
-    fault: str | None = None
+    error: str | None = None
     is_idle: bool = False
 
-    def did(self, facts: Ids | None) -> None:
+    def record_result(self, attributes: SpanAttributes | None) -> None:
         """Record the result's attributes; None means that there was no work."""
-        self.is_idle = facts is None
-        self.ids.update(facts or {})
+        self.is_idle = attributes is None
+        self.attributes.update(attributes or {})
 
 
 Exporter = Callable[[Sequence[TraceSpan]], None]
 
 
-class _Open(threading.local):
+class _ThreadSpans(threading.local):
     """Spans of one thread: those still open, outermost first, and all of the current trace."""
 
     def __init__(self) -> None:
-        self.spans: list[TraceSpan] = []
-        self.ended: list[TraceSpan] = []
+        self.open_spans: list[TraceSpan] = []
+        self.recorded_spans: list[TraceSpan] = []
 
 
-class _Tracing:
+class _TracingState:
     """The exporter, which gets a whole trace at a time, and the spans in progress."""
 
     def __init__(self) -> None:
         self.exporter: Exporter | None = None
-        self.open = _Open()
+        self.thread_spans = _ThreadSpans()
 
 
-_tracing = _Tracing()
+_state = _TracingState()
 
 
-def export_to(exporter: Exporter | None) -> None:
+def set_exporter(exporter: Exporter | None) -> None:
     """Set the exporter of spans; None records none."""
-    _tracing.exporter = exporter
+    _state.exporter = exporter
 
 
 @contextmanager
-def span(name: str, **ids: object) -> Iterator[TraceSpan]:
+def start_span(name: str, **attributes: object) -> Iterator[TraceSpan]:
     """Time a piece of work; spans started within it, in the same thread, are its children."""
-    if _tracing.exporter is None:
-        yield TraceSpan(name, None, ids, 0)
+    if _state.exporter is None:
+        yield TraceSpan(name, None, attributes, 0)
         return
-    now = _tracing.open
-    one = TraceSpan(name, now.spans[-1] if now.spans else None, ids)
-    now.spans.append(one)
-    now.ended.append(one)
+    thread_spans = _state.thread_spans
+    new_span = TraceSpan(
+        name, thread_spans.open_spans[-1] if thread_spans.open_spans else None, attributes
+    )
+    thread_spans.open_spans.append(new_span)
+    thread_spans.recorded_spans.append(new_span)
     try:
-        yield one
+        yield new_span
     except BaseException as error:
-        one.fault = without_secrets(f"{type(error).__name__}: {error}")
+        new_span.error = redact_secrets(f"{type(error).__name__}: {error}")
         raise
     finally:
-        one.ended_ns = time.time_ns()
-        now.spans.pop()
-        if not now.spans:
-            _give(now)
+        new_span.ended_ns = time.time_ns()
+        thread_spans.open_spans.pop()
+        if not thread_spans.open_spans:
+            _export_trace(thread_spans)
 
 
-def _give(now: _Open) -> None:
+def _export_trace(thread_spans: _ThreadSpans) -> None:
     """Export the finished trace, unless it was idle."""
-    whole, now.ended = now.ended, []
-    exporter = _tracing.exporter
-    if exporter is not None and not (whole[0].is_idle and whole[0].fault is None):
-        exporter(whole)
+    trace, thread_spans.recorded_spans = thread_spans.recorded_spans, []
+    exporter = _state.exporter
+    if exporter is not None and not (trace[0].is_idle and trace[0].error is None):
+        exporter(trace)

@@ -12,8 +12,8 @@ from oracle.signing.local import KeySigner, ReadOnlySigner
 from oracle.signing.signer import Fees, Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.client.fee_market import ask_market
-from oracle.txmgr.client.fee_quote import Market, SendLimits, quote
-from oracle.txmgr.client.send_raw import show_zeros
+from oracle.txmgr.client.fee_quote import FeeMarket, SendLimits, quote
+from oracle.txmgr.client.send_raw import init_broadcast_metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class ReporterKeys:
     def __post_init__(self) -> None:
         signer, transmitter = self.signer, self.transmitter
         if signer is not None and transmitter is not None:
-            _check_apart(signer, transmitter)
+            _check_keys_differ(signer, transmitter)
 
     @classmethod
-    def open(cls, signer: KeyFiles, transmitter: KeyFiles) -> "ReporterKeys":
+    def open_keys(cls, signer: KeyFiles, transmitter: KeyFiles) -> "ReporterKeys":
         """Unlock both keystores.
 
         Raises:
@@ -47,7 +47,7 @@ class ReporterKeys:
         """
         return cls(KeySigner.open(*signer), KeySigner.open(*transmitter))
 
-    def check_other(self, third: Signer) -> None:
+    def check_distinct_from(self, other_key: Signer) -> None:
         """Check that another key is neither the signer nor the transmitter.
 
         Nonces are counted per key.
@@ -55,14 +55,16 @@ class ReporterKeys:
         Raises:
             InputError: the key is one of the two.
         """
-        ours = {key.address for key in (self.signer, self.transmitter) if key is not None}
-        if third.address in ours:
+        reporter_addresses = {
+            key.address for key in (self.signer, self.transmitter) if key is not None
+        }
+        if other_key.address in reporter_addresses:
             raise InputError(
-                f"dispatcher and signer or transmitter are the same key ({third.address})"
+                f"dispatcher and signer or transmitter are the same key ({other_key.address})"
             )
 
 
-def _check_apart(signer: Signer, transmitter: Signer) -> None:
+def _check_keys_differ(signer: Signer, transmitter: Signer) -> None:
     if signer.address == transmitter.address:
         raise InputError(
             f"signer and transmitter are the same key ({signer.address}): "
@@ -86,8 +88,8 @@ class SenderAccount:
         A single `Signer` as `keys` sends and pays; no statements can be signed.
         """
         self.pool = pool
-        self.lines = pool.view()
-        show_zeros(pool)
+        self.pool_view = pool.view()
+        init_broadcast_metrics(pool)
         self.domain = domain
         self.caps = caps
         # The wait before a key that refused or returned a wrong signature is used again.
@@ -153,35 +155,38 @@ class SenderAccount:
         """The address that transactions are sent from."""
         return self.payer.address
 
-    def fees(self, cap: int | None = None) -> Fees | None:
+    def quote_fees(self, cap: int | None = None) -> Fees | None:
         """Return the fees of a transaction sent now, or None if `cap` is below the market.
 
         Raises:
             TransientError: no endpoint answers.
         """
-        limit = self.caps.fee_per_gas
-        return quote(self.market(), limit if cap is None else min(limit, cap))
+        max_fee = self.caps.fee_per_gas
+        return quote(self.fetch_fee_market(), max_fee if cap is None else min(max_fee, cap))
 
-    def market(self) -> Market:
+    def fetch_fee_market(self) -> FeeMarket:
         """Fetch the base fee and the tip that the chain requires now.
 
         Raises:
             TransientError: no endpoint answers.
         """
-        return ask_market(self.lines, self.caps)
+        return ask_market(self.pool_view, self.caps)
 
-    def muted(self) -> "SenderAccount":
+    def to_read_only(self) -> "SenderAccount":
         """Return a copy of this account that cannot sign; both share one pool view."""
-        return _Muted(self)
+        return _ReadOnlyAccount(self)
 
 
-class _Muted(SenderAccount):
-    def __init__(self, told: SenderAccount) -> None:
-        vars(self).update(vars(told))
-        if told.has_keys:
-            self._keys = ReporterKeys(_mute(told.keys.signer), _mute(told.keys.transmitter))
-        self._payer = _mute(told.payer if told.has_payer else None)
+class _ReadOnlyAccount(SenderAccount):
+    def __init__(self, account: SenderAccount) -> None:
+        vars(self).update(vars(account))
+        if account.has_keys:
+            self._keys = ReporterKeys(
+                _to_read_only_signer(account.keys.signer),
+                _to_read_only_signer(account.keys.transmitter),
+            )
+        self._payer = _to_read_only_signer(account.payer if account.has_payer else None)
 
 
-def _mute(key: Signer | None) -> Signer | None:
+def _to_read_only_signer(key: Signer | None) -> Signer | None:
     return None if key is None else ReadOnlySigner(key.address)

@@ -6,33 +6,39 @@ from dataclasses import dataclass
 from oracle.chain.heads import Heads
 from oracle.signing.signer import Fees
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import YIELDED, Intent, IntentState
+from oracle.store.outbox.records import YIELDED_CLASS, Intent, IntentState
 from oracle.telemetry.txmgr_metrics import TOO_BIG
 from oracle.txmgr.budget import (
     Budget,
-    Why,
+    Reason,
     balance_obstacle,
-    gas_of_block,
-    l1_cost,
-    limit_for,
+    compute_gas_limit,
+    fetch_block_gas_limit,
+    fetch_l1_cost,
     nonce_budget,
-    show,
+    update_budget_metrics,
 )
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.preflight import (
     PreflightOutcome,
     PreflightResult,
-    count,
+    count_preflight,
     is_taken_in_pool,
     preflight_all,
 )
 from oracle.txmgr.client.receipts import SimulatedCall
-from oracle.txmgr.context import StepResult, TxContext, counted
-from oracle.txmgr.deferral import decisions, follow, refused, wait, why_late
-from oracle.txmgr.inclusion_time import margin_seconds, why_too_late
-from oracle.txmgr.unconfirmed import stuck_beside
+from oracle.txmgr.context import StepResult, TxContext, format_counts
+from oracle.txmgr.deferral import (
+    apply_decision,
+    decide_calls,
+    decide_on_deadline,
+    defer_call,
+    handle_refused_call,
+)
+from oracle.txmgr.inclusion_time import compute_margin_seconds, deadline_obstacle
+from oracle.txmgr.unconfirmed import find_takeover_target
 
-_OF_ANOTHER = "another transmitter's call for the same waits for a block"
+_DUPLICATE_PENDING_TEXT = "another transmitter's call for the same waits for a block"
 
 
 def yield_reason(context: TxContext, intent: Intent, heads: Heads) -> tuple[str, str] | None:
@@ -45,16 +51,19 @@ def yield_reason(context: TxContext, intent: Intent, heads: Heads) -> tuple[str,
     (`not_before`), because a proposal belongs to one round, and rounds may be shorter than the
     wait.
     """
-    is_ours = context.actor is not None or not context.rank.blocks_ahead
-    if is_ours or not context.registry.kind_of(intent).is_shared:
+    has_priority = context.actor is not None or not context.rank.head_start_blocks
+    if has_priority or not context.registry.get_kind(intent).is_shared:
         return None
-    until = context.first_seen.began(intent.id, heads.latest.number) + context.rank.blocks_ahead
-    if heads.latest.number >= until:
+    until_block = (
+        context.first_seen.record_first_block(intent.id, heads.latest.number)
+        + context.rank.head_start_blocks
+    )
+    if heads.latest.number >= until_block:
         return None
-    return "not_our_turn", f"until block {until} it is left to transmitters of a lower rank"
+    return "not_our_turn", f"until block {until_block} it is left to transmitters of a lower rank"
 
 
-def until_when_left(
+def find_pending_duplicate_wait(
     context: TxContext, intent: Intent, heads: Heads
 ) -> tuple[int, tuple[str, str]] | None:
     """Tell until when a call waits because another's is seen to wait for a block; None: it goes.
@@ -62,17 +71,19 @@ def until_when_left(
     Once: an endpoint that always says so, or a call that no block takes, stops nobody.
     """
     request = intent.request
-    is_alone = not context.rank.has_others or not context.registry.kind_of(intent).is_shared
+    is_alone = not context.rank.has_others or not context.registry.get_kind(intent).is_shared
     if is_alone or intent.yielded_at is not None:
         return None
-    with context.store.reading() as uow:
-        until = heads.latest.time + max(context.rank.head_start, margin_seconds(context, uow))
-        if why_too_late(context, uow, request.deadline, until) is not None:
+    with context.store.read_transaction() as uow:
+        wait_until = heads.latest.time + max(
+            context.rank.head_start_seconds, compute_margin_seconds(context, uow)
+        )
+        if deadline_obstacle(context, uow, request.deadline, wait_until) is not None:
             return None
     call = SimulatedCall(request.account.address, request.contract, request.calldata)
-    if not is_taken_in_pool(context.lines(), call, context.registry.refusal_of):
+    if not is_taken_in_pool(context.get_synced_pool_view(), call, context.registry.decode_refusal):
         return None
-    return until, (YIELDED, _OF_ANOTHER)
+    return wait_until, (YIELDED_CLASS, _DUPLICATE_PENDING_TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,7 @@ class AdmissionCheck:
     result: PreflightResult | None = None
 
     @property
-    def is_good(self) -> bool:
+    def is_admissible(self) -> bool:
         """Whether the call is still wanted and its simulation succeeded."""
         is_ok = self.result is not None and self.result.outcome is PreflightOutcome.OK
         return is_ok and self.decision is None
@@ -99,7 +110,7 @@ class AdmissionCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class _Priced:
+class _PricedCall:
     """A call that works, its gas limit, and its maximum cost in wei."""
 
     intent: Intent
@@ -107,16 +118,18 @@ class _Priced:
     cost: int
 
 
-def admit(context: TxContext, heads: Heads) -> StepResult | None:
+def admit_calls(context: TxContext, heads: Heads) -> StepResult | None:
     """Make the most urgent planned calls ready; return None if nothing changed."""
-    with context.store.reading() as uow:
-        planned = uow.outbox.intents.in_states(context.account, [IntentState.PLANNED])
+    with context.store.read_transaction() as uow:
+        planned = uow.outbox.intents.list_in_states(context.account, [IntentState.PLANNED])
         for intent in planned:
-            context.first_seen.began(intent.id, heads.latest.number)
-        due = _to_look_at(uow, context, planned, heads)
-    size = context.batch_size
-    some = (due[first : first + size] for first in range(0, len(due), size))
-    return next((step for each in some for step in _admitted(context, each, heads)), None)
+            context.first_seen.record_first_block(intent.id, heads.latest.number)
+        due_intents = _select_due_intents(uow, context, planned, heads)
+    batch_size = context.batch_size
+    batches = (
+        due_intents[start : start + batch_size] for start in range(0, len(due_intents), batch_size)
+    )
+    return next((step for batch in batches for step in _admit_batch(context, batch, heads)), None)
 
 
 def preflight_calls(
@@ -127,37 +140,53 @@ def preflight_calls(
     A call that another transmitter already has in the pool waits for that transaction. The check
     is repeated before the signature, because the call is sent in the same step.
     """
-    said = _first_decisions(context, intents, heads, stage)
-    tried = [one for one in intents if said[one.id].is_accepted]
-    calls = [_trial(context, one, heads) for one in tried]
-    results = preflight_all(context.lines(), calls, context.registry.refusal_of) if calls else []
-    by_id = {one.id: result for one, result in zip(tried, results, strict=True)}
-    for one in tried:
-        count(one.request.kind, by_id[one.id])
-    looks = [
-        AdmissionCheck(one, None if said[one.id].is_accepted else said[one.id], by_id.get(one.id))
-        for one in intents
+    decision_by_intent = _decide_before_preflight(context, intents, heads, stage)
+    accepted_intents = [intent for intent in intents if decision_by_intent[intent.id].is_accepted]
+    simulated_calls = [
+        _build_simulated_call(context, intent, heads) for intent in accepted_intents
+    ]
+    results = (
+        preflight_all(
+            context.get_synced_pool_view(), simulated_calls, context.registry.decode_refusal
+        )
+        if simulated_calls
+        else []
+    )
+    result_by_intent = {
+        intent.id: result for intent, result in zip(accepted_intents, results, strict=True)
+    }
+    for intent in accepted_intents:
+        count_preflight(intent.request.kind, result_by_intent[intent.id])
+    checks = [
+        AdmissionCheck(
+            intent,
+            None if decision_by_intent[intent.id].is_accepted else decision_by_intent[intent.id],
+            result_by_intent.get(intent.id),
+        )
+        for intent in intents
     ]
     return [
-        AdmissionCheck(look.intent, _left_to_another(context, look, heads), look.result)
-        if look.is_good
-        else look
-        for look in looks
+        AdmissionCheck(check.intent, _decide_on_duplicate(context, check, heads), check.result)
+        if check.is_admissible
+        else check
+        for check in checks
     ]
 
 
-def defer_or_end_call(context: TxContext, look: AdmissionCheck, heads: Heads) -> StepResult | None:
-    """End or defer a call that cannot be sent now; return None if it already waits for that reason.
+def defer_or_end_call(
+    context: TxContext, check: AdmissionCheck, heads: Heads
+) -> StepResult | None:
+    """End or defer a call that cannot be sent now; None if it already waits for that reason.
 
     A nonce that the call holds becomes free again, so that an unsigned call blocks no other.
     """
-    if look.decision is not None:
-        return follow(context, look.intent, look.decision)
-    result = look.result or PreflightResult(PreflightOutcome.UNKNOWN)
-    return refused(context, look.intent, result, heads)
+    if check.decision is not None:
+        return apply_decision(context, check.intent, check.decision)
+    result = check.result or PreflightResult(PreflightOutcome.UNKNOWN)
+    return handle_refused_call(context, check.intent, result, heads)
 
 
-def _to_look_at(
+def _select_due_intents(
     uow: UnitOfWork, context: TxContext, planned: Sequence[Intent], heads: Heads
 ) -> list[Intent]:
     """Return the calls whose time has come, and those that must end before it comes.
@@ -166,133 +195,171 @@ def _to_look_at(
     would otherwise be late for the next round too.
     """
     now = heads.latest.time
-    early = [one for one in planned if (one.request.not_before or 0) > now]
-    said = decisions(uow, context, early, heads, CallStage.WAIT) if early else []
-    waits = {
-        one.id
-        for one, decision in zip(early, said, strict=True)
-        if decision.is_accepted and (one.request.deadline is None or now <= one.request.deadline)
+    early_intents = [intent for intent in planned if (intent.request.not_before or 0) > now]
+    early_decisions = (
+        decide_calls(uow, context, early_intents, heads, CallStage.WAIT) if early_intents else []
+    )
+    waiting_ids = {
+        intent.id
+        for intent, decision in zip(early_intents, early_decisions, strict=True)
+        if decision.is_accepted
+        and (intent.request.deadline is None or now <= intent.request.deadline)
     }
-    return [one for one in planned if one.id not in waits]
+    return [intent for intent in planned if intent.id not in waiting_ids]
 
 
-def _first_decisions(
+def _decide_before_preflight(
     context: TxContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
 ) -> dict[int, Decision]:
     """Return the decision about each call, by intent id, before any endpoint is queried."""
-    with context.store.reading() as uow:
-        late = {one.id: why_late(context, uow, one, heads) for one in intents}
-        alive = [one for one in intents if late[one.id] is None]
-        wanted = decisions(uow, context, alive, heads, stage)
-    said = {one.id: decision for one, decision in zip(alive, wanted, strict=True)}
-    for one in alive:
-        rest = yield_reason(context, one, heads) if said[one.id].is_accepted else None
-        if rest is not None:
-            said[one.id] = Decision.wait_a_block(heads, rest)
-    return said | {number: decision for number, decision in late.items() if decision is not None}
+    with context.store.read_transaction() as uow:
+        deadline_decisions = {
+            intent.id: decide_on_deadline(context, uow, intent, heads) for intent in intents
+        }
+        timely_intents = [intent for intent in intents if deadline_decisions[intent.id] is None]
+        kind_decisions = decide_calls(uow, context, timely_intents, heads, stage)
+    decision_by_intent = {
+        intent.id: decision
+        for intent, decision in zip(timely_intents, kind_decisions, strict=True)
+    }
+    for intent in timely_intents:
+        reason = (
+            yield_reason(context, intent, heads)
+            if decision_by_intent[intent.id].is_accepted
+            else None
+        )
+        if reason is not None:
+            decision_by_intent[intent.id] = Decision.wait_for_next_block(heads, reason)
+    return decision_by_intent | {
+        intent_id: decision
+        for intent_id, decision in deadline_decisions.items()
+        if decision is not None
+    }
 
 
-def _trial(context: TxContext, intent: Intent, heads: Heads) -> SimulatedCall:
-    request, kind = intent.request, context.registry.kind_of(intent)
+def _build_simulated_call(context: TxContext, intent: Intent, heads: Heads) -> SimulatedCall:
+    request, kind = intent.request, context.registry.get_kind(intent)
     return SimulatedCall(
-        request.account.address, request.contract, kind.calldata_to_try(intent, heads)
+        request.account.address, request.contract, kind.build_simulation_calldata(intent, heads)
     )
 
 
-def _left_to_another(context: TxContext, look: AdmissionCheck, heads: Heads) -> Decision | None:
-    left = until_when_left(context, look.intent, heads)
-    return None if left is None else Decision.wait(*left)
+def _decide_on_duplicate(
+    context: TxContext, check: AdmissionCheck, heads: Heads
+) -> Decision | None:
+    duplicate_wait = find_pending_duplicate_wait(context, check.intent, heads)
+    return None if duplicate_wait is None else Decision.wait_until(*duplicate_wait)
 
 
-def _admitted(context: TxContext, intents: Sequence[Intent], heads: Heads) -> Iterator[StepResult]:
+def _admit_batch(
+    context: TxContext, intents: Sequence[Intent], heads: Heads
+) -> Iterator[StepResult]:
     """Yield the results of a batch; calls that can be sent are made ready together."""
-    looks = preflight_calls(context, intents, heads, CallStage.ADMIT)
-    steps = [defer_or_end_call(context, look, heads) for look in looks if not look.is_good]
-    good = [look for look in looks if look.is_good]
-    steps += _priced(context, good, heads) if good else []
+    checks = preflight_calls(context, intents, heads, CallStage.ADMIT)
+    steps = [
+        defer_or_end_call(context, check, heads) for check in checks if not check.is_admissible
+    ]
+    admissible = [check for check in checks if check.is_admissible]
+    steps += _price_calls(context, admissible, heads) if admissible else []
     yield from (step for step in steps if step is not None)
 
 
-def _priced(
-    context: TxContext, looks: Sequence[AdmissionCheck], heads: Heads
+def _price_calls(
+    context: TxContext, checks: Sequence[AdmissionCheck], heads: Heads
 ) -> list[StepResult | None]:
     """Make ready the calls that the caps and the balance allow; defer the others with a reason."""
-    most = gas_of_block(context)
-    limits = [limit_for(one.gas, one.intent.request.calldata, most) for one in looks]
-    TOO_BIG.labels(context.role).set(int(None in limits))
-    over_block_gas = [look for look, limit in zip(looks, limits, strict=True) if limit is None]
+    block_gas_limit = fetch_block_gas_limit(context)
+    gas_limits = [
+        compute_gas_limit(check.gas, check.intent.request.calldata, block_gas_limit)
+        for check in checks
+    ]
+    TOO_BIG.labels(context.role).set(int(None in gas_limits))
+    over_block_gas = [
+        check for check, gas_limit in zip(checks, gas_limits, strict=True) if gas_limit is None
+    ]
     steps = [
-        wait(
+        defer_call(
             context,
-            one.intent,
+            check.intent,
             heads,
-            ("over_block_gas", f"takes {one.gas} gas, and a block has {most}"),
+            ("over_block_gas", f"takes {check.gas} gas, and a block has {block_gas_limit}"),
         )
-        for one in over_block_gas
+        for check in over_block_gas
     ]
-    fitting = [
-        (look.intent, limit)
-        for look, limit in zip(looks, limits, strict=True)
-        if limit is not None
+    intents_with_gas = [
+        (check.intent, gas_limit)
+        for check, gas_limit in zip(checks, gas_limits, strict=True)
+        if gas_limit is not None
     ]
-    fees = context.fees() if fitting else None
+    fees = context.quote_fees() if intents_with_gas else None
     if fees is None:
-        why = ("fee_cap", "gas costs more than max_fee_per_gas_wei")
-        return steps + [wait(context, intent, heads, why) for intent, _ in fitting]
+        reason = ("fee_cap", "gas costs more than max_fee_per_gas_wei")
+        return steps + [
+            defer_call(context, intent, heads, reason) for intent, _ in intents_with_gas
+        ]
     priced = [
-        _Priced(one, limit, limit * fees.max_fee + l1_cost(context, one.request.calldata, limit))
-        for one, limit in fitting
+        _PricedCall(
+            fitting_intent,
+            gas_limit,
+            gas_limit * fees.max_fee
+            + fetch_l1_cost(context, fitting_intent.request.calldata, gas_limit),
+        )
+        for fitting_intent, gas_limit in intents_with_gas
     ]
     return steps + _mark_ready(context, priced, fees, heads)
 
 
 def _mark_ready(
-    context: TxContext, priced: Sequence[_Priced], fees: Fees, heads: Heads
+    context: TxContext, priced: Sequence[_PricedCall], fees: Fees, heads: Heads
 ) -> list[StepResult | None]:
-    balance, stamp = context.balance(), context.stamp
-    with context.store.reading() as uow:
-        show(uow, context)
-        budget = Budget.of(uow, context, balance)
-        obstacles = [_obstacle(uow, budget, one) for one in priced]
+    balance, stamp = context.fetch_balance(), context.stamp
+    with context.store.read_transaction() as uow:
+        update_budget_metrics(uow, context)
+        budget = Budget.from_outbox(uow, context, balance)
+        obstacles = [_payment_obstacle(uow, budget, call) for call in priced]
     pairs = list(zip(priced, obstacles, strict=True))
-    good = [one for one, why in pairs if why is None]
-    if good:
+    affordable = [call for call, reason in pairs if reason is None]
+    if affordable:
         with context.writing() as uow:
-            for one in good:
-                uow.outbox.intents.make_ready(one.intent, one.gas_limit, one.cost, stamp)
-    ready = [_step(good)] if good else []
-    return ready + [
-        wait(context, one.intent, heads, (why[0], f"{why[1]} ({_terms(one, fees)})"))
-        for one, why in pairs
-        if why is not None
+            for call in affordable:
+                uow.outbox.intents.mark_ready(call.intent, call.gas_limit, call.cost, stamp)
+    results = [_build_ready_result(affordable)] if affordable else []
+    return results + [
+        defer_call(
+            context, call.intent, heads, (reason[0], f"{reason[1]} ({_format_terms(call, fees)})")
+        )
+        for call, reason in pairs
+        if reason is not None
     ]
 
 
-def _terms(one: _Priced, fees: Fees) -> str:
-    return f"{one.gas_limit} gas at up to {fees.max_fee} wei"
+def _format_terms(call: _PricedCall, fees: Fees) -> str:
+    return f"{call.gas_limit} gas at up to {fees.max_fee} wei"
 
 
-def _obstacle(uow: UnitOfWork, budget: Budget, one: _Priced) -> Why | None:
+def _payment_obstacle(uow: UnitOfWork, budget: Budget, call: _PricedCall) -> Reason | None:
     """Return why a call cannot be paid for now (a budget or the balance), or None.
 
     A call that will take the nonce of a stuck call needs only the higher of the two costs.
     """
     context = budget.context
-    stuck = stuck_beside(uow, context, one.intent)
+    stuck = find_takeover_target(uow, context, call.intent)
     if stuck is None:
-        why = budget.obstacle(one.intent, one.cost)
-        if why is None:
-            budget.take(one.cost)
-        return why
-    if one.cost > nonce_budget(uow, context, stuck.slot):
-        return "cost_cap", f"up to {one.cost} wei, more than [limits] leave for this nonce"
-    return balance_obstacle(uow, context, budget.balance, one.cost, stuck.slot)
+        reason = budget.spending_obstacle(call.intent, call.cost)
+        if reason is None:
+            budget.reserve_cost(call.cost)
+        return reason
+    if call.cost > nonce_budget(uow, context, stuck.slot):
+        return "cost_cap", f"up to {call.cost} wei, more than [limits] leave for this nonce"
+    return balance_obstacle(uow, context, budget.balance, call.cost, stuck.slot)
 
 
-def _step(good: Sequence[_Priced]) -> StepResult:
-    first = good[0]
-    if len(good) == 1:
+def _build_ready_result(ready_calls: Sequence[_PricedCall]) -> StepResult:
+    first = ready_calls[0]
+    if len(ready_calls) == 1:
         return StepResult(
             f"{first.intent.request.kind} ready", first.intent.id, f"up to {first.cost} wei"
         )
-    return StepResult("ready", first.intent.id, counted([one.intent.request.kind for one in good]))
+    return StepResult(
+        "ready", first.intent.id, format_counts([call.intent.request.kind for call in ready_calls])
+    )

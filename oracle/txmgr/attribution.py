@@ -18,74 +18,80 @@ from oracle.store.outbox.records import (
     IntentState,
     NonceSlot,
 )
-from oracle.txmgr.client.nonce_uses import NonceQuery, Use, use_of
+from oracle.txmgr.client.nonce_uses import NonceQuery, NonceUse, find_nonce_use
 from oracle.txmgr.client.receipts import ReceiptQuorum
 from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.finalizer import note_foreign
+from oracle.txmgr.finalizer import record_foreign_use
 
 # The error class of a call whose nonce is used although no endpoint shows a receipt.
 NO_RECEIPT = "no_receipt"
 # A reorg may include a transaction below the head at which its nonce was assigned.
-_BLOCKS_UNDER_OPENING = 64
+_REORG_MARGIN_BLOCKS = 64
 
 
-def attribute(
+def attribute_used_nonce(
     context: TxContext,
     slot: NonceSlot,
     attempts: Sequence[Attempt],
-    seen: ReceiptQuorum,
+    receipt_quorum: ReceiptQuorum,
     heads: Heads,
 ) -> StepResult | None:
     """Store which transaction used a nonce that has no receipt; return None if nothing is new."""
-    with context.store.reading() as uow:
-        own_hashes = _stored_hashes(uow, slot, attempts)
-        block = _logged_block(uow, slot, attempts, own_hashes)
-    if block is not None:
-        return _note_wait(context, slot, f"by ours: our log of block {block} is of it")
-    if not context.searches.is_due(slot.nonce, heads.final.number):
+    with context.store.read_transaction() as uow:
+        own_hashes = _load_own_hashes(uow, slot, attempts)
+        logged_block = _find_logged_block(uow, slot, attempts, own_hashes)
+    if logged_block is not None:
+        return _record_wait_reason(
+            context, slot, f"by ours: our log of block {logged_block} is of it"
+        )
+    if not context.search_backoff.is_due(slot.nonce, heads.final.number):
         return None
-    wanted = NonceQuery(context.account.chain_id, context.account.address, slot.nonce)
-    evidence = use_of(context.publisher.lines, wanted, heads.final)
+    query = NonceQuery(context.account.chain_id, context.account.address, slot.nonce)
+    evidence = find_nonce_use(context.publisher.pool_view, query, heads.final)
     use = evidence.use
     if use is not None and evidence.is_agreed and use.hash not in own_hashes:
         hashes = [attempt.signed.tx_hash for attempt in attempts]
         # An endpoint that shows one of our transactions contradicts.
-        if not hashes or evidence.endpoints.isdisjoint(seen.endpoints - seen.without(hashes)):
-            return note_foreign(context, slot, use)
-    context.searches.was_in_vain(slot.nonce, heads.final.number)
-    return _note_wait(context, slot, _use_text(use, own_hashes))
+        if not hashes or evidence.endpoints.isdisjoint(
+            receipt_quorum.endpoints - receipt_quorum.endpoints_without(hashes)
+        ):
+            return record_foreign_use(context, slot, use)
+    context.search_backoff.record_failure(slot.nonce, heads.final.number)
+    return _record_wait_reason(context, slot, _describe_use(use, own_hashes))
 
 
-def note_hidden(context: TxContext, slot: NonceSlot) -> StepResult | None:
+def record_missing_receipt(context: TxContext, slot: NonceSlot) -> StepResult | None:
     """Store that the receipt of a mined nonce is gone; return None if that is stored already."""
-    return _note_wait(context, slot, f"by ours: it was mined in block {slot.block_number}")
+    return _record_wait_reason(
+        context, slot, f"by ours: it was mined in block {slot.block_number}"
+    )
 
 
-def why_unproven(context: TxContext) -> str | None:
+def missing_receipt_reason(context: TxContext) -> str | None:
     """Return the error of a used nonce without a receipt, or None if there is none."""
-    with context.store.reading() as uow:
-        intents = without_receipt(uow, context.account)
+    with context.store.read_transaction() as uow:
+        intents = find_intents_without_receipt(uow, context.account)
     return f"{context.account.address}: {intents[0].error_text}" if intents else None
 
 
-def without_receipt(uow: UnitOfWork, account: Account) -> list[Intent]:
+def find_intents_without_receipt(uow: UnitOfWork, account: Account) -> list[Intent]:
     """Return the intents whose nonce is used although no endpoint shows a receipt."""
     states = [IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED]
-    sent = uow.outbox.intents.in_states(account, states)
-    return [intent for intent in sent if intent.error_class == NO_RECEIPT]
+    sent_intents = uow.outbox.intents.list_in_states(account, states)
+    return [intent for intent in sent_intents if intent.error_class == NO_RECEIPT]
 
 
-def _stored_hashes(uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]) -> set[Hash]:
+def _load_own_hashes(uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]) -> set[Hash]:
     """Return every stored transaction hash of this nonce, signed or rebuilt."""
-    rebuilt = [
+    rebuilt_hashes = [
         intent.error_text.split()[0]
-        for intent in uow.outbox.intents.bound_to(slot.account, slot.nonce)
+        for intent in uow.outbox.intents.list_bound_to(slot.account, slot.nonce)
         if intent.request.kind == REBUILT and intent.error_text
     ]
-    return {*(attempt.signed.tx_hash for attempt in attempts), *map(Hash, rebuilt)}
+    return {*(attempt.signed.tx_hash for attempt in attempts), *map(Hash, rebuilt_hashes)}
 
 
-def _logged_block(
+def _find_logged_block(
     uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt], own_hashes: Collection[Hash]
 ) -> int | None:
     """Return the block whose stored logs contain a transaction of ours, or None."""
@@ -95,10 +101,10 @@ def _logged_block(
     opened_block = slot.opened_block or min(sent_blocks, default=0)
     if not opened_block or not own_hashes:
         return None
-    return uow.logs.block_of(own_hashes, max(0, opened_block - _BLOCKS_UNDER_OPENING))
+    return uow.logs.find_transaction_block(own_hashes, max(0, opened_block - _REORG_MARGIN_BLOCKS))
 
 
-def _use_text(use: Use | None, own_hashes: Collection[Hash]) -> str:
+def _describe_use(use: NonceUse | None, own_hashes: Collection[Hash]) -> str:
     if use is None:
         return "and no endpoint shows by which transaction"
     if use.hash in own_hashes:
@@ -106,11 +112,11 @@ def _use_text(use: Use | None, own_hashes: Collection[Hash]) -> str:
     return f"by {use.hash} of block {use.block_number}, as too few witnesses show"
 
 
-def _note_wait(context: TxContext, slot: NonceSlot, use_text: str) -> StepResult | None:
+def _record_wait_reason(context: TxContext, slot: NonceSlot, use_text: str) -> StepResult | None:
     """Store on the intent why its nonce waits; return None if that is stored already."""
     text = f"nonce {slot.nonce} is used {use_text}; no endpoint shows a receipt of ours"
     with context.writing() as uow:
-        intent = uow.outbox.intents.named(slot.intent_id)
+        intent = uow.outbox.intents.get(slot.intent_id)
         if intent is None or not uow.outbox.intents.set_error(
             intent, (NO_RECEIPT, text), context.stamp
         ):

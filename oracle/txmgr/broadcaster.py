@@ -10,12 +10,12 @@ from oracle.chain.heads import Heads
 from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Attempt, NonceSlot, PauseKind
-from oracle.telemetry.tracing import span
+from oracle.telemetry.tracing import start_span
 from oracle.txmgr.client.send_raw import SendOutcome, SendResult, send_all
 from oracle.txmgr.context import StepResult, TxContext
 
 # Send errors that pause the account until the cause is repaired.
-_PAUSES = {
+_PAUSE_KIND_BY_OUTCOME = {
     SendOutcome.FUNDS: PauseKind.FUNDS,
     SendOutcome.CAP: PauseKind.CONFIG,
     SendOutcome.CHAIN: PauseKind.CHAIN,
@@ -28,18 +28,22 @@ def broadcast_unsent(context: TxContext, heads: Heads) -> StepResult | None:
 
     Return None if none wait.
     """
-    with context.store.reading() as uow:
-        unsent = [
+    with context.store.read_transaction() as uow:
+        unsent_attempts = [
             (slot, attempt)
-            for slot, attempts in uow.outbox.slots.watched_with_attempts(context.account)
+            for slot, attempts in uow.outbox.slots.list_unfinished_with_attempts(context.account)
             for attempt in attempts
             if attempt.sends == 0
         ]
-    return send_attempts(context, unsent[: context.batch_size], heads) if unsent else None
+    return (
+        send_attempts(context, unsent_attempts[: context.batch_size], heads)
+        if unsent_attempts
+        else None
+    )
 
 
 def send_attempts(
-    context: TxContext, unsent: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
+    context: TxContext, unsent_attempts: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
 ) -> StepResult:
     """Send stored transactions once to each endpoint and record the results.
 
@@ -49,14 +53,16 @@ def send_attempts(
     Raises:
         FatalError: the endpoints serve another chain than the transactions.
     """
-    answers = _send_and_note(context, unsent, heads)
-    return StepResult("sent", unsent[0][1].intent_id, _answers_text(unsent, answers))
+    results = _send_and_record(context, unsent_attempts, heads)
+    return StepResult(
+        "sent", unsent_attempts[0][1].intent_id, _describe_results(unsent_attempts, results)
+    )
 
 
 class Rebroadcast(NamedTuple):
     """The result of a rebroadcast; `step` is None if the result equals the previous one."""
 
-    answer: SendResult
+    result: SendResult
     step: StepResult | None
 
 
@@ -71,76 +77,76 @@ def rebroadcast(
     Raises:
         FatalError: the endpoints serve another chain than the transaction.
     """
-    (answer,) = _send_and_note(context, [(slot, attempt)], heads)
-    error_class = None if answer.is_accepted else answer.answer.value
+    (result,) = _send_and_record(context, [(slot, attempt)], heads)
+    error_class = None if result.is_accepted else result.outcome.value
     if error_class == attempt.last_error_class:
         # Ether may arrive at any block, and the same bytes must be sent before a fee bump is due.
-        if answer.answer is not SendOutcome.FUNDS:
-            context.rebroadcasts.double_wait(attempt.id)
-        return Rebroadcast(answer, None)
-    context.rebroadcasts.reset_wait(attempt.id)
-    detail = _answers_text([(slot, attempt)], [answer])
-    return Rebroadcast(answer, StepResult("sent", attempt.intent_id, detail))
+        if result.outcome is not SendOutcome.FUNDS:
+            context.rebroadcast_backoff.double_wait(attempt.id)
+        return Rebroadcast(result, None)
+    context.rebroadcast_backoff.reset_wait(attempt.id)
+    detail = _describe_results([(slot, attempt)], [result])
+    return Rebroadcast(result, StepResult("sent", attempt.intent_id, detail))
 
 
-def _send_and_note(
+def _send_and_record(
     context: TxContext, pairs: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
 ) -> list[SendResult]:
-    context.before_sending()
-    sent = [attempt for _, attempt in pairs]
-    with span("send", **ids_of(sent)) as traced:
-        answers = send_all(context.publisher.pool, [attempt.signed.raw for attempt in sent])
-        traced.ids["answers"] = " ".join(answer.answer for answer in answers)
+    context.check_can_send()
+    attempts = [attempt for _, attempt in pairs]
+    with start_span("send", **build_trace_ids(attempts)) as traced:
+        results = send_all(context.publisher.pool, [attempt.signed.raw for attempt in attempts])
+        traced.attributes["answers"] = " ".join(result.outcome for result in results)
     with context.writing() as uow:
-        for pair, answer in zip(pairs, answers, strict=True):
-            _note(uow, context, pair, answer, heads)
-    for answer in answers:
-        _stop_at(answer)
-    return answers
+        for pair, result in zip(pairs, results, strict=True):
+            _record_result(uow, context, pair, result, heads)
+    for result in results:
+        _raise_on_wrong_chain(result)
+    return results
 
 
-def ids_of(attempts: Sequence[Attempt]) -> dict[str, object]:
+def build_trace_ids(attempts: Sequence[Attempt]) -> dict[str, object]:
     """Return the trace attributes of these attempts.
 
     Of the signed bytes only the hash is included.
     """
     return {
-        "intents": " ".join(str(one.intent_id) for one in attempts),
-        "nonces": " ".join(str(one.nonce) for one in attempts),
-        "transactions": " ".join(one.signed.tx_hash for one in attempts),
+        "intents": " ".join(str(attempt.intent_id) for attempt in attempts),
+        "nonces": " ".join(str(attempt.nonce) for attempt in attempts),
+        "transactions": " ".join(attempt.signed.tx_hash for attempt in attempts),
     }
 
 
-def _answers_text(
-    unsent: Sequence[tuple[NonceSlot, Attempt]], answers: Sequence[SendResult]
+def _describe_results(
+    attempts: Sequence[tuple[NonceSlot, Attempt]], results: Sequence[SendResult]
 ) -> str:
-    if len(unsent) == 1:
-        attempt, sent = unsent[0][1], answers[0]
-        return f"{attempt.signed.tx_hash} {sent.answer} {sent.text}".rstrip()
-    refused = [sent.text for sent in answers if not sent.is_accepted]
-    said = f", {len(refused)} not taken: {refused[0]}" if refused else ""
-    return f"{len(unsent)} calls{said}"
+    if len(attempts) == 1:
+        attempt, result = attempts[0][1], results[0]
+        return f"{attempt.signed.tx_hash} {result.outcome} {result.text}".rstrip()
+    refusal_texts = [result.text for result in results if not result.is_accepted]
+    refusal_note = f", {len(refusal_texts)} not taken: {refusal_texts[0]}" if refusal_texts else ""
+    return f"{len(attempts)} calls{refusal_note}"
 
 
-def _note(
+def _record_result(
     uow: UnitOfWork,
     context: TxContext,
-    sent_now: tuple[NonceSlot, Attempt],
-    sent: SendResult,
+    slot_and_attempt: tuple[NonceSlot, Attempt],
+    result: SendResult,
     heads: Heads,
 ) -> None:
-    slot, attempt = sent_now
-    error = None if sent.is_accepted else f"{sent.answer.value}: {sent.text}"
-    uow.outbox.slots.sent(slot, attempt, heads.latest.number, error, context.stamp)
-    kind, senders = _PAUSES.get(sent.answer), uow.outbox.accounts
+    slot, attempt = slot_and_attempt
+    error = None if result.is_accepted else f"{result.outcome.value}: {result.text}"
+    uow.outbox.slots.record_send(slot, attempt, heads.latest.number, error, context.stamp)
+    kind, accounts = _PAUSE_KIND_BY_OUTCOME.get(result.outcome), uow.outbox.accounts
     # The first reason is kept, because an operator has to review it.
-    if kind is not None and senders.paused_because(context.account) is None:
-        senders.pause(context.account, kind, f"{sent.answer}: {sent.text}", context.stamp)
+    if kind is not None and accounts.get_pause(context.account) is None:
+        accounts.pause(context.account, kind, f"{result.outcome}: {result.text}", context.stamp)
 
 
-def _stop_at(sent: SendResult) -> None:
-    if sent.answer is SendOutcome.CHAIN:
+def _raise_on_wrong_chain(result: SendResult) -> None:
+    if result.outcome is SendOutcome.CHAIN:
         raise FatalError(
-            f"an endpoint says that a transaction of ours is not of its chain: {sent.text}; "
+            f"an endpoint says that a transaction of ours is not of its chain: {result.text}; "
             "check chain.endpoints, then `qos-oracle outbox release` the account"
         )

@@ -15,12 +15,12 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import NOOP, REBUILT, CallRequest, Intent, IntentState
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipt_quorum import Receipt
-from oracle.txmgr.client.refusal import Action, Refusal, RefusalDecoder
+from oracle.txmgr.client.refusal import Refusal, RefusalAction, RefusalDecoder
 
-_ENDS: Mapping[Action, IntentState] = {
-    Action.RENEW: IntentState.EXPIRED,
-    Action.DROP: IntentState.SUPERSEDED,
-    Action.HOLD: IntentState.HELD,
+_STATE_BY_ACTION: Mapping[RefusalAction, IntentState] = {
+    RefusalAction.RENEW: IntentState.EXPIRED,
+    RefusalAction.DROP: IntentState.SUPERSEDED,
+    RefusalAction.HOLD: IntentState.HELD,
 }
 
 
@@ -44,43 +44,43 @@ class Decision:
     `reason` is (class, text), for operators; `not_before` is in chain time.
     """
 
-    until: int | None = None
+    not_before: int | None = None
     state: IntentState | None = None
-    instead: CallRequest | None = None
-    why: tuple[str, str] = ("", "")
+    replacement: CallRequest | None = None
+    reason: tuple[str, str] = ("", "")
 
     @classmethod
-    def go(cls) -> "Decision":
+    def proceed(cls) -> "Decision":
         """Return the decision that nothing prevents the call."""
-        return _GO
+        return _PROCEED
 
     @classmethod
-    def wait(cls, until: int, why: tuple[str, str]) -> "Decision":
+    def wait_until(cls, not_before: int, reason: tuple[str, str]) -> "Decision":
         """Review the call again from a chain time on; a nonce that it holds is released."""
-        return cls(until=until, why=why)
+        return cls(not_before=not_before, reason=reason)
 
     @classmethod
-    def wait_a_block(cls, heads: Heads, why: tuple[str, str]) -> "Decision":
+    def wait_for_next_block(cls, heads: Heads, reason: tuple[str, str]) -> "Decision":
         """Review the call again at the next block."""
-        return cls.wait(heads.latest.time + 1, why)
+        return cls.wait_until(heads.latest.time + 1, reason)
 
     @classmethod
     def end(cls, state: IntentState, reason: str) -> "Decision":
         """End a call that was never sent."""
-        return cls(state=state, why=("", reason))
+        return cls(state=state, reason=("", reason))
 
     @classmethod
-    def replace(cls, instead: CallRequest, why: tuple[str, str]) -> "Decision":
+    def replace(cls, replacement: CallRequest, reason: tuple[str, str]) -> "Decision":
         """Plan another call in place of this one; `reason` is (action, reason)."""
-        return cls(state=IntentState.SUPERSEDED, instead=instead, why=why)
+        return cls(state=IntentState.SUPERSEDED, replacement=replacement, reason=reason)
 
     @property
     def is_accepted(self) -> bool:
         """Whether nothing prevents the call."""
-        return self.until is None and self.state is None
+        return self.not_before is None and self.state is None
 
 
-_GO = Decision()
+_PROCEED = Decision()
 
 
 class CallKind(Protocol):
@@ -101,20 +101,20 @@ class CallKind(Protocol):
     retry_seconds: int = 1
     pause_seconds: int = 60
 
-    def still_wanted_all(
+    def review_calls(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
     ) -> Sequence[Decision]:
         """Review several calls of this kind, in their order, with one query."""
-        return [self.still_wanted(uow, call, heads, stage) for call in calls]
+        return [self.review_call(uow, call, heads, stage) for call in calls]
 
-    def still_wanted(
+    def review_call(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
         """Decide from the indexed state whether the call may proceed."""
         del uow, call, heads, stage
-        return Decision.go()
+        return Decision.proceed()
 
-    def calldata_to_try(self, call: Intent, heads: Heads) -> str:
+    def build_simulation_calldata(self, call: Intent, heads: Heads) -> str:
         """Return the calldata to simulate on the newest block instead of the call's own."""
         del heads
         return call.request.calldata
@@ -126,20 +126,20 @@ class CallKind(Protocol):
             TransientError: no endpoint answers.
         """
         del call
-        return self.by_refusal(result, heads.latest.time)
+        return self.decide_by_refusal(result, heads.latest.time)
 
-    def by_refusal(self, result: PreflightResult, now: int) -> Decision:
+    def decide_by_refusal(self, result: PreflightResult, now: int) -> Decision:
         """Decide to wait or to end, from the decoded revert of the contract."""
         refusal = result.refusal
         if refusal is None:
-            return Decision.wait(now + 1, ("unknown", result.reason))
-        if refusal.action is not Action.WAIT:
-            return Decision.end(_ENDS[refusal.action], result.reason)
-        until = refusal.not_before or now + self.retry_seconds
+            return Decision.wait_until(now + 1, ("unknown", result.reason))
+        if refusal.action is not RefusalAction.WAIT:
+            return Decision.end(_STATE_BY_ACTION[refusal.action], result.reason)
+        not_before = refusal.not_before or now + self.retry_seconds
         if refusal.is_pause:
             # A pause of days may end within a minute, and the calls it delays have deadlines.
-            until = min(until, now + self.pause_seconds)
-        return Decision.wait(until, (refusal.name, result.reason))
+            not_before = min(not_before, now + self.pause_seconds)
+        return Decision.wait_until(not_before, (refusal.name, result.reason))
 
     def may_take_over(self, stuck: Intent, ready: Intent) -> bool:
         """Return whether a ready call may take the nonce of a stuck call of the same kind.
@@ -152,14 +152,14 @@ class CallKind(Protocol):
         del stuck, ready
         return False
 
-    def retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
+    def build_retry(self, failed: Intent, heads: Heads) -> CallRequest | None:
         """Return the call to plan in place of a reverted one, or None."""
         del failed, heads
         return None
 
-    def on_retried(self, uow: UnitOfWork, again: CallRequest) -> None:
+    def on_retried(self, uow: UnitOfWork, retry_request: CallRequest) -> None:
         """Store what follows from a retry, in the commit that plans it."""
-        del uow, again
+        del uow, retry_request
 
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
         """Return whether others wait behind this unmined call; it is bumped sooner then."""
@@ -198,8 +198,8 @@ class SimpleCallKind(CallKind):
 class CallRegistry:
     """The call kinds of one account, and the decoder of its contracts' reverts."""
 
-    def __init__(self, refusal_of: RefusalDecoder, *kinds: CallKind) -> None:
-        self._refusal_of = refusal_of
+    def __init__(self, decode_refusal: RefusalDecoder, *kinds: CallKind) -> None:
+        self._decode_refusal = decode_refusal
         self._kinds: dict[str, CallKind] = {}
         for kind in (SimpleCallKind(NOOP), SimpleCallKind(REBUILT), *kinds):
             self.register(kind)
@@ -216,7 +216,7 @@ class CallRegistry:
             raise FatalError(f"two kinds of calls are named {kind.name}")
         self._kinds[kind.name] = kind
 
-    def kind_of(self, call: Intent) -> CallKind:
+    def get_kind(self, call: Intent) -> CallKind:
         """Return the kind of a call.
 
         Raises:
@@ -229,6 +229,6 @@ class CallRegistry:
             )
         return kind
 
-    def refusal_of(self, output: str | None) -> Refusal:
+    def decode_refusal(self, output: str | None) -> Refusal:
         """Decode the revert output of a contract, given as `0x` hex."""
-        return self._refusal_of(output)
+        return self._decode_refusal(output)

@@ -19,48 +19,52 @@ from oracle.store.outbox.records import (
     SignedCall,
 )
 from oracle.telemetry.txmgr_metrics import FEE_CAPPED
-from oracle.txmgr.budget import gas_of_block, limit_for, nonce_budget
-from oracle.txmgr.client.fee_quote import PLAIN_GAS, gas_limit
-from oracle.txmgr.client.preflight import PreflightOutcome, count, preflight
+from oracle.txmgr.budget import compute_gas_limit, fetch_block_gas_limit, nonce_budget
+from oracle.txmgr.client.fee_quote import PLAIN_GAS, add_gas_margin
+from oracle.txmgr.client.preflight import PreflightOutcome, count_preflight, preflight
 from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.deferral import follow, refused, why_late
-from oracle.txmgr.fee_bump import send_newest
-from oracle.txmgr.replacement_offer import Replacement, offer
-from oracle.txmgr.signing_queue import signed_call
+from oracle.txmgr.deferral import apply_decision, decide_on_deadline, handle_refused_call
+from oracle.txmgr.fee_bump import send_newest_attempt
+from oracle.txmgr.replacement_offer import Replacement, price_replacement
+from oracle.txmgr.signing_queue import sign_call
 from oracle.txmgr.unconfirmed import (
     UnconfirmedNonce,
-    is_mined,
-    refuse_mined,
-    stuck_beside,
+    check_not_mined,
+    find_takeover_target,
+    is_nonce_mined,
 )
 
-_WITHOUT_NONCE = frozenset({IntentState.PLANNED, IntentState.READY, IntentState.HELD})
+_STATES_WITHOUT_NONCE = frozenset({IntentState.PLANNED, IntentState.READY, IntentState.HELD})
 
 
-def replace_next(context: TxContext, heads: Heads) -> StepResult | None:
+def replace_stuck_call(context: TxContext, heads: Heads) -> StepResult | None:
     """Give a ready call the nonce of a stuck call that its kind gives up.
 
     Return None if none is.
     """
-    with context.store.reading() as uow:
-        if uow.outbox.accounts.paused_because(context.account) is not None:
+    with context.store.read_transaction() as uow:
+        if uow.outbox.accounts.get_pause(context.account) is not None:
             return None
-        fresh = _ready_call(uow, context)
-        waiting = None if fresh is None else stuck_beside(uow, context, fresh)
-    if fresh is None or waiting is None:
+        ready_intent = _find_ready_call(uow, context)
+        unconfirmed = (
+            None if ready_intent is None else find_takeover_target(uow, context, ready_intent)
+        )
+    if ready_intent is None or unconfirmed is None:
         return None
-    is_given_up = context.registry.kind_of(fresh).may_take_over(waiting.intent, fresh)
-    with context.store.reading() as uow:
-        late = why_late(context, uow, fresh, heads)
-    if late is not None:
-        return follow(context, fresh, late)
-    if not is_given_up or is_mined(context, waiting):
+    is_given_up = context.registry.get_kind(ready_intent).may_take_over(
+        unconfirmed.intent, ready_intent
+    )
+    with context.store.read_transaction() as uow:
+        late_decision = decide_on_deadline(context, uow, ready_intent, heads)
+    if late_decision is not None:
+        return apply_decision(context, ready_intent, late_decision)
+    if not is_given_up or is_nonce_mined(context, unconfirmed):
         return None
-    return _replace_call(context, waiting, fresh, heads)
+    return _replace_call(context, unconfirmed, ready_intent, heads)
 
 
-def cancel(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
+def cancel_intent(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
     """Cancel a call by hand, with a no-op at its nonce if it has one.
 
     The call or the no-op may land; the outbox shows which did. The no-op is priced within the same
@@ -70,16 +74,16 @@ def cancel(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
         InputError: there is no such intent, or see `prepare_noop`.
         TransientError: no endpoint answers.
     """
-    with context.store.reading() as uow:
-        intent = _named(uow, intent_id)
-    if intent.nonce is not None or intent.state not in _WITHOUT_NONCE:
-        return replace_with_noop(context, prepared_no_op(context, intent_id), heads)
+    with context.store.read_transaction() as uow:
+        intent = _get_intent(uow, intent_id)
+    if intent.nonce is not None or intent.state not in _STATES_WITHOUT_NONCE:
+        return replace_with_noop(context, prepare_noop(context, intent_id), heads)
     with context.writing() as uow:
         uow.outbox.intents.cancel(intent, "cancelled by an operator", context.stamp)
     return StepResult(f"{intent.request.kind} cancelled", intent.id)
 
 
-def prepared_no_op(context: TxContext, intent_id: int) -> Replacement:
+def prepare_noop(context: TxContext, intent_id: int) -> Replacement:
     """Return the no-op that may take the nonce of a sent call, without writing anything.
 
     Raises:
@@ -88,119 +92,146 @@ def prepared_no_op(context: TxContext, intent_id: int) -> Replacement:
         TransientError: no endpoint answers.
     """
     account = context.account
-    context.publisher.lines.check_chain(account.chain_id)
-    with context.store.reading() as uow:
-        intent = _named(uow, intent_id)
-        slot = None if intent.nonce is None else uow.outbox.slots.at(account, intent.nonce)
-        attempts = [] if slot is None else uow.outbox.slots.attempts(slot)
+    context.publisher.pool_view.check_chain(account.chain_id)
+    with context.store.read_transaction() as uow:
+        intent = _get_intent(uow, intent_id)
+        slot = None if intent.nonce is None else uow.outbox.slots.get_slot(account, intent.nonce)
+        attempts = [] if slot is None else uow.outbox.slots.list_attempts(slot)
     if slot is None or slot.state is not NonceState.LIVE or intent.id != slot.intent_id:
         raise InputError(f"intent {intent_id} is {intent.state}: there is nothing to cancel")
     if not attempts or not attempts[-1].sends:
         raise InputError(f"intent {intent_id} is about to be sent: try again once it was")
-    waiting = UnconfirmedNonce(slot, intent, attempts)
-    refuse_mined(context, waiting)
-    to_ourselves = SimulatedCall(account.address, account.address, "0x")
-    verdict = preflight(context.publisher.lines, to_ourselves, context.registry.refusal_of)
+    unconfirmed = UnconfirmedNonce(slot, intent, attempts)
+    check_not_mined(context, unconfirmed)
+    self_call = SimulatedCall(account.address, account.address, "0x")
+    preflight_result = preflight(
+        context.publisher.pool_view, self_call, context.registry.decode_refusal
+    )
     # Some rollups charge for transaction data in gas.
-    limit = PLAIN_GAS if verdict.gas <= PLAIN_GAS else gas_limit(verdict.gas)
-    found = offer(context, waiting, limit, "0x")
-    if found.fees is None:
-        raise InputError(f"no no-op at nonce {slot.nonce}: {found.why_none}")
-    return Replacement(waiting, limit, found.fees, found.beside)
+    limit = (
+        PLAIN_GAS if preflight_result.gas <= PLAIN_GAS else add_gas_margin(preflight_result.gas)
+    )
+    replacement_fees = price_replacement(context, unconfirmed, limit, "0x")
+    if replacement_fees.fees is None:
+        raise InputError(f"no no-op at nonce {slot.nonce}: {replacement_fees.cap_reason}")
+    return Replacement(unconfirmed, limit, replacement_fees.fees, replacement_fees.l1_cost_wei)
 
 
-def _named(uow: UnitOfWork, intent_id: int) -> Intent:
-    intent = uow.outbox.intents.named(intent_id)
+def _get_intent(uow: UnitOfWork, intent_id: int) -> Intent:
+    intent = uow.outbox.intents.get(intent_id)
     if intent is None:
         raise InputError(f"there is no intent {intent_id}; `qos-oracle outbox list` shows them")
     return intent
 
 
 def _replace_call(
-    context: TxContext, waiting: UnconfirmedNonce, fresh: Intent, heads: Heads
+    context: TxContext, unconfirmed: UnconfirmedNonce, ready_intent: Intent, heads: Heads
 ) -> StepResult | None:
-    request, slot = fresh.request, waiting.slot
-    verdict = context.preflight(request.calldata, request.contract)
-    count(request.kind, verdict)
-    if verdict.outcome is not PreflightOutcome.OK:
-        return refused(context, fresh, verdict, heads)
-    limit = limit_for(verdict.gas, request.calldata, gas_of_block(context))
-    found = None if limit is None else offer(context, waiting, limit, request.calldata)
-    if limit is None or found is None or found.fees is None:
+    request, slot = ready_intent.request, unconfirmed.slot
+    preflight_result = context.preflight(request.calldata, request.contract)
+    count_preflight(request.kind, preflight_result)
+    if preflight_result.outcome is not PreflightOutcome.OK:
+        return handle_refused_call(context, ready_intent, preflight_result, heads)
+    gas_limit = compute_gas_limit(
+        preflight_result.gas, request.calldata, fetch_block_gas_limit(context)
+    )
+    replacement_fees = (
+        None
+        if gas_limit is None
+        else price_replacement(context, unconfirmed, gas_limit, request.calldata)
+    )
+    if gas_limit is None or replacement_fees is None or replacement_fees.fees is None:
         FEE_CAPPED.labels(context.role).set(1)
         return None
-    bumped = Replacement(waiting, limit, found.fees, found.beside)
-    signed = signed_call(context, fresh, slot.nonce, found.fees, limit)
+    replacement = Replacement(
+        unconfirmed, gas_limit, replacement_fees.fees, replacement_fees.l1_cost_wei
+    )
+    signed = sign_call(context, ready_intent, slot.nonce, replacement_fees.fees, gas_limit)
     with context.writing() as uow:
         # Checked again in the commit that reserves the cost and assigns the nonce.
-        is_same = _ready_call(uow, context) == fresh
-        is_same = is_same and stuck_beside(uow, context, fresh) == waiting
-        if not is_same or bumped.cost > nonce_budget(uow, context, slot):
+        is_same = _find_ready_call(uow, context) == ready_intent
+        is_same = is_same and find_takeover_target(uow, context, ready_intent) == unconfirmed
+        if not is_same or replacement.max_cost > nonce_budget(uow, context, slot):
             return None
-        uow.outbox.intents.reserve(fresh, bumped.cost)
-        _take_over(uow, context, waiting, (fresh, signed, AttemptReason.REPLACEMENT), heads)
+        uow.outbox.intents.raise_reserved_cost(ready_intent, replacement.max_cost)
+        _reassign_nonce(
+            uow, context, unconfirmed, (ready_intent, signed, AttemptReason.REPLACEMENT), heads
+        )
     FEE_CAPPED.labels(context.role).set(0)
-    said = f"nonce {slot.nonce} of intent {waiting.intent.id}"
-    return StepResult(f"{request.kind} replaced", fresh.id, said)
+    detail = f"nonce {slot.nonce} of intent {unconfirmed.intent.id}"
+    return StepResult(f"{request.kind} replaced", ready_intent.id, detail)
 
 
-def replace_with_noop(context: TxContext, no_op: Replacement, heads: Heads) -> StepResult:
+def replace_with_noop(
+    context: TxContext, noop_replacement: Replacement, heads: Heads
+) -> StepResult:
     """Sign and send a prepared no-op; the call or the no-op lands.
 
     Raises:
         InputError: the budgets were used up in the meantime.
     """
-    account, waiting, limit, fees = context.account, no_op.waiting, no_op.gas_limit, no_op.fees
-    slot = waiting.slot
+    account, unconfirmed, gas_limit, fees = (
+        context.account,
+        noop_replacement.unconfirmed,
+        noop_replacement.gas_limit,
+        noop_replacement.fees,
+    )
+    slot = unconfirmed.slot
     request = CallRequest(
         account=account,
         # A transfer of zero wei to the account itself.
         contract=account.address,
         kind=NOOP,
-        dedup_key=f"noop:nonce={slot.nonce}:after={len(waiting.attempts)}",
+        dedup_key=f"noop:nonce={slot.nonce}:after={len(unconfirmed.attempts)}",
         calldata="0x",
         priority=0,
     )
-    planned = _planned(request)
-    signed = signed_call(context, planned, slot.nonce, fees, limit)
+    planned_intent = _build_planned_intent(request)
+    signed = sign_call(context, planned_intent, slot.nonce, fees, gas_limit)
     with context.writing() as uow:
         intents = uow.outbox.intents
-        if no_op.cost > nonce_budget(uow, context, slot):
+        if noop_replacement.max_cost > nonce_budget(uow, context, slot):
             raise InputError(f"the budgets of [limits] do not allow a no-op at nonce {slot.nonce}")
-        noop = intents.named(intents.add(request, context.stamp) or 0)
+        noop = intents.get(intents.add(request, context.stamp) or 0)
         if noop is None:
             raise FatalError(f"a no-op at nonce {slot.nonce} is there already")
-        intents.make_ready(noop, limit, no_op.cost, context.stamp)
-        ready = replace(noop, state=IntentState.READY)
-        _take_over(uow, context, waiting, (ready, signed, AttemptReason.NOOP), heads)
-    return send_newest(context, slot, heads) or StepResult("no-op signed", noop.id, signed.tx_hash)
-
-
-def _take_over(
-    uow: UnitOfWork,
-    context: TxContext,
-    waiting: UnconfirmedNonce,
-    new: tuple[Intent, SignedCall, AttemptReason],
-    heads: Heads,
-) -> None:
-    """Assign the nonce to another intent and store its signed bytes in the same commit."""
-    intent, signed, reason = new
-    slots = uow.outbox.slots
-    slots.replace_call(waiting.slot, intent, heads.latest.number, context.stamp)
-    slots.sign(replace(waiting.slot, intent_id=intent.id), signed, reason, context.stamp)
-    # If the replaced call lands after all, indexing will show it.
-    context.registry.kind_of(waiting.intent).on_closed(
-        uow, waiting.intent, f"{reason} of nonce {waiting.slot.nonce}", replaced_by=intent
+        intents.mark_ready(noop, gas_limit, noop_replacement.max_cost, context.stamp)
+        ready_noop = replace(noop, state=IntentState.READY)
+        _reassign_nonce(uow, context, unconfirmed, (ready_noop, signed, AttemptReason.NOOP), heads)
+    return send_newest_attempt(context, slot, heads) or StepResult(
+        "no-op signed", noop.id, signed.tx_hash
     )
 
 
-def _ready_call(uow: UnitOfWork, context: TxContext) -> Intent | None:
-    """Return the most urgent ready call that may take the nonce of another of its kind, or None."""
-    ready = uow.outbox.intents.in_states(context.account, [IntentState.READY])
-    return next((one for one in ready if context.registry.kind_of(one).takes_over), None)
+def _reassign_nonce(
+    uow: UnitOfWork,
+    context: TxContext,
+    unconfirmed: UnconfirmedNonce,
+    successor: tuple[Intent, SignedCall, AttemptReason],
+    heads: Heads,
+) -> None:
+    """Assign the nonce to another intent and store its signed bytes in the same commit."""
+    intent, signed, reason = successor
+    slots = uow.outbox.slots
+    slots.replace_call(unconfirmed.slot, intent, heads.latest.number, context.stamp)
+    slots.store_attempt(
+        replace(unconfirmed.slot, intent_id=intent.id), signed, reason, context.stamp
+    )
+    # If the replaced call lands after all, indexing will show it.
+    context.registry.get_kind(unconfirmed.intent).on_closed(
+        uow, unconfirmed.intent, f"{reason} of nonce {unconfirmed.slot.nonce}", replaced_by=intent
+    )
 
 
-def _planned(request: CallRequest) -> Intent:
+def _find_ready_call(uow: UnitOfWork, context: TxContext) -> Intent | None:
+    """Return the most urgent ready call that may take another's nonce, or None."""
+    ready_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
+    return next(
+        (intent for intent in ready_intents if context.registry.get_kind(intent).takes_over), None
+    )
+
+
+def _build_planned_intent(request: CallRequest) -> Intent:
     """Return the intent that a request will become, so that it can be signed before the commit."""
     return Intent(
         id=0,

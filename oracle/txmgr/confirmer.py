@@ -12,23 +12,23 @@ from functools import cached_property
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
 from oracle.store.outbox.records import Attempt, NonceSlot, NonceState
-from oracle.telemetry.tracing import span
+from oracle.telemetry.tracing import start_span
 from oracle.telemetry.txmgr_metrics import UNDECIDED, WITHOUT_RECEIPT
-from oracle.txmgr.attribution import attribute, note_hidden
-from oracle.txmgr.broadcaster import ids_of, rebroadcast
+from oracle.txmgr.attribution import attribute_used_nonce, record_missing_receipt
+from oracle.txmgr.broadcaster import build_trace_ids, rebroadcast
 from oracle.txmgr.client.receipts import (
     Receipt,
     ReceiptQuorum,
-    block_hashes,
-    is_block_gone,
+    fetch_block_hashes,
+    fetch_mined_count,
+    fetch_receipt_quorum,
+    is_block_reorged,
     is_in_block,
-    look_for,
-    nonce_at,
 )
 from oracle.txmgr.client.send_raw import SendOutcome
-from oracle.txmgr.context import StepResult, TxContext, as_one
-from oracle.txmgr.finalizer import finalize, note_mined, note_taken_back
-from oracle.txmgr.unconfirmed import receipt_that_stands
+from oracle.txmgr.context import StepResult, TxContext, merge_results
+from oracle.txmgr.finalizer import finalize_nonce, record_mined, record_reorged
+from oracle.txmgr.unconfirmed import find_canonical_receipt
 
 # Send errors after which the earlier attempt is still the one in the pool.
 _REFUSED = frozenset(
@@ -44,12 +44,12 @@ _REFUSED = frozenset(
 
 # The maximum number of final nonces that are checked in one pass: while a second witness is down,
 # more and more of them wait.
-DECIDED_AT_ONCE = 64
+MAX_DECISIONS_PER_PASS = 64
 
-_Watched = tuple[NonceSlot, list[Attempt]]
+_WatchedSlot = tuple[NonceSlot, list[Attempt]]
 
 
-def confirm(context: TxContext, heads: Heads) -> StepResult | None:
+def confirm_transactions(context: TxContext, heads: Heads) -> StepResult | None:
     """Record everything that happened to open nonces; return None if nothing did.
 
     Lower nonces come first, so that transactions dropped from a pool are sent again in order. A
@@ -60,196 +60,226 @@ def confirm(context: TxContext, heads: Heads) -> StepResult | None:
         TransientError: no endpoint answers.
         InputError: an endpoint serves another chain.
     """
-    context.publisher.lines.check_chain(context.publisher.domain.chain_id)
+    context.publisher.pool_view.check_chain(context.publisher.domain.chain_id)
     if not context.publisher.has_payer:
         return None
-    with context.store.reading() as uow:
-        slots = uow.outbox.slots.watched(context.account)
-    settled = {one.nonce for one in _still_there(context, slots, heads)}
-    chosen, left_out = _chosen(context, [one for one in slots if one.nonce not in settled], heads)
-    with context.store.reading() as uow:
-        watched = uow.outbox.slots.with_attempts(chosen)
-    watch = _Pass(context, heads, watched)
-    done: list[StepResult] = []
+    with context.store.read_transaction() as uow:
+        slots = uow.outbox.slots.list_unfinished(context.account)
+    settled_nonces = {candidate.nonce for candidate in _find_settled_slots(context, slots, heads)}
+    selected, deferred_count = _select_slots(
+        context, [candidate for candidate in slots if candidate.nonce not in settled_nonces], heads
+    )
+    with context.store.read_transaction() as uow:
+        watched = uow.outbox.slots.load_attempts(selected)
+    confirmation_pass = _ConfirmationPass(context, heads, watched)
+    results: list[StepResult] = []
     for slot, attempts in watched:
-        if slot.nonce < watch.used or not watch.may_wait(slot, attempts):
-            with span("confirm", **ids_of(attempts)) as traced:
-                step = watch.look_at(slot, attempts)
-                traced.did({} if step is None else {"did": step.did})
-            done += [step] if step is not None else []
-    watch.show(left_out)
-    return as_one("confirmed", done)
+        if slot.nonce < confirmation_pass.used_nonce_count or not confirmation_pass.can_skip(
+            slot, attempts
+        ):
+            with start_span("confirm", **build_trace_ids(attempts)) as traced:
+                step = confirmation_pass.process_slot(slot, attempts)
+                traced.record_result({} if step is None else {"did": step.action})
+            results += [step] if step is not None else []
+    confirmation_pass.update_metrics(deferred_count)
+    return merge_results("confirmed", results)
 
 
 @dataclass
-class _Pass:
+class _ConfirmationPass:
     """One pass over the open nonces of a context, with the receipts that the endpoints show."""
 
     context: TxContext
     heads: Heads
-    watched: Sequence[_Watched]
+    watched: Sequence[_WatchedSlot]
     # Nonces that would be decided if enough endpoints agreed.
-    undecided: int = field(default=0, init=False)
+    undecided_count: int = field(default=0, init=False)
     # The part of these whose nonce is used although no endpoint shows a receipt.
-    without_receipt: int = field(default=0, init=False)
+    missing_receipt_count: int = field(default=0, init=False)
 
     @cached_property
-    def seen(self) -> ReceiptQuorum:
+    def receipt_quorum(self) -> ReceiptQuorum:
         """The receipts of every attempt, requested in one batch from each endpoint."""
-        hashes = [one.signed.tx_hash for _, attempts in self.watched for one in attempts]
-        lines = self.context.publisher.lines
-        return look_for(lines, hashes) if hashes else ReceiptQuorum((), lines.quorum)
+        hashes = [attempt.signed.tx_hash for _, attempts in self.watched for attempt in attempts]
+        pool_view = self.context.publisher.pool_view
+        return (
+            fetch_receipt_quorum(pool_view, hashes)
+            if hashes
+            else ReceiptQuorum((), pool_view.quorum)
+        )
 
     @cached_property
-    def used(self) -> int:
+    def used_nonce_count(self) -> int:
         """The number of used nonces at the final block, from the first endpoint that answers."""
-        account, final = self.context.account, hex(self.heads.final.number)
-        return nonce_at(self.context.publisher.lines, account.address, final)
+        account, final_block = self.context.account, hex(self.heads.final.number)
+        return fetch_mined_count(self.context.publisher.pool_view, account.address, final_block)
 
-    def show(self, left_out: int = 0) -> None:
-        """Set the metrics of undecided nonces; `left_out` of them were not checked in this pass."""
-        UNDECIDED.labels(self.context.role).set(self.undecided + left_out)
-        WITHOUT_RECEIPT.labels(self.context.role).set(self.without_receipt)
+    def update_metrics(self, deferred_count: int = 0) -> None:
+        """Set the metrics of undecided nonces; `left_out` of them were not checked this time."""
+        UNDECIDED.labels(self.context.role).set(self.undecided_count + deferred_count)
+        WITHOUT_RECEIPT.labels(self.context.role).set(self.missing_receipt_count)
 
-    def may_wait(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
+    def can_skip(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
         """Return whether a call needs no action: it is in the pool, or was not sent."""
-        if slot.state is NonceState.MINED or self.seen.receipt(_hashes(attempts)) is not None:
+        if (
+            slot.state is NonceState.MINED
+            or self.receipt_quorum.find_receipt(_get_hashes(attempts)) is not None
+        ):
             return False
-        return not any(self._is_due(one) for one in _in_pools(attempts))
+        return not any(
+            self._is_rebroadcast_due(attempt) for attempt in _iter_pool_attempts(attempts)
+        )
 
-    def look_at(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
+    def process_slot(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """Record what happened to one nonce, or send it again; return None if neither."""
-        receipt = receipt_that_stands(self.context, self.seen, _hashes(attempts), slot.block_hash)
+        receipt = find_canonical_receipt(
+            self.context, self.receipt_quorum, _get_hashes(attempts), slot.block_hash
+        )
         if receipt is None:
-            return self._missing(slot, attempts)
-        won = next(one for one in attempts if one.signed.tx_hash == receipt.hash)
-        if not _is_known(slot, won, receipt):
-            return note_mined(self.context, slot, won, receipt)
+            return self._process_missing_receipt(slot, attempts)
+        mined_attempt = next(
+            attempt for attempt in attempts if attempt.signed.tx_hash == receipt.hash
+        )
+        if not _is_recorded(slot, mined_attempt, receipt):
+            return record_mined(self.context, slot, mined_attempt, receipt)
         if not self.context.is_final(receipt.block_number, self.heads):
             return None
-        if not self.seen.has_agreement_on(receipt):
-            self.undecided += 1
+        if not self.receipt_quorum.has_agreement_on(receipt):
+            self.undecided_count += 1
             return None
-        return finalize(self.context, slot, won, receipt)
+        return finalize_nonce(self.context, slot, mined_attempt, receipt)
 
-    def _missing(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
+    def _process_missing_receipt(
+        self, slot: NonceSlot, attempts: list[Attempt]
+    ) -> StepResult | None:
         """Handle a nonce without a receipt.
 
         It was reorged, used by a foreign transaction, or is unmined.
         """
         if slot.state is NonceState.MINED:
-            return self._hidden(slot, attempts)
-        if self.used > slot.nonce:
-            step = attribute(self.context, slot, attempts, self.seen, self.heads)
+            return self._process_lost_receipt(slot, attempts)
+        if self.used_nonce_count > slot.nonce:
+            step = attribute_used_nonce(
+                self.context, slot, attempts, self.receipt_quorum, self.heads
+            )
             if step is not None:
                 return step
-            self.undecided += 1
-            self.without_receipt += 1
-        if slot.state is not NonceState.LIVE or self.context.is_stopped():
+            self.undecided_count += 1
+            self.missing_receipt_count += 1
+        if slot.state is not NonceState.LIVE or self.context.is_halted():
             return None
-        return self._send_again(slot, attempts)
+        return self._rebroadcast_due(slot, attempts)
 
-    def _hidden(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
+    def _process_lost_receipt(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
         """Handle a receipt that disappeared.
 
         A reorg removed it, or the endpoints do not show it.
         """
-        if self._is_gone(slot, attempts):
+        if self._is_receipt_reorged(slot, attempts):
             for attempt in attempts:
-                self.context.rebroadcasts.reset_wait(attempt.id)
-            return note_taken_back(self.context, slot)
+                self.context.rebroadcast_backoff.reset_wait(attempt.id)
+            return record_reorged(self.context, slot)
         if not self.context.is_final(slot.block_number or 0, self.heads):
             return None
-        self.undecided += 1
-        self.without_receipt += 1
-        return note_hidden(self.context, slot)
+        self.undecided_count += 1
+        self.missing_receipt_count += 1
+        return record_missing_receipt(self.context, slot)
 
-    def _send_again(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> StepResult | None:
-        """Rebroadcast the newest attempt if it is due, and older ones while newer ones are refused.
+    def _rebroadcast_due(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> StepResult | None:
+        """Rebroadcast the newest attempt if it is due, and older ones while newer are refused.
 
         The result is None if nothing was due, or every endpoint answered as the last time.
         """
         steps: list[StepResult] = []
-        for attempt in _in_pools(attempts):
-            if not self._is_due(attempt):
+        for attempt in _iter_pool_attempts(attempts):
+            if not self._is_rebroadcast_due(attempt):
                 continue
-            answer, step = rebroadcast(self.context, slot, attempt, self.heads)
+            result, step = rebroadcast(self.context, slot, attempt, self.heads)
             steps += [] if step is None else [step]
-            if answer.answer.value not in _REFUSED:
+            if result.outcome.value not in _REFUSED:
                 break
-        return as_one("sent", steps)
+        return merge_results("sent", steps)
 
-    def _is_due(self, attempt: Attempt) -> bool:
-        """Return whether an attempt is due for a rebroadcast; a reorg may have lowered the head."""
-        sent_at = attempt.last_sent_block
-        wait_blocks = self.context.rebroadcasts.wait_blocks(attempt.id)
-        return sent_at is not None and abs(self.heads.latest.number - sent_at) >= wait_blocks
+    def _is_rebroadcast_due(self, attempt: Attempt) -> bool:
+        """Return whether an attempt is due for a rebroadcast; a reorg may lower the head."""
+        sent_block = attempt.last_sent_block
+        wait_blocks = self.context.rebroadcast_backoff.get_wait_blocks(attempt.id)
+        return sent_block is not None and abs(self.heads.latest.number - sent_block) >= wait_blocks
 
-    def _is_gone(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
+    def _is_receipt_reorged(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
         """Return whether a reorg removed the receipt.
 
         A missing answer or a lagging node does not count.
 
         The receipt also stays while an endpoint shows the block with the transaction in it.
         """
-        number, block_hash = slot.block_number, slot.block_hash
-        if number is None or block_hash is None:
+        block_number, block_hash = slot.block_number, slot.block_hash
+        if block_number is None or block_hash is None:
             return False
-        lines, hashes = self.context.publisher.lines, _hashes(attempts)
-        if len(self.seen.without(hashes)) == len(lines.all):
-            return not is_in_block(lines, (number, block_hash), hashes)
-        return is_block_gone(self.context.lines(), number, block_hash)
+        pool_view, hashes = self.context.publisher.pool_view, _get_hashes(attempts)
+        if len(self.receipt_quorum.endpoints_without(hashes)) == len(pool_view.callers):
+            return not is_in_block(pool_view, (block_number, block_hash), hashes)
+        return is_block_reorged(self.context.get_synced_pool_view(), block_number, block_hash)
 
 
-def _is_known(slot: NonceSlot, won: Attempt, receipt: Receipt) -> bool:
+def _is_recorded(slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt) -> bool:
     return (slot.state, slot.won_attempt, slot.block_hash, slot.succeeded) == (
         NonceState.MINED,
-        won.id,
+        mined_attempt.id,
         receipt.block_hash,
         receipt.succeeded,
     )
 
 
-def _hashes(attempts: Sequence[Attempt]) -> list[Hash]:
-    return [one.signed.tx_hash for one in attempts]
+def _get_hashes(attempts: Sequence[Attempt]) -> list[Hash]:
+    return [attempt.signed.tx_hash for attempt in attempts]
 
 
-def _chosen(
+def _select_slots(
     context: TxContext, slots: Sequence[NonceSlot], heads: Heads
 ) -> tuple[list[NonceSlot], int]:
-    """Return the slots whose receipts to request now, by nonce, and how many wait for a later pass.
+    """Return the slots whose receipts to request now, by nonce, and how many wait for later.
 
     All slots that are not final are selected. Of the others the lowest are selected, and some more
     in turns, so that a nonce that cannot be decided blocks no other.
     """
-    late = [
-        one
-        for one in slots
-        if one.block_number is not None and context.is_final(one.block_number, heads)
+    final_slots = [
+        slot
+        for slot in slots
+        if slot.block_number is not None and context.is_final(slot.block_number, heads)
     ]
-    if len(late) <= DECIDED_AT_ONCE:
+    if len(final_slots) <= MAX_DECISIONS_PER_PASS:
         return list(slots), 0
-    half = DECIDED_AT_ONCE // 2
-    others = late[half:]
-    start = heads.latest.number * half % len(others)
-    now = {one.nonce for one in (*late[:half], *(others[start:] + others[:start])[:half])}
-    waiting = {one.nonce for one in late} - now
-    return [one for one in slots if one.nonce not in waiting], len(waiting)
+    half = MAX_DECISIONS_PER_PASS // 2
+    remaining = final_slots[half:]
+    start = heads.latest.number * half % len(remaining)
+    selected_nonces = {
+        slot.nonce
+        for slot in (*final_slots[:half], *(remaining[start:] + remaining[:start])[:half])
+    }
+    deferred_nonces = {slot.nonce for slot in final_slots} - selected_nonces
+    return [slot for slot in slots if slot.nonce not in deferred_nonces], len(deferred_nonces)
 
 
-def _still_there(context: TxContext, slots: list[NonceSlot], heads: Heads) -> list[NonceSlot]:
+def _find_settled_slots(
+    context: TxContext, slots: list[NonceSlot], heads: Heads
+) -> list[NonceSlot]:
     """Return the mined slots whose block is canonical and not final."""
-    young = [
-        one
-        for one in slots
-        if one.block_number is not None and not context.is_final(one.block_number, heads)
+    recent_slots = [
+        slot
+        for slot in slots
+        if slot.block_number is not None and not context.is_final(slot.block_number, heads)
     ]
-    numbers = sorted({one.block_number for one in young if one.block_number is not None})
-    hashes = block_hashes(context.lines(), numbers) if numbers else {}
-    return [one for one in young if hashes.get(one.block_number or 0) == one.block_hash]
+    block_numbers = sorted(
+        {slot.block_number for slot in recent_slots if slot.block_number is not None}
+    )
+    hashes = (
+        fetch_block_hashes(context.get_synced_pool_view(), block_numbers) if block_numbers else {}
+    )
+    return [slot for slot in recent_slots if hashes.get(slot.block_number or 0) == slot.block_hash]
 
 
-def _in_pools(attempts: Sequence[Attempt]) -> Iterator[Attempt]:
+def _iter_pool_attempts(attempts: Sequence[Attempt]) -> Iterator[Attempt]:
     """Yield the newest attempt, and older ones while every newer one was refused.
 
     A pool that lost the earlier attempt may refuse the more expensive one for ever.

@@ -13,72 +13,77 @@ from oracle.store.outbox.records import Account, Stamp
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.client.fee_market import ask_market
-from oracle.txmgr.client.fee_quote import Market, quote
+from oracle.txmgr.client.fee_quote import FeeMarket, quote
 from oracle.txmgr.client.l1_fees import L1Fee
 from oracle.txmgr.client.preflight import PreflightResult, preflight
 from oracle.txmgr.client.receipts import SimulatedCall, balance_of
 
-_MOST = 10_000
+_MAX_ENTRIES = 10_000
 # The first and the longest wait before a rebroadcast, in blocks.
 _FIRST_REBROADCAST_BLOCKS = 2
 _MAX_REBROADCAST_BLOCKS = 8
 # The longest wait before a nonce is searched for again, in final blocks.
-_MOST_BLOCKS = 64
+_MAX_SEARCH_WAIT_BLOCKS = 64
 
 
 @dataclass(slots=True)
-class FirstSeen:
+class FirstSeenBlocks:
     """The block at which each planned call was first seen; head starts count from that block."""
 
-    _began: dict[int, int] = field(default_factory=dict)
+    _first_block_by_intent: dict[int, int] = field(default_factory=dict)
 
-    def began(self, intent_id: int, block: int) -> int:
+    def record_first_block(self, intent_id: int, block_number: int) -> int:
         """Return the head at which this call was first seen; a reorg may lower it."""
-        if len(self._began) > _MOST:
-            self._began.clear()
-        self._began[intent_id] = min(block, self._began.get(intent_id, block))
-        return self._began[intent_id]
+        if len(self._first_block_by_intent) > _MAX_ENTRIES:
+            self._first_block_by_intent.clear()
+        self._first_block_by_intent[intent_id] = min(
+            block_number, self._first_block_by_intent.get(intent_id, block_number)
+        )
+        return self._first_block_by_intent[intent_id]
 
 
 @dataclass(slots=True)
-class Searches:
+class SearchBackoff:
     """When to search again for the transaction of a used nonce, after a search found nothing.
 
     The value is the next final block to search at, and the wait after that.
     """
 
-    _again: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _next_search_by_nonce: dict[int, tuple[int, int]] = field(default_factory=dict)
 
-    def is_due(self, nonce: int, final: int) -> bool:
+    def is_due(self, nonce: int, final_block: int) -> bool:
         """Return whether to search now: at once, then after 1, 2, 4 … final blocks."""
-        return final >= self._again.get(nonce, (0, 1))[0]
+        return final_block >= self._next_search_by_nonce.get(nonce, (0, 1))[0]
 
-    def was_in_vain(self, nonce: int, final: int) -> None:
+    def record_failure(self, nonce: int, final_block: int) -> None:
         """Record that a search found nothing, and double the wait."""
-        blocks = self._again.get(nonce, (0, 1))[1]
-        self._again[nonce] = (final + blocks, min(2 * blocks, _MOST_BLOCKS))
+        wait_blocks = self._next_search_by_nonce.get(nonce, (0, 1))[1]
+        self._next_search_by_nonce[nonce] = (
+            final_block + wait_blocks,
+            min(2 * wait_blocks, _MAX_SEARCH_WAIT_BLOCKS),
+        )
 
 
 @dataclass(slots=True)
-class Rebroadcasts:
+class RebroadcastBackoff:
     """The blocks to wait before an attempt is sent again, by attempt id."""
 
-    _wait_blocks: dict[int, int] = field(default_factory=dict)
+    _wait_blocks_by_attempt: dict[int, int] = field(default_factory=dict)
 
-    def wait_blocks(self, attempt_id: int) -> int:
+    def get_wait_blocks(self, attempt_id: int) -> int:
         """Return the blocks between the last broadcast of an attempt and the next."""
-        return self._wait_blocks.get(attempt_id, _FIRST_REBROADCAST_BLOCKS)
+        return self._wait_blocks_by_attempt.get(attempt_id, _FIRST_REBROADCAST_BLOCKS)
 
     def double_wait(self, attempt_id: int) -> None:
         """Double the wait of an attempt whose result was the same as the last time."""
-        if len(self._wait_blocks) > _MOST:
-            self._wait_blocks.clear()
-        doubled = 2 * self.wait_blocks(attempt_id)
-        self._wait_blocks[attempt_id] = min(doubled, _MAX_REBROADCAST_BLOCKS)
+        if len(self._wait_blocks_by_attempt) > _MAX_ENTRIES:
+            self._wait_blocks_by_attempt.clear()
+        doubled = 2 * self.get_wait_blocks(attempt_id)
+        self._wait_blocks_by_attempt[attempt_id] = min(doubled, _MAX_REBROADCAST_BLOCKS)
 
     def reset_wait(self, attempt_id: int) -> None:
         """Reset an attempt to the shortest wait, because its result has changed."""
-        self._wait_blocks.pop(attempt_id, None)
+        self._wait_blocks_by_attempt.pop(attempt_id, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +101,11 @@ class SendSettings:
     max_attempts: int = 10
     max_in_flight: int | None = 64
     l1_fee: L1Fee = L1Fee.NONE
-    most_margin_seconds: int = 300
+    max_margin_seconds: int = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class TransmitterRank:
     """The position of this transmitter among several that send the same calls.
 
     A transmitter with others leaves a call to lower ranks for `head_start_blocks` blocks (and its
@@ -108,8 +113,8 @@ class Rank:
     """
 
     has_others: bool = False
-    head_start: int = 0
-    blocks_ahead: int = 0
+    head_start_seconds: int = 0
+    head_start_blocks: int = 0
 
 
 # A call simulated on the newest block runs in that block, which cannot read its own hash.
@@ -123,19 +128,21 @@ class StepResult:
     `intent_id` is the id of the intent in the outbox.
     """
 
-    did: str
-    intent: int | None = None
+    action: str
+    intent_id: int | None = None
     detail: str = ""
 
 
-def as_one(did: str, steps: Sequence[StepResult]) -> StepResult | None:
+def merge_results(action: str, results: Sequence[StepResult]) -> StepResult | None:
     """Merge several results into one that counts them; return a single result unchanged."""
-    if len(steps) < 2:  # noqa: PLR2004
-        return steps[0] if steps else None
-    return StepResult(did, steps[0].intent, counted([step.did for step in steps]))
+    if len(results) < 2:  # noqa: PLR2004
+        return results[0] if results else None
+    return StepResult(
+        action, results[0].intent_id, format_counts([result.action for result in results])
+    )
 
 
-def counted(names: Sequence[str]) -> str:
+def format_counts(names: Sequence[str]) -> str:
     """Return how often each name occurs, in the order of first occurrence."""
     return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
 
@@ -159,15 +166,15 @@ class TxContext:
     confirmations: int
     batch_size: int = 1
     role: str = "transmitter"
-    sending: SendSettings = field(default_factory=SendSettings)
-    rank: Rank = field(default_factory=Rank)
+    send_settings: SendSettings = field(default_factory=SendSettings)
+    rank: TransmitterRank = field(default_factory=TransmitterRank)
     actor: str | None = None
     # Since which block each planned call waits for its head start.
-    first_seen: FirstSeen = field(default_factory=FirstSeen)
+    first_seen: FirstSeenBlocks = field(default_factory=FirstSeenBlocks)
     # When to search again for the transactions of used nonces.
-    searches: Searches = field(default_factory=Searches)
+    search_backoff: SearchBackoff = field(default_factory=SearchBackoff)
     # How long each attempt waits before it is sent again.
-    rebroadcasts: Rebroadcasts = field(default_factory=Rebroadcasts)
+    rebroadcast_backoff: RebroadcastBackoff = field(default_factory=RebroadcastBackoff)
 
     @property
     def account(self) -> Account:
@@ -190,7 +197,7 @@ class TxContext:
             uow.lease.guard(self.epoch)
             yield uow
 
-    def before_sending(self) -> None:
+    def check_can_send(self) -> None:
         """Check that transactions may be sent now: the lease is held and the database is writable.
 
         If the result of a send could not be stored, the same transactions would be sent again and
@@ -203,58 +210,58 @@ class TxContext:
         with self.store.transaction() as uow:
             uow.lease.prove(self.epoch)
 
-    def lines(self) -> PoolView:
+    def get_synced_pool_view(self) -> PoolView:
         """Return the endpoints that have reached the indexed block, or all if none has."""
-        with self.store.reading() as uow:
+        with self.store.read_transaction() as uow:
             cursor = uow.cursor.get()
-        folded = 0 if cursor is None else cursor.number
-        return self.publisher.lines.that_reached(folded - BLOCKS_UNDER_HEAD)
+        folded_block = 0 if cursor is None else cursor.number
+        return self.publisher.pool_view.at_or_above(folded_block - BLOCKS_UNDER_HEAD)
 
     def preflight(self, calldata: str, contract: Address | None = None) -> PreflightResult:
         """Simulate a call on the synced endpoints.
 
         `contract` defaults to the account's contract.
         """
-        called = contract or self.publisher.domain.contract
-        call = SimulatedCall(self.account.address, called, calldata)
-        return preflight(self.lines(), call, self.registry.refusal_of)
+        target = contract or self.publisher.domain.contract
+        call = SimulatedCall(self.account.address, target, calldata)
+        return preflight(self.get_synced_pool_view(), call, self.registry.decode_refusal)
 
-    def market(self) -> Market:
+    def fetch_fee_market(self) -> FeeMarket:
         """Fetch the fee market from the synced endpoints; a stalled endpoint reports stale fees.
 
         Raises:
             TransientError: no endpoint answers.
         """
-        return ask_market(self.lines(), self.publisher.caps)
+        return ask_market(self.get_synced_pool_view(), self.publisher.caps)
 
-    def fees(self, cap: int | None = None) -> Fees | None:
+    def quote_fees(self, cap: int | None = None) -> Fees | None:
         """Return the fees of a transaction sent now, or None if the caps are below the market.
 
         Raises:
             TransientError: no endpoint answers.
         """
-        most = self.publisher.caps.fee_per_gas
-        return quote(self.market(), most if cap is None else min(most, cap))
+        max_fee = self.publisher.caps.fee_per_gas
+        return quote(self.fetch_fee_market(), max_fee if cap is None else min(max_fee, cap))
 
-    def balance(self) -> int:
-        """Return the balance in wei from the synced endpoints; others may not show a recent top-up.
+    def fetch_balance(self) -> int:
+        """Return the balance in wei from the synced endpoints; others may miss a recent top-up.
 
         Raises:
             TransientError: no endpoint answers.
         """
-        return balance_of(self.lines(), self.account.address)
+        return balance_of(self.get_synced_pool_view(), self.account.address)
 
-    def is_stopped(self) -> bool:
+    def is_halted(self) -> bool:
         """Return whether a halt is active: then nothing is planned, signed or sent."""
-        with self.store.reading() as uow:
-            return uow.halts.reason() is not None
+        with self.store.read_transaction() as uow:
+            return uow.halts.get_halt_reason() is not None
 
     def is_at_head(self, uow: UnitOfWork, heads: Heads) -> bool:
         """Return whether indexing has reached the head, so that its state is current."""
         cursor = uow.cursor.get()
         return cursor is not None and cursor.number >= heads.latest.number - BLOCKS_UNDER_HEAD
 
-    def is_final(self, block: int, heads: Heads) -> bool:
+    def is_final(self, block_number: int, heads: Heads) -> bool:
         """Return whether a block is final and has enough confirmations."""
-        deep = heads.latest.number - block >= self.confirmations
-        return deep and block <= heads.final.number
+        is_confirmed = heads.latest.number - block_number >= self.confirmations
+        return is_confirmed and block_number <= heads.final.number

@@ -7,24 +7,24 @@ from oracle.chain.heads import Heads
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
 from oracle.telemetry.txmgr_metrics import TOO_BIG
-from oracle.txmgr.budget import gas_of_block
+from oracle.txmgr.budget import fetch_block_gas_limit
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
 from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.inclusion_time import why_too_late
+from oracle.txmgr.inclusion_time import deadline_obstacle
 
 # The error class of a call that succeeded without its expected event.
 WITHOUT_EFFECT_CLASS = "missing_effect"
 # Error classes of held calls that stop new ones for the same subject: an operator stopped the
 # call, or another would only cost gas again.
-_STOPS = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
+_HOLDING_CLASSES = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
 # How clients report a call that takes more gas than a block has.
-_TOO_MUCH_GAS = re.compile(
+_OVER_BLOCK_GAS = re.compile(
     r"out ?of ?gas|gas required exceeds|exceeds block gas|gas too high", re.IGNORECASE
 )
 
 
-def decisions(
+def decide_calls(
     uow: UnitOfWork,
     context: TxContext,
     calls: Sequence[Intent],
@@ -32,24 +32,28 @@ def decisions(
     stage: CallStage,
 ) -> list[Decision]:
     """Return the decision about each call, with one review for each kind."""
-    by_kind: dict[str, list[Intent]] = {}
+    calls_by_kind: dict[str, list[Intent]] = {}
     for call in calls:
-        by_kind.setdefault(call.request.kind, []).append(call)
-    found: dict[int, Decision] = {}
-    for alike in by_kind.values():
-        kind = context.registry.kind_of(alike[0])
-        answers = kind.still_wanted_all(uow, alike, heads, stage)
-        found.update({call.id: said for call, said in zip(alike, answers, strict=True)})
-    return [found[call.id] for call in calls]
+        calls_by_kind.setdefault(call.request.kind, []).append(call)
+    decision_by_call: dict[int, Decision] = {}
+    for same_kind in calls_by_kind.values():
+        kind = context.registry.get_kind(same_kind[0])
+        kind_decisions = kind.review_calls(uow, same_kind, heads, stage)
+        decision_by_call.update(
+            {call.id: decision for call, decision in zip(same_kind, kind_decisions, strict=True)}
+        )
+    return [decision_by_call[call.id] for call in calls]
 
 
-def why_late(context: TxContext, uow: UnitOfWork, intent: Intent, heads: Heads) -> Decision | None:
+def decide_on_deadline(
+    context: TxContext, uow: UnitOfWork, intent: Intent, heads: Heads
+) -> Decision | None:
     """Return the decision to end a call that cannot meet its deadline, or None if it still may."""
-    late = why_too_late(context, uow, intent.request.deadline, heads.latest.time)
-    return None if late is None else Decision.end(IntentState.EXPIRED, late)
+    reason = deadline_obstacle(context, uow, intent.request.deadline, heads.latest.time)
+    return None if reason is None else Decision.end(IntentState.EXPIRED, reason)
 
 
-def refused(
+def handle_refused_call(
     context: TxContext, intent: Intent, result: PreflightResult, heads: Heads
 ) -> StepResult | None:
     """Apply the decision of its kind to a call whose simulation failed.
@@ -59,51 +63,59 @@ def refused(
     Raises:
         TransientError: no endpoint answers the kind's queries.
     """
-    if result.outcome is PreflightOutcome.UNKNOWN and _TOO_MUCH_GAS.search(result.reason):
+    if result.outcome is PreflightOutcome.UNKNOWN and _OVER_BLOCK_GAS.search(result.reason):
         TOO_BIG.labels(context.role).set(1)
-        text = f"a block has {gas_of_block(context)} gas: {result.reason}"
-        return wait(context, intent, heads, ("over_block_gas", text))
-    kind = context.registry.kind_of(intent)
-    return follow(context, intent, kind.on_refused(intent, result, heads))
+        text = f"a block has {fetch_block_gas_limit(context)} gas: {result.reason}"
+        return defer_call(context, intent, heads, ("over_block_gas", text))
+    kind = context.registry.get_kind(intent)
+    return apply_decision(context, intent, kind.on_refused(intent, result, heads))
 
 
-def follow(context: TxContext, intent: Intent, decision: Decision) -> StepResult | None:
+def apply_decision(context: TxContext, intent: Intent, decision: Decision) -> StepResult | None:
     """Apply a decision to a call; return None if it already waits for the same reason."""
     with context.writing() as uow:
-        return followed(context, uow, intent, decision)
+        return store_decision(context, uow, intent, decision)
 
 
-def followed(
+def store_decision(
     context: TxContext, uow: UnitOfWork, intent: Intent, decision: Decision
 ) -> StepResult | None:
     """Apply a decision as part of an open write transaction."""
-    error_class, text = decision.why
+    error_class, text = decision.reason
     intents, kind = uow.outbox.intents, intent.request.kind
-    if decision.instead is not None:
-        intents.end(intent, IntentState.SUPERSEDED, text, context.stamp)
-        added = intents.add(decision.instead, context.stamp)
-        return StepResult(f"{kind} {error_class}", added, f"instead of intent {intent.id}: {text}")
+    if decision.replacement is not None:
+        intents.end_unsent(intent, IntentState.SUPERSEDED, text, context.stamp)
+        added_id = intents.add(decision.replacement, context.stamp)
+        return StepResult(
+            f"{kind} {error_class}", added_id, f"instead of intent {intent.id}: {text}"
+        )
     if decision.state is not None:
-        intents.end(intent, decision.state, text, context.stamp)
-        context.registry.kind_of(intent).on_closed(uow, intent, text)
+        intents.end_unsent(intent, decision.state, text, context.stamp)
+        context.registry.get_kind(intent).on_closed(uow, intent, text)
         return StepResult(f"{kind} {decision.state}", intent.id, text)
-    is_news = intents.postpone(intent, decision.until or 0, decision.why, context.stamp)
+    is_news = intents.postpone(intent, decision.not_before or 0, decision.reason, context.stamp)
     return StepResult(f"{kind} waits", intent.id, f"{error_class}: {text}") if is_news else None
 
 
-def wait(
-    context: TxContext, intent: Intent, heads: Heads, why: tuple[str, str]
+def defer_call(
+    context: TxContext, intent: Intent, heads: Heads, reason: tuple[str, str]
 ) -> StepResult | None:
     """Defer a call to the next block; return None if it already waits for that (class, text)."""
-    return follow(context, intent, Decision.wait_a_block(heads, why))
+    return apply_decision(context, intent, Decision.wait_for_next_block(heads, reason))
 
 
-def end(context: TxContext, intent: Intent, state: IntentState, reason: str) -> StepResult | None:
+def end_call(
+    context: TxContext, intent: Intent, state: IntentState, reason: str
+) -> StepResult | None:
     """End a call that was never sent."""
-    return follow(context, intent, Decision.end(state, reason))
+    return apply_decision(context, intent, Decision.end(state, reason))
 
 
-def held_back(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
+def find_held_subjects(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
     """Return the (kind, subject) pairs that are not planned until an operator releases them."""
-    held = uow.outbox.intents.in_states(account, [IntentState.HELD])
-    return {(one.request.kind, one.request.subject) for one in held if one.error_class in _STOPS}
+    held_intents = uow.outbox.intents.list_in_states(account, [IntentState.HELD])
+    return {
+        (intent.request.kind, intent.request.subject)
+        for intent in held_intents
+        if intent.error_class in _HOLDING_CLASSES
+    }

@@ -9,11 +9,11 @@ from typing import NoReturn
 
 from typing_extensions import override
 
-from oracle.signing.local import SignatureWantedError
+from oracle.signing.local import DryRunSignatureError
 from oracle.txmgr.context import StepResult, TxContext
 
 
-class WriteWantedError(Exception):
+class WriteAttemptedError(Exception):
     """Raised when a dry run reaches the point where the real run would write or send."""
 
 
@@ -23,29 +23,29 @@ class DryRunContext(TxContext):
 
     @override
     def writing(self) -> NoReturn:
-        raise WriteWantedError
+        raise WriteAttemptedError
 
     @override
-    def before_sending(self) -> NoReturn:
-        raise WriteWantedError
+    def check_can_send(self) -> NoReturn:
+        raise WriteAttemptedError
 
 
-def dry_context(context: TxContext) -> DryRunContext:
+def build_dry_run_context(context: TxContext) -> DryRunContext:
     """Return a copy of the context for a dry run."""
-    given = {field.name: getattr(context, field.name) for field in fields(context)}
-    return DryRunContext(**{**given, "publisher": context.publisher.muted()})
+    values_by_field = {field.name: getattr(context, field.name) for field in fields(context)}
+    return DryRunContext(**{**values_by_field, "publisher": context.publisher.to_read_only()})
 
 
-def dry_run_text(act: Callable[[], StepResult | None], otherwise: str) -> str | None:
+def describe_dry_run(action: Callable[[], StepResult | None], fallback_text: str) -> str | None:
     """Return what an action would sign, else `otherwise`; return None if it would do nothing.
 
     Raises:
         OracleError: whatever the action raises.
     """
     try:
-        step = act()
-    except SignatureWantedError as wanted:
-        return str(wanted)
-    except WriteWantedError:
-        return otherwise
-    return None if step is None else f"{step.did} {step.detail}".rstrip()
+        step = action()
+    except DryRunSignatureError as error:
+        return str(error)
+    except WriteAttemptedError:
+        return fallback_text
+    return None if step is None else f"{step.action} {step.detail}".rstrip()

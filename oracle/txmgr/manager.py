@@ -11,129 +11,137 @@ from dataclasses import dataclass
 from oracle.chain.heads import Heads
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
-from oracle.txmgr.admission import admit
+from oracle.txmgr.admission import admit_calls
 from oracle.txmgr.broadcaster import broadcast_unsent
-from oracle.txmgr.budget import Budget, resume_funded
+from oracle.txmgr.budget import Budget, resume_if_funded
 from oracle.txmgr.call_registry import CallStage, Decision
-from oracle.txmgr.call_replacement import replace_next
-from oracle.txmgr.confirmer import confirm
-from oracle.txmgr.context import StepResult, TxContext, counted
-from oracle.txmgr.deferral import decisions, followed
-from oracle.txmgr.fee_bump import bump_next
-from oracle.txmgr.nonce_conflicts import compare_again, compare_at_start
-from oracle.txmgr.signing_queue import may_sign, resume_refused, sign_assigned
+from oracle.txmgr.call_replacement import replace_stuck_call
+from oracle.txmgr.confirmer import confirm_transactions
+from oracle.txmgr.context import StepResult, TxContext, format_counts
+from oracle.txmgr.deferral import decide_calls, store_decision
+from oracle.txmgr.fee_bump import bump_lowest_nonce
+from oracle.txmgr.nonce_conflicts import sync_at_start, sync_while_running
+from oracle.txmgr.signing_queue import can_sign, resume_after_refusal, sign_assigned_calls
 
-_LOOKED_AT = 50
+_MAX_RETRY_CANDIDATES = 50
 
 
-def retry_next(context: TxContext, heads: Heads) -> StepResult | None:
+def plan_retry(context: TxContext, heads: Heads) -> StepResult | None:
     """Plan a new call in place of a reverted one; return None if there is nothing to plan.
 
     Whether the new call is still wanted and works is checked when it is admitted.
     """
-    with context.store.reading() as uow:
-        failed = uow.outbox.intents.newest(_LOOKED_AT, IntentState.REVERTED)
+    with context.store.read_transaction() as uow:
+        failed = uow.outbox.intents.list_newest(_MAX_RETRY_CANDIDATES, IntentState.REVERTED)
     for intent in failed:
         if intent.request.account != context.account:
             continue
-        kind = context.registry.kind_of(intent)
-        again = kind.retry(intent, heads)
-        if again is None:
+        kind = context.registry.get_kind(intent)
+        retry_request = kind.build_retry(intent, heads)
+        if retry_request is None:
             continue
         with context.writing() as uow:
-            added = uow.outbox.intents.add(again, context.stamp)
-            if added is not None:
-                kind.on_retried(uow, again)
-        if added is not None:
-            why = intent.error_class or "reverted"
+            added_id = uow.outbox.intents.add(retry_request, context.stamp)
+            if added_id is not None:
+                kind.on_retried(uow, retry_request)
+        if added_id is not None:
+            reason = intent.error_class or "reverted"
             return StepResult(
-                f"{again.kind} again", added, f"instead of intent {intent.id}: {why}"
+                f"{retry_request.kind} again", added_id, f"instead of intent {intent.id}: {reason}"
             )
     return None
 
 
-def assign(context: TxContext, heads: Heads) -> StepResult | None:
-    """Assign the lowest free nonces to ready calls; return None if none is ready or may be sent."""
-    with context.store.reading() as uow:
-        if not _next_calls(uow, context) or not may_sign(context):
+def assign_nonces(context: TxContext, heads: Heads) -> StepResult | None:
+    """Assign the lowest free nonces to ready calls; None if none is ready or may be sent."""
+    with context.store.read_transaction() as uow:
+        if not _select_assignable(uow, context) or not can_sign(context):
             return None
-    balance = context.balance()
-    given: list[tuple[Intent, int]] = []
-    waits: list[StepResult] = []
+    balance = context.fetch_balance()
+    assignments: list[tuple[Intent, int]] = []
+    deferrals: list[StepResult] = []
     with context.writing() as uow:
         # Checked again in the commit that assigns the nonces.
-        ready = _next_calls(uow, context)
-        budget = Budget.of(uow, context, balance)
-        said = decisions(uow, context, ready, heads, CallStage.ASSIGN)
-        for intent, wanted in zip(ready, said, strict=True):
+        ready = _select_assignable(uow, context)
+        budget = Budget.from_outbox(uow, context, balance)
+        kind_decisions = decide_calls(uow, context, ready, heads, CallStage.ASSIGN)
+        for intent, kind_decision in zip(ready, kind_decisions, strict=True):
             cost = intent.max_cost_wei or 0
-            why = budget.obstacle(intent, cost)
-            decision = wanted if why is None else Decision.wait_a_block(heads, why)
+            obstacle = budget.spending_obstacle(intent, cost)
+            decision = (
+                kind_decision
+                if obstacle is None
+                else Decision.wait_for_next_block(heads, obstacle)
+            )
             if not decision.is_accepted:
-                step = followed(context, uow, intent, decision)
-                waits += [] if step is None else [step]
+                step = store_decision(context, uow, intent, decision)
+                deferrals += [] if step is None else [step]
                 continue
-            budget.take(cost)
-            given.append((intent, _opened(uow, context, intent, heads)))
-    return _step(given) or next(iter(waits), None)
+            budget.reserve_cost(cost)
+            assignments.append((intent, _open_slot(uow, context, intent, heads)))
+    return _build_assigned_result(assignments) or next(iter(deferrals), None)
 
 
-def _opened(uow: UnitOfWork, context: TxContext, intent: Intent, heads: Heads) -> int:
+def _open_slot(uow: UnitOfWork, context: TxContext, intent: Intent, heads: Heads) -> int:
     outbox, account = uow.outbox, context.account
-    vacant = outbox.slots.vacant(account)
-    nonce = outbox.accounts.take_nonce(account) if vacant is None else vacant.nonce
-    outbox.slots.open(intent, nonce, heads.latest.number, context.stamp)
+    vacant_slot = outbox.slots.find_vacant_slot(account)
+    nonce = outbox.accounts.take_nonce(account) if vacant_slot is None else vacant_slot.nonce
+    outbox.slots.assign_nonce(intent, nonce, heads.latest.number, context.stamp)
     return nonce
 
 
-def _step(given: Sequence[tuple[Intent, int]]) -> StepResult | None:
-    if not given:
+def _build_assigned_result(assignments: Sequence[tuple[Intent, int]]) -> StepResult | None:
+    if not assignments:
         return None
-    first, nonce = given[0]
-    if len(given) == 1:
+    first, nonce = assignments[0]
+    if len(assignments) == 1:
         return StepResult(f"{first.request.kind} assigned", first.id, f"nonce {nonce}")
-    return StepResult("assigned", first.id, counted([one.request.kind for one, _ in given]))
+    return StepResult(
+        "assigned", first.id, format_counts([intent.request.kind for intent, _ in assignments])
+    )
 
 
-def _next_calls(uow: UnitOfWork, context: TxContext) -> list[Intent]:
+def _select_assignable(uow: UnitOfWork, context: TxContext) -> list[Intent]:
     """Return the ready calls that may get a nonce now, the most urgent first."""
-    ready = uow.outbox.intents.in_states(context.account, [IntentState.READY])
-    if not ready or uow.outbox.accounts.paused_because(context.account) is not None:
+    ready = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
+    if not ready or uow.outbox.accounts.get_pause(context.account) is not None:
         return []
-    most, size = context.sending.max_in_flight, context.batch_size
-    if most is not None:
-        size = min(size, most - len(uow.outbox.slots.watched(context.account)))
-    free = _free_of_their_kind(uow, context, ready)
-    return [one for one, _ in zip(free, range(size), strict=False)]
+    max_in_flight, size = context.send_settings.max_in_flight, context.batch_size
+    if max_in_flight is not None:
+        size = min(size, max_in_flight - len(uow.outbox.slots.list_unfinished(context.account)))
+    assignable = _iter_within_kind_limits(uow, context, ready)
+    return [intent for intent, _ in zip(assignable, range(size), strict=False)]
 
 
-def _free_of_their_kind(
+def _iter_within_kind_limits(
     uow: UnitOfWork, context: TxContext, ready: Sequence[Intent]
 ) -> Iterator[Intent]:
     """Yield the ready calls that stay within the `max_in_flight` of their kind."""
-    at_most = {one.request.kind: context.registry.kind_of(one).max_in_flight for one in ready}
-    under_way: Counter[str] = Counter()
-    if any(most is not None for most in at_most.values()):
-        sent = uow.outbox.intents.in_states(
+    limit_by_kind = {
+        intent.request.kind: context.registry.get_kind(intent).max_in_flight for intent in ready
+    }
+    in_flight_by_kind: Counter[str] = Counter()
+    if any(limit is not None for limit in limit_by_kind.values()):
+        sent_intents = uow.outbox.intents.list_in_states(
             context.account, [IntentState.ASSIGNED, IntentState.LIVE]
         )
-        under_way.update(one.request.kind for one in sent)
-    for one in ready:
-        most = at_most[one.request.kind]
-        if most is None or under_way[one.request.kind] < most:
-            under_way[one.request.kind] += 1
-            yield one
+        in_flight_by_kind.update(intent.request.kind for intent in sent_intents)
+    for intent in ready:
+        limit = limit_by_kind[intent.request.kind]
+        if limit is None or in_flight_by_kind[intent.request.kind] < limit:
+            in_flight_by_kind[intent.request.kind] += 1
+            yield intent
 
 
 _STAGES = (
     # Calls with a nonce go first, so that no higher nonce waits for a lower one.
     broadcast_unsent,
-    sign_assigned,
-    replace_next,
-    bump_next,
-    assign,
-    admit,
-    retry_next,
+    sign_assigned_calls,
+    replace_stuck_call,
+    bump_lowest_nonce,
+    assign_nonces,
+    admit_calls,
+    plan_retry,
 )
 
 
@@ -143,12 +151,12 @@ class TransactionManager:
 
     context: TxContext
 
-    def step(self, heads: Heads) -> StepResult | None:
+    def run_step(self, heads: Heads) -> StepResult | None:
         """Run the most urgent stage that has work; return None if none has."""
         context = self.context
-        if context.is_stopped():
+        if context.is_halted():
             return None
-        resumed = resume_funded(context) or resume_refused(context)
+        resumed = resume_if_funded(context) or resume_after_refusal(context)
         steps = (stage(context, heads) for stage in _STAGES)
         return resumed or next((step for step in steps if step is not None), None)
 
@@ -159,10 +167,10 @@ class TransactionManager:
             TransientError: no endpoint answers.
             InputError: an endpoint serves another chain.
         """
-        return confirm(self.context, heads)
+        return confirm_transactions(self.context, heads)
 
     def sync_nonces(
-        self, *, is_running: bool = False, if_known: Callable[[], None] | None = None
+        self, *, is_running: bool = False, on_known_conflict: Callable[[], None] | None = None
     ) -> StepResult | None:
         """Compare the nonces with the chain, at the start and periodically (`is_running`).
 
@@ -174,5 +182,5 @@ class TransactionManager:
             InputError, TransientError: see `nonce_sync.reconcile_nonces`.
         """
         if is_running:
-            return compare_again(self.context)
-        return compare_at_start(self.context, if_known)
+            return sync_while_running(self.context)
+        return sync_at_start(self.context, on_known_conflict)

@@ -13,20 +13,20 @@ import structlog
 from oracle.errors import TransientError
 from oracle.store.outbox.records import Pause, PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
-from oracle.txmgr.client.nonce_uses import NonceQuery, Use, use_of
-from oracle.txmgr.client.receipts import newest_block
+from oracle.txmgr.client.nonce_uses import NonceQuery, NonceUse, find_nonce_use
+from oracle.txmgr.client.receipts import fetch_newest_block
 from oracle.txmgr.context import StepResult, TxContext
-from oracle.txmgr.finalizer import TWO_WAYS_OUT, describe_transaction
+from oracle.txmgr.finalizer import RECOVERY_OPTIONS, describe_transaction
 from oracle.txmgr.nonce_sync import NonceAheadError, reconcile
 
 # The text that marks a pause for a nonce conflict, and the one before the reason of the pause that
 # it replaced.
-_OURS = "this database gave out only those below"
-_BEFORE = "; it rested before, "
+_CONFLICT_MARKER = "this database gave out only those below"
+_EARLIER_MARKER = "; it rested before, "
 
 
-def compare_at_start(
-    context: TxContext, if_known: Callable[[], None] | None = None
+def sync_at_start(
+    context: TxContext, on_known_conflict: Callable[[], None] | None = None
 ) -> StepResult | None:
     """Reconcile nonces at the start of a daemon; a sender paused for this conflict may start.
 
@@ -40,16 +40,16 @@ def compare_at_start(
     try:
         return reconcile(context)
     except NonceAheadError:
-        pause = _pause_of(context)
+        pause = _get_pause(context)
         if pause is None or pause.kind is not PauseKind.FOREIGN:
             raise
-        if if_known is not None:
-            if_known()
+        if on_known_conflict is not None:
+            on_known_conflict()
         # The conflict is recorded already; further nonces on the chain need no other proof.
         return None
 
 
-def compare_again(context: TxContext) -> StepResult | None:
+def sync_while_running(context: TxContext) -> StepResult | None:
     """Reconcile nonces in a running daemon, and pause the sender if the chain is ahead.
 
     Raises:
@@ -58,59 +58,66 @@ def compare_again(context: TxContext) -> StepResult | None:
     """
     try:
         return reconcile(context)
-    except NonceAheadError as ahead:
-        if _is_told(_pause_of(context), _counted(context, ahead)):
+    except NonceAheadError as error:
+        if _is_already_paused(_get_pause(context), _format_conflict(context, error)):
             return None
-        use = _first_beyond(context, ahead)
+        use = _find_first_foreign_use(context, error)
         if use is None:
             raise TransientError(
-                f"{_counted(context, ahead)}, and the endpoints do not agree on the transaction "
-                f"that used nonce {ahead.known}; the sender rests once they show it"
-            ) from ahead
-        return _pause_sender(context, ahead, use)
+                f"{_format_conflict(context, error)}, and the endpoints do not agree on the "
+                "transaction "
+                f"that used nonce {error.next_nonce}; the sender rests once they show it"
+            ) from error
+        return _pause_sender(context, error, use)
 
 
-def _first_beyond(context: TxContext, ahead: NonceAheadError) -> Use | None:
+def _find_first_foreign_use(context: TxContext, error: NonceAheadError) -> NonceUse | None:
     """Return the transaction that used the first nonce beyond ours, or None without agreement.
 
     A transaction count is no proof: an endpoint that reports one must show the transaction.
     """
-    lines, account = context.publisher.lines, context.account
-    wanted = NonceQuery(account.chain_id, account.address, ahead.known)
-    found = use_of(lines, wanted, newest_block(lines))
-    return found.use if found.is_agreed else None
+    pool_view, account = context.publisher.pool_view, context.account
+    query = NonceQuery(account.chain_id, account.address, error.next_nonce)
+    evidence = find_nonce_use(pool_view, query, fetch_newest_block(pool_view))
+    return evidence.use if evidence.is_agreed else None
 
 
-def _counted(context: TxContext, ahead: NonceAheadError) -> str:
+def _format_conflict(context: TxContext, error: NonceAheadError) -> str:
     address = context.account.address
-    return f"{address} has used nonces up to {ahead.highest - 1}, {_OURS} {ahead.known}"
-
-
-def _is_told(pause: Pause | None, counted: str) -> bool:
-    return pause is not None and pause.reason.startswith(counted)
-
-
-def _pause_sender(context: TxContext, ahead: NonceAheadError, use: Use) -> StepResult:
-    """Pause the sender, and log the transaction that used its nonce."""
-    address, counted = context.account.address, _counted(context, ahead)
-    reason = (
-        f"{counted}: nonce {ahead.known} was used by {describe_transaction(use)}; {TWO_WAYS_OUT}; "
-        f"then `qos-oracle outbox release {address}`"
+    return (
+        f"{address} has used nonces up to {error.highest - 1}, {_CONFLICT_MARKER} "
+        f"{error.next_nonce}"
     )
-    earlier = _pause_of(context)
-    is_told = earlier is not None and _OURS in earlier.reason
+
+
+def _is_already_paused(pause: Pause | None, conflict_text: str) -> bool:
+    return pause is not None and pause.reason.startswith(conflict_text)
+
+
+def _pause_sender(context: TxContext, error: NonceAheadError, use: NonceUse) -> StepResult:
+    """Pause the sender, and log the transaction that used its nonce."""
+    address, conflict_text = context.account.address, _format_conflict(context, error)
+    reason = (
+        f"{conflict_text}: nonce {error.next_nonce} was used by {describe_transaction(use)}; "
+        f"{RECOVERY_OPTIONS}; then `qos-oracle outbox release {address}`"
+    )
+    earlier_pause = _get_pause(context)
+    was_reported = earlier_pause is not None and _CONFLICT_MARKER in earlier_pause.reason
     with context.writing() as uow:
         # It replaces every other pause, because some of them end automatically.
         uow.outbox.accounts.pause(
-            context.account, PauseKind.FOREIGN, reason + _before(earlier), context.stamp
+            context.account,
+            PauseKind.FOREIGN,
+            reason + _format_earlier_pause(earlier_pause),
+            context.stamp,
         )
-    if not is_told:
-        FOREIGN.inc(ahead.highest - ahead.known)
+    if not was_reported:
+        FOREIGN.inc(error.highest - error.next_nonce)
     structlog.get_logger().error(
         "account_nonce_ahead",
         sender=address,
-        counted=ahead.highest,
-        given_out=ahead.known,
+        counted=error.highest,
+        given_out=error.next_nonce,
         transaction=use.hash,
         act="find out who uses the key; `outbox rebuild --from-chain`, "
         f"`outbox release {address}`",
@@ -118,16 +125,16 @@ def _pause_sender(context: TxContext, ahead: NonceAheadError, use: Use) -> StepR
     return StepResult("paused", None, reason)
 
 
-def _before(earlier: Pause | None) -> str:
-    """Return the reason of the replaced pause: releasing the new pause ends the old one as well."""
-    if earlier is None:
+def _format_earlier_pause(earlier_pause: Pause | None) -> str:
+    """Return the reason of the replaced pause: releasing the new pause ends the old one."""
+    if earlier_pause is None:
         return ""
-    if _OURS in earlier.reason:
-        _, mark, rest = earlier.reason.partition(_BEFORE)
-        return mark + rest
-    return f"{_BEFORE}{earlier.kind.value}: {earlier.reason}"
+    if _CONFLICT_MARKER in earlier_pause.reason:
+        _, marker, earlier_text = earlier_pause.reason.partition(_EARLIER_MARKER)
+        return marker + earlier_text
+    return f"{_EARLIER_MARKER}{earlier_pause.kind.value}: {earlier_pause.reason}"
 
 
-def _pause_of(context: TxContext) -> Pause | None:
-    with context.store.reading() as uow:
-        return uow.outbox.accounts.paused_because(context.account)
+def _get_pause(context: TxContext) -> Pause | None:
+    with context.store.read_transaction() as uow:
+        return uow.outbox.accounts.get_pause(context.account)

@@ -11,10 +11,10 @@ from oracle.errors import InputError, TransientError
 from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
-from oracle.txmgr.client.chain_nonces import Count, counts_of
+from oracle.txmgr.client.chain_nonces import NonceCounts, fetch_nonce_counts
 from oracle.txmgr.context import StepResult, TxContext
 
-_REBUILD = "stop the daemon and run `qos-oracle outbox rebuild --from-chain`"
+_REBUILD_ADVICE = "stop the daemon and run `qos-oracle outbox rebuild --from-chain`"
 # How many missing nonces an error names; the others are counted.
 _MAX_NAMED = 5
 
@@ -25,13 +25,13 @@ class NonceAheadError(InputError):
     `highest` is the highest count of an endpoint, `next_nonce` the next nonce of this database.
     """
 
-    def __init__(self, address: Address, highest: int, known: int) -> None:
+    def __init__(self, address: Address, highest: int, next_nonce: int) -> None:
         super().__init__(
             f"{address} has used nonces up to {highest - 1}, this database gave out only those "
-            f"below {known}: it is an old copy, or the key is used elsewhere; put the newest copy "
-            f"back, or {_REBUILD}"
+            f"below {next_nonce}: it is an old copy, or the key is used elsewhere; put the newest "
+            f"copy back, or {_REBUILD_ADVICE}"
         )
-        self.highest, self.known = highest, known
+        self.highest, self.next_nonce = highest, next_nonce
 
 
 def reconcile(context: TxContext) -> StepResult | None:
@@ -49,90 +49,102 @@ def reconcile(context: TxContext) -> StepResult | None:
             no
             pool any more.
     """
-    context.publisher.lines.check_chain(context.publisher.domain.chain_id)
+    context.publisher.pool_view.check_chain(context.publisher.domain.chain_id)
     if not context.publisher.has_payer:
         return None
-    account, lines = context.account, context.publisher.lines
-    with context.store.reading() as uow:
-        known = uow.outbox.accounts.next_nonce(account)
-        unfinished = len(uow.outbox.slots.watched(account))
-        missing = uow.outbox.slots.missing(account, known or 0)
-    if missing:
-        raise InputError(_missing_nonces_reason(context.account.address, missing))
-    counts = counts_of(lines, account.address)
-    _check_ahead(context, counts, known)
-    if known is None:
-        return _enroll(context, counts)
+    account, pool_view = context.account, context.publisher.pool_view
+    with context.store.read_transaction() as uow:
+        next_nonce = uow.outbox.accounts.get_next_nonce(account)
+        unfinished_count = len(uow.outbox.slots.list_unfinished(account))
+        missing_nonces = uow.outbox.slots.list_missing_nonces(account, next_nonce or 0)
+    if missing_nonces:
+        raise InputError(_missing_nonces_reason(context.account.address, missing_nonces))
+    counts = fetch_nonce_counts(pool_view, account.address)
+    _check_chain_not_ahead(context, counts, next_nonce)
+    if next_nonce is None:
+        return _enroll_account(context, counts)
     _check_gaps(context, counts)
-    if unfinished:
-        return StepResult("reconciled", None, f"{unfinished} under way")
+    if unfinished_count:
+        return StepResult("reconciled", None, f"{unfinished_count} under way")
     return None
 
 
-def why_refused(store: Store, lines: PoolView, account: Account) -> str | None:
+def start_refusal_reason(store: Store, pool_view: PoolView, account: Account) -> str | None:
     """Return why a start would refuse a known sender, or None; writes nothing.
 
     The result is also None if too few witnesses count more nonces than the database.
     """
-    with store.reading() as uow:
-        known = uow.outbox.accounts.next_nonce(account) or 0
-        missing = uow.outbox.slots.missing(account, known)
-    if missing:
-        return _missing_nonces_reason(account.address, missing)
+    with store.read_transaction() as uow:
+        next_nonce = uow.outbox.accounts.get_next_nonce(account) or 0
+        missing_nonces = uow.outbox.slots.list_missing_nonces(account, next_nonce)
+    if missing_nonces:
+        return _missing_nonces_reason(account.address, missing_nonces)
     try:
-        counts = counts_of(lines, account.address)
+        counts = fetch_nonce_counts(pool_view, account.address)
     except TransientError:
         return None
-    ahead = {count.endpoint: count.mined for count in counts if count.mined > known}
-    if not lines.quorum.is_reached_by(ahead):
+    count_by_endpoint = {
+        count.endpoint: count.mined for count in counts if count.mined > next_nonce
+    }
+    if not pool_view.quorum.is_reached_by(count_by_endpoint):
         return None
-    return str(NonceAheadError(account.address, max(ahead.values()), known))
+    return str(NonceAheadError(account.address, max(count_by_endpoint.values()), next_nonce))
 
 
-def _check_ahead(context: TxContext, counts: Sequence[Count], known: int | None) -> None:
+def _check_chain_not_ahead(
+    context: TxContext, counts: Sequence[NonceCounts], next_nonce: int | None
+) -> None:
     """Raise an error if the chain has more nonces of the account than this database assigned."""
     # Pending transactions matter only to a database that does not contain the account.
-    used = {count.endpoint: count.pending if known is None else count.mined for count in counts}
-    ahead = {endpoint: number for endpoint, number in used.items() if number > (known or 0)}
-    if not ahead:
+    count_by_endpoint = {
+        count.endpoint: count.pending if next_nonce is None else count.mined for count in counts
+    }
+    ahead_by_endpoint = {
+        endpoint: tx_count
+        for endpoint, tx_count in count_by_endpoint.items()
+        if tx_count > (next_nonce or 0)
+    }
+    if not ahead_by_endpoint:
         return
-    highest, address = max(ahead.values()), context.account.address
-    quorum = context.publisher.lines.quorum
-    if not quorum.is_reached_by(ahead):
+    highest, address = max(ahead_by_endpoint.values()), context.account.address
+    quorum = context.publisher.pool_view.quorum
+    if not quorum.is_reached_by(ahead_by_endpoint):
         raise TransientError(
-            f"only {_named(ahead)} counted {highest} transactions of {address}, this database "
-            f"gave out {known or 0}; no sender starts until another {quorum.witness_kind} "
+            f"only {_format_names(ahead_by_endpoint)} counted {highest} transactions of "
+            f"{address}, this database "
+            f"gave out {next_nonce or 0}; no sender starts until another {quorum.witness_kind} "
             "reports the same, or this count is gone; what sends already goes on"
         )
-    if known is None:
+    if next_nonce is None:
         raise InputError(
             f"{address} has sent {highest} transactions, and this database knows of none: it is "
-            f"new or was lost; {_REBUILD}, or use a new key"
+            f"new or was lost; {_REBUILD_ADVICE}, or use a new key"
         )
-    raise NonceAheadError(address, highest, known)
+    raise NonceAheadError(address, highest, next_nonce)
 
 
-def _check_gaps(context: TxContext, counts: Sequence[Count]) -> None:
+def _check_gaps(context: TxContext, counts: Sequence[NonceCounts]) -> None:
     """Raise TransientError if a nonce that was rebuilt while pending is in no pool any more.
 
     No later nonce can land.
     """
-    with context.store.reading() as uow:
-        gaps = uow.outbox.gaps.of(context.account, max(count.pending for count in counts))
+    with context.store.read_transaction() as uow:
+        gaps = uow.outbox.gaps.list_gaps(context.account, max(count.pending for count in counts))
     if gaps:
         raise TransientError(
             f"nonces of {context.account.address} that were rebuilt while they waited are in no "
-            f"pool any more: {_named(gaps)}; nothing behind them can land: {_REBUILD} once more"
+            f"pool any more: {_format_names(gaps)}; nothing behind them can land: "
+            f"{_REBUILD_ADVICE} once more"
         )
 
 
-def _enroll(context: TxContext, counts: Sequence[Count]) -> StepResult:
-    quorum = context.publisher.lines.quorum
+def _enroll_account(context: TxContext, counts: Sequence[NonceCounts]) -> StepResult:
+    quorum = context.publisher.pool_view.quorum
     endpoints = [count.endpoint for count in counts]
     if not quorum.is_reached_by(endpoints):
         raise TransientError(
-            f"only {_named(endpoints)} reports that {context.account.address} has never sent "
-            f"anything; nothing is sent until another {quorum.witness_kind} reports the same"
+            f"only {_format_names(endpoints)} reports that {context.account.address} has never "
+            f"sent anything; nothing is sent until another {quorum.witness_kind} reports the same"
         )
     with context.writing() as uow:
         uow.outbox.accounts.enroll(context.account, 0, context.stamp)
@@ -142,11 +154,11 @@ def _enroll(context: TxContext, counts: Sequence[Count]) -> StepResult:
 def _missing_nonces_reason(address: Address, missing: Sequence[int]) -> str:
     return (
         f"the outbox has lost nonces of {address} that it gave out: "
-        f"{_named(missing)}; the database was damaged or edited: put the newest copy back"
+        f"{_format_names(missing)}; the database was damaged or edited: put the newest copy back"
     )
 
 
-def _named(nonces_or_endpoints: Collection[int | str]) -> str:
-    named = ", ".join(map(str, islice(nonces_or_endpoints, _MAX_NAMED)))
+def _format_names(nonces_or_endpoints: Collection[int | str]) -> str:
+    shown = ", ".join(map(str, islice(nonces_or_endpoints, _MAX_NAMED)))
     left_out = len(nonces_or_endpoints) - _MAX_NAMED
-    return f"{named} and {left_out} more" if left_out > 0 else named
+    return f"{shown} and {left_out} more" if left_out > 0 else shown

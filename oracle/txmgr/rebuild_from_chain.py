@@ -9,8 +9,14 @@ from dataclasses import dataclass
 
 from oracle.errors import TransientError
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import NOOP, Account, CallRequest, Mined, Stamp
-from oracle.txmgr.client.chain_nonces import Count, Spent, agreed_count, counts_of, spent_nonces
+from oracle.store.outbox.records import NOOP, Account, CallReceipt, CallRequest, Stamp
+from oracle.txmgr.client.chain_nonces import (
+    NonceCounts,
+    SpentNonce,
+    fetch_nonce_counts,
+    find_agreed_counts,
+    find_spent_nonces,
+)
 from oracle.txmgr.context import TxContext
 
 
@@ -25,16 +31,16 @@ class RecoveryFindings:
     """
 
     account: Account
-    known: int | None
+    next_nonce: int | None
     mined: int
     pending: int
     nonces: range
     nonces_ahead: Sequence[int]
     dropped: Sequence[int]
-    spent: Mapping[int, Spent]
+    spent: Mapping[int, SpentNonce]
 
     @property
-    def is_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether the database has everything that the chain has."""
         return not self.may_have_lost_more and not self.dropped
 
@@ -44,54 +50,56 @@ class RecoveryFindings:
         return bool(self.nonces or self.nonces_ahead)
 
 
-def compare_with_chain(context: TxContext, most_blocks: int) -> RecoveryFindings:
+def compare_with_chain(context: TxContext, max_blocks: int) -> RecoveryFindings:
     """Compare the account's nonces with the chain, back to at most `max_blocks` blocks.
 
     Raises:
         TransientError: too few witnesses answer, or agree on the transaction count.
     """
-    account, lines = context.account, context.publisher.lines
+    account, pool_view = context.account, context.publisher.pool_view
     count = _fetch_agreed_count(context)
-    with context.store.reading() as uow:
-        known = uow.outbox.accounts.next_nonce(account)
+    with context.store.read_transaction() as uow:
+        next_nonce = uow.outbox.accounts.get_next_nonce(account)
         open_nonces = [
             (
                 slot.nonce,
-                {attempt.signed.tx_hash for attempt in uow.outbox.slots.attempts(slot)},
+                {attempt.signed.tx_hash for attempt in uow.outbox.slots.list_attempts(slot)},
             )
-            for slot in uow.outbox.slots.watched(account)
+            for slot in uow.outbox.slots.list_unfinished(account)
             if slot.nonce < count.mined
         ]
-        lost = uow.outbox.slots.lost(account)
-        dropped = uow.outbox.gaps.of(account, count.pending)
-    lowest = min([known or 0, *(nonce for nonce, _ in open_nonces), *lost])
-    spent = spent_nonces(lines, account.address, range(lowest, count.mined), most_blocks)
+        lost_nonces = uow.outbox.slots.list_foreign_nonces(account)
+        dropped_nonces = uow.outbox.gaps.list_gaps(account, count.pending)
+    lowest_nonce = min([next_nonce or 0, *(nonce for nonce, _ in open_nonces), *lost_nonces])
+    spent = find_spent_nonces(
+        pool_view, account.address, range(lowest_nonce, count.mined), max_blocks
+    )
     # If the whole database was lost, transactions below the searched blocks are not written.
-    first = min(spent, default=count.mined) if known is None else known
-    nonces = range(first, max(first, count.pending))
+    first_nonce = min(spent, default=count.mined) if next_nonce is None else next_nonce
+    nonces = range(first_nonce, max(first_nonce, count.pending))
     nonces_ahead = [
         nonce
         for nonce, own_hashes in open_nonces
         if nonce in spent and spent[nonce].hash not in own_hashes
     ]
-    nonces_ahead += [nonce for nonce in lost if nonce in spent]
+    nonces_ahead += [nonce for nonce in lost_nonces if nonce in spent]
     return RecoveryFindings(
         account=account,
-        known=known,
+        next_nonce=next_nonce,
         mined=count.mined,
         pending=count.pending,
         nonces=nonces,
         nonces_ahead=nonces_ahead,
-        dropped=dropped,
+        dropped=dropped_nonces,
         spent=spent,
     )
 
 
 def rebuild_outbox(
     context: TxContext,
-    found: RecoveryFindings,
+    findings: RecoveryFindings,
     actor: str,
-    also: Callable[[UnitOfWork, Stamp], None] = lambda *_: None,
+    write_extra: Callable[[UnitOfWork, Stamp], None] = lambda *_: None,
 ) -> None:
     """Write the findings in one commit: final slots, the next nonce, and what `write_extra` adds.
 
@@ -101,41 +109,43 @@ def rebuild_outbox(
     Raises:
         TransientError: the database has changed since `compare_with_chain`.
     """
-    stamp, account = context.stamp._replace(actor=actor), found.account
+    stamp, account = context.stamp._replace(actor=actor), findings.account
     with context.writing() as uow:
         outbox = uow.outbox
-        if outbox.accounts.next_nonce(account) != found.known:
+        if outbox.accounts.get_next_nonce(account) != findings.next_nonce:
             raise TransientError("the outbox changed meanwhile; run the command again")
-        if found.known is None:
-            outbox.accounts.enroll(account, found.nonces.start, stamp)
-        for nonce in sorted({*found.nonces, *found.nonces_ahead}):
-            spent = found.spent.get(nonce)
-            tx_hash, mined = (None, None) if spent is None else (spent.hash, _mined(spent))
-            outbox.slots.rebuild(account, nonce, tx_hash, mined, stamp)
-        for nonce in found.dropped:
-            outbox.gaps.reopen(account, nonce, stamp)
-            outbox.intents.add(_noop(account, nonce), stamp)
-        outbox.accounts.rebuild(account, max(found.known or 0, found.nonces.stop), stamp)
-        also(uow, stamp)
+        if findings.next_nonce is None:
+            outbox.accounts.enroll(account, findings.nonces.start, stamp)
+        for nonce in sorted({*findings.nonces, *findings.nonces_ahead}):
+            spent = findings.spent.get(nonce)
+            tx_hash, mined = (None, None) if spent is None else (spent.hash, _build_mined(spent))
+            outbox.slots.record_rebuilt(account, nonce, tx_hash, mined, stamp)
+        for nonce in findings.dropped:
+            outbox.gaps.reopen_nonce(account, nonce, stamp)
+            outbox.intents.add(_build_noop(account, nonce), stamp)
+        outbox.accounts.raise_next_nonce(
+            account, max(findings.next_nonce or 0, findings.nonces.stop), stamp
+        )
+        write_extra(uow, stamp)
 
 
-def _fetch_agreed_count(context: TxContext) -> Count:
-    lines, address = context.publisher.lines, context.account.address
-    counts = counts_of(lines, address)
-    agreed = agreed_count(counts, lines.quorum)
+def _fetch_agreed_count(context: TxContext) -> NonceCounts:
+    pool_view, address = context.publisher.pool_view, context.account.address
+    counts = fetch_nonce_counts(pool_view, address)
+    agreed = find_agreed_counts(counts, pool_view.quorum)
     if agreed is None:
-        reported = ", ".join(
+        reported_counts = ", ".join(
             f"{count.endpoint} {count.mined} and {count.pending}" for count in counts
         )
         raise TransientError(
-            f"two {lines.quorum.witness_kind}s have to agree on how many transactions of "
-            f"{address} are in blocks, and with the pool's; they report: {reported}; wait until "
-            "they are in step, or take the one that is wrong out of [chain] endpoints"
+            f"two {pool_view.quorum.witness_kind}s have to agree on how many transactions of "
+            f"{address} are in blocks, and with the pool's; they report: {reported_counts}; wait "
+            "until they are in step, or take the one that is wrong out of [chain] endpoints"
         )
     return agreed
 
 
-def _noop(account: Account, nonce: int) -> CallRequest:
+def _build_noop(account: Account, nonce: int) -> CallRequest:
     """Return a no-op call to the account itself, to fill a nonce."""
     return CallRequest(
         account=account,
@@ -147,8 +157,8 @@ def _noop(account: Account, nonce: int) -> CallRequest:
     )
 
 
-def _mined(spent: Spent) -> Mined:
-    return Mined(
+def _build_mined(spent: SpentNonce) -> CallReceipt:
+    return CallReceipt(
         spent.block_number,
         spent.block_hash,
         spent.succeeded,

@@ -8,64 +8,69 @@ from typing import NamedTuple
 
 from oracle.signing.signer import Fees
 from oracle.store.outbox.records import Attempt
-from oracle.txmgr.budget import l1_cost, tightest
-from oracle.txmgr.client.fee_quote import bumped, raised, raised_both, wanted_in
+from oracle.txmgr.budget import fetch_l1_cost, find_tightest_limit
+from oracle.txmgr.client.fee_quote import (
+    bump_fees,
+    parse_required_fees,
+    raise_both_fees,
+    raise_fee,
+)
 from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.context import TxContext
 from oracle.txmgr.unconfirmed import UnconfirmedNonce
 
 # The pool refused the newest attempt for its fee.
-TOO_LITTLE = frozenset({SendOutcome.UNDERPRICED.value, SendOutcome.UNDERPRICED_REPLACEMENT.value})
+UNDERPRICED = frozenset({SendOutcome.UNDERPRICED.value, SendOutcome.UNDERPRICED_REPLACEMENT.value})
 
 
 class ReplacementFees(NamedTuple):
-    """Fees that beat every attempt signed for a nonce; None if `setting` allows no more than `cap`.
+    """Fees that beat every attempt signed for a nonce; None if `setting` allows only `cap`.
 
     `market_fee`: the fee for the next block; `min_replacement_fee`: the fee at which pools accept
     a replacement. All are in wei per gas.
     """
 
     fees: Fees | None
-    market: int
-    replacing: int
+    market_fee: int
+    min_replacement_fee: int
     cap: int
     setting: str
     # The rollup's charge in addition to gas, in wei; a part of the reserved cost.
-    beside: int
+    l1_cost_wei: int
 
     @property
-    def why_none(self) -> str:
+    def cap_reason(self) -> str:
         """The reason why no fees are possible, as text for operators."""
         return (
-            f"the market asks for {self.market} wei for each gas, a replacement takes "
-            f"{self.replacing}, and {self.setting} allows {max(self.cap, 0)}"
+            f"the market asks for {self.market_fee} wei for each gas, a replacement takes "
+            f"{self.min_replacement_fee}, and {self.setting} allows {max(self.cap, 0)}"
         )
 
 
 class Replacement(NamedTuple):
     """A replacement that may be signed for a nonce; a dry run stops here."""
 
-    waiting: UnconfirmedNonce
+    unconfirmed: UnconfirmedNonce
     gas_limit: int
     fees: Fees
     # The rollup's charge in addition to gas, in wei.
-    beside: int = 0
+    l1_cost_wei: int = 0
 
     @property
-    def cost(self) -> int:
+    def max_cost(self) -> int:
         """The maximum cost in wei."""
-        return self.gas_limit * self.fees.max_fee + self.beside
+        return self.gas_limit * self.fees.max_fee + self.l1_cost_wei
 
     @property
-    def text(self) -> str:
+    def fee_text(self) -> str:
         """The fee as text for operators."""
         return f"up to {self.fees.max_fee} wei for each gas"
 
 
-def offer(
+def price_replacement(
     context: TxContext,
-    waiting: UnconfirmedNonce,
-    limit: int,
+    unconfirmed: UnconfirmedNonce,
+    gas_limit: int,
     calldata: str,
     *,
     must_land: bool = False,
@@ -78,42 +83,49 @@ def offer(
     Raises:
         TransientError: no endpoint returns the fee market or the balance.
     """
-    now, last = context.market(), dearest(waiting.attempts)
-    beside = l1_cost(context, calldata, limit)
-    cap, setting = _cap(context, waiting, limit, beside)
-    newest, asked = waiting.newest, now.base_fee + now.tip
-    said = newest.last_error_text if newest.last_error_class in TOO_LITTLE else None
+    fee_market, last_fees = context.fetch_fee_market(), compute_highest_fees(unconfirmed.attempts)
+    l1_cost_wei = fetch_l1_cost(context, calldata, gas_limit)
+    cap, setting = _find_fee_cap(context, unconfirmed, gas_limit, l1_cost_wei)
+    newest, market_fee = unconfirmed.newest, fee_market.base_fee + fee_market.tip
+    error_text = newest.last_error_text if newest.last_error_class in UNDERPRICED else None
     fees = (
-        raised_both(last, cap)
-        if asked > cap and not must_land
-        else bumped(last, now, cap, wanted_in(said or ""))
+        raise_both_fees(last_fees, cap)
+        if market_fee > cap and not must_land
+        else bump_fees(last_fees, fee_market, cap, parse_required_fees(error_text or ""))
     )
-    return ReplacementFees(fees, asked, raised(last.max_fee), cap, setting, beside)
+    return ReplacementFees(
+        fees, market_fee, raise_fee(last_fees.max_fee), cap, setting, l1_cost_wei
+    )
 
 
-def dearest(attempts: Sequence[Attempt]) -> Fees:
+def compute_highest_fees(attempts: Sequence[Attempt]) -> Fees:
     """Return the fees that a bump has to beat: the highest of each fee signed for the nonce."""
     return Fees(
-        max(one.signed.max_fee_wei for one in attempts),
-        max(one.signed.tip_wei for one in attempts),
+        max(attempt.signed.max_fee_wei for attempt in attempts),
+        max(attempt.signed.tip_wei for attempt in attempts),
     )
 
 
-def _cap(
-    context: TxContext, waiting: UnconfirmedNonce, limit: int, beside: int
+def _find_fee_cap(
+    context: TxContext, unconfirmed: UnconfirmedNonce, gas_limit: int, l1_cost_wei: int
 ) -> tuple[int, str]:
     """Return the maximum fee per gas, and the name of the limit.
 
     `l1_cost_wei` is the rollup's charge in addition to gas, in wei.
     """
-    balance = context.balance()
-    with context.store.reading() as uow:
-        nonce_budget, setting = tightest(uow, context, waiting.slot)
+    balance = context.fetch_balance()
+    with context.store.read_transaction() as uow:
+        nonce_budget, setting = find_tightest_limit(uow, context, unconfirmed.slot)
         slots = uow.outbox.slots
-        others = slots.reserved(context.account) - slots.cost_of(waiting.slot)
+        reserved_elsewhere = slots.sum_reserved_wei(context.account) - slots.compute_cost_wei(
+            unconfirmed.slot
+        )
     caps = [
         (context.publisher.caps.fee_per_gas, "limits.max_fee_per_gas_wei"),
-        ((nonce_budget - beside) // limit, setting),
-        ((balance - others - beside) // limit, f"the ether of {context.account.address}"),
+        ((nonce_budget - l1_cost_wei) // gas_limit, setting),
+        (
+            (balance - reserved_elsewhere - l1_cost_wei) // gas_limit,
+            f"the ether of {context.account.address}",
+        ),
     ]
     return min(caps)

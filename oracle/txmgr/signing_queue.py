@@ -17,7 +17,7 @@ from oracle.signing.signer import (
 )
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
-    WRONG_SIGNATURE,
+    WRONG_SIGNATURE_PREFIX,
     AttemptReason,
     Intent,
     IntentState,
@@ -27,14 +27,14 @@ from oracle.store.outbox.records import (
     SignedCall,
 )
 from oracle.txmgr.admission import AdmissionCheck, defer_or_end_call, preflight_calls
-from oracle.txmgr.budget import l1_cost
+from oracle.txmgr.budget import fetch_l1_cost
 from oracle.txmgr.call_registry import CallStage
-from oracle.txmgr.context import StepResult, TxContext, counted
-from oracle.txmgr.deferral import wait
+from oracle.txmgr.context import StepResult, TxContext, format_counts
+from oracle.txmgr.deferral import defer_call
 
 # A nonce slot and the call that it is assigned to.
-_Work = tuple[NonceSlot, Intent]
-_REFUSED = "the signer refused"
+_AssignedCall = tuple[NonceSlot, Intent]
+_SIGNER_REFUSED = "the signer refused"
 
 
 def sign_as_payer(context: TxContext, transaction: TransactionRequest) -> SignedBytes:
@@ -44,125 +44,146 @@ def sign_as_payer(context: TxContext, transaction: TransactionRequest) -> Signed
         TransientError: the key cannot be reached, refused, or returned a wrong signature; the
             account is paused then, and nothing was stored.
     """
-    rest = context.publisher.payer_backoff
+    backoff = context.publisher.payer_backoff
     try:
         signed = context.publisher.payer.sign_transaction(transaction)
     except (SignerRefusedError, WrongSignatureError) as error:
-        rest.begin(None)
+        backoff.start(None)
         is_wrong = isinstance(error, WrongSignatureError)
-        reason = f"{WRONG_SIGNATURE if is_wrong else _REFUSED}: {error}"
+        reason = f"{WRONG_SIGNATURE_PREFIX if is_wrong else _SIGNER_REFUSED}: {error}"
         with context.writing() as uow:
             # The first reason is kept, because an operator has to review it.
-            if uow.outbox.accounts.paused_because(context.account) is None:
+            if uow.outbox.accounts.get_pause(context.account) is None:
                 uow.outbox.accounts.pause(context.account, PauseKind.SIGNER, reason, context.stamp)
         raise TransientError(f"{context.account.address} rests: {reason}") from error
-    rest.end()
+    backoff.reset()
     return signed
 
 
-def may_sign(context: TxContext) -> bool:
+def can_sign(context: TxContext) -> bool:
     """Return whether the key may be used: it is not backing off and not paused for an operator."""
-    if context.publisher.payer_backoff.left() > 0:
+    if context.publisher.payer_backoff.seconds_left() > 0:
         return False
-    with context.store.reading() as uow:
-        pause = uow.outbox.accounts.paused_because(context.account)
+    with context.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(context.account)
     return pause is None or pause.kind not in {PauseKind.SIGNER, PauseKind.FOREIGN}
 
 
-def backoff_reason(context: TxContext) -> str | None:
+def manual_pause_reason(context: TxContext) -> str | None:
     """Return why an account is paused until an operator acts, or None if it is not.
 
     Pauses that end automatically, and those that an operator requested, are left out.
     """
-    with context.store.reading() as uow:
-        pause = uow.outbox.accounts.paused_because(context.account)
+    with context.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(context.account)
     if pause is None or pause.kind is PauseKind.OPERATOR or pause.is_temporary:
         return None
     return f"{context.account.address} sends nothing ({pause.kind.value}): {pause.reason}"
 
 
-def resume_refused(context: TxContext) -> StepResult | None:
+def resume_after_refusal(context: TxContext) -> StepResult | None:
     """End the pause of a key that refused, once its backoff is over."""
-    with context.store.reading() as uow:
-        pause = uow.outbox.accounts.paused_because(context.account)
+    with context.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(context.account)
     if pause is None or pause.kind is not PauseKind.SIGNER or not pause.is_temporary:
         return None
-    if context.publisher.payer_backoff.left() > 0:
+    if context.publisher.payer_backoff.seconds_left() > 0:
         return None
     with context.writing() as uow:
         uow.outbox.accounts.resume(context.account, context.stamp)
     return StepResult("resumed", None, f"the signer of {context.account.address} is asked again")
 
 
-def sign_assigned(context: TxContext, heads: Heads) -> StepResult | None:
+def sign_assigned_calls(context: TxContext, heads: Heads) -> StepResult | None:
     """Sign the lowest unsigned nonces, up to the first that must not be signed."""
-    with context.store.reading() as uow:
-        work = _unsigned(uow, context)
-        vacant = uow.outbox.slots.vacant(context.account) if work else None
-    if not work or not may_sign(context):
+    with context.store.read_transaction() as uow:
+        assigned = _load_unsigned(uow, context)
+        vacant_slot = uow.outbox.slots.find_vacant_slot(context.account) if assigned else None
+    if not assigned or not can_sign(context):
         return None
-    if vacant is not None and vacant.nonce < work[0][0].nonce:
-        return _give_back(context, work, heads)
-    work = work[: context.batch_size]
-    looks = preflight_calls(context, [intent for _, intent in work], heads, CallStage.SIGN)
-    if not looks[0].is_good:
-        return defer_or_end_call(context, looks[0], heads)
-    good = [one for one, _ in takewhile(_is_within_limits, zip(work, looks, strict=True))]
-    fees = context.fees(min(_most_per_gas(context, one) for _, one in good)) if good else None
+    if vacant_slot is not None and vacant_slot.nonce < assigned[0][0].nonce:
+        return _return_nonces(context, assigned, heads)
+    assigned = assigned[: context.batch_size]
+    checks = preflight_calls(context, [intent for _, intent in assigned], heads, CallStage.SIGN)
+    if not checks[0].is_admissible:
+        return defer_or_end_call(context, checks[0], heads)
+    signable = [
+        assigned_call
+        for assigned_call, _ in takewhile(_is_within_limits, zip(assigned, checks, strict=True))
+    ]
+    fees = (
+        context.quote_fees(
+            min(_compute_max_fee_per_gas(context, assigned_call) for _, assigned_call in signable)
+        )
+        if signable
+        else None
+    )
     if fees is None:
-        too_dear = ("fee_above_reserve", "gas or fees rose above the reserved cost")
-        return wait(context, work[0][1], heads, too_dear)
-    signed = [(slot, signed_call(context, intent, slot.nonce, fees)) for slot, intent in good]
+        reason = ("fee_above_reserve", "gas or fees rose above the reserved cost")
+        return defer_call(context, assigned[0][1], heads, reason)
+    signed = [(slot, sign_call(context, intent, slot.nonce, fees)) for slot, intent in signable]
     with context.writing() as uow:
         for slot, call in signed:
-            uow.outbox.slots.sign(slot, call, AttemptReason.FIRST, context.stamp)
-    return _step(good, signed[0][1])
+            uow.outbox.slots.store_attempt(slot, call, AttemptReason.FIRST, context.stamp)
+    return _build_signed_result(signable, signed[0][1])
 
 
-def _step(good: Sequence[_Work], first: SignedCall) -> StepResult:
-    intent = good[0][1]
-    if len(good) == 1:
+def _build_signed_result(signed_calls: Sequence[_AssignedCall], first: SignedCall) -> StepResult:
+    intent = signed_calls[0][1]
+    if len(signed_calls) == 1:
         return StepResult(f"{intent.request.kind} signed", intent.id, first.tx_hash)
-    return StepResult("signed", intent.id, counted([one.request.kind for _, one in good]))
+    return StepResult(
+        "signed",
+        intent.id,
+        format_counts([assigned_intent.request.kind for _, assigned_intent in signed_calls]),
+    )
 
 
-def _is_within_limits(pair: tuple[_Work, AdmissionCheck]) -> bool:
-    (_, intent), look = pair
-    return look.is_good and look.gas <= (intent.gas_limit or 0)
+def _is_within_limits(pair: tuple[_AssignedCall, AdmissionCheck]) -> bool:
+    (_, intent), check = pair
+    return check.is_admissible and check.gas <= (intent.gas_limit or 0)
 
 
-def _most_per_gas(context: TxContext, intent: Intent) -> int:
+def _compute_max_fee_per_gas(context: TxContext, intent: Intent) -> int:
     """Return the reserved fee per gas, without the rollup's charge for data."""
-    limit = intent.gas_limit or 1
-    return ((intent.max_cost_wei or 0) - l1_cost(context, intent.request.calldata, limit)) // limit
+    gas_limit = intent.gas_limit or 1
+    return (
+        (intent.max_cost_wei or 0) - fetch_l1_cost(context, intent.request.calldata, gas_limit)
+    ) // gas_limit
 
 
-def _unsigned(uow: UnitOfWork, context: TxContext) -> list[_Work]:
+def _load_unsigned(uow: UnitOfWork, context: TxContext) -> list[_AssignedCall]:
     """Return the nonces without signed bytes and their calls, the lowest nonce first."""
-    assigned = uow.outbox.intents.in_states(context.account, [IntentState.ASSIGNED])
+    assigned = uow.outbox.intents.list_in_states(context.account, [IntentState.ASSIGNED])
     by_nonce = {intent.nonce: intent for intent in assigned}
-    slots = uow.outbox.slots.watched(context.account) if assigned else []
+    slots = uow.outbox.slots.list_unfinished(context.account) if assigned else []
     return [
         (slot, by_nonce[slot.nonce])
         for slot in slots
         if slot.state is NonceState.OPEN
         and slot.nonce in by_nonce
-        and not uow.outbox.slots.attempts(slot)
+        and not uow.outbox.slots.list_attempts(slot)
     ]
 
 
-def _give_back(context: TxContext, work: Sequence[_Work], heads: Heads) -> StepResult:
+def _return_nonces(
+    context: TxContext, assigned: Sequence[_AssignedCall], heads: Heads
+) -> StepResult:
     """Release the nonces above a vacant one; their calls get the lowest nonces again."""
-    why = ("lower_nonce", "a lower nonce became free")
+    reason = ("lower_nonce", "a lower nonce became free")
     stamp = context.stamp
     with context.writing() as uow:
-        for _, intent in work:
-            uow.outbox.intents.postpone(intent, heads.latest.time, why, stamp)
-    return StepResult("gave back", work[0][1].id, counted([one.request.kind for _, one in work]))
+        for _, intent in assigned:
+            uow.outbox.intents.postpone(intent, heads.latest.time, reason, stamp)
+    return StepResult(
+        "gave back",
+        assigned[0][1].id,
+        format_counts([assigned_intent.request.kind for _, assigned_intent in assigned]),
+    )
 
 
-def signed_call(
-    context: TxContext, intent: Intent, nonce: int, fees: Fees, limit: int = 0
+def sign_call(
+    context: TxContext, intent: Intent, nonce: int, fees: Fees, gas_limit: int = 0
 ) -> SignedCall:
     """Sign the call of an intent at this nonce; the caller stores the bytes at once.
 
@@ -171,12 +192,12 @@ def signed_call(
     Raises:
         TransientError: the key returned no signature; see `sign_as_payer`.
     """
-    request, limit = intent.request, limit or intent.gas_limit or 0
-    context.publisher.lines.check_chain(request.account.chain_id)
+    request, gas_limit = intent.request, gas_limit or intent.gas_limit or 0
+    context.publisher.pool_view.check_chain(request.account.chain_id)
     signed = sign_as_payer(
         context,
         TransactionRequest(
-            request.account.chain_id, nonce, request.contract, request.calldata, limit, fees
+            request.account.chain_id, nonce, request.contract, request.calldata, gas_limit, fees
         ),
     )
-    return SignedCall(signed.hash, signed.raw, fees.max_fee, fees.tip, limit)
+    return SignedCall(signed.hash, signed.raw, fees.max_fee, fees.tip, gas_limit)

@@ -7,13 +7,13 @@ from oracle.domain.ids import Hash
 from oracle.errors import InputError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Attempt, Intent, NonceSlot, NonceState
-from oracle.txmgr.client.chain_nonces import counts_of
+from oracle.txmgr.client.chain_nonces import fetch_nonce_counts
 from oracle.txmgr.client.receipts import (
     Receipt,
     ReceiptQuorum,
-    is_block_gone,
-    look_for,
-    without_blocks,
+    exclude_blocks,
+    fetch_receipt_quorum,
+    is_block_reorged,
 )
 from oracle.txmgr.context import TxContext
 
@@ -36,25 +36,27 @@ class UnconfirmedNonce:
         return self.newest.first_sent_block or 0
 
 
-def stuck_beside(uow: UnitOfWork, context: TxContext, ready: Intent) -> UnconfirmedNonce | None:
+def find_takeover_target(
+    uow: UnitOfWork, context: TxContext, ready_intent: Intent
+) -> UnconfirmedNonce | None:
     """Return the unconfirmed call of the same kind whose nonce may be taken over.
 
     The result is None if there is none, or if the kind takes over no nonces.
     """
-    if not context.registry.kind_of(ready).takes_over:
+    if not context.registry.get_kind(ready_intent).takes_over:
         return None
-    for slot in uow.outbox.slots.watched(context.account):
+    for slot in uow.outbox.slots.list_unfinished(context.account):
         if slot.state is not NonceState.LIVE:
             continue
-        intent = uow.outbox.intents.named(slot.intent_id)
-        attempts = uow.outbox.slots.attempts(slot)
+        intent = uow.outbox.intents.get(slot.intent_id)
+        attempts = uow.outbox.slots.list_attempts(slot)
         is_sent = bool(attempts) and attempts[-1].sends > 0
-        if intent is not None and intent.request.kind == ready.request.kind and is_sent:
+        if intent is not None and intent.request.kind == ready_intent.request.kind and is_sent:
             return UnconfirmedNonce(slot, intent, attempts)
     return None
 
 
-def is_mined(context: TxContext, waiting: UnconfirmedNonce) -> bool:
+def is_nonce_mined(context: TxContext, unconfirmed: UnconfirmedNonce) -> bool:
     """Return whether an endpoint has any attempt in a block, or enough count the nonce as used.
 
     After an outage of an hour a nonce is overdue although it was used long ago, so this is checked
@@ -63,19 +65,25 @@ def is_mined(context: TxContext, waiting: UnconfirmedNonce) -> bool:
     Raises:
         TransientError: no endpoint answers.
     """
-    lines = context.publisher.lines
-    hashes = [attempt.signed.tx_hash for attempt in waiting.attempts]
-    if receipt_that_stands(context, look_for(lines, hashes), hashes) is not None:
+    pool_view = context.publisher.pool_view
+    hashes = [attempt.signed.tx_hash for attempt in unconfirmed.attempts]
+    if (
+        find_canonical_receipt(context, fetch_receipt_quorum(pool_view, hashes), hashes)
+        is not None
+    ):
         return True
     # The nonce may be used by any transaction: endpoints that show no receipt may hide ours.
-    counts = counts_of(lines, context.account.address)
-    return lines.quorum.is_reached_by(
-        count.endpoint for count in counts if count.mined > waiting.slot.nonce
+    counts = fetch_nonce_counts(pool_view, context.account.address)
+    return pool_view.quorum.is_reached_by(
+        count.endpoint for count in counts if count.mined > unconfirmed.slot.nonce
     )
 
 
-def receipt_that_stands(
-    context: TxContext, seen: ReceiptQuorum, hashes: Sequence[Hash], known: Hash | None = None
+def find_canonical_receipt(
+    context: TxContext,
+    receipt_quorum: ReceiptQuorum,
+    hashes: Sequence[Hash],
+    known_block_hash: Hash | None = None,
 ) -> Receipt | None:
     """Return the receipt that the endpoints show, preferring the `known` block, or None.
 
@@ -83,24 +91,29 @@ def receipt_that_stands(
     have reached the indexed block. An endpoint stalled on a fork keeps showing blocks that left
     the chain.
     """
-    gone: set[Hash] = set()
+    reorged_hashes: set[Hash] = set()
     while True:
-        receipt = without_blocks(seen, gone).receipt(hashes, known)
-        if receipt is None or seen.has_agreement_on(receipt):
+        receipt = exclude_blocks(receipt_quorum, reorged_hashes).find_receipt(
+            hashes, known_block_hash
+        )
+        if receipt is None or receipt_quorum.has_agreement_on(receipt):
             return receipt
-        if not is_block_gone(context.lines(), receipt.block_number, receipt.block_hash):
+        if not is_block_reorged(
+            context.get_synced_pool_view(), receipt.block_number, receipt.block_hash
+        ):
             return receipt
-        gone.add(receipt.block_hash)
+        reorged_hashes.add(receipt.block_hash)
 
 
-def refuse_mined(context: TxContext, waiting: UnconfirmedNonce) -> None:
+def check_not_mined(context: TxContext, unconfirmed: UnconfirmedNonce) -> None:
     """Raise an error if the nonce of a transaction to be replaced is used.
 
     Raises:
         InputError: an attempt is in a block.
         TransientError: no endpoint answers.
     """
-    if is_mined(context, waiting):
+    if is_nonce_mined(context, unconfirmed):
         raise InputError(
-            f"intent {waiting.intent.id} is in a block already: `qos-oracle run` takes note of it"
+            f"intent {unconfirmed.intent.id} is in a block already: `qos-oracle run` takes note "
+            "of it"
         )

@@ -15,12 +15,12 @@ from tests.house.product import ROOT
 ROOMS = ("oracle/cli", "oracle/queries")
 # Formats with bytes of their own, which no model may change: why each stays a dictionary.
 FORMATS = {
-    "oracle/queries/replay.py::_nodes": "lines of `replay`, compared byte for byte",
-    "oracle/queries/replay.py::_node": "lines of `replay`",
-    "oracle/queries/replay.py::_legacy_rows": "lines of `replay`",
-    "oracle/queries/replay.py::_group": "lines of `replay`",
-    "oracle/queries/replay.py::_member": "lines of `replay`",
-    "oracle/queries/replay.py::_anomaly": "lines of `replay`",
+    "oracle/queries/replay.py::_build_node_rows": "lines of `replay`, compared byte for byte",
+    "oracle/queries/replay.py::_build_node_row": "lines of `replay`",
+    "oracle/queries/replay.py::_build_legacy_rows": "lines of `replay`",
+    "oracle/queries/replay.py::_build_group_row": "lines of `replay`",
+    "oracle/queries/replay.py::_build_member_row": "lines of `replay`",
+    "oracle/queries/replay.py::_build_anomaly_row": "lines of `replay`",
 }
 PRINTED_FORMATS = {
     "oracle/cli/inspect/rules_commands.py::show": "the rule file that `--rules FILE` reads",

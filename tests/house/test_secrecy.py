@@ -9,7 +9,11 @@ from pydantic.fields import FieldInfo
 
 from gateway.gateway_config import GatewayConfig
 from oracle.daemon.config.loader import Config
-from oracle.daemon.config.redaction import secret_parts, secret_settings, secret_values
+from oracle.daemon.config.redaction import (
+    iter_secret_parts,
+    iter_secret_settings,
+    iter_secret_values,
+)
 from oracle.daemon.config.sections import Section
 from reference.settings_page import settings
 
@@ -19,7 +23,7 @@ NAMES = [one.name for one in settings()]
 def test_setting_named_as_an_address_is_secret():
     addresses = re.compile(r"(^|_)(urls?|endpoints?|websocket|peers|providers)$")
     named = {name for name in NAMES if addresses.search(name.partition(".")[2])}
-    assert named == {f"{section}.{name}" for section, name in secret_settings(Config)}
+    assert named == {f"{section}.{name}" for section, name in iter_secret_settings(Config)}
 
 
 @pytest.mark.parametrize("config", [Config, GatewayConfig])
@@ -47,7 +51,7 @@ def test_secrets_of_a_gateway_are_the_addresses_in_its_file():
             "checks": {"eth": {"chain_id": 1, "urls": {"node-a": f"https://h/{TOKEN}"}}},
         }
     )
-    assert list(secret_values(told)) == [
+    assert list(iter_secret_values(told)) == [
         f"postgresql://me:{TOKEN}@db/gateway",
         f"postgresql://you:{TOKEN}@db/oracle",
         f"https://h/{TOKEN}",
@@ -86,12 +90,12 @@ WRITTEN = {
 
 def test_the_settings_as_python_shows_them_show_no_secret():
     config = Config.model_validate(WRITTEN)
-    for section, setting in secret_settings(Config):
+    for section, setting in iter_secret_settings(Config):
         told = getattr(config, section)
         (one,) = told if isinstance(told, tuple) else [told]
         assert TOKEN.lower() in str(getattr(one, setting)).lower(), setting
     assert TOKEN.lower() not in f"{config!r} {config}".lower()
-    for secret in secret_values(config):
+    for secret in iter_secret_values(config):
         assert TOKEN.lower() in secret.lower()
     shown = {section: repr(getattr(config, section)).lower() for section in WRITTEN}
     assert not [section for section, text in shown.items() if TOKEN.lower() in text]
@@ -120,4 +124,4 @@ def test_the_settings_as_python_shows_them_show_no_secret():
     ],
 )
 def test_of_a_url_what_could_open_a_door_is_secret(url: str, parts: set[str]):
-    assert set(secret_parts([url])) == parts
+    assert set(iter_secret_parts([url])) == parts

@@ -8,15 +8,20 @@ from typing import cast
 
 import pytest
 
-from oracle.bindings.qos_oracle import execute_call, propose_call, push_call, retry_call
+from oracle.bindings.qos_oracle import (
+    encode_execute_kick,
+    encode_propose_kick,
+    encode_push,
+    encode_retry_kick,
+)
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.web.health_app import health_app
-from oracle.daemon.web.statements_app import statements_app
+from oracle.daemon.web.health_app import create_health_app
+from oracle.daemon.web.statements_app import create_statements_app
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 from oracle.quorum.board import Board
 from oracle.signing.factory import VOID_STATEMENT
-from oracle.signing.typed_data import Domain, KickStatement, typed
+from oracle.signing.typed_data import Domain, KickStatement, build_typed_data
 from oracle.store.database import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,8 +96,8 @@ def test_what_is_secret_stays_out_of_the_image():
 
 
 def test_nothing_is_written_over_http():
-    health = health_app(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", None))
-    routes = [*health.routes, *statements_app(Board()).routes]
+    health = create_health_app(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", None))
+    routes = [*health.routes, *create_statements_app(Board()).routes]
     ways = [way for route in routes for way in getattr(route, "methods", ())]
     assert "GET" in ways
     assert set(ways) <= {"GET", "HEAD"}
@@ -105,10 +110,10 @@ def policy(name: str):
 def test_the_transmitters_policy_names_the_functions_that_it_calls():
     kick = KickStatement(ZERO_HASH, 0, ZERO_HASH, ZERO_ADDRESS, ZERO_HASH, 0)
     called = {
-        "push": push_call(VOID_STATEMENT, 0, b""),
-        "proposeKick": propose_call(kick, b""),
-        "executeKick": execute_call(ZERO_ADDRESS),
-        "retryKick": retry_call(ZERO_ADDRESS),
+        "push": encode_push(VOID_STATEMENT, 0, b""),
+        "proposeKick": encode_propose_kick(kick, b""),
+        "executeKick": encode_execute_kick(ZERO_ADDRESS),
+        "retryKick": encode_retry_kick(ZERO_ADDRESS),
     }
     told = policy("transmitter-policy.json")["transaction"]
     named = {each["name"]: each["selector"] for each in told["functions"]}
@@ -119,7 +124,7 @@ def test_the_transmitters_policy_names_the_functions_that_it_calls():
 def test_the_signers_policy_names_the_domain_and_the_types_that_it_signs():
     told = policy("signer-policy.json")["typedData"]
     contract = told["domain"]["verifyingContract"]
-    whole = typed(VOID_STATEMENT, Domain(told["domain"]["chainId"], contract))
+    whole = build_typed_data(VOID_STATEMENT, Domain(told["domain"]["chainId"], contract))
     assert told["domain"] == whole["domain"]
     assert whole["primaryType"] in told["primaryTypes"]
 

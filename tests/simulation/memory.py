@@ -36,20 +36,20 @@ class Memory:
     def uow(self) -> UnitOfWork:
         """The snapshot."""
         if self._unit is None:
-            self._unit = self._open.enter_context(self._store.reading())
+            self._unit = self._open.enter_context(self._store.read_transaction())
         return self._unit
 
     @contextmanager
-    def reading(self) -> Iterator[UnitOfWork]:
+    def read_transaction(self) -> Iterator[UnitOfWork]:
         """Ask what is remembered, and for the rest the snapshot."""
         if self._is_off:
-            with self._store.reading() as uow:
+            with self._store.read_transaction() as uow:
                 yield uow
             return
         with ExitStack() as opened:
             yield cast(
                 "UnitOfWork",
-                _UnitOfMemory(self, lambda: opened.enter_context(self._store.reading())),
+                _UnitOfMemory(self, lambda: opened.enter_context(self._store.read_transaction())),
             )
 
     @contextmanager

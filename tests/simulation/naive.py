@@ -67,7 +67,7 @@ class NaivePublisher:
     def _work(self) -> None:
         if self._pool is None:
             self._pool = pool_in(self.world, lambda _: None)
-        lines, now = self._pool.view(), self.world.heads().latest.time
+        lines, now = self._pool.view(), self.world.fetch_heads().latest.time
         self._want()
         for row in [one for one in self.rows if one.state == "sent"]:
             self._look(lines, row, now)
@@ -86,14 +86,14 @@ class NaivePublisher:
         if now > row.sent_at + _DEADLINE_SECONDS:
             row.state, self._nonce = "pending", None
             return
-        receipt = lines.ask("eth_getTransactionReceipt", row.tx_hash)
+        receipt = lines.request("eth_getTransactionReceipt", row.tx_hash)
         self.world.point("after a receipt")
         if receipt is not None:
             row.state = "done" if int(receipt["status"], 16) == 1 else "pending"
 
     def _send(self, lines: PoolView, row: Row, now: int) -> None:
         if self._nonce is None:
-            self._nonce = int(lines.ask("eth_getTransactionCount", US, "pending"), 16)
+            self._nonce = int(lines.request("eth_getTransactionCount", US, "pending"), 16)
         fees = self._fees(lines)
         call = TransactionRequest(31337, self._nonce, _CONTRACT, row.effect, _GAS_LIMIT, fees)
         signed = self._signer.sign_transaction(call)
@@ -109,7 +109,7 @@ class NaivePublisher:
         self.world.point("after a commit")
 
     def _fees(self, lines: PoolView) -> Fees:
-        block = lines.ask("eth_getBlockByNumber", "latest", False)
+        block = lines.request("eth_getBlockByNumber", "latest", False)
         tip = 10**9
         return Fees(2 * int(block["baseFeePerGas"], 16) + tip, tip)
 

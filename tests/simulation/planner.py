@@ -8,11 +8,11 @@ from oracle.domain.ids import ZERO_HASH, Address
 from oracle.kickouts.kickout_context import CANCEL_KICK
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.sign_once import sign_once
-from oracle.quorum.statements import kick_record, report_record
+from oracle.quorum.statements import build_kick_record, build_report_record
 from oracle.reporting.reporting_context import PUSH
 from oracle.signing.typed_data import KickStatement, ReportStatement
 from oracle.store.outbox.records import (
-    ON_ITS_WAY,
+    PENDING_STATES,
     CallRequest,
     IntentState,
     SignedStatement,
@@ -66,8 +66,8 @@ class Planner:
 
     def _next(self, context: QuorumContext, heads: Heads) -> tuple[str, str, int] | None:
         known, now = self.books.requests(), heads.latest.time
-        with context.tx.store.reading() as uow:
-            under_way = uow.outbox.intents.in_states(context.tx.account, ON_ITS_WAY)
+        with context.tx.store.read_transaction() as uow:
+            under_way = uow.outbox.intents.list_in_states(context.tx.account, PENDING_STATES)
         # Beside one that can no longer land the next is planned, which then takes its nonce.
         pushes = [one for one in under_way if one.request.kind == PUSH]
         late = [
@@ -94,14 +94,14 @@ class Planner:
         dice, head = self.world.dice, heads.latest
         terms = (max(head.number - _UNDER_HEAD, 0), head.time + dice.choice(_TTLS))
         statement, record = _stated(context, wanted, kind, terms)
-        with context.tx.store.reading() as uow:
-            live = uow.statements.live(record)
+        with context.tx.store.read_transaction() as uow:
+            live = uow.statements.get_live(record)
         is_good = live is not None and live.expires_at >= head.time
         if live is not None and is_good:
             terms = (live.as_of_block or 0, live.expires_at)
             statement, record = _stated(context, wanted, kind, terms)
         publisher = context.tx.publisher
-        standing = OracleContract(publisher.lines, publisher.domain.contract).contract_status()
+        standing = OracleContract(publisher.pool_view, publisher.domain.contract).get_status()
         signed = sign_once(context, statement, record, standing)
         if signed is not None and dice.randrange(_CONTRARY) == 0:
             contrary = _stated(context, wanted, kind, (terms[0], terms[1] + 1))
@@ -124,7 +124,7 @@ def _stated(
             deadline=deadline,
             blob=number.to_bytes(39),
         )
-        return report, report_record(context, report)
+        return report, build_report_record(context, report)
     node = Address(f"0x{number:040x}")
     kick = KickStatement(ZERO_HASH, 1, ZERO_HASH, node, evidence=ZERO_HASH, deadline=deadline)
-    return kick, kick_record(context, kick)
+    return kick, build_kick_record(context, kick)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
-from oracle.queries.outbox_figures import OutboxRecount
+from oracle.queries.outbox_figures import OutboxCounter
 from oracle.store.database import Store
 from oracle.store.schema import migrate
 from tests.simulation.books import Books
@@ -114,17 +114,19 @@ class _Counter:
     world: World
     store: Store
     is_reached: Callable[[], bool]
-    _statistics: OutboxRecount = field(default_factory=OutboxRecount)
+    _statistics: OutboxCounter = field(default_factory=OutboxCounter)
 
     def is_over(self) -> bool:
         """Count now and then; tell whether all is done."""
         if self.world.number % _COUNTED_EVERY == 0:
-            self._statistics.count(self.store, 0)
+            self._statistics.count_outbox(self.store, 0)
         return self.is_reached()
 
     def compare(self, books: Books) -> None:
         """Count once more, beside one who begins now."""
-        along, anew = (one.count(self.store, 0) for one in (self._statistics, OutboxRecount()))
+        along, anew = (
+            one.count_outbox(self.store, 0) for one in (self._statistics, OutboxCounter())
+        )
         books.check_counters(along, anew)
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from oracle.bindings.contract_errors import refusal_of
+from oracle.bindings.contract_errors import decode_refusal
 from oracle.chain.heads import Heads
 from oracle.daemon.contexts import ReporterContexts
-from oracle.daemon.lease.lease_keeper import renew, take
+from oracle.daemon.lease.lease_keeper import acquire_lease, renew_held_lease
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import FatalError, InputError, TransientError
@@ -21,7 +21,7 @@ from oracle.store.outbox.records import Intent, IntentState, PauseKind
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
-from oracle.txmgr.call_replacement import cancel
+from oracle.txmgr.call_replacement import cancel_intent
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.context import SendSettings, StepResult, TxContext
 from oracle.txmgr.fee_bump import bump_now
@@ -85,24 +85,24 @@ class Replica:
         """Begin as a process does: nothing is remembered but the database."""
         world, self._talk = self.world, Talk()
         store = cast("Store", MortalStore(self.store, world, self._judge))
-        epoch = take(store, "run")
+        epoch = acquire_lease(store, "run")
         self._reconciled = False
         tx = TxContext(
             store=store,
             publisher=self._publisher(),
-            registry=CallRegistry(refusal_of),
+            registry=CallRegistry(decode_refusal),
             epoch=epoch,
             clock=world.clock,
             confirmations=2,
             batch_size=world.setting.batch_size,
-            sending=SendSettings(bump_blocks=world.setting.bump_blocks, bump_seconds=24),
+            send_settings=SendSettings(bump_blocks=world.setting.bump_blocks, bump_seconds=24),
         )
         quorum = QuorumContext(tx, SETTINGS)
         contexts = ReporterContexts(
             ReportingContext(quorum, ZERO_HASH),
             KickoutContext(quorum, CRYNUX, Path("/nowhere")),
         )
-        contexts.register()
+        contexts.register_calls()
         return quorum
 
     def _publisher(self) -> SenderAccount:
@@ -121,7 +121,7 @@ class Replica:
         context = quorum.tx
         # Not at each turn: who was overtaken learns it from what it writes, now and then.
         if self.world.number >= self._renewed_at + _RENEWED_EVERY:
-            renew(context.store, context.epoch)
+            renew_held_lease(context.store, context.epoch)
             self._renewed_at = self.world.number
         self.books.fold_to(self.world.chain.head)
         if not self._reconciled:
@@ -130,9 +130,9 @@ class Replica:
         if self.world.weather.strikes("operator", 0.05) and self.world.setting.operator:
             self._operate(context)
         for _ in range(_STEPS_A_BLOCK):
-            heads = self.world.heads()
+            heads = self.world.fetch_heads()
             seen = self._confirm(context, heads)
-            step = TransactionManager(context).step(heads) or self.planner.plan(quorum, heads)
+            step = TransactionManager(context).run_step(heads) or self.planner.plan(quorum, heads)
             if step is None and seen is None:
                 break
             self.log(f"  {seen}")
@@ -153,15 +153,15 @@ class Replica:
 
     def _operate(self, context: TxContext) -> None:
         """Meddle with a call, as `outbox bump`, `cancel`, `hold` and `release` do."""
-        with context.store.reading() as uow:
-            found = uow.outbox.intents.in_states(context.account, _MEDDLED)
+        with context.store.read_transaction() as uow:
+            found = uow.outbox.intents.list_in_states(context.account, _MEDDLED)
         if not found:
             return
         intent = self.world.dice.choice(found)
         try:
             if intent.state is IntentState.LIVE:
-                verb = self.world.dice.choice((bump_now, cancel))
-                self.log(f"  operator: {verb(context, self.world.heads(), intent.id)}")
+                verb = self.world.dice.choice((bump_now, cancel_intent))
+                self.log(f"  operator: {verb(context, self.world.fetch_heads(), intent.id)}")
             else:
                 self._hold_or_release(context, intent)
         except InputError as error:
@@ -169,8 +169,8 @@ class Replica:
 
     def _release_all(self, context: TxContext) -> None:
         """When all is calm the operator lets everything go."""
-        with context.store.reading() as uow:
-            held = uow.outbox.intents.in_states(context.account, [IntentState.HELD])
+        with context.store.read_transaction() as uow:
+            held = uow.outbox.intents.list_in_states(context.account, [IntentState.HELD])
         for intent in held:
             if intent.nonce is None:
                 self._hold_or_release(context, intent)

@@ -16,7 +16,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.rpc.error_kinds import ErrorKind
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
-from oracle.rpc.transport import BoundedHttp, HttpAnswer
+from oracle.rpc.transport import BoundedHttp, RawHttpResponse
 from oracle.signing.signer import SignedBytes, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain
 from oracle.store.database import UnitOfWork
@@ -66,7 +66,7 @@ class PaperSigner:
     def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
         """Sign 65 bytes that name the digest."""
         self._world.point("after signing")
-        return bytes.fromhex(statement.digest(domain)[2:]).ljust(65, b"\x1b")
+        return bytes.fromhex(statement.compute_digest(domain)[2:]).ljust(65, b"\x1b")
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
         """Write the fields down as the chain reads them."""
@@ -98,7 +98,7 @@ class PaperHttp(BoundedHttp):
         whole_seconds: float,
         *,
         headers: Mapping[str, str] | None = None,
-    ) -> HttpAnswer:
+    ) -> RawHttpResponse:
         """Ask the simulated endpoint."""
         world, said = self._world, msgspec.json.decode(body)
         asked = said if isinstance(said, list) else [said]
@@ -115,7 +115,7 @@ class PaperHttp(BoundedHttp):
             raise self._silence()
         self._talk.hears(asked, told)
         answer = msgspec.json.encode(told if isinstance(said, list) else told[0])
-        return HttpAnswer(200, {}, answer, is_cut=False)
+        return RawHttpResponse(200, {}, answer, is_truncated=False)
 
     def _said(self, asked: dict[str, Any]) -> dict[str, Any]:
         if asked["method"] == SEND:
@@ -134,7 +134,7 @@ class PaperHttp(BoundedHttp):
 def pool_in(world: World, sending: Sending, talk: Talk | None = None) -> EndpointPool:
     """Return the endpoints of the world; `talk` notes what is said."""
     urls = [f"http://endpoint-{place}.test" for place in range(len(world.nodes))]
-    pool = EndpointPool.open(urls, 31337, world.seconds)
+    pool = EndpointPool.from_urls(urls, 31337, world.seconds)
     for place, endpoint in enumerate(pool):
         endpoint.client._wire.http = PaperHttp(world, place, sending, talk or Talk())
     return pool
@@ -149,8 +149,8 @@ class MortalStore:
     def __init__(self, store: Memory, world: World, judge: Callable[[], None]) -> None:
         self._store, self._world, self._judge = store, world, judge
 
-    def reading(self) -> AbstractContextManager[UnitOfWork]:
-        return self._store.reading()
+    def read_transaction(self) -> AbstractContextManager[UnitOfWork]:
+        return self._store.read_transaction()
 
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:

@@ -156,7 +156,7 @@ class World:
         """Tell whether an endpoint cannot be reached."""
         return self._down.get(place, 0) > self.number
 
-    def heads(self) -> Heads:
+    def fetch_heads(self) -> Heads:
         """How far the chain has come, by the first endpoint that answers; final never goes back.
 
         Raises:

@@ -23,9 +23,9 @@ from typing import Any
 
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.indexer.commit import WindowCommitted
+from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.indexer.reorgs.reorg import Rewound
+from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.store import engine
 from oracle.store.schema import migrate
 from oracle.telemetry import logging_setup
@@ -82,7 +82,7 @@ class Soak:
         self.told.forks, self.told.spoiled = last["forks"], last["spoiled"]
         self.told.logs_are_the_chains = self._digest() == last["digest"]
         rebuilt = rebuild_state(self.indexer.store, self.indexer.folder, RebuildOptions())
-        self.told.state_is_a_rebuild = rebuilt.same and rebuilt.differing == ()
+        self.told.state_is_a_rebuild = rebuilt.is_same and rebuilt.differing == ()
 
     def ask(self) -> dict[str, Any]:
         """Let the chain go on, and hear of it."""
@@ -103,13 +103,13 @@ class Soak:
             self._note(done)
 
     def _note(self, done: object) -> None:
-        if isinstance(done, Rewound):
+        if isinstance(done, RewindResult):
             self.told.rewinds += 1
-        if not isinstance(done, WindowCommitted):
+        if not isinstance(done, CommittedWindow):
             return
         told = self.told
         told.windows += 1
-        told.events += done.logs
+        told.events += done.log_count
         now = resident_mb()
         told.most_mb = max(told.most_mb, now)
         if told.warm_mb == 0 and told.events > _WARM * self.events:
@@ -120,8 +120,8 @@ class Soak:
 
     def _digest(self) -> str:
         sha = hashlib.sha256()
-        with self.indexer.store.reading() as uow:
-            for log in uow.logs.between(0, 2**62):
+        with self.indexer.store.read_transaction() as uow:
+            for log in uow.logs.iterate_between(0, 2**62):
                 sha.update(f"{log.block_hash} {log.index}\n".encode())
         return sha.hexdigest()
 
@@ -186,7 +186,7 @@ def main() -> int:
     parser.add_argument("--most-mb", type=float, default=64, help="growth that is allowed")
     options = parser.parse_args()
     # What is on stdout is for programs.
-    logging_setup.configure("json", "warning")
+    logging_setup.configure_logging("json", "warning")
     engine._CACHE_KIB = _CACHE_KIB
     with (
         tempfile.TemporaryDirectory(prefix="soak-") as folder,

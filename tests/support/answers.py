@@ -3,9 +3,9 @@
 from typing import Any
 
 from oracle.queries.explain import Explanation
-from oracle.queries.explanation_view import explanation_view
+from oracle.queries.explanation_view import build_explanation_view
 
 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:
     """Return what `explain --json` prints."""
-    return explanation_view(explanation, {}).model_dump(mode="json")
+    return build_explanation_view(explanation, {}).model_dump(mode="json")

@@ -6,14 +6,14 @@ from typing import Any
 from fastapi.testclient import TestClient
 
 from oracle.daemon.config.listener_section import ApiSection
-from oracle.daemon.web.api.read_api import read_api
+from oracle.daemon.web.api.read_api import create_read_api
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Hash
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.rules_binding import check_rules
-from oracle.queries.api.node_order import NodeOrder
+from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
 from oracle.store.database import Store
@@ -40,16 +40,22 @@ class IndexedHistory:
         self.now = 0
         archive = EventArchive(store, Unread(), rules)
         self.source = ApiSource(
-            archive, NodeOrder(rules), lambda: None, lambda: self.now, lambda _held: "a daemon"
+            archive,
+            NodeRankingCache(rules),
+            lambda: None,
+            lambda: self.now,
+            lambda _held: "a daemon",
         )
 
     def index(self, events: Sequence[DomainEvent], block: int, time: int) -> None:
         """Fold some more events and put the cursor on a block."""
-        self.fold.many(list(events))
+        self.fold.fold_events(list(events))
         as_of = a_block(block, time)
         with self.store.transaction() as uow:
             check_rules(uow, self.rules)
-            uow.changes(self.fold.drain(), uow.rule_sets.number_of(self.rules))
+            uow.write_changes(
+                self.fold.drain_changes(), uow.rule_sets.get_or_assign_number(self.rules)
+            )
             uow.blocks.save([as_of])
             self._epoch = uow.cursor.move_to(as_of, None, self._epoch)
         self.now = time + LAG_SECONDS
@@ -61,4 +67,4 @@ class IndexedHistory:
 
     def client(self, **options: Any) -> TestClient:
         """Ask as a browser would."""
-        return TestClient(read_api(self.source, streams=ApiSection(), **options))
+        return TestClient(create_read_api(self.source, streams=ApiSection(), **options))

@@ -9,10 +9,10 @@ from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.registrations import Registrations
 from oracle.domain.reports.contract_state import RoundsChanges
 from oracle.domain.reports.kicks import Kick, KickState
-from oracle.domain.reports.lanes import LANES_PER_WORD, with_lane
+from oracle.domain.reports.lanes import LANES_PER_WORD, replace_lane
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.state.node import Membership, new_node
+from oracle.domain.state.node import Membership, create_node
 from oracle.kickouts.kickout_eligibility import KickoutRules, evidence_at
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -38,21 +38,21 @@ def store_due_nodes(store: Store, open_count: int, live_count: int) -> list[Addr
     with store.transaction() as uow:
         uow.nodes.save(
             replace(
-                new_node(node, 0, 0),
+                create_node(node, 0, 0),
                 membership=Membership.MEMBER,
                 pool=bytes(POOL),
                 kickout_due_since=OPENED,
             )
             for node in nodes
         )
-        uow.kickouts.write([KickoutDue(node, OPENED, None) for node in nodes])
+        uow.kickouts.save_intervals([KickoutDue(node, OPENED, None) for node in nodes])
         uow.scores.append(
             [
                 _score(node, number, seq)
                 for number, node in enumerate(nodes)
                 for seq in range(POOL)
             ],
-            uow.rule_sets.number_of(RULES),
+            uow.rule_sets.get_or_assign_number(RULES),
         )
         words = _words(open_count, live_count)
         for number in range(1, 1 + SETTINGS.kick_after_rounds):
@@ -63,8 +63,8 @@ def store_due_nodes(store: Store, open_count: int, live_count: int) -> list[Addr
                 at=Position(block, 0, 99_999),
                 as_of=block - 1,
             )
-            rounds.block(block, round_of(rounds, said), journal=False)
-        uow.rounds.write(rounds.drain())
+            rounds.fold_block(block, round_of(rounds, said), journal=False)
+        uow.rounds.save_changes(rounds.drain_changes())
         last = BlockRef(100, Hash("0x" + 64 * "1"), Hash("0x" + 64 * "2"), 6000)
         uow.cursor.move_to(last, last, 0)
     _propose(store, nodes[:live_count])
@@ -85,14 +85,14 @@ def _propose(store: Store, nodes: list[Address]) -> None:
             )
             for node in nodes
         }
-        uow.rounds.write(RoundsChanges(kicks=kicks))
+        uow.rounds.save_changes(RoundsChanges(kicks=kicks))
 
 
 def _words(open_count: int, live_count: int) -> dict[int, int]:
     words = dict.fromkeys(range(-(-open_count // LANES_PER_WORD)), 0)
     for lane in range(open_count):
         word = lane // LANES_PER_WORD
-        words[word] = with_lane(words[word], lane, LOW if lane < live_count else HIGH)
+        words[word] = replace_lane(words[word], lane, LOW if lane < live_count else HIGH)
     return words
 
 

@@ -225,8 +225,8 @@ def folded(history: History | list[DomainEvent], rules: Rules = CRYNUX) -> tuple
     """Fold a history from nothing; the fold, and all that it wants written down."""
     events = history.events if isinstance(history, History) else history
     fold = Fold(rules)
-    fold.many(sorted(events, key=lambda event: event.at))
-    return fold, fold.drain()
+    fold.fold_events(sorted(events, key=lambda event: event.at))
+    return fold, fold.drain_changes()
 
 
 def node_after(history: History, name: str, rules: Rules = CRYNUX) -> Node:

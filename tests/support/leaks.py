@@ -112,9 +112,9 @@ def learn(value: str | bytes, what: str = "a secret of a test") -> None:
 
 def pytest_configure() -> None:
     """Listen where secrets are made and where things are said."""
-    _listen(keystore, "_write_new", before=lambda _path, text: _learn_password(text))
-    _listen(keystore, "read_secret", after=_learn_password)
-    _listen(keystore, "accounts", after=_learn_what_it_makes)
+    _listen(keystore, "_write_new_file", before=lambda _path, text: _learn_password(text))
+    _listen(keystore, "read_secret_file", after=_learn_password)
+    _listen(keystore, "import_eth_account", after=_learn_what_it_makes)
     _listen(KeySigner, "__init__", before=lambda _self, key: watch.learn(key, "a key"))
     _listen(OracleError, "__init__", before=lambda _self, *told: watch.said("an error", told))
     _listen(CaptureFixture, "readouterr", after=lambda read: watch.said("output", "".join(read)))

@@ -11,7 +11,7 @@ from oracle.bindings import deployment
 from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, OracleSetup
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.chain.profiles.profile_loader import open_profile
+from oracle.chain.profiles.profile_loader import load_profile
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.maintenance_jobs import MaintenanceJobs
 from oracle.daemon.scheduler import JobLiveness
@@ -19,11 +19,11 @@ from oracle.daemon.senders import Senders
 from oracle.daemon.sending_jobs import SendingJobs
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.reports.report import ReportSettings, rules_id
-from oracle.indexer.folder import Folder
-from oracle.indexer.loop import IngestState, index_next
+from oracle.domain.reports.report import ReportSettings, compute_rules_id
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.loop import IngestState, ingest_next_window
 from oracle.kickouts.kickout_hook import KickoutHook
-from oracle.kickouts.kickout_planner import plan_kick
+from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.quorum.key_watch import watch_key
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.reporting.report_planner import plan_push
@@ -36,7 +36,7 @@ from oracle.store.outbox.records import Account, Intent, Stamp
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
 from oracle.txmgr.client.fee_quote import SendLimits
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import StepResult, TxContext
 from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.nonce_sync import reconcile
@@ -57,7 +57,7 @@ LIMITS = replace(
     DEFAULT_LIMITS, min_interval=0, kick_below=4000, veto_delay=120, kick_rounds=2, min_open=1
 )
 CAPS = SendLimits(fee_per_gas=100 * 10**9, cost_per_transaction=ETHER, cost_per_day=10 * ETHER)
-RULES_HASH = rules_id(RULES, open_profile("reference").identity, SETTINGS)
+RULES_HASH = compute_rules_id(RULES, load_profile("reference").identity, SETTINGS)
 FINALITY = 4
 # PBKDF2 of throw-away keys.
 QUICK = 1000
@@ -72,7 +72,7 @@ def key_files(folder: Path, name: str) -> KeyFiles:
 
 def next_step(context: TxContext, heads: Heads) -> StepResult | None:
     """The most urgent step of an account."""
-    return TransactionManager(context).step(heads)
+    return TransactionManager(context).run_step(heads)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,9 @@ class Premises:
     @classmethod
     def built(cls, chain: Chain, folder: Path) -> "Premises":
         """Deploy both contracts; three nodes join and get a score; the transmitter has ether."""
-        keys = ReporterKeys.open(key_files(folder, "signer"), key_files(folder, "transmitter"))
+        keys = ReporterKeys.open_keys(
+            key_files(folder, "signer"), key_files(folder, "transmitter")
+        )
         network = Network.deployed(chain)
         address = deployed_oracle(chain, network, keys)
         oracle = chain.contract("QoSOracle", address)
@@ -141,14 +143,14 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
         floors=NO_FLOORS,
     )
     planned = deployment.plan_deployment(
-        publisher.lines, setup.code, admin.address, publisher.fees()
+        publisher.pool_view, setup.code, admin.address, publisher.quote_fees()
     )
 
     def wait() -> bool:
         chain.mine()
         return True
 
-    address, _ = deployment.deploy(publisher.pool, admin, planned, CHAIN_ID, wait)
+    address, _ = deployment.send_deployment(publisher.pool, admin, planned, CHAIN_ID, wait)
     publisher.pool.close()
     return address
 
@@ -177,17 +179,19 @@ class Office(WithContexts):
         self.urls = self.urls or [url, url.replace("127.0.0.1", "localhost")]
         contracts = {"TaskNetwork": Address(self.premises.network.contract.address.lower())}
         self._contracts = contracts
-        self._reader = EventReader.open("reference", contracts, self.premises.address)
+        self._reader = EventReader.from_profile("reference", contracts, self.premises.address)
         with self.store.transaction() as uow:
             genesis = self.premises.chain.rpc("eth_getBlockByNumber", "0x0", False)["hash"]
             uow.identity.set(Identity(CHAIN_ID, genesis, contracts, self.premises.address, 0))
-            epoch = uow.lease.take("test", 3600)
+            epoch = uow.lease.acquire("test", 3600)
             assert epoch is not None
             if self.premises.keys.transmitter is not None:
                 # It deployed the contract: the chain has seen it, and no database has.
                 account = Account(CHAIN_ID, self.premises.transmitter)
-                if uow.outbox.accounts.next_nonce(account) is None:
-                    uow.outbox.accounts.rebuild(account, self.premises.nonce, Stamp(0, epoch))
+                if uow.outbox.accounts.get_next_nonce(account) is None:
+                    uow.outbox.accounts.raise_next_nonce(
+                        account, self.premises.nonce, Stamp(0, epoch)
+                    )
         self.epoch = epoch
         self.open()
 
@@ -198,12 +202,12 @@ class Office(WithContexts):
             self._reader, *self.urls, depth=self.finality, providers=self.providers
         )
         reporter = ReportCutter(RULES, self.settings, anchor_window=LIMITS.anchor_window)
-        self.folder = Folder(RULES, self._reader, [reporter, KickoutHook()])
+        self.folder = EventFolder(RULES, self._reader, [reporter, KickoutHook()])
         self.ingest = IngestState()
-        rules_hash = rules_id(RULES, open_profile("reference").identity, self.settings)
+        rules_hash = compute_rules_id(RULES, load_profile("reference").identity, self.settings)
         domain = Domain(CHAIN_ID, premises.address)
         self.contexts = contexts_of(self, domain, RULES, rules_hash)
-        self.contexts.register()
+        self.contexts.register_calls()
         if self.context.publisher.has_payer:
             reconcile(self.context)
 
@@ -220,21 +224,23 @@ class Office(WithContexts):
 
     def reread(self) -> None:
         """Restart as a program that reads events as the code says now."""
-        self._reader = EventReader.open("reference", self._contracts, self.premises.address)
+        self._reader = EventReader.from_profile(
+            "reference", self._contracts, self.premises.address
+        )
         self.restart()
 
     # --- the daemon's work ---
 
     def index(self) -> None:
-        while index_next(self.source, self.store, self.folder, self.ingest) is not None:
+        while ingest_next_window(self.source, self.store, self.folder, self.ingest) is not None:
             pass
 
     def tick(self) -> list[StepResult]:
         """One turn of the scheduler: index, then do what is due until nothing is."""
         self.index()
         done: list[StepResult] = []
-        sends = (confirm, next_step) if self.context.publisher.has_payer else ()
-        for step in (*sends, plan_push, *sends[1:], plan_kick, *sends[1:]):
+        sends = (confirm_transactions, next_step) if self.context.publisher.has_payer else ()
+        for step in (*sends, plan_push, *sends[1:], plan_kickout_call, *sends[1:]):
             done += self.repeat(step)
         self.steps += done
         return done
@@ -242,13 +248,13 @@ class Office(WithContexts):
     def repeat(self, step: Callable[[Any, Heads], StepResult | None]) -> list[StepResult]:
         """Take a step of the account's, or plan, until there is nothing to do."""
         done: list[StepResult] = []
-        while (one := step(self._context_for(step), self.source.heads())) is not None:
+        while (one := step(self._context_for(step), self.source.fetch_heads())) is not None:
             done.append(one)
             assert len(done) < 100, done
         return done
 
     def _context_for(self, step: Any) -> Any:
-        own = {plan_push: self.reporting, plan_kick: self.kickouts, watch_key: self.quorum}
+        own = {plan_push: self.reporting, plan_kickout_call: self.kickouts, watch_key: self.quorum}
         return own.get(step, self.context)
 
     # --- the chain's ---
@@ -286,8 +292,8 @@ class Office(WithContexts):
 
     def intents(self, kind: str | None = None) -> list[Intent]:
         """Oldest first."""
-        with self.store.reading() as uow:
-            found = uow.outbox.intents.newest(1000)
+        with self.store.read_transaction() as uow:
+            found = uow.outbox.intents.list_newest(1000)
         return [one for one in reversed(found) if kind is None or one.request.kind == kind]
 
     def states(self, kind: str | None = None) -> list[str]:
@@ -295,15 +301,15 @@ class Office(WithContexts):
 
     def reports(self) -> list[tuple[str, str | None]]:
         """(state, reason), oldest first."""
-        with self.store.reading() as uow:
-            return [(one.state.value, one.reason) for one in uow.reports.latest(1000)]
+        with self.store.read_transaction() as uow:
+            return [(one.state.value, one.reason) for one in uow.reports.list_latest(1000)]
 
     def journal(self) -> list[str]:
-        with self.store.reading() as uow:
+        with self.store.read_transaction() as uow:
             return [
                 entry.event
-                for intent in reversed(uow.outbox.intents.newest(1000))
-                for entry in uow.outbox.journal.of_intent(intent.id)
+                for intent in reversed(uow.outbox.intents.list_newest(1000))
+                for entry in uow.outbox.journal.list_for_intent(intent.id)
             ]
 
 
@@ -311,6 +317,8 @@ def sending_jobs_of(office: Office) -> SendingJobs:
     """Return a daemon's jobs that send, over an office: what sends needs no configuration."""
     health = DaemonHealth(JobLiveness(time.monotonic))
     index: Any = SimpleNamespace(store=office.store, chain=office.source, folder=office.folder)
-    maintenance = MaintenanceJobs(index, office.epoch, office.ingest, health, patience=None)
+    maintenance = MaintenanceJobs(
+        index, office.epoch, office.ingest, health, max_wait_seconds=None
+    )
     senders = Senders(office.contexts)
-    return SendingJobs(senders, office.ingest, health, maintenance.why_unsure)
+    return SendingJobs(senders, office.ingest, health, maintenance.find_unsure_reason)

@@ -43,7 +43,7 @@ def accepted(
 def round_of(rounds: Rounds, taken: RoundAccepted) -> list[ContractEvent]:
     """A round behind the events of indexes that come with it, on top of what is held."""
     at = taken.at
-    given = taken.registrations.placed(rounds.index_by_node, rounds.node_count)
+    given = taken.registrations.assign_indexes(rounds.index_by_node, rounds.node_count)
     said: list[ContractEvent] = [
         NodeRegistered(Position(at.block, at.tx, place), taken.time, node, index)
         for place, (index, node) in enumerate(given.items())
@@ -61,7 +61,7 @@ def acceptance(rounds: Rounds, report: Report, block: int, time: int) -> list[Co
 
 def take(rounds: Rounds, taken: RoundAccepted) -> None:
     """Fold a round, with the events of indexes that come with it."""
-    rounds.block(taken.at.block, round_of(rounds, taken), journal=False)
+    rounds.fold_block(taken.at.block, round_of(rounds, taken), journal=False)
 
 
 def registered(*nodes: Address, words: Mapping[int, int] | None = None) -> Rounds:

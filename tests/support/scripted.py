@@ -14,7 +14,7 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.witnesses import Witness
 from oracle.domain.blocks import BlockRange, BlockRef, Position
-from oracle.domain.coverage import IngestScope, Level
+from oracle.domain.coverage import IngestScope, VerificationLevel
 from oracle.domain.events import network_events, oracle_events
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.logs import Call, Log
@@ -54,11 +54,11 @@ class ScriptedChain:
     answers: deque["ScriptedChain"] = field(default_factory=deque)
     windows_served: list[BlockRange] = field(default_factory=list)
     # How far it can prove what it says, and the names of its one or two endpoints.
-    most_level: Level = Level.PROVEN
+    most_level: VerificationLevel = VerificationLevel.PROVEN
     names: tuple[str, ...] = ("first", "second")
     # What every block of its history can reach, and what its windows do.
-    history_level: Level = Level.SEAMED
-    window_level: Level = Level.SEAMED
+    history_level: VerificationLevel = VerificationLevel.SEAMED
+    window_level: VerificationLevel = VerificationLevel.SEAMED
     # What its contracts count, and the parts of it that were asked for.
     counts: dict[str, int] = field(default_factory=dict)
     scopes_asked: list[IngestScope] = field(default_factory=list)
@@ -117,34 +117,34 @@ class ScriptedChain:
 
     # What services.ports.Chain asks.
 
-    def heads(self) -> Heads:
+    def fetch_heads(self) -> Heads:
         seen = self._answering()._seen()
         final = seen[max(0, len(seen) - 1 - self.finality_depth)].ref
         if self._final is None or final.number > self._final.number:
             self._final = final
         return Heads(seen[-1].ref, None, self._final, endpoint=self.names[0])
 
-    def header(self, number: int) -> BlockRef | None:
+    def fetch_header(self, number: int) -> BlockRef | None:
         seen = self._answering()._seen()
         return seen[number].ref if number < len(seen) else None
 
-    def header_up_to(self, height: int) -> BlockRef:
-        block = self.header(height)
+    def fetch_header_at_or_below(self, height: int) -> BlockRef:
+        block = self.fetch_header(height)
         if block is None:
             raise TransientError(f"block {height} is missing")
         return block
 
-    def headers(self, blocks: BlockRange) -> list[BlockRef]:
+    def fetch_headers(self, blocks: BlockRange) -> list[BlockRef]:
         seen = self._answering()._seen()
         if blocks.last >= len(seen):
             raise TransientError(f"block {blocks.last} is missing")
         return [block.ref for block in seen[blocks.first : blocks.last + 1]]
 
-    def window(
-        self, blocks: BlockRange, *, with_headers: bool, most: int | None = None
+    def fetch_window(
+        self, blocks: BlockRange, *, with_headers: bool, max_blocks: int | None = None
     ) -> BlockWindow:
         seen = self._answering()._seen()
-        wanted = self.most_blocks if most is None else min(most, self.most_blocks)
+        wanted = self.most_blocks if max_blocks is None else min(max_blocks, self.most_blocks)
         last = min(blocks.last, blocks.first + wanted - 1)
         if last >= len(seen):
             raise TransientError(f"block {last} is missing")
@@ -162,35 +162,35 @@ class ScriptedChain:
         self.windows_served.append(window.range)
         return window
 
-    def verified(
+    def fetch_verified_window(
         self,
         blocks: BlockRange,
-        level: Level,
+        level: VerificationLevel,
         endpoint: str | None = None,
         *,
-        than: str | None = None,
-        most: int | None = None,
+        excluded_endpoint: str | None = None,
+        max_blocks: int | None = None,
     ) -> BlockWindow:
-        if most is not None:
-            blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + most - 1))
+        if max_blocks is not None:
+            blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + max_blocks - 1))
         views = self._views()
         if endpoint is not None and endpoint not in views:
             raise InputError(f"there is no endpoint {endpoint}")
         fit = [name for name in views if name not in self.convicted]
-        able = [name for name in fit if name != than and endpoint in {None, name}]
+        able = [name for name in fit if name != excluded_endpoint and endpoint in {None, name}]
         if not able:
             raise TransientError("there is no other endpoint")
         asked = views[able[0]]
-        window = asked.window(blocks, with_headers=True)
+        window = asked.fetch_window(blocks, with_headers=True)
         return replace(window, level=min(level, asked.most_level), endpoint=able[0])
 
     def _views(self) -> dict[str, "ScriptedChain"]:
         return dict(zip(self.names, (self, self.other or self), strict=False))
 
-    def level_allowed(self) -> Level:
+    def get_max_allowed_level(self) -> VerificationLevel:
         return self.most_level
 
-    def narrowed(self, scope: IngestScope) -> "ScriptedChain":
+    def restrict_to_scope(self, scope: IngestScope) -> "ScriptedChain":
         """The part that says something of this scope; what it serves is noted here as well."""
         part = self.copy()
         part.blocks = [_of_scope(block, scope) for block in self.blocks]
@@ -198,56 +198,60 @@ class ScriptedChain:
         self.scopes_asked.append(scope)
         return part
 
-    def counted(self, block_hash: Hash) -> dict[str, int]:
+    def fetch_contract_counters(self, block_hash: Hash) -> dict[str, int]:
         if all(block.ref.hash != block_hash for block in self._seen()):
             raise TransientError("unknown block")
         return dict(self.counts)
 
-    def witness(
+    def fetch_witnesses(
         self,
         number: int,
-        than: str | None = None,
+        excluded_endpoint: str | None = None,
         *,
-        spares_slow: bool = False,  # noqa: ARG002  every endpoint of a script is quick
+        skips_slow: bool = False,  # noqa: ARG002  every endpoint of a script is quick
     ) -> list[Witness]:
         views = self._views()
         return [
             Witness(name, seen[number].ref if number < len(seen) else None, seen[-1].ref)
             for name, view in views.items()
             for seen in (view._seen(),)
-            if name != than
+            if name != excluded_endpoint
         ]
 
-    def second(self, number: int, than: str) -> tuple[str, BlockRef] | None:
-        told = [one for one in self.witness(number, than) if one.block is not None]
+    def fetch_second_witness(
+        self, number: int, excluded_endpoint: str
+    ) -> tuple[str, BlockRef] | None:
+        told = [
+            one for one in self.fetch_witnesses(number, excluded_endpoint) if one.block is not None
+        ]
         return (told[0].endpoint, told[0].block) if told and told[0].block else None
 
-    def is_linked(self, endpoint: str, _blocks: BlockRange) -> bool:
+    def has_linked_headers(self, endpoint: str, _blocks: BlockRange) -> bool:
         return endpoint in self.names
 
     def calibrate(self) -> None:
         pass
 
-    def level_of_history(self) -> Level:
+    def get_history_level(self) -> VerificationLevel:
         return self.history_level
 
-    def deprioritise(self, endpoint: str, why: str, _newest: int) -> None:
-        self.put_away.append((endpoint, why))
+    def deprioritise(self, endpoint: str, reason: str, _newest: int) -> None:
+        self.put_away.append((endpoint, reason))
 
-    def blame(self, endpoint: str, why: str) -> None:
-        self.put_away.append((endpoint, why))
+    def report_wrong_logs(self, endpoint: str, reason: str) -> None:
+        self.put_away.append((endpoint, reason))
 
-    def quarantine(self, endpoint: str, why: str, _final: tuple[int, Hash]) -> None:
-        self.put_away.append((endpoint, why))
+    def quarantine(self, endpoint: str, reason: str, _final: tuple[int, Hash]) -> None:
+        self.put_away.append((endpoint, reason))
 
-    def convict(self, endpoint: str, why: str) -> None:
-        self.convicted.setdefault(endpoint, why)
+    def mark_proven_wrong(self, endpoint: str, reason: str) -> None:
+        self.convicted.setdefault(endpoint, reason)
 
-    def proven_wrong(self) -> dict[str, str]:
+    def get_proven_wrong(self) -> dict[str, str]:
         return dict(self.convicted)
 
-    def is_vouched(self) -> bool:
-        return self.most_level >= Level.PROVEN
+    def are_receipts_provable(self) -> bool:
+        return self.most_level >= VerificationLevel.PROVEN
 
     def providers(self) -> dict[str, str]:
         return {name: name for name in self.names}

@@ -6,7 +6,7 @@ from types import MappingProxyType
 import msgspec
 
 from oracle.chain.feed.relay_reader import RelayReader
-from oracle.chain.profiles.event_reader import Decoded
+from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.domain.events import network_events, oracle_events
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
@@ -46,13 +46,13 @@ class ScriptedReader:
     def __init__(self, unreadable: Collection[type] = ()) -> None:
         self.unreadable = frozenset(unreadable)
 
-    def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
+    def decode_rows(self, logs: Sequence[Log], calls: Sequence[Call]) -> DecodedEvents:
         inputs = {call.tx_hash: call.input for call in calls}
-        decoded = Decoded([], [])
+        decoded = DecodedEvents([], [])
         for log in logs:
             event = _read(log.data if log.data != "0x" else inputs[log.tx_hash])
             if type(event) in self.unreadable:
-                decoded.dead.append(_dead(log, event))
+                decoded.dead_letters.append(_dead(log, event))
                 continue
             if log.address == NETWORK:
                 decoded.events.append(event)  # type: ignore[arg-type]  # by its address
@@ -83,5 +83,5 @@ class Unread:
     identity = "unread"
     feed = None
 
-    def read(self, *_):
+    def decode_rows(self, *_):
         raise AssertionError("no log is read here")

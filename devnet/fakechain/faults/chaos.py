@@ -21,7 +21,7 @@ from devnet.fakechain.faults import (
 )
 from devnet.fakechain.requests import FakeRequest, Http
 from devnet.fakechain.upstream import Upstream
-from oracle.rpc.provider_dialects import Refused
+from oracle.rpc.provider_dialects import RefusedFeature
 
 # How likely an honest request is the first of a mood, and the most requests that one lasts.
 RATE = 0.02
@@ -113,7 +113,7 @@ def _told() -> dict[str, InjectedFault]:
             methods=["eth_getLogs", "eth_getBlockByNumber"],
         ),
         "has no receipts": messages.fails(
-            messages.provider_messages(Refused.METHOD)[0], methods="eth_getBlockReceipts"
+            messages.provider_messages(RefusedFeature.METHOD)[0], methods="eth_getBlockReceipts"
         ),
     }
 

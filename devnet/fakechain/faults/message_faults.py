@@ -9,7 +9,7 @@ from typing import NamedTuple, Unpack
 
 from devnet.fakechain.fault import FaultLimits, InjectedFault, on_success, only
 from devnet.fakechain.requests import FakeRequest, FakeRpcError
-from oracle.rpc.provider_dialects import DIALECTS, Refused
+from oracle.rpc.provider_dialects import DIALECTS, RefusedFeature
 
 
 class Words(NamedTuple):
@@ -19,15 +19,19 @@ class Words(NamedTuple):
     message: str
 
 
-def provider_messages(refused: Refused) -> tuple[Words, ...]:
+def provider_messages(refused: RefusedFeature) -> tuple[Words, ...]:
     """Return every provider's message for what is refused, as the table of dialects has it."""
-    return tuple(Words(row.code, row.example) for row in DIALECTS if row.refused is refused)
+    return tuple(
+        Words(row.code, row.example) for row in DIALECTS if row.refused_feature is refused
+    )
 
 
-RATE_WORDS = provider_messages(Refused.RATE)
+RATE_WORDS = provider_messages(RefusedFeature.RATE)
 # Those that state their limit.
-RANGE_WORDS = tuple(one for one in provider_messages(Refused.BLOCKS) if "{limit}" in one.message)
-DENSITY_WORDS = provider_messages(Refused.RESULTS)
+RANGE_WORDS = tuple(
+    one for one in provider_messages(RefusedFeature.BLOCKS) if "{limit}" in one.message
+)
+DENSITY_WORDS = provider_messages(RefusedFeature.RESULTS)
 # -32005 means the rate as well as the size.
 QUOTA, SIZE = RATE_WORDS[0], DENSITY_WORDS[0]
 # A message that no row of the table matches.

@@ -15,7 +15,7 @@ from oracle.domain.state.task import Task
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.policy import PolicyInput, SelectionPolicy
-from oracle.systems.weighted_draw import draw
+from oracle.systems.weighted_draw import draw_nodes
 
 
 class _Chooser(Protocol):
@@ -25,7 +25,7 @@ class _Chooser(Protocol):
         """Take in a node that has changed."""
         ...
 
-    def take(self, event: DomainEvent) -> None:
+    def apply_event(self, event: DomainEvent) -> None:
         """See an event that has been folded."""
         ...
 
@@ -41,13 +41,13 @@ class _FromPool:
         self._pool = CandidatePool(rules, policy.weighting)
 
     def note(self, node: Node) -> None:
-        self._pool.put(node)
+        self._pool.update_node(node)
 
-    def take(self, event: DomainEvent) -> None:
+    def apply_event(self, event: DomainEvent) -> None:
         """The fold has put it into the nodes' rows."""
 
     def choose(self, task: Task, seed: bytes, asked: PolicyInput) -> Address | None:
-        drawn = self._pool.draw(task, asked.time, seed, taken=asked.taken)
+        drawn = self._pool.draw_nodes(task, asked.time, seed, reserved=asked.reserved)
         return drawn[0].node if drawn else None
 
 
@@ -55,18 +55,18 @@ class _FromVerdicts:
     """Asks the policy about every node, for each draw."""
 
     def __init__(self, policy: SelectionPolicy) -> None:
-        self._follower = policy.follow()
+        self._follower = policy.create_follower()
 
     def note(self, node: Node) -> None:
         """The policy sees the nodes themselves."""
 
-    def take(self, event: DomainEvent) -> None:
-        self._follower.take(event)
+    def apply_event(self, event: DomainEvent) -> None:
+        self._follower.apply_event(event)
 
     def choose(self, task: Task, seed: bytes, asked: PolicyInput) -> Address | None:
-        verdicts = self._follower.verdicts(task, asked)
+        verdicts = self._follower.judge_candidates(task, asked)
         weights = [(each.node, each.weight) for each in verdicts if each.weight is not None]
-        drawn = draw(weights, seed, 1)
+        drawn = draw_nodes(weights, seed, 1)
         return drawn[0].node if drawn else None
 
 
@@ -92,8 +92,8 @@ class FoldedNetwork:
         self._logs += 1
         transaction = self._logs if self._is_apart else self._transaction
         event = said(Position(self.time, transaction, self._logs), self.time, *named, **fields)
-        self._fold.many((event,), is_whole=self._is_apart)
-        self._chooser.take(event)
+        self._fold.fold_events((event,), is_complete=self._is_apart)
+        self._chooser.apply_event(event)
         return event
 
     @contextmanager
@@ -104,7 +104,7 @@ class FoldedNetwork:
             yield
         finally:
             self._is_apart = True
-        self._fold.finish()
+        self._fold.finish_transaction()
 
     def note_nodes(self) -> None:
         """Bring nodes that have changed to whoever draws."""
@@ -116,7 +116,7 @@ class FoldedNetwork:
     def settle(self) -> Changes:
         """Do so, and return what else has changed since it was done last."""
         self.note_nodes()
-        return self._fold.drain()
+        return self._fold.drain_changes()
 
     def node(self, address: Address) -> Node:
         """Return the fold's row of a node that has joined."""

@@ -9,7 +9,7 @@ from lab.closed_loop.running.loop_state import LoopState
 from lab.closed_loop.running.membership import consider, kick_out
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.fold.working_set import KickoutDue
-from oracle.domain.reports.kickout_evidence import spread_of
+from oracle.domain.reports.kickout_evidence import compute_creator_spread
 
 
 def follow(state: LoopState, change: KickoutDue) -> None:
@@ -17,7 +17,7 @@ def follow(state: LoopState, change: KickoutDue) -> None:
     if change.closed_at is None:
         node = state.nodes[change.node]
         rules = state.network.rules
-        if spread_of(node.scored_for, rules).hold_reason(rules) is not None:
+        if compute_creator_spread(node.scored_for, rules).hold_reason(rules) is not None:
             state.counts.held[node.role.owner, node.role.kind] += 1
             return
         state.agenda.add(state.now + state.economics.report_seconds, _propose, state, node)

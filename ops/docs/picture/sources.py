@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from oracle.store.state.rule_set_repository import named_by
+from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -22,5 +22,5 @@ def made_from() -> str:
     digest = hashlib.sha256()
     for name in _SEEN:
         digest.update((_ROOT / name).read_bytes())
-    digest.update(named_by(CRYNUX).sha256.encode())
+    digest.update(identify_rules(CRYNUX).sha256.encode())
     return digest.hexdigest()

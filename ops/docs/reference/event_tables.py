@@ -11,8 +11,8 @@ from inspect import getdoc
 from itertools import groupby
 from pathlib import Path
 
-from oracle.domain.events.event_fields import FieldKind, field_kinds_of, required_fields_of
-from oracle.domain.events.event_names import FIELD_KINDS, TYPES
+from oracle.domain.events.event_fields import FieldKind, get_field_kinds, get_required_fields
+from oracle.domain.events.event_names import FIELD_KINDS, TYPE_BY_NAME
 from oracle.domain.events.network_events import DomainEvent
 from reference.markdown import table
 
@@ -22,7 +22,9 @@ _CITATION = re.compile(r"docs/(reference/)?([\w/.-]+?\.md)(?:#([\w-]+))?")
 
 def vocabulary() -> str:
     """Return the table of every type of event."""
-    rows = [(f"`{name}`", _field_names(kind), _meaning(kind)) for name, kind in TYPES.items()]
+    rows = [
+        (f"`{name}`", _field_names(kind), _meaning(kind)) for name, kind in TYPE_BY_NAME.items()
+    ]
     return table(("type", "fields beside position and time", "meaning"), rows)
 
 
@@ -37,7 +39,7 @@ def types() -> str:
     for _, group in groupby(sorted(FIELD_KINDS.items(), key=place_of), place_of):
         fields = list(group)
         names = ", ".join(f"`{name}`" for name, _ in fields)
-        lines.append(f"- {names}: {fields[0][1].words}.")
+        lines.append(f"- {names}: {fields[0][1].description}.")
     return "\n".join(lines) + "\n"
 
 
@@ -60,8 +62,8 @@ def with_parts(page: str) -> str:
 
 
 def _field_names(kind: type[DomainEvent]) -> str:
-    required = required_fields_of(kind)
-    optional = [name for name in field_kinds_of(kind) if name not in required]
+    required = get_required_fields(kind)
+    optional = [name for name in get_field_kinds(kind) if name not in required]
     return "; ".join(", ".join(names) for names in (required, optional) if names)
 
 

@@ -8,8 +8,8 @@ from fastapi.routing import APIRoute
 from gateway.web.gateway_app import GATEWAY_PATHS
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.web.health_app import health_app
-from oracle.daemon.web.statements_app import statements_app
+from oracle.daemon.web.health_app import create_health_app
+from oracle.daemon.web.statements_app import create_statements_app
 from oracle.quorum.board import Board
 from oracle.store.database import Store
 from reference.markdown import head, table
@@ -47,8 +47,8 @@ def gateway_routes() -> list[tuple[str, str]]:
 
 def _applications() -> dict[str, FastAPI]:
     """Return what answers at each listener, by its section of the settings."""
-    health = health_app(DaemonHealth(JobLiveness(lambda: 0.0)), _no_store)
-    return {"web": health, "statements": statements_app(Board())}
+    health = create_health_app(DaemonHealth(JobLiveness(lambda: 0.0)), _no_store)
+    return {"web": health, "statements": create_statements_app(Board())}
 
 
 def _no_store() -> Store:

@@ -32,13 +32,13 @@ def everything_shown() -> Iterator[None]:
     # Each module of it puts its own on the list.
     for module in pkgutil.walk_packages(telemetry.__path__, f"{telemetry.__name__}."):
         importlib.import_module(module.name)
-    metrics.show(full)
-    outbox_metrics.show(_full_outbox())
+    metrics.publish_statistics(full)
+    outbox_metrics.publish_figures(_full_outbox())
     try:
         yield
     finally:
-        metrics.show(None)
-        outbox_metrics.show(None)
+        metrics.publish_statistics(None)
+        outbox_metrics.publish_figures(None)
 
 
 def _full_outbox() -> OutboxFigures:

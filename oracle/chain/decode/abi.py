@@ -9,7 +9,7 @@ import msgspec
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.errors import FatalError
-from oracle.resources import shipped
+from oracle.resources import shipped_path
 
 _SELECTOR_DIGITS = 10
 
@@ -22,9 +22,9 @@ class Parameter:
     """
 
     name: str
-    kind: str
+    abi_type: str
     indexed: bool
-    parts: tuple["Parameter", ...] = ()
+    components: tuple["Parameter", ...] = ()
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class AbiSignature:
     @cached_property
     def text(self) -> str:
         """Return the canonical signature: name and types."""
-        return f"{self.name}({','.join(parameter.kind for parameter in self.inputs)})"
+        return f"{self.name}({','.join(parameter.abi_type for parameter in self.inputs)})"
 
     @cached_property
     def digest(self) -> str:
@@ -54,52 +54,55 @@ class AbiSignature:
 class Abi:
     """The events and functions of one contract, by name; our contracts have no overloads."""
 
-    contract: str
+    contract_name: str
     events: dict[str, AbiSignature]
     functions: dict[str, AbiSignature]
 
-    def event(self, name: str) -> AbiSignature:
+    def get_event(self, name: str) -> AbiSignature:
         """Return the event of this name.
 
         Raises:
             FatalError: the shipped artifact does not contain the event.
         """
         if name not in self.events:
-            raise FatalError(f"abi/{self.contract}.json has no event {name}: install again")
+            raise FatalError(f"abi/{self.contract_name}.json has no event {name}: install again")
         return self.events[name]
 
 
 @lru_cache
-def load(contract: str) -> Abi:
+def load_abi(contract: str) -> Abi:
     """Return the ABI of a shipped contract.
 
     Raises:
         FatalError: the installation does not contain the artifact.
     """
-    written = msgspec.json.decode(shipped(f"abi/{contract}.json").read_bytes())
-    return parse(contract, written["abi"])
+    artifact = msgspec.json.decode(shipped_path(f"abi/{contract}.json").read_bytes())
+    return parse_abi(contract, artifact["abi"])
 
 
-def parse(contract: str, entries: Sequence[dict[str, Any]]) -> Abi:
+def parse_abi(contract: str, entries: Sequence[dict[str, Any]]) -> Abi:
     """Parse the entries of a JSON ABI."""
-    events = {signature.name: signature for signature in listed(entries, "event")}
-    functions = {signature.name: signature for signature in listed(entries, "function")}
+    events = {signature.name: signature for signature in parse_signatures(entries, "event")}
+    functions = {signature.name: signature for signature in parse_signatures(entries, "function")}
     return Abi(contract, events, functions)
 
 
-def listed(entries: Sequence[dict[str, Any]], what: str) -> list[AbiSignature]:
+def parse_signatures(entries: Sequence[dict[str, Any]], entry_type: str) -> list[AbiSignature]:
     """Return every `event` or `function` of a JSON ABI, including overloads."""
-    return [_signature(entry) for entry in entries if entry["type"] == what]
+    return [_parse_signature(entry) for entry in entries if entry["type"] == entry_type]
 
 
-def _signature(entry: dict[str, Any]) -> AbiSignature:
-    return AbiSignature(entry["name"], tuple(_parameter(given) for given in entry["inputs"]))
+def _parse_signature(entry: dict[str, Any]) -> AbiSignature:
+    return AbiSignature(
+        entry["name"], tuple(_parse_parameter(input_) for input_ in entry["inputs"])
+    )
 
 
-def _parameter(given: dict[str, Any]) -> Parameter:
-    parts = tuple(_parameter(part) for part in given.get("components", ()))
-    kind: str = given["type"]
-    if kind.startswith("tuple"):
+def _parse_parameter(input_: dict[str, Any]) -> Parameter:
+    components = tuple(_parse_parameter(component) for component in input_.get("components", ()))
+    abi_type: str = input_["type"]
+    if abi_type.startswith("tuple"):
         # Signatures spell a tuple by its components; all other types are canonical already.
-        kind = f"({','.join(part.kind for part in parts)}){kind.removeprefix('tuple')}"
-    return Parameter(given.get("name", ""), kind, bool(given.get("indexed")), parts)
+        component_types = ",".join(component.abi_type for component in components)
+        abi_type = f"({component_types}){abi_type.removeprefix('tuple')}"
+    return Parameter(input_.get("name", ""), abi_type, bool(input_.get("indexed")), components)

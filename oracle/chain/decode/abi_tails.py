@@ -14,20 +14,20 @@ class MalformedError(ValueError):
 
 
 # (bytes, position of the value) -> (value, position after it)
-Tail = Callable[[bytes, int], tuple[object, int]]
+TailReader = Callable[[bytes, int], tuple[object, int]]
 
 
-def word_at(raw: bytes, at: int) -> int:
+def read_uint(raw: bytes, offset: int) -> int:
     """Return the unsigned 32-byte word at a byte offset."""
-    if len(raw) < at + WORD:
+    if len(raw) < offset + WORD:
         raise MalformedError("too short")
-    return int.from_bytes(raw[at : at + WORD], "big")
+    return int.from_bytes(raw[offset : offset + WORD], "big")
 
 
-def bytes_at(raw: bytes, at: int) -> tuple[bytes, int]:
+def read_bytes(raw: bytes, offset: int) -> tuple[bytes, int]:
     """Return the bytes whose length is at `offset`, and the offset after them."""
-    start = at + WORD
-    stop = start + word_at(raw, at)
+    start = offset + WORD
+    stop = start + read_uint(raw, offset)
     end = stop + (start - stop) % WORD
     if end > len(raw):
         raise MalformedError("too short")
@@ -36,23 +36,23 @@ def bytes_at(raw: bytes, at: int) -> tuple[bytes, int]:
     return raw[start:stop], end
 
 
-def hex_at(raw: bytes, at: int) -> tuple[str, int]:
+def read_hex(raw: bytes, offset: int) -> tuple[str, int]:
     """Return bytes of any length as `0x` hex, and the offset after them."""
-    value, end = bytes_at(raw, at)
+    value, end = read_bytes(raw, offset)
     return "0x" + value.hex(), end
 
 
-def text_at(raw: bytes, at: int) -> tuple[str, int]:
+def read_string(raw: bytes, offset: int) -> tuple[str, int]:
     """Return a string, see `decode_string`, and the offset after it."""
-    value, end = bytes_at(raw, at)
-    return text_of(value), end
+    value, end = read_bytes(raw, offset)
+    return decode_string(value), end
 
 
 # Prefix of strings that are not valid text; valid text with this prefix is escaped too.
-_MARK = "\ufffd0x"
+_INVALID_TEXT_PREFIX = "\ufffd0x"
 
 
-def text_of(value: bytes) -> str:
+def decode_string(value: bytes) -> str:
     """Return a contract's string as text that every database accepts, without collisions.
 
     Anyone may write any bytes into a Solidity string. A value that is not UTF-8, or contains NUL,
@@ -62,48 +62,56 @@ def text_of(value: bytes) -> str:
     try:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
-        return _MARK + value.hex()
-    return _MARK + value.hex() if "\0" in text or text.startswith(_MARK) else text
+        return _INVALID_TEXT_PREFIX + value.hex()
+    return (
+        _INVALID_TEXT_PREFIX + value.hex()
+        if "\0" in text or text.startswith(_INVALID_TEXT_PREFIX)
+        else text
+    )
 
 
-def hashes_at(raw: bytes, at: int) -> tuple[object, int]:
+def read_hash_array(raw: bytes, offset: int) -> tuple[object, int]:
     """Return an array of 32-byte words as `0x` hex; a fast special case of the array reader."""
-    start = at + WORD
-    end = start + WORD * word_at(raw, at)
+    start = offset + WORD
+    end = start + WORD * read_uint(raw, offset)
     if end > len(raw):
         raise MalformedError("too short")
     text = raw[start:end].hex()
-    return tuple(["0x" + text[p : p + 64] for p in range(0, len(text), 64)]), end
+    return tuple(
+        ["0x" + text[position : position + 64] for position in range(0, len(text), 64)]
+    ), end
 
 
-def words_of(word: Callable[[bytes], object]) -> Tail:
+def build_word_array_reader(read_word: Callable[[bytes], object]) -> TailReader:
     """Return a reader of arrays whose elements are one word each."""
 
-    def array_at(raw: bytes, at: int) -> tuple[object, int]:
-        start = at + WORD
-        end = start + WORD * word_at(raw, at)
+    def read_array(raw: bytes, offset: int) -> tuple[object, int]:
+        start = offset + WORD
+        end = start + WORD * read_uint(raw, offset)
         if end > len(raw):
             raise MalformedError("too short")
-        return tuple(word(raw[p : p + WORD]) for p in range(start, end, WORD)), end
+        return tuple(
+            read_word(raw[position : position + WORD]) for position in range(start, end, WORD)
+        ), end
 
-    return array_at
+    return read_array
 
 
-def array_of(element: Tail) -> Tail:
+def build_array_reader(read_element: TailReader) -> TailReader:
     """Return a reader of arrays whose elements have a dynamic size."""
 
-    def array_at(raw: bytes, at: int) -> tuple[object, int]:
-        heads = at + WORD
-        count = word_at(raw, at)
-        end = heads + WORD * count
+    def read_array(raw: bytes, offset: int) -> tuple[object, int]:
+        heads_start = offset + WORD
+        count = read_uint(raw, offset)
+        end = heads_start + WORD * count
         if end > len(raw):
             raise MalformedError("too short")
         values = []
-        for place in range(heads, end, WORD):
-            if heads + word_at(raw, place) != end:
+        for position in range(heads_start, end, WORD):
+            if heads_start + read_uint(raw, position) != end:
                 raise MalformedError("an offset leaves a gap")
-            value, end = element(raw, end)
+            value, end = read_element(raw, end)
             values.append(value)
         return tuple(values), end
 
-    return array_at
+    return read_array

@@ -9,62 +9,66 @@ from typing import NamedTuple
 
 from oracle.chain.decode.abi_tails import MalformedError
 
-BITS = 256
+WORD_BITS = 256
 
-Word = Callable[[bytes], object]
+WordReader = Callable[[bytes], object]
 
 
-class Layout(NamedTuple):
+class WordLayout(NamedTuple):
     """The position of a value in its word: `bits` wide, at the low or the high end."""
 
     family: str
     bits: int
 
     @property
-    def unused(self) -> int:
+    def unused_mask(self) -> int:
         """Return the bits that must be zero, as a mask."""
         if self.family == "int":
             return 0
         if self.family == "bytes":
-            return (1 << (BITS - self.bits)) - 1
-        return ((1 << BITS) - 1) ^ ((1 << self.bits) - 1)
+            return (1 << (WORD_BITS - self.bits)) - 1
+        return ((1 << WORD_BITS) - 1) ^ ((1 << self.bits) - 1)
 
 
-def layout(kind: str) -> Layout | None:
+def find_word_layout(abi_type: str) -> WordLayout | None:
     """Return the layout of a one-word type; None if the type takes more or less than one word."""
-    if kind == "address":
-        return Layout("address", 160)
-    if kind == "bool":
-        return Layout("bool", 1)
-    found = re.fullmatch(r"(u?int|bytes)(\d+)", kind)
-    if found is None:
+    if abi_type == "address":
+        return WordLayout("address", 160)
+    if abi_type == "bool":
+        return WordLayout("bool", 1)
+    match = re.fullmatch(r"(u?int|bytes)(\d+)", abi_type)
+    if match is None:
         return None
-    size = int(found[2])
-    return Layout(found[1], 8 * size if found[1] == "bytes" else size)
+    size = int(match[2])
+    return WordLayout(match[1], 8 * size if match[1] == "bytes" else size)
 
 
-def word_reader(kind: str) -> Word:
+def build_word_reader(abi_type: str) -> WordReader:
     """Return the reader of one word; it raises MalformedError if unused bits are set.
 
     Raises:
         ValueError: the type is not one word.
     """
-    plan = layout(kind)
-    if plan is None:
-        raise ValueError(f"{kind} is not one word")
-    if plan.family == "int":
-        return _signed(plan.bits)
-    read, unused, size = _READERS[plan.family], plan.unused, plan.bits // 8
+    word_layout = find_word_layout(abi_type)
+    if word_layout is None:
+        raise ValueError(f"{abi_type} is not one word")
+    if word_layout.family == "int":
+        return _build_signed_reader(word_layout.bits)
+    read_value, unused, size = (
+        _READER_BY_FAMILY[word_layout.family],
+        word_layout.unused_mask,
+        word_layout.bits // 8,
+    )
 
-    def checked(word: bytes) -> object:
+    def read_checked(word: bytes) -> object:
         if int.from_bytes(word, "big") & unused:
-            raise MalformedError(f"not a clean {kind}")
-        return read(word, size)
+            raise MalformedError(f"not a clean {abi_type}")
+        return read_value(word, size)
 
-    return checked
+    return read_checked
 
 
-_READERS: dict[str, Callable[[bytes, int], object]] = {
+_READER_BY_FAMILY: dict[str, Callable[[bytes, int], object]] = {
     "uint": lambda word, _: int.from_bytes(word, "big"),
     "bool": lambda word, _: word[-1] == 1,
     "address": lambda word, size: "0x" + word[-size:].hex(),
@@ -72,13 +76,13 @@ _READERS: dict[str, Callable[[bytes, int], object]] = {
 }
 
 
-def _signed(bits: int) -> Word:
-    most = 1 << (bits - 1)
+def _build_signed_reader(bits: int) -> WordReader:
+    limit = 1 << (bits - 1)
 
-    def checked(word: bytes) -> object:
+    def read_checked(word: bytes) -> object:
         value = int.from_bytes(word, "big", signed=True)
-        if not -most <= value < most:
+        if not -limit <= value < limit:
             raise MalformedError(f"not a clean int{bits}")
         return value
 
-    return checked
+    return read_checked

@@ -10,49 +10,49 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oracle.chain.decode.abi_tails import WORD, MalformedError, text_of
-from oracle.chain.decode.abi_words import layout, word_reader
+from oracle.chain.decode.abi_tails import WORD, MalformedError, decode_string
+from oracle.chain.decode.abi_words import build_word_reader, find_word_layout
 
 # Many offsets may point at the same data: a small input must not decode to a large value.
-MOST_BYTES = 4 * 1024 * 1024
+MAX_DECODED_BYTES = 4 * 1024 * 1024
 
 # The bytes after the selector -> the values, in order.
-Arguments = Callable[[bytes], tuple[Any, ...]]
+ArgumentsDecoder = Callable[[bytes], tuple[Any, ...]]
 
 
 @dataclass(slots=True)
-class _Input:
+class _BoundedInput:
     """The call data, and the number of bytes that may still be read from it."""
 
     raw: bytes
-    left: int
+    remaining_bytes: int
 
-    def take(self, at: int, size: int) -> bytes:
-        if at + size > len(self.raw):
+    def read_bytes(self, offset: int, size: int) -> bytes:
+        if offset + size > len(self.raw):
             raise MalformedError("too short")
-        self.left -= size
-        if self.left < 0:
+        self.remaining_bytes -= size
+        if self.remaining_bytes < 0:
             raise MalformedError("too much of it")
-        return self.raw[at : at + size]
+        return self.raw[offset : offset + size]
 
-    def number(self, at: int) -> int:
-        return int.from_bytes(self.take(at, WORD), "big")
+    def read_uint(self, offset: int) -> int:
+        return int.from_bytes(self.read_bytes(offset, WORD), "big")
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _TypeReader:
     """The reader of one ABI type, and the size of its head.
 
     `read(source, offset)`: `offset` is that of the value itself, after following the offset word
     of a dynamic type.
     """
 
-    size: int
-    is_far: bool
-    read: Callable[[_Input, int], Any]
+    head_size: int
+    is_dynamic: bool
+    read: Callable[[_BoundedInput, int], Any]
 
 
-def arguments_reader(kinds: Sequence[str]) -> Arguments:
+def build_arguments_decoder(abi_types: Sequence[str]) -> ArgumentsDecoder:
     """Return the decoder of arguments of these canonical types.
 
     Values have the same types as those of `build_log_decoder`; structs are tuples. The decoder
@@ -61,83 +61,105 @@ def arguments_reader(kinds: Sequence[str]) -> Arguments:
     Raises:
         ValueError: one of the types is unknown.
     """
-    whole = _struct([_kind_of(kind) for kind in kinds])
+    tuple_reader = _build_tuple_reader([_build_type_reader(abi_type) for abi_type in abi_types])
 
-    def read(raw: bytes) -> tuple[Any, ...]:
-        values: tuple[Any, ...] = whole.read(_Input(raw, MOST_BYTES), 0)
+    def decode_arguments(raw: bytes) -> tuple[Any, ...]:
+        values: tuple[Any, ...] = tuple_reader.read(_BoundedInput(raw, MAX_DECODED_BYTES), 0)
         return values
 
-    return read
+    return decode_arguments
 
 
-def parts_of(kind: str) -> list[str] | None:
+def parse_tuple_type(abi_type: str) -> list[str] | None:
     """Return the types of a tuple's components, or None if the type is not a tuple."""
-    if not (kind.startswith("(") and kind.endswith(")")):
+    if not (abi_type.startswith("(") and abi_type.endswith(")")):
         return None
-    parts, depth, start = [], 0, 1
-    for place, letter in enumerate(kind[1:-1] + ",", start=1):
+    components, depth, start = [], 0, 1
+    for position, letter in enumerate(abi_type[1:-1] + ",", start=1):
         depth += (letter == "(") - (letter == ")")
         if letter == "," and not depth:
-            parts.append(kind[start:place])
-            start = place + 1
-    return [] if parts == [""] else parts
+            components.append(abi_type[start:position])
+            start = position + 1
+    return [] if components == [""] else components
 
 
-def array_of(kind: str) -> tuple[str, int | None] | None:
+def parse_array_type(abi_type: str) -> tuple[str, int | None] | None:
     """Return an array's element type and fixed length, if any; None if it is not an array."""
-    found = re.fullmatch(r"(.+)\[(\d*)\]", kind)
-    if found is None:
+    match = re.fullmatch(r"(.+)\[(\d*)\]", abi_type)
+    if match is None:
         return None
-    return found[1], int(found[2]) if found[2] else None
+    return match[1], int(match[2]) if match[2] else None
 
 
-def _kind_of(kind: str) -> _Kind:
-    array = array_of(kind)
+def _build_type_reader(abi_type: str) -> _TypeReader:
+    array = parse_array_type(abi_type)
     if array is not None:
-        element, length = _kind_of(array[0]), array[1]
-        return _list(element) if length is None else _struct([element] * length)
-    parts = parts_of(kind)
-    if parts is not None:
-        return _struct([_kind_of(part) for part in parts])
-    if kind in {"string", "bytes"}:
-        return _Kind(WORD, is_far=True, read=_text if kind == "string" else _bytes)
-    if layout(kind) is None:
-        raise ValueError(f"no decoder for the type {kind}")
-    word = word_reader(kind)
-    return _Kind(WORD, is_far=False, read=lambda given, at: word(given.take(at, WORD)))
+        element_reader, length = _build_type_reader(array[0]), array[1]
+        return (
+            _build_array_reader(element_reader)
+            if length is None
+            else _build_tuple_reader([element_reader] * length)
+        )
+    components = parse_tuple_type(abi_type)
+    if components is not None:
+        return _build_tuple_reader([_build_type_reader(component) for component in components])
+    if abi_type in {"string", "bytes"}:
+        return _TypeReader(
+            WORD,
+            is_dynamic=True,
+            read=_read_string if abi_type == "string" else _read_bytes_as_hex,
+        )
+    if find_word_layout(abi_type) is None:
+        raise ValueError(f"no decoder for the type {abi_type}")
+    read_word = build_word_reader(abi_type)
+    return _TypeReader(
+        WORD,
+        is_dynamic=False,
+        read=lambda source, offset: read_word(source.read_bytes(offset, WORD)),
+    )
 
 
-def _content(given: _Input, at: int) -> bytes:
-    return given.take(at + WORD, given.number(at))
+def _read_dynamic_bytes(source: _BoundedInput, offset: int) -> bytes:
+    return source.read_bytes(offset + WORD, source.read_uint(offset))
 
 
-def _text(given: _Input, at: int) -> str:
-    return text_of(_content(given, at))
+def _read_string(source: _BoundedInput, offset: int) -> str:
+    return decode_string(_read_dynamic_bytes(source, offset))
 
 
-def _bytes(given: _Input, at: int) -> str:
-    return "0x" + _content(given, at).hex()
+def _read_bytes_as_hex(source: _BoundedInput, offset: int) -> str:
+    return "0x" + _read_dynamic_bytes(source, offset).hex()
 
 
-def _list(element: _Kind) -> _Kind:
-    def read(given: _Input, at: int) -> tuple[Any, ...]:
-        count = given.number(at)
-        if count * element.size > len(given.raw):
+def _build_array_reader(element_reader: _TypeReader) -> _TypeReader:
+    def read_array(source: _BoundedInput, offset: int) -> tuple[Any, ...]:
+        count = source.read_uint(offset)
+        if count * element_reader.head_size > len(source.raw):
             raise MalformedError("too short")
-        return _row(given, at + WORD, [element] * count)
+        return _read_components(source, offset + WORD, [element_reader] * count)
 
-    return _Kind(WORD, is_far=True, read=read)
-
-
-def _struct(parts: Sequence[_Kind]) -> _Kind:
-    is_far = any(part.is_far for part in parts)
-    size = WORD if is_far else sum(part.size for part in parts)
-    return _Kind(size, is_far, lambda given, at: _row(given, at, parts))
+    return _TypeReader(WORD, is_dynamic=True, read=read_array)
 
 
-def _row(given: _Input, start: int, parts: Sequence[_Kind]) -> tuple[Any, ...]:
-    values, at = [], start
-    for part in parts:
-        values.append(part.read(given, start + given.number(at) if part.is_far else at))
-        at += part.size
+def _build_tuple_reader(component_readers: Sequence[_TypeReader]) -> _TypeReader:
+    is_dynamic = any(reader.is_dynamic for reader in component_readers)
+    head_size = WORD if is_dynamic else sum(reader.head_size for reader in component_readers)
+    return _TypeReader(
+        head_size,
+        is_dynamic,
+        lambda source, offset: _read_components(source, offset, component_readers),
+    )
+
+
+def _read_components(
+    source: _BoundedInput, start: int, component_readers: Sequence[_TypeReader]
+) -> tuple[Any, ...]:
+    values, position = [], start
+    for reader in component_readers:
+        values.append(
+            reader.read(
+                source, start + source.read_uint(position) if reader.is_dynamic else position
+            )
+        )
+        position += reader.head_size
     return tuple(values)

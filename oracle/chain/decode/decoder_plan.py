@@ -14,173 +14,213 @@ from oracle.chain.decode.abi import AbiSignature, Parameter
 from oracle.chain.decode.abi_tails import (
     WORD,
     MalformedError,
-    Tail,
-    array_of,
-    hashes_at,
-    hex_at,
-    text_at,
-    words_of,
+    TailReader,
+    build_array_reader,
+    build_word_array_reader,
+    read_hash_array,
+    read_hex,
+    read_string,
 )
-from oracle.chain.decode.abi_words import BITS, Layout, layout, word_reader
-from oracle.chain.decode.call_arguments import arguments_reader
-from oracle.chain.decode.log_parts import Parts, TypedValue, in_a_row
+from oracle.chain.decode.abi_words import (
+    WORD_BITS,
+    WordLayout,
+    build_word_reader,
+    find_word_layout,
+)
+from oracle.chain.decode.call_arguments import build_arguments_decoder
+from oracle.chain.decode.log_parts import Parts, TypedValue, build_consecutive_values
 from oracle.domain.logs import Call, Log
 
 DataReader: TypeAlias = Callable[[bytes], Parts]
 
 # `struct` unpacks values of up to a machine word directly as numbers.
-_MACHINE_BITS = 64
+_MACHINE_WORD_BITS = 64
 # A dynamic value has its offset in the static part.
-_OFFSET = Layout("uint", _MACHINE_BITS)
-_LONG = 4096
-_PREFIX = 2
+_OFFSET_LAYOUT = WordLayout("uint", _MACHINE_WORD_BITS)
+_MAX_CACHED_BYTES = 4096
+_HEX_PREFIX_LENGTH = 2
 
 # Bound once, to avoid an attribute lookup for every log.
-_number = int.from_bytes
+_int_from_bytes = int.from_bytes
 
 
-def is_plain(kind: str) -> bool:
+def has_standard_layout(abi_type: str) -> bool:
     """Return whether the compiler's layout of a type can be checked strictly.
 
     Structs and nested arrays are not supported.
     """
-    element = kind.removesuffix("[]")
-    return element in _TAILS or (layout(element) is not None and not element.endswith("]"))
+    element_type = abi_type.removesuffix("[]")
+    return element_type in _TAIL_READERS or (
+        find_word_layout(element_type) is not None and not element_type.endswith("]")
+    )
 
 
 @dataclass(slots=True)
-class DataWords:
+class DataLayout:
     """The static words of an event's data, and the readers of the tails behind them.
 
     `next_index` is the index of the next value among the parts. Each word has one `struct` format
     code in `value_format` (a value that is read, or padding) and one in `offset_format`.
     """
 
-    place: int
-    codes: str = ">"
-    offsets: str = ">"
+    next_index: int
+    value_format: str = ">"
+    offset_format: str = ">"
     size: int = 0
     # Mask of the bits that must be zero; the first word is the highest.
-    unused: int = 0
-    tails: list[Tail] = field(default_factory=list)
-    inputs: dict[str, TypedValue] = field(default_factory=dict)
+    unused_mask: int = 0
+    tails: list[TailReader] = field(default_factory=list)
+    value_by_input: dict[str, TypedValue] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, parameters: Sequence[Parameter], wanted: Collection[str], place: int
-    ) -> "DataWords":
+    def from_parameters(
+        cls, parameters: Sequence[Parameter], wanted_names: Collection[str], first_index: int
+    ) -> "DataLayout":
         """Return the layout of these inputs; the index of their first value is `first_index`."""
-        made = cls(place)
+        data_layout = cls(first_index)
         for parameter in parameters:
-            made.add(parameter, is_wanted=parameter.name in wanted)
-        far = [parameter for parameter in parameters if layout(parameter.kind) is None]
-        made.inputs |= in_a_row(far, made.place)
-        return made
+            data_layout.add_parameter(parameter, is_wanted=parameter.name in wanted_names)
+        dynamic_parameters = [
+            parameter for parameter in parameters if find_word_layout(parameter.abi_type) is None
+        ]
+        data_layout.value_by_input |= build_consecutive_values(
+            dynamic_parameters, data_layout.next_index
+        )
+        return data_layout
 
-    def add(self, parameter: Parameter, *, is_wanted: bool) -> None:
+    def add_parameter(self, parameter: Parameter, *, is_wanted: bool) -> None:
         """Add a static word, or the offset word and tail of a dynamic value."""
-        shape, is_far = layout(parameter.kind), False
-        if shape is None:
-            self.tails.append(_tail_reader(parameter.kind))
-            shape, is_far = _OFFSET, True
+        word_layout, is_dynamic = find_word_layout(parameter.abi_type), False
+        if word_layout is None:
+            self.tails.append(_build_tail_reader(parameter.abi_type))
+            word_layout, is_dynamic = _OFFSET_LAYOUT, True
         self.size += WORD
-        self.unused = self.unused << BITS | shape.unused
-        self.offsets += "24xQ" if is_far else "32x"
-        if is_far or not is_wanted:
-            self.codes += "32x"
+        self.unused_mask = self.unused_mask << WORD_BITS | word_layout.unused_mask
+        self.offset_format += "24xQ" if is_dynamic else "32x"
+        if is_dynamic or not is_wanted:
+            self.value_format += "32x"
             return
-        code, self.inputs[parameter.name] = _word(parameter.kind, shape, self.place)
-        self.codes += code
-        self.place += 1
+        code, self.value_by_input[parameter.name] = _build_word_value(
+            parameter.abi_type, word_layout, self.next_index
+        )
+        self.value_format += code
+        self.next_index += 1
 
     @property
-    def digits(self) -> int | None:
+    def data_length(self) -> int | None:
         """Length of the data in characters; None if it varies."""
-        return None if self.tails else _PREFIX + 2 * self.size
+        return None if self.tails else _HEX_PREFIX_LENGTH + 2 * self.size
 
-    def reader(self) -> DataReader | None:
+    def build_reader(self) -> DataReader | None:
         """Return the reader of the data, or None if nothing has to be read or checked."""
         if self.tails:
-            return self._with_tails()
-        if not self.unused and not self.inputs:
+            return self._build_reader_with_tails()
+        if not self.unused_mask and not self.value_by_input:
             return None
-        size, unused, unpack = self.size, self.unused, struct.Struct(self.codes).unpack
+        size, unused_mask, unpack = (
+            self.size,
+            self.unused_mask,
+            struct.Struct(self.value_format).unpack,
+        )
 
-        def read(raw: bytes) -> Parts:
+        def read_data(raw: bytes) -> Parts:
             if len(raw) != size:
                 raise MalformedError("length")
-            if unused and _number(raw, "big") & unused:
+            if unused_mask and _int_from_bytes(raw, "big") & unused_mask:
                 raise MalformedError("unused bits are set")
             return unpack(raw)
 
-        return read
+        return read_data
 
-    def _with_tails(self) -> DataReader:
-        size, unused, variable = self.size, self.unused, _variable_reader(self.size, self.tails)
-        unpack, offsets = (struct.Struct(each).unpack_from for each in (self.codes, self.offsets))
+    def _build_reader_with_tails(self) -> DataReader:
+        size, unused_mask, read_tails = (
+            self.size,
+            self.unused_mask,
+            _build_tails_reader(self.size, self.tails),
+        )
+        unpack, unpack_offsets = (
+            struct.Struct(struct_format).unpack_from
+            for struct_format in (self.value_format, self.offset_format)
+        )
 
-        def read(raw: bytes) -> Parts:
+        def read_data(raw: bytes) -> Parts:
             if len(raw) < size:
                 raise MalformedError("length")
-            if _number(raw[:size], "big") & unused:
+            if _int_from_bytes(raw[:size], "big") & unused_mask:
                 raise MalformedError("unused bits are set")
-            return unpack(raw) + variable(raw[size:], offsets(raw))
+            return unpack(raw) + read_tails(raw[size:], unpack_offsets(raw))
 
-        return read
+        return read_data
 
 
-def _word(kind: str, shape: Layout, place: int) -> tuple[str, TypedValue]:
+def _build_word_value(
+    abi_type: str, word_layout: WordLayout, index: int
+) -> tuple[str, TypedValue]:
     """Return the `struct` code of a word, and the typed value at its index."""
-    size = shape.bits // 8
-    if shape.family in {"address", "bytes"}:
-        code = f"{WORD - size}x{size}s" if shape.family == "address" else f"{size}s{WORD - size}x"
-        return code, TypedValue(lambda parts: "0x" + parts[place].hex(), kind)
-    if shape.family == "int":
-        signed = word_reader(kind)
-        return f"{WORD}s", TypedValue(lambda parts: signed(parts[place]), kind)
-    if shape.bits > _MACHINE_BITS:
-        return f"{WORD}s", TypedValue(lambda parts: _number(parts[place], "big"), kind)
-    return "31x?" if shape.family == "bool" else "24xQ", TypedValue.at(place, kind)
+    size = word_layout.bits // 8
+    if word_layout.family in {"address", "bytes"}:
+        code = (
+            f"{WORD - size}x{size}s"
+            if word_layout.family == "address"
+            else f"{size}s{WORD - size}x"
+        )
+        return code, TypedValue(lambda parts: "0x" + parts[index].hex(), abi_type)
+    if word_layout.family == "int":
+        read_signed = build_word_reader(abi_type)
+        return f"{WORD}s", TypedValue(lambda parts: read_signed(parts[index]), abi_type)
+    if word_layout.bits > _MACHINE_WORD_BITS:
+        return f"{WORD}s", TypedValue(lambda parts: _int_from_bytes(parts[index], "big"), abi_type)
+    return "31x?" if word_layout.family == "bool" else "24xQ", TypedValue.at_index(index, abi_type)
 
 
-def _variable_reader(
-    size: int, readers: Sequence[Tail]
+def _build_tails_reader(
+    static_size: int, readers: Sequence[TailReader]
 ) -> Callable[[bytes, tuple[int, ...]], Parts]:
     """Return the reader of all tails behind `static_size` bytes, by their offsets."""
 
-    def read(raw: bytes, offsets: tuple[int, ...]) -> Parts:
+    def read_tails(raw: bytes, offsets: tuple[int, ...]) -> Parts:
         values, end = [], 0
-        for offset, reader in zip(offsets, readers, strict=True):
-            if offset != size + end:
+        for offset, read_tail in zip(offsets, readers, strict=True):
+            if offset != static_size + end:
                 raise MalformedError("an offset leaves a gap")
-            value, end = reader(raw, end)
+            value, end = read_tail(raw, end)
             values.append(value)
         if end != len(raw):
             raise MalformedError("length")
         return tuple(values)
 
-    if hashes_at in readers:
-        return read
+    if read_hash_array in readers:
+        return read_tails
     # The same few texts (models, GPU names) occur again and again, hashes do not. Long texts are
     # not cached, to bound the memory.
-    remembered = lru_cache(maxsize=1024)(read)
-    return lambda raw, offsets: (remembered if len(raw) < _LONG else read)(raw, offsets)
+    read_cached = lru_cache(maxsize=1024)(read_tails)
+    return lambda raw, offsets: (read_cached if len(raw) < _MAX_CACHED_BYTES else read_tails)(
+        raw, offsets
+    )
 
 
-def _tail_reader(kind: str) -> Tail:
-    if kind in _TAILS:
-        return _TAILS[kind]
-    element = kind.removesuffix("[]")
-    if element == kind or element.endswith("]"):
-        raise ValueError(f"no decoder for the type {kind}")
-    return words_of(word_reader(element)) if layout(element) else array_of(_tail_reader(element))
+def _build_tail_reader(abi_type: str) -> TailReader:
+    if abi_type in _TAIL_READERS:
+        return _TAIL_READERS[abi_type]
+    element_type = abi_type.removesuffix("[]")
+    if element_type == abi_type or element_type.endswith("]"):
+        raise ValueError(f"no decoder for the type {abi_type}")
+    return (
+        build_word_array_reader(build_word_reader(element_type))
+        if find_word_layout(element_type)
+        else build_array_reader(_build_tail_reader(element_type))
+    )
 
 
-_TAILS: dict[str, Tail] = {"string": text_at, "bytes": hex_at, "bytes32[]": hashes_at}
+_TAIL_READERS: dict[str, TailReader] = {
+    "string": read_string,
+    "bytes": read_hex,
+    "bytes32[]": read_hash_array,
+}
 
 
-LogTaker: TypeAlias = Callable[[Log], Parts]
-CallTaker: TypeAlias = Callable[[Call], Parts]
+LogSplitter: TypeAlias = Callable[[Log], Parts]
+CallSplitter: TypeAlias = Callable[[Call], Parts]
 
 _PADDING = "0x" + 24 * "0"
 _SELECTOR_DIGITS = 10
@@ -195,32 +235,48 @@ class DecoderPlan:
     characters; None if it varies.
     """
 
-    take: LogTaker
-    inputs: Mapping[str, TypedValue]
-    digits: int | None
+    split_log: LogSplitter
+    value_by_input: Mapping[str, TypedValue]
+    data_length: int | None
 
 
-def plan_of(event: AbiSignature, wanted: Collection[str]) -> DecoderPlan:
+def build_decoder_plan(event: AbiSignature, wanted_names: Collection[str]) -> DecoderPlan:
     """Return the plan for the logs of an event, which reads the inputs of these names.
 
     Raises:
         ValueError: the event has an input of an unsupported type.
     """
-    indexed = [parameter for parameter in event.inputs if parameter.indexed]
-    plain = [parameter for parameter in event.inputs if not parameter.indexed]
-    inputs = {given.name: _topic(place, given) for place, given in enumerate(indexed, 1)}
-    if all(is_plain(parameter.kind) for parameter in plain):
-        data = DataWords.of(plain, wanted, 1 + len(indexed))
-        read, digits = data.reader(), data.digits
-        inputs |= data.inputs
+    indexed_parameters = [parameter for parameter in event.inputs if parameter.indexed]
+    data_parameters = [parameter for parameter in event.inputs if not parameter.indexed]
+    value_by_input = {
+        indexed_parameter.name: _build_topic_value(topic_index, indexed_parameter)
+        for topic_index, indexed_parameter in enumerate(indexed_parameters, 1)
+    }
+    if all(has_standard_layout(parameter.abi_type) for parameter in data_parameters):
+        data_layout = DataLayout.from_parameters(
+            data_parameters, wanted_names, 1 + len(indexed_parameters)
+        )
+        read_data, data_length = data_layout.build_reader(), data_layout.data_length
+        value_by_input |= data_layout.value_by_input
     else:
-        read, digits = arguments_reader([parameter.kind for parameter in plain]), None
-        inputs |= in_a_row(plain, 1 + len(indexed))
-    addresses = [place for place, given in enumerate(indexed, 1) if given.kind == "address"]
-    return DecoderPlan(_taker(1 + len(indexed), addresses, digits, read), inputs, digits)
+        read_data, data_length = (
+            build_arguments_decoder([parameter.abi_type for parameter in data_parameters]),
+            None,
+        )
+        value_by_input |= build_consecutive_values(data_parameters, 1 + len(indexed_parameters))
+    address_topics = [
+        topic_index
+        for topic_index, indexed_parameter in enumerate(indexed_parameters, 1)
+        if indexed_parameter.abi_type == "address"
+    ]
+    return DecoderPlan(
+        _build_log_splitter(1 + len(indexed_parameters), address_topics, data_length, read_data),
+        value_by_input,
+        data_length,
+    )
 
 
-def call_inputs(function: AbiSignature) -> tuple[CallTaker, Mapping[str, TypedValue]]:
+def build_call_splitter(function: AbiSignature) -> tuple[CallSplitter, Mapping[str, TypedValue]]:
     """Return the splitter of a function's calls, and the value of each input.
 
     The parts after the inputs are sender, value and block.
@@ -228,44 +284,51 @@ def call_inputs(function: AbiSignature) -> tuple[CallTaker, Mapping[str, TypedVa
     Raises:
         ValueError: the function has an input of an unsupported type.
     """
-    arguments = arguments_reader([parameter.kind for parameter in function.inputs])
+    decode_arguments = build_arguments_decoder(
+        [parameter.abi_type for parameter in function.inputs]
+    )
 
-    def take(call: Call) -> Parts:
-        given = arguments(unhexlify(call.input[_SELECTOR_DIGITS:]))
-        return (*given, call.sender, call.value, call.block)
+    def split_call(call: Call) -> Parts:
+        values = decode_arguments(unhexlify(call.input[_SELECTOR_DIGITS:]))
+        return (*values, call.sender, call.value, call.block)
 
-    return take, in_a_row(function.inputs, 0)
+    return split_call, build_consecutive_values(function.inputs, 0)
 
 
-def _taker(
-    count: int, addresses: Sequence[int], digits: int | None, read: DataReader | None
-) -> LogTaker:
+def _build_log_splitter(
+    topic_count: int,
+    address_topics: Sequence[int],
+    data_length: int | None,
+    read_data: DataReader | None,
+) -> LogSplitter:
     """Return the splitter of logs with `topic_count` topics; data is optional."""
 
-    def take(log: Log) -> Parts:
+    def split_log(log: Log) -> Parts:
         topics, data = log.topics, log.data
-        if len(topics) != count:
+        if len(topics) != topic_count:
             raise MalformedError("number of topics")
-        for place in addresses:
-            if topics[place][:26] != _PADDING:
+        for topic_index in address_topics:
+            if topics[topic_index][:26] != _PADDING:
                 raise MalformedError("topic")
-        if read is not None:
-            return topics + read(unhexlify(data[2:]))
-        if len(data) != digits:
+        if read_data is not None:
+            return topics + read_data(unhexlify(data[2:]))
+        if len(data) != data_length:
             raise MalformedError("length")
         return topics
 
-    return take
+    return split_log
 
 
-def _topic(place: int, parameter: Parameter) -> TypedValue:
+def _build_topic_value(topic_index: int, parameter: Parameter) -> TypedValue:
     """Return the value of an indexed input."""
-    shape = layout(parameter.kind)
-    if shape is None:
-        return TypedValue.at(place, "")
-    if shape == Layout("bytes", BITS):
-        return TypedValue.at(place, parameter.kind)
-    if shape.family == "address":
-        return TypedValue(lambda parts: "0x" + parts[place][26:], parameter.kind)
-    word = word_reader(parameter.kind)
-    return TypedValue(lambda parts: word(unhexlify(parts[place][2:])), parameter.kind)
+    word_layout = find_word_layout(parameter.abi_type)
+    if word_layout is None:
+        return TypedValue.at_index(topic_index, "")
+    if word_layout == WordLayout("bytes", WORD_BITS):
+        return TypedValue.at_index(topic_index, parameter.abi_type)
+    if word_layout.family == "address":
+        return TypedValue(lambda parts: "0x" + parts[topic_index][26:], parameter.abi_type)
+    read_word = build_word_reader(parameter.abi_type)
+    return TypedValue(
+        lambda parts: read_word(unhexlify(parts[topic_index][2:])), parameter.abi_type
+    )

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from oracle.chain.decode.abi_tails import MalformedError
-from oracle.chain.decode.abi_words import layout
-from oracle.chain.decode.call_arguments import array_of
+from oracle.chain.decode.abi_words import find_word_layout
+from oracle.chain.decode.call_arguments import parse_array_type
 from oracle.chain.decode.log_parts import Getter, TypedValue
 from oracle.domain.events import event_fields as kinds
 from oracle.domain.events.event_fields import FieldKind
@@ -20,131 +20,145 @@ from oracle.domain.events.jsonl_fields import INT63_MAX, UINT32_MAX
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 
 _VERSION_PARTS = 3
-_LAST_PLACE = 2
+_MAX_PLACE = 2
 
 # Format a number as a 32-byte hash.
-_AS_HASH: Callable[[int], str] = "0x%064x".__mod__
+_format_as_hash: Callable[[int], str] = "0x%064x".__mod__
 
 
-def fitted(field: str, given: TypedValue) -> Getter:
+def build_field_getter(field: str, typed_value: TypedValue) -> Getter:
     """Return the getter of the field's value; it raises MalformedError for an invalid value.
 
     Raises:
         ValueError: no value of this type fits the field.
     """
-    fit, expected = _FITTING.get(FIELD_KINDS[field], _NO_FITTING)
-    getter = fit(given)
+    fit, expected = _FIT_BY_FIELD_KIND.get(FIELD_KINDS[field], _NO_FIT)
+    getter = fit(typed_value)
     if getter is None:
-        raise ValueError(f"{field} takes {expected}, and this is {given.shown}")
+        raise ValueError(f"{field} takes {expected}, and this is {typed_value.type_description}")
     return getter
 
 
-def zero_of(kind: str) -> str | int | None:
+def find_zero_value(abi_type: str) -> str | int | None:
     """Return the decoded zero value of a type, or None if the type has none."""
-    if kind == "address":
+    if abi_type == "address":
         return ZERO_ADDRESS
-    if kind == "bytes32":
+    if abi_type == "bytes32":
         return ZERO_HASH
-    return 0 if _bits(kind) else "" if kind == "string" else None
+    return 0 if _get_unsigned_bits(abi_type) else "" if abi_type == "string" else None
 
 
-def is_unsigned(kind: str) -> bool:
+def is_unsigned_type(abi_type: str) -> bool:
     """Return whether a type is an unsigned integer."""
-    return _bits(kind) is not None
+    return _get_unsigned_bits(abi_type) is not None
 
 
-def _bits(kind: str) -> int | None:
+def _get_unsigned_bits(abi_type: str) -> int | None:
     """Return the bits of an unsigned integer type; None for any other type."""
-    shape = layout(kind)
-    return shape.bits if shape is not None and shape.family == "uint" else None
+    word_layout = find_word_layout(abi_type)
+    return word_layout.bits if word_layout is not None and word_layout.family == "uint" else None
 
 
-def _address(given: TypedValue) -> Getter | None:
-    return given.read if given.kind == "address" else None
+def _fit_address(typed_value: TypedValue) -> Getter | None:
+    return typed_value.getter if typed_value.abi_type == "address" else None
 
 
-def _hash(given: TypedValue) -> Getter | None:
-    if given.kind == "bytes32":
-        return given.read
-    return given.then(_AS_HASH) if _bits(given.kind) else None
+def _fit_hash(typed_value: TypedValue) -> Getter | None:
+    if typed_value.abi_type == "bytes32":
+        return typed_value.getter
+    return (
+        typed_value.with_conversion(_format_as_hash)
+        if _get_unsigned_bits(typed_value.abi_type)
+        else None
+    )
 
 
-def _amount(given: TypedValue) -> Getter | None:
-    return given.read if _bits(given.kind) else None
+def _fit_amount(typed_value: TypedValue) -> Getter | None:
+    return typed_value.getter if _get_unsigned_bits(typed_value.abi_type) else None
 
 
-def _bounded(most: int) -> Callable[[TypedValue], Getter | None]:
-    def fit(given: TypedValue) -> Getter | None:
-        bits = _bits(given.kind)
+def _build_capped_fit(max_value: int) -> Callable[[TypedValue], Getter | None]:
+    def fit(typed_value: TypedValue) -> Getter | None:
+        bits = _get_unsigned_bits(typed_value.abi_type)
         if bits is None:
             return None
-        if 2**bits - 1 <= most:
-            return given.read
-        return given.then(lambda value: min(most, value))
+        if 2**bits - 1 <= max_value:
+            return typed_value.getter
+        return typed_value.with_conversion(lambda value: min(max_value, value))
 
     return fit
 
 
-def _size(given: TypedValue) -> Getter | None:
+def _fit_size(typed_value: TypedValue) -> Getter | None:
     """Return the getter of a size; a zero means that the size is absent."""
-    bits = _bits(given.kind)
+    bits = _get_unsigned_bits(typed_value.abi_type)
     if bits is None or 2**bits - 1 <= INT63_MAX:
-        return given.then(lambda size: size or None) if bits else None
-    return given.then(lambda size: min(size, INT63_MAX) or None)
+        return typed_value.with_conversion(lambda size: size or None) if bits else None
+    return typed_value.with_conversion(lambda size: min(size, INT63_MAX) or None)
 
 
-def _place(given: TypedValue) -> Getter | None:
-    return given.then(_checked_place) if _bits(given.kind) else None
+def _fit_place(typed_value: TypedValue) -> Getter | None:
+    return (
+        typed_value.with_conversion(_validate_place)
+        if _get_unsigned_bits(typed_value.abi_type)
+        else None
+    )
 
 
-def _text(given: TypedValue) -> Getter | None:
-    return given.read if given.kind == "string" else None
+def _fit_text(typed_value: TypedValue) -> Getter | None:
+    return typed_value.getter if typed_value.abi_type == "string" else None
 
 
-def _texts(given: TypedValue) -> Getter | None:
-    element, _ = array_of(given.kind) or ("", None)
-    fits = element == "string" or (given.kinds and set(given.kinds) == {"string"})
-    return given.read if fits else None
+def _fit_texts(typed_value: TypedValue) -> Getter | None:
+    element, _ = parse_array_type(typed_value.abi_type) or ("", None)
+    fits = element == "string" or (
+        typed_value.abi_types and set(typed_value.abi_types) == {"string"}
+    )
+    return typed_value.getter if fits else None
 
 
-def _version(given: TypedValue) -> Getter | None:
-    element, length = array_of(given.kind) or ("", None)
-    kinds = given.kinds or (element,) * (length or 0)
-    widths = [_bits(kind) for kind in kinds]
+def _fit_version(typed_value: TypedValue) -> Getter | None:
+    element, length = parse_array_type(typed_value.abi_type) or ("", None)
+    abi_types = typed_value.abi_types or (element,) * (length or 0)
+    widths = [_get_unsigned_bits(abi_type) for abi_type in abi_types]
     if len(widths) != _VERSION_PARTS or None in widths:
         return None
     if all(2 ** (bits or 0) - 1 <= UINT32_MAX for bits in widths):
-        return given.read
-    return given.then(lambda version: tuple([min(part, UINT32_MAX) for part in version]))
+        return typed_value.getter
+    return typed_value.with_conversion(
+        lambda version: tuple([min(part, UINT32_MAX) for part in version])
+    )
 
 
-def _tasks(given: TypedValue) -> Getter | None:
-    element, _ = array_of(given.kind) or ("", None)
-    kinds = set(given.kinds) or {element}
-    if kinds == {"bytes32"}:
-        return given.then(_checked_tasks)
-    if all(_bits(kind) for kind in kinds):
-        return given.then(lambda tasks: _checked_tasks(tuple(map(_AS_HASH, tasks))))
+def _fit_tasks(typed_value: TypedValue) -> Getter | None:
+    element, _ = parse_array_type(typed_value.abi_type) or ("", None)
+    abi_types = set(typed_value.abi_types) or {element}
+    if abi_types == {"bytes32"}:
+        return typed_value.with_conversion(_validate_tasks)
+    if all(_get_unsigned_bits(abi_type) for abi_type in abi_types):
+        return typed_value.with_conversion(
+            lambda tasks: _validate_tasks(tuple(map(_format_as_hash, tasks)))
+        )
     return None
 
 
-def _checked_place(value: int) -> int:
-    if value > _LAST_PLACE:
+def _validate_place(value: int) -> int:
+    if value > _MAX_PLACE:
         raise MalformedError(f"a round of {value}")
     return value
 
 
-def _checked_tasks(tasks: tuple[str, ...]) -> tuple[str, ...]:
+def _validate_tasks(tasks: tuple[str, ...]) -> tuple[str, ...]:
     if not tasks:
         raise MalformedError("a group without a task")
     return tasks
 
 
-def _nothing(_given: TypedValue) -> None:
+def _fit_nothing(_typed_value: TypedValue) -> None:
     return None
 
 
-class _Fitting(NamedTuple):
+class _FieldFit(NamedTuple):
     """How a contract argument is fitted to one kind of field, and the types it accepts."""
 
     fit: Callable[[TypedValue], Getter | None]
@@ -152,32 +166,34 @@ class _Fitting(NamedTuple):
 
 
 _NUMBER = "an unsigned number"
-_FITTING: Mapping[FieldKind, _Fitting] = {
-    kinds.ADDRESS: _Fitting(_address, "an address"),
-    kinds.HASH: _Fitting(_hash, f"bytes32 or {_NUMBER}"),
-    kinds.HASHES: _Fitting(_tasks, "a list of bytes32 or of unsigned numbers"),
-    kinds.AMOUNT: _Fitting(_amount, _NUMBER),
-    kinds.TEXT: _Fitting(_text, "a string"),
-    kinds.TEXTS: _Fitting(_texts, "a list of strings"),
-    kinds.GIGABYTES: _Fitting(_bounded(UINT32_MAX), _NUMBER),
-    kinds.SECONDS: _Fitting(_bounded(INT63_MAX), _NUMBER),
-    kinds.COUNT: _Fitting(_size, _NUMBER),
-    kinds.PLACE: _Fitting(_place, _NUMBER),
-    kinds.VERSION: _Fitting(_version, "three unsigned numbers"),
+_FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
+    kinds.ADDRESS: _FieldFit(_fit_address, "an address"),
+    kinds.HASH: _FieldFit(_fit_hash, f"bytes32 or {_NUMBER}"),
+    kinds.HASHES: _FieldFit(_fit_tasks, "a list of bytes32 or of unsigned numbers"),
+    kinds.AMOUNT: _FieldFit(_fit_amount, _NUMBER),
+    kinds.TEXT: _FieldFit(_fit_text, "a string"),
+    kinds.TEXTS: _FieldFit(_fit_texts, "a list of strings"),
+    kinds.GIGABYTES: _FieldFit(_build_capped_fit(UINT32_MAX), _NUMBER),
+    kinds.SECONDS: _FieldFit(_build_capped_fit(INT63_MAX), _NUMBER),
+    kinds.COUNT: _FieldFit(_fit_size, _NUMBER),
+    kinds.PLACE: _FieldFit(_fit_place, _NUMBER),
+    kinds.VERSION: _FieldFit(_fit_version, "three unsigned numbers"),
 }
 # A boolean field, or an enumeration, which needs an enum of the profile.
-_NO_FITTING = _Fitting(_nothing, "a constant, or an argument by an enum")
+_NO_FIT = _FieldFit(_fit_nothing, "a constant, or an argument by an enum")
 
 
-def is_literal_in_bounds(kind: str, literal: object) -> bool:
+def can_equal_literal(abi_type: str, literal: object) -> bool:
     """Return whether a value of this type can be equal to a literal of a profile."""
     if isinstance(literal, bool):
-        return kind == "bool"
+        return abi_type == "bool"
     if isinstance(literal, int):
-        return _bits(kind) is not None and 0 <= literal < 2 ** (_bits(kind) or 0)
+        return _get_unsigned_bits(abi_type) is not None and 0 <= literal < 2 ** (
+            _get_unsigned_bits(abi_type) or 0
+        )
     if not isinstance(literal, str):
         return False
-    shape = layout(kind)
-    if shape is not None and shape.family in {"address", "bytes"}:
-        return re.fullmatch(rf"0x[0-9a-fA-F]{{{shape.bits // 4}}}", literal) is not None
-    return kind == "string"
+    word_layout = find_word_layout(abi_type)
+    if word_layout is not None and word_layout.family in {"address", "bytes"}:
+        return re.fullmatch(rf"0x[0-9a-fA-F]{{{word_layout.bits // 4}}}", literal) is not None
+    return abi_type == "string"

@@ -9,96 +9,98 @@ from collections.abc import Iterator
 
 from oracle.chain.decode.abi import AbiSignature, Parameter
 
-_HEAD = re.compile(r"\s*(event|function)\s+([A-Za-z_$][\w$]*)\s*\(")
-_TOKEN = re.compile(r"\s*([(),]|[A-Za-z_$][\w$]*|(?:\[\d*\])+)")
-_LOCATIONS = {"calldata", "memory", "storage", "payable"}
-_SHORT = {"uint": "uint256", "int": "int256", "byte": "bytes1"}
-_ELEMENTARY = re.compile(r"address|bool|string|bytes(\d+)?|u?int(\d+)|function")
+_HEAD_PATTERN = re.compile(r"\s*(event|function)\s+([A-Za-z_$][\w$]*)\s*\(")
+_TOKEN_PATTERN = re.compile(r"\s*([(),]|[A-Za-z_$][\w$]*|(?:\[\d*\])+)")
+_IGNORED_KEYWORDS = {"calldata", "memory", "storage", "payable"}
+_TYPE_ALIASES = {"uint": "uint256", "int": "int256", "byte": "bytes1"}
+_ELEMENTARY_PATTERN = re.compile(r"address|bool|string|bytes(\d+)?|u?int(\d+)|function")
 _BITS = {None, *range(8, 257, 8)}
 _BYTES = {None, *range(1, 33)}
 
 
-def fragment(text: str) -> tuple[str, AbiSignature]:
+def parse_signature(text: str) -> tuple[str, AbiSignature]:
     """Return the keyword, `event` or `function`, and the signature.
 
     Raises:
         ValueError: the text is not a signature; the message gives the reason.
     """
-    head = _HEAD.match(text)
+    head = _HEAD_PATTERN.match(text)
     if head is None:
         raise ValueError("must begin with `event Name(` or `function name(`")
-    tokens = _Tokens(text, head.end())
-    inputs = _parameters(tokens)
-    what, name = head.groups()
-    if what == "function" and any(parameter.indexed for parameter in inputs):
+    tokens = _TokenStream(text, head.end())
+    inputs = _parse_parameters(tokens)
+    keyword, name = head.groups()
+    if keyword == "function" and any(parameter.indexed for parameter in inputs):
         raise ValueError("only inputs of events are indexed")
-    return what, AbiSignature(name, inputs)
+    return keyword, AbiSignature(name, inputs)
 
 
-class _Tokens:
+class _TokenStream:
     """The tokens of a signature, starting at a position of the text."""
 
     def __init__(self, text: str, start: int) -> None:
-        self._all = self._split(text, start)
+        self._iterator = self._tokenize(text, start)
         self.next = ""
-        self.step()
+        self.advance()
 
     @staticmethod
-    def _split(text: str, start: int) -> Iterator[str]:
-        while (found := _TOKEN.match(text, start)) is not None:
-            yield found[1]
-            start = found.end()
+    def _tokenize(text: str, start: int) -> Iterator[str]:
+        while (match := _TOKEN_PATTERN.match(text, start)) is not None:
+            yield match[1]
+            start = match.end()
         yield ""
 
-    def step(self) -> str:
+    def advance(self) -> str:
         """Return the current token and advance to the next one."""
-        taken, self.next = self.next, next(self._all, "")
-        return taken
+        token, self.next = self.next, next(self._iterator, "")
+        return token
 
 
-def _parameters(tokens: _Tokens) -> tuple[Parameter, ...]:
+def _parse_parameters(tokens: _TokenStream) -> tuple[Parameter, ...]:
     """Parse parameters up to the closing bracket; the opening one has been read."""
-    found: list[Parameter] = []
+    parameters: list[Parameter] = []
     while tokens.next != ")":
-        if found and tokens.step() != ",":
-            raise ValueError(f"expected `,` or `)` after {found[-1].name or found[-1].kind}")
-        found.append(_parameter(tokens))
-    tokens.step()
-    return tuple(found)
+        if parameters and tokens.advance() != ",":
+            raise ValueError(
+                f"expected `,` or `)` after {parameters[-1].name or parameters[-1].abi_type}"
+            )
+        parameters.append(_parse_parameter(tokens))
+    tokens.advance()
+    return tuple(parameters)
 
 
-def _parameter(tokens: _Tokens) -> Parameter:
-    kind, parts = _kind(tokens)
+def _parse_parameter(tokens: _TokenStream) -> Parameter:
+    abi_type, components = _parse_type(tokens)
     name, indexed = "", False
     while re.match(r"[A-Za-z_$]", tokens.next):
-        word = tokens.step()
-        if word == "indexed" and not indexed:
+        text = tokens.advance()
+        if text == "indexed" and not indexed:
             indexed = True
-        elif word not in _LOCATIONS:
+        elif text not in _IGNORED_KEYWORDS:
             if name:
-                raise ValueError(f"{word!r} after the name {name!r}")
-            name = word
-    return Parameter(name, kind, indexed, parts)
+                raise ValueError(f"{text!r} after the name {name!r}")
+            name = text
+    return Parameter(name, abi_type, indexed, components)
 
 
-def _kind(tokens: _Tokens) -> tuple[str, tuple[Parameter, ...]]:
-    word, parts = tokens.step(), tuple[Parameter, ...]()
-    if word == "tuple" and tokens.next == "(":
-        word = tokens.step()
-    if word == "(":
-        parts = _parameters(tokens)
-        kind = f"({','.join(part.kind for part in parts)})"
+def _parse_type(tokens: _TokenStream) -> tuple[str, tuple[Parameter, ...]]:
+    type_text, components = tokens.advance(), tuple[Parameter, ...]()
+    if type_text == "tuple" and tokens.next == "(":
+        type_text = tokens.advance()
+    if type_text == "(":
+        components = _parse_parameters(tokens)
+        abi_type = f"({','.join(component.abi_type for component in components)})"
     else:
-        kind = _elementary(word)
-    return kind + (tokens.step() if tokens.next.startswith("[") else ""), parts
+        abi_type = _parse_elementary_type(type_text)
+    return abi_type + (tokens.advance() if tokens.next.startswith("[") else ""), components
 
 
-def _elementary(word: str) -> str:
-    kind = _SHORT.get(word, word)
-    found = _ELEMENTARY.fullmatch(kind)
-    if found is None or kind == "function":
-        raise ValueError(f"{word or 'the end'!r} is no type")
-    size, bits = (None if digits is None else int(digits) for digits in found.groups())
+def _parse_elementary_type(token: str) -> str:
+    abi_type = _TYPE_ALIASES.get(token, token)
+    match = _ELEMENTARY_PATTERN.fullmatch(abi_type)
+    if match is None or abi_type == "function":
+        raise ValueError(f"{token or 'the end'!r} is no type")
+    size, bits = (None if digits is None else int(digits) for digits in match.groups())
     if size not in _BYTES or bits not in _BITS:
-        raise ValueError(f"{word!r} is no type")
-    return kind
+        raise ValueError(f"{token!r} is no type")
+    return abi_type

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from oracle.chain.decode.abi import AbiSignature
-from oracle.chain.decode.decoder_plan import plan_of
-from oracle.chain.decode.record_filler import reader_of
+from oracle.chain.decode.decoder_plan import build_decoder_plan
+from oracle.chain.decode.record_filler import build_record_reader
 from oracle.domain.logs import Log
 
 # A log -> the requested values, in the requested order.
 Decoder: TypeAlias = Callable[[Log], tuple[Any, ...]]
 
 
-def decoder_of(event: AbiSignature, wanted: Sequence[str] | None = None) -> Decoder:
+def build_log_decoder(event: AbiSignature, wanted_names: Sequence[str] | None = None) -> Decoder:
     """Return the decoder of an event; it raises ValueError for a log that is not of the event.
 
     Values are `int`, `bool`, `str` for strings and, as `0x` hex, for addresses and bytes, tuples
@@ -27,18 +27,24 @@ def decoder_of(event: AbiSignature, wanted: Sequence[str] | None = None) -> Deco
     Raises:
         ValueError: the event has an input of an unsupported type.
     """
-    names = wanted if wanted is not None else [parameter.name for parameter in event.inputs]
-    plan = plan_of(event, names)
-    take, getters = plan.take, [plan.inputs[name].read for name in names]
+    names = (
+        wanted_names
+        if wanted_names is not None
+        else [parameter.name for parameter in event.inputs]
+    )
+    plan = build_decoder_plan(event, names)
+    split_log, getters = plan.split_log, [plan.value_by_input[name].getter for name in names]
 
-    def decode(log: Log) -> tuple[Any, ...]:
-        parts = take(log)
-        return tuple([get(parts) for get in getters])
+    def decode_log(log: Log) -> tuple[Any, ...]:
+        parts = split_log(log)
+        return tuple([get_value(parts) for get_value in getters])
 
-    return decode
+    return decode_log
 
 
-def log_reader(event: AbiSignature, wanted: Mapping[str, str], kind: type) -> Callable[[Log], Any]:
+def build_log_reader(
+    event: AbiSignature, input_by_field: Mapping[str, str], record_class: type
+) -> Callable[[Log], Any]:
     """Return a reader that decodes a log and builds a `record_class` from it.
 
     `input_by_field` names the input for each field of that dataclass after position and time.
@@ -46,6 +52,8 @@ def log_reader(event: AbiSignature, wanted: Mapping[str, str], kind: type) -> Ca
     Raises:
         ValueError: the event has an input of an unsupported type.
     """
-    plan = plan_of(event, wanted.values())
-    values = {own: plan.inputs[name].read for own, name in wanted.items()}
-    return reader_of(kind, values, plan.take)
+    plan = build_decoder_plan(event, input_by_field.values())
+    getter_by_field = {
+        field: plan.value_by_input[name].getter for field, name in input_by_field.items()
+    }
+    return build_record_reader(record_class, getter_by_field, plan.split_log)

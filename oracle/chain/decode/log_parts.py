@@ -18,37 +18,39 @@ class TypedValue(NamedTuple):
     """A decoded value: its getter and its canonical Solidity type.
 
     A list combined from several values has their types in `abi_types`, and no type of its own.
-    `index` is the index among the parts if the value is used without conversion.
+    `part_index` is the index among the parts if the value is used without conversion.
     """
 
-    read: Getter
-    kind: str
-    kinds: tuple[str, ...] = ()
-    place: int | None = None
+    getter: Getter
+    abi_type: str
+    abi_types: tuple[str, ...] = ()
+    part_index: int | None = None
 
     @classmethod
-    def at(cls, place: int, kind: str) -> "TypedValue":
+    def at_index(cls, index: int, abi_type: str) -> "TypedValue":
         """Return the value at an index of the parts."""
-        return cls(itemgetter(place), kind, (), place)
+        return cls(itemgetter(index), abi_type, (), index)
 
-    def then(self, fit: Callable[[Any], Any]) -> Getter:
+    def with_conversion(self, convert: Callable[[Any], Any]) -> Getter:
         """Return a getter that reads the value and converts it."""
-        read, place = self.read, self.place
-        if place is None:
-            return lambda parts: fit(read(parts))
-        return lambda parts: fit(parts[place])
+        get_value, index = self.getter, self.part_index
+        if index is None:
+            return lambda parts: convert(get_value(parts))
+        return lambda parts: convert(parts[index])
 
     @property
-    def shown(self) -> str:
+    def type_description(self) -> str:
         """The type as shown in error messages."""
-        if self.kinds:
-            return f"a list of {', '.join(self.kinds)}"
-        return self.kind or "only the hash of a value"
+        if self.abi_types:
+            return f"a list of {', '.join(self.abi_types)}"
+        return self.abi_type or "only the hash of a value"
 
 
-def in_a_row(parameters: Sequence[Parameter], first: int) -> dict[str, TypedValue]:
+def build_consecutive_values(
+    parameters: Sequence[Parameter], first_index: int
+) -> dict[str, TypedValue]:
     """Return the values of inputs with consecutive indexes, by input name."""
     return {
-        parameter.name: TypedValue.at(place, parameter.kind)
-        for place, parameter in enumerate(parameters, first)
+        parameter.name: TypedValue.at_index(index, parameter.abi_type)
+        for index, parameter in enumerate(parameters, first_index)
     }

@@ -7,9 +7,9 @@ the transaction is the input of the push (docs/reference/report-format.md#record
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from oracle.chain.decode.abi import AbiSignature, load
-from oracle.chain.decode.abi_tails import WORD, MalformedError, word_at
-from oracle.chain.decode.log_decoder import decoder_of
+from oracle.chain.decode.abi import AbiSignature, load_abi
+from oracle.chain.decode.abi_tails import WORD, MalformedError, read_uint
+from oracle.chain.decode.log_decoder import build_log_decoder
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import (
@@ -31,23 +31,23 @@ from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
 from oracle.domain.reports.round_data import RoundData, decode_round
 
-CONTRACT = "QoSOracle"
+ORACLE_CONTRACT = "QoSOracle"
 ROUND_ACCEPTED = "RoundAccepted"
 
-_ROUND = ("round", "asOf", "asOfHash", "digest", "config", "dataHash", "transmitter")
+_ROUND_INPUTS = ("round", "asOf", "asOfHash", "digest", "config", "dataHash", "transmitter")
 _SELECTOR_DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class OracleEventMapping:
     """The mapping of one contract event; `input_by_field` names an input for each event field."""
 
-    event: str
-    kind: type[ContractEvent]
-    inputs: Mapping[str, str]
+    event_name: str
+    event_class: type[ContractEvent]
+    input_by_field: Mapping[str, str]
 
 
-def pushed_data(call: Call, data_hash: Hash) -> RoundData:
+def decode_pushed_round(call: Call, data_hash: Hash) -> RoundData:
     """Return the registrations and the words by index of the report that the call pushed.
 
     The input is decoded like the EVM does, at the given offsets, because the sender may lay out
@@ -56,123 +56,127 @@ def pushed_data(call: Call, data_hash: Hash) -> RoundData:
     Raises:
         MalformedError: the call is not a push, or its data has another hash.
     """
-    blob = _bytes_of(call.input, "push", "data")
-    if "0x" + keccak(blob).hex() != data_hash:
+    round_bytes = _decode_bytes_argument(call.input, "push", "data")
+    if "0x" + keccak(round_bytes).hex() != data_hash:
         raise MalformedError("the data of the call have another hash")
     try:
-        return decode_round(blob)
+        return decode_round(round_bytes)
     except ValueError as error:
         raise MalformedError(f"the data of the call: {error}") from error
 
 
-def pushed_signatures(call: Call) -> bytes:
+def decode_push_signatures(call: Call) -> bytes:
     """Return the signatures of a push, 65 bytes each.
 
     Raises:
         MalformedError: the call is not a push.
     """
-    return _bytes_of(call.input, "push", "signatures")
+    return _decode_bytes_argument(call.input, "push", "signatures")
 
 
-def proposed_signatures(calldata: str) -> bytes:
+def decode_proposal_signatures(calldata: str) -> bytes:
     """Return the signatures of a `proposeKick` call, 65 bytes each.
 
     Raises:
         MalformedError: the call is not a `proposeKick`.
     """
-    return _bytes_of(calldata, "proposeKick", "signatures")
+    return _decode_bytes_argument(calldata, "proposeKick", "signatures")
 
 
-def _bytes_of(calldata: str, function: str, name: str) -> bytes:
+def _decode_bytes_argument(calldata: str, function: str, argument_name: str) -> bytes:
     """Return a bytes argument of a call."""
-    called = load(CONTRACT).functions[function]
-    if not calldata.startswith(called.digest[:_SELECTOR_DIGITS]):
+    signature = load_abi(ORACLE_CONTRACT).functions[function]
+    if not calldata.startswith(signature.digest[:_SELECTOR_DIGITS]):
         raise MalformedError(f"the call is no {function}")
     arguments = bytes.fromhex(calldata[_SELECTOR_DIGITS:])
-    place = [parameter.name for parameter in called.inputs].index(name)
-    start = word_at(arguments, WORD * place)
-    return arguments[start + WORD :][: word_at(arguments, start)]
+    index = [parameter.name for parameter in signature.inputs].index(argument_name)
+    start = read_uint(arguments, WORD * index)
+    return arguments[start + WORD :][: read_uint(arguments, start)]
 
 
-def round_reader(event: AbiSignature) -> Callable[[Call, Log], RoundAccepted]:
+def build_round_reader(event: AbiSignature) -> Callable[[Call, Log], RoundAccepted]:
     """Return a reader that combines the log of a round with the data of its call.
 
     The reader raises ValueError if log and call do not belong together.
     """
-    decode = decoder_of(event, _ROUND)
+    decode_log = build_log_decoder(event, _ROUND_INPUTS)
 
-    def read(call: Call, log: Log) -> RoundAccepted:
-        *said, data_hash, transmitter = decode(log)
+    def read_round(call: Call, log: Log) -> RoundAccepted:
+        *round_values, data_hash, transmitter = decode_log(log)
         if call.sender != transmitter:
             raise MalformedError("the call has another sender")
-        counter, as_of, as_of_hash, digest, config = said
-        pushed = pushed_data(call, data_hash)
+        round_number, as_of, as_of_hash, digest, config = round_values
+        round_data = decode_pushed_round(call, data_hash)
         return RoundAccepted(
             at=Position(log.block, log.tx, log.index),
             time=log.time,
-            round=counter,
+            round=round_number,
             as_of=as_of,
             as_of_hash=as_of_hash,
             data_hash=data_hash,
             digest=digest,
             config=config,
             transmitter=transmitter,
-            registrations=pushed.registrations,
-            words=pushed.words,
+            registrations=round_data.registrations,
+            words=round_data.words,
         )
 
-    return read
+    return read_round
 
 
 @dataclass(frozen=True, slots=True)
-class LimitsMeaning:
+class LimitsEventMapping:
     """The mapping of an event with a struct input; `member_names` has one member per field."""
 
-    event: str
-    kind: Callable[..., ContractEvent]
-    parts: tuple[str, ...]
+    event_name: str
+    build_event: Callable[..., ContractEvent]
+    member_names: tuple[str, ...]
 
-    def reader(self, event: AbiSignature) -> Callable[[Log], ContractEvent]:
+    def build_reader(self, event: AbiSignature) -> Callable[[Log], ContractEvent]:
         """Return the reader of the event's logs; it raises ValueError for other logs."""
-        decode, kind = decoder_of(event), self.kind
-        names = [part.name for part in event.inputs[0].parts]
-        places = [names.index(name) for name in self.parts]
+        decode_log, build_event = build_log_decoder(event), self.build_event
+        names = [component.name for component in event.inputs[0].components]
+        indexes = [names.index(name) for name in self.member_names]
 
-        def read(log: Log) -> ContractEvent:
-            (limits,) = decode(log)
-            at = Position(log.block, log.tx, log.index)
-            return kind(at, log.time, *(limits[place] for place in places))
+        def read_event(log: Log) -> ContractEvent:
+            (limits,) = decode_log(log)
+            position = Position(log.block, log.tx, log.index)
+            return build_event(position, log.time, *(limits[index] for index in indexes))
 
-        return read
+        return read_event
 
 
-_NODE = {"node": "node"}
+_NODE_INPUT = {"node": "node"}
 
 # Nodes are registered by accepted rounds; NodeRegistered is only compared with them.
-ORACLE = (
-    Meaning("NodeRegistered", NodeRegistered, {**_NODE, "index": "index"}),
-    Meaning(
+ORACLE_EVENTS = (
+    OracleEventMapping("NodeRegistered", NodeRegistered, {**_NODE_INPUT, "index": "index"}),
+    OracleEventMapping(
         "KickProposed",
         KickProposed,
         {
-            **_NODE,
+            **_NODE_INPUT,
             "round": "round",
             "evidence": "evidence",
             "ready_at": "readyAt",
             "dies_at": "diesAt",
         },
     ),
-    Meaning("KickCancelled", KickCancelled, {**_NODE, "by": "by", "why": "why"}),
-    Meaning("KickExecuted", KickExecuted, {**_NODE, "evidence": "evidence", "target": "target"}),
-    Meaning("KickRefused", KickRefused, {**_NODE, "target": "target", "reason": "reason"}),
-    Meaning("NodeExpelled", NodeExpelled, _NODE),
-    Meaning("NodeReadmitted", NodeReadmitted, _NODE),
-    Meaning("RoleSet", RoleSet, {"role": "role", "who": "who"}),
-    Meaning("ConfigSet", ConfigSet, {"count": "count", "digest": "config"}),
+    OracleEventMapping("KickCancelled", KickCancelled, {**_NODE_INPUT, "by": "by", "why": "why"}),
+    OracleEventMapping(
+        "KickExecuted", KickExecuted, {**_NODE_INPUT, "evidence": "evidence", "target": "target"}
+    ),
+    OracleEventMapping(
+        "KickRefused", KickRefused, {**_NODE_INPUT, "target": "target", "reason": "reason"}
+    ),
+    OracleEventMapping("NodeExpelled", NodeExpelled, _NODE_INPUT),
+    OracleEventMapping("NodeReadmitted", NodeReadmitted, _NODE_INPUT),
+    OracleEventMapping("RoleSet", RoleSet, {"role": "role", "who": "who"}),
+    OracleEventMapping("ConfigSet", ConfigSet, {"count": "count", "digest": "config"}),
 )
 # Events that only the constructor emits, so that the deployed code does not contain them.
-SAID_WHEN_MADE = frozenset({"NodeExpelled"})
-LIMITS = (
-    LimitsMeaning("LimitsSet", LimitsSet, ("maxNewNodes", "fallShare", "bigFall")),
-    LimitsMeaning("KickLimitsSet", KickLimitsSet, ("kickCooldown",)),
+CONSTRUCTOR_ONLY_EVENTS = frozenset({"NodeExpelled"})
+LIMITS_EVENTS = (
+    LimitsEventMapping("LimitsSet", LimitsSet, ("maxNewNodes", "fallShare", "bigFall")),
+    LimitsEventMapping("KickLimitsSet", KickLimitsSet, ("kickCooldown",)),
 )

@@ -17,11 +17,11 @@ from oracle.domain.logs import Call, Log
 RecordReader: TypeAlias = Callable[..., Any]
 
 # Fields that no mapping fills: position and time are those of the log, in whole seconds.
-PLACED = ("at", "time", "time_ms")
+POSITION_FIELDS = ("at", "time", "time_ms")
 
 
-def reader_of(
-    kind: type, values: Mapping[str, Getter], take: Callable[[Any], Parts]
+def build_record_reader(
+    record_class: type, getter_by_field: Mapping[str, Getter], split_row: Callable[[Any], Parts]
 ) -> RecordReader:
     """Return a function that builds a `record_class` from a log or call that `split_row` splits.
 
@@ -31,33 +31,37 @@ def reader_of(
     Raises:
         ValueError: a field is missing, or there is no such field.
     """
-    named = {field.name: field for field in fields(kind) if field.name not in PLACED}
-    unknown_columns = values.keys() - named.keys()
-    if unknown_columns:
-        raise ValueError(f"{kind.__name__} has no {', '.join(sorted(unknown_columns))}")
-    for name, field in named.items():
-        if name not in values and field.default is MISSING:
-            raise ValueError(f"{kind.__name__}: nothing for {name}")
-    put = {field.name: getattr(kind, field.name).__set__ for field in fields(kind)}
-    read = [(put[name], get) for name, get in values.items()]
-    left_out = [
-        (put[each.name], each.default)
-        for each in fields(kind)
-        if each.default is not MISSING and each.name not in values
+    field_by_name = {
+        field.name: field for field in fields(record_class) if field.name not in POSITION_FIELDS
+    }
+    unknown_fields = getter_by_field.keys() - field_by_name.keys()
+    if unknown_fields:
+        raise ValueError(f"{record_class.__name__} has no {', '.join(sorted(unknown_fields))}")
+    for name, field in field_by_name.items():
+        if name not in getter_by_field and field.default is MISSING:
+            raise ValueError(f"{record_class.__name__}: nothing for {name}")
+    setter_by_field = {
+        field.name: getattr(record_class, field.name).__set__ for field in fields(record_class)
+    }
+    setters_and_getters = [(setter_by_field[name], get) for name, get in getter_by_field.items()]
+    setters_and_defaults = [
+        (setter_by_field[optional_field.name], optional_field.default)
+        for optional_field in fields(record_class)
+        if optional_field.default is not MISSING and optional_field.name not in getter_by_field
     ]
-    put_at, put_time = put["at"], put["time"]
-    new, position = object.__new__, tuple.__new__
+    set_position, set_time = setter_by_field["at"], setter_by_field["time"]
+    new_object, new_position = object.__new__, tuple.__new__
 
-    def made_of(row: Log | Call, parts: Parts | None = None, sub: int = 0) -> Any:  # noqa: ANN401  # a `kind`
+    def build_record(row: Log | Call, parts: Parts | None = None, sub: int = 0) -> Any:  # noqa: ANN401  # a `kind`
         if parts is None:
-            parts = take(row)
-        made: Any = new(kind)
-        put_at(made, position(Position, (row.block, row.tx, row.index, sub)))
-        put_time(made, row.time)
-        for put_value, get in read:
-            put_value(made, get(parts))
-        for put_value, default in left_out:
-            put_value(made, default)
-        return made
+            parts = split_row(row)
+        record: Any = new_object(record_class)
+        set_position(record, new_position(Position, (row.block, row.tx, row.index, sub)))
+        set_time(record, row.time)
+        for set_value, get in setters_and_getters:
+            set_value(record, get(parts))
+        for set_value, default in setters_and_defaults:
+            set_value(record, default)
+        return record
 
-    return made_of
+    return build_record

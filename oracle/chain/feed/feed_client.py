@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from oracle.domain.feed_rows import LARGEST_ID, MAX_NAME_CHARS, FeedRow
+from oracle.domain.feed_rows import MAX_NAME_CHARS, MAX_ROW_ID, FeedRow
 from oracle.errors import TransientError
-from oracle.rpc.transport import BoundedHttp, shown
+from oracle.rpc.transport import BoundedHttp, redact_url
 
 # Maximum pages of one poll; further pages are read in the next poll.
-MOST_PAGES = 20
+MAX_PAGES = 20
 
 
-class FeedAnswerError(TransientError):
+class FeedResponseError(TransientError):
     """The feed's response is not a valid page; nothing of the poll is stored."""
 
 
@@ -33,27 +33,29 @@ class FeedAnswer:
     feed's newest id, fetched only if the poll returned no row, else None.
     """
 
-    start: int
-    now: int
+    start_id: int
+    feed_time: int
     rows: tuple[FeedRow, ...]
-    is_whole: bool
-    newest: int | None = None
+    is_complete: bool
+    newest_id: int | None = None
 
 
 class FeedClient:
     """The client of one feed. Its URL may hold a key: only scheme, host and port are shown."""
 
-    def __init__(self, url: str, setting: str, timeout_seconds: float, max_bytes: int) -> None:
+    def __init__(
+        self, url: str, setting_name: str, timeout_seconds: float, max_bytes: int
+    ) -> None:
         """Create the client without a request; `setting_name` names the URL in error messages."""
-        self.name = shown(url, ("http", "https"), setting)
+        self.name = redact_url(url, ("http", "https"), setting_name)
         self._http = BoundedHttp(url, name=self.name, max_bytes=max_bytes)
-        self._seconds = timeout_seconds
+        self._timeout_seconds = timeout_seconds
 
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
 
-    def ask(self, start: int, limit: int, most_pages: int = MOST_PAGES) -> FeedAnswer:
+    def poll(self, start_id: int, page_size: int, max_pages: int = MAX_PAGES) -> FeedAnswer:
         """Return the rows above `start_id`, page by page, until a page is empty.
 
         `page_size` is the maximum number of rows of a page; the server may send fewer. A page that
@@ -63,109 +65,113 @@ class FeedClient:
             RpcError: no answer, or not in time.
             FeedResponseError: a response that is not a page.
         """
-        now, rows, is_whole = self.clock(), list[FeedRow](), False
-        for _ in range(most_pages):
-            after = rows[-1].id if rows else start
-            page = self._page(after, limit)
+        feed_time, rows, is_complete = self.fetch_clock(), list[FeedRow](), False
+        for _ in range(max_pages):
+            after_id = rows[-1].id if rows else start_id
+            page = self._fetch_page(after_id, page_size)
             rows += page
             if not page:
-                is_whole = True
+                is_complete = True
                 break
-        newest = None if rows else self.newest()
-        return FeedAnswer(start, now, tuple(rows), is_whole, newest)
+        newest_id = None if rows else self.fetch_newest_id()
+        return FeedAnswer(start_id, feed_time, tuple(rows), is_complete, newest_id)
 
-    def clock(self) -> int:
+    def fetch_clock(self) -> int:
         """Return the feed's clock in unix seconds; raises the same errors as `poll`."""
-        said = self._data("/v1/now")
-        now = said.get("now") if isinstance(said, Mapping) else None
-        if type(now) is not int or not 0 < now <= LARGEST_ID:
-            raise FeedAnswerError(f"{self.name}: tells no time")
-        return now
+        data = self._fetch_data("/v1/now")
+        feed_time = data.get("now") if isinstance(data, Mapping) else None
+        if type(feed_time) is not int or not 0 < feed_time <= MAX_ROW_ID:
+            raise FeedResponseError(f"{self.name}: tells no time")
+        return feed_time
 
-    def newest(self) -> int:
+    def fetch_newest_id(self) -> int:
         """Return the newest id, or 0 if there is no row; raises the same errors as `poll`."""
-        said = self._data("/v1/events/current_id")
-        if type(said) is not int or not 0 <= said <= LARGEST_ID:
-            raise FeedAnswerError(f"{self.name}: tells no newest id")
-        return said
+        newest_id = self._fetch_data("/v1/events/current_id")
+        if type(newest_id) is not int or not 0 <= newest_id <= MAX_ROW_ID:
+            raise FeedResponseError(f"{self.name}: tells no newest id")
+        return newest_id
 
-    def _page(self, after: int, limit: int) -> list[FeedRow]:
+    def _fetch_page(self, after_id: int, page_size: int) -> list[FeedRow]:
         """Fetch the page of rows above `after_id`."""
-        asked = limit
+        requested_rows = page_size
         while True:
-            body = self._body(f"/v1/events?start={after}&limit={asked}")
+            body = self._fetch_body(f"/v1/events?start={after_id}&limit={requested_rows}")
             if body is not None:
-                return self._rows(self._read(body), after)
-            if asked == 1:
-                raise FeedAnswerError(
-                    f"{self.name}: the row after {after} is larger than an answer may be "
+                return self._parse_rows(self._parse_data(body), after_id)
+            if requested_rows == 1:
+                raise FeedResponseError(
+                    f"{self.name}: the row after {after_id} is larger than an answer may be "
                     "(feed.max_response_mib)"
                 )
-            asked //= 2
+            requested_rows //= 2
 
-    def _data(self, path: str) -> object:
-        body = self._body(path)
+    def _fetch_data(self, path: str) -> object:
+        body = self._fetch_body(path)
         if body is None:
-            raise FeedAnswerError(f"{self.name}: an answer is too large")
-        return self._read(body)
+            raise FeedResponseError(f"{self.name}: an answer is too large")
+        return self._parse_data(body)
 
-    def _body(self, path: str) -> bytes | None:
+    def _fetch_body(self, path: str) -> bytes | None:
         """Return the body of a response, or None if it is larger than the limit."""
-        answer = self._http.get(path, self._seconds, self._seconds)
-        if answer.status != HTTPStatus.OK:
-            raise FeedAnswerError(f"{self.name}: answered with HTTP status {answer.status}")
-        return None if answer.is_cut else answer.body
+        response = self._http.get(path, self._timeout_seconds, self._timeout_seconds)
+        if response.status != HTTPStatus.OK:
+            raise FeedResponseError(f"{self.name}: answered with HTTP status {response.status}")
+        return None if response.is_truncated else response.body
 
-    def _read(self, body: bytes) -> object:
+    def _parse_data(self, body: bytes) -> object:
         try:
-            said = json.loads(body)
+            document = json.loads(body)
         except (ValueError, RecursionError):
-            raise FeedAnswerError(f"{self.name}: answered with no JSON") from None
-        if not isinstance(said, dict) or said.get("message") != "success" or "data" not in said:
-            raise FeedAnswerError(f"{self.name}: answered without a success")
-        return said["data"]
+            raise FeedResponseError(f"{self.name}: answered with no JSON") from None
+        if (
+            not isinstance(document, dict)
+            or document.get("message") != "success"
+            or "data" not in document
+        ):
+            raise FeedResponseError(f"{self.name}: answered without a success")
+        return document["data"]
 
-    def _rows(self, said: object, after: int) -> list[FeedRow]:
+    def _parse_rows(self, data: object, after_id: int) -> list[FeedRow]:
         """Return the rows of a page, in ascending order; rows up to `after_id` are left out.
 
         Raises:
             FeedResponseError: the page is not empty, but has no row above `after_id`, so that the
                 end of the stream cannot be detected; or the rows are malformed.
         """
-        if not isinstance(said, list):
-            raise FeedAnswerError(f"{self.name}: its rows are no list")
-        rows = [self._row(each) for each in said]
+        if not isinstance(data, list):
+            raise FeedResponseError(f"{self.name}: its rows are no list")
+        rows = [self._parse_row(entry) for entry in data]
         ids = [row.id for row in rows]
         if ids != sorted(set(ids)):
-            raise FeedAnswerError(f"{self.name}: its rows are not in order of their ids")
-        above = [row for row in rows if row.id > after]
-        if rows and not above:
-            raise FeedAnswerError(
-                f"{self.name}: the page after row {after} repeats rows up to it; expected rows "
+            raise FeedResponseError(f"{self.name}: its rows are not in order of their ids")
+        new_rows = [row for row in rows if row.id > after_id]
+        if rows and not new_rows:
+            raise FeedResponseError(
+                f"{self.name}: the page after row {after_id} repeats rows up to it; expected rows "
                 "with a higher id, or an empty page at the end"
             )
-        return above
+        return new_rows
 
-    def _row(self, said: object) -> FeedRow:
-        if not isinstance(said, dict):
-            raise FeedAnswerError(f"{self.name}: a row is no object")
-        number, *texts = (said.get(name) for name in _FIELDS)
-        if type(number) is not int or not 0 < number <= LARGEST_ID:
-            raise FeedAnswerError(
-                f"{self.name}: a row has no id; expected a whole number from 1 to {LARGEST_ID}"
+    def _parse_row(self, entry: object) -> FeedRow:
+        if not isinstance(entry, dict):
+            raise FeedResponseError(f"{self.name}: a row is no object")
+        row_id, *texts = (entry.get(name) for name in _ROW_FIELDS)
+        if type(row_id) is not int or not 0 < row_id <= MAX_ROW_ID:
+            raise FeedResponseError(
+                f"{self.name}: a row has no id; expected a whole number from 1 to {MAX_ROW_ID}"
             )
         if not all(isinstance(text, str) and _is_storable(text) for text in texts):
-            raise FeedAnswerError(f"{self.name}: row {number} is not made of texts")
+            raise FeedResponseError(f"{self.name}: row {row_id} is not made of texts")
         kind, node, task, args = map(str, texts)
         if max(len(kind), len(node), len(task)) > MAX_NAME_CHARS:
-            raise FeedAnswerError(
-                f"{self.name}: row {number} has a name that is too long; expected a type, node "
+            raise FeedResponseError(
+                f"{self.name}: row {row_id} has a name that is too long; expected a type, node "
                 f"and task of up to {MAX_NAME_CHARS} characters"
             )
-        return FeedRow(number, kind, node, task, args)
+        return FeedRow(row_id, kind, node, task, args)
 
 
-_FIELDS = ("id", "type", "node_address", "task_id_commitment", "args")
+_ROW_FIELDS = ("id", "type", "node_address", "task_id_commitment", "args")
 
 
 def _is_storable(text: str) -> bool:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from oracle.chain.feed.feed_client import FeedAnswerError
+from oracle.chain.feed.feed_client import FeedResponseError
 from oracle.domain.ids import Address
-from oracle.rpc.transport import BoundedHttp, shown
+from oracle.rpc.transport import BoundedHttp, redact_url
 
-_PAGE, _MAX_PAGES = 100, 2_000
-_MOST_BYTES = 4 << 20
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+_PAGE_SIZE, _MAX_PAGES = 100, 2_000
+_MAX_BYTES = 4 << 20
+_ADDRESS_PATTERN = re.compile(r"0x[0-9a-fA-F]{40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class NodeFigure:
     quality: float
     stake_score: float
     weight: float
-    at: float
-    slack: float
+    measured_at: float
+    max_error_seconds: float
 
     @property
     def is_excluded(self) -> bool:
@@ -44,69 +44,79 @@ class FiguresClient:
     """The client of a relay's node list. Its URL may hold a key: only host and port are shown."""
 
     def __init__(
-        self, url: str, setting: str, timeout_seconds: float, clock: Callable[[], float]
+        self, url: str, setting_name: str, timeout_seconds: float, clock: Callable[[], float]
     ) -> None:
         """Create the client; `setting_name` is used in error messages, `clock` is monotonic."""
-        self.name = shown(url, ("http", "https"), setting)
-        self._http = BoundedHttp(url, name=self.name, max_bytes=_MOST_BYTES)
-        self._seconds = timeout_seconds
+        self.name = redact_url(url, ("http", "https"), setting_name)
+        self._http = BoundedHttp(url, name=self.name, max_bytes=_MAX_BYTES)
+        self._timeout_seconds = timeout_seconds
         self._clock = clock
 
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
 
-    def ask(self) -> dict[Address, NodeFigure]:
+    def fetch_figures(self) -> dict[Address, NodeFigure]:
         """Return every node's figures, page by page, until a page is empty.
 
         Raises:
             RpcError: no answer, or not in time.
             FeedResponseError: a response that is not a list of figures, or a list without an end.
         """
-        found: dict[Address, NodeFigure] = {}
-        previous: list[Address] = []
-        for page in range(1, _MAX_PAGES + 1):
-            asked, real = self._clock(), time.monotonic()
-            rows = self._page(page)
+        figure_by_node: dict[Address, NodeFigure] = {}
+        previous_nodes: list[Address] = []
+        for page_number in range(1, _MAX_PAGES + 1):
+            requested_at, monotonic_start = self._clock(), time.monotonic()
+            rows = self._fetch_page(page_number)
             if not rows:
-                return found
-            slack = (time.monotonic() - real) / 2
-            moment = (asked + self._clock()) / 2
-            figures = [self._figure(row, moment, slack) for row in rows]
+                return figure_by_node
+            max_error_seconds = (time.monotonic() - monotonic_start) / 2
+            measured_at = (requested_at + self._clock()) / 2
+            figures = [self._parse_figure(row, measured_at, max_error_seconds) for row in rows]
             nodes = [figure.node for figure in figures]
-            if nodes == previous:
-                raise FeedAnswerError(
-                    f"{self.name}: page {page} of its nodes repeats the one before"
+            if nodes == previous_nodes:
+                raise FeedResponseError(
+                    f"{self.name}: page {page_number} of its nodes repeats the one before"
                 )
-            previous = nodes
-            found |= {figure.node: figure for figure in figures}
-        raise FeedAnswerError(f"{self.name}: its list of nodes has no end in {_MAX_PAGES} pages")
+            previous_nodes = nodes
+            figure_by_node |= {figure.node: figure for figure in figures}
+        raise FeedResponseError(f"{self.name}: its list of nodes has no end in {_MAX_PAGES} pages")
 
-    def _page(self, page: int) -> list[object]:
-        path = f"/v2/network/nodes/data?page={page}&page_size={_PAGE}"
-        answer = self._http.get(path, self._seconds, self._seconds)
-        if answer.status != HTTPStatus.OK or answer.is_cut:
-            raise FeedAnswerError(f"{self.name}: no list of nodes: HTTP status {answer.status}")
+    def _fetch_page(self, page_number: int) -> list[object]:
+        path = f"/v2/network/nodes/data?page={page_number}&page_size={_PAGE_SIZE}"
+        response = self._http.get(path, self._timeout_seconds, self._timeout_seconds)
+        if response.status != HTTPStatus.OK or response.is_truncated:
+            raise FeedResponseError(
+                f"{self.name}: no list of nodes: HTTP status {response.status}"
+            )
         try:
-            said = json.loads(answer.body)
+            document = json.loads(response.body)
         except (ValueError, RecursionError):
-            raise FeedAnswerError(f"{self.name}: its list of nodes is no JSON") from None
-        rows = said.get("data") if isinstance(said, dict) else None
+            raise FeedResponseError(f"{self.name}: its list of nodes is no JSON") from None
+        rows = document.get("data") if isinstance(document, dict) else None
         if not isinstance(rows, list):
-            raise FeedAnswerError(f"{self.name}: its list of nodes is no list")
+            raise FeedResponseError(f"{self.name}: its list of nodes is no list")
         return rows
 
-    def _figure(self, row: object, moment: float, slack: float) -> NodeFigure:
-        if not isinstance(row, Mapping) or not _ADDRESS.fullmatch(str(row.get("address"))):
-            raise FeedAnswerError(f"{self.name}: one of its nodes has no address")
-        quality, stake_score, weight = (self._number(row.get(name)) for name in _NUMBERS)
+    def _parse_figure(
+        self, row: object, measured_at: float, max_error_seconds: float
+    ) -> NodeFigure:
+        if not isinstance(row, Mapping) or not _ADDRESS_PATTERN.fullmatch(str(row.get("address"))):
+            raise FeedResponseError(f"{self.name}: one of its nodes has no address")
+        quality, stake_score, weight = (
+            self._parse_number(row.get(name)) for name in _FIGURE_FIELDS
+        )
         node = Address(str(row["address"]).lower())
-        return NodeFigure(node, quality, stake_score, weight, moment, slack)
+        return NodeFigure(node, quality, stake_score, weight, measured_at, max_error_seconds)
 
-    def _number(self, said: object) -> float:
-        if not isinstance(said, int | float) or isinstance(said, bool) or not math.isfinite(said):
-            raise FeedAnswerError(f"{self.name}: one of its nodes has no figures")
-        return float(said)
+    def _parse_number(self, value: object) -> float:
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or not math.isfinite(value)
+        ):
+            raise FeedResponseError(f"{self.name}: one of its nodes has no figures")
+        return float(value)
 
 
-_NUMBERS = ("qos_score", "staking_score", "prob_weight")
+_FIGURE_FIELDS = ("qos_score", "staking_score", "prob_weight")

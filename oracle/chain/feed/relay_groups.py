@@ -15,21 +15,21 @@ from itertools import combinations
 from operator import attrgetter
 from typing import NamedTuple
 
-from oracle.chain.feed.relay_rows import GROUP_TIMEOUT, INCORRECT, abort_of
-from oracle.domain.feed_rows import SAME_SECONDS, FeedRow
+from oracle.chain.feed.relay_rows import GROUP_TIMEOUT, INCORRECT, parse_abort
+from oracle.domain.feed_rows import SAME_TRANSACTION_SECONDS, FeedRow
 from oracle.domain.ids import GroupKey
 
 # Maximum id distance of rows of one transaction; other transactions write concurrently.
-NEAR = 8
+MAX_ID_GAP = 8
 # Rows within this id distance decide which group a row belongs to.
-AROUND = 8 * NEAR
+CONTEXT_IDS = 8 * MAX_ID_GAP
 GROUP_SIZE = 3
-_PAIR = 2
-_ERROR, _ANSWERED = 3, (3, 4)
-_LEAVINGS = ("NodeQuit", "NodeKickedOut", "NodeSlashed")
+_PAIR_SIZE = 2
+_ERROR_STATUS, _ANSWERED_STATUSES = 3, (3, 4)
+_NODE_EXIT_KINDS = ("NodeQuit", "NodeKickedOut", "NodeSlashed")
 # Images of one prompt differ in a few hash bits between GPUs; texts do not differ.
-_PICTURE_BYTES = 8
-_PICTURE_BITS = 5
+_IMAGE_HASH_BYTES = 8
+_MIN_DIFFERENT_BITS = 5
 
 
 class SubmittedResult(NamedTuple):
@@ -40,7 +40,7 @@ class SubmittedResult(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class FoundGroup:
+class DetectedGroup:
     """One group: its rows in the order of elapsed time, the fastest first.
 
     `invalid` are the rows with an invalid result. Members that timed out have no row here.
@@ -61,21 +61,21 @@ class FoundGroup:
         return self.rows[0].id
 
     @property
-    def missing(self) -> int:
+    def missing_count(self) -> int:
         """The number of members without a row in the group's transaction."""
         return GROUP_SIZE - len(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
-class GroupsFound:
+class GroupSearchResult:
     """Groups in the order of their first rows, and rows that could be of more than one."""
 
-    groups: list[FoundGroup]
+    groups: list[DetectedGroup]
     ambiguous: list[FeedRow]
 
 
 @dataclass(slots=True)
-class _Core:
+class _GroupCore:
     """The rows of a group without an invalid result: a winner with its refunds, or two aborts.
 
     `accepts_invalid`: an invalid result near it may belong to it. `winner` is None if two error
@@ -84,87 +84,99 @@ class _Core:
     """
 
     rows: list[FeedRow]
-    takes_invalid: bool
+    accepts_invalid: bool
     winner: FeedRow | None = None
     is_doubtful: bool = False
     invalid: list[FeedRow] = field(default_factory=list)
 
-    def can_take(self, wrong: FeedRow, scores: Mapping[str, SubmittedResult]) -> bool:
+    def can_include(self, invalid_row: FeedRow, scores: Mapping[str, SubmittedResult]) -> bool:
         """Return whether an invalid result may be of this group: near, unlike the winner's."""
-        if not self.takes_invalid or not all(_is_near(row, wrong) for row in self.nearest):
+        if not self.accepts_invalid or not all(
+            _is_near(row, invalid_row) for row in self.anchor_rows
+        ):
             return False
-        return self.winner is None or not _is_alike(self.winner, wrong, scores)
+        return self.winner is None or not _have_matching_results(self.winner, invalid_row, scores)
 
     @property
-    def nearest(self) -> list[FeedRow]:
+    def anchor_rows(self) -> list[FeedRow]:
         """The rows that an invalid result has to be near."""
         return self.rows if self.winner is None else [self.winner]
 
 
-def groups_in(rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult]) -> GroupsFound:
+def find_groups(
+    rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult]
+) -> GroupSearchResult:
     """Find the groups among readable rows of one stream, in order of their ids.
 
     Args:
         rows: the rows to search, and the rows within `CONTEXT_IDS` ids of them.
         scores: the first result submitted for each task; rows before it are not affected.
     """
-    found = GroupsFound([], [])
-    aborts = [(row, *abort_of(row)) for row in rows if row.kind == "TaskEndAborted"]
-    rejected = {
+    result = GroupSearchResult([], [])
+    aborts = [(row, *parse_abort(row)) for row in rows if row.kind == "TaskEndAborted"]
+    rejected_aborts = {
         row: (issuer, status)
         for row, reason, status, issuer in aborts
-        if reason == INCORRECT and status in _ANSWERED
+        if reason == INCORRECT and status in _ANSWERED_STATUSES
     }
-    cores = [*_majorities(rows, scores, found), *_disagreements(rejected, scores, found)]
-    _add_wrong_results(rows, cores, scores, found)
+    cores = [
+        *_find_majority_groups(rows, scores, result),
+        *_find_groups_without_winner(rejected_aborts, scores, result),
+    ]
+    _assign_invalid_results(rows, cores, scores, result)
     for core in cores:
         members = sorted([*core.rows, *core.invalid], key=lambda row: row.id)
         if core.is_doubtful or len(members) > GROUP_SIZE:
-            found.ambiguous.extend(members)
+            result.ambiguous.extend(members)
         else:
-            found.groups.append(FoundGroup(tuple(members), tuple(core.invalid)))
+            result.groups.append(DetectedGroup(tuple(members), tuple(core.invalid)))
     for row, reason, _, _ in aborts:
         if reason == GROUP_TIMEOUT:
-            found.groups.append(FoundGroup((row,)))
-    found.groups.sort(key=lambda group: group.first_id)
-    return found
+            result.groups.append(DetectedGroup((row,)))
+    result.groups.sort(key=lambda group: group.first_id)
+    return result
 
 
-def _majorities(
-    rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult], found: GroupsFound
-) -> list[_Core]:
+def _find_majority_groups(
+    rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult], result: GroupSearchResult
+) -> list[_GroupCore]:
     """Return the groups in which two or three results agree; the first one is validated."""
     winners = [row for row in rows if row.kind == "TaskValidated"]
     refunds = [row for row in rows if row.kind == "TaskEndGroupRefund"]
-    fitting = {
+    winners_by_refund = {
         refund: [
             winner
-            for winner in rows_between(winners, refund.id - NEAR, refund.id)
-            if _is_consistent(winner, refund, refunds, scores)
+            for winner in slice_rows_by_id(winners, refund.id - MAX_ID_GAP, refund.id)
+            if _can_share_group(winner, refund, refunds, scores)
         ]
         for refund in refunds
     }
     # A refund belongs to a winner; an invalid result may be of a group that is not visible.
-    found.ambiguous.extend(row for row, candidates in fitting.items() if len(candidates) != 1)
-    doubtful = {
-        winner for candidates in fitting.values() if len(candidates) > 1 for winner in candidates
+    result.ambiguous.extend(
+        row for row, candidates in winners_by_refund.items() if len(candidates) != 1
+    )
+    doubtful_winners = {
+        winner
+        for candidates in winners_by_refund.values()
+        if len(candidates) > 1
+        for winner in candidates
     }
-    members: dict[FeedRow, list[FeedRow]] = {}
-    for row, candidates in fitting.items():
+    refunds_by_winner: dict[FeedRow, list[FeedRow]] = {}
+    for row, candidates in winners_by_refund.items():
         if len(candidates) == 1:
-            members.setdefault(candidates[0], []).append(row)
+            refunds_by_winner.setdefault(candidates[0], []).append(row)
     return [
-        _Core(
-            [winner, *agreeing],
-            takes_invalid=len(agreeing) + 1 < GROUP_SIZE,
+        _GroupCore(
+            [winner, *agreeing_refunds],
+            accepts_invalid=len(agreeing_refunds) + 1 < GROUP_SIZE,
             winner=winner,
-            is_doubtful=winner in doubtful,
+            is_doubtful=winner in doubtful_winners,
         )
-        for winner, agreeing in members.items()
+        for winner, agreeing_refunds in refunds_by_winner.items()
     ]
 
 
-def _is_consistent(
+def _can_share_group(
     winner: FeedRow,
     refund: FeedRow,
     refunds: Sequence[FeedRow],
@@ -173,136 +185,161 @@ def _is_consistent(
     """Return whether a refund can be of this winner's group, and the group is not full before."""
     if not _is_near(winner, refund):
         return False
-    if not _is_alike(winner, refund, scores):
+    if not _have_matching_results(winner, refund, scores):
         return False
-    between = [
-        one
-        for one in rows_between(refunds, winner.id + 1, refund.id - 1)
-        if _is_alike(winner, one, scores)
+    refunds_between = [
+        earlier_refund
+        for earlier_refund in slice_rows_by_id(refunds, winner.id + 1, refund.id - 1)
+        if _have_matching_results(winner, earlier_refund, scores)
     ]
-    return len(between) + 1 < GROUP_SIZE
+    return len(refunds_between) + 1 < GROUP_SIZE
 
 
-def _disagreements(
+def _find_groups_without_winner(
     rejected: Mapping[FeedRow, tuple[str, int]],
     scores: Mapping[str, SubmittedResult],
-    found: GroupsFound,
-) -> list[_Core]:
+    result: GroupSearchResult,
+) -> list[_GroupCore]:
     """Return the groups that ended without a winner: two or three aborts of one creator.
 
     There are three cases: three different results; two, if the third member ended earlier; or two
     error reports, which agree but do not win, so that a third member's result is invalid.
     """
-    every = list(rejected)
-    near = {
+    rejected_rows = list(rejected)
+    nearby_rows = {
         row: {
-            other
-            for other in rows_between(every, row.id - NEAR, row.id + NEAR)
-            if rejected[other][0] == issuer and _is_near(other, row)
+            nearby_row
+            for nearby_row in slice_rows_by_id(
+                rejected_rows, row.id - MAX_ID_GAP, row.id + MAX_ID_GAP
+            )
+            if rejected[nearby_row][0] == issuer and _is_near(nearby_row, row)
         }
         for row, (issuer, _) in rejected.items()
     }
     cores = []
-    for row, group in near.items():
-        if len(group) < _PAIR:
+    for row, group in nearby_rows.items():
+        if len(group) < _PAIR_SIZE:
             continue
-        errors = sum(rejected[member][1] == _ERROR for member in group)
-        is_apart = all(near[member] == group for member in group)
-        if not is_apart or not _can_disagree(group, errors, scores):
-            found.ambiguous.append(row)
+        error_count = sum(rejected[member][1] == _ERROR_STATUS for member in group)
+        is_separate = all(nearby_rows[member] == group for member in group)
+        if not is_separate or not _is_valid_disagreement(group, error_count, scores):
+            result.ambiguous.append(row)
             continue
         members = sorted(group, key=lambda member: member.id)
         if members[0] is row:
-            cores.append(_Core(members, takes_invalid=errors == _PAIR))
+            cores.append(_GroupCore(members, accepts_invalid=error_count == _PAIR_SIZE))
     return cores
 
 
-def _can_disagree(group: set[FeedRow], errors: int, scores: Mapping[str, SubmittedResult]) -> bool:
+def _is_valid_disagreement(
+    group: set[FeedRow], error_count: int, scores: Mapping[str, SubmittedResult]
+) -> bool:
     """Return whether these aborts can be exactly those of one group.
 
     Two error reports agree with each other, so that of three members the third would be invalid.
     """
-    if len(group) > GROUP_SIZE or (len(group) == GROUP_SIZE and errors >= _PAIR):
+    if len(group) > GROUP_SIZE or (len(group) == GROUP_SIZE and error_count >= _PAIR_SIZE):
         return False
-    return not any(_is_alike(one, other, scores) for one, other in combinations(group, 2))
+    return not any(
+        _have_matching_results(left, right, scores) for left, right in combinations(group, 2)
+    )
 
 
-def _add_wrong_results(
+def _assign_invalid_results(
     rows: Sequence[FeedRow],
-    cores: Sequence[_Core],
+    cores: Sequence[_GroupCore],
     scores: Mapping[str, SubmittedResult],
-    found: GroupsFound,
+    result: GroupSearchResult,
 ) -> None:
     """Assign each invalid result to the only group that it can belong to."""
-    by_row = {row: core for core in cores for row in core.nearest}
-    hosts = sorted(by_row, key=attrgetter("id"))
+    core_by_row = {row: core for core in cores for row in core.anchor_rows}
+    anchor_rows = sorted(core_by_row, key=attrgetter("id"))
     for row in rows:
         if row.kind != "TaskEndInvalidated":
             continue
-        close = (by_row[host] for host in rows_between(hosts, row.id - NEAR, row.id + NEAR))
+        nearby_cores = (
+            core_by_row[anchor_row]
+            for anchor_row in slice_rows_by_id(
+                anchor_rows, row.id - MAX_ID_GAP, row.id + MAX_ID_GAP
+            )
+        )
         # Deduplicate by the first row: two aborts of one group may be near the same result.
-        unique = {core.rows[0].id: core for core in close}.values()
-        candidates = [core for core in unique if core.can_take(row, scores)]
+        unique_cores = {core.rows[0].id: core for core in nearby_cores}.values()
+        candidates = [core for core in unique_cores if core.can_include(row, scores)]
         if len(candidates) > 1:
             # Other transactions rarely write between the rows of one; prefer an adjacent group.
-            joined = [core for core in candidates if _is_contiguous(row, core, rows)]
-            candidates = joined if len(joined) == 1 else candidates
+            adjacent_cores = [core for core in candidates if _is_adjacent(row, core, rows)]
+            candidates = adjacent_cores if len(adjacent_cores) == 1 else candidates
         if len(candidates) == 1:
             candidates[0].invalid.append(row)
         elif candidates:
-            found.ambiguous.append(row)
+            result.ambiguous.append(row)
             for core in candidates:
                 core.is_doubtful = True
 
 
-def _is_contiguous(wrong: FeedRow, core: _Core, rows: Sequence[FeedRow]) -> bool:
+def _is_adjacent(invalid_row: FeedRow, core: _GroupCore, rows: Sequence[FeedRow]) -> bool:
     """Return whether only node exits lie between an invalid result and a group."""
-    closest = min(core.rows, key=lambda row: abs(row.id - wrong.id))
-    low, high = sorted((closest.id, wrong.id))
-    return all(row.kind in _LEAVINGS for row in rows_between(rows, low + 1, high - 1))
+    closest = min(core.rows, key=lambda row: abs(row.id - invalid_row.id))
+    low_id, high_id = sorted((closest.id, invalid_row.id))
+    return all(
+        row.kind in _NODE_EXIT_KINDS for row in slice_rows_by_id(rows, low_id + 1, high_id - 1)
+    )
 
 
-def rows_between(rows: Sequence[FeedRow], first: int, last: int) -> Sequence[FeedRow]:
+def slice_rows_by_id(rows: Sequence[FeedRow], first_id: int, last_id: int) -> Sequence[FeedRow]:
     """Return the rows with ids `first_id` to `last_id` inclusive; `rows` are in order of ids."""
-    low = bisect_left(rows, first, key=attrgetter("id"))
-    return rows[low : bisect_right(rows, last, key=attrgetter("id"))]
+    start = bisect_left(rows, first_id, key=attrgetter("id"))
+    return rows[start : bisect_right(rows, last_id, key=attrgetter("id"))]
 
 
-def _is_near(one: FeedRow, other: FeedRow) -> bool:
-    is_same_time = abs(one.seen_to - other.seen_to) < SAME_SECONDS
-    return abs(one.id - other.id) <= NEAR and is_same_time
+def _is_near(left: FeedRow, right: FeedRow) -> bool:
+    is_same_time = abs(left.seen_to - right.seen_to) < SAME_TRANSACTION_SECONDS
+    return abs(left.id - right.id) <= MAX_ID_GAP and is_same_time
 
 
-def _is_alike(row: FeedRow, other_row: FeedRow, scores: Mapping[str, SubmittedResult]) -> bool:
+def _have_matching_results(
+    row: FeedRow, other_row: FeedRow, scores: Mapping[str, SubmittedResult]
+) -> bool:
     """Return whether two results agree: equal, or images whose hashes differ in a few bits."""
-    one, other = _score_before(row, scores), _score_before(other_row, scores)
-    if one is None or other is None:
+    score, other_score = _find_earlier_score(row, scores), _find_earlier_score(other_row, scores)
+    if score is None or other_score is None:
         return False
-    if one.lower() == other.lower():
+    if score.lower() == other_score.lower():
         return True
     try:
-        left, right = (
-            bytes.fromhex(one.removeprefix("0x")),
-            bytes.fromhex(other.removeprefix("0x")),
+        score_bytes, other_score_bytes = (
+            bytes.fromhex(score.removeprefix("0x")),
+            bytes.fromhex(other_score.removeprefix("0x")),
         )
     except ValueError:
         return False
-    if len(left) != len(right) or not left or len(left) % _PICTURE_BYTES:
+    if (
+        len(score_bytes) != len(other_score_bytes)
+        or not score_bytes
+        or len(score_bytes) % _IMAGE_HASH_BYTES
+    ):
         return False
-    return all(bits < _PICTURE_BITS for bits in _differences(left, right))
+    return all(
+        different_bits < _MIN_DIFFERENT_BITS
+        for different_bits in _count_different_bits(score_bytes, other_score_bytes)
+    )
 
 
-def _score_before(row: FeedRow, scores: Mapping[str, SubmittedResult]) -> str | None:
-    found = scores.get(row.task)
-    return found.score if found is not None and found.id < row.id else None
+def _find_earlier_score(row: FeedRow, scores: Mapping[str, SubmittedResult]) -> str | None:
+    submitted = scores.get(row.task)
+    return submitted.score if submitted is not None and submitted.id < row.id else None
 
 
-def _differences(left: bytes, right: bytes) -> Iterator[int]:
-    for one, other in zip(_cut(left), _cut(right), strict=True):
-        yield (int.from_bytes(one) ^ int.from_bytes(other)).bit_count()
+def _count_different_bits(score_bytes: bytes, other_score_bytes: bytes) -> Iterator[int]:
+    for image_hash, other_image_hash in zip(
+        _split_image_hashes(score_bytes), _split_image_hashes(other_score_bytes), strict=True
+    ):
+        yield (int.from_bytes(image_hash) ^ int.from_bytes(other_image_hash)).bit_count()
 
 
-def _cut(content: bytes) -> Iterator[bytes]:
+def _split_image_hashes(content: bytes) -> Iterator[bytes]:
     return (
-        content[first : first + _PICTURE_BYTES] for first in range(0, len(content), _PICTURE_BYTES)
+        content[offset : offset + _IMAGE_HASH_BYTES]
+        for offset in range(0, len(content), _IMAGE_HASH_BYTES)
     )

@@ -8,28 +8,41 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from oracle.chain.feed.relay_groups import (
-    AROUND,
-    FoundGroup,
+    CONTEXT_IDS,
+    DetectedGroup,
     SubmittedResult,
-    groups_in,
-    rows_between,
+    find_groups,
+    slice_rows_by_id,
 )
-from oracle.chain.feed.relay_rows import IDENTITY, KNOWN, arguments_of, event_of, task_of
+from oracle.chain.feed.relay_rows import (
+    IDENTITY,
+    KNOWN_KINDS,
+    decode_event,
+    parse_arguments,
+    parse_task_key,
+)
 from oracle.chain.feed.silent_members import (
-    REACH,
+    SEARCH_IDS,
     GroupSurroundings,
     SilentMembers,
-    silent_members,
+    find_silent_members,
 )
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import DomainEvent, GroupValidated, NodeUpdated
-from oracle.domain.feed_rows import SAME_SECONDS, FeedRow
+from oracle.domain.feed_rows import SAME_TRANSACTION_SECONDS, FeedRow
 
-__all__ = ["AROUND", "REACH", "FeedSpan", "RelayReader", "scored_task", "why_unreadable"]
+__all__ = [
+    "CONTEXT_IDS",
+    "SEARCH_IDS",
+    "FeedSpan",
+    "RelayReader",
+    "find_scored_task",
+    "find_unreadable_reason",
+]
 
-_LEAVES_OTHERWISE = ("NodeKickedOut", "NodeSlashed")
-_SCORED = ("TaskValidated", "TaskEndGroupRefund", "TaskEndInvalidated", "TaskEndAborted")
-_ANYWHERE = Position(0, -1, 0, 0)
+_FORCED_EXIT_KINDS = ("NodeKickedOut", "NodeSlashed")
+_SCORED_KINDS = ("TaskValidated", "TaskEndGroupRefund", "TaskEndInvalidated", "TaskEndAborted")
+_PLACEHOLDER_POSITION = Position(0, -1, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,55 +56,55 @@ class FeedSpan:
     """
 
     rows: Sequence[FeedRow]
-    around: Sequence[FeedRow]
-    scores: Mapping[str, SubmittedResult] = field(default_factory=dict)
-    starts: Mapping[str, int] = field(default_factory=dict)
+    context_rows: Sequence[FeedRow]
+    score_by_task: Mapping[str, SubmittedResult] = field(default_factory=dict)
+    start_id_by_task: Mapping[str, int] = field(default_factory=dict)
 
 
-def why_unreadable(row: FeedRow) -> str | None:
+def find_unreadable_reason(row: FeedRow) -> str | None:
     """Return why a row of a known kind cannot be decoded, or None if it can."""
     try:
-        event_of(row, _ANYWHERE)
+        decode_event(row, _PLACEHOLDER_POSITION)
     except ValueError as error:
         return str(error)
     return None
 
 
-def is_unknown(row: FeedRow) -> bool:
+def is_unknown_kind(row: FeedRow) -> bool:
     """Return whether the row's kind is unknown; such rows are stored and counted."""
-    return row.kind not in KNOWN
+    return row.kind not in KNOWN_KINDS
 
 
-def scored_task(row: FeedRow) -> str | None:
+def find_scored_task(row: FeedRow) -> str | None:
     """Return the task whose result is needed to find the group of the row, or None."""
-    return row.task if row.kind in _SCORED else None
+    return row.task if row.kind in _SCORED_KINDS else None
 
 
-def scores_in(rows: Iterable[FeedRow]) -> dict[str, SubmittedResult]:
+def collect_scores(rows: Iterable[FeedRow]) -> dict[str, SubmittedResult]:
     """Return the first result submitted for each task; `rows` are in order."""
-    found: dict[str, SubmittedResult] = {}
+    score_by_task: dict[str, SubmittedResult] = {}
     for row in rows:
-        score = _score_in(row)
+        score = _parse_score(row)
         if score is not None:
-            found.setdefault(row.task, SubmittedResult(row.id, score))
-    return found
+            score_by_task.setdefault(row.task, SubmittedResult(row.id, score))
+    return score_by_task
 
 
-def starts_in(rows: Iterable[FeedRow]) -> dict[str, int]:
+def collect_start_ids(rows: Iterable[FeedRow]) -> dict[str, int]:
     """Return the id of the first start row of each task; `rows` are in order."""
-    found: dict[str, int] = {}
+    start_id_by_task: dict[str, int] = {}
     for row in rows:
         if row.kind == "TaskStarted":
-            found.setdefault(row.task, row.id)
-    return found
+            start_id_by_task.setdefault(row.task, row.id)
+    return start_id_by_task
 
 
-def _score_in(row: FeedRow) -> str | None:
+def _parse_score(row: FeedRow) -> str | None:
     """Return the result submitted by this row, as hex, or None."""
     if row.kind != "TaskScoreReady":
         return None
     try:
-        score = arguments_of(row).get("score")
+        score = parse_arguments(row).get("score")
     except ValueError:
         return None
     return score if isinstance(score, str) else None
@@ -101,80 +114,89 @@ def _score_in(row: FeedRow) -> str | None:
 class RelayReader:
     """Decodes the rows of the relay's stream; `reads_stakes` if the chain has no stakes."""
 
-    takes_stakes: bool = True
+    reads_stakes: bool = True
 
     @property
     def identity(self) -> str:
         """A part of the rules id that changes with everything that affects decoding."""
-        return f"{IDENTITY} {'with' if self.takes_stakes else 'without'} stakes"
+        return f"{IDENTITY} {'with' if self.reads_stakes else 'without'} stakes"
 
     def has_silent_members(self, span: FeedSpan) -> bool:
         """Return whether a group of the span has fewer rows than members."""
-        first, last = span.rows[0].id, span.rows[-1].id
-        groups = groups_in(_readable(span), span.scores).groups
-        return any(group.missing and first <= group.first_id <= last for group in groups)
+        first_id, last_id = span.rows[0].id, span.rows[-1].id
+        groups = find_groups(_select_readable_rows(span), span.score_by_task).groups
+        return any(
+            group.missing_count and first_id <= group.first_id <= last_id for group in groups
+        )
 
-    def read(self, span: FeedSpan) -> list[DomainEvent]:
+    def decode_span(self, span: FeedSpan) -> list[DomainEvent]:
         """Return the events of the rows; an unreadable row yields no event."""
-        readable = _readable(span)
-        found = groups_in(readable, span.scores)
-        ends = [row for row in readable if row.kind == "TaskEndAborted"]
-        ambiguous = {row.id for row in found.ambiguous}
-        surroundings = GroupSurroundings(found.groups, ends, span.starts, ambiguous)
-        by_first = {group.first_id: group for group in found.groups}
+        readable = _select_readable_rows(span)
+        detected = find_groups(readable, span.score_by_task)
+        abort_rows = [row for row in readable if row.kind == "TaskEndAborted"]
+        ambiguous_ids = {row.id for row in detected.ambiguous}
+        surroundings = GroupSurroundings(
+            detected.groups, abort_rows, span.start_id_by_task, ambiguous_ids
+        )
+        group_by_first_id = {group.first_id: group for group in detected.groups}
         events: list[DomainEvent] = []
         for row in span.rows:
-            group = by_first.get(row.id)
-            closed = None if group is None else _validated(group, row, surroundings)
-            said = self._said(row, closed, readable)
-            events += [replace(event, at=row.at._replace(sub=sub)) for sub, event in said]
+            group = group_by_first_id.get(row.id)
+            group_event = None if group is None else _build_group_event(group, row, surroundings)
+            row_events = self._decode_row(row, group_event, readable)
+            events += [
+                replace(event, at=row.position._replace(sub=sub)) for sub, event in row_events
+            ]
         return events
 
-    def _said(
-        self, row: FeedRow, closed: GroupValidated | None, around: Sequence[FeedRow]
+    def _decode_row(
+        self, row: FeedRow, group_event: GroupValidated | None, context_rows: Sequence[FeedRow]
     ) -> Iterator[tuple[int, DomainEvent]]:
-        if why_unreadable(row) is not None or _is_expelled(row, around):
+        if find_unreadable_reason(row) is not None or _is_expelled(row, context_rows):
             return
-        if closed is not None:
-            yield 0, closed
-        event = event_of(row, row.at)
-        if event is not None and (self.takes_stakes or not isinstance(event, NodeUpdated)):
+        if group_event is not None:
+            yield 0, group_event
+        event = decode_event(row, row.position)
+        if event is not None and (self.reads_stakes or not isinstance(event, NodeUpdated)):
             yield 1, event
 
 
-def _readable(span: FeedSpan) -> list[FeedRow]:
-    return [row for row in span.around if why_unreadable(row) is None]
+def _select_readable_rows(span: FeedSpan) -> list[FeedRow]:
+    return [row for row in span.context_rows if find_unreadable_reason(row) is None]
 
 
-def _validated(
-    group: FoundGroup, first: FeedRow, surroundings: GroupSurroundings
+def _build_group_event(
+    group: DetectedGroup, first_row: FeedRow, surroundings: GroupSurroundings
 ) -> GroupValidated:
-    silent: SilentMembers = silent_members(group, surroundings)
-    derived = tuple(map(task_of, silent.derived))
+    silent: SilentMembers = find_silent_members(group, surroundings)
+    derived = tuple(map(parse_task_key, silent.derived))
     return GroupValidated(
-        first.at,
-        first.time or 0,
+        first_row.position,
+        first_row.time or 0,
         group.key,
-        (*map(task_of, group.rows), *derived),
+        (*map(parse_task_key, group.rows), *derived),
         ranked=True,
-        invalid=tuple(map(task_of, group.invalid)) or None,
+        invalid=tuple(map(parse_task_key, group.invalid)) or None,
         derived=derived or None,
-        possible=tuple(map(task_of, silent.possible)) or None,
+        possible=tuple(map(parse_task_key, silent.possible)) or None,
     )
 
 
-def _is_expelled(row: FeedRow, around: Sequence[FeedRow]) -> bool:
+def _is_expelled(row: FeedRow, context_rows: Sequence[FeedRow]) -> bool:
     """Return whether a node that quits here is kicked out or slashed in the same transaction.
 
     The relay writes the quit row before the row with the reason.
     """
     if row.kind != "NodeQuit":
         return False
-    for later in rows_between(around, row.id + 1, row.id + AROUND):
-        if later.node.lower() != row.node.lower():
+    for later_row in slice_rows_by_id(context_rows, row.id + 1, row.id + CONTEXT_IDS):
+        if later_row.node.lower() != row.node.lower():
             continue
-        if later.kind == "NodeJoin" or later.seen_to - row.seen_to >= SAME_SECONDS:
+        if (
+            later_row.kind == "NodeJoin"
+            or later_row.seen_to - row.seen_to >= SAME_TRANSACTION_SECONDS
+        ):
             return False
-        if later.kind in _LEAVES_OTHERWISE:
+        if later_row.kind in _FORCED_EXIT_KINDS:
             return True
     return False

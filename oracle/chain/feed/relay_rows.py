@@ -38,7 +38,7 @@ IDENTITY = "crynux-relay 2"
 TIMEOUT, INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CANCELLED = 1, 3, 5, 6, 7
 CREATOR_TIMEOUT, UPLOAD_TIMEOUT = 8, 9
 # The relay's own reason numbers; all other numbers decode to UNKNOWN.
-_REASONS: Mapping[int, AbortReason] = {
+_REASON_BY_NUMBER: Mapping[int, AbortReason] = {
     0: AbortReason.NONE,
     TIMEOUT: AbortReason.TIMEOUT,
     2: AbortReason.MODEL_DOWNLOAD_FAILED,
@@ -50,7 +50,7 @@ _REASONS: Mapping[int, AbortReason] = {
     CREATOR_TIMEOUT: AbortReason.CREATOR_VALIDATION_TIMEOUT,
     UPLOAD_TIMEOUT: AbortReason.RESULT_UPLOAD_TIMEOUT,
 }
-_STATUSES: Mapping[int, LastStatus] = {
+_STATUS_BY_NUMBER: Mapping[int, LastStatus] = {
     0: LastStatus.QUEUED,
     1: LastStatus.STARTED,
     2: LastStatus.STARTED,
@@ -59,18 +59,18 @@ _STATUSES: Mapping[int, LastStatus] = {
     5: LastStatus.VALIDATED,
     6: LastStatus.VALIDATED,
 }
-_RUNNING = (1, 2)
+_RUNNING_STATUSES = (1, 2)
 _MAX_NESTING = 64
 # Brackets outside of strings, and whole strings.
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
+_BRACKET_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 
-_OF_NODES: Mapping[str, type[Any]] = {
+_NODE_EVENT_TYPES: Mapping[str, type[Any]] = {
     "NodeJoin": NodeJoined,
     "NodeQuit": NodeQuit,
     "NodeKickedOut": NodeKickedOut,
     "NodeSlashed": NodeSlashed,
 }
-_OF_RUNNERS: Mapping[str, type[Any]] = {
+_TASK_EVENT_TYPES: Mapping[str, type[Any]] = {
     "TaskStarted": TaskStarted,
     "TaskScoreReady": TaskSubmitted,
     "TaskErrorReported": TaskErrorReported,
@@ -80,7 +80,7 @@ _OF_RUNNERS: Mapping[str, type[Any]] = {
     "TaskEndInvalidated": TaskInvalidated,
 }
 # Stored unchanged, without an event.
-_SAY_NOTHING = frozenset(
+_IGNORED_KINDS = frozenset(
     {
         "DelegatorStaking",
         "DelegatorUnstaking",
@@ -89,136 +89,142 @@ _SAY_NOTHING = frozenset(
         "DownloadModel",
     }
 )
-KNOWN = frozenset({*_OF_NODES, *_OF_RUNNERS, *_SAY_NOTHING}) | {
+KNOWN_KINDS = frozenset({*_NODE_EVENT_TYPES, *_TASK_EVENT_TYPES, *_IGNORED_KINDS}) | {
     "NodeStaking",
     "TaskValidated",
     "TaskEndAborted",
 }
 
 
-def event_of(row: FeedRow, at: Position) -> DomainEvent | None:
+def decode_event(row: FeedRow, position: Position) -> DomainEvent | None:
     """Return the event of one row at `position`, or None if its kind is ignored or unknown.
 
     Raises:
         ValueError: the row cannot be decoded; the message is one line.
     """
     time = row.time or 0
-    if row.kind in _OF_NODES:
-        said = _OF_NODES[row.kind](at=at, time=time, node=_node(row))
-        arguments_of(row)
-    elif row.kind in _OF_RUNNERS:
-        said = _OF_RUNNERS[row.kind](at=at, time=time, task=task_of(row), node=_runner(row))
+    if row.kind in _NODE_EVENT_TYPES:
+        decoded = _NODE_EVENT_TYPES[row.kind](at=position, time=time, node=_parse_node(row))
+        parse_arguments(row)
+    elif row.kind in _TASK_EVENT_TYPES:
+        decoded = _TASK_EVENT_TYPES[row.kind](
+            at=position, time=time, task=parse_task_key(row), node=_parse_runner(row)
+        )
     elif row.kind == "TaskValidated":
-        said = TaskValidated(at, time, task_of(row))
-        _runner(row)
+        decoded = TaskValidated(position, time, parse_task_key(row))
+        _parse_runner(row)
     elif row.kind == "TaskEndAborted":
-        said = _aborted(row, at)
+        decoded = _build_abort_event(row, position)
     elif row.kind == "NodeStaking":
-        stake = _number_in_text(arguments_of(row), "staking_amount")
-        said = NodeUpdated(at, time, _node(row), stake=stake)
+        stake = _parse_decimal(parse_arguments(row), "staking_amount")
+        decoded = NodeUpdated(position, time, _parse_node(row), stake=stake)
     else:
         return None
-    event: DomainEvent = said
+    event: DomainEvent = decoded
     return event
 
 
-def arguments_of(row: FeedRow) -> Mapping[str, Any]:
+def parse_arguments(row: FeedRow) -> Mapping[str, Any]:
     """Return the row's arguments; raises ValueError if they are invalid or of another task."""
     if _is_nested_deeper(row.args, _MAX_NESTING):
         raise ValueError(f"args: nested deeper than {_MAX_NESTING}")
     try:
-        said = json.loads(row.args)
+        arguments = json.loads(row.args)
     except (ValueError, RecursionError):
         raise ValueError("args: no JSON") from None
-    if not isinstance(said, dict):
+    if not isinstance(arguments, dict):
         raise ValueError("args: no object")  # noqa: TRY004 - the row is at fault
-    task = said.get("task_id_commitment", row.task)
+    task = arguments.get("task_id_commitment", row.task)
     if not isinstance(task, str) or task.lower() != row.task.lower():
         raise ValueError("args: of another task than the row")
-    return said
+    return arguments
 
 
-def _is_nested_deeper(text: str, limit: int) -> bool:
+def _is_nested_deeper(text: str, max_depth: int) -> bool:
     """Return whether a JSON text nests arrays and objects deeper than `max_depth`.
 
     The JSON parser itself is limited only by the remaining stack, so that the same row could be
     decoded by one caller and not by another.
     """
-    if text.count("[") + text.count("{") <= limit:
+    if text.count("[") + text.count("{") <= max_depth:
         return False
     depth = 0
-    for token in _BRACKETS.finditer(text):
+    for token in _BRACKET_PATTERN.finditer(text):
         mark = token.group()
         depth += (mark in "[{") - (mark in "]}")
-        if depth > limit:
+        if depth > max_depth:
             return True
     return False
 
 
-def task_of(row: FeedRow) -> TaskKey:
+def parse_task_key(row: FeedRow) -> TaskKey:
     """Return the key of the row's task; raises ValueError if the row has none."""
-    return TaskKey(_hex(row.task, 32, "task_id_commitment"))
+    return TaskKey(_parse_hex(row.task, 32, "task_id_commitment"))
 
 
-def abort_of(row: FeedRow) -> tuple[int, int, str]:
+def parse_abort(row: FeedRow) -> tuple[int, int, str]:
     """Return an abort's reason, the last status before it and the issuer, as relay numbers.
 
     Raises:
         ValueError: the arguments are invalid.
     """
-    said = arguments_of(row)
-    issuer = said.get("abort_issuer", "")
+    arguments = parse_arguments(row)
+    issuer = arguments.get("abort_issuer", "")
     if not isinstance(issuer, str):
         raise ValueError("abort_issuer: no text")  # noqa: TRY004 - the row is at fault
-    return _number(said, "abort_reason"), _number(said, "last_status"), issuer.lower()
+    return (
+        _parse_int(arguments, "abort_reason"),
+        _parse_int(arguments, "last_status"),
+        issuer.lower(),
+    )
 
 
 def is_execution_timeout(reason: int, status: int) -> bool:
     """Return whether the task ended because its node answered too late, by relay numbers."""
-    return reason == TIMEOUT and status in _RUNNING
+    return reason == TIMEOUT and status in _RUNNING_STATUSES
 
 
-def _aborted(row: FeedRow, at: Position) -> DomainEvent:
+def _build_abort_event(row: FeedRow, position: Position) -> DomainEvent:
     """Return a timeout if the relay penalises the abort, else an abort that blames no node.
 
     The row's node column is the issuer of the abort, and is never read.
     """
-    reason, status, _ = abort_of(row)
-    time, task, last = row.time or 0, task_of(row), _STATUSES.get(status)
+    reason, status, _ = parse_abort(row)
+    time, task, last_status = row.time or 0, parse_task_key(row), _STATUS_BY_NUMBER.get(status)
     if reason == UPLOAD_TIMEOUT or is_execution_timeout(reason, status):
-        return TaskTimedOut(at, time, task, last_status=last)
-    why = _REASONS.get(reason, AbortReason.UNKNOWN)
-    return TaskAborted(at, time, task, reason=why, last_status=last)
+        return TaskTimedOut(position, time, task, last_status=last_status)
+    abort_reason = _REASON_BY_NUMBER.get(reason, AbortReason.UNKNOWN)
+    return TaskAborted(position, time, task, reason=abort_reason, last_status=last_status)
 
 
-def _node(row: FeedRow) -> Address:
-    return Address(_hex(row.node, 20, "node_address"))
+def _parse_node(row: FeedRow) -> Address:
+    return Address(_parse_hex(row.node, 20, "node_address"))
 
 
-def _runner(row: FeedRow) -> Address:
+def _parse_runner(row: FeedRow) -> Address:
     """Return the node that runs the task; the row and its arguments must agree."""
-    node = _node(row)
-    said = arguments_of(row).get("selected_node", node)
-    if not isinstance(said, str) or said.lower() != node:
+    node = _parse_node(row)
+    selected_node = parse_arguments(row).get("selected_node", node)
+    if not isinstance(selected_node, str) or selected_node.lower() != node:
         raise ValueError("selected_node: another than the row's")
     return node
 
 
-def _hex(text: str, size: int, name: str) -> str:
-    if re.fullmatch(rf"0x[0-9a-fA-F]{{{2 * size}}}", text) is None:
-        raise ValueError(f"{name}: must be 0x and {2 * size} hex digits")
+def _parse_hex(text: str, byte_count: int, field_name: str) -> str:
+    if re.fullmatch(rf"0x[0-9a-fA-F]{{{2 * byte_count}}}", text) is None:
+        raise ValueError(f"{field_name}: must be 0x and {2 * byte_count} hex digits")
     return text.lower()
 
 
-def _number(said: Mapping[str, Any], name: str) -> int:
-    number = said.get(name)
+def _parse_int(arguments: Mapping[str, Any], field_name: str) -> int:
+    number = arguments.get(field_name)
     if type(number) is not int:
-        raise ValueError(f"{name}: no whole number")
+        raise ValueError(f"{field_name}: no whole number")
     return number
 
 
-def _number_in_text(said: Mapping[str, Any], name: str) -> int:
-    text = said.get(name)
+def _parse_decimal(arguments: Mapping[str, Any], field_name: str) -> int:
+    text = arguments.get(field_name)
     if not isinstance(text, str) or re.fullmatch(r"[0-9]{1,77}", text) is None:
-        raise ValueError(f"{name}: no decimal text")
+        raise ValueError(f"{field_name}: no decimal text")
     return int(text)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from oracle.chain.feed.relay_groups import NEAR, FoundGroup, rows_between
+from oracle.chain.feed.relay_groups import MAX_ID_GAP, DetectedGroup, slice_rows_by_id
 from oracle.chain.feed.relay_rows import (
     CANCELLED,
     CREATOR_TIMEOUT,
@@ -20,23 +20,23 @@ from oracle.chain.feed.relay_rows import (
     GROUP_TIMEOUT,
     INCORRECT,
     UPLOAD_TIMEOUT,
-    abort_of,
     is_execution_timeout,
+    parse_abort,
 )
 from oracle.domain.feed_rows import FeedRow
 
 # Ends up to this many ids before a group's first row may be those of its members.
-REACH = 2_000
+SEARCH_IDS = 2_000
 # Maximum id distance between the starts of one group; beyond it, and up to the second number, a
 # member is possible but never derived.
-_NEAR_STARTS, _FAR_STARTS = 24, 240
+_MAX_DERIVED_DISTANCE, _MAX_POSSIBLE_DISTANCE = 24, 240
 # A task within this multiple of the distance is a rival candidate.
-_RIVAL = 3
+_RIVAL_FACTOR = 3
 # Maximum ids between the end of a member cancelled in the queue and the others' starts.
-_QUEUED_BEFORE = 100
+_MAX_QUEUED_IDS = 100
 # Abort reasons that no silent member has: the task ends with its group, alone, after its group,
 # or its group is rejected for good.
-_SPOKEN_ENDS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREATOR_TIMEOUT})
+_NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREATOR_TIMEOUT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,98 +59,121 @@ class GroupSurroundings:
     that could belong to two groups.
     """
 
-    groups: Sequence[FoundGroup]
-    ends: Sequence[FeedRow]
-    starts: Mapping[str, int]
-    ambiguous: Collection[int] = ()
+    groups: Sequence[DetectedGroup]
+    abort_rows: Sequence[FeedRow]
+    start_id_by_task: Mapping[str, int]
+    ambiguous_ids: Collection[int] = ()
 
 
 @dataclass(slots=True)
-class _Silent:
+class _SilentEnds:
     """Silent ends before one group.
 
     Some ends give no score of 0; with one of those, a missing 0 cannot be detected.
     """
 
     timeouts: list[tuple[int, int, FeedRow]] = field(default_factory=list)
-    has_void: bool = False
+    has_inconclusive: bool = False
 
 
-def silent_members(group: FoundGroup, around: GroupSurroundings) -> SilentMembers:
+def find_silent_members(group: DetectedGroup, surroundings: GroupSurroundings) -> SilentMembers:
     """Return the silent members of a group; each task is a member of at most one group.
 
     Groups up to `SEARCH_IDS` ids before claim their members first, whatever part of the stream is
     read.
     """
-    if not group.missing:
+    if not group.missing_count:
         return SilentMembers()
-    taken: set[str] = set()
-    found = SilentMembers()
-    first_id = attrgetter("first_id")
-    low = bisect_right(around.groups, group.first_id - REACH, key=first_id)
-    high = bisect_right(around.groups, group.first_id, key=first_id)
-    for other in around.groups[low:high]:
-        if not other.missing:
+    claimed_tasks: set[str] = set()
+    members = SilentMembers()
+    get_first_id = attrgetter("first_id")
+    start_index = bisect_right(surroundings.groups, group.first_id - SEARCH_IDS, key=get_first_id)
+    end_index = bisect_right(surroundings.groups, group.first_id, key=get_first_id)
+    for earlier_group in surroundings.groups[start_index:end_index]:
+        if not earlier_group.missing_count:
             continue
-        found = _derive(other, around, taken)
-        taken |= {end.task for end in found.derived}
-    return found
+        members = _derive_members(earlier_group, surroundings, claimed_tasks)
+        claimed_tasks |= {end.task for end in members.derived}
+    return members
 
 
-def _derive(group: FoundGroup, around: GroupSurroundings, taken: Collection[str]) -> SilentMembers:
-    known = [around.starts[row.task] for row in group.rows if row.task in around.starts]
+def _derive_members(
+    group: DetectedGroup, surroundings: GroupSurroundings, claimed_tasks: Collection[str]
+) -> SilentMembers:
+    start_ids = [
+        surroundings.start_id_by_task[row.task]
+        for row in group.rows
+        if row.task in surroundings.start_id_by_task
+    ]
     # Rows of higher ids may not have arrived yet, so they must not affect the result.
-    starts = [start for start in known if start < group.first_id]
-    if not starts:
+    earlier_start_ids = [start for start in start_ids if start < group.first_id]
+    if not earlier_start_ids:
         return SilentMembers()
-    silent = _silent_before(group, around, starts, taken)
-    ranked = sorted(silent.timeouts, key=lambda ranked: ranked[0])
-    near = [(distance, end) for distance, apart, end in ranked if apart <= _NEAR_STARTS]
-    every = tuple(end for _, _, end in ranked)
-    is_doubted = any(0 < group.first_id - number <= 2 * NEAR for number in around.ambiguous)
-    if silent.has_void or is_doubted:
-        return SilentMembers(possible=every)
-    rivals = _rivals(near, group.missing)
+    silent_ends = _collect_silent_ends(group, surroundings, earlier_start_ids, claimed_tasks)
+    ranked_ends = sorted(silent_ends.timeouts, key=lambda ranked_ends: ranked_ends[0])
+    near_ends = [
+        (distance, end)
+        for distance, start_distance, end in ranked_ends
+        if start_distance <= _MAX_DERIVED_DISTANCE
+    ]
+    all_ends = tuple(end for _, _, end in ranked_ends)
+    is_near_ambiguous = any(
+        0 < group.first_id - row_id <= 2 * MAX_ID_GAP for row_id in surroundings.ambiguous_ids
+    )
+    if silent_ends.has_inconclusive or is_near_ambiguous:
+        return SilentMembers(possible=all_ends)
+    rivals = _find_rivals(near_ends, group.missing_count)
     if rivals:
         return SilentMembers(possible=tuple(rivals))
-    derived = tuple(end for _, end in near[: group.missing])
-    if len(derived) == group.missing:
+    derived = tuple(end for _, end in near_ends[: group.missing_count])
+    if len(derived) == group.missing_count:
         return SilentMembers(derived)
-    return SilentMembers(derived, tuple(end for end in every if end not in derived))
+    return SilentMembers(derived, tuple(end for end in all_ends if end not in derived))
 
 
-def _silent_before(
-    group: FoundGroup, around: GroupSurroundings, starts: Sequence[int], taken: Collection[str]
-) -> _Silent:
+def _collect_silent_ends(
+    group: DetectedGroup,
+    surroundings: GroupSurroundings,
+    start_ids: Sequence[int],
+    claimed_tasks: Collection[str],
+) -> _SilentEnds:
     """Return the ends before a group that may be its members', with their distances."""
-    silent, issuer = _Silent(), _creator_of(group)
-    for end in rows_between(around.ends, group.first_id - REACH, group.first_id - 1):
-        if end.task in taken:
+    silent_ends, issuer = _SilentEnds(), _find_creator(group)
+    for end in slice_rows_by_id(
+        surroundings.abort_rows, group.first_id - SEARCH_IDS, group.first_id - 1
+    ):
+        if end.task in claimed_tasks:
             continue
-        reason, status, end_issuer = abort_of(end)
+        reason, status, end_issuer = parse_abort(end)
         if is_execution_timeout(reason, status):
-            start = around.starts.get(end.task)
-            if start is None or start > end.id:
+            end_start_id = surroundings.start_id_by_task.get(end.task)
+            if end_start_id is None or end_start_id > end.id:
                 continue
-            apart = min(abs(start - other) for other in starts)
-            if apart <= _FAR_STARTS:
-                silent.timeouts.append((apart + group.first_id - end.id, apart, end))
-        elif reason not in _SPOKEN_ENDS and reason != UPLOAD_TIMEOUT:
-            is_of_another = reason == CANCELLED and issuer not in {None, end_issuer}
-            silent.has_void |= end.id >= min(starts) - _QUEUED_BEFORE and not is_of_another
-    return silent
+            start_distance = min(abs(end_start_id - start_id) for start_id in start_ids)
+            if start_distance <= _MAX_POSSIBLE_DISTANCE:
+                silent_ends.timeouts.append(
+                    (start_distance + group.first_id - end.id, start_distance, end)
+                )
+        elif reason not in _NON_SILENT_REASONS and reason != UPLOAD_TIMEOUT:
+            is_of_other_creator = reason == CANCELLED and issuer not in {None, end_issuer}
+            silent_ends.has_inconclusive |= (
+                end.id >= min(start_ids) - _MAX_QUEUED_IDS and not is_of_other_creator
+            )
+    return silent_ends
 
 
-def _creator_of(group: FoundGroup) -> str | None:
+def _find_creator(group: DetectedGroup) -> str | None:
     """Return the creator of the group's tasks, or None if no row shows it."""
-    ends = [row for row in group.rows if row.kind == "TaskEndAborted"]
-    return abort_of(ends[0])[2] if ends else None
+    abort_rows = [row for row in group.rows if row.kind == "TaskEndAborted"]
+    return parse_abort(abort_rows[0])[2] if abort_rows else None
 
 
-def _rivals(near: Sequence[tuple[int, FeedRow]], missing: int) -> list[FeedRow]:
+def _find_rivals(near_ends: Sequence[tuple[int, FeedRow]], missing_count: int) -> list[FeedRow]:
     """Return the candidate ends if they outnumber the missing members, else an empty list."""
-    if len(near) <= missing:
+    if len(near_ends) <= missing_count:
         return []
-    farthest = near[missing - 1][0]
-    meant = [end for distance, end in near if distance <= _RIVAL * farthest + NEAR]
-    return meant if len(meant) > missing else []
+    max_distance = near_ends[missing_count - 1][0]
+    candidates = [
+        end for distance, end in near_ends if distance <= _RIVAL_FACTOR * max_distance + MAX_ID_GAP
+    ]
+    return candidates if len(candidates) > missing_count else []

@@ -16,62 +16,67 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 Line = dict[str, Any]
 
 
-def recorded(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
+def record_blocks(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
     """Return the recorded lines of a window's blocks, fetched from the endpoint that gave it.
 
     Raises:
         RpcError: no answer, or the endpoint left the fork of the window.
     """
     numbers = [header.number for header in window.headers]
-    ours = {log.block: log.block_hash for log in window.logs}
-    ours |= {call.block: call.block_hash for call in window.calls}
-    ours[window.last.number] = window.last.hash
-    full = {log.block for log in window.logs} | {call.block for call in window.calls}
-    params = [[hex(number), number in full] for number in numbers]
-    answers = endpoint.client.batch("eth_getBlockByNumber", params, dict[str, Any])
-    status = {call.tx_hash: {"status": hex(call.succeeded)} for call in window.calls}
-    told = _receipts(endpoint, sorted(full), window.logs)
+    relevant_hashes = {log.block: log.block_hash for log in window.logs}
+    relevant_hashes |= {call.block: call.block_hash for call in window.calls}
+    relevant_hashes[window.last.number] = window.last.hash
+    full_blocks = {log.block for log in window.logs} | {call.block for call in window.calls}
+    params = [[hex(number), number in full_blocks] for number in numbers]
+    block_responses = endpoint.client.batch("eth_getBlockByNumber", params, dict[str, Any])
+    status_by_tx = {call.tx_hash: {"status": hex(call.succeeded)} for call in window.calls}
+    lines_by_block = _fetch_receipt_lines(endpoint, sorted(full_blocks), window.logs)
     lines: list[Line] = []
-    for number, answer in zip(numbers, answers, strict=True):
-        if answer is None:
+    for number, block_response in zip(numbers, block_responses, strict=True):
+        if block_response is None:
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {number}")
-        if ours.get(number, answer["hash"]) != answer["hash"]:
-            words = f"changed block {number} while it was recorded"
-            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
-        transactions = answer.pop("transactions", ())
-        lines.append({"kind": "block", **answer})
-        if number in full:
+        if relevant_hashes.get(number, block_response["hash"]) != block_response["hash"]:
+            message = f"changed block {number} while it was recorded"
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
+        transactions = block_response.pop("transactions", ())
+        lines.append({"kind": "block", **block_response})
+        if number in full_blocks:
             # If there are receipts, they contain the status of the transactions.
-            has_receipts = any(line["kind"] == "receipt" for line in told[number])
-            known = {} if has_receipts else status
+            has_receipts = any(line["kind"] == "receipt" for line in lines_by_block[number])
+            status_of_calls = {} if has_receipts else status_by_tx
             lines += [
-                {"kind": "tx", **each, **known.get(each["hash"], {})} for each in transactions
+                {"kind": "tx", **transaction, **status_of_calls.get(transaction["hash"], {})}
+                for transaction in transactions
             ]
-            lines += told[number]
+            lines += lines_by_block[number]
     return lines
 
 
-def _receipts(endpoint: Endpoint, blocks: list[int], logs: Sequence[Log]) -> dict[int, list[Line]]:
+def _fetch_receipt_lines(
+    endpoint: Endpoint, blocks: list[int], logs: Sequence[Log]
+) -> dict[int, list[Line]]:
     """Return each block's receipts with their logs, or only the relevant logs without receipts."""
     params = [[hex(number)] for number in blocks]
     try:
-        found = endpoint.client.batch("eth_getBlockReceipts", params, list[dict[str, Any]])
+        receipts_by_block = endpoint.client.batch(
+            "eth_getBlockReceipts", params, list[dict[str, Any]]
+        )
     except RpcError as error:
         if error.kind is not ErrorKind.UNSUPPORTED:
             raise
         return {
-            number: [{"kind": "log", **_written(log)} for log in logs if log.block == number]
+            number: [{"kind": "log", **_format_log(log)} for log in logs if log.block == number]
             for number in blocks
         }
-    told = {}
-    for number, receipts in zip(blocks, found, strict=True):
+    lines_by_block = {}
+    for number, receipts in zip(blocks, receipts_by_block, strict=True):
         if receipts is None:
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no receipts of block {number}")
-        told[number] = [{"kind": "receipt", **each} for each in receipts]
-    return told
+        lines_by_block[number] = [{"kind": "receipt", **receipt} for receipt in receipts]
+    return lines_by_block
 
 
-def _written(log: Log) -> Line:
+def _format_log(log: Log) -> Line:
     """Return the log in the JSON format of endpoints."""
     return {
         "address": log.address,

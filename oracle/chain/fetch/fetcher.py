@@ -10,26 +10,34 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.fetch.log_query import LogQuery
-from oracle.chain.fetch.log_times import fill_times
-from oracle.chain.fetch.sampled_heights import before_logs, looked_at_again, some_of
-from oracle.chain.fetch.skipped_heights import await_height, linked_up_to
-from oracle.chain.profiles.event_reader import Decoded, EventReader
+from oracle.chain.fetch.log_times import set_log_times
+from oracle.chain.fetch.sampled_heights import (
+    heights_before_logs,
+    sample_heights,
+    select_heights_to_recheck,
+)
+from oracle.chain.fetch.skipped_heights import fetch_linked_range, require_height
+from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
 from oracle.chain.verification.calibration import HeaderFeature
-from oracle.chain.verification.full_headers import FullHeader, full_headers_of, newest
+from oracle.chain.verification.full_headers import (
+    FullHeader,
+    fetch_full_headers,
+    take_newest_header,
+)
 from oracle.chain.verification.sender_check import SenderCheck
-from oracle.chain.verification.transaction_check import calls_of_blocks
+from oracle.chain.verification.transaction_check import extract_watched_calls
 from oracle.chain.verification.verifier import WindowVerifier
 from oracle.chain.verification.window_check import VerifiedWindow
-from oracle.chain.watched_calls import calls_of, settle
+from oracle.chain.watched_calls import fetch_calls_of_logs, set_call_outcomes
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.endpoints.range_sizer import MOST_LINKED, MOST_WITH_HEADERS
+from oracle.rpc.endpoints.range_sizer import MAX_BLOCKS_WITH_HEADERS, MAX_LINKED_BLOCKS
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
-from oracle.telemetry.tracing import span
+from oracle.telemetry.tracing import start_span
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +56,13 @@ class BlockWindow:
     logs: Sequence[Log]
     calls: list[Call]
     # The level that every block of the range has reached; some may have reached more.
-    level: Level = Level.SEAMED
+    level: VerificationLevel = VerificationLevel.SEAMED
     # The shown name of the endpoint that gave the window.
     endpoint: str = ""
     # The blocks whose logs and calls were proven (Level.PROVEN), in order, whatever `level` is.
     proven: tuple[int, ...] = ()
     # The events of its logs and calls; None if they are not decoded yet.
-    decoded: Decoded | None = None
+    decoded: DecodedEvents | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +77,8 @@ class WindowRequest:
 
     blocks: BlockRange
     with_headers: bool
-    top: Level
-    whole: bool = False
+    max_level: VerificationLevel
+    proves_all_blocks: bool = False
     divides_unknown: bool = True
 
 
@@ -82,9 +90,9 @@ class WindowFetcher:
     query: LogQuery
     verifier: WindowVerifier
     # Called with an endpoint, the logs that it gave, and the proven logs that replaced them.
-    weigh: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
+    check_repaired_logs: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
-    def window(self, endpoint: Endpoint, order: WindowRequest) -> BlockWindow:
+    def fetch_window(self, endpoint: Endpoint, request: WindowRequest) -> BlockWindow:
         """Return the window of these blocks; shorter only if the chain skipped the last heights.
 
         If the chain skipped all heights, the window ends with the next block, which proves it.
@@ -96,18 +104,24 @@ class WindowFetcher:
         Raises:
             RpcError: no complete and consistent answer.
         """
-        ids = {"endpoint": endpoint.name, "first": order.blocks.first, "last": order.blocks.last}
-        with span("fetch", **ids):
-            await_height(endpoint, order.blocks.last)
-            if order.top >= Level.BLOOMED:
-                self.verifier.sampler.scan(endpoint)
-            if order.with_headers or self.reads_headers(order.top):
-                fetched = self._linked(endpoint, order)
+        span_fields = {
+            "endpoint": endpoint.name,
+            "first": request.blocks.first,
+            "last": request.blocks.last,
+        }
+        with start_span("fetch", **span_fields):
+            require_height(endpoint, request.blocks.last)
+            if request.max_level >= VerificationLevel.BLOOMED:
+                self.verifier.sampler.scan_chain(endpoint)
+            if request.with_headers or self.needs_all_headers(request.max_level):
+                fetched = self._fetch_linked(endpoint, request)
             else:
-                fetched = self._seamed(endpoint, order)
-        with span("verify", **ids) as traced:
-            window = self._verify(endpoint, order, fetched)
-            traced.did({"level": window.level.name.lower(), "last_hash": window.last.hash})
+                fetched = self._fetch_by_range(endpoint, request)
+        with start_span("verify", **span_fields) as verify_span:
+            window = self._verify(endpoint, request, fetched)
+            verify_span.record_result(
+                {"level": window.level.name.lower(), "last_hash": window.last.hash}
+            )
         return window
 
     def calibrate(self, endpoint: Endpoint) -> None:
@@ -116,188 +130,222 @@ class WindowFetcher:
         Raises:
             RpcError: the endpoint does not return its newest headers.
         """
-        await_height(endpoint, 0)
-        self.verifier.sampler.scan(endpoint)
+        require_height(endpoint, 0)
+        self.verifier.sampler.scan_chain(endpoint)
 
-    def reads_headers(self, top: Level) -> bool:
+    def needs_all_headers(self, max_level: VerificationLevel) -> bool:
         """Return whether this level needs every header of history, as far as is known."""
-        return bool(self.reader.selectors) or self.verifier.of_history(top) >= Level.BLOOMED
+        return (
+            bool(self.reader.selectors)
+            or self.verifier.get_history_level(max_level) >= VerificationLevel.BLOOMED
+        )
 
-    def _seamed(self, endpoint: Endpoint, order: WindowRequest) -> VerifiedWindow:
+    def _fetch_by_range(self, endpoint: Endpoint, request: WindowRequest) -> VerifiedWindow:
         """Fetch logs by range, and only the headers needed to check links and logs.
 
         In a sample of windows, the logs of some blocks are fetched by hash as well. An endpoint
         whose ranges were found to omit logs is not queried by range again.
         """
-        blocks, limits = order.blocks, endpoint.limits
-        if limits.omits:
-            return self._linked(endpoint, _few(order))
-        logs = self.query.logs(endpoint, blocks, divides_unknown=order.divides_unknown)
-        sample = looked_at_again(blocks, logs) if order.top and limits.is_sample() else set()
-        wanted = {blocks.first, blocks.last}
-        is_checked = order.top >= Level.SEAMED
-        wanted |= {log.block for log in logs if is_checked or log.time < 0}
-        if order.top >= Level.PROVEN:
-            wanted |= some_of(before_logs(blocks, logs))
-        wanted |= sample
-        known = [one for one in full_headers_of(endpoint, sorted(wanted)) if one is not None]
-        if len(known) < len(wanted):
+        blocks, limits = request.blocks, endpoint.limits
+        if limits.omits_logs:
+            return self._fetch_linked(endpoint, _limit_to_header_batch(request))
+        logs = self.query.fetch_logs(endpoint, blocks, divides_unknown=request.divides_unknown)
+        sampled_numbers = (
+            select_heights_to_recheck(blocks, logs)
+            if request.max_level and limits.should_sample_window()
+            else set()
+        )
+        header_numbers = {blocks.first, blocks.last}
+        is_checked = request.max_level >= VerificationLevel.SEAMED
+        header_numbers |= {log.block for log in logs if is_checked or log.time < 0}
+        if request.max_level >= VerificationLevel.PROVEN:
+            header_numbers |= sample_heights(heights_before_logs(blocks, logs))
+        header_numbers |= sampled_numbers
+        headers = [
+            header
+            for header in fetch_full_headers(endpoint, sorted(header_numbers))
+            if header is not None
+        ]
+        if len(headers) < len(header_numbers):
             # The block is missing, or the chain skipped the height: the parent links show which.
-            return self._linked(endpoint, _few(order))
-        sampled = [one.block for one in known if one.block.number in sample]
-        fill_times(endpoint.name, logs, known)
-        if sampled and self.query.is_outside(endpoint, blocks, sampled, logs):
-            return self._linked(endpoint, _few(order))
+            return self._fetch_linked(endpoint, _limit_to_header_batch(request))
+        sampled_blocks = [
+            header.block for header in headers if header.block.number in sampled_numbers
+        ]
+        set_log_times(endpoint.name, logs, headers)
+        if sampled_blocks and self.query.range_omits_logs(endpoint, blocks, sampled_blocks, logs):
+            return self._fetch_linked(endpoint, _limit_to_header_batch(request))
         return VerifiedWindow(
             endpoint,
             blocks,
-            known,
+            headers,
             logs,
-            order.top,
-            pinned=False,
-            is_whole=len(known) == len(blocks),
+            request.max_level,
+            is_pinned=False,
+            is_whole=len(headers) == len(blocks),
         )
 
-    def _linked(self, endpoint: Endpoint, order: WindowRequest) -> VerifiedWindow:
+    def _fetch_linked(self, endpoint: Endpoint, request: WindowRequest) -> VerifiedWindow:
         """Fetch every header, its transactions if calls are watched, and the logs."""
-        most = MOST_WITH_HEADERS if order.with_headers or self.reader.selectors else MOST_LINKED
-        first = order.blocks.first
+        max_blocks = (
+            MAX_BLOCKS_WITH_HEADERS
+            if request.with_headers or self.reader.selectors
+            else MAX_LINKED_BLOCKS
+        )
+        first = request.blocks.first
         # The range may have been sized before it was known that all headers are needed.
-        wanted = BlockRange(first, min(order.blocks.last, first + most - 1))
-        chain = self._chain(endpoint, wanted)
-        last = chain[-1].block
+        first_part = BlockRange(first, min(request.blocks.last, first + max_blocks - 1))
+        chain = self._fetch_header_chain(endpoint, first_part)
+        last_block = chain[-1].block
         # Heights that were proven to have no block have no logs.
-        blocks = BlockRange(chain[0].block.number, last.number)
-        if not order.with_headers and self.verifier.reads_every_receipt(
-            endpoint, chain, order.top
+        blocks = BlockRange(chain[0].block.number, last_block.number)
+        if not request.with_headers and self.verifier.can_read_receipts_only(
+            endpoint, chain, request.max_level
         ):
             return VerifiedWindow(
                 endpoint,
-                BlockRange(first, last.number),
+                BlockRange(first, last_block.number),
                 chain,
                 None,
-                order.top,
-                pinned=True,
+                request.max_level,
+                is_pinned=True,
                 is_whole=True,
             )
         logs = None
-        if order.with_headers or endpoint.limits.omits:
-            is_proven = order.top >= Level.PROVEN and self.verifier.calibration.has(
-                HeaderFeature.RECEIPTS
+        if request.with_headers or endpoint.limits.omits_logs:
+            is_proven = (
+                request.max_level >= VerificationLevel.PROVEN
+                and self.verifier.calibration.is_proven(HeaderFeature.RECEIPTS)
             )
-            asked = [one.block for one in chain]
-            logs = self.query.pinned(endpoint, asked, is_proof_to_come=is_proven)
-        pinned = logs is not None
+            block_refs = [header.block for header in chain]
+            logs = self.query.fetch_logs_by_block_hash(
+                endpoint, block_refs, is_proof_pending=is_proven
+            )
+        is_pinned = logs is not None
         if logs is None:
-            logs = self.query.logs(endpoint, blocks, divides_unknown=order.divides_unknown)
-        if not pinned or not self.query.is_inside(endpoint):
-            _see_again(endpoint, last)
+            logs = self.query.fetch_logs(endpoint, blocks, divides_unknown=request.divides_unknown)
+        if not is_pinned or not self.query.reports_unknown_blocks(endpoint):
+            _check_block_unchanged(endpoint, last_block)
         return VerifiedWindow(
             endpoint,
-            BlockRange(first, last.number),
+            BlockRange(first, last_block.number),
             chain,
             logs,
-            order.top,
-            pinned,
+            request.max_level,
+            is_pinned,
             is_whole=True,
         )
 
-    def _chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[FullHeader]:
+    def _fetch_header_chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[FullHeader]:
         """Fetch linked headers; reuse the newest header of the last head check if it is enough."""
-        full = bool(self.reader.selectors)
-        seen = newest(endpoint)
-        if seen is not None and not full and blocks.first == blocks.last == seen.block.number:
-            return [seen]
-        return linked_up_to(endpoint, blocks, self.verifier.calibration, full=full)
+        with_transactions = bool(self.reader.selectors)
+        newest_header = take_newest_header(endpoint)
+        if (
+            newest_header is not None
+            and not with_transactions
+            and blocks.first == blocks.last == newest_header.block.number
+        ):
+            return [newest_header]
+        return fetch_linked_range(
+            endpoint, blocks, self.verifier.calibration, with_transactions=with_transactions
+        )
 
     def _verify(
-        self, endpoint: Endpoint, order: WindowRequest, fetched: VerifiedWindow
+        self, endpoint: Endpoint, request: WindowRequest, fetched: VerifiedWindow
     ) -> BlockWindow:
-        fill_times(endpoint.name, fetched.given or (), fetched.blocks)
+        set_log_times(endpoint.name, fetched.given_logs or (), fetched.headers)
         senders = SenderCheck(endpoint.name, self.verifier.calibration)
-        fetched.calls = self._watched(endpoint, fetched, senders)
-        fetched.must = _to_prove(order, fetched)
-        self.verifier.verify(fetched)
-        logs = fetched.given
-        if logs is None or fetched.repaired:
-            logs = fetched.all_logs()
-        calls = _settled(fetched)
-        calls += self._needed(endpoint, logs, calls, senders)
-        fetched.leave_unproven(senders.unproven)
-        if fetched.given is None:
+        fetched.calls_by_block = self._extract_watched_calls(endpoint, fetched, senders)
+        fetched.required_blocks = _select_blocks_to_prove(request, fetched)
+        self.verifier.verify_window(fetched)
+        logs = fetched.given_logs
+        if logs is None or fetched.is_repaired:
+            logs = fetched.collect_logs()
+        calls = _complete_watched_calls(fetched)
+        calls += self._fetch_needed_calls(endpoint, logs, calls, senders)
+        fetched.mark_unproven(senders.unproven_blocks)
+        if fetched.given_logs is None:
             # The time for headers and receipts shows nothing about the range limit of logs.
-            endpoint.limits.sizer.answered(fetched.range, len(logs), 0.0)
-        elif fetched.repaired:
-            self.weigh(endpoint, fetched.given, logs)
+            endpoint.limits.range_sizer.record_response(fetched.range, len(logs), 0.0)
+        elif fetched.is_repaired:
+            self.check_repaired_logs(endpoint, fetched.given_logs, logs)
         window = BlockWindow(
             fetched.range,
-            fetched.blocks[0].block.parent_hash,
-            fetched.blocks[-1].block,
-            [header.block for header in fetched.blocks] if order.with_headers else [],
+            fetched.headers[0].block.parent_hash,
+            fetched.headers[-1].block,
+            [header.block for header in fetched.headers] if request.with_headers else [],
             logs,
             sorted(calls, key=lambda call: (call.block, call.tx)),
-            fetched.level if fetched.is_whole else Level.SEAMED,
+            fetched.min_level if fetched.is_whole else VerificationLevel.SEAMED,
             endpoint.name,
-            fetched.proven,
+            fetched.proven_blocks,
         )
-        _count(window, fetched)
+        _count_verified_blocks(window, fetched)
         return window
 
-    def _watched(
+    def _extract_watched_calls(
         self, endpoint: Endpoint, fetched: VerifiedWindow, senders: SenderCheck
     ) -> dict[int, list[Call]] | None:
         selectors = self.reader.selectors
         if not selectors:
             return None
-        return calls_of_blocks(endpoint, fetched.blocks, selectors, senders.see)
+        return extract_watched_calls(endpoint, fetched.headers, selectors, senders.check_sender)
 
-    def _needed(
-        self, endpoint: Endpoint, logs: list[Log], have: list[Call], senders: SenderCheck
+    def _fetch_needed_calls(
+        self, endpoint: Endpoint, logs: list[Log], known_calls: list[Call], senders: SenderCheck
     ) -> list[Call]:
         """Return the calls needed to decode single logs, except those already fetched."""
-        needing, known = self.reader.call_topics, {call.tx_hash for call in have}
-        chosen = [log for log in logs if log.topics[0] in needing]
-        needed = calls_of(endpoint, chosen, self.reader, senders.see)
-        return [call for call in needed if call.tx_hash not in known]
+        call_topics, known_hashes = self.reader.call_topics, {call.tx_hash for call in known_calls}
+        logs_with_calls = [log for log in logs if log.topics[0] in call_topics]
+        calls = fetch_calls_of_logs(endpoint, logs_with_calls, self.reader, senders.check_sender)
+        return [call for call in calls if call.tx_hash not in known_hashes]
 
 
-def _settled(fetched: VerifiedWindow) -> list[Call]:
+def _complete_watched_calls(fetched: VerifiedWindow) -> list[Call]:
     """Return the watched calls, each with whether it succeeded."""
-    watched = fetched.calls or {}
-    calls = [call for number in sorted(watched) for call in watched[number]]
-    settle(fetched.endpoint, [call for call in calls if call.block not in fetched.settled])
+    calls_by_block = fetched.calls_by_block or {}
+    calls = [call for number in sorted(calls_by_block) for call in calls_by_block[number]]
+    set_call_outcomes(
+        fetched.endpoint, [call for call in calls if call.block not in fetched.settled_blocks]
+    )
     return calls
 
 
-def _to_prove(order: WindowRequest, fetched: VerifiedWindow) -> Collection[int]:
+def _select_blocks_to_prove(request: WindowRequest, fetched: VerifiedWindow) -> Collection[int]:
     """Return the blocks that must be proven, even without logs or calls."""
-    if order.whole:
-        return {header.block.number for header in fetched.blocks}
-    if order.with_headers or fetched.given is None:
+    if request.proves_all_blocks:
+        return {header.block.number for header in fetched.headers}
+    if request.with_headers or fetched.given_logs is None:
         return ()
     # An endpoint without a block's receipts may lack its logs too, so it is not proven empty.
-    silent = before_logs(fetched.range, fetched.given)
-    held = [header.block.number for header in fetched.blocks if header.holds_transactions]
-    return [number for number in held if number in silent][:1]
+    heights_without_logs = heights_before_logs(fetched.range, fetched.given_logs)
+    nonempty_blocks = [
+        header.block.number for header in fetched.headers if header.holds_transactions
+    ]
+    return [number for number in nonempty_blocks if number in heights_without_logs][:1]
 
 
-def _few(order: WindowRequest) -> WindowRequest:
+def _limit_to_header_batch(request: WindowRequest) -> WindowRequest:
     """Return the request for its first blocks, as many as are read with all headers at once."""
-    first, last = order.blocks.first, order.blocks.last
-    return replace(order, blocks=BlockRange(first, min(last, first + MOST_WITH_HEADERS - 1)))
+    first, last = request.blocks.first, request.blocks.last
+    return replace(
+        request, blocks=BlockRange(first, min(last, first + MAX_BLOCKS_WITH_HEADERS - 1))
+    )
 
 
-def _see_again(endpoint: Endpoint, seen: BlockRef) -> None:
+def _check_block_unchanged(endpoint: Endpoint, expected: BlockRef) -> None:
     """Check that a block has the same hash after its logs were read, or raise RpcError."""
-    now = endpoint.header(seen.number)
-    if now is None or now.hash != seen.hash:
-        words = f"changed block {seen.number} while its logs were read"
-        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
+    current = endpoint.get_header(expected.number)
+    if current is None or current.hash != expected.hash:
+        message = f"changed block {expected.number} while its logs were read"
+        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
 
 
-def _count(window: BlockWindow, fetched: VerifiedWindow) -> None:
+def _count_verified_blocks(window: BlockWindow, fetched: VerifiedWindow) -> None:
     WINDOW_BLOCKS.labels(window.endpoint).set(len(window.range))
-    levels = Counter(fetched.levels.values())
-    levels[Level.SEAMED] += len(window.range) - len(fetched.levels)
-    for level, blocks in levels.items():
-        VERIFIED_BLOCKS.labels(level.name.lower()).inc(blocks)
+    block_count_by_level = Counter(fetched.level_by_block.values())
+    block_count_by_level[VerificationLevel.SEAMED] += len(window.range) - len(
+        fetched.level_by_block
+    )
+    for level, block_count in block_count_by_level.items():
+        VERIFIED_BLOCKS.labels(level.name.lower()).inc(block_count)

@@ -11,69 +11,80 @@ from oracle.rpc.endpoints.learned_limits import LearnedLimits
 from oracle.rpc.endpoints.range_sizer import RangeSizer
 from oracle.rpc.pool import EndpointPool
 
-_MAX_BLOCKS = "max_blocks"
+_MAX_BLOCKS_FACT = "max_blocks"
 # Fact names: the log count at which responses are silently cut; that ranges omit logs.
-MOST_LOGS, OMITS = "most_logs", "omits_logs"
+MAX_LOGS_FACT, OMITS_LOGS_FACT = "most_logs", "omits_logs"
 
 
 @dataclass(frozen=True, slots=True)
-class LimitMemory:
+class LimitStore:
     """Stores and restores the learned limits of all endpoints of a pool.
 
     Without a `capability_store` nothing outlives the process.
     """
 
     endpoints: EndpointPool
-    keeper: CapabilityStore | None
+    capability_store: CapabilityStore | None
 
-    def recall(self) -> None:
+    def restore_limits(self) -> None:
         """Restore the stored limits, once for each endpoint."""
         for endpoint in self.endpoints:
-            if not endpoint.limits.is_recalled:
-                endpoint.limits = self._recalled(endpoint.name)
+            if not endpoint.limits.is_loaded:
+                endpoint.limits = self._load_limits(endpoint.name)
 
-    def keep(self, endpoint: Endpoint) -> None:
+    def store_limits(self, endpoint: Endpoint) -> None:
         """Store new limits; an endpoint that omits logs is moved behind the others."""
         limits = endpoint.limits
-        for name, value in facts_of(limits).items():
-            if limits.kept.get(name) == value:
+        for name, value in build_limit_facts(limits).items():
+            if limits.stored_facts.get(name) == value:
                 continue
-            limits.kept[name] = value
-            if name != _MAX_BLOCKS:
+            limits.stored_facts[name] = value
+            if name != _MAX_BLOCKS_FACT:
                 self.endpoints.deprioritise(endpoint, "logs")
-            if self.keeper is not None:
-                self.keeper.keep(endpoint.name, name, value, DAY)
+            if self.capability_store is not None:
+                self.capability_store.save_fact(endpoint.name, name, value, DAY)
 
-    def facts(self) -> dict[str, dict[str, str]]:
+    def collect_facts(self) -> dict[str, dict[str, str]]:
         """Return the learned limits by endpoint name, in the format of a CapabilityStore."""
-        return {endpoint.name: facts_of(endpoint.limits) for endpoint in self.endpoints}
+        return {endpoint.name: build_limit_facts(endpoint.limits) for endpoint in self.endpoints}
 
-    def _recalled(self, endpoint: str) -> LearnedLimits:
-        kept = {} if self.keeper is None else self.keeper.recall(endpoint)
-        limit, most = kept.get(_MAX_BLOCKS, ""), kept.get(MOST_LOGS, "")
+    def _load_limits(self, endpoint_name: str) -> LearnedLimits:
+        stored_facts = (
+            {}
+            if self.capability_store is None
+            else self.capability_store.load_facts(endpoint_name)
+        )
+        max_blocks, max_logs = (
+            stored_facts.get(_MAX_BLOCKS_FACT, ""),
+            stored_facts.get(MAX_LOGS_FACT, ""),
+        )
         return LearnedLimits(
-            RangeSizer(limit=int(limit)) if limit.isdecimal() else RangeSizer(),
-            most_logs=int(most) if most.isdecimal() else None,
-            omits=kept.get(OMITS) == "1",
-            is_recalled=True,
-            kept={name: kept[name] for name in (_MAX_BLOCKS, MOST_LOGS, OMITS) if name in kept},
+            RangeSizer(limit=int(max_blocks)) if max_blocks.isdecimal() else RangeSizer(),
+            max_logs=int(max_logs) if max_logs.isdecimal() else None,
+            omits_logs=stored_facts.get(OMITS_LOGS_FACT) == "1",
+            is_loaded=True,
+            stored_facts={
+                name: stored_facts[name]
+                for name in (_MAX_BLOCKS_FACT, MAX_LOGS_FACT, OMITS_LOGS_FACT)
+                if name in stored_facts
+            },
         )
 
 
-def facts_of(limits: LearnedLimits) -> dict[str, str]:
+def build_limit_facts(limits: LearnedLimits) -> dict[str, str]:
     """Return the learned limits of one endpoint by fact name."""
-    learned = dict[str, str]()
-    if limits.sizer.is_limited:
-        learned[_MAX_BLOCKS] = str(limits.sizer.limit)
-    if limits.most_logs is not None:
-        learned[MOST_LOGS] = str(limits.most_logs)
-    if limits.omits:
-        learned[OMITS] = "1"
-    return learned
+    fact_by_name = dict[str, str]()
+    if limits.range_sizer.is_limited:
+        fact_by_name[_MAX_BLOCKS_FACT] = str(limits.range_sizer.limit)
+    if limits.max_logs is not None:
+        fact_by_name[MAX_LOGS_FACT] = str(limits.max_logs)
+    if limits.omits_logs:
+        fact_by_name[OMITS_LOGS_FACT] = "1"
+    return fact_by_name
 
 
-def tighten(endpoint: Endpoint, facts: dict[str, str]) -> None:
+def lower_block_limit(endpoint: Endpoint, facts: dict[str, str]) -> None:
     """Adopt a block limit that another process learned; the lowest limit applies."""
-    limit = facts.get(_MAX_BLOCKS, "")
-    if limit.isdecimal() and int(limit) >= 1:
-        endpoint.limits.sizer.limit = min(endpoint.limits.sizer.limit, int(limit))
+    max_blocks = facts.get(_MAX_BLOCKS_FACT, "")
+    if max_blocks.isdecimal() and int(max_blocks) >= 1:
+        endpoint.limits.range_sizer.limit = min(endpoint.limits.range_sizer.limit, int(max_blocks))

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from oracle.chain.log_filter import Filter, checked
-from oracle.chain.verification.full_headers import FullHeader, all_of
-from oracle.chain.verification.receipt_fetch import receipts
-from oracle.chain.verification.window_check import note_missing
+from oracle.chain.log_filter import LogFilter, validate_logs
+from oracle.chain.verification.full_headers import FullHeader, fetch_required_headers
+from oracle.chain.verification.receipt_fetch import fetch_receipts
+from oracle.chain.verification.window_check import record_missing_logs
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.logs import Log
 from oracle.rpc.endpoints.endpoint import Endpoint
@@ -23,14 +23,14 @@ from oracle.telemetry.indexer_metrics import DUPLICATE_LOGS, LOGS_CUT_OFF, WINDO
 
 # How many requests for one range may time out before the tick ends: each takes the whole timeout.
 # An error response about the provider's own time limit is not counted.
-_PATIENCE = 2
+_MAX_TIMEOUTS = 2
 # Seconds until a smaller range may be requested, if the tick ended after timeouts.
-_SMALLER_SECONDS = 1.0
+_RETRY_SECONDS = 1.0
 # The hash of no block: an endpoint that detects unknown blocks returns an error for it.
-_INVENTED = "0x" + "1234abcd" * 8
+_UNKNOWN_BLOCK_HASH = "0x" + "1234abcd" * 8
 # Errors of endpoints that do not serve logs by block hash.
-_NOT_PINNED = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
-_TOO_MUCH = {ErrorKind.TOO_LARGE, ErrorKind.SLOW, ErrorKind.CUT}
+_NO_BLOCK_HASH_ERRORS = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
+_TOO_LARGE_ERRORS = {ErrorKind.TOO_LARGE, ErrorKind.SLOW, ErrorKind.CUT}
 
 _NO_REFUSAL = RpcError("", ErrorKind.UNKNOWN, "")
 
@@ -39,16 +39,16 @@ _NO_REFUSAL = RpcError("", ErrorKind.UNKNOWN, "")
 class LogQuery:
     """Queries logs of one filter; `clock` counts seconds."""
 
-    wanted: Filter
+    log_filter: LogFilter
     clock: Callable[[], float]
 
-    def logs(
+    def fetch_logs(
         self,
         endpoint: Endpoint,
         blocks: BlockRange,
         *,
         divides_unknown: bool = True,
-        patience: int = _PATIENCE,
+        max_timeouts: int = _MAX_TIMEOUTS,
     ) -> list[Log]:
         """Return the validated logs of these blocks, in order.
 
@@ -61,55 +61,59 @@ class LogQuery:
         """
         limits = endpoint.limits
         try:
-            logs = self._asked(endpoint, blocks)
+            logs = self._request_logs(endpoint, blocks)
         except RpcError as error:
-            return self._divide(
-                endpoint, blocks, error, divides_unknown=divides_unknown, patience=patience
+            return self._fetch_divided(
+                endpoint, blocks, error, divides_unknown=divides_unknown, max_timeouts=max_timeouts
             )
-        if not limits.may_be_cut_off(len(logs)):
+        if not limits.may_be_truncated(len(logs)):
             return logs
         if len(blocks) == 1:
-            return self._compared(endpoint, blocks, logs)
+            return self._compare_with_receipts(endpoint, blocks, logs)
         WINDOW_SPLITS.labels("may be cut off").inc()
-        halves = self._in_parts(
+        halves = self._fetch_in_chunks(
             endpoint,
             blocks,
             (len(blocks) + 1) // 2,
             divides_unknown=divides_unknown,
-            patience=patience,
+            max_timeouts=max_timeouts,
         )
-        return self._fuller(endpoint, logs, halves)
+        return self._select_fuller_result(endpoint, logs, halves)
 
-    def _divide(
+    def _fetch_divided(
         self,
         endpoint: Endpoint,
         blocks: BlockRange,
         error: RpcError,
         *,
         divides_unknown: bool,
-        patience: int,
+        max_timeouts: int,
     ) -> list[Log]:
         """Return the logs of a refused range from smaller ranges, or raise the original error."""
-        patience -= isinstance(error, RpcTimeoutError)
+        max_timeouts -= isinstance(error, RpcTimeoutError)
         is_unknown = error.kind is ErrorKind.UNKNOWN
         if error.kind not in DIVISIBLE or (is_unknown and not divides_unknown):
             raise error
-        if patience <= 0:
+        if max_timeouts <= 0:
             if len(blocks) > 1:
                 # The next tick begins with the smaller range.
-                endpoint.limits.sizer.refused(blocks, error)
-                error.retry_after = _SMALLER_SECONDS
+                endpoint.limits.range_sizer.record_refusal(blocks, error)
+                error.retry_after = _RETRY_SECONDS
             raise error
         if len(blocks) == 1:
-            return self._of_block(endpoint, blocks, error)
+            return self._fetch_single_block(endpoint, blocks, error)
         WINDOW_SPLITS.labels(error.kind).inc()
-        size = endpoint.limits.sizer.refused(blocks, error)
-        return self._in_parts(
-            endpoint, blocks, size, divides_unknown=divides_unknown, patience=patience
+        chunk_size = endpoint.limits.range_sizer.record_refusal(blocks, error)
+        return self._fetch_in_chunks(
+            endpoint,
+            blocks,
+            chunk_size,
+            divides_unknown=divides_unknown,
+            max_timeouts=max_timeouts,
         )
 
-    def pinned(
-        self, endpoint: Endpoint, blocks: Sequence[BlockRef], *, is_proof_to_come: bool = True
+    def fetch_logs_by_block_hash(
+        self, endpoint: Endpoint, blocks: Sequence[BlockRef], *, is_proof_pending: bool = True
     ) -> list[Log] | None:
         """Return the logs of exactly these blocks, by hash, or None if that is not served now.
 
@@ -120,43 +124,45 @@ class LogQuery:
             RpcError: the endpoint does not know one of the blocks, or the answer is wrong.
         """
         limits = endpoint.limits
-        if limits.pins is False:
+        if limits.serves_logs_by_hash is False:
             return None
-        params = [self.wanted.pinned(block.hash) for block in blocks]
+        params = [self.log_filter.build_block_hash_params(block.hash) for block in blocks]
         try:
-            answers = endpoint.client.batch("eth_getLogs", params, list[LogResponse])
+            responses = endpoint.client.batch("eth_getLogs", params, list[LogResponse])
         except RpcError as error:
-            if error.kind not in _NOT_PINNED | _TOO_MUCH:
+            if error.kind not in _NO_BLOCK_HASH_ERRORS | _TOO_LARGE_ERRORS:
                 raise
             # Also if the blocks are too large: the caller can fetch a range in smaller parts.
-            if error.kind in _NOT_PINNED:
-                limits.was_not_pinned()
+            if error.kind in _NO_BLOCK_HASH_ERRORS:
+                limits.record_hash_query_failure()
             return None
-        limits.pins = True
+        limits.serves_logs_by_hash = True
         logs: list[Log] = []
-        for block, answer in zip(blocks, answers, strict=True):
-            found = self._of_hash(endpoint, block, answer)
-            if not is_proof_to_come and limits.may_be_cut_off(len(found)):
-                found = self._compared(endpoint, BlockRange(block.number, block.number), found)
-            logs += found
+        for block, response in zip(blocks, responses, strict=True):
+            block_logs = self._validate_block_logs(endpoint, block, response)
+            if not is_proof_pending and limits.may_be_truncated(len(block_logs)):
+                block_logs = self._compare_with_receipts(
+                    endpoint, BlockRange(block.number, block.number), block_logs
+                )
+            logs += block_logs
         return logs
 
-    def _of_hash(
-        self, endpoint: Endpoint, block: BlockRef, answer: list[LogResponse] | None
+    def _validate_block_logs(
+        self, endpoint: Endpoint, block: BlockRef, response: list[LogResponse] | None
     ) -> list[Log]:
-        if answer is None:
+        if response is None:
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no logs of {block.number}")
-        found = self._checked(endpoint, answer, BlockRange(block.number, block.number))
-        if any(log.block_hash != block.hash for log in found):
-            words = f"logs of another block {block.number}"
-            raise RpcError(endpoint.name, ErrorKind.INVALID, words)
-        return found
+        logs = self._validate_logs(endpoint, response, BlockRange(block.number, block.number))
+        if any(log.block_hash != block.hash for log in logs):
+            message = f"logs of another block {block.number}"
+            raise RpcError(endpoint.name, ErrorKind.INVALID, message)
+        return logs
 
-    def is_outside(
+    def range_omits_logs(
         self,
         endpoint: Endpoint,
         blocks: BlockRange,
-        sample: Sequence[BlockRef],
+        sampled_blocks: Sequence[BlockRef],
         logs: Sequence[Log],
     ) -> bool:
         """Return whether the logs of a range lack some that the endpoint returns by block hash.
@@ -167,29 +173,31 @@ class LogQuery:
             RpcError: the endpoint does not know one of the blocks, its chain has just changed, or
                 the answer is wrong.
         """
-        there = self.pinned(endpoint, sample)
-        if there is None or not _missing(there, logs):
+        sampled_logs = self.fetch_logs_by_block_hash(endpoint, sampled_blocks)
+        if sampled_logs is None or not _find_missing_logs(sampled_logs, logs):
             return False
         # The first logs may have been of another fork.
-        missing = _missing(there, self._asked(endpoint, blocks))
+        missing = _find_missing_logs(sampled_logs, self._request_logs(endpoint, blocks))
         if not missing:
-            words = f"changed blocks {blocks.first} to {blocks.last} while their logs were read"
-            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
-        endpoint.limits.omits = True
-        self._found_out(endpoint, missing, "read by range")
+            message = f"changed blocks {blocks.first} to {blocks.last} while their logs were read"
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
+        endpoint.limits.omits_logs = True
+        self._record_missing_logs(endpoint, missing, "read by range")
         return True
 
-    def is_inside(self, endpoint: Endpoint) -> bool:
-        """Return whether the endpoint returns an error for an unknown block; it is asked only once.
+    def reports_unknown_blocks(self, endpoint: Endpoint) -> bool:
+        """Return whether the endpoint returns an error for an unknown block; requested only once.
 
         Raises:
             RpcError: the endpoint does not answer now.
         """
         limits = endpoint.limits
-        if limits.admits is None:
+        if limits.rejects_unknown_blocks is None:
             try:
-                given = endpoint.client.call(
-                    "eth_getLogs", self.wanted.pinned(_INVENTED), list[LogResponse]
+                response = endpoint.client.call(
+                    "eth_getLogs",
+                    self.log_filter.build_block_hash_params(_UNKNOWN_BLOCK_HASH),
+                    list[LogResponse],
                 )
             except RpcError as error:
                 if error.kind in {
@@ -199,125 +207,140 @@ class LogQuery:
                     ErrorKind.CUT,
                 }:
                     raise
-                given = None
-            limits.admits = given is None
-        return limits.admits
+                response = None
+            limits.rejects_unknown_blocks = response is None
+        return limits.rejects_unknown_blocks
 
-    def _in_parts(
+    def _fetch_in_chunks(
         self,
         endpoint: Endpoint,
         blocks: BlockRange,
-        size: int,
+        chunk_size: int,
         *,
         divides_unknown: bool,
-        patience: int,
+        max_timeouts: int,
     ) -> list[Log]:
         return [
             log
-            for part in blocks.chunks(size)
-            for log in self.logs(
-                endpoint, part, divides_unknown=divides_unknown, patience=patience
+            for part in blocks.chunks(chunk_size)
+            for log in self.fetch_logs(
+                endpoint, part, divides_unknown=divides_unknown, max_timeouts=max_timeouts
             )
         ]
 
-    def _asked(
-        self, endpoint: Endpoint, blocks: BlockRange, wanted: Filter | None = None
+    def _request_logs(
+        self, endpoint: Endpoint, blocks: BlockRange, log_filter: LogFilter | None = None
     ) -> list[Log]:
-        began = self.clock()
-        params = (wanted or self.wanted).params(blocks)
-        answers = endpoint.client.call("eth_getLogs", params, list[LogResponse])
-        if answers is None:
+        started_at = self.clock()
+        params = (log_filter or self.log_filter).build_range_params(blocks)
+        responses = endpoint.client.call("eth_getLogs", params, list[LogResponse])
+        if responses is None:
             raise RpcError(endpoint.name, ErrorKind.INVALID, "eth_getLogs: null")
-        sizer = endpoint.limits.sizer
-        sizer.answered(blocks, len(answers), self.clock() - began)
-        return self._checked(endpoint, answers, blocks)
+        sizer = endpoint.limits.range_sizer
+        sizer.record_response(blocks, len(responses), self.clock() - started_at)
+        return self._validate_logs(endpoint, responses, blocks)
 
-    def _compared(self, endpoint: Endpoint, block: BlockRange, logs: list[Log]) -> list[Log]:
+    def _compare_with_receipts(
+        self, endpoint: Endpoint, block: BlockRange, logs: list[Log]
+    ) -> list[Log]:
         """Compare the logs of one block with its receipts, which may contain more.
 
         Without receipts the logs are returned as they are, and the block is not proven either.
         """
         try:
-            there = self._from_receipts(endpoint, block, _NO_REFUSAL)
+            receipt_logs = self._fetch_from_receipts(endpoint, block, _NO_REFUSAL)
         except RpcError:
             return logs
-        return self._fuller(endpoint, logs, there)
+        return self._select_fuller_result(endpoint, logs, receipt_logs)
 
-    def _fuller(self, endpoint: Endpoint, logs: list[Log], again: list[Log]) -> list[Log]:
+    def _select_fuller_result(
+        self, endpoint: Endpoint, logs: list[Log], second_logs: list[Log]
+    ) -> list[Log]:
         """Return the fuller of two results of one query, the second fetched in another way."""
-        if len(again) < len(logs):
+        if len(second_logs) < len(logs):
             return logs
-        missing = _missing(again, logs)
-        if missing and endpoint.limits.was_cut_off(len(logs)):
-            self._found_out(endpoint, missing, f"in an answer of {len(logs)}")
-        return again
+        missing = _find_missing_logs(second_logs, logs)
+        if missing and endpoint.limits.record_truncation(len(logs)):
+            self._record_missing_logs(endpoint, missing, f"in an answer of {len(logs)}")
+        return second_logs
 
-    def _found_out(self, endpoint: Endpoint, missing: Sequence[Log], where: str) -> None:
+    def _record_missing_logs(
+        self, endpoint: Endpoint, missing: Sequence[Log], context: str
+    ) -> None:
         LOGS_CUT_OFF.labels(endpoint.name).inc()
-        note_missing(endpoint.name, len(missing))
+        record_missing_logs(endpoint.name, len(missing))
         structlog.get_logger().warning(
             "endpoint_omitted_logs",
             endpoint=endpoint.name,
             missing=len(missing),
             first_block=missing[0].block,
-            where=where,
+            where=context,
         )
 
-    def _of_block(self, endpoint: Endpoint, block: BlockRange, refusal: RpcError) -> list[Log]:
+    def _fetch_single_block(
+        self, endpoint: Endpoint, block: BlockRange, original_error: RpcError
+    ) -> list[Log]:
         """Fetch the logs of one block that are too many for one response, in other ways."""
         try:
-            return self._from_receipts(endpoint, block, refusal)
+            return self._fetch_from_receipts(endpoint, block, original_error)
         except RpcError as error:
-            if refusal.kind is not ErrorKind.TOO_LARGE:
+            if original_error.kind is not ErrorKind.TOO_LARGE:
                 raise
-            return self._by_topic(endpoint, block, error)
+            return self._fetch_by_topic(endpoint, block, error)
 
-    def _by_topic(self, endpoint: Endpoint, block: BlockRange, refusal: RpcError) -> list[Log]:
+    def _fetch_by_topic(
+        self, endpoint: Endpoint, block: BlockRange, original_error: RpcError
+    ) -> list[Log]:
         """Request each topic separately; raise the original error if one is still too large."""
         logs: list[Log] = []
         try:
-            for topic in sorted(self.wanted.topics):
-                one = replace(self.wanted, topics=frozenset({topic}))
-                logs += self._asked(endpoint, block, one)
+            for topic in sorted(self.log_filter.topics):
+                topic_filter = replace(self.log_filter, topics=frozenset({topic}))
+                logs += self._request_logs(endpoint, block, topic_filter)
         except RpcError:
-            raise refusal from None
+            raise original_error from None
         if len({log.block_hash for log in logs}) > 1:
-            words = f"changed block {block.first} while its logs were read"
-            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
+            message = f"changed block {block.first} while its logs were read"
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
         WINDOW_SPLITS.labels("by topic").inc()
         return sorted(logs, key=lambda log: log.index)
 
-    def _from_receipts(
-        self, endpoint: Endpoint, block: BlockRange, refusal: RpcError
+    def _fetch_from_receipts(
+        self, endpoint: Endpoint, block: BlockRange, original_error: RpcError
     ) -> list[Log]:
         """Extract the logs of one block from its receipts, if the endpoint serves them."""
         WINDOW_SPLITS.labels("one block").inc()
         try:
-            there: FullHeader = all_of(endpoint, [block.first])[block.first]
-            ((_, given),) = receipts(endpoint, [there])
+            header: FullHeader = fetch_required_headers(endpoint, [block.first])[block.first]
+            ((_, block_receipts),) = fetch_receipts(endpoint, [header])
         except RpcError as error:
             # Missing receipts show nothing about the block's logs, so the original error is kept.
-            words = f"{refusal.words}; nor are its receipts to be had: {error.words}"
-            raise RpcError(endpoint.name, refusal.kind, words) from None
-        answers = [log for receipt in given for log in receipt.logs if self.wanted.matches(log)]
-        logs = self._checked(endpoint, answers, block)
-        if any(log.block_hash != there.block.hash for log in logs):
+            message = f"{original_error.detail}; nor are its receipts to be had: {error.detail}"
+            raise RpcError(endpoint.name, original_error.kind, message) from None
+        responses = [
+            log
+            for receipt in block_receipts
+            for log in receipt.logs
+            if self.log_filter.matches(log)
+        ]
+        logs = self._validate_logs(endpoint, responses, block)
+        if any(log.block_hash != header.block.hash for log in logs):
             raise RpcError(endpoint.name, ErrorKind.INVALID, f"receipts of another {block.first}")
         return logs
 
-    def _checked(
-        self, endpoint: Endpoint, answers: list[LogResponse], blocks: BlockRange
+    def _validate_logs(
+        self, endpoint: Endpoint, responses: list[LogResponse], blocks: BlockRange
     ) -> list[Log]:
         try:
-            logs = checked(answers, blocks, self.wanted)
+            logs = validate_logs(responses, blocks, self.log_filter)
         except ValueError as error:
             raise RpcError(endpoint.name, ErrorKind.INVALID, f"logs: {error}") from None
-        if len(logs) < len(answers):
-            DUPLICATE_LOGS.labels(endpoint.name).inc(len(answers) - len(logs))
+        if len(logs) < len(responses):
+            DUPLICATE_LOGS.labels(endpoint.name).inc(len(responses) - len(logs))
         return logs
 
 
-def _missing(logs: Sequence[Log], among: Sequence[Log]) -> list[Log]:
+def _find_missing_logs(logs: Sequence[Log], present_logs: Sequence[Log]) -> list[Log]:
     """Return the logs that are not in `present_logs`."""
-    there = {(log.block_hash, log.index) for log in among}
-    return [log for log in logs if (log.block_hash, log.index) not in there]
+    present_keys = {(log.block_hash, log.index) for log in present_logs}
+    return [log for log in logs if (log.block_hash, log.index) not in present_keys]

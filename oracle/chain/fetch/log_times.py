@@ -7,12 +7,12 @@ from oracle.chain.verification.full_headers import FullHeader
 from oracle.domain.logs import Log
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import WRONG_LOG_TIMES
-from oracle.telemetry.logging_setup import Repeating
+from oracle.telemetry.logging_setup import RepeatedWarning
 
-_TIMES_DIFFER = Repeating("log_timestamp_mismatch")
+_TIMESTAMP_MISMATCH_WARNING = RepeatedWarning("log_timestamp_mismatch")
 
 
-def fill_times(endpoint: str, logs: Iterable[Log], blocks: Iterable[FullHeader]) -> None:
+def set_log_times(endpoint: str, logs: Iterable[Log], headers: Iterable[FullHeader]) -> None:
     """Set each log's time to that of its block header; the block hashes must match.
 
     The header's timestamp is used because all endpoints show it and it can be proven.
@@ -20,20 +20,22 @@ def fill_times(endpoint: str, logs: Iterable[Log], blocks: Iterable[FullHeader])
     Raises:
         RpcError: a log is of another block than the header of its height.
     """
-    known = {one.block.number: one.block for one in blocks}
-    wrong: list[str] = []
+    block_by_number = {header.block.number: header.block for header in headers}
+    mismatches: list[str] = []
     for log in logs:
-        block = known.get(log.block)
+        block = block_by_number.get(log.block)
         if block is None:
             continue
         if log.block_hash != block.hash:
             hashes = f"logs {log.block_hash}, header {block.hash}"
-            words = f"logs and header tell of two blocks {log.block}: {hashes}"
-            raise RpcError(endpoint, ErrorKind.INVALID, words)
+            message = f"logs and header tell of two blocks {log.block}: {hashes}"
+            raise RpcError(endpoint, ErrorKind.INVALID, message)
         if log.time not in {UNKNOWN_TIME, block.time}:
-            said = "no time" if log.time == NO_TIME else log.time
-            wrong.append(f"block {log.block}: logs {said}, header {block.time}")
+            log_time = "no time" if log.time == NO_TIME else log.time
+            mismatches.append(f"block {log.block}: logs {log_time}, header {block.time}")
         log.time = block.time
-    if wrong:
-        WRONG_LOG_TIMES.labels(endpoint).inc(len(wrong))
-        _TIMES_DIFFER.warn(endpoint, "its logs have other times than its headers", wrong[0])
+    if mismatches:
+        WRONG_LOG_TIMES.labels(endpoint).inc(len(mismatches))
+        _TIMESTAMP_MISMATCH_WARNING.warn(
+            endpoint, "its logs have other times than its headers", mismatches[0]
+        )

@@ -4,20 +4,22 @@ from collections.abc import Sequence
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Log
-from oracle.rpc.endpoints.range_sizer import LOOKED_AT
+from oracle.rpc.endpoints.range_sizer import SAMPLED_HEADERS
 
 
-def before_logs(blocks: BlockRange, logs: Sequence[Log]) -> range:
+def heights_before_logs(blocks: BlockRange, logs: Sequence[Log]) -> range:
     """Return the heights before the first log; endpoints that prune lose the beginning."""
     return range(blocks.first, logs[0].block if logs else blocks.last + 1)
 
 
-def some_of(heights: range) -> set[int]:
+def sample_heights(heights: range) -> set[int]:
     """Return a few of these heights, evenly spread: one of them may have transactions."""
-    return set(heights[:: max(1, len(heights) // LOOKED_AT)])
+    return set(heights[:: max(1, len(heights) // SAMPLED_HEADERS)])
 
 
-def looked_at_again(blocks: BlockRange, logs: Sequence[Log]) -> set[int]:
+def select_heights_to_recheck(blocks: BlockRange, logs: Sequence[Log]) -> set[int]:
     """Return heights to fetch again, most of them after the last log, where responses are cut."""
-    behind = range(logs[-1].block + 1 if logs else blocks.first, blocks.last + 1)
-    return some_of(behind) | some_of(range(blocks.first, blocks.last + 1))
+    heights_after_logs = range(logs[-1].block + 1 if logs else blocks.first, blocks.last + 1)
+    return sample_heights(heights_after_logs) | sample_heights(
+        range(blocks.first, blocks.last + 1)
+    )

@@ -10,21 +10,21 @@ from typing import NamedTuple
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.full_headers import (
     FullHeader,
-    chained,
-    full_header_of,
-    full_headers_of,
+    fetch_full_header_by_hash,
+    fetch_full_headers,
+    fetch_linked_headers,
 )
-from oracle.chain.verification.header_check import is_hashed_right
+from oracle.chain.verification.header_check import has_valid_hash
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.headers import linked
-from oracle.rpc.responses import Quantity, number
+from oracle.rpc.headers import get_linked_headers
+from oracle.rpc.responses import Quantity, parse_quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # How many heights are queried one by one, before the steps grow exponentially.
-_NEAR = 16
+_MAX_SINGLE_STEPS = 16
 # An honest chain takes one or two rounds; the limit stops endpoints that invent blocks.
-_ROUNDS = 64
+_MAX_ROUNDS = 64
 
 
 class Neighbours(NamedTuple):
@@ -34,8 +34,8 @@ class Neighbours(NamedTuple):
     after: FullHeader
 
 
-def linked_up_to(
-    endpoint: Endpoint, blocks: BlockRange, calibration: Calibration, *, full: bool
+def fetch_linked_range(
+    endpoint: Endpoint, blocks: BlockRange, calibration: Calibration, *, with_transactions: bool
 ) -> list[FullHeader]:
     """Return the linked blocks of a range, or the next block after it if the range has none.
 
@@ -46,50 +46,55 @@ def linked_up_to(
     Raises:
         RpcError: a block is missing, the blocks do not link, or the endpoint cannot prove it.
     """
-    chain = chained(endpoint, blocks, full=full)
+    chain = fetch_linked_headers(endpoint, blocks, with_transactions=with_transactions)
     if not chain:
-        after = neighbours(endpoint, blocks).after.block.number
-        chain = chained(endpoint, BlockRange(after, after), full=full)
+        next_number = find_neighbours(endpoint, blocks).after.block.number
+        chain = fetch_linked_headers(
+            endpoint, BlockRange(next_number, next_number), with_transactions=with_transactions
+        )
     if chain and chain[0].block.number == blocks.first:
         return chain
-    before = parent_of(endpoint, chain[0]) if chain else None
-    if before is None or before.block.number >= blocks.first:
+    parent = fetch_parent(endpoint, chain[0]) if chain else None
+    if parent is None or parent.block.number >= blocks.first:
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {blocks.first}")
-    if calibration.has(HeaderFeature.HEADER) and not is_hashed_right(before):
-        words = f"block {before.block.number}: its header has another hash"
-        raise RpcError(endpoint.name, ErrorKind.INVALID, words)
+    if calibration.is_proven(HeaderFeature.HEADER) and not has_valid_hash(parent):
+        message = f"block {parent.block.number}: its header has another hash"
+        raise RpcError(endpoint.name, ErrorKind.INVALID, message)
     return chain
 
 
-def linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:
+def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:
     """Return every block of the range, each the parent of the next; empty if all were skipped.
 
     Raises:
         RpcError: a block is missing, or they do not link.
     """
-    chain = linked(endpoint.client, blocks)
-    first = chain[-1].number + 1 if chain else blocks.first
-    if first <= blocks.last:
-        around = neighbours(endpoint, BlockRange(first, blocks.last))
-        if chain and around.before.block.hash != chain[-1].hash:
-            words = f"block {around.after.block.number} does not follow block {first - 1}"
-            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
+    chain = get_linked_headers(endpoint.client, blocks)
+    next_number = chain[-1].number + 1 if chain else blocks.first
+    if next_number <= blocks.last:
+        neighbours_of_gap = find_neighbours(endpoint, BlockRange(next_number, blocks.last))
+        if chain and neighbours_of_gap.before.block.hash != chain[-1].hash:
+            message = (
+                f"block {neighbours_of_gap.after.block.number} does not follow block "
+                f"{next_number - 1}"
+            )
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
     return chain
 
 
-def highest(endpoint: Endpoint, wanted: int) -> int:
+def fetch_highest_block(endpoint: Endpoint, required_height: int) -> int:
     """Return the endpoint's highest block, queried only if not known to be high enough.
 
     Raises:
         RpcError: no usable answer.
     """
-    if endpoint.highest_block < wanted:
-        answer = endpoint.client.call("eth_blockNumber", [], Quantity)
-        endpoint.highest_block = number(endpoint.name, answer)
+    if endpoint.highest_block < required_height:
+        response = endpoint.client.call("eth_blockNumber", [], Quantity)
+        endpoint.highest_block = parse_quantity(endpoint.name, response)
     return endpoint.highest_block
 
 
-def await_height(endpoint: Endpoint, last: int) -> None:
+def require_height(endpoint: Endpoint, height: int) -> None:
     """Check that the endpoint has a height before it is queried there.
 
     Above their own head, endpoints return empty results instead of an error.
@@ -97,13 +102,13 @@ def await_height(endpoint: Endpoint, last: int) -> None:
     Raises:
         RpcError: the endpoint has not reached the height.
     """
-    if highest(endpoint, last) < last:
-        words = f"has blocks up to {endpoint.highest_block}, not {last}"
-        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
+    if fetch_highest_block(endpoint, height) < height:
+        message = f"has blocks up to {endpoint.highest_block}, not {height}"
+        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
 
 
-def neighbours(endpoint: Endpoint, skipped: BlockRange) -> Neighbours:
-    """Return the blocks around heights at which an endpoint shows none, as proven by parent hashes.
+def find_neighbours(endpoint: Endpoint, skipped_range: BlockRange) -> Neighbours:
+    """Return the blocks around heights where an endpoint has none, proven by parent hashes.
 
     From any block above the gap, the parent hashes lead down to the first block after it.
 
@@ -111,77 +116,93 @@ def neighbours(endpoint: Endpoint, skipped: BlockRange) -> Neighbours:
         RpcError: the endpoint has no block above, or has one of these heights; or no usable
             answer.
     """
-    top = highest(endpoint, skipped.last + 1)
-    for _ in range(_ROUNDS):
-        after = _lowest(endpoint, skipped, top)
-        before = parent_of(endpoint, after)
-        if before.block.number < skipped.first:
+    highest_number = fetch_highest_block(endpoint, skipped_range.last + 1)
+    for _ in range(_MAX_ROUNDS):
+        after = _find_lowest_block_above(endpoint, skipped_range, highest_number)
+        before = fetch_parent(endpoint, after)
+        if before.block.number < skipped_range.first:
             return Neighbours(before, after)
-        top = before.block.number
-        if top <= skipped.last:
-            words = f"has a block {top}, and shows none at that height"
-            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
-    words = f"shows no way from block {top} to the one after block {skipped.first - 1}"
-    raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
+        highest_number = before.block.number
+        if highest_number <= skipped_range.last:
+            message = f"has a block {highest_number}, and shows none at that height"
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
+    message = (
+        f"shows no way from block {highest_number} to the one after block "
+        f"{skipped_range.first - 1}"
+    )
+    raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
 
 
-def block_up_to(endpoint: Endpoint, height: int) -> BlockRef:
+def fetch_block_at_or_below(endpoint: Endpoint, height: int) -> BlockRef:
     """Return the block at this height, or the last one before it if the chain skipped the height.
 
     Raises:
         RpcError: the endpoint lacks the block, or gives no usable answer.
     """
-    block = endpoint.header(height)
+    block = endpoint.get_header(height)
     if block is not None:
         return block
-    return neighbours(endpoint, BlockRange(height, height)).before.block
+    return find_neighbours(endpoint, BlockRange(height, height)).before.block
 
 
-def parent_of(endpoint: Endpoint, child: FullHeader) -> FullHeader:
+def fetch_parent(endpoint: Endpoint, child: FullHeader) -> FullHeader:
     """Return a block's parent, fetched by its hash.
 
     Raises:
         RpcError: the endpoint lacks it, or it is not below its child; or no usable answer.
     """
-    parent, height = full_header_of(endpoint, child.block.parent_hash), child.block.number
+    parent, height = (
+        fetch_full_header_by_hash(endpoint, child.block.parent_hash),
+        child.block.number,
+    )
     if parent is None:
-        words = f"lacks the block before block {height}"
-        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
+        message = f"lacks the block before block {height}"
+        raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
     if parent.block.number >= height:
-        words = f"block {height} stands on block {parent.block.number}"
-        raise RpcError(endpoint.name, ErrorKind.INVALID, words)
+        message = f"block {height} stands on block {parent.block.number}"
+        raise RpcError(endpoint.name, ErrorKind.INVALID, message)
     return parent
 
 
-def _lowest(endpoint: Endpoint, skipped: BlockRange, top: int) -> FullHeader:
+def _find_lowest_block_above(
+    endpoint: Endpoint, skipped_range: BlockRange, highest_number: int
+) -> FullHeader:
     """Return a low block above these heights, and up to `highest_number`.
 
     The block is nearly always the lowest one, because there is none directly below it.
     """
-    heights = _looked_at(skipped.last, top)
-    found = full_headers_of(endpoint, heights) if heights else []
-    missing = skipped.last
-    for height, block in zip(heights, found, strict=True):
+    heights = _select_probe_heights(skipped_range.last, highest_number)
+    headers = fetch_full_headers(endpoint, heights) if heights else []
+    missing_height = skipped_range.last
+    for height, block in zip(heights, headers, strict=True):
         if block is not None:
-            return _bisected(endpoint, missing, block)
-        missing = height
-    words = f"no block {skipped.first}, nor one after it up to {max(top, skipped.last)}"
-    raise RpcError(endpoint.name, ErrorKind.NOT_THERE, words)
+            return _bisect_lowest_block(endpoint, missing_height, block)
+        missing_height = height
+    message = (
+        f"no block {skipped_range.first}, nor one after it up to "
+        f"{max(highest_number, skipped_range.last)}"
+    )
+    raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
 
 
-def _looked_at(below: int, top: int) -> Sequence[int]:
+def _select_probe_heights(lower_height: int, highest_number: int) -> Sequence[int]:
     """Return heights to query above `lower_height`, in growing steps, and the highest one."""
-    steps = [*range(1, _NEAR), *(1 << power for power in range(4, top.bit_length() + 1))]
-    heights = [below + step for step in steps if below + step < top]
-    return [*heights, top] if top > below else []
+    steps = [
+        *range(1, _MAX_SINGLE_STEPS),
+        *(1 << power for power in range(4, highest_number.bit_length() + 1)),
+    ]
+    heights = [lower_height + step for step in steps if lower_height + step < highest_number]
+    return [*heights, highest_number] if highest_number > lower_height else []
 
 
-def _bisected(endpoint: Endpoint, missing: int, block: FullHeader) -> FullHeader:
-    while block.block.number - missing > 1:
-        middle = (missing + block.block.number) // 2
-        (found,) = full_headers_of(endpoint, [middle])
-        if found is None:
-            missing = middle
+def _bisect_lowest_block(
+    endpoint: Endpoint, missing_height: int, lowest: FullHeader
+) -> FullHeader:
+    while lowest.block.number - missing_height > 1:
+        middle = (missing_height + lowest.block.number) // 2
+        (header,) = fetch_full_headers(endpoint, [middle])
+        if header is None:
+            missing_height = middle
         else:
-            block = found
-    return block
+            lowest = header
+    return lowest

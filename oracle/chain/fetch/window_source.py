@@ -10,51 +10,55 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from oracle.chain.fetch.fetcher import BlockWindow, WindowFetcher, WindowRequest
-from oracle.chain.fetch.limit_memory import LimitMemory
+from oracle.chain.fetch.limit_memory import LimitStore
 from oracle.chain.fetch.log_query import LogQuery
-from oracle.chain.log_filter import Filter
+from oracle.chain.log_filter import LogFilter
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.chain.verification.bloom_check import Blooms
+from oracle.chain.verification.bloom_check import BloomChecker
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
-from oracle.chain.verification.full_headers import FullHeader, chained
-from oracle.chain.verification.header_check import is_hashed_right
-from oracle.chain.verification.header_samples import CalibrationUndecidedError, Sampler
-from oracle.chain.verification.proven_lies import Lies
-from oracle.chain.verification.refused_blocks import CALIBRATION, BlockRefusal, RefusalError
+from oracle.chain.verification.full_headers import FullHeader, fetch_linked_headers
+from oracle.chain.verification.header_check import has_valid_hash
+from oracle.chain.verification.header_samples import CalibrationUndecidedError, HeaderSampler
+from oracle.chain.verification.proven_lies import MisbehaviourDetector
+from oracle.chain.verification.refused_blocks import (
+    CALIBRATION_CHECK,
+    BlockRefusal,
+    BlockRefusedError,
+)
 from oracle.chain.verification.verification_policy import LevelShortfall, VerificationPolicy
 from oracle.chain.verification.verifier import WindowVerifier
 from oracle.chain.verification.window_check import ContradictionError, OmissionError
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Log
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.learned_limits import LearnedLimits
 from oracle.rpc.endpoints.range_sizer import (
-    MOST_BLOCKS,
-    MOST_LINKED,
-    MOST_WITH_HEADERS,
+    MAX_BLOCKS,
+    MAX_BLOCKS_WITH_HEADERS,
+    MAX_LINKED_BLOCKS,
 )
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # Rounds through the endpoints for one window: request not understood, feature refuted, retry.
-_ROUNDS = 4
+_MAX_ROUNDS = 4
 
 
 @dataclass(slots=True)
-class _Round:
+class _FetchRound:
     """One round through the endpoints, and the errors that occurred in it."""
 
     fetcher: WindowFetcher
     endpoints: EndpointPool
-    order: WindowRequest
+    request: WindowRequest
     contradictions: list[ContradictionError] = field(default_factory=list)
-    is_unknown: bool = False
+    was_not_understood: bool = False
 
     def __call__(self, endpoint: Endpoint) -> BlockWindow:
         try:
-            return self.fetcher.window(endpoint, self.order)
+            return self.fetcher.fetch_window(endpoint, self.request)
         except ContradictionError as error:
             self.contradictions.append(error)
             self.endpoints.deprioritise(endpoint, error.feature)
@@ -63,7 +67,7 @@ class _Round:
             self.endpoints.deprioritise(endpoint, "logs")
             raise
         except RpcError as error:
-            self.is_unknown |= error.kind is ErrorKind.UNKNOWN
+            self.was_not_understood |= error.kind is ErrorKind.UNKNOWN
             raise
 
 
@@ -80,112 +84,152 @@ class WindowSource:
         self._endpoints = endpoints
         self.policy = policy
         self.calibration = calibration
-        self._memory = LimitMemory(endpoints, calibration.keeper)
-        wanted = Filter(frozenset(reader.addresses), frozenset(reader.topics))
+        self._limit_store = LimitStore(endpoints, calibration.capability_store)
+        log_filter = LogFilter(frozenset(reader.addresses), frozenset(reader.topics))
         for endpoint in endpoints:
             endpoint.limits = LearnedLimits()
-        self._query = LogQuery(wanted, calibration.clock)
-        blooms = Blooms(wanted, calibration, self._fetch_logs_of_other_witness)
+        self._log_query = LogQuery(log_filter, calibration.clock)
+        blooms = BloomChecker(log_filter, calibration, self._fetch_logs_of_other_witness)
         accuse = endpoints.deprioritise
-        whole = self._reads_blocks = bool(reader.selectors)
-        sampler = Sampler(calibration, self._others, self._other_providers, accuse, whole)
-        self._verifier = WindowVerifier(wanted, calibration, blooms, sampler, accuse)
-        self._lies = Lies(endpoints, self._is_provable)
-        self._fetcher = WindowFetcher(reader, self._query, self._verifier, self._lies.weigh)
+        reads_transactions = self._reads_transactions = bool(reader.selectors)
+        sampler = HeaderSampler(
+            calibration,
+            self._iterate_other_endpoints,
+            self._find_other_providers,
+            accuse,
+            reads_transactions,
+        )
+        self._verifier = WindowVerifier(log_filter, calibration, blooms, sampler, accuse)
+        self._misbehaviour_detector = MisbehaviourDetector(endpoints, self._is_provable)
+        self._fetcher = WindowFetcher(
+            reader,
+            self._log_query,
+            self._verifier,
+            self._misbehaviour_detector.check_repaired_logs,
+        )
         # The endpoint of the last window: its limits size the next range.
-        self._last = next(iter(endpoints))
+        self._last_endpoint = next(iter(endpoints))
 
-    def cut(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
+    def cut_range(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
         """Return the first part of the range, as large as one window can be."""
-        most = MOST_BLOCKS
-        if with_headers or self._reads_blocks:
-            most = MOST_WITH_HEADERS
-        elif self._fetcher.reads_headers(self.policy.top(is_history=True)):
-            most = MOST_LINKED
-        self._memory.recall()
-        return self._last.limits.sizer.cut(blocks, most=most)
+        max_blocks = MAX_BLOCKS
+        if with_headers or self._reads_transactions:
+            max_blocks = MAX_BLOCKS_WITH_HEADERS
+        elif self._fetcher.needs_all_headers(self.policy.get_max_level(is_history=True)):
+            max_blocks = MAX_LINKED_BLOCKS
+        self._limit_store.restore_limits()
+        return self._last_endpoint.limits.range_sizer.first_range(blocks, max_blocks=max_blocks)
 
-    def window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
+    def fetch_window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
         """Return the window of these blocks, verified as far as the policy requires.
 
         Raises:
             TransientError: no endpoint gives a complete and consistent answer now.
             InputError: an endpoint is on another chain.
         """
-        top = self.policy.top(is_history=not with_headers)
-        every = with_headers or self.policy.every_header
-        return self._fetched(WindowRequest(blocks, every, top))
+        max_level = self.policy.get_max_level(is_history=not with_headers)
+        reads_every_header = with_headers or self.policy.every_header
+        return self._fetch_from_any(WindowRequest(blocks, reads_every_header, max_level))
 
-    def from_one(self, blocks: BlockRange, endpoint: str) -> BlockWindow:
+    def fetch_history_window(self, blocks: BlockRange, endpoint_name: str) -> BlockWindow:
         """Return a window of final blocks from one endpoint, verified like `fetch_window` does.
 
         Raises:
             TransientError: the endpoint gives no complete and consistent answer now.
         """
-        request = WindowRequest(blocks, self.policy.every_header, self.policy.top(is_history=True))
-        return self._fetched(request, only=endpoint)
+        request = WindowRequest(
+            blocks, self.policy.every_header, self.policy.get_max_level(is_history=True)
+        )
+        return self._fetch_from_any(request, only_endpoint=endpoint_name)
 
-    def facts(self) -> dict[str, dict[str, str]]:
-        """Return what is known of the chain, under an empty name, and of each endpoint's limits."""
-        self._memory.recall()
-        return {"": self.calibration.facts(), **self._memory.facts()}
+    def collect_facts(self) -> dict[str, dict[str, str]]:
+        """Return the facts about the chain, under an empty name, and of each endpoint's limits."""
+        self._limit_store.restore_limits()
+        return {"": self.calibration.collect_facts(), **self._limit_store.collect_facts()}
 
     def is_settled(self) -> bool:
         """Return whether no more samples are needed for the verification of history."""
-        is_wanted = self.policy.top(is_history=True) >= Level.BLOOMED
-        return not is_wanted or not self.calibration.is_any_open(self._verifier.sampler.features)
+        is_wanted = self.policy.get_max_level(is_history=True) >= VerificationLevel.BLOOMED
+        return not is_wanted or not self.calibration.needs_any_samples(
+            self._verifier.sampler.features
+        )
 
-    def keep_newest(self, latest: BlockRef) -> None:
+    def forget_newest_headers(self, latest: BlockRef) -> None:
         """Drop the cached newest headers of endpoints whose head is not `latest`."""
         for endpoint in self._endpoints:
-            endpoint.forget_newest_header(unless=latest.hash)
+            endpoint.discard_newest_header(expected_hash=latest.hash)
 
-    def of(self, endpoint: Endpoint, blocks: BlockRange) -> BlockWindow:
+    def fetch_head_window(self, endpoint: Endpoint, blocks: BlockRange) -> BlockWindow:
         """Return the window of these blocks, with headers, from this endpoint only.
 
         Raises:
             RpcError: the endpoint gives no complete and consistent answer.
         """
-        order = WindowRequest(blocks, with_headers=True, top=self.policy.top(is_history=False))
-        return self._fetcher.window(endpoint, order)
+        request = WindowRequest(
+            blocks, with_headers=True, max_level=self.policy.get_max_level(is_history=False)
+        )
+        return self._fetcher.fetch_window(endpoint, request)
 
-    def verified(
-        self, blocks: BlockRange, level: Level, endpoint: str | None, than: str | None
+    def fetch_verified_window(
+        self,
+        blocks: BlockRange,
+        level: VerificationLevel,
+        endpoint_name: str | None,
+        excluded_endpoint: str | None,
     ) -> BlockWindow:
         """Fetch blocks again and verify them; see `ChainReader.fetch_verified_window`."""
-        top = min(level, Level.PROVEN)
-        part = self.cut_verified(blocks, level)
-        order = WindowRequest(part, top >= Level.PINNED, top, whole=top >= Level.PROVEN)
+        max_level = min(level, VerificationLevel.PROVEN)
+        first_part = self.cut_verified_range(blocks, level)
+        request = WindowRequest(
+            first_part,
+            max_level >= VerificationLevel.PINNED,
+            max_level,
+            proves_all_blocks=max_level >= VerificationLevel.PROVEN,
+        )
         quorum = self._endpoints.witness_quorum
-        avoid = frozenset() if than is None else quorum.same_witness(than)
-        return self._fetched(order, only=endpoint, avoid=avoid)
+        excluded_endpoints = (
+            frozenset()
+            if excluded_endpoint is None
+            else quorum.endpoints_of_same_witness(excluded_endpoint)
+        )
+        return self._fetch_from_any(
+            request, only_endpoint=endpoint_name, excluded_endpoints=excluded_endpoints
+        )
 
-    def cut_verified(self, blocks: BlockRange, level: Level) -> BlockRange:
+    def cut_verified_range(self, blocks: BlockRange, level: VerificationLevel) -> BlockRange:
         """Return the first part of the range that `fetch_verified_window` reads at once."""
-        if level < Level.PINNED:
-            return self.cut(blocks, with_headers=False)
-        return BlockRange(blocks.first, min(blocks.last, blocks.first + MOST_WITH_HEADERS - 1))
+        if level < VerificationLevel.PINNED:
+            return self.cut_range(blocks, with_headers=False)
+        return BlockRange(
+            blocks.first, min(blocks.last, blocks.first + MAX_BLOCKS_WITH_HEADERS - 1)
+        )
 
-    def allowed(self) -> Level:
+    def get_max_allowed_level(self) -> VerificationLevel:
         """Return the highest level that policy and chain allow now."""
-        return self._verifier.allowed(self.policy.top(is_history=False))
+        return self._verifier.get_max_allowed_level(self.policy.get_max_level(is_history=False))
 
-    def of_history(self) -> Level:
+    def get_history_level(self) -> VerificationLevel:
         """Return the level that every historical block reaches now."""
-        return self._verifier.of_history(self.policy.top(is_history=True))
+        return self._verifier.get_history_level(self.policy.get_max_level(is_history=True))
 
-    def shortfall(self) -> LevelShortfall | None:
+    def find_level_shortfall(self) -> LevelShortfall | None:
         """Return why history cannot reach the requested level, or None if it can or may."""
-        wanted = self.policy.top(is_history=True)
-        refuted = self._verifier.refuted(wanted)
-        if not refuted:
+        wanted_level = self.policy.get_max_level(is_history=True)
+        refuted_features = self._verifier.find_refuted_features(wanted_level)
+        if not refuted_features:
             return None
-        lower = Level.PINNED if self.policy.every_header else Level.SEAMED
-        if wanted > Level.BLOOMED and not self._verifier.refuted(Level.BLOOMED):
-            lower = Level.BLOOMED
+        lower_level = (
+            VerificationLevel.PINNED if self.policy.every_header else VerificationLevel.SEAMED
+        )
+        if wanted_level > VerificationLevel.BLOOMED and not self._verifier.find_refuted_features(
+            VerificationLevel.BLOOMED
+        ):
+            lower_level = VerificationLevel.BLOOMED
         # Without a valid header hash, a lying endpoint can make any root fit.
-        below = Level.AUDITED if HeaderFeature.HEADER in refuted else wanted
-        return LevelShortfall(wanted, lower, refuted, below)
+        unproven_below = (
+            VerificationLevel.AUDITED if HeaderFeature.HEADER in refuted_features else wanted_level
+        )
+        return LevelShortfall(wanted_level, lower_level, refuted_features, unproven_below)
 
     def calibrate(self) -> None:
         """Sample the chain's headers if samples are needed and none were taken recently.
@@ -193,11 +237,11 @@ class WindowSource:
         Raises:
             TransientError: no endpoint gives its newest headers.
         """
-        is_wanted = self.policy.top(is_history=True) >= Level.BLOOMED
-        if is_wanted and self.calibration.wants_scan(self._verifier.sampler.features):
-            self._endpoints.use(self._fetcher.calibrate)
+        is_wanted = self.policy.get_max_level(is_history=True) >= VerificationLevel.BLOOMED
+        if is_wanted and self.calibration.is_scan_due(self._verifier.sampler.features):
+            self._endpoints.run_with_endpoint(self._fetcher.calibrate)
 
-    def is_linked(self, endpoint: str, blocks: BlockRange) -> bool:
+    def has_linked_headers(self, endpoint_name: str, blocks: BlockRange) -> bool:
         """Return whether an endpoint's headers of the range link, and hash to the block hashes.
 
         The blocks directly before and after the range are included if the endpoint has them.
@@ -205,121 +249,157 @@ class WindowSource:
         Raises:
             RpcError: the endpoint does not answer.
         """
-        beyond = BlockRange(max(0, blocks.first - 1), blocks.last + 1)
+        extended_range = BlockRange(max(0, blocks.first - 1), blocks.last + 1)
         try:
-            found = self._endpoints.use(lambda one: chained(one, beyond), only=endpoint)
+            headers = self._endpoints.run_with_endpoint(
+                lambda candidate: fetch_linked_headers(candidate, extended_range),
+                only=endpoint_name,
+            )
         except RpcError as error:
             if error.kind is ErrorKind.INVALID:
                 return False
             raise
-        is_hashed = not self.calibration.has(HeaderFeature.HEADER)
-        return bool(found) and (is_hashed or all(map(is_hashed_right, found)))
+        skips_hash_check = not self.calibration.is_proven(HeaderFeature.HEADER)
+        return bool(headers) and (skips_hash_check or all(map(has_valid_hash, headers)))
 
-    def _fetched(
-        self, order: WindowRequest, *, only: str | None = None, avoid: Collection[str] = ()
+    def _fetch_from_any(
+        self,
+        request: WindowRequest,
+        *,
+        only_endpoint: str | None = None,
+        excluded_endpoints: Collection[str] = (),
     ) -> BlockWindow:
-        self._memory.recall()
-        blocks = order.blocks
-        is_alone = only is not None or len(self._endpoints) - len(avoid) <= 1
-        order = replace(order, divides_unknown=is_alone)
-        for _ in range(_ROUNDS - 1):
-            attempt, demotions = _Round(self._fetcher, self._endpoints, order), self._demotions
+        self._limit_store.restore_limits()
+        blocks = request.blocks
+        is_single_endpoint = (
+            only_endpoint is not None or len(self._endpoints) - len(excluded_endpoints) <= 1
+        )
+        request = replace(request, divides_unknown=is_single_endpoint)
+        for _ in range(_MAX_ROUNDS - 1):
+            fetch_round, demotions_before = (
+                _FetchRound(self._fetcher, self._endpoints, request),
+                self._demotions,
+            )
             try:
-                window = self._endpoints.use(attempt, only=only, avoid=avoid)
-                return self._accept(window, attempt)
+                window = self._endpoints.run_with_endpoint(
+                    fetch_round, only=only_endpoint, avoid=excluded_endpoints
+                )
+                return self._accept_window(window, fetch_round)
             except CalibrationUndecidedError as error:
-                raise error if only or avoid else _waits_for(error, blocks.first) from None
+                raise (
+                    error
+                    if only_endpoint or excluded_endpoints
+                    else _build_undecided_refusal(error, blocks.first)
+                ) from None
             except RpcError as error:
-                self._refute_unproven(attempt)
-                if attempt.is_unknown and not order.divides_unknown:
+                self._refute_unproven_features(fetch_round)
+                if fetch_round.was_not_understood and not request.divides_unknown:
                     # No endpoint understood the request: a smaller range may be accepted.
-                    order = replace(order, divides_unknown=True)
-                elif demotions == self._demotions:
-                    refused = None if only or avoid else self._lowest_refusal(attempt)
-                    if refused is None:
+                    request = replace(request, divides_unknown=True)
+                elif demotions_before == self._demotions:
+                    refusal = (
+                        None
+                        if only_endpoint or excluded_endpoints
+                        else self._build_lowest_refusal(fetch_round)
+                    )
+                    if refusal is None:
                         raise
-                    raise refused from error
-        last = _Round(self._fetcher, self._endpoints, order)
-        return self._endpoints.use(last, only=only, avoid=avoid)
+                    raise refusal from error
+        last_round = _FetchRound(self._fetcher, self._endpoints, request)
+        return self._endpoints.run_with_endpoint(
+            last_round, only=only_endpoint, avoid=excluded_endpoints
+        )
 
-    def _lowest_refusal(self, attempt: _Round) -> RefusalError | None:
+    def _build_lowest_refusal(self, fetch_round: _FetchRound) -> BlockRefusedError | None:
         """Return the lowest contradiction as a refusal, or None."""
-        if not attempt.contradictions:
+        if not fetch_round.contradictions:
             return None
         lowest = min(
-            attempt.contradictions,
+            fetch_round.contradictions,
             key=lambda error: (error.number, error.feature, error.endpoint),
         )
-        words = f"{lowest.endpoint}: {lowest.words}, and no endpoint proves it"
+        message = f"{lowest.endpoint}: {lowest.detail}, and no endpoint proves it"
         block_hash = Hash(lowest.block_hash)
-        return RefusalError(BlockRefusal(lowest.number, block_hash, lowest.feature, words))
+        return BlockRefusedError(BlockRefusal(lowest.number, block_hash, lowest.feature, message))
 
-    def _accept(self, window: BlockWindow, attempt: _Round) -> BlockWindow:
-        if attempt.contradictions:
-            self._lies.look_again(attempt.contradictions, window.endpoint)
-        self._last = self._endpoints.listed.of(window.endpoint)
-        self._memory.keep(self._last)
+    def _accept_window(self, window: BlockWindow, fetch_round: _FetchRound) -> BlockWindow:
+        if fetch_round.contradictions:
+            self._misbehaviour_detector.recheck_contradictions(
+                fetch_round.contradictions, window.endpoint
+            )
+        self._last_endpoint = self._endpoints.endpoint_list.get(window.endpoint)
+        self._limit_store.store_limits(self._last_endpoint)
         return window
 
     def _is_provable(self, endpoint: Endpoint, number: int) -> bool:
-        order = WindowRequest(
-            BlockRange(number, number), with_headers=True, top=Level.PROVEN, whole=True
+        request = WindowRequest(
+            BlockRange(number, number),
+            with_headers=True,
+            max_level=VerificationLevel.PROVEN,
+            proves_all_blocks=True,
         )
-        window = self._fetcher.window(endpoint, order)
-        return window.level >= Level.PROVEN and window.last.number == number
+        window = self._fetcher.fetch_window(endpoint, request)
+        return window.level >= VerificationLevel.PROVEN and window.last.number == number
 
     @property
     def _demotions(self) -> int:
-        return self.calibration.demotions
+        return self.calibration.demotion_count
 
-    def _refute_unproven(self, attempt: _Round) -> None:
+    def _refute_unproven_features(self, fetch_round: _FetchRound) -> None:
         """Refute an unproven feature if every provider gives the same answer against it.
 
         For a feature that blocks have proven, agreement is no proof.
         """
         providers_by_claim: dict[tuple[HeaderFeature, str, str], set[str]] = defaultdict(set)
-        provider = self._endpoints.providers()
-        for error in attempt.contradictions:
-            if not self.calibration.has(error.feature):
-                claim = error.feature, error.block_hash, error.said
-                providers_by_claim[claim].add(provider[error.endpoint])
-        all_providers = set(provider.values())
+        provider_by_endpoint = self._endpoints.providers()
+        for error in fetch_round.contradictions:
+            if not self.calibration.is_proven(error.feature):
+                claim = error.feature, error.block_hash, error.computed_value
+                providers_by_claim[claim].add(provider_by_endpoint[error.endpoint])
+        all_providers = set(provider_by_endpoint.values())
         for (feature, block_hash, _), providers in providers_by_claim.items():
             if providers == all_providers and len(providers) > 1:
-                self.calibration.demote(feature, f"block {block_hash}, of every provider")
+                self.calibration.refute(feature, f"block {block_hash}, of every provider")
 
-    def _fetch_logs_of_other_witness(self, than: str, header: FullHeader) -> list[Log] | None:
-        for endpoint in self._proven(self._endpoints.other_witnesses(than)):
+    def _fetch_logs_of_other_witness(
+        self, excluded_endpoint: str, header: FullHeader
+    ) -> list[Log] | None:
+        for endpoint in self._iterate_proven_endpoints(
+            self._endpoints.other_witnesses(excluded_endpoint)
+        ):
             try:
-                logs = self._query.pinned(endpoint, [header.block])
+                logs = self._log_query.fetch_logs_by_block_hash(endpoint, [header.block])
             except RpcError:
                 continue
             if logs is not None:
                 return logs
         return None
 
-    def _others(self, than: str) -> Iterator[Endpoint]:
-        return self._proven(self._endpoints.others(than))
+    def _iterate_other_endpoints(self, excluded_endpoint: str) -> Iterator[Endpoint]:
+        return self._iterate_proven_endpoints(self._endpoints.other_endpoints(excluded_endpoint))
 
-    def _proven(self, endpoints: Iterable[Endpoint]) -> Iterator[Endpoint]:
+    def _iterate_proven_endpoints(self, endpoints: Iterable[Endpoint]) -> Iterator[Endpoint]:
         """Yield those of the endpoints that are proven to be on our chain."""
         for endpoint in endpoints:
             try:
-                self._endpoints.prove(endpoint)
+                self._endpoints.prove_chain(endpoint)
             except RpcError:
                 continue
             yield endpoint
 
-    def _other_providers(self, than: Endpoint) -> set[str]:
+    def _find_other_providers(self, endpoint_to_exclude: Endpoint) -> set[str]:
         """Return the providers other than that of the endpoint, without quarantined ones."""
         return {
             endpoint.provider
             for endpoint in self._endpoints
-            if endpoint.provider != than.provider and endpoint.status.quarantined is None
+            if endpoint.provider != endpoint_to_exclude.provider
+            and endpoint.status.quarantine_reason is None
         }
 
 
-def _waits_for(error: CalibrationUndecidedError, first: int) -> RefusalError:
+def _build_undecided_refusal(
+    error: CalibrationUndecidedError, first_block: int
+) -> BlockRefusedError:
     """Return the refusal of a window from `first_block` on, until a provider answers."""
-    block_hash = Hash(error.question.block_hash)
-    return RefusalError(BlockRefusal(first, block_hash, CALIBRATION, str(error)))
+    block_hash = Hash(error.sample.block_hash)
+    return BlockRefusedError(BlockRefusal(first_block, block_hash, CALIBRATION_CHECK, str(error)))

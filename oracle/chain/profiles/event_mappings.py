@@ -3,119 +3,132 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from oracle.chain.profiles.profile import EventMapping, Literal, Value
-from oracle.chain.profiles.toml_tables import Faults, Settings, Table
-from oracle.chain.profiles.value_paths import hint
-from oracle.domain.events.event_names import TYPES
-from oracle.domain.events.jsonl import field_value
+from oracle.chain.profiles.profile import EventMapping, FieldValue, Literal
+from oracle.chain.profiles.toml_tables import FaultCollector, ProfileSettings, Table
+from oracle.chain.profiles.value_paths import suggest_name
+from oracle.domain.events.event_names import TYPE_BY_NAME
+from oracle.domain.events.jsonl import parse_field_value
 from oracle.domain.events.network_events import DomainEvent
 
-NOTHING = "nothing"
-_KEYS = ("says", "when", "unless")
+NO_EVENT = "nothing"
+_CONTROL_KEYS = ("says", "when", "unless")
 _VALUE_KEYS = ("argument", "constant", "enum", "zero_is_absent")
 
 
-class Readings(NamedTuple):
+class EventMappings(NamedTuple):
     """The mappings of one event or call that the options enable, and those they disable."""
 
-    held: list[EventMapping]
-    ruled_out: list[EventMapping]
+    active: list[EventMapping]
+    inactive: list[EventMapping]
 
 
-def readings_of(key: str, written: object, settings: Settings, faults: Faults) -> Readings:
+def parse_event_mappings(
+    key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
+) -> EventMappings:
     """Return the mappings of one event or call."""
-    found = Readings([], [])
-    for place, table in faults.rows(key, written):
-        says = _says(place, table, faults)
-        must, when = _conditions(f"{place}.when", table, settings, faults)
-        must_not, unless = _conditions(f"{place}.unless", table, settings, faults)
-        values = {
+    mappings = EventMappings([], [])
+    for row_key, table in faults.get_rows(key, raw_value):
+        event_type = _parse_event_type(row_key, table, faults)
+        required_options, when = _parse_conditions(f"{row_key}.when", table, settings, faults)
+        forbidden_options, unless = _parse_conditions(f"{row_key}.unless", table, settings, faults)
+        value_by_field = {
             name: value
-            for name, row in table.items()
-            if name not in _KEYS
-            and (value := _value(f"{place}.{name}", name, row, settings, faults)) is not None
+            for name, raw_field in table.items()
+            if name not in _CONTROL_KEYS
+            and (value := _parse_value(f"{row_key}.{name}", name, raw_field, settings, faults))
+            is not None
         }
-        holds = all(must) and not any(must_not)
-        where = found.held if holds else found.ruled_out
-        where.append(EventMapping(place, says, values, when, unless))
-    return found
+        is_active = all(required_options) and not any(forbidden_options)
+        target = mappings.active if is_active else mappings.inactive
+        target.append(EventMapping(row_key, event_type, value_by_field, when, unless))
+    return mappings
 
 
-def _says(key: str, table: Table, faults: Faults) -> type[DomainEvent] | None:
+def _parse_event_type(key: str, table: Table, faults: FaultCollector) -> type[DomainEvent] | None:
     name = table.get("says")
-    if name == NOTHING:
+    if name == NO_EVENT:
         return None
     if not isinstance(name, str):
-        faults.add(f"{key}.says", "is missing: the event of ours that it says, or `nothing`")
+        faults.add_fault(f"{key}.says", "is missing: the event of ours that it says, or `nothing`")
         return None
-    if name not in TYPES:
-        faults.add(f"{key}.says", f"{name!r} is no event{hint(name, TYPES)}")
+    if name not in TYPE_BY_NAME:
+        faults.add_fault(f"{key}.says", f"{name!r} is no event{suggest_name(name, TYPE_BY_NAME)}")
         return None
-    return TYPES[name]
+    return TYPE_BY_NAME[name]
 
 
-def _conditions(
-    key: str, table: Table, settings: Settings, faults: Faults
+def _parse_conditions(
+    key: str, table: Table, settings: ProfileSettings, faults: FaultCollector
 ) -> tuple[list[bool], Mapping[str, tuple[Literal, ...]]]:
     """Return the results of comparing options, and the literals to compare arguments with."""
-    known, tests = list[bool](), dict[str, tuple[Literal, ...]]()
-    for path, written in faults.tables(key, table).items():
+    option_results, literals_by_argument = list[bool](), dict[str, tuple[Literal, ...]]()
+    for path, raw_literals in faults.get_tables(key, table).items():
         try:
-            literals = settings.literals(written)
-            if settings.is_setting(path):
-                known.append(_is_condition_met(settings.value(path), literals))
+            literals = settings.parse_literals(raw_literals)
+            if settings.is_reference(path):
+                option_results.append(_is_option_in(settings.resolve_reference(path), literals))
             else:
-                tests[path] = literals
+                literals_by_argument[path] = literals
         except ValueError as error:
-            faults.add(f"{key}.{path}", str(error))
-    return known, tests
+            faults.add_fault(f"{key}.{path}", str(error))
+    return option_results, literals_by_argument
 
 
-def _is_condition_met(chosen: object, literals: Sequence[Literal]) -> bool:
+def _is_option_in(option_value: object, literals: Sequence[Literal]) -> bool:
     """Return whether an option has one of the values; a literal of another type is a fault."""
     for literal in literals:
-        if type(literal) is not type(chosen):
-            raise ValueError(f"is {chosen!r}, and never {literal!r}")
-    return chosen in literals
+        if type(literal) is not type(option_value):
+            raise ValueError(f"is {option_value!r}, and never {literal!r}")
+    return option_value in literals
 
 
-def _value(
-    key: str, field: str, written: object, settings: Settings, faults: Faults
-) -> Value | None:
+def _parse_value(
+    key: str, field_name: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
+) -> FieldValue | None:
     try:
-        if isinstance(written, dict):
-            return _told(key, field, written, settings, faults)
-        if settings.is_setting(written):
-            return Value(constant=field_value(field, settings.value(written)))
-        return _taken(written)
+        if isinstance(raw_value, dict):
+            return _parse_value_table(key, field_name, raw_value, settings, faults)
+        if settings.is_reference(raw_value):
+            return FieldValue(
+                constant=parse_field_value(field_name, settings.resolve_reference(raw_value))
+            )
+        return _parse_arguments(raw_value)
     except ValueError as error:
-        faults.add(key, str(error))
+        faults.add_fault(key, str(error))
         return None
 
 
-def _told(key: str, field: str, table: Table, settings: Settings, faults: Faults) -> Value:
-    faults.unknown(key, table, _VALUE_KEYS)
+def _parse_value_table(
+    key: str, field_name: str, table: Table, settings: ProfileSettings, faults: FaultCollector
+) -> FieldValue:
+    faults.check_keys(key, table, _VALUE_KEYS)
     if ("argument" in table) is ("constant" in table):
         raise ValueError("needs `argument` or `constant`, one of them")
     if "constant" in table:
-        return Value(constant=field_value(field, settings.value(table["constant"])))
-    taken, enum, absent = (
-        _taken(table["argument"]),
+        return FieldValue(
+            constant=parse_field_value(field_name, settings.resolve_reference(table["constant"]))
+        )
+    source, enum, zero_is_absent = (
+        _parse_arguments(table["argument"]),
         table.get("enum"),
         table.get("zero_is_absent", False),
     )
     if enum is not None and not isinstance(enum, str):
         raise ValueError("enum must be the name of one")
     if enum is not None and enum not in settings.enums:
-        raise ValueError(f"there is no enum {enum}{hint(enum, settings.enums)}")
-    if not isinstance(absent, bool):
+        raise ValueError(f"there is no enum {enum}{suggest_name(enum, settings.enums)}")
+    if not isinstance(zero_is_absent, bool):
         raise ValueError("zero_is_absent must be true or false")  # noqa: TRY004  # a fault of the file
-    return Value(taken.arguments, taken.is_list, None, enum, absent)
+    return FieldValue(source.arguments, source.is_list, None, enum, zero_is_absent)
 
 
-def _taken(written: object) -> Value:
-    if isinstance(written, str) and written:
-        return Value((written,))
-    if isinstance(written, list) and written and all(isinstance(one, str) for one in written):
-        return Value(tuple(written), is_list=True)
+def _parse_arguments(raw_value: object) -> FieldValue:
+    if isinstance(raw_value, str) and raw_value:
+        return FieldValue((raw_value,))
+    if (
+        isinstance(raw_value, list)
+        and raw_value
+        and all(isinstance(name, str) for name in raw_value)
+    ):
+        return FieldValue(tuple(raw_value), is_list=True)
     raise ValueError("must name an argument, or several in a list; else write { constant = … }")

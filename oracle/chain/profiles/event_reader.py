@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
-from oracle.chain.decode.abi import load
+from oracle.chain.decode.abi import load_abi
 from oracle.chain.decode.abi_tails import MalformedError
-from oracle.chain.decode.log_decoder import log_reader
+from oracle.chain.decode.log_decoder import build_log_reader
 from oracle.chain.decode.oracle_logs import (
-    CONTRACT,
-    LIMITS,
-    ORACLE,
+    LIMITS_EVENTS,
+    ORACLE_CONTRACT,
+    ORACLE_EVENTS,
     ROUND_ACCEPTED,
-    round_reader,
+    build_round_reader,
 )
 from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.hex_names import HexNameError, parse_address
-from oracle.chain.profiles.profile import Contract, ContractVocabulary, Literal, Profile
-from oracle.chain.profiles.profile_loader import open_profile
+from oracle.chain.profiles.profile import Contract, Literal, MappedSignature, Profile
+from oracle.chain.profiles.profile_loader import load_profile
 from oracle.domain.coverage import IngestScope
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
@@ -31,29 +31,29 @@ _SELECTOR_DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedEvents:
     """The events decoded from logs and calls, each list in order of position."""
 
     events: list[DomainEvent]
     contract_events: list[ContractEvent]
     # Rows that could not be decoded, in order of position.
-    dead: list[DeadLetter] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
 
 
 # The result of decoding a row: one domain event, a list of them, an event of the oracle contract,
 # or one of its events that needs the call besides the log.
-_ONE, _MANY, _ORACLE, _ROUND = range(4)
+_SINGLE_EVENT, _EVENT_LIST, _ORACLE_EVENT, _ORACLE_ROUND = range(4)
 
 
 class _Route(NamedTuple):
     """The decoder of one event or function of one contract, and the kind of its result."""
 
-    read: Callable[..., Any]
-    comes: int
+    decode: Callable[..., Any]
+    result_kind: int
     name: str
 
 
-_NOBODY: dict[Any, _Route] = {}
+_NO_ROUTES: dict[Any, _Route] = {}
 
 
 class EventReader:
@@ -64,21 +64,23 @@ class EventReader:
     sufficient.
     """
 
-    def __init__(self, profile: Profile, placed: Mapping[Address, str]) -> None:
+    def __init__(self, profile: Profile, contract_by_address: Mapping[Address, str]) -> None:
         """Create a reader; contracts are those of the profile, or the oracle contract."""
         self.profile = profile
         self._by_topic: dict[str, dict[Address, _Route]] = {}
         self._by_selector: dict[Address, dict[str, _Route]] = {}
         # By address: the contract's name, and the first topics of the events that are read.
         self.contracts: dict[Address, tuple[str, tuple[str, ...]]] = {}
-        for address, name in placed.items():
-            contract = profile.contracts.get(name)
-            routes = dict(_routes_of_oracle()) if contract is None else _routes(contract)
-            self.contracts[address] = (name, tuple(routes))
+        for address, contract_name in contract_by_address.items():
+            contract = profile.contracts.get(contract_name)
+            routes = (
+                dict(_iterate_oracle_routes()) if contract is None else _build_routes(contract)
+            )
+            self.contracts[address] = (contract_name, tuple(routes))
             for topic, route in routes.items():
                 self._by_topic.setdefault(topic, {})[address] = route
             if contract is not None and contract.calls:
-                self._by_selector[address] = _routes_of_calls(contract)
+                self._by_selector[address] = _build_call_routes(contract)
         # Changes with everything that affects the decoded events.
         self.identity = profile.identity
         self.feed: RelayReader | None = None
@@ -91,15 +93,15 @@ class EventReader:
         self.call_topics = frozenset(
             topic
             for topic, routes in self._by_topic.items()
-            if any(route.comes == _ROUND for route in routes.values())
+            if any(route.result_kind == _ORACLE_ROUND for route in routes.values())
         )
 
     @classmethod
-    def open(
+    def from_profile(
         cls,
-        profile: str,
-        contracts: Mapping[str, str],
-        oracle: str | None,
+        profile_name: str,
+        address_by_contract: Mapping[str, str],
+        oracle_address: str | None,
         options: Mapping[str, Literal] | None = None,
     ) -> Self:
         """Return the reader of a profile (`load_profile`) for contracts at these addresses.
@@ -110,72 +112,75 @@ class EventReader:
             InputError: unknown or invalid profile, a contract without an address or an address
                 without a contract, a duplicate address, or a malformed address.
         """
-        known = open_profile(profile, options)
-        placed = {
+        loaded_profile = load_profile(profile_name, options)
+        placed_contracts = {
             name: address
-            for name, contract in known.contracts.items()
-            if (address := contracts.get(name) or contract.address) is not None
+            for name, contract in loaded_profile.contracts.items()
+            if (address := address_by_contract.get(name) or contract.address) is not None
         }
-        for name in sorted(known.contracts.keys() - placed.keys()):
+        for name in sorted(loaded_profile.contracts.keys() - placed_contracts.keys()):
             raise InputError(f"[network] contracts: {name} is missing")
-        for name in sorted(contracts.keys() - placed.keys()):
-            raise InputError(f"[network] contracts: {name} is no contract of {profile}")
-        if oracle is not None:
-            placed[CONTRACT] = oracle
-        by_address = {_address(name, written): name for name, written in placed.items()}
-        if len(by_address) < len(placed):
+        for name in sorted(address_by_contract.keys() - placed_contracts.keys()):
+            raise InputError(f"[network] contracts: {name} is no contract of {profile_name}")
+        if oracle_address is not None:
+            placed_contracts[ORACLE_CONTRACT] = oracle_address
+        contract_by_address = {
+            _parse_contract_address(name, address_text): name
+            for name, address_text in placed_contracts.items()
+        }
+        if len(contract_by_address) < len(placed_contracts):
             raise InputError("[network] contracts: two contracts have the same address")
-        return cls(known, by_address)
+        return cls(loaded_profile, contract_by_address)
 
-    def beside(self, feed: RelayReader) -> Self:
+    def with_feed(self, feed: RelayReader) -> Self:
         """Return a copy of this reader that also has the reader of a feed."""
-        beside = copy(self)
-        beside.feed, beside.identity = feed, f"{self.identity} beside {feed.identity}"
-        return beside
+        reader = copy(self)
+        reader.feed, reader.identity = feed, f"{self.identity} beside {feed.identity}"
+        return reader
 
     def needs_call(self, log: Log) -> bool:
         """Return whether the log can only be decoded with the call that made it."""
-        route = self._by_topic.get(log.topics[0], _NOBODY).get(log.address)
-        return route is not None and route.comes == _ROUND
+        route = self._by_topic.get(log.topics[0], _NO_ROUTES).get(log.address)
+        return route is not None and route.result_kind == _ORACLE_ROUND
 
-    def name_of(self, topic: str) -> str:
+    def get_event_name(self, topic: str) -> str:
         """Return the name of a known event by its first topic."""
         return next(iter(self._by_topic[topic].values())).name
 
-    def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
+    def decode_rows(self, logs: Sequence[Log], calls: Sequence[Call]) -> DecodedEvents:
         """Return the events of the logs and calls, in order of position; unknown rows are skipped.
 
         Reverted calls yield no event. Known rows that cannot be decoded are in `dead_letters`.
         """
-        made_by = {(call.block_hash, call.tx_hash): call for call in calls}
-        find = self._by_topic.get
-        decoded = Decoded([], [])
-        say, say_all = decoded.events.append, decoded.events.extend
-        say_of_oracle = decoded.contract_events.append
-        self._read_calls(calls, decoded)
-        said_by_calls = bool(decoded.events)
+        call_by_transaction = {(call.block_hash, call.tx_hash): call for call in calls}
+        get_routes = self._by_topic.get
+        decoded = DecodedEvents([], [])
+        append_event, extend_events = decoded.events.append, decoded.events.extend
+        append_oracle_event = decoded.contract_events.append
+        self._decode_calls(calls, decoded)
+        has_call_events = bool(decoded.events)
         for log in logs:
-            route = find(log.topics[0], _NOBODY).get(log.address)
+            route = get_routes(log.topics[0], _NO_ROUTES).get(log.address)
             if route is None:
                 continue
-            read, comes, name = route
+            decode, result_kind, name = route
             try:
-                if comes == _ONE:
-                    say(read(log))
-                elif comes == _MANY:
-                    say_all(read(log))
-                elif comes == _ORACLE:
-                    say_of_oracle(read(log))
+                if result_kind == _SINGLE_EVENT:
+                    append_event(decode(log))
+                elif result_kind == _EVENT_LIST:
+                    extend_events(decode(log))
+                elif result_kind == _ORACLE_EVENT:
+                    append_oracle_event(decode(log))
                 else:
-                    say_of_oracle(read(_call(made_by, log), log))
+                    append_oracle_event(decode(_find_call(call_by_transaction, log), log))
             except ValueError as error:
-                decoded.dead.append(_dead(log, log.index, name, error))
-        if said_by_calls:
+                decoded.dead_letters.append(_build_dead_letter(log, log.index, name, error))
+        if has_call_events:
             decoded.events.sort(key=attrgetter("at"))
-        decoded.dead.sort(key=_place)
+        decoded.dead_letters.sort(key=_dead_letter_position)
         return decoded
 
-    def _read_calls(self, calls: Sequence[Call], decoded: Decoded) -> None:
+    def _decode_calls(self, calls: Sequence[Call], decoded: DecodedEvents) -> None:
         """Append the events of successful calls; a reverted call has no effect.
 
         See docs/explanation/crynux.md#vsstask-contracts.
@@ -183,111 +188,127 @@ class EventReader:
         if not self._by_selector:
             return
         for call in calls:
-            routes = self._by_selector.get(call.to, _NOBODY)
+            routes = self._by_selector.get(call.to, _NO_ROUTES)
             route = routes.get(call.input[:_SELECTOR_DIGITS])
             if route is None or not call.succeeded:
                 continue
             try:
-                said = route.read(call)
+                result = route.decode(call)
             except ValueError as error:
-                decoded.dead.append(_dead(call, -1, route.name, error))
+                decoded.dead_letters.append(_build_dead_letter(call, -1, route.name, error))
                 continue
-            decoded.events.extend(said if route.comes == _MANY else [said])
+            decoded.events.extend(result if route.result_kind == _EVENT_LIST else [result])
 
 
-def _dead(row: Log | Call, index: int, name: str, error: ValueError) -> DeadLetter:
+def _build_dead_letter(row: Log | Call, index: int, name: str, error: ValueError) -> DeadLetter:
     address = row.to if isinstance(row, Call) else row.address
     block, block_hash, time, tx = row.block, row.block_hash, row.time, row.tx
     return DeadLetter(block, block_hash, time, tx, index, address, name, str(error))
 
 
-def _place(letter: DeadLetter) -> tuple[int, int, int]:
+def _dead_letter_position(letter: DeadLetter) -> tuple[int, int, int]:
     return letter.block, letter.tx, letter.index
 
 
-def _call(made_by: Mapping[tuple[Hash, Hash], Call], log: Log) -> Call:
-    call = made_by.get((log.block_hash, log.tx_hash))
+def _find_call(call_by_transaction: Mapping[tuple[Hash, Hash], Call], log: Log) -> Call:
+    call = call_by_transaction.get((log.block_hash, log.tx_hash))
     if call is None:
         raise MalformedError("the call that made it is not there")
     return call
 
 
-def _routes(contract: Contract) -> dict[str, _Route]:
+def _build_routes(contract: Contract) -> dict[str, _Route]:
     """Return the route of each event, by its first topic."""
-    by_topic: dict[str, list[ContractVocabulary]] = {}
-    for speech in contract.events:
-        by_topic.setdefault(speech.signature.digest, []).append(speech)
-    return {topic: _route(speeches) for topic, speeches in by_topic.items()}
+    signatures_by_topic: dict[str, list[MappedSignature]] = {}
+    for mapped in contract.events:
+        signatures_by_topic.setdefault(mapped.signature.digest, []).append(mapped)
+    return {topic: _build_route(same_topic) for topic, same_topic in signatures_by_topic.items()}
 
 
-def _route(speeches: Sequence[ContractVocabulary]) -> _Route:
-    name = speeches[0].signature.name
-    if len(speeches) == 1:
-        compiled = speeches[0].compiled
-        return _Route(compiled.read, _MANY if compiled.many else _ONE, name)
-    return _Route(_told_apart(speeches), _MANY, name)
+def _build_route(mapped_signatures: Sequence[MappedSignature]) -> _Route:
+    name = mapped_signatures[0].signature.name
+    if len(mapped_signatures) == 1:
+        compiled = mapped_signatures[0].compiled
+        return _Route(
+            compiled.decode, _EVENT_LIST if compiled.returns_list else _SINGLE_EVENT, name
+        )
+    return _Route(_build_overload_reader(mapped_signatures), _EVENT_LIST, name)
 
 
-def _told_apart(speeches: Sequence[ContractVocabulary]) -> Callable[[Log], list[DomainEvent]]:
+def _build_overload_reader(
+    mapped_signatures: Sequence[MappedSignature],
+) -> Callable[[Log], list[DomainEvent]]:
     """Return a reader of events that share a first topic but differ in topics or length.
 
     See tests/faults/ingest/cases.toml#64.
     """
-    known = {
-        (1 + sum(given.indexed for given in signature.inputs), compiled.digits): compiled
-        for signature, _, compiled in speeches
+    compiled_by_shape = {
+        (
+            1 + sum(parameter.indexed for parameter in signature.inputs),
+            compiled.data_length,
+        ): compiled
+        for signature, _, compiled in mapped_signatures
     }
 
-    def read(log: Log) -> list[DomainEvent]:
-        topics = len(log.topics)
-        compiled = known.get((topics, len(log.data))) or known.get((topics, None))
+    def decode_log(log: Log) -> list[DomainEvent]:
+        topic_count = len(log.topics)
+        compiled = compiled_by_shape.get((topic_count, len(log.data))) or compiled_by_shape.get(
+            (topic_count, None)
+        )
         if compiled is None:
             raise MalformedError("no event of this name has so many topics and so much data")
-        said: Any = compiled.read(log)
-        return said if compiled.many else [said]
+        result: Any = compiled.decode(log)
+        return result if compiled.returns_list else [result]
 
-    return read
+    return decode_log
 
 
-def _routes_of_calls(contract: Contract) -> dict[str, _Route]:
+def _build_call_routes(contract: Contract) -> dict[str, _Route]:
     return {
-        signature.selector: _Route(compiled.read, _MANY if compiled.many else _ONE, signature.name)
+        signature.selector: _Route(
+            compiled.decode,
+            _EVENT_LIST if compiled.returns_list else _SINGLE_EVENT,
+            signature.name,
+        )
         for signature, _, compiled in contract.calls
     }
 
 
-def _routes_of_oracle() -> Iterator[tuple[str, _Route]]:
-    abi = load(CONTRACT)
-    for meaning in ORACLE:
-        event = abi.event(meaning.event)
-        read = log_reader(event, meaning.inputs, meaning.kind)
-        yield event.digest, _Route(read, _ORACLE, event.name)
-    for limits in LIMITS:
-        event = abi.event(limits.event)
-        yield event.digest, _Route(limits.reader(event), _ORACLE, event.name)
-    event = abi.event(ROUND_ACCEPTED)
-    yield event.digest, _Route(round_reader(event), _ROUND, event.name)
+def _iterate_oracle_routes() -> Iterator[tuple[str, _Route]]:
+    abi = load_abi(ORACLE_CONTRACT)
+    for mapping in ORACLE_EVENTS:
+        event = abi.get_event(mapping.event_name)
+        decode_log = build_log_reader(event, mapping.input_by_field, mapping.event_class)
+        yield event.digest, _Route(decode_log, _ORACLE_EVENT, event.name)
+    for limits_mapping in LIMITS_EVENTS:
+        event = abi.get_event(limits_mapping.event_name)
+        yield event.digest, _Route(limits_mapping.build_reader(event), _ORACLE_EVENT, event.name)
+    event = abi.get_event(ROUND_ACCEPTED)
+    yield event.digest, _Route(build_round_reader(event), _ORACLE_ROUND, event.name)
 
 
-def _address(contract: str, written: str) -> Address:
+def _parse_contract_address(contract: str, address_text: str) -> Address:
     try:
-        return parse_address(written)
+        return parse_address(address_text)
     except HexNameError as error:
         raise InputError(f"{contract}: {error}") from error
 
 
-def part_of(reader: EventReader, scope: IngestScope) -> EventReader:
+def restrict_reader(reader: EventReader, scope: IngestScope) -> EventReader:
     """Return a copy of the reader that requests only this scope, but decodes everything.
 
     The copy is for fetching; the fetched rows are decoded and folded by the full reader.
     """
-    part = copy(reader)
-    part.addresses = tuple(each for each in reader.addresses if each in scope.addresses)
-    part.topics = tuple(each for each in reader.topics if each in scope.topics)
-    part.call_topics = reader.call_topics & frozenset(scope.topics)
+    restricted = copy(reader)
+    restricted.addresses = tuple(entry for entry in reader.addresses if entry in scope.addresses)
+    restricted.topics = tuple(entry for entry in reader.topics if entry in scope.topics)
+    restricted.call_topics = reader.call_topics & frozenset(scope.topics)
     selectors: dict[Address, set[str]] = {}
-    for each in scope.selectors:
-        address, _, four_bytes = each.partition(":")
-        selectors.setdefault(Address(address), set()).add(four_bytes)
-    part.selectors = {to: frozenset(fours) for to, fours in selectors.items()}
-    return part
+    for entry in scope.selectors:
+        address, _, selector = entry.partition(":")
+        selectors.setdefault(Address(address), set()).add(selector)
+    restricted.selectors = {
+        contract_address: frozenset(address_selectors)
+        for contract_address, address_selectors in selectors.items()
+    }
+    return restricted

@@ -22,7 +22,7 @@ Literal = bool | int | str
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class FieldValue:
     """The source of a field's value: arguments, or a constant.
 
     Several `arguments`, or one with `is_list`, become a list. `enum` names the table that maps a
@@ -45,15 +45,15 @@ class EventMapping:
     """
 
     key: str
-    says: type[DomainEvent] | None
-    values: Mapping[str, Value]
+    event_type: type[DomainEvent] | None
+    value_by_field: Mapping[str, FieldValue]
     when: Mapping[str, tuple[Literal, ...]] = field(default_factory=dict)
     unless: Mapping[str, tuple[Literal, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Enum:
-    """Maps a contract's numbers or texts to enumeration values; each table applies from a block on.
+class EnumMapping:
+    """Maps a contract's numbers or texts to enumeration values; a table applies from a block on.
 
     `otherwise` is the value for everything else, or ABSENT; without it, other input is an error.
     """
@@ -70,16 +70,16 @@ class CompiledMapping(NamedTuple):
     data in characters; None if it varies.
     """
 
-    read: Callable[..., Any]
-    many: bool
-    digits: int | None
+    decode: Callable[..., Any]
+    returns_list: bool
+    data_length: int | None
 
 
-class ContractVocabulary(NamedTuple):
+class MappedSignature(NamedTuple):
     """An event or function with its mappings, in order, and their compiled decoder."""
 
     signature: AbiSignature
-    readings: tuple[EventMapping, ...]
+    mappings: tuple[EventMapping, ...]
     compiled: CompiledMapping
 
 
@@ -91,16 +91,16 @@ class Contract:
     """
 
     name: str
-    events: tuple[ContractVocabulary, ...]
-    calls: tuple[ContractVocabulary, ...]
+    events: tuple[MappedSignature, ...]
+    calls: tuple[MappedSignature, ...]
     address: str | None = None
     start_block: int | None = None
     is_proxy: bool = False
 
     @property
-    def readings(self) -> list[EventMapping]:
+    def mappings(self) -> list[EventMapping]:
         """All mappings of the contract's events and calls."""
-        return [reading for speech in (*self.events, *self.calls) for reading in speech.readings]
+        return [mapping for mapped in (*self.events, *self.calls) for mapping in mapped.mappings]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,25 +132,27 @@ class Profile:
     token: Token = DEFAULT_TOKEN
 
     @property
-    def says(self) -> frozenset[type[DomainEvent]]:
+    def event_types(self) -> frozenset[type[DomainEvent]]:
         """Every type of event that the profile can yield."""
         return frozenset(
-            reading.says
+            mapping.event_type
             for contract in self.contracts.values()
-            for reading in contract.readings
-            if reading.says is not None
+            for mapping in contract.mappings
+            if mapping.event_type is not None
         )
 
     @property
-    def tells(self) -> dict[type[DomainEvent], frozenset[str]]:
+    def fields_by_event_type(self) -> dict[type[DomainEvent], frozenset[str]]:
         """The fields that the profile fills, for every type of event that it can yield."""
-        told: dict[type[DomainEvent], frozenset[str]] = {}
+        fields_by_type: dict[type[DomainEvent], frozenset[str]] = {}
         for contract in self.contracts.values():
-            for reading in contract.readings:
-                if reading.says is not None:
-                    known = told.get(reading.says, frozenset())
-                    told[reading.says] = known | reading.values.keys()
-        return told
+            for mapping in contract.mappings:
+                if mapping.event_type is not None:
+                    known_fields = fields_by_type.get(mapping.event_type, frozenset())
+                    fields_by_type[mapping.event_type] = (
+                        known_fields | mapping.value_by_field.keys()
+                    )
+        return fields_by_type
 
     @property
     def reads_calls(self) -> bool:

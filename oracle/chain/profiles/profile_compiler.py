@@ -12,28 +12,33 @@ from typing import Any, NamedTuple, TypeAlias
 
 from oracle.chain.decode.abi import AbiSignature
 from oracle.chain.decode.abi_tails import MalformedError
-from oracle.chain.decode.decoder_plan import LogTaker, call_inputs, plan_of
-from oracle.chain.decode.field_bounds import fitted, is_literal_in_bounds, is_unsigned, zero_of
+from oracle.chain.decode.decoder_plan import LogSplitter, build_call_splitter, build_decoder_plan
+from oracle.chain.decode.field_bounds import (
+    build_field_getter,
+    can_equal_literal,
+    find_zero_value,
+    is_unsigned_type,
+)
 from oracle.chain.decode.log_parts import Getter, Parts, TypedValue
-from oracle.chain.decode.record_filler import RecordReader, reader_of
+from oracle.chain.decode.record_filler import RecordReader, build_record_reader
 from oracle.chain.profiles.profile import (
     ABSENT,
     CompiledMapping,
-    Enum,
+    EnumMapping,
     EventMapping,
+    FieldValue,
     Literal,
-    Value,
 )
-from oracle.chain.profiles.value_paths import Inputs, arguments_in, hint
-from oracle.domain.events.event_fields import field_kinds_of, required_fields_of
-from oracle.domain.events.event_names import FIELD_KINDS, NAMES
+from oracle.chain.profiles.value_paths import InputValues, collect_argument_names, suggest_name
+from oracle.domain.events.event_fields import get_field_kinds, get_required_fields
+from oracle.domain.events.event_names import FIELD_KINDS, NAME_BY_TYPE
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.logs import Call, Log
 
-_LONGEST_SHOWN = 40
+_MAX_SHOWN_CHARS = 40
 
 # The enumeration fields, and the enumeration class of each.
-WORDS: Mapping[str, type[StrEnum]] = {
+ENUM_CLASS_BY_FIELD: Mapping[str, type[StrEnum]] = {
     name: kind.enum for name, kind in FIELD_KINDS.items() if kind.enum is not None
 }
 
@@ -41,77 +46,92 @@ WORDS: Mapping[str, type[StrEnum]] = {
 class _EnumTable(dict[Literal, StrEnum | None]):
     """A table of enumeration values; other keys give the default, or raise MalformedError."""
 
-    def __init__(self, key: str, words: Mapping[Literal, StrEnum | None]) -> None:
-        super().__init__(words)
+    def __init__(self, key: str, word_by_literal: Mapping[Literal, StrEnum | None]) -> None:
+        super().__init__(word_by_literal)
         self._key = key
-        self._has_rest = False
-        self._rest: StrEnum | None = None
+        self._has_default = False
+        self._default: StrEnum | None = None
 
-    def otherwise(self, rest: StrEnum | None) -> None:
+    def set_default(self, default: StrEnum | None) -> None:
         """Set the value of all keys that are not in the table."""
-        self._has_rest, self._rest = True, rest
+        self._has_default, self._default = True, default
 
-    def __missing__(self, said: Literal) -> StrEnum | None:
-        if not self._has_rest:
-            raise MalformedError(f"{self._key} has no word for {str(said)[:_LONGEST_SHOWN]!r}")
-        return self._rest
+    def __missing__(self, value: Literal) -> StrEnum | None:
+        if not self._has_default:
+            raise MalformedError(f"{self._key} has no word for {str(value)[:_MAX_SHOWN_CHARS]!r}")
+        return self._default
 
 
-def word_of(enum: Enum, field: str, given: TypedValue, block: Getter) -> Getter:
+def build_enum_getter(
+    enum: EnumMapping, field_name: str, typed_value: TypedValue, get_block: Getter
+) -> Getter:
     """Return the getter of an enumeration field; `get_block` reads the block number.
 
     Raises:
         ValueError: the enum's words or input type do not fit the field or value.
     """
-    _check(enum, field, given)
-    tables = [(first, _words(enum, field, table)) for first, table in enum.tables]
-    (_, words), *later = tables
-    if not later:
-        return given.then(words.__getitem__)
-    read = given.read
+    _check_enum_fits(enum, field_name, typed_value)
+    tables_by_block = [
+        (first_block, _build_enum_table(enum, field_name, table))
+        for first_block, table in enum.tables
+    ]
+    (_, first_table), *later_tables = tables_by_block
+    if not later_tables:
+        return typed_value.with_conversion(first_table.__getitem__)
+    get_value = typed_value.getter
 
-    def word(parts: Parts) -> StrEnum | None:
-        number, held = block(parts), words
-        for first, table in later:
-            if number >= first:
-                held = table
-        return held[read(parts)]
+    def get_word(parts: Parts) -> StrEnum | None:
+        number, current_table = get_block(parts), first_table
+        for first_block, table in later_tables:
+            if number >= first_block:
+                current_table = table
+        return current_table[get_value(parts)]
 
-    return word
+    return get_word
 
 
-def _words(enum: Enum, field: str, table: Mapping[Literal, str]) -> _EnumTable:
-    words = _EnumTable(enum.key, {said: _ours(field, word) for said, word in table.items()})
+def _build_enum_table(
+    enum: EnumMapping, field_name: str, table: Mapping[Literal, str]
+) -> _EnumTable:
+    enum_table = _EnumTable(
+        enum.key, {literal: _parse_word(field_name, word) for literal, word in table.items()}
+    )
     if enum.otherwise is not None:
-        words.otherwise(_ours(field, enum.otherwise))
-    return words
+        enum_table.set_default(_parse_word(field_name, enum.otherwise))
+    return enum_table
 
 
-def _ours(field: str, word: str) -> StrEnum | None:
-    return None if word == ABSENT else WORDS[field](word)
+def _parse_word(field_name: str, word: str) -> StrEnum | None:
+    return None if word == ABSENT else ENUM_CLASS_BY_FIELD[field_name](word)
 
 
-def _check(enum: Enum, field: str, given: TypedValue) -> None:
-    if field not in WORDS:
-        raise ValueError(f"an enum is for {', '.join(WORDS)} alone")
-    is_text = given.kind == "string"
-    if not (is_text or is_unsigned(given.kind)):
-        raise ValueError(f"an enum takes an unsigned number or a string; this is {given.shown}")
-    if any(isinstance(said, str) is not is_text for _, table in enum.tables for said in table):
-        raise ValueError(f"{enum.key} is not made for {given.shown}")
-    said = [word for _, table in enum.tables for word in table.values()]
-    for word in [*said, enum.otherwise or ABSENT]:
-        if word != ABSENT and word not in set(WORDS[field]):
-            raise ValueError(f"{enum.key} says {word!r}, which is no {field}")
+def _check_enum_fits(enum: EnumMapping, field_name: str, typed_value: TypedValue) -> None:
+    if field_name not in ENUM_CLASS_BY_FIELD:
+        raise ValueError(f"an enum is for {', '.join(ENUM_CLASS_BY_FIELD)} alone")
+    is_text = typed_value.abi_type == "string"
+    if not (is_text or is_unsigned_type(typed_value.abi_type)):
+        raise ValueError(
+            f"an enum takes an unsigned number or a string; this is {typed_value.type_description}"
+        )
+    if any(
+        isinstance(used_words, str) is not is_text
+        for _, table in enum.tables
+        for used_words in table
+    ):
+        raise ValueError(f"{enum.key} is not made for {typed_value.type_description}")
+    literal = [word for _, table in enum.tables for word in table.values()]
+    for word in [*literal, enum.otherwise or ABSENT]:
+        if word != ABSENT and word not in set(ENUM_CLASS_BY_FIELD[field_name]):
+            raise ValueError(f"{enum.key} says {word!r}, which is no {field_name}")
 
 
-_Taker: TypeAlias = Callable[[Any], Parts]
+_RowSplitter: TypeAlias = Callable[[Any], Parts]
 _Condition: TypeAlias = Callable[[Parts], bool]
 # The block number is the last of the parts.
-_BLOCK: Getter = itemgetter(-1)
+_get_block_number: Getter = itemgetter(-1)
 
 
-class _Reading(NamedTuple):
+class _CompiledReading(NamedTuple):
     """The builder of the event, or None for no event; and the conditions on the parts."""
 
     make: RecordReader | None
@@ -119,168 +139,203 @@ class _Reading(NamedTuple):
 
 
 @dataclass(slots=True)
-class Compiler:
+class MappingCompiler:
     """Compiles the mappings of one profile, and collects faults as `key: what is wrong`."""
 
-    enums: Mapping[str, Enum]
+    enums: Mapping[str, EnumMapping]
     faults: list[str] = field(default_factory=list)
 
-    def event(
-        self, signature: AbiSignature, readings: Sequence[EventMapping]
+    def compile_event(
+        self, signature: AbiSignature, mappings: Sequence[EventMapping]
     ) -> CompiledMapping | None:
         """Return the decoder of this event's logs, or None if there is a fault."""
         try:
-            plan = plan_of(signature, arguments_in(_paths(readings)))
+            plan = build_decoder_plan(
+                signature, collect_argument_names(_iterate_argument_paths(mappings))
+            )
         except ValueError as error:
-            self.faults.append(f"{readings[0].key}: {error}, in {signature.text}")
+            self.faults.append(f"{mappings[0].key}: {error}, in {signature.text}")
             return None
         # An enum with several tables needs the block number among the parts.
-        is_dated = any(len(enum.tables) > 1 for enum in self.enums.values())
-        take = _dated(plan.take) if is_dated else plan.take
-        inputs = Inputs(signature, plan.inputs, is_log=True)
-        return self._compiled(inputs, readings, take, plan.digits)
+        has_block_tables = any(len(enum.tables) > 1 for enum in self.enums.values())
+        split_log = _append_block_number(plan.split_log) if has_block_tables else plan.split_log
+        inputs = InputValues(signature, plan.value_by_input, is_log=True)
+        return self._compile_mappings(inputs, mappings, split_log, plan.data_length)
 
-    def call(
-        self, signature: AbiSignature, readings: Sequence[EventMapping]
+    def compile_call(
+        self, signature: AbiSignature, mappings: Sequence[EventMapping]
     ) -> CompiledMapping | None:
         """Return the decoder of this function's calls, or None if there is a fault."""
         try:
-            take, inputs = call_inputs(signature)
+            split_call, inputs = build_call_splitter(signature)
         except ValueError as error:
-            self.faults.append(f"{readings[0].key}: {error}, in {signature.text}")
+            self.faults.append(f"{mappings[0].key}: {error}, in {signature.text}")
             return None
-        return self._compiled(Inputs(signature, inputs, is_log=False), readings, take)
+        return self._compile_mappings(
+            InputValues(signature, inputs, is_log=False), mappings, split_call
+        )
 
-    def _compiled(
+    def _compile_mappings(
         self,
-        inputs: Inputs,
-        readings: Sequence[EventMapping],
-        take: _Taker,
-        digits: int | None = None,
+        inputs: InputValues,
+        mappings: Sequence[EventMapping],
+        split_row: _RowSplitter,
+        data_length: int | None = None,
     ) -> CompiledMapping | None:
-        faults_before, fields_ = len(self.faults), _Fields(self, inputs, take)
+        fault_count, field_compiler = len(self.faults), _FieldCompiler(self, inputs, split_row)
         compiled = [
-            _Reading(fields_.maker(reading), fields_.conditions(reading)) for reading in readings
+            _CompiledReading(
+                field_compiler.build_event_reader(mapping),
+                field_compiler.build_conditions(mapping),
+            )
+            for mapping in mappings
         ]
-        if len(self.faults) > faults_before:
+        if len(self.faults) > fault_count:
             return None
         make, conditions = compiled[0]
         if len(compiled) > 1 or make is None or conditions:
-            return CompiledMapping(_reader_of_several(compiled, take), many=True, digits=digits)
-        return CompiledMapping(make, many=False, digits=digits)
+            return CompiledMapping(
+                _build_multi_mapping_reader(compiled, split_row),
+                returns_list=True,
+                data_length=data_length,
+            )
+        return CompiledMapping(make, returns_list=False, data_length=data_length)
 
 
-def _paths(readings: Sequence[EventMapping]) -> Iterator[str]:
-    for reading in readings:
-        yield from (*reading.when, *reading.unless)
-        for value in reading.values.values():
+def _iterate_argument_paths(mappings: Sequence[EventMapping]) -> Iterator[str]:
+    for mapping in mappings:
+        yield from (*mapping.when, *mapping.unless)
+        for value in mapping.value_by_field.values():
             yield from value.arguments
 
 
-def _dated(take: LogTaker) -> LogTaker:
-    return lambda log: (*take(log), log.block)
+def _append_block_number(split_log: LogSplitter) -> LogSplitter:
+    return lambda log: (*split_log(log), log.block)
 
 
-def _reader_of_several(readings: Sequence[_Reading], take: _Taker) -> Callable[[Any], Any]:
+def _build_multi_mapping_reader(
+    readings: Sequence[_CompiledReading], split_row: _RowSplitter
+) -> Callable[[Any], Any]:
     """Return a reader of all matching mappings, in order; no match raises MalformedError."""
 
-    def read(row: Log | Call) -> list[Any]:
-        parts, said, holds = take(row), list[Any](), False
+    def read_row(row: Log | Call) -> list[Any]:
+        parts, events, is_matched = split_row(row), list[Any](), False
         for make, conditions in readings:
             if all(condition(parts) for condition in conditions):
-                holds = True
+                is_matched = True
                 if make is not None:
-                    said.append(make(row, parts, len(said)))
-        if not holds:
+                    events.append(make(row, parts, len(events)))
+        if not is_matched:
             raise MalformedError("no reading holds for its values")
-        return said
+        return events
 
-    return read
+    return read_row
 
 
 @dataclass(frozen=True, slots=True)
-class _Fields:
+class _FieldCompiler:
     """Compiles the field getters and conditions of one event or function."""
 
-    compiler: Compiler
-    inputs: Inputs
-    take: _Taker
+    compiler: MappingCompiler
+    inputs: InputValues
+    split_row: _RowSplitter
 
-    def maker(self, reading: EventMapping) -> RecordReader | None:
+    def build_event_reader(self, mapping: EventMapping) -> RecordReader | None:
         """Return the builder of the event, or None for no event or after a fault."""
-        if reading.says is None:
+        if mapping.event_type is None:
             return None
-        faults_before = len(self.compiler.faults)
-        values = self._values(reading, reading.says)
-        if len(self.compiler.faults) > faults_before:
+        fault_count = len(self.compiler.faults)
+        getter_by_field = self._build_field_getters(mapping, mapping.event_type)
+        if len(self.compiler.faults) > fault_count:
             return None
-        return reader_of(reading.says, values, self.take)
+        return build_record_reader(mapping.event_type, getter_by_field, self.split_row)
 
-    def _values(self, reading: EventMapping, kind: type[DomainEvent]) -> dict[str, Getter]:
+    def _build_field_getters(
+        self, mapping: EventMapping, event_type: type[DomainEvent]
+    ) -> dict[str, Getter]:
         """Return the getter of every event field that the mapping fills."""
-        wanted, needed = field_kinds_of(kind), set(required_fields_of(kind))
-        for name in needed - reading.values.keys():
-            self.compiler.faults.append(f"{reading.key}: {NAMES[kind]} needs {name}")
-        values = dict[str, Getter]()
-        for name, value in reading.values.items():
+        field_kinds, required_fields = (
+            get_field_kinds(event_type),
+            set(get_required_fields(event_type)),
+        )
+        for name in required_fields - mapping.value_by_field.keys():
+            self.compiler.faults.append(f"{mapping.key}: {NAME_BY_TYPE[event_type]} needs {name}")
+        getter_by_field = dict[str, Getter]()
+        for name, value in mapping.value_by_field.items():
             try:
-                if name not in wanted:
-                    raise ValueError(f"{NAMES[kind]} has no such field{hint(name, wanted)}")  # noqa: TRY301  # beside the others
-                if value.zero_is_absent and name in needed:
+                if name not in field_kinds:
+                    similar = suggest_name(name, field_kinds)
+                    message = f"{NAME_BY_TYPE[event_type]} has no such field{similar}"
+                    raise ValueError(message)  # noqa: TRY301  # beside the others
+                if value.zero_is_absent and name in required_fields:
                     raise ValueError("zero_is_absent is for fields that may be left out")  # noqa: TRY301  # beside the others
-                values[name] = self._value(name, value)
+                getter_by_field[name] = self._build_field_getter(name, value)
             except ValueError as error:
-                self.compiler.faults.append(f"{reading.key}.{name}: {error}")
-        return values
+                self.compiler.faults.append(f"{mapping.key}.{name}: {error}")
+        return getter_by_field
 
-    def _value(self, name: str, value: Value) -> Getter:
+    def _build_field_getter(self, name: str, value: FieldValue) -> Getter:
         if not value.arguments:
             constant = value.constant
             return lambda _: constant
-        given = self.inputs.taken(value)
+        typed_value = self.inputs.resolve_value(value)
         if not value.zero_is_absent:
-            return self._fitted(name, value, given)
-        zero = zero_of(given.kind)
+            return self._build_enum_or_field_getter(name, value, typed_value)
+        zero = find_zero_value(typed_value.abi_type)
         if zero is None:
-            raise ValueError(f"{given.shown} has no zero")
-        return _absent_at(zero, given.read, self._fitted(name, value, given))
+            raise ValueError(f"{typed_value.type_description} has no zero")
+        return _build_optional_getter(
+            zero, typed_value.getter, self._build_enum_or_field_getter(name, value, typed_value)
+        )
 
-    def _fitted(self, name: str, value: Value, given: TypedValue) -> Getter:
+    def _build_enum_or_field_getter(
+        self, name: str, value: FieldValue, typed_value: TypedValue
+    ) -> Getter:
         if value.enum is not None:
             enum = self.compiler.enums.get(value.enum)
             # The fault of the enum itself was reported with the enum.
-            return given.read if enum is None else word_of(enum, name, given, _BLOCK)
-        if name in WORDS:
+            return (
+                typed_value.getter
+                if enum is None
+                else build_enum_getter(enum, name, typed_value, _get_block_number)
+            )
+        if name in ENUM_CLASS_BY_FIELD:
             raise ValueError(f"needs an enum: {name} is one of our words")
-        return fitted(name, given)
+        return build_field_getter(name, typed_value)
 
-    def conditions(self, reading: EventMapping) -> list[_Condition]:
+    def build_conditions(self, mapping: EventMapping) -> list[_Condition]:
         """Return the conditions on the parts."""
-        found = [self._condition(reading, "when", path) for path in reading.when]
-        return found + [self._condition(reading, "unless", path) for path in reading.unless]
+        conditions = [self._build_condition(mapping, "when", path) for path in mapping.when]
+        return conditions + [
+            self._build_condition(mapping, "unless", path) for path in mapping.unless
+        ]
 
-    def _condition(self, reading: EventMapping, what: str, path: str) -> _Condition:
-        literals = (reading.when if what == "when" else reading.unless)[path]
+    def _build_condition(self, mapping: EventMapping, condition_key: str, path: str) -> _Condition:
+        literals = (mapping.when if condition_key == "when" else mapping.unless)[path]
         try:
-            read, wanted = self._compared(path, literals)
+            get_value, allowed_values = self._resolve_comparison(path, literals)
         except ValueError as error:
-            self.compiler.faults.append(f"{reading.key}.{what}.{path}: {error}")
+            self.compiler.faults.append(f"{mapping.key}.{condition_key}.{path}: {error}")
             return lambda _: False
-        if what == "when":
-            return lambda parts: read(parts) in wanted
-        return lambda parts: read(parts) not in wanted
+        if condition_key == "when":
+            return lambda parts: get_value(parts) in allowed_values
+        return lambda parts: get_value(parts) not in allowed_values
 
-    def _compared(
+    def _resolve_comparison(
         self, path: str, literals: Sequence[Literal]
     ) -> tuple[Getter, frozenset[Literal]]:
         """Return the getter of an argument, and the values that it is compared with."""
-        given = self.inputs.argument(path)
+        typed_value = self.inputs.resolve_path(path)
         for literal in literals:
-            if not is_literal_in_bounds(given.kind, literal):
-                raise ValueError(f"{given.shown} is never {literal!r}")
-        is_hex = given.kind not in {"string", "bool"} and not is_unsigned(given.kind)
-        return given.read, frozenset(str(one).lower() if is_hex else one for one in literals)
+            if not can_equal_literal(typed_value.abi_type, literal):
+                raise ValueError(f"{typed_value.type_description} is never {literal!r}")
+        is_hex = typed_value.abi_type not in {"string", "bool"} and not is_unsigned_type(
+            typed_value.abi_type
+        )
+        return typed_value.getter, frozenset(
+            str(value).lower() if is_hex else value for value in literals
+        )
 
 
-def _absent_at(zero: str | int, read: Getter, rest: Getter) -> Getter:
-    return lambda parts: None if read(parts) == zero else rest(parts)
+def _build_optional_getter(zero: str | int, get_raw_value: Getter, get_value: Getter) -> Getter:
+    return lambda parts: None if get_raw_value(parts) == zero else get_value(parts)

@@ -7,165 +7,177 @@ from pathlib import Path
 
 import msgspec
 
-from oracle.chain.decode.abi import AbiSignature, listed
-from oracle.chain.decode.fragments import fragment
+from oracle.chain.decode.abi import AbiSignature, parse_signatures
+from oracle.chain.decode.fragments import parse_signature
 from oracle.chain.hex_names import HexNameError, parse_address
-from oracle.chain.profiles.event_mappings import readings_of
-from oracle.chain.profiles.profile import Contract, ContractVocabulary
-from oracle.chain.profiles.profile_compiler import Compiler
-from oracle.chain.profiles.toml_tables import Faults, Settings, Table
-from oracle.chain.profiles.value_paths import hint
+from oracle.chain.profiles.event_mappings import parse_event_mappings
+from oracle.chain.profiles.profile import Contract, MappedSignature
+from oracle.chain.profiles.profile_compiler import MappingCompiler
+from oracle.chain.profiles.toml_tables import FaultCollector, ProfileSettings, Table
+from oracle.chain.profiles.value_paths import suggest_name
 
 _KEYS = ("abi", "address", "start_block", "proxy", "events", "calls")
-_JSON = ".json"
+_JSON_SUFFIX = ".json"
 
 
-def contract_of(
+def parse_contract(
     name: str,
-    written: object,
+    raw_value: object,
     *,
     folder: Path,
-    settings: Settings,
-    compiler: Compiler,
-    faults: Faults,
+    settings: ProfileSettings,
+    compiler: MappingCompiler,
+    faults: FaultCollector,
 ) -> Contract | None:
     """Return a contract, or None if it is not even a table.
 
     Its ABI files are below `folder`; its faults are added to `faults`.
     """
     key = f"contracts.{name}"
-    if not isinstance(written, dict):
-        faults.add(key, "must be a table")
+    if not isinstance(raw_value, dict):
+        faults.add_fault(key, "must be a table")
         return None
-    faults.unknown(key, written, _KEYS)
-    abi = _Abi(key, {"event": [], "function": []})
-    abi.read(written.get("abi", []), folder, faults)
-    vocabulary = partial(_vocabulary, abi, settings=settings, compiler=compiler, faults=faults)
-    events = vocabulary("event", faults.tables(f"{key}.events", written))
-    calls = vocabulary("function", faults.tables(f"{key}.calls", written))
-    if not {"events", "calls"} & written.keys():
-        faults.add(key, "needs events or calls: nothing is read of it")
-    _complain_of_duplicates(key, events, faults)
+    faults.check_keys(key, raw_value, _KEYS)
+    abi = _ContractAbi(key, {"event": [], "function": []})
+    abi.load_entries(raw_value.get("abi", []), folder, faults)
+    parse_mapped = partial(
+        _parse_mapped_signatures, abi, settings=settings, compiler=compiler, faults=faults
+    )
+    events = parse_mapped("event", faults.get_tables(f"{key}.events", raw_value))
+    calls = parse_mapped("function", faults.get_tables(f"{key}.calls", raw_value))
+    if not {"events", "calls"} & raw_value.keys():
+        faults.add_fault(key, "needs events or calls: nothing is read of it")
+    _check_for_duplicates(key, events, faults)
     return Contract(
         name,
         tuple(events),
         tuple(calls),
-        _address(key, written, faults),
-        _start(key, written, faults),
-        is_proxy=_truth(f"{key}.proxy", written.get("proxy", False), faults),
+        _parse_optional_address(key, raw_value, faults),
+        _parse_start_block(key, raw_value, faults),
+        is_proxy=_parse_boolean(f"{key}.proxy", raw_value.get("proxy", False), faults),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Abi:
+class _ContractAbi:
     """The signatures of one contract, both events and functions."""
 
     key: str
-    known: Mapping[str, list[AbiSignature]]
+    signatures_by_kind: Mapping[str, list[AbiSignature]]
 
-    def read(self, written: object, folder: Path, faults: Faults) -> None:
+    def load_entries(self, raw_value: object, folder: Path, faults: FaultCollector) -> None:
         """Add signatures given as text, and those in JSON ABI files."""
-        for entry in written if isinstance(written, list) else [written]:
+        for entry in raw_value if isinstance(raw_value, list) else [raw_value]:
             try:
-                self._take(entry, folder)
+                self._load_entry(entry, folder)
             except ValueError as error:
-                faults.add(f"{self.key}.abi", f"{entry!r}: {error}")
+                faults.add_fault(f"{self.key}.abi", f"{entry!r}: {error}")
 
-    def _take(self, entry: object, folder: Path) -> None:
+    def _load_entry(self, entry: object, folder: Path) -> None:
         if not isinstance(entry, str):
             raise ValueError("must be a signature, or the name of a JSON file")  # noqa: TRY004  # a fault of the file
-        if not entry.endswith(_JSON):
-            what, signature = fragment(entry)
-            self.known[what].append(signature)
+        if not entry.endswith(_JSON_SUFFIX):
+            signature_kind, signature = parse_signature(entry)
+            self.signatures_by_kind[signature_kind].append(signature)
             return
         try:
-            content = msgspec.json.decode((folder / entry).read_bytes())
+            document = msgspec.json.decode((folder / entry).read_bytes())
         except (OSError, msgspec.DecodeError) as error:
             raise ValueError(f"cannot be read: {error}") from None
-        entries = content.get("abi") if isinstance(content, dict) else content
+        entries = document.get("abi") if isinstance(document, dict) else document
         if not isinstance(entries, list):
             raise ValueError("holds no ABI")  # noqa: TRY004  # a fault of the file
-        for what, known in self.known.items():
-            known.extend(listed(entries, what))
+        for signature_kind, signatures in self.signatures_by_kind.items():
+            signatures.extend(parse_signatures(entries, signature_kind))
 
-    def named(self, what: str, name: str) -> list[AbiSignature]:
+    def find_signatures(self, signature_kind: str, name: str) -> list[AbiSignature]:
         """Return the signatures of this name or full text, also if only `indexed` differs."""
-        return [each for each in self.known[what] if name in (each.name, each.text)]
+        return [
+            signature
+            for signature in self.signatures_by_kind[signature_kind]
+            if name in (signature.name, signature.text)
+        ]
 
 
-def _vocabulary(
-    abi: _Abi,
-    what: str,
-    written: Table,
+def _parse_mapped_signatures(
+    abi: _ContractAbi,
+    signature_kind: str,
+    table: Table,
     *,
-    settings: Settings,
-    compiler: Compiler,
-    faults: Faults,
-) -> list[ContractVocabulary]:
+    settings: ProfileSettings,
+    compiler: MappingCompiler,
+    faults: FaultCollector,
+) -> list[MappedSignature]:
     """Return the mapped events or functions; those without an active mapping are left out."""
-    found: list[ContractVocabulary] = []
-    for name, rows in written.items():
-        key = f"{abi.key}.{_TABLES[what]}.{name}"
-        signatures = abi.named(what, name)
+    mapped_signatures: list[MappedSignature] = []
+    for name, rows in table.items():
+        key = f"{abi.key}.{_TABLE_BY_KIND[signature_kind]}.{name}"
+        signatures = abi.find_signatures(signature_kind, name)
         if not signatures:
-            known = {each.name for each in abi.known[what]}
-            faults.add(key, f"the ABI has no {what} {name}{hint(name, known)}")
-        readings, ruled_out = readings_of(key, rows, settings, faults)
-        compile_ = compiler.event if what == "event" else compiler.call
+            known_names = {
+                known_signature.name for known_signature in abi.signatures_by_kind[signature_kind]
+            }
+            faults.add_fault(
+                key, f"the ABI has no {signature_kind} {name}{suggest_name(name, known_names)}"
+            )
+        active, inactive = parse_event_mappings(key, rows, settings, faults)
+        compile_mapping = (
+            compiler.compile_event if signature_kind == "event" else compiler.compile_call
+        )
         for signature in signatures:
-            if any(signature is speech.signature for speech in found):
-                faults.add(key, f"{signature.text} is read above already")
-            if ruled_out:
+            if any(signature is mapped.signature for mapped in mapped_signatures):
+                faults.add_fault(key, f"{signature.text} is read above already")
+            if inactive:
                 # Compiled only for its faults, so that they are reported before the option is set.
-                compile_(signature, ruled_out)
-            compiled = compile_(signature, readings) if readings else None
+                compile_mapping(signature, inactive)
+            compiled = compile_mapping(signature, active) if active else None
             if compiled is not None:
-                found.append(ContractVocabulary(signature, tuple(readings), compiled))
-    return found
+                mapped_signatures.append(MappedSignature(signature, tuple(active), compiled))
+    return mapped_signatures
 
 
-_TABLES = {"event": "events", "function": "calls"}
+_TABLE_BY_KIND = {"event": "events", "function": "calls"}
 
 
-def _complain_of_duplicates(
-    key: str, events: Sequence[ContractVocabulary], faults: Faults
+def _check_for_duplicates(
+    key: str, events: Sequence[MappedSignature], faults: FaultCollector
 ) -> None:
     """Report events that cannot be distinguished.
 
     Logs that share a first topic are distinguished by their topic count and the length of their
     data.
     """
-    seen: dict[tuple[object, ...], str] = {}
+    text_by_shape: dict[tuple[object, ...], str] = {}
     for signature, _, compiled in events:
-        topics = sum(parameter.indexed for parameter in signature.inputs)
-        look = (signature.digest, topics, compiled.digits)
-        if look in seen:
-            words = "stands in the ABI twice, and no log tells which one it is"
-            faults.add(f"{key}.abi", f"{signature.text} {words}")
-        seen[look] = signature.text
+        topic_count = sum(parameter.indexed for parameter in signature.inputs)
+        shape = (signature.digest, topic_count, compiled.data_length)
+        if shape in text_by_shape:
+            message = "stands in the ABI twice, and no log tells which one it is"
+            faults.add_fault(f"{key}.abi", f"{signature.text} {message}")
+        text_by_shape[shape] = signature.text
 
 
-def _address(key: str, table: Table, faults: Faults) -> str | None:
+def _parse_optional_address(key: str, table: Table, faults: FaultCollector) -> str | None:
     address = table.get("address")
     if address is None:
         return None
     try:
         return parse_address(str(address))
     except HexNameError as error:
-        faults.add(f"{key}.address", str(error))
+        faults.add_fault(f"{key}.address", str(error))
         return None
 
 
-def _start(key: str, table: Table, faults: Faults) -> int | None:
+def _parse_start_block(key: str, table: Table, faults: FaultCollector) -> int | None:
     block = table.get("start_block")
     if block is None or (type(block) is int and block >= 0):
         return block
-    faults.add(f"{key}.start_block", "must be the number of a block")
+    faults.add_fault(f"{key}.start_block", "must be the number of a block")
     return None
 
 
-def _truth(key: str, written: object, faults: Faults) -> bool:
-    if isinstance(written, bool):
-        return written
-    faults.add(key, "must be true or false")
+def _parse_boolean(key: str, raw_value: object, faults: FaultCollector) -> bool:
+    if isinstance(raw_value, bool):
+        return raw_value
+    faults.add_fault(key, "must be true or false")
     return False

@@ -3,79 +3,88 @@
 from collections.abc import Mapping
 from itertools import pairwise
 
-from oracle.chain.profiles.profile import ABSENT, Enum, Literal
-from oracle.chain.profiles.toml_tables import Faults, Settings, Table
+from oracle.chain.profiles.profile import ABSENT, EnumMapping, Literal
+from oracle.chain.profiles.toml_tables import FaultCollector, ProfileSettings, Table
 
 _KEYS = ("words", "otherwise", "from_block")
 
 
-def enum_of(key: str, written: object, settings: Settings, faults: Faults) -> Enum | None:
+def parse_enum(
+    key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
+) -> EnumMapping | None:
     """Return an enum, given as one table or as several, each from a block on."""
-    before = len(faults.found)
+    fault_count = len(faults.messages)
     tables: list[tuple[int, Mapping[Literal, str]]] = []
-    rests: set[str | None] = set()
-    for place, table in faults.rows(key, written):
-        faults.unknown(place, table, _KEYS)
+    defaults: set[str | None] = set()
+    for table_key, table in faults.get_rows(key, raw_value):
+        faults.check_keys(table_key, table, _KEYS)
         tables.append(
-            (_block(place, table, settings, faults), _words(f"{place}.words", table, faults))
+            (
+                _parse_from_block(table_key, table, settings, faults),
+                _parse_words(f"{table_key}.words", table, faults),
+            )
         )
-        rests.add(_rest(f"{place}.otherwise", table, faults))
+        defaults.add(_parse_otherwise(f"{table_key}.otherwise", table, faults))
     if tables and tables[0][0] != 0:
-        faults.add(key, "the first of its tables must be valid from block 0")
-    if len(rests) > 1:
-        faults.add(key, "otherwise must be the same in all of its tables")
-    if any(one[0] > next_one[0] for one, next_one in pairwise(tables)):
-        faults.add(key, "its tables must stand in the order of from_block")
-    if len(faults.found) > before:
+        faults.add_fault(key, "the first of its tables must be valid from block 0")
+    if len(defaults) > 1:
+        faults.add_fault(key, "otherwise must be the same in all of its tables")
+    if any(table_entry[0] > next_entry[0] for table_entry, next_entry in pairwise(tables)):
+        faults.add_fault(key, "its tables must stand in the order of from_block")
+    if len(faults.messages) > fault_count:
         return None
-    enum = Enum(key, tuple(tables), rests.pop())
-    _complain_of_gaps(enum, faults)
+    enum = EnumMapping(key, tuple(tables), defaults.pop())
+    _check_for_gaps(enum, faults)
     return enum
 
 
-def _block(key: str, table: Table, settings: Settings, faults: Faults) -> int:
+def _parse_from_block(
+    key: str, table: Table, settings: ProfileSettings, faults: FaultCollector
+) -> int:
     try:
-        block = settings.value(table.get("from_block", 0))
+        block = settings.resolve_reference(table.get("from_block", 0))
         if type(block) is int and block >= 0:
             return block
-        faults.add(f"{key}.from_block", "must be the number of a block")
+        faults.add_fault(f"{key}.from_block", "must be the number of a block")
     except ValueError as error:
-        faults.add(f"{key}.from_block", str(error))
+        faults.add_fault(f"{key}.from_block", str(error))
     return 0
 
 
-def _words(key: str, table: Table, faults: Faults) -> Mapping[Literal, str]:
+def _parse_words(key: str, table: Table, faults: FaultCollector) -> Mapping[Literal, str]:
     """Return the words by input: a list is numbered from 0, a table is keyed by the input."""
-    written = table.get("words")
-    if isinstance(written, list):
-        written = {str(place): word for place, word in enumerate(written)}
-    if not isinstance(written, dict) or not written:
-        faults.add(key, "must be a list of words, or a table of them")
+    raw_words = table.get("words")
+    if isinstance(raw_words, list):
+        raw_words = {str(index): word for index, word in enumerate(raw_words)}
+    if not isinstance(raw_words, dict) or not raw_words:
+        faults.add_fault(key, "must be a list of words, or a table of them")
         return {}
-    if not all(isinstance(word, str) for word in written.values()):
-        faults.add(key, "must all be texts")
+    if not all(isinstance(word, str) for word in raw_words.values()):
+        faults.add_fault(key, "must all be texts")
         return {}
-    if all(said.isdecimal() and said.isascii() for said in written):
-        return {int(said): word for said, word in written.items()}
-    return dict(written)
+    if all(input_text.isdecimal() and input_text.isascii() for input_text in raw_words):
+        return {int(input_text): word for input_text, word in raw_words.items()}
+    return dict(raw_words)
 
 
-def _rest(key: str, table: Table, faults: Faults) -> str | None:
-    rest = table.get("otherwise")
-    if rest is not None and not isinstance(rest, str):
-        faults.add(key, f"must be a word, or {ABSENT!r}")
+def _parse_otherwise(key: str, table: Table, faults: FaultCollector) -> str | None:
+    otherwise = table.get("otherwise")
+    if otherwise is not None and not isinstance(otherwise, str):
+        faults.add_fault(key, f"must be a word, or {ABSENT!r}")
         return None
-    return rest
+    return otherwise
 
 
-def _complain_of_gaps(enum: Enum, faults: Faults) -> None:
+def _check_for_gaps(enum: EnumMapping, faults: FaultCollector) -> None:
     """Report unmapped numbers between others, which would otherwise become dead letters."""
     if enum.otherwise is not None:
         return
     for block, table in enum.tables:
-        numbers = {said for said in table if isinstance(said, int)}
+        numbers = {literal for literal in table if isinstance(literal, int)}
         gaps = sorted(set(range(max(numbers, default=-1))) - numbers)
         if gaps:
-            shown = ", ".join(map(str, gaps[:5]))
-            since = f" from block {block} on" if block else ""
-            faults.add(enum.key, f"has no word for {shown}{since}, and no `otherwise`")
+            gap_list = ", ".join(map(str, gaps[:5]))
+            from_block_note = f" from block {block} on" if block else ""
+            faults.add_fault(
+                enum.key, f"has no word for {gap_list}{from_block_note}, and no `otherwise`"
+            )

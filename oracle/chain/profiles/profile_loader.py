@@ -13,29 +13,29 @@ from pathlib import Path
 
 from oracle.chain.decode.abi import AbiSignature
 from oracle.chain.profiles.profile import DEFAULT_TOKEN, Contract, Literal, Profile, Token
-from oracle.chain.profiles.profile_compiler import Compiler
-from oracle.chain.profiles.profile_contracts import contract_of
-from oracle.chain.profiles.profile_enums import enum_of
-from oracle.chain.profiles.toml_tables import Faults, Settings, Table
+from oracle.chain.profiles.profile_compiler import MappingCompiler
+from oracle.chain.profiles.profile_contracts import parse_contract
+from oracle.chain.profiles.profile_enums import parse_enum
+from oracle.chain.profiles.toml_tables import FaultCollector, ProfileSettings, Table
 from oracle.errors import InputError
-from oracle.resources import shipped
+from oracle.resources import shipped_path
 
-FOLDER = "profiles"
-_SUFFIX = ".toml"
+PROFILES_FOLDER = "profiles"
+_PROFILE_SUFFIX = ".toml"
 # ERC-20 allows any uint8; more than 36 decimals are not in use.
 _MAX_DECIMALS = 36
 _KEYS = {"name", "about", "token", "rounds", "options", "constants", "enums", "contracts"}
 # Keys that do not affect decoding: descriptions, and where contracts are.
-_TELLING = {"name", "about", "token", "options", "constants"}
-_PLACES = {"abi", "address", "start_block", "proxy"}
+_DESCRIPTIVE_KEYS = {"name", "about", "token", "options", "constants"}
+_LOCATION_KEYS = {"abi", "address", "start_block", "proxy"}
 
 
-def shipped_names() -> list[str]:
+def list_shipped_profiles() -> list[str]:
     """Return the names of the profiles that are shipped with the program."""
-    return sorted(path.stem for path in shipped(FOLDER).glob(f"*{_SUFFIX}"))
+    return sorted(path.stem for path in shipped_path(PROFILES_FOLDER).glob(f"*{_PROFILE_SUFFIX}"))
 
 
-def open_profile(named: str, options: Mapping[str, Literal] | None = None) -> Profile:
+def load_profile(name_or_path: str, options: Mapping[str, Literal] | None = None) -> Profile:
     """Return a profile: a shipped one by name, or a user's own by the path of its file.
 
     Args:
@@ -46,23 +46,23 @@ def open_profile(named: str, options: Mapping[str, Literal] | None = None) -> Pr
         InputError: there is no such profile or option, or the file has faults; each has a line
             with the file, the key and what is wrong.
     """
-    if named.endswith(_SUFFIX):
-        return _read_profile(Path(named), options or {})
-    return _shipped(named, tuple(sorted((options or {}).items())))
+    if name_or_path.endswith(_PROFILE_SUFFIX):
+        return _read_profile(Path(name_or_path), options or {})
+    return _load_shipped_profile(name_or_path, tuple(sorted((options or {}).items())))
 
 
 @lru_cache(maxsize=8)
-def _shipped(named: str, options: tuple[tuple[str, Literal], ...]) -> Profile:
+def _load_shipped_profile(name: str, options: tuple[tuple[str, Literal], ...]) -> Profile:
     """Load a shipped profile once; installed files do not change while a process runs."""
-    if named not in shipped_names():
+    if name not in list_shipped_profiles():
         raise InputError(
-            f"[network] profile: no {named!r}; there is {', '.join(shipped_names())}, "
-            f"or give the path of a file that ends in {_SUFFIX}"
+            f"[network] profile: no {name!r}; there is {', '.join(list_shipped_profiles())}, "
+            f"or give the path of a file that ends in {_PROFILE_SUFFIX}"
         )
-    return _read_profile(shipped(FOLDER) / (named + _SUFFIX), dict(options))
+    return _read_profile(shipped_path(PROFILES_FOLDER) / (name + _PROFILE_SUFFIX), dict(options))
 
 
-def _read(path: Path) -> Table:
+def _read_toml(path: Path) -> Table:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -74,55 +74,59 @@ def _read(path: Path) -> Table:
 
 
 def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
-    written, faults = _read(path), Faults(str(path))
-    faults.unknown("", written, _KEYS)
-    settings = Settings.of(written, options, faults)
+    document, faults = _read_toml(path), FaultCollector(str(path))
+    faults.check_keys("", document, _KEYS)
+    settings = ProfileSettings.from_document(document, options, faults)
     enums = {
         name: enum
-        for name, table in faults.tables("enums", written).items()
-        if (enum := enum_of(f"enums.{name}", table, settings, faults)) is not None
+        for name, table in faults.get_tables("enums", document).items()
+        if (enum := parse_enum(f"enums.{name}", table, settings, faults)) is not None
     }
-    compiler = Compiler(enums)
-    read_contract = partial(
-        contract_of, folder=path.parent, settings=settings, compiler=compiler, faults=faults
+    compiler = MappingCompiler(enums)
+    parse_contract_table = partial(
+        parse_contract, folder=path.parent, settings=settings, compiler=compiler, faults=faults
     )
     contracts = {
         name: contract
-        for name, table in faults.tables("contracts", written, least=1).items()
-        if (contract := read_contract(name, table)) is not None
+        for name, table in faults.get_tables("contracts", document, min_count=1).items()
+        if (contract := parse_contract_table(name, table)) is not None
     }
-    if contracts and not any(written["contracts"][each].get("events") for each in contracts):
-        faults.add("contracts", "need an event of one of them at least: logs are asked for by it")
-    name, rounds = written.get("name", path.stem), written.get("rounds", False)
-    if not isinstance(name, str) or not isinstance(rounds, bool):
-        faults.add("name, rounds", "must be a text, and true or false")
-    faults.found += compiler.faults
-    token = _token(written, faults)
-    faults.raise_any()
-    identity = _identity(name, written, contracts, settings.options)
+    if contracts and not any(
+        document["contracts"][contract_name].get("events") for contract_name in contracts
+    ):
+        faults.add_fault(
+            "contracts", "need an event of one of them at least: logs are asked for by it"
+        )
+    name, has_rounds = document.get("name", path.stem), document.get("rounds", False)
+    if not isinstance(name, str) or not isinstance(has_rounds, bool):
+        faults.add_fault("name, rounds", "must be a text, and true or false")
+    faults.messages += compiler.faults
+    token = _parse_token(document, faults)
+    faults.raise_if_any()
+    identity = _compute_identity(name, document, contracts, settings.options)
     return Profile(
-        name, identity, str(path), contracts, settings.options, has_rounds=rounds, token=token
+        name, identity, str(path), contracts, settings.options, has_rounds=has_rounds, token=token
     )
 
 
-def _token(written: Table, faults: Faults) -> Token:
+def _parse_token(document: Table, faults: FaultCollector) -> Token:
     """Return how amounts are shown; the default if the profile does not define it."""
-    table = written.get("token", {})
+    table = document.get("token", {})
     if not isinstance(table, dict):
-        faults.add("token", "must be a table with symbol and decimals")
+        faults.add_fault("token", "must be a table with symbol and decimals")
         return DEFAULT_TOKEN
-    faults.unknown("token", table, {"symbol", "decimals"})
+    faults.check_keys("token", table, {"symbol", "decimals"})
     symbol, decimals = table.get("symbol", "tokens"), table.get("decimals", 18)
     if not isinstance(symbol, str) or not re.fullmatch(r"[A-Za-z0-9$.]{1,12}", symbol):
-        faults.add("token.symbol", "must be 1 to 12 letters, digits, $ or dots")
+        faults.add_fault("token.symbol", "must be 1 to 12 letters, digits, $ or dots")
     if type(decimals) is not int or not 0 <= decimals <= _MAX_DECIMALS:
-        faults.add("token.decimals", f"must be a whole number from 0 to {_MAX_DECIMALS}")
+        faults.add_fault("token.decimals", f"must be a whole number from 0 to {_MAX_DECIMALS}")
     return Token(str(symbol), decimals if type(decimals) is int else 18)
 
 
-def _identity(
+def _compute_identity(
     name: str,
-    written: Table,
+    document: Table,
     contracts: Mapping[str, Contract],
     options: Mapping[str, Literal],
 ) -> str:
@@ -130,20 +134,31 @@ def _identity(
 
     Contract addresses, start blocks and descriptions are not part of it.
     """
-    meant = {key: value for key, value in written.items() if key not in _TELLING}
-    meant["contracts"] = {
-        key: {part: value for part, value in table.items() if part not in _PLACES}
-        for key, table in written["contracts"].items()
+    identity_content = {
+        key: value for key, value in document.items() if key not in _DESCRIPTIVE_KEYS
     }
-    meant["signatures"] = {
-        key: [_told(speech.signature) for speech in (*contract.events, *contract.calls)]
+    identity_content["contracts"] = {
+        key: {part: value for part, value in table.items() if part not in _LOCATION_KEYS}
+        for key, table in document["contracts"].items()
+    }
+    identity_content["signatures"] = {
+        key: [
+            _list_signature_parts(speech.signature)
+            for speech in (*contract.events, *contract.calls)
+        ]
         for key, contract in contracts.items()
     }
-    meant |= {"options": dict(options), "constants": written.get("constants", {})}
-    text = json.dumps(meant, sort_keys=True, separators=(",", ":"))
+    identity_content |= {"options": dict(options), "constants": document.get("constants", {})}
+    text = json.dumps(identity_content, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()
     return f"{name} {digest}"
 
 
-def _told(signature: AbiSignature) -> list[object]:
-    return [signature.name, [[p.name, p.kind, p.indexed] for p in signature.inputs]]
+def _list_signature_parts(signature: AbiSignature) -> list[object]:
+    return [
+        signature.name,
+        [
+            [parameter.name, parameter.abi_type, parameter.indexed]
+            for parameter in signature.inputs
+        ],
+    ]

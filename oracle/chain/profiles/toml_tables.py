@@ -5,57 +5,66 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oracle.chain.profiles.profile import Literal
-from oracle.chain.profiles.value_paths import hint
+from oracle.chain.profiles.value_paths import suggest_name
 from oracle.errors import InputError
 
 Table = dict[str, Any]
 
 # `$name` refers to an option or a constant of the profile.
-_SETTING = "$"
-_KINDS = {bool: "true or false", int: "a number", str: "a text"}
+_REFERENCE_PREFIX = "$"
+_TYPE_NAMES = {bool: "true or false", int: "a number", str: "a text"}
 
 
 @dataclass(slots=True)
-class Faults:
+class FaultCollector:
     """The faults of a file as `key: message`, in the order in which they were found."""
 
     file: str
-    found: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
-    def add(self, key: str, words: str) -> None:
+    def add_fault(self, key: str, message: str) -> None:
         """Add a fault."""
-        self.found.append(f"{key}: {words}")
+        self.messages.append(f"{key}: {message}")
 
-    def unknown(self, key: str, table: Mapping[str, object], allowed: Iterable[str]) -> None:
+    def check_keys(self, key: str, table: Mapping[str, object], allowed: Iterable[str]) -> None:
         """Add a fault for every key of the table that is not allowed."""
-        known = list(allowed)
-        for name in table.keys() - set(known):
-            self.add(f"{key}.{name}".lstrip("."), f"is no key of a profile{hint(name, known)}")
+        allowed_keys = list(allowed)
+        for name in table.keys() - set(allowed_keys):
+            self.add_fault(
+                f"{key}.{name}".lstrip("."),
+                f"is no key of a profile{suggest_name(name, allowed_keys)}",
+            )
 
-    def tables(self, key: str, table: Mapping[str, object], least: int = 0) -> dict[str, Any]:
+    def get_tables(
+        self, key: str, table: Mapping[str, object], min_count: int = 0
+    ) -> dict[str, Any]:
         """Return the tables under the last part of a key, by name."""
-        found = table.get(key.rpartition(".")[2], {})
-        if not isinstance(found, dict):
-            self.add(key, "must be a table")
+        tables = table.get(key.rpartition(".")[2], {})
+        if not isinstance(tables, dict):
+            self.add_fault(key, "must be a table")
             return {}
-        if len(found) < least:
-            self.add(key, "is missing")
-        return found
+        if len(tables) < min_count:
+            self.add_fault(key, "is missing")
+        return tables
 
-    def rows(self, key: str, written: object) -> list[tuple[str, Table]]:
+    def get_rows(self, key: str, raw_value: object) -> list[tuple[str, Table]]:
         """Return one table or several, each with its key."""
-        if isinstance(written, dict):
-            return [(key, written)]
-        if isinstance(written, list) and written and all(isinstance(r, dict) for r in written):
-            if len(written) == 1:
-                return [(key, written[0])]
-            return [(f"{key}[{place}]", row) for place, row in enumerate(written)]
-        self.add(key, "must be a table, or several: [[…]]")
+        if isinstance(raw_value, dict):
+            return [(key, raw_value)]
+        if (
+            isinstance(raw_value, list)
+            and raw_value
+            and all(isinstance(entry, dict) for entry in raw_value)
+        ):
+            if len(raw_value) == 1:
+                return [(key, raw_value[0])]
+            return [(f"{key}[{index}]", row) for index, row in enumerate(raw_value)]
+        self.add_fault(key, "must be a table, or several: [[…]]")
         return []
 
-    def raise_any(self) -> None:
+    def raise_if_any(self) -> None:
         """Raise InputError with a line for each fault, if there are any."""
-        lines = [f"{self.file}: {fault}" for fault in self.found]
+        lines = [f"{self.file}: {fault}" for fault in self.messages]
         if len(lines) == 1:
             raise InputError(lines[0])
         if lines:
@@ -63,7 +72,7 @@ class Faults:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProfileSettings:
     """The effective options, the constants, and the names of the enums."""
 
     options: Mapping[str, Literal]
@@ -71,70 +80,80 @@ class Settings:
     enums: frozenset[str]
 
     @classmethod
-    def of(cls, written: Table, chosen: Mapping[str, Literal], faults: Faults) -> "Settings":
+    def from_document(
+        cls, document: Table, overrides: Mapping[str, Literal], faults: FaultCollector
+    ) -> "ProfileSettings":
         """Parse options and constants; `overrides` replace the defaults of the file."""
         defaults: dict[str, Literal] = {}
-        for name, value in faults.tables("options", written).items():
+        for name, value in faults.get_tables("options", document).items():
             if isinstance(value, bool | int | str):
                 defaults[name] = value
             else:
-                faults.add(f"options.{name}", "must be a number, a text, true or false")
-        for name, value in chosen.items():
-            words = f"is set in [network] options, and {faults.file} has no such option"
+                faults.add_fault(f"options.{name}", "must be a number, a text, true or false")
+        for name, value in overrides.items():
+            message = f"is set in [network] options, and {faults.file} has no such option"
             if name not in defaults:
-                faults.add(f"options.{name}", words + hint(name, defaults))
+                faults.add_fault(f"options.{name}", message + suggest_name(name, defaults))
             elif type(value) is not type(defaults[name]):
-                kind = _KINDS[type(defaults[name])]
-                words = f"is set in [network] options to {value!r}, and must be {kind}"
-                faults.add(f"options.{name}", words)
-        constants = _constants(written, defaults, faults)
-        options = {**defaults, **{name: v for name, v in chosen.items() if name in defaults}}
-        return cls(options, constants, frozenset(faults.tables("enums", written)))
+                kind = _TYPE_NAMES[type(defaults[name])]
+                message = f"is set in [network] options to {value!r}, and must be {kind}"
+                faults.add_fault(f"options.{name}", message)
+        constants = _parse_constants(document, defaults, faults)
+        options = {
+            **defaults,
+            **{name: override for name, override in overrides.items() if name in defaults},
+        }
+        return cls(options, constants, frozenset(faults.get_tables("enums", document)))
 
-    def is_setting(self, value: object) -> bool:
+    def is_reference(self, value: object) -> bool:
         """Return whether a value refers to an option or constant."""
-        return isinstance(value, str) and value.startswith(_SETTING)
+        return isinstance(value, str) and value.startswith(_REFERENCE_PREFIX)
 
-    def value(self, written: object) -> object:
+    def resolve_reference(self, raw_value: object) -> object:
         """Return the option or constant that `$name` refers to, and any other value unchanged.
 
         Raises:
             ValueError: there is no such option or constant.
         """
-        if not isinstance(written, str) or not written.startswith(_SETTING):
-            return written
-        name, known = written.removeprefix(_SETTING), {**self.constants, **self.options}
-        if name not in known:
-            raise ValueError(f"there is no option or constant {name}{hint(name, known)}")
-        return known[name]
+        if not isinstance(raw_value, str) or not raw_value.startswith(_REFERENCE_PREFIX):
+            return raw_value
+        name, value_by_name = (
+            raw_value.removeprefix(_REFERENCE_PREFIX),
+            {**self.constants, **self.options},
+        )
+        if name not in value_by_name:
+            raise ValueError(
+                f"there is no option or constant {name}{suggest_name(name, value_by_name)}"
+            )
+        return value_by_name[name]
 
-    def literals(self, written: object) -> tuple[Literal, ...]:
+    def parse_literals(self, raw_value: object) -> tuple[Literal, ...]:
         """Return one or several literals to compare with.
 
         Raises:
             ValueError: a value is not a number, text or boolean, refers to an unknown option or
                 constant, or the list is empty.
         """
-        found: list[Literal] = []
-        if written == []:
+        literals: list[Literal] = []
+        if raw_value == []:
             raise ValueError("is an empty list: nothing is ever in it")
-        for one in written if isinstance(written, list) else [written]:
-            value = self.value(one)
+        for entry in raw_value if isinstance(raw_value, list) else [raw_value]:
+            value = self.resolve_reference(entry)
             if not isinstance(value, bool | int | str):
                 raise ValueError("must be a number, a text, true or false")  # noqa: TRY004  # a fault of the file
-            found.append(value)
-        return tuple(found)
+            literals.append(value)
+        return tuple(literals)
 
 
-def _constants(
-    written: Table, options: Mapping[str, Literal], faults: Faults
+def _parse_constants(
+    document: Table, options: Mapping[str, Literal], faults: FaultCollector
 ) -> Mapping[str, object]:
     """Return the constants: literals, and lists of literals."""
-    constants = faults.tables("constants", written)
+    constants = faults.get_tables("constants", document)
     for name, value in constants.items():
         if name in options:
-            faults.add(f"constants.{name}", "there is an option of this name")
-        listed = value if isinstance(value, list) else [value]
-        if not all(isinstance(one, bool | int | str) for one in listed):
-            faults.add(f"constants.{name}", "must be numbers, texts, true or false")
+            faults.add_fault(f"constants.{name}", "there is an option of this name")
+        literals = value if isinstance(value, list) else [value]
+        if not all(isinstance(literal, bool | int | str) for literal in literals):
+            faults.add_fault(f"constants.{name}", "must be numbers, texts, true or false")
     return constants

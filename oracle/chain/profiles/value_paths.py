@@ -6,88 +6,100 @@ from difflib import get_close_matches
 from operator import itemgetter
 
 from oracle.chain.decode.abi import AbiSignature, Parameter
-from oracle.chain.decode.call_arguments import array_of
+from oracle.chain.decode.call_arguments import parse_array_type
 from oracle.chain.decode.log_parts import Getter, TypedValue
-from oracle.chain.profiles.profile import AMOUNT, SENDER, Value
+from oracle.chain.profiles.profile import AMOUNT, SENDER, FieldValue
 
 # The parts after the arguments of a call are its sender, value and block.
-_OF_A_CALL = {
-    SENDER: TypedValue.at(-3, "address"),
-    AMOUNT: TypedValue.at(-2, "uint256"),
+_CALL_VALUES = {
+    SENDER: TypedValue.at_index(-3, "address"),
+    AMOUNT: TypedValue.at_index(-2, "uint256"),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class InputValues:
     """The values that can be read of one event or function, by input name."""
 
     signature: AbiSignature
-    known: Mapping[str, TypedValue]
+    value_by_input: Mapping[str, TypedValue]
     is_log: bool
 
-    def taken(self, value: Value) -> TypedValue:
+    def resolve_value(self, value: FieldValue) -> TypedValue:
         """Return the typed value of a field value's arguments.
 
         Raises:
             ValueError: there is no such argument.
         """
-        found = [self.argument(path) for path in value.arguments]
+        typed_values = [self.resolve_path(path) for path in value.arguments]
         if not value.is_list:
-            return found[0]
-        return TypedValue(_listed(found), "", tuple(one.kind for one in found))
+            return typed_values[0]
+        return TypedValue(
+            _build_list_getter(typed_values),
+            "",
+            tuple(typed_value.abi_type for typed_value in typed_values),
+        )
 
-    def argument(self, path: str) -> TypedValue:
+    def resolve_path(self, path: str) -> TypedValue:
         """Return an argument, a member of a struct, or an element of an array of fixed length.
 
         Raises:
             ValueError: there is no such value.
         """
         if path.startswith("@"):
-            return self._of_the_call(path)
+            return self._resolve_call_value(path)
         name, *steps = path.split(".")
-        known = {parameter.name: parameter for parameter in self.signature.inputs}
-        if name not in known:
-            there = f" (there are: {', '.join(known) or 'none'})"
-            what = f"{self.signature.text} has no argument {name}"
-            raise ValueError(what + hint(name, known) + there)
-        given, parameter = self.known[name], known[name]
+        parameter_by_name = {parameter.name: parameter for parameter in self.signature.inputs}
+        if name not in parameter_by_name:
+            available_note = f" (there are: {', '.join(parameter_by_name) or 'none'})"
+            fault = f"{self.signature.text} has no argument {name}"
+            raise ValueError(fault + suggest_name(name, parameter_by_name) + available_note)
+        typed_value, parameter = self.value_by_input[name], parameter_by_name[name]
         for step in steps:
-            given, parameter = _inside(given, parameter, step)
-        return given
+            typed_value, parameter = _resolve_member(typed_value, parameter, step)
+        return typed_value
 
-    def _of_the_call(self, path: str) -> TypedValue:
+    def _resolve_call_value(self, path: str) -> TypedValue:
         if self.is_log:
             raise ValueError(f"there is no {path} beside an event, only beside a call")
-        if path not in _OF_A_CALL:
-            raise ValueError(f"a call has no {path}, but {', '.join(_OF_A_CALL)}")
-        return _OF_A_CALL[path]
+        if path not in _CALL_VALUES:
+            raise ValueError(f"a call has no {path}, but {', '.join(_CALL_VALUES)}")
+        return _CALL_VALUES[path]
 
 
-def arguments_in(paths: Iterable[str]) -> frozenset[str]:
+def collect_argument_names(paths: Iterable[str]) -> frozenset[str]:
     """Return the names of the arguments that these paths start with."""
     return frozenset(path.partition(".")[0] for path in paths)
 
 
-def _listed(found: Sequence[TypedValue]) -> Getter:
-    places = [one.place for one in found if one.place is not None]
-    if len(places) == len(found) > 1:
-        return itemgetter(*places)
-    reads = [one.read for one in found]
-    return lambda parts: tuple([read(parts) for read in reads])
+def _build_list_getter(typed_values: Sequence[TypedValue]) -> Getter:
+    indexes = [value.part_index for value in typed_values if value.part_index is not None]
+    if len(indexes) == len(typed_values) > 1:
+        return itemgetter(*indexes)
+    getters = [typed_value.getter for typed_value in typed_values]
+    return lambda parts: tuple([get_value(parts) for get_value in getters])
 
 
-def _inside(given: TypedValue, parameter: Parameter, step: str) -> tuple[TypedValue, Parameter]:
-    element, length = array_of(given.kind) or ("", None)
+def _resolve_member(
+    typed_value: TypedValue, parameter: Parameter, step: str
+) -> tuple[TypedValue, Parameter]:
+    element_type, length = parse_array_type(typed_value.abi_type) or ("", None)
     if length is not None and step.isdecimal() and int(step) < length:
-        inner = Parameter("", element, indexed=False, parts=parameter.parts)
-        return TypedValue(given.then(itemgetter(int(step))), element), inner
-    for place, part in enumerate(() if element else parameter.parts):
-        if part.name == step:
-            return TypedValue(given.then(itemgetter(place)), part.kind), part
-    raise ValueError(f"there is no {step} in {given.shown}")
+        element_parameter = Parameter(
+            "", element_type, indexed=False, components=parameter.components
+        )
+        return TypedValue(
+            typed_value.with_conversion(itemgetter(int(step))), element_type
+        ), element_parameter
+    for index, component in enumerate(() if element_type else parameter.components):
+        if component.name == step:
+            return TypedValue(
+                typed_value.with_conversion(itemgetter(index)), component.abi_type
+            ), component
+    raise ValueError(f"there is no {step} in {typed_value.type_description}")
 
 
-def hint(name: str, known: Iterable[str]) -> str:
+def suggest_name(name: str, known_names: Iterable[str]) -> str:
     """Return `, but …` with the closest known name, or an empty string."""
-    close = get_close_matches(name, list(known), 1)
-    return f", but {close[0]}" if close else ""
+    matches = get_close_matches(name, list(known_names), 1)
+    return f", but {matches[0]}" if matches else ""

@@ -9,13 +9,13 @@ from typing import Protocol
 
 from oracle.chain.proofs.keccak import keccak
 
-BYTES = 256
-_LAST_BIT = BYTES * 8 - 1
+BLOOM_BYTES = 256
+_BIT_INDEX_MASK = BLOOM_BYTES * 8 - 1
 # Addresses and first topics occur again and again, indexed arguments less often.
-_REMEMBERED = 65_536
+_MAX_CACHED_MASKS = 65_536
 
 
-class Logged(Protocol):
+class BloomInput(Protocol):
     """The fields of a log that its bloom depends on; both in `0x` hex."""
 
     @property
@@ -24,38 +24,38 @@ class Logged(Protocol):
     def topics(self) -> Sequence[str]: ...
 
 
-@lru_cache(_REMEMBERED)
-def mask(written: str) -> int:
+@lru_cache(_MAX_CACHED_MASKS)
+def compute_bloom_mask(hex_text: str) -> int:
     """Return the bits that an address or topic, in `0x` hex, sets."""
-    hashed = keccak(bytes.fromhex(written[2:]))
+    digest = keccak(bytes.fromhex(hex_text[2:]))
     bits = 0
-    for place in (0, 2, 4):
-        bits |= 1 << (int.from_bytes(hashed[place : place + 2], "big") & _LAST_BIT)
+    for position in (0, 2, 4):
+        bits |= 1 << (int.from_bytes(digest[position : position + 2], "big") & _BIT_INDEX_MASK)
     return bits
 
 
-def bloom(logs: Iterable[Logged]) -> int:
+def compute_bloom(logs: Iterable[BloomInput]) -> int:
     """Return the bloom of these logs."""
     bits = 0
     for log in logs:
-        bits |= mask(log.address)
+        bits |= compute_bloom_mask(log.address)
         for topic in log.topics:
-            bits |= mask(topic)
+            bits |= compute_bloom_mask(topic)
     return bits
 
 
-def may_hold(bits: int, masks: int) -> bool:
+def may_contain(bits: int, mask_bits: int) -> bool:
     """Return whether the bloom may contain these mask bits; only False is certain."""
-    return bits & masks == masks
+    return bits & mask_bits == mask_bits
 
 
-def may_log(bits: int, addresses: Iterable[int], topics: Iterable[int]) -> bool:
+def may_contain_log(bits: int, address_masks: Iterable[int], topic_masks: Iterable[int]) -> bool:
     """Return whether the bloom may contain a log of one of the addresses and one of the topics."""
-    return any(may_hold(bits, one) for one in addresses) and any(
-        may_hold(bits, one) for one in topics
+    return any(may_contain(bits, mask_bits) for mask_bits in address_masks) and any(
+        may_contain(bits, mask_bits) for mask_bits in topic_masks
     )
 
 
-def written(bits: int) -> str:
+def format_bloom(bits: int) -> str:
     """Return the bloom in the format of endpoints: `0x` and 512 hex digits."""
     return f"0x{bits:0512x}"

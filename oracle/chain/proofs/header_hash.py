@@ -8,7 +8,7 @@ headers cannot be proven.
 import msgspec
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.chain.proofs.rlp import encoded_bytes, encoded_int, encoded_list
+from oracle.chain.proofs.rlp import encode_bytes, encode_int, encode_list
 from oracle.rpc.responses import Hex20, Hex32, Quantity
 
 
@@ -40,7 +40,7 @@ class HeaderResponse(msgspec.Struct, rename="camel"):
     requests_hash: Hex32 | None = None
 
 
-def header_hash(header: HeaderResponse) -> str:
+def compute_block_hash(header: HeaderResponse) -> str:
     """Return the hash, `0x` hex, of a block with this header.
 
     Raises:
@@ -48,28 +48,28 @@ def header_hash(header: HeaderResponse) -> str:
     """
     head = header
     fields = [
-        *map(_string, (head.parent_hash, head.sha3_uncles, head.miner, head.state_root)),
-        *map(_string, (head.transactions_root, head.receipts_root, head.logs_bloom)),
-        *map(_whole, (head.difficulty, head.number, head.gas_limit, head.gas_used)),
-        _whole(head.timestamp),
-        *map(_string, (head.extra_data, head.mix_hash, head.nonce)),
+        *map(_encode_hex, (head.parent_hash, head.sha3_uncles, head.miner, head.state_root)),
+        *map(_encode_hex, (head.transactions_root, head.receipts_root, head.logs_bloom)),
+        *map(_encode_quantity, (head.difficulty, head.number, head.gas_limit, head.gas_used)),
+        _encode_quantity(head.timestamp),
+        *map(_encode_hex, (head.extra_data, head.mix_hash, head.nonce)),
     ]
-    for said, written in (
-        (head.base_fee_per_gas, _whole),
-        (head.withdrawals_root, _string),
-        (head.blob_gas_used, _whole),
-        (head.excess_blob_gas, _whole),
-        (head.parent_beacon_block_root, _string),
-        (head.requests_hash, _string),
+    for value, encode_value in (
+        (head.base_fee_per_gas, _encode_quantity),
+        (head.withdrawals_root, _encode_hex),
+        (head.blob_gas_used, _encode_quantity),
+        (head.excess_blob_gas, _encode_quantity),
+        (head.parent_beacon_block_root, _encode_hex),
+        (head.requests_hash, _encode_hex),
     ):
-        if said is not None:
-            fields.append(written(said))
-    return "0x" + keccak(encoded_list(fields)).hex()
+        if value is not None:
+            fields.append(encode_value(value))
+    return "0x" + keccak(encode_list(fields)).hex()
 
 
-def _whole(said: str) -> bytes:
-    return encoded_int(int(said, 16))
+def _encode_quantity(quantity: str) -> bytes:
+    return encode_int(int(quantity, 16))
 
 
-def _string(said: str) -> bytes:
-    return encoded_bytes(bytes.fromhex(said[2:]))
+def _encode_hex(hex_text: str) -> bytes:
+    return encode_bytes(bytes.fromhex(hex_text[2:]))

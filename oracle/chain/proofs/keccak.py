@@ -11,30 +11,30 @@ from typing import Protocol
 from oracle.domain.native import native
 
 
-def _quickest() -> Callable[[bytes], bytes]:
+def _select_fastest_keccak() -> Callable[[bytes], bytes]:
     if native is not None:
         return native.keccak
     try:
-        keccak_256: Callable[[bytes], _Hashed] = import_module("sha3").keccak_256
+        keccak_256: Callable[[bytes], _Hasher] = import_module("sha3").keccak_256
     except ImportError:
-        return pure_enough
+        return keccak_pycryptodome
     return lambda content: keccak_256(content).digest()
 
 
-class _Hashed(Protocol):
+class _Hasher(Protocol):
     """The hash object of both libraries, which have no type hints."""
 
     def update(self, content: bytes) -> object: ...
     def digest(self) -> bytes: ...
 
 
-def pure_enough(content: bytes) -> bytes:
+def keccak_pycryptodome(content: bytes) -> bytes:
     """Return the hash by pycryptodome, which web3 installs on every platform."""
-    made: _Hashed = import_module("Crypto.Hash.keccak").new(
+    hasher: _Hasher = import_module("Crypto.Hash.keccak").new(
         digest_bits=256, update_after_digest=True
     )
-    made.update(content)
-    return made.digest()
+    hasher.update(content)
+    return hasher.digest()
 
 
-keccak: Callable[[bytes], bytes] = _quickest()
+keccak: Callable[[bytes], bytes] = _select_fastest_keccak()

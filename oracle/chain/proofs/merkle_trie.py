@@ -10,93 +10,102 @@ from functools import lru_cache
 from itertools import groupby
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.chain.proofs.rlp import EMPTY, encoded_bytes, encoded_int, encoded_list
+from oracle.chain.proofs.rlp import EMPTY_STRING, encode_bytes, encode_int, encode_list
 
-EMPTY_ROOT = keccak(EMPTY)
+EMPTY_ROOT = keccak(EMPTY_STRING)
 # A shorter node is embedded in its parent; all others are referenced by their hash.
-_NAMED = 32
+_MIN_HASHED_BYTES = 32
 _NIBBLES = "0123456789abcdef"
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
+class _LeafShape:
     """A leaf: the encoded rest of its key, and its index in the list."""
 
     path: bytes
-    place: int
+    leaf_index: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Shared:
+class _ExtensionShape:
     """An extension: the encoded nibbles that all keys below share."""
 
     path: bytes
-    below: "_Branch"
+    child: "_BranchShape"
 
 
 @dataclass(frozen=True, slots=True)
-class _Branch:
+class _BranchShape:
     """A branch: the child under each nibble, or None."""
 
-    children: tuple["_Shape | None", ...]
+    children: tuple["_TrieShape | None", ...]
 
 
-_Shape = _End | _Shared | _Branch
+_TrieShape = _LeafShape | _ExtensionShape | _BranchShape
 
 
-def root(leaves: Sequence[bytes]) -> bytes:
+def compute_trie_root(leaves: Sequence[bytes]) -> bytes:
     """Return the root of the trie of these leaves, keyed by their index in the list."""
     if not leaves:
         return EMPTY_ROOT
-    return keccak(_node(_shape(len(leaves)), leaves))
+    return keccak(_encode_node(_build_trie_shape(len(leaves)), leaves))
 
 
-def _node(shape: _Shape, leaves: Sequence[bytes]) -> bytes:
+def _encode_node(shape: _TrieShape, leaves: Sequence[bytes]) -> bytes:
     """Encode the node of this shape with its children."""
-    if isinstance(shape, _End):
-        return encoded_list((shape.path, encoded_bytes(leaves[shape.place])))
-    if isinstance(shape, _Shared):
-        return encoded_list((shape.path, _named(_node(shape.below, leaves))))
-    nodes = [EMPTY if below is None else _named(_node(below, leaves)) for below in shape.children]
-    nodes.append(EMPTY)
-    return encoded_list(nodes)
+    if isinstance(shape, _LeafShape):
+        return encode_list((shape.path, encode_bytes(leaves[shape.leaf_index])))
+    if isinstance(shape, _ExtensionShape):
+        return encode_list((shape.path, _encode_node_reference(_encode_node(shape.child, leaves))))
+    nodes = [
+        EMPTY_STRING if child is None else _encode_node_reference(_encode_node(child, leaves))
+        for child in shape.children
+    ]
+    nodes.append(EMPTY_STRING)
+    return encode_list(nodes)
 
 
 # Keys are indexes, so the number of leaves determines the shape of the trie.
 @lru_cache(maxsize=128)
-def _shape(count: int) -> _Shape:
-    return _shaped(sorted((encoded_int(place).hex(), place) for place in range(count)), 0)
+def _build_trie_shape(leaf_count: int) -> _TrieShape:
+    return _build_subtrie_shape(
+        sorted((encode_int(leaf_index).hex(), leaf_index) for leaf_index in range(leaf_count)), 0
+    )
 
 
-def _shaped(keyed: Sequence[tuple[str, int]], depth: int) -> _Shape:
+def _build_subtrie_shape(keys_and_indexes: Sequence[tuple[str, int]], depth: int) -> _TrieShape:
     """Return the shape of the subtrie of these keys below their first `depth` nibbles."""
-    (first, place), (last, _) = keyed[0], keyed[-1]
-    if len(keyed) == 1:
-        return _End(_path(first[depth:], 0x20), place)
+    (first_key, leaf_index), (last_key, _) = keys_and_indexes[0], keys_and_indexes[-1]
+    if len(keys_and_indexes) == 1:
+        return _LeafShape(_encode_path(first_key[depth:], 0x20), leaf_index)
     # The keys are sorted: the common prefix of the first and last is that of all.
-    shared = _shared(first, last, depth)
-    under = {
-        nibble: _shaped(list(keys), shared + 1)
-        for nibble, keys in groupby(keyed, lambda key: key[0][shared])
+    shared_length = _common_prefix_length(first_key, last_key, depth)
+    child_by_nibble = {
+        nibble: _build_subtrie_shape(list(group), shared_length + 1)
+        for nibble, group in groupby(keys_and_indexes, lambda key: key[0][shared_length])
     }
-    branch = _Branch(tuple(under.get(nibble) for nibble in _NIBBLES))
-    return _Shared(_path(first[depth:shared], 0x00), branch) if shared > depth else branch
+    branch = _BranchShape(tuple(child_by_nibble.get(nibble) for nibble in _NIBBLES))
+    return (
+        _ExtensionShape(_encode_path(first_key[depth:shared_length], 0x00), branch)
+        if shared_length > depth
+        else branch
+    )
 
 
-def _shared(one: str, other: str, least: int) -> int:
+def _common_prefix_length(left: str, right: str, min_length: int) -> int:
     """Return the length of the common prefix, which is at least `min_length`."""
-    for place in range(least, min(len(one), len(other))):
-        if one[place] != other[place]:
-            return place
-    return min(len(one), len(other))
+    for position in range(min_length, min(len(left), len(right))):
+        if left[position] != right[position]:
+            return position
+    return min(len(left), len(right))
 
 
-def _named(node: bytes) -> bytes:
-    return node if len(node) < _NAMED else encoded_bytes(keccak(node))
+def _encode_node_reference(node: bytes) -> bytes:
+    return node if len(node) < _MIN_HASHED_BYTES else encode_bytes(keccak(node))
 
 
-def _path(nibbles: str, kind: int) -> bytes:
+def _encode_path(nibbles: str, flag: int) -> bytes:
     """Encode a hex-prefix path (C): `flag` is 0x20 for a path that ends in a leaf, else 0."""
     if len(nibbles) % 2:
-        return encoded_bytes(bytes.fromhex(f"{(kind >> 4) + 1:x}{nibbles}"))
-    return encoded_bytes(bytes.fromhex(f"{kind:02x}{nibbles}"))
+        return encode_bytes(bytes.fromhex(f"{(flag >> 4) + 1:x}{nibbles}"))
+    return encode_bytes(bytes.fromhex(f"{flag:02x}{nibbles}"))

@@ -10,25 +10,25 @@ from functools import lru_cache
 
 import msgspec
 
-from oracle.chain.proofs.bloom import bloom, mask, written
-from oracle.chain.proofs.merkle_trie import root
-from oracle.chain.proofs.rlp import encoded_int, list_head, string_head
+from oracle.chain.proofs.bloom import compute_bloom, compute_bloom_mask, format_bloom
+from oracle.chain.proofs.merkle_trie import compute_trie_root
+from oracle.chain.proofs.rlp import encode_int, encode_list_head, encode_string_head
 from oracle.domain.native import native
 from oracle.rpc.responses import Hex20, Hex32, LogResponse, Quantity
 
 # Legacy, access list, dynamic fee, blob, set code; the fields of other types are unknown.
 KNOWN_TYPES = range(5)
 # The RLP list head before the topics of a log, by the number of topics.
-_TOPIC_HEADS = [list_head(33 * count).hex() for count in range(5)]
+_TOPIC_HEADS = [encode_list_head(33 * count).hex() for count in range(5)]
 _BLOOM_HEAD = "b90100"
-_NO_BLOOM = written(0)
-_NO_BLOOMS = {_NO_BLOOM, "0x", "0x0", "0x00"}
-_OUTCOMES = {"0x0": "80", "0x1": "01"}
-_KINDS = {hex(kind): kind for kind in KNOWN_TYPES}
+_ZERO_BLOOM = format_bloom(0)
+_MISSING_BLOOMS = {_ZERO_BLOOM, "0x", "0x0", "0x00"}
+_RLP_BY_STATUS = {"0x0": "80", "0x1": "01"}
+_TYPE_BY_HEX = {hex(kind): kind for kind in KNOWN_TYPES}
 
 
 class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
-    """The fields of an `eth_getBlockReceipts` entry that the receipts root needs, and its index."""
+    """The fields of an `eth_getBlockReceipts` entry for the receipts root, and its index."""
 
     transaction_hash: Hex32
     transaction_index: Quantity
@@ -46,7 +46,7 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
         """Whether the transaction succeeded; False if only the pre-Byzantium receipt is known."""
         return self.status is not None and int(self.status, 16) == 1
 
-    def leaf(self) -> bytes:
+    def encode_leaf(self) -> bytes:
         """Return the receipt as encoded in the trie.
 
         A bloom that is missing, or zero although there are logs, is computed from the logs: some
@@ -55,86 +55,92 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
         Raises:
             ValueError: unknown type, or a field is not hex.
         """
-        said = self.logs_bloom
-        if said is None or said in _NO_BLOOMS:
-            said = written(bloom(self.logs)) if self.logs else _NO_BLOOM
-        outcome = _OUTCOMES.get(self.status or "0x0") if self.root is None else None
+        logs_bloom = self.logs_bloom
+        if logs_bloom is None or logs_bloom in _MISSING_BLOOMS:
+            logs_bloom = format_bloom(compute_bloom(self.logs)) if self.logs else _ZERO_BLOOM
+        outcome = _RLP_BY_STATUS.get(self.status or "0x0") if self.root is None else None
         if outcome is None:
-            outcome = self._outcome()
-        kind = _KINDS.get(self.type)
-        return leaf(
-            int(self.type, 16) if kind is None else kind,
+            outcome = self._encode_outcome()
+        receipt_type = _TYPE_BY_HEX.get(self.type)
+        return encode_receipt_leaf(
+            int(self.type, 16) if receipt_type is None else receipt_type,
             outcome,
             int(self.cumulative_gas_used, 16),
-            said[2:],
-            [log_hex(log.address, log.topics, log.data) for log in self.logs],
+            logs_bloom[2:],
+            [encode_log_hex(log.address, log.topics, log.data) for log in self.logs],
         )
 
-    def _outcome(self) -> str:
+    def _encode_outcome(self) -> str:
         if self.root:
             return "a0" + self.root[2:]
-        return encoded_int(int(self.status or "0x0", 16)).hex()
+        return encode_int(int(self.status or "0x0", 16)).hex()
 
 
-def receipts_root(receipts: Sequence[ProvenReceipt]) -> str:
+def compute_receipts_root(receipts: Sequence[ProvenReceipt]) -> str:
     """Return the receipts root, `0x` hex, of a whole block's receipts in order of execution.
 
     Raises:
         ValueError: a receipt cannot be encoded; the chain's root can then not be verified.
     """
     # The native code handles only the usual spelling, and returns None for any other.
-    found = native.receipts_root(receipts) if native is not None else None
-    return "0x" + (found or root([receipt.leaf() for receipt in receipts])).hex()
+    native_root = native.receipts_root(receipts) if native is not None else None
+    return (
+        "0x"
+        + (native_root or compute_trie_root([receipt.encode_leaf() for receipt in receipts])).hex()
+    )
 
 
-def log_hex(address: str, topics: Sequence[str], content: str) -> str:
+def encode_log_hex(address: str, topics: Sequence[str], data: str) -> str:
     """Return the RLP of a log as hex without `0x`; all arguments are `0x` hex.
 
     Raises:
         ValueError: an odd number of digits, or more than four topics.
     """
-    if len(content) & 1 or len(topics) >= len(_TOPIC_HEADS):
+    if len(data) & 1 or len(topics) >= len(_TOPIC_HEADS):
         raise ValueError("a log that no chain can hold")
-    named = "".join(["a0" + topic[2:] for topic in topics])
-    body = f"94{address[2:]}{_TOPIC_HEADS[len(topics)]}{named}{string_hex(content)}"
-    return _list_hex(len(body) >> 1) + body
+    topics_hex = "".join(["a0" + topic[2:] for topic in topics])
+    body = f"94{address[2:]}{_TOPIC_HEADS[len(topics)]}{topics_hex}{encode_string_hex(data)}"
+    return _encode_list_head_hex(len(body) >> 1) + body
 
 
-def string_hex(content: str) -> str:
+def encode_string_hex(hex_text: str) -> str:
     """Return the RLP of a byte string, given as `0x` hex, as hex without `0x`."""
-    size = len(content) // 2 - 1
-    if size == 1 and content[2] < "8":
-        return content[2:]
-    return _string_hex(size) + content[2:]
+    byte_count = len(hex_text) // 2 - 1
+    if byte_count == 1 and hex_text[2] < "8":
+        return hex_text[2:]
+    return _encode_string_head_hex(byte_count) + hex_text[2:]
 
 
 # The same sizes occur again and again.
 @lru_cache(maxsize=16_384)
-def _list_hex(size: int) -> str:
-    return list_head(size).hex()
+def _encode_list_head_hex(size: int) -> str:
+    return encode_list_head(size).hex()
 
 
 @lru_cache(maxsize=16_384)
-def _string_hex(size: int) -> str:
-    return string_head(size).hex()
+def _encode_string_head_hex(size: int) -> str:
+    return encode_string_head(size).hex()
 
 
-def leaf(kind: int, outcome: str, gas: int, blooms: str, logs: Sequence[str]) -> bytes:
+def encode_receipt_leaf(
+    receipt_type: int, outcome: str, cumulative_gas: int, bloom_hex: str, logs: Sequence[str]
+) -> bytes:
     """Encode a receipt; `outcome`, `bloom_hex` and `logs` are RLP or raw hex without `0x`.
 
     Raises:
         ValueError: unknown type, or not hex.
     """
-    if kind not in KNOWN_TYPES:
-        raise ValueError(f"a receipt of the unknown type {kind}")
-    said = "".join(logs)
-    used = encoded_int(gas).hex()
-    body = f"{outcome}{used}{_BLOOM_HEAD}{blooms}{_list_hex(len(said) >> 1)}{said}"
-    before = f"{kind:02x}" if kind else ""
+    if receipt_type not in KNOWN_TYPES:
+        raise ValueError(f"a receipt of the unknown type {receipt_type}")
+    logs_hex = "".join(logs)
+    gas_hex = encode_int(cumulative_gas).hex()
+    logs_head = _encode_list_head_hex(len(logs_hex) >> 1)
+    body = f"{outcome}{gas_hex}{_BLOOM_HEAD}{bloom_hex}{logs_head}{logs_hex}"
+    type_prefix = f"{receipt_type:02x}" if receipt_type else ""
     # binascii, not bytes.fromhex, which ignores whitespace.
-    return a2b_hex(f"{before}{_list_hex(len(body) >> 1)}{body}")
+    return a2b_hex(f"{type_prefix}{_encode_list_head_hex(len(body) >> 1)}{body}")
 
 
-def masks(addresses: Sequence[str]) -> list[int]:
+def compute_bloom_masks(addresses: Sequence[str]) -> list[int]:
     """Return the bloom masks of these addresses or topics, for `may_contain_log`."""
-    return [mask(address) for address in addresses]
+    return [compute_bloom_mask(address) for address in addresses]

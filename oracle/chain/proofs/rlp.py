@@ -6,60 +6,60 @@ Parts that are encoded already are joined by `encode_list`, so that nothing is c
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-Nested = bytes | int | Sequence["Nested"]
+RlpItem = bytes | int | Sequence["RlpItem"]
 
-_SHORT = 56
-_STRING = 0x80
-_LIST = 0xC0
-_STRING_HEADS = [bytes([_STRING + size]) for size in range(_SHORT)]
-_LIST_HEADS = [bytes([_LIST + size]) for size in range(_SHORT)]
-EMPTY = b"\x80"
+_SHORT_LIMIT = 56
+_STRING_BASE = 0x80
+_LIST_BASE = 0xC0
+_STRING_HEADS = [bytes([_STRING_BASE + size]) for size in range(_SHORT_LIMIT)]
+_LIST_HEADS = [bytes([_LIST_BASE + size]) for size in range(_SHORT_LIMIT)]
+EMPTY_STRING = b"\x80"
 
 
-def encoded(content: Nested) -> bytes:
+def encode_rlp(item: RlpItem) -> bytes:
     """Encode bytes, a non-negative integer, or a nested sequence of them."""
-    if isinstance(content, bytes):
-        return encoded_bytes(content)
-    if isinstance(content, int):
-        return encoded_int(content)
-    return encoded_list([encoded(part) for part in content])
+    if isinstance(item, bytes):
+        return encode_bytes(item)
+    if isinstance(item, int):
+        return encode_int(item)
+    return encode_list([encode_rlp(part) for part in item])
 
 
-def encoded_bytes(content: bytes) -> bytes:
+def encode_bytes(content: bytes) -> bytes:
     """Encode a string of bytes."""
     size = len(content)
-    if size == 1 and content[0] < _STRING:
+    if size == 1 and content[0] < _STRING_BASE:
         return content
-    if size < _SHORT:
+    if size < _SHORT_LIMIT:
         return _STRING_HEADS[size] + content
-    return _long_head(_STRING, size) + content
+    return _encode_long_head(_STRING_BASE, size) + content
 
 
-def encoded_int(number: int) -> bytes:
+def encode_int(number: int) -> bytes:
     """Encode a non-negative integer: big-endian, without leading zeros."""
-    if number < _STRING:
-        return EMPTY if number == 0 else bytes([number])
-    return encoded_bytes(number.to_bytes((number.bit_length() + 7) // 8, "big"))
+    if number < _STRING_BASE:
+        return EMPTY_STRING if number == 0 else bytes([number])
+    return encode_bytes(number.to_bytes((number.bit_length() + 7) // 8, "big"))
 
 
-def encoded_list(parts: Iterable[bytes]) -> bytes:
+def encode_list(parts: Iterable[bytes]) -> bytes:
     """Encode a list of parts that are encoded already."""
     body = b"".join(parts)
-    return list_head(len(body)) + body
+    return encode_list_head(len(body)) + body
 
 
-def list_head(size: int) -> bytes:
+def encode_list_head(size: int) -> bytes:
     """Return the head of a list whose encoded parts have this total size."""
-    return _LIST_HEADS[size] if size < _SHORT else _long_head(_LIST, size)
+    return _LIST_HEADS[size] if size < _SHORT_LIMIT else _encode_long_head(_LIST_BASE, size)
 
 
-def string_head(size: int) -> bytes:
+def encode_string_head(size: int) -> bytes:
     """Return the head of a string of this size, unless it is a single byte below 0x80."""
-    return _STRING_HEADS[size] if size < _SHORT else _long_head(_STRING, size)
+    return _STRING_HEADS[size] if size < _SHORT_LIMIT else _encode_long_head(_STRING_BASE, size)
 
 
 # The same sizes occur again and again: many receipts and nodes have the same length.
 @lru_cache(maxsize=16_384)
-def _long_head(kind: int, size: int) -> bytes:
-    written = size.to_bytes((size.bit_length() + 7) // 8, "big")
-    return bytes([kind + _SHORT - 1 + len(written)]) + written
+def _encode_long_head(base: int, size: int) -> bytes:
+    size_bytes = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes([base + _SHORT_LIMIT - 1 + len(size_bytes)]) + size_bytes

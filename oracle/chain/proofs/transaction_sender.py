@@ -8,14 +8,14 @@ from eth_keys.exceptions import BadSignature
 from eth_utils.exceptions import ValidationError
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.chain.proofs.rlp import EMPTY, encoded_int, encoded_list
-from oracle.chain.proofs.transactions_root import KNOWN_TYPES, SignedTransaction, encoded_fields
+from oracle.chain.proofs.rlp import EMPTY_STRING, encode_int, encode_list
+from oracle.chain.proofs.transactions_root import KNOWN_TYPES, SignedTransaction, encode_fields
 
 # The lowest `v` of a legacy transaction: without the chain id, and with it (EIP-155).
-_UNPROTECTED, _PROTECTED = 27, 35
+_MIN_V_UNPROTECTED, _MIN_V_PROTECTED = 27, 35
 
 
-def signer(one: SignedTransaction) -> str | None:
+def recover_signer(transaction: SignedTransaction) -> str | None:
     """Return the lower-case address of the signer, or None if it cannot be recovered.
 
     Recovery is not possible for unknown types, such as system transactions of a chain, and
@@ -24,35 +24,39 @@ def signer(one: SignedTransaction) -> str | None:
     Raises:
         ValueError: the fields do not match the hash, or the signature is invalid.
     """
-    if int(one.type, 16) not in KNOWN_TYPES or not _is_signed(one):
+    if int(transaction.type, 16) not in KNOWN_TYPES or not _is_signed(transaction):
         return None
-    if one.true_hash() != one.hash.lower():
+    if transaction.compute_hash() != transaction.hash.lower():
         raise ValueError("its fields do not make its hash")
-    unsigned, parity = _signed_part(one)
+    signed_payload, parity = _build_signed_payload(transaction)
     try:
-        signature = Signature(vrs=(parity, _number(one.r), _number(one.s)))
-        key = signature.recover_public_key_from_msg_hash(keccak(unsigned))
+        signature = Signature(
+            vrs=(parity, _parse_quantity(transaction.r), _parse_quantity(transaction.s))
+        )
+        public_key = signature.recover_public_key_from_msg_hash(keccak(signed_payload))
     except (BadSignature, ValidationError) as error:
         raise ValueError("its signature is nobody's") from error
-    return str(key.to_address())
+    return str(public_key.to_address())
 
 
-def _is_signed(one: SignedTransaction) -> bool:
-    is_there = one.v is not None or one.y_parity is not None
-    return is_there and _number(one.r) > 0 and _number(one.s) > 0
+def _is_signed(transaction: SignedTransaction) -> bool:
+    has_parity = transaction.v is not None or transaction.y_parity is not None
+    return has_parity and _parse_quantity(transaction.r) > 0 and _parse_quantity(transaction.s) > 0
 
 
-def _number(written: str | None) -> int:
-    return 0 if written is None else int(written, 16)
+def _parse_quantity(quantity: str | None) -> int:
+    return 0 if quantity is None else int(quantity, 16)
 
 
-def _signed_part(one: SignedTransaction) -> tuple[bytes, int]:
+def _build_signed_payload(transaction: SignedTransaction) -> tuple[bytes, int]:
     """Return the signed payload and the parity, 0 or 1, of the signature."""
-    kind, fields = int(one.type, 16), encoded_fields(one)[:-3]
-    if kind:
-        return bytes([kind]) + encoded_list(fields), _number(one.y_parity or one.v)
-    said = _number(one.v)
-    if said < _PROTECTED:
-        return encoded_list(fields), said - _UNPROTECTED
-    chain_id, parity = divmod(said - _PROTECTED, 2)
-    return encoded_list([*fields, encoded_int(chain_id), EMPTY, EMPTY]), parity
+    transaction_type, fields = int(transaction.type, 16), encode_fields(transaction)[:-3]
+    if transaction_type:
+        return bytes([transaction_type]) + encode_list(fields), _parse_quantity(
+            transaction.y_parity or transaction.v
+        )
+    v = _parse_quantity(transaction.v)
+    if v < _MIN_V_PROTECTED:
+        return encode_list(fields), v - _MIN_V_UNPROTECTED
+    chain_id, parity = divmod(v - _MIN_V_PROTECTED, 2)
+    return encode_list([*fields, encode_int(chain_id), EMPTY_STRING, EMPTY_STRING]), parity

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.chain.proofs.merkle_trie import root
-from oracle.chain.proofs.rlp import encoded_bytes, encoded_int, encoded_list
+from oracle.chain.proofs.merkle_trie import compute_trie_root
+from oracle.chain.proofs.rlp import encode_bytes, encode_int, encode_list
 from oracle.rpc.responses import Hex20, Hex32, Quantity
 
 
@@ -62,113 +62,170 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
     blob_versioned_hashes: list[Hex32] | None = None
     authorization_list: list[Authorization] | None = None
 
-    def leaf(self) -> bytes:
+    def encode_leaf(self) -> bytes:
         """Return the transaction as encoded in the trie; the hash of this encoding is its hash.
 
         Raises:
             ValueError: unknown type, a field that the type needs is missing, or a field is not
                 hex.
         """
-        kind, content = int(self.type, 16), encoded_list(encoded_fields(self))
-        return bytes([kind]) + content if kind else content
+        transaction_type, encoded = int(self.type, 16), encode_list(encode_fields(self))
+        return bytes([transaction_type]) + encoded if transaction_type else encoded
 
-    def true_hash(self) -> str:
+    def compute_hash(self) -> str:
         """Return the hash, `0x` hex, computed from the transaction's fields.
 
         Raises:
             ValueError: as `encode_leaf`.
         """
-        return "0x" + keccak(self.leaf()).hex()
+        return "0x" + keccak(self.encode_leaf()).hex()
 
 
-def encoded_fields(one: SignedTransaction) -> list[bytes]:
+def encode_fields(transaction: SignedTransaction) -> list[bytes]:
     """Return the RLP of each field of a transaction; the last three are its signature.
 
     Raises:
         ValueError: as `SignedTransaction.encode_leaf`.
     """
-    kind = int(one.type, 16)
-    if kind not in _FIELDS:
-        raise ValueError(f"a transaction of the unknown type {kind}")
-    return _FIELDS[kind](one)
+    transaction_type = int(transaction.type, 16)
+    if transaction_type not in _ENCODER_BY_TYPE:
+        raise ValueError(f"a transaction of the unknown type {transaction_type}")
+    return _ENCODER_BY_TYPE[transaction_type](transaction)
 
 
-def transactions_root(transactions: Sequence[SignedTransaction]) -> str:
+def compute_transactions_root(transactions: Sequence[SignedTransaction]) -> str:
     """Return the transactions root, `0x` hex, of a whole block's transactions in order.
 
     Raises:
         ValueError: a transaction cannot be encoded.
     """
-    return "0x" + root([one.leaf() for one in transactions]).hex()
+    return (
+        "0x" + compute_trie_root([transaction.encode_leaf() for transaction in transactions]).hex()
+    )
 
 
-def _whole(said: str | None) -> bytes:
-    if said is None:
+def _encode_quantity(quantity: str | None) -> bytes:
+    if quantity is None:
         raise ValueError("a transaction without a field that its type needs")
-    return encoded_int(int(said, 16))
+    return encode_int(int(quantity, 16))
 
 
-def _string(said: str | None) -> bytes:
-    return encoded_bytes(bytes.fromhex(said[2:]) if said else b"")
+def _encode_hex(hex_text: str | None) -> bytes:
+    return encode_bytes(bytes.fromhex(hex_text[2:]) if hex_text else b"")
 
 
-def _parity(said: SignedTransaction | Authorization) -> bytes:
+def _encode_parity(signed: SignedTransaction | Authorization) -> bytes:
     """Encode the signature parity; older endpoints return it as v instead of yParity."""
-    return _whole(said.v if said.y_parity is None else said.y_parity)
+    return _encode_quantity(signed.v if signed.y_parity is None else signed.y_parity)
 
 
-def _legacy(one: SignedTransaction) -> list[bytes]:
-    head = [_whole(one.nonce), _whole(one.gas_price), _whole(one.gas), _string(one.to)]
-    return [*head, _whole(one.value), _string(one.input), *map(_whole, (one.v, one.r, one.s))]
-
-
-def _access_list(one: SignedTransaction) -> list[bytes]:
-    head = [_whole(one.chain_id), _whole(one.nonce), _whole(one.gas_price)]
-    return [*head, *_called(one), *_signed(one)]
-
-
-def _dynamic(one: SignedTransaction) -> list[bytes]:
-    return [*_priced(one), *_called(one), *_signed(one)]
-
-
-def _blob(one: SignedTransaction) -> list[bytes]:
-    blobs = encoded_list(map(_string, one.blob_versioned_hashes or ()))
-    return [*_priced(one), *_called(one), _whole(one.max_fee_per_blob_gas), blobs, *_signed(one)]
-
-
-def _set_code(one: SignedTransaction) -> list[bytes]:
-    leaves = encoded_list(map(_authorized, one.authorization_list or ()))
-    return [*_priced(one), *_called(one), leaves, *_signed(one)]
-
-
-def _priced(one: SignedTransaction) -> list[bytes]:
-    fees = (one.max_priority_fee_per_gas, one.max_fee_per_gas)
-    return [_whole(one.chain_id), _whole(one.nonce), *map(_whole, fees)]
-
-
-def _called(one: SignedTransaction) -> list[bytes]:
-    entries = [
-        encoded_list((_string(entry.address), encoded_list(map(_string, entry.storage_keys))))
-        for entry in one.access_list or ()
+def _encode_legacy_fields(transaction: SignedTransaction) -> list[bytes]:
+    head = [
+        _encode_quantity(transaction.nonce),
+        _encode_quantity(transaction.gas_price),
+        _encode_quantity(transaction.gas),
+        _encode_hex(transaction.to),
     ]
-    called = [_whole(one.gas), _string(one.to), _whole(one.value), _string(one.input)]
-    return [*called, encoded_list(entries)]
+    return [
+        *head,
+        _encode_quantity(transaction.value),
+        _encode_hex(transaction.input),
+        *map(_encode_quantity, (transaction.v, transaction.r, transaction.s)),
+    ]
 
 
-def _signed(one: SignedTransaction) -> list[bytes]:
-    return [_parity(one), _whole(one.r), _whole(one.s)]
+def _encode_access_list_fields(transaction: SignedTransaction) -> list[bytes]:
+    head = [
+        _encode_quantity(transaction.chain_id),
+        _encode_quantity(transaction.nonce),
+        _encode_quantity(transaction.gas_price),
+    ]
+    return [*head, *_encode_call_fields(transaction), *_encode_signature_fields(transaction)]
 
 
-def _authorized(one: Authorization) -> bytes:
-    named = [_whole(one.chain_id), _string(one.address), _whole(one.nonce)]
-    return encoded_list([*named, _parity(one), _whole(one.r), _whole(one.s)])
+def _encode_dynamic_fee_fields(transaction: SignedTransaction) -> list[bytes]:
+    return [
+        *_encode_fee_fields(transaction),
+        *_encode_call_fields(transaction),
+        *_encode_signature_fields(transaction),
+    ]
 
 
-_FIELDS: dict[int, Callable[[SignedTransaction], list[bytes]]] = {
-    0: _legacy,
-    1: _access_list,
-    2: _dynamic,
-    3: _blob,
-    4: _set_code,
+def _encode_blob_fields(transaction: SignedTransaction) -> list[bytes]:
+    blob_hashes = encode_list(map(_encode_hex, transaction.blob_versioned_hashes or ()))
+    return [
+        *_encode_fee_fields(transaction),
+        *_encode_call_fields(transaction),
+        _encode_quantity(transaction.max_fee_per_blob_gas),
+        blob_hashes,
+        *_encode_signature_fields(transaction),
+    ]
+
+
+def _encode_set_code_fields(transaction: SignedTransaction) -> list[bytes]:
+    authorizations = encode_list(map(_encode_authorization, transaction.authorization_list or ()))
+    return [
+        *_encode_fee_fields(transaction),
+        *_encode_call_fields(transaction),
+        authorizations,
+        *_encode_signature_fields(transaction),
+    ]
+
+
+def _encode_fee_fields(transaction: SignedTransaction) -> list[bytes]:
+    fees = (transaction.max_priority_fee_per_gas, transaction.max_fee_per_gas)
+    return [
+        _encode_quantity(transaction.chain_id),
+        _encode_quantity(transaction.nonce),
+        *map(_encode_quantity, fees),
+    ]
+
+
+def _encode_call_fields(transaction: SignedTransaction) -> list[bytes]:
+    entries = [
+        encode_list(
+            (_encode_hex(entry.address), encode_list(map(_encode_hex, entry.storage_keys)))
+        )
+        for entry in transaction.access_list or ()
+    ]
+    fields = [
+        _encode_quantity(transaction.gas),
+        _encode_hex(transaction.to),
+        _encode_quantity(transaction.value),
+        _encode_hex(transaction.input),
+    ]
+    return [*fields, encode_list(entries)]
+
+
+def _encode_signature_fields(transaction: SignedTransaction) -> list[bytes]:
+    return [
+        _encode_parity(transaction),
+        _encode_quantity(transaction.r),
+        _encode_quantity(transaction.s),
+    ]
+
+
+def _encode_authorization(authorization: Authorization) -> bytes:
+    fields = [
+        _encode_quantity(authorization.chain_id),
+        _encode_hex(authorization.address),
+        _encode_quantity(authorization.nonce),
+    ]
+    return encode_list(
+        [
+            *fields,
+            _encode_parity(authorization),
+            _encode_quantity(authorization.r),
+            _encode_quantity(authorization.s),
+        ]
+    )
+
+
+_ENCODER_BY_TYPE: dict[int, Callable[[SignedTransaction], list[bytes]]] = {
+    0: _encode_legacy_fields,
+    1: _encode_access_list_fields,
+    2: _encode_dynamic_fee_fields,
+    3: _encode_blob_fields,
+    4: _encode_set_code_fields,
 }
-KNOWN_TYPES = frozenset(_FIELDS)
+KNOWN_TYPES = frozenset(_ENCODER_BY_TYPE)

@@ -8,46 +8,48 @@ from oracle.telemetry import indexer_metrics, rpc_metrics
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS
 
 # Index in CARRIED_COUNTERS, label values, and increase.
-Counted: TypeAlias = tuple[tuple[int, tuple[str, ...], float], ...]
+CounterIncreases: TypeAlias = tuple[tuple[int, tuple[str, ...], float], ...]
 
 # Counters of requests, which count even if the range is refused, and counters of read ranges.
-_ASKED: tuple[Counter, ...] = (rpc_metrics.CALLS, RPC_CALLS, RPC_ERRORS)
-_READ: tuple[Counter, ...] = (
+_REQUEST_COUNTERS: tuple[Counter, ...] = (rpc_metrics.CALLS, RPC_CALLS, RPC_ERRORS)
+_RANGE_COUNTERS: tuple[Counter, ...] = (
     indexer_metrics.VERIFIED_BLOCKS,
     indexer_metrics.UNPROVEN_SENDERS,
     indexer_metrics.DUPLICATE_LOGS,
     indexer_metrics.WRONG_LOG_TIMES,
     indexer_metrics.WINDOW_SPLITS,
 )
-CARRIED = (*_ASKED, *_READ)
+CARRIED_COUNTERS = (*_REQUEST_COUNTERS, *_RANGE_COUNTERS)
 
-Values: TypeAlias = dict[tuple[int, tuple[str, ...]], float]
+CounterValues: TypeAlias = dict[tuple[int, tuple[str, ...]], float]
 
 
-def counted() -> Values:
+def snapshot_counters() -> CounterValues:
     """Return the current value of each counter, by index and labels."""
     return {
-        (place, tuple(sample.labels.values())): sample.value
-        for place, counter in enumerate(CARRIED)
+        (index, tuple(sample.labels.values())): sample.value
+        for index, counter in enumerate(CARRIED_COUNTERS)
         for metric in counter.collect()
         for sample in metric.samples
         if sample.name.endswith("_total")
     }
 
 
-def since(before: Values, *, is_refused: bool = False) -> Counted:
+def compute_increases(
+    previous_values: CounterValues, *, is_refused: bool = False
+) -> CounterIncreases:
     """Return the increases since a snapshot; for a refused range only those of requests."""
-    most = len(_ASKED) if is_refused else len(CARRIED)
-    grown = (
-        (place, labels, value - before.get((place, labels), 0.0))
-        for (place, labels), value in counted().items()
-        if place < most
+    counter_count = len(_REQUEST_COUNTERS) if is_refused else len(CARRIED_COUNTERS)
+    increases = (
+        (index, labels, value - previous_values.get((index, labels), 0.0))
+        for (index, labels), value in snapshot_counters().items()
+        if index < counter_count
     )
-    return tuple(one for one in grown if one[2])
+    return tuple(increase for increase in increases if increase[2])
 
 
-def take(observed: Counted) -> None:
+def add_increases(increases: CounterIncreases) -> None:
     """Add the increases of a worker to this process's counters."""
-    for place, labels, value in observed:
-        if 0 <= place < len(CARRIED) and value > 0:
-            CARRIED[place].labels(*labels).inc(value)
+    for index, labels, value in increases:
+        if 0 <= index < len(CARRIED_COUNTERS) and value > 0:
+            CARRIED_COUNTERS[index].labels(*labels).inc(value)

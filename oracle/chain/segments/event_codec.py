@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
-from oracle.domain.events.events_from_columns import events_from
+from oracle.domain.events.events_from_columns import build_events
 from oracle.domain.events.network_events import DomainEvent, NodeEvent, TaskEvent
 from oracle.domain.events.oracle_events import ContractEvent, SettingEvent
 from oracle.domain.logs import DeadLetter
@@ -21,123 +21,149 @@ _WORD = 32
 class EventRows(msgspec.Struct, frozen=True, array_like=True):
     """Events in order: one class number (a byte) per event, and the columns of each class."""
 
-    kinds: bytes
-    columns: dict[int, msgspec.Raw]
+    class_numbers: bytes
+    columns_by_class: dict[int, msgspec.Raw]
 
 
-def _words(values: Iterable[int | None]) -> list[bytes | None]:
+def _to_word_bytes(values: Iterable[int | None]) -> list[bytes | None]:
     return [None if value is None else value.to_bytes(_WORD) for value in values]
 
 
-def _amounts(values: list[bytes | None]) -> list[int | None]:
+def _from_word_bytes(values: list[bytes | None]) -> list[int | None]:
     return [None if value is None else int.from_bytes(value) for value in values]
 
 
-def _narrowed(rounds: Iterable[Iterable[tuple[int, int]]]) -> list[list[tuple[int, bytes]]]:
-    return [[(at, word.to_bytes(_WORD)) for at, word in words] for words in rounds]
+def _encode_round_words(
+    words_by_round: Iterable[Iterable[tuple[int, int]]],
+) -> list[list[tuple[int, bytes]]]:
+    return [[(index, word.to_bytes(_WORD)) for index, word in words] for words in words_by_round]
 
 
-def _widened(rounds: Iterable[Iterable[tuple[int, bytes]]]) -> list[tuple[tuple[int, int], ...]]:
-    return [tuple((at, int.from_bytes(word)) for at, word in words) for words in rounds]
+def _decode_round_words(
+    words_by_round: Iterable[Iterable[tuple[int, bytes]]],
+) -> list[tuple[tuple[int, int], ...]]:
+    return [
+        tuple((index, int.from_bytes(word)) for index, word in words) for words in words_by_round
+    ]
 
 
 # Fields of up to 256 bits: encoded type, and the encoder and decoder of a column.
-_WIDE: dict[str, tuple[Any, Callable[..., Any], Callable[..., Any]]] = {
-    "stake": (bytes | None, _words, _amounts),
-    "fee": (bytes | None, _words, _amounts),
-    "words": (tuple[tuple[int, bytes], ...], _narrowed, _widened),
+_WIDE_FIELDS: dict[str, tuple[Any, Callable[..., Any], Callable[..., Any]]] = {
+    "stake": (bytes | None, _to_word_bytes, _from_word_bytes),
+    "fee": (bytes | None, _to_word_bytes, _from_word_bytes),
+    "words": (tuple[tuple[int, bytes], ...], _encode_round_words, _decode_round_words),
 }
 
 
-class _Kind(NamedTuple):
+class _EventClass(NamedTuple):
     """One class of events; `get_fields` returns the values of its fields.
 
     `wide_fields` has index, encoder and decoder of each wide field.
     """
 
-    made: type
-    names: tuple[str, ...]
-    fields: Callable[[Any], tuple[Any, ...]]
-    wide: tuple[tuple[int, Callable[..., Any], Callable[..., Any]], ...]
+    event_class: type
+    field_names: tuple[str, ...]
+    get_fields: Callable[[Any], tuple[Any, ...]]
+    wide_fields: tuple[tuple[int, Callable[..., Any], Callable[..., Any]], ...]
     decoder: msgspec.msgpack.Decoder[tuple[list[Any], ...]]
 
     @classmethod
-    def of(cls, made: type) -> "_Kind":
-        hints = get_type_hints(made)
-        kinds = [_WIDE[name][0] if name in _WIDE else kind for name, kind in hints.items()]
-        wide = tuple((at, *_WIDE[name][1:]) for at, name in enumerate(hints) if name in _WIDE)
-        columns: Any = tuple.__class_getitem__(tuple(list.__class_getitem__(one) for one in kinds))
+    def build(cls, event_class: type) -> "_EventClass":
+        hints = get_type_hints(event_class)
+        column_types = [
+            _WIDE_FIELDS[name][0] if name in _WIDE_FIELDS else field_type
+            for name, field_type in hints.items()
+        ]
+        wide_fields = tuple(
+            (index, *_WIDE_FIELDS[name][1:])
+            for index, name in enumerate(hints)
+            if name in _WIDE_FIELDS
+        )
+        columns: Any = tuple.__class_getitem__(
+            tuple(list.__class_getitem__(column_type) for column_type in column_types)
+        )
         decoder = msgspec.msgpack.Decoder(columns)
-        return cls(made, tuple(hints), attrgetter(*hints), wide, decoder)
+        return cls(event_class, tuple(hints), attrgetter(*hints), wide_fields, decoder)
 
-    def columns(self, events: Sequence[object]) -> msgspec.Raw:
-        columns: list[Any] = list(zip(*map(self.fields, events), strict=True))
-        for at, narrow, _ in self.wide:
-            columns[at] = narrow(columns[at])
+    def encode_columns(self, events: Sequence[object]) -> msgspec.Raw:
+        columns: list[Any] = list(zip(*map(self.get_fields, events), strict=True))
+        for index, encode_column, _ in self.wide_fields:
+            columns[index] = encode_column(columns[index])
         return msgspec.Raw(msgspec.msgpack.encode(columns))
 
-    def events(self, given: msgspec.Raw) -> Iterator[Any]:
+    def decode_events(self, encoded: msgspec.Raw) -> Iterator[Any]:
         """Decode the events of one class.
 
         Raises:
             ValueError: columns of different lengths, or of other types.
         """
-        columns: list[Any] = list(self.decoder.decode(given))
-        for at, _, widen in self.wide:
-            columns[at] = widen(columns[at])
-        return iter(events_from(self.made, dict(zip(self.names, columns, strict=True))))
+        columns: list[Any] = list(self.decoder.decode(encoded))
+        for index, _, decode_column in self.wide_fields:
+            columns[index] = decode_column(columns[index])
+        return iter(
+            build_events(self.event_class, dict(zip(self.field_names, columns, strict=True)))
+        )
 
 
-def _classes(*unions: object) -> Iterator[type]:
+def _iterate_classes(*unions: object) -> Iterator[type]:
     for union in unions:
         yield from get_args(union) or (union,)
 
 
 @cache
-def _kinds() -> tuple[_Kind, ...]:
+def _list_event_classes() -> tuple[_EventClass, ...]:
     """Return all event classes, in an order that workers of one version share."""
-    found = set(_classes(NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent))
-    classes = sorted(found | {DeadLetter}, key=lambda each: each.__name__)
-    return tuple(_Kind.of(each) for each in classes)
+    event_classes = set(
+        _iterate_classes(NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent)
+    )
+    classes = sorted(event_classes | {DeadLetter}, key=lambda event_class: event_class.__name__)
+    return tuple(_EventClass.build(event_class) for event_class in classes)
 
 
 @cache
-def _numbers() -> dict[type, int]:
-    return {kind.made: number for number, kind in enumerate(_kinds())}
+def _number_by_class() -> dict[type, int]:
+    return {kind.event_class: number for number, kind in enumerate(_list_event_classes())}
 
 
-def rows_of(events: Sequence[object]) -> EventRows:
+def encode_events(events: Sequence[object]) -> EventRows:
     """Encode events, or dead letters, as columns.
 
     Raises:
         OverflowError: a number is larger than the maximum of its field.
     """
-    numbers, kinds = _numbers(), _kinds()
-    order = bytes(map(numbers.__getitem__, map(type, events)))
-    by_kind: dict[int, list[object]] = {number: [] for number in set(order)}
-    for number, event in zip(order, events, strict=True):
-        by_kind[number].append(event)
+    number_by_class, event_classes = _number_by_class(), _list_event_classes()
+    class_numbers = bytes(map(number_by_class.__getitem__, map(type, events)))
+    events_by_class: dict[int, list[object]] = {number: [] for number in set(class_numbers)}
+    for number, event in zip(class_numbers, events, strict=True):
+        events_by_class[number].append(event)
     return EventRows(
-        order, {number: kinds[number].columns(found) for number, found in by_kind.items()}
+        class_numbers,
+        {
+            number: event_classes[number].encode_columns(class_events)
+            for number, class_events in events_by_class.items()
+        },
     )
 
 
-def events_of(given: EventRows) -> list[Any]:
+def events_of(rows: EventRows) -> list[Any]:
     """Decode the events that `encode_events` encoded.
 
     Raises:
         ValueError: the rows are malformed.
     """
-    kinds = _kinds()
-    if any(number >= len(kinds) for number in given.columns):
+    event_classes = _list_event_classes()
+    if any(number >= len(event_classes) for number in rows.columns_by_class):
         raise ValueError("events of a kind that we do not know")
-    by_kind = {number: kinds[number].events(found) for number, found in given.columns.items()}
+    iterator_by_class = {
+        number: event_classes[number].decode_events(columns)
+        for number, columns in rows.columns_by_class.items()
+    }
     try:
-        events = list(map(next, map(by_kind.__getitem__, given.kinds)))
+        events = list(map(next, map(iterator_by_class.__getitem__, rows.class_numbers)))
     except KeyError:
         raise ValueError("fewer events than were announced") from None
-    if len(events) < len(given.kinds):
+    if len(events) < len(rows.class_numbers):
         raise ValueError("fewer events than were announced")
-    if any(next(rest, None) is not None for rest in by_kind.values()):
+    if any(next(iterator, None) is not None for iterator in iterator_by_class.values()):
         raise ValueError("more events than were announced")
     return events

@@ -8,13 +8,13 @@ from typing_extensions import override
 from oracle.chain.segments.order import SegmentOrder, SegmentPlan
 
 # Far more than any window of logs; a larger length is invalid.
-MOST_FRAME = 1 << 30
-_LENGTH = 4
+MAX_FRAME_BYTES = 1 << 30
+_LENGTH_BYTES = 4
 
-_ORDER = msgspec.msgpack.Decoder(SegmentOrder)
+_ORDER_DECODER = msgspec.msgpack.Decoder(SegmentOrder)
 
 
-class Opening(msgspec.Struct, frozen=True):
+class WorkerSetup(msgspec.Struct, frozen=True):
     """The first message to a worker. The URLs may hold keys, so they are sent only this way."""
 
     plan: SegmentPlan
@@ -25,48 +25,48 @@ class Opening(msgspec.Struct, frozen=True):
         return f"Opening({self.plan!r})"
 
 
-_OPENING = msgspec.msgpack.Decoder(Opening)
+_SETUP_DECODER = msgspec.msgpack.Decoder(WorkerSetup)
 
 
 class FrameError(Exception):
     """The input is not a valid frame."""
 
 
-def frame_of(given: SegmentOrder | Opening) -> bytes:
+def encode_frame(message: SegmentOrder | WorkerSetup) -> bytes:
     """Encode the content of a frame."""
-    return msgspec.msgpack.encode(given)
+    return msgspec.msgpack.encode(message)
 
 
-def opening_of(given: bytes) -> Opening:
+def decode_setup(content: bytes) -> WorkerSetup:
     """Decode the first message. Raises msgspec.DecodeError: it is invalid."""
-    return _OPENING.decode(given)
+    return _SETUP_DECODER.decode(content)
 
 
-def order_of(given: bytes) -> SegmentOrder:
+def decode_order(content: bytes) -> SegmentOrder:
     """Decode an order. Raises msgspec.DecodeError: it is invalid."""
-    return _ORDER.decode(given)
+    return _ORDER_DECODER.decode(content)
 
 
-def write_frame(to: BinaryIO, content: bytes) -> None:
+def write_frame(stream: BinaryIO, content: bytes) -> None:
     """Write one frame and flush it. Raises OSError: the reader is gone."""
-    to.write(len(content).to_bytes(_LENGTH))
-    to.write(content)
-    to.flush()
+    stream.write(len(content).to_bytes(_LENGTH_BYTES))
+    stream.write(content)
+    stream.flush()
 
 
-def read_frame(source: BinaryIO, most: int) -> bytes | None:
+def read_frame(stream: BinaryIO, max_bytes: int) -> bytes | None:
     """Read the next frame; return None at the end of the stream, as after the other side has died.
 
     Raises:
         FrameError: the frame is truncated, or has more than `max_bytes` bytes.
     """
-    head = source.read(_LENGTH)
-    if not head:
+    length_bytes = stream.read(_LENGTH_BYTES)
+    if not length_bytes:
         return None
-    length = int.from_bytes(head)
-    if len(head) < _LENGTH or length > most:
+    length = int.from_bytes(length_bytes)
+    if len(length_bytes) < _LENGTH_BYTES or length > max_bytes:
         raise FrameError("not the beginning of a frame")
-    content = source.read(length)
+    content = stream.read(length)
     if len(content) < length:
         raise FrameError("the end of a frame is missing")
     return content

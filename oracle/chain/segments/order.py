@@ -12,12 +12,12 @@ from oracle import __version__
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.profiles.profile import Literal
 from oracle.chain.verification.verification_policy import VerificationPolicy
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.errors import InputError
 
 # Learned facts of each endpoint, by its shown name, and of the chain, under an empty name; in the
 # format of a CapabilityStore.
-Facts = dict[str, dict[str, str]]
+FactsByEndpoint = dict[str, dict[str, str]]
 
 
 class SegmentPlan(msgspec.Struct, frozen=True):
@@ -45,12 +45,14 @@ class SegmentPlan(msgspec.Struct, frozen=True):
     def policy(self) -> VerificationPolicy:
         """The verification policy of history."""
         return VerificationPolicy(
-            history=Level(self.history), receipts=self.receipts, every_header=self.every_header
+            history=VerificationLevel(self.history),
+            receipts=self.receipts,
+            every_header=self.every_header,
         )
 
-    def reader(self) -> EventReader:
+    def open_reader(self) -> EventReader:
         """Return the log reader. Raises InputError: this version reads the profile differently."""
-        reader = EventReader.open(self.profile, self.contracts, self.oracle, self.options)
+        reader = EventReader.from_profile(self.profile, self.contracts, self.oracle, self.options)
         if (self.version, self.identity) != (__version__, reader.identity):
             raise InputError(f"{self.profile} as read by version {self.version} is not ours")
         return reader
@@ -63,7 +65,7 @@ class WriterState(msgspec.Struct, frozen=True):
     have each endpoint's highest block, largest batch and provider.
     """
 
-    facts: Facts
+    facts: FactsByEndpoint
     checkpoints: tuple[tuple[int, str, str], ...] = ()
     highest: dict[str, int] = {}
     batches: dict[str, int] = {}
@@ -82,6 +84,6 @@ class SegmentOrder(msgspec.Struct, frozen=True):
     first: int
     last: int
     endpoint: str
-    known: WriterState
+    writer_state: WriterState
     rate: float | None = None
     level: int | None = None

@@ -8,19 +8,19 @@ import math
 from dataclasses import dataclass, field
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.fetch.limit_memory import tighten
+from oracle.chain.fetch.limit_memory import lower_block_limit
 from oracle.chain.fetch.window_source import WindowSource
-from oracle.chain.segments.carried_metrics import take
+from oracle.chain.segments.carried_metrics import add_increases
 from oracle.chain.segments.order import SegmentOrder, SegmentPlan, WriterState
 from oracle.chain.segments.segment import (
-    Observed,
     RefusedSegmentError,
     SegmentError,
     SegmentRefusal,
-    unpack,
+    WorkerObservations,
+    decode_answer,
 )
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
@@ -28,11 +28,11 @@ from oracle.rpc.rpc_errors import ErrorKind
 from oracle.telemetry.indexer_metrics import WINDOW_BLOCKS
 
 # The estimated calls of an order before the first answer.
-_FIRST_CALLS = 8
+_INITIAL_CALL_ESTIMATE = 8
 
 
 @dataclass(slots=True)
-class SegmentOrdering:
+class SegmentCoordinator:
     """Creates the orders of one plan and accepts their answers; used by one thread.
 
     Blocks are verified up to `level`, or as history if None, by the endpoint of this name, or by
@@ -41,64 +41,64 @@ class SegmentOrdering:
 
     plan: SegmentPlan
     endpoints: EndpointPool
-    windows: WindowSource
-    workers: int
-    level: Level | None = None
-    endpoint: str | None = None
-    _number: int = 0
+    window_source: WindowSource
+    worker_count: int
+    level: VerificationLevel | None = None
+    endpoint_name: str | None = None
+    _last_number: int = 0
     _plan_id: bytes = field(init=False)
     # The estimated calls of an order, and the calls reserved for each pending order.
-    _calls: int = _FIRST_CALLS
-    _reserved: dict[int, int] = field(default_factory=dict)
+    _call_estimate: int = _INITIAL_CALL_ESTIMATE
+    _reserved_calls: dict[int, int] = field(default_factory=dict)
     # By endpoint: orders below this number were sent before its last rate limit.
-    _heard: dict[str, int] = field(default_factory=dict)
+    _throttled_from: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._plan_id = self.plan.id
 
-    def is_possible(self) -> bool:
+    def can_prepare(self) -> bool:
         """Return whether workers may prepare ranges, because the calibration is settled.
 
         Missing samples are taken here, before the first order, so that the level of a block does
         not depend on which process reads it.
         """
-        if self._asked() is None:
+        if self._select_endpoint() is None:
             return False
-        if not self.windows.is_settled():
+        if not self.window_source.is_settled():
             try:
-                self.windows.calibrate()
+                self.window_source.calibrate()
             except TransientError:
                 # The error is raised again when the writer reads the range itself.
                 return False
-        return self.windows.is_settled()
+        return self.window_source.is_settled()
 
-    def order(self, part: BlockRange) -> SegmentOrder | None:
+    def create_order(self, blocks: BlockRange) -> SegmentOrder | None:
         """Return the order of a range, or None if no endpoint may be queried now."""
-        endpoint = self._asked()
+        endpoint = self._select_endpoint()
         if endpoint is None:
             return None
-        self._number += 1
-        bucket = endpoint.health.bucket
-        bucket.spend(self._calls)
-        self._reserved[self._number] = self._calls
-        rate = None if bucket.rate == math.inf else bucket.rate / self.workers
+        self._last_number += 1
+        bucket = endpoint.health.rate_limiter
+        bucket.spend(self._call_estimate)
+        self._reserved_calls[self._last_number] = self._call_estimate
+        rate = None if bucket.rate == math.inf else bucket.rate / self.worker_count
         return SegmentOrder(
             self._plan_id,
-            self._number,
-            part.first,
-            part.last,
+            self._last_number,
+            blocks.first,
+            blocks.last,
             endpoint.name,
-            self._known(),
+            self._build_writer_state(),
             rate,
             None if self.level is None else int(self.level),
         )
 
-    def forget(self, order: SegmentOrder) -> None:
+    def cancel_order(self, order: SegmentOrder) -> None:
         """Release the calls reserved for an order that will not be answered."""
-        self._reserved.pop(order.number, None)
+        self._reserved_calls.pop(order.number, None)
 
-    def accept(
-        self, order: SegmentOrder, given: bytes, *, is_recalled: bool = False
+    def accept_answer(
+        self, order: SegmentOrder, answer_bytes: bytes, *, is_restored: bool = False
     ) -> BlockWindow:
         """Return the window in the answer of an order.
 
@@ -108,62 +108,81 @@ class SegmentOrdering:
             SegmentError: the bytes are not an answer to this order.
             RefusedSegmentError: the worker refused, or the answer relies on facts no longer held.
         """
-        answer = unpack(given, order)
-        if order.endpoint not in {one.name for one in self.endpoints}:
+        answer = decode_answer(answer_bytes, order)
+        if order.endpoint not in {known_endpoint.name for known_endpoint in self.endpoints}:
             raise RefusedSegmentError(f"{order.endpoint} is not asked any more")
-        endpoint = self.endpoints.listed.of(order.endpoint)
-        if not is_recalled:
-            self._merge(order, endpoint, answer.observed)
+        endpoint = self.endpoints.endpoint_list.get(order.endpoint)
+        if not is_restored:
+            self._merge_observations(order, endpoint, answer.observed)
         if isinstance(answer, SegmentRefusal):
-            self._hear(order, endpoint, answer)
-            raise RefusedSegmentError(answer.words)
+            self._record_throttling(order, endpoint, answer)
+            raise RefusedSegmentError(answer.message)
         if answer.endpoint != order.endpoint:
             raise SegmentError("the answer of another endpoint")
-        if endpoint.status.quarantined is not None:
+        if endpoint.status.quarantine_reason is not None:
             raise RefusedSegmentError(f"{endpoint.name} was quarantined since")
-        now = self.windows.calibration.facts()
-        if any(now.get(fact) != said for fact, said in order.known.facts[""].items()):
+        current_facts = self.window_source.calibration.collect_facts()
+        if any(
+            current_facts.get(fact) != ordered_value
+            for fact, ordered_value in order.writer_state.facts[""].items()
+        ):
             # Facts learned since then do not invalidate the answer.
             raise RefusedSegmentError("less is believed of the chain since")
         try:
-            window = answer.window()
+            window = answer.to_window()
         except ValueError as error:
             raise SegmentError(str(error)) from None
-        endpoint.limits.sizer.answered(window.range, len(window.logs), answer.observed.seconds)
-        endpoint.status.worked()
+        endpoint.limits.range_sizer.record_response(
+            window.range, len(window.logs), answer.observed.seconds
+        )
+        endpoint.status.record_success()
         WINDOW_BLOCKS.labels(endpoint.name).set(len(window.range))
         return window
 
-    def _merge(self, order: SegmentOrder, endpoint: Endpoint, observed: Observed) -> None:
-        take(observed.counted)
-        self._calls = max(1, observed.calls)
+    def _merge_observations(
+        self, order: SegmentOrder, endpoint: Endpoint, observed: WorkerObservations
+    ) -> None:
+        add_increases(observed.counter_increases)
+        self._call_estimate = max(1, observed.calls)
         # The reserved calls were spent when the order was created.
-        endpoint.health.bucket.spend(observed.calls - self._reserved.pop(order.number, 0))
+        endpoint.health.rate_limiter.spend(
+            observed.calls - self._reserved_calls.pop(order.number, 0)
+        )
         for name, facts in observed.facts.items():
-            if name in {one.name for one in self.endpoints}:
-                tighten(self.endpoints.listed.of(name), facts)
+            if name in {known_endpoint.name for known_endpoint in self.endpoints}:
+                lower_block_limit(self.endpoints.endpoint_list.get(name), facts)
         endpoint.highest_block = max(endpoint.highest_block, observed.highest)
 
-    def _hear(self, order: SegmentOrder, endpoint: Endpoint, refusal: SegmentRefusal) -> None:
+    def _record_throttling(
+        self, order: SegmentOrder, endpoint: Endpoint, refusal: SegmentRefusal
+    ) -> None:
         """Apply an endpoint's rate limit once for all orders that were pending."""
         if refusal.kind != ErrorKind.THROTTLED.value:
             return
-        if order.number >= self._heard.get(endpoint.name, 0):
-            endpoint.health.bucket.refused(refusal.retry_after)
-            self._heard[endpoint.name] = self._number + 1
+        if order.number >= self._throttled_from.get(endpoint.name, 0):
+            endpoint.health.rate_limiter.record_refusal(refusal.retry_after)
+            self._throttled_from[endpoint.name] = self._last_number + 1
 
-    def _asked(self) -> Endpoint | None:
+    def _select_endpoint(self) -> Endpoint | None:
         """Return the preferred healthy endpoint, or None."""
-        asked = self.endpoints.listed.by_preference(self.endpoints)
-        well = (one for one in asked if one.refusal() is None and one.is_usable())
-        return next((one for one in well if self.endpoint in {None, one.name}), None)
+        preferred = self.endpoints.endpoint_list.sort_by_preference(self.endpoints)
+        healthy = (
+            candidate
+            for candidate in preferred
+            if candidate.unavailability_error() is None and candidate.is_usable()
+        )
+        return next(
+            (candidate for candidate in healthy if self.endpoint_name in {None, candidate.name}),
+            None,
+        )
 
-    def _known(self) -> WriterState:
+    def _build_writer_state(self) -> WriterState:
         checkpoints = tuple(
-            (one.number, str(one.hash), one.source) for one in self.endpoints.checkpoints
+            (checkpoint.number, str(checkpoint.hash), checkpoint.source)
+            for checkpoint in self.endpoints.checkpoints
         )
         return WriterState(
-            self.windows.facts(),
+            self.window_source.collect_facts(),
             checkpoints,
             {endpoint.name: endpoint.highest_block for endpoint in self.endpoints},
             {endpoint.name: endpoint.client.batch_limit for endpoint in self.endpoints},

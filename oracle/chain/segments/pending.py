@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.segments.order import SegmentOrder
-from oracle.chain.segments.ordering import SegmentOrdering
+from oracle.chain.segments.ordering import SegmentCoordinator
 from oracle.chain.segments.process_pool import SegmentExecutor
 from oracle.chain.segments.staging import SegmentStage
 from oracle.domain.blocks import BlockRange
@@ -21,63 +21,69 @@ class PendingRange:
     while it was ready. `is_staged`: it is on disk. `is_restored`: it was loaded from there.
     """
 
-    part: BlockRange
-    here: Future[BlockWindow] | None = None
+    blocks: BlockRange
+    local_window: Future[BlockWindow] | None = None
     order: SegmentOrder | None = None
-    there: Future[bytes] | None = None
-    deaths: int = 0
+    worker_answer: Future[bytes] | None = None
+    worker_deaths: int = 0
     has_waited: bool = False
     is_staged: bool = False
-    is_recalled: bool = False
+    is_restored: bool = False
 
     def is_ready(self) -> bool:
         """Return whether a worker has finished it, successfully or not."""
-        return self.there is not None and self.there.done()
+        return self.worker_answer is not None and self.worker_answer.done()
 
-    def answer(self) -> bytes | None:
+    def get_answer(self) -> bytes | None:
         """Return the worker's answer, or None if it is pending or failed."""
-        if self.there is None or not self.there.done() or self.there.cancelled():
+        if (
+            self.worker_answer is None
+            or not self.worker_answer.done()
+            or self.worker_answer.cancelled()
+        ):
             return None
-        return None if self.there.exception() else self.there.result()
+        return None if self.worker_answer.exception() else self.worker_answer.result()
 
 
 @dataclass(slots=True)
-class Workers:
+class SegmentWorkers:
     """The executor of orders, and the writer's side of it.
 
     Without a `stage`, finished ranges do not survive a crash.
     """
 
     executor: SegmentExecutor
-    ordering: SegmentOrdering
+    coordinator: SegmentCoordinator
     stage: SegmentStage | None = None
 
-    def keep_ready(self, first: int, waiting: Iterable[PendingRange]) -> None:
+    def store_ready(self, first_block: int, pending_ranges: Iterable[PendingRange]) -> None:
         """Store finished ranges that have waited; discard those below `first_block`."""
         if self.stage is None:
             return
-        self.stage.discard_below(first)
-        for pending in waiting:
-            answer = None if pending.is_staged else pending.answer()
+        self.stage.discard_below(first_block)
+        for pending in pending_ranges:
+            answer = None if pending.is_staged else pending.get_answer()
             if pending.has_waited and answer is not None and pending.order is not None:
-                self.stage.keep(pending.order, answer)
+                self.stage.store_answer(pending.order, answer)
                 pending.is_staged = True
             pending.has_waited = True
 
-    def recalled(self, first: int, last: int) -> PendingRange | None:
+    def restore_range(self, first_block: int, last_block: int) -> PendingRange | None:
         """Load what an earlier run stored of the range from `first_block`, up to `last_block`."""
-        found = None if self.stage is None else self.stage.take(first, last)
-        if found is None:
+        staged = None if self.stage is None else self.stage.load_segment(first_block, last_block)
+        if staged is None:
             return None
-        there: Future[bytes] = Future()
-        there.set_result(found.given)
-        part = BlockRange(found.order.first, found.order.last)
-        return PendingRange(part, order=found.order, there=there, is_staged=True, is_recalled=True)
+        answer: Future[bytes] = Future()
+        answer.set_result(staged.answer)
+        blocks = BlockRange(staged.order.first, staged.order.last)
+        return PendingRange(
+            blocks, order=staged.order, worker_answer=answer, is_staged=True, is_restored=True
+        )
 
     def discard(self, pending: PendingRange) -> None:
         """Discard the stored answer of this range."""
         if pending.is_staged and self.stage is not None:
-            self.stage.discard(pending.part.first)
+            self.stage.discard(pending.blocks.first)
 
     def discard_all(self) -> None:
         """Discard all stored answers."""
@@ -85,24 +91,24 @@ class Workers:
             self.stage.clear()
 
 
-def done(work: Callable[[], BlockWindow]) -> Future[BlockWindow]:
+def run_now(fetch_window: Callable[[], BlockWindow]) -> Future[BlockWindow]:
     """Run the function now; its result or exception is in the returned future."""
     future: Future[BlockWindow] = Future()
     try:
-        future.set_result(work())
+        future.set_result(fetch_window())
     except BaseException as error:  # noqa: BLE001  # see above
         future.set_exception(error)
     return future
 
 
-def given(window: BlockWindow) -> Future[BlockWindow]:
+def make_completed_future(window: BlockWindow) -> Future[BlockWindow]:
     """Return a completed future with this window."""
     future: Future[BlockWindow] = Future()
     future.set_result(window)
     return future
 
 
-def failed(error: OracleError) -> Future[BlockWindow]:
+def make_failed_future(error: OracleError) -> Future[BlockWindow]:
     """Return a failed future, which raises the error when its window is taken."""
     future: Future[BlockWindow] = Future()
     future.set_exception(error)

@@ -13,18 +13,22 @@ from typing_extensions import override
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.window_source import WindowSource
-from oracle.chain.segments.carried_metrics import Counted, counted, since
-from oracle.chain.segments.order import Facts, SegmentOrder, SegmentPlan, WriterState
+from oracle.chain.segments.carried_metrics import (
+    CounterIncreases,
+    compute_increases,
+    snapshot_counters,
+)
+from oracle.chain.segments.order import FactsByEndpoint, SegmentOrder, SegmentPlan, WriterState
 from oracle.chain.segments.segment import (
-    Observed,
     RefusedSegmentError,
     SegmentRefusal,
-    pack,
-    segment_of,
+    WorkerObservations,
+    build_segment,
+    encode_answer,
 )
-from oracle.chain.verification.calibration import Calibration, HeaderFeature, fact_of
+from oracle.chain.verification.calibration import Calibration, HeaderFeature, format_trust_fact
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Hash
 from oracle.rpc.endpoints.checkpoints import Checkpoint
 from oracle.rpc.endpoints.endpoint import Endpoint
@@ -34,22 +38,22 @@ from oracle.rpc.rpc_errors import RpcError
 
 # Calls are samples too. Valid senders do not change the level of a range: an answer that
 # contradicts a signature is refused before and after.
-_SENDERS_ARE_RIGHT = {fact_of(HeaderFeature.SENDER): "right"}
+_VALID_SENDERS_FACT = {format_trust_fact(HeaderFeature.SENDER): "right"}
 
 
 @dataclass(slots=True)
 class _CountingLimiter(RateLimiter):
     """A rate limiter that also counts calls, which are reported to the writer's limiter."""
 
-    spent: int = 0
+    spent_calls: int = 0
 
     @override
     def spend(self, calls: int) -> None:
-        self.spent += calls
+        self.spent_calls += calls
         RateLimiter.spend(self, calls)
 
 
-class _WatchedPool(EndpointPool):
+class _RecordingPool(EndpointPool):
     """An endpoint pool that records doubts about endpoints instead of acting on them."""
 
     def __init__(
@@ -61,7 +65,7 @@ class _WatchedPool(EndpointPool):
         super().__init__(endpoints, chain_id, clock)
         self.limiters = {endpoint.name: _CountingLimiter(clock) for endpoint in endpoints}
         for endpoint in endpoints:
-            endpoint.health.bucket = self.limiters[endpoint.name]
+            endpoint.health.rate_limiter = self.limiters[endpoint.name]
         self.doubts: list[str] = []
 
     @override
@@ -79,26 +83,26 @@ class _WatchedPool(EndpointPool):
     ) -> None:
         self.doubts.append(reason)
 
-    def spent(self) -> int:
+    def count_spent_calls(self) -> int:
         """Return the number of calls made so far."""
-        return sum(limiter.spent for limiter in self.limiters.values())
+        return sum(limiter.spent_calls for limiter in self.limiters.values())
 
 
 @dataclass(slots=True)
 class _FactStore:
     """The writer's facts, in place of a database; new facts are recorded separately."""
 
-    known: Facts
-    learned: Facts = field(default_factory=dict)
+    known_facts: FactsByEndpoint
+    learned_facts: FactsByEndpoint = field(default_factory=dict)
 
-    def recall(self, endpoint: str) -> dict[str, str]:
-        return dict(self.known.get(endpoint, {}))
+    def load_facts(self, endpoint: str) -> dict[str, str]:
+        return dict(self.known_facts.get(endpoint, {}))
 
-    def keep(self, endpoint: str, key: str, value: str, _seconds: float | None) -> None:
-        self.learned.setdefault(endpoint, {})[key] = value
+    def save_fact(self, endpoint: str, key: str, value: str, _seconds: float | None) -> None:
+        self.learned_facts.setdefault(endpoint, {})[key] = value
 
 
-class Preparer:
+class SegmentPreparer:
     """Prepares one plan's ranges with its own endpoints; used by one thread.
 
     Raises:
@@ -107,91 +111,104 @@ class Preparer:
 
     def __init__(self, plan: SegmentPlan, urls: Sequence[str]) -> None:
         self._plan, self._plan_id, self._urls = plan, plan.id, tuple(urls)
-        self._reader = plan.reader()
-        self._pool: _WatchedPool | None = None
-        self._windows: WindowSource | None = None
+        self._reader = plan.open_reader()
+        self._pool: _RecordingPool | None = None
+        self._window_source: WindowSource | None = None
         self._store = _FactStore({})
 
     def prepare(self, order: SegmentOrder) -> bytes:
         """Return an encoded segment, or an encoded refusal; errors are never raised."""
-        began, counters = time.monotonic(), counted()
-        spent = 0 if self._pool is None else self._pool.spent()
+        started_at, counters_before = time.monotonic(), snapshot_counters()
+        calls_before = 0 if self._pool is None else self._pool.count_spent_calls()
         try:
             if order.plan != self._plan_id:
                 raise RefusedSegmentError("the order of another plan")  # noqa: TRY301
-            window = self._window(order)
-            said = self._reader.read(window.logs, window.calls)
-            observed = self._observed(order, since(counters), spent, began)
-            return pack(segment_of(order, window, said, observed))
+            window = self._fetch_window(order)
+            decoded = self._reader.decode_rows(window.logs, window.calls)
+            observed = self._collect_observations(
+                order, compute_increases(counters_before), calls_before, started_at
+            )
+            return encode_answer(build_segment(order, window, decoded, observed))
         except Exception as error:  # noqa: BLE001  # whoever reads the range again raises it
-            observed = self._observed(order, since(counters, is_refused=True), spent, began)
+            observed = self._collect_observations(
+                order,
+                compute_increases(counters_before, is_refused=True),
+                calls_before,
+                started_at,
+            )
             # State after an error is dropped here: the writer tracks failures.
             self.close()
-            return pack(_refusal(order, error, observed))
+            return encode_answer(_build_refusal(order, error, observed))
 
     def close(self) -> None:
         """Close the connections, and drop learned facts."""
         if self._pool is not None:
             self._pool.close()
-        self._pool = self._windows = None
+        self._pool = self._window_source = None
 
-    def _window(self, order: SegmentOrder) -> BlockWindow:
-        windows, pool = self._opened(order.known)
+    def _fetch_window(self, order: SegmentOrder) -> BlockWindow:
+        window_source, pool = self._open_source(order.writer_state)
         for endpoint in pool:
             endpoint.highest_block = max(
-                endpoint.highest_block, order.known.highest.get(endpoint.name, -1)
+                endpoint.highest_block, order.writer_state.highest.get(endpoint.name, -1)
             )
         if order.rate is not None:
             limiter = pool.limiters[order.endpoint]
             limiter.rate = min(limiter.rate, order.rate)
         blocks = BlockRange(order.first, order.last)
         if order.level is None:
-            window = windows.from_one(blocks, order.endpoint)
+            window = window_source.fetch_history_window(blocks, order.endpoint)
         else:
-            window = windows.verified(blocks, Level(order.level), order.endpoint, None)
-        calibration = windows.calibration
-        if pool.doubts or pool.listed.proven_wrong():
+            window = window_source.fetch_verified_window(
+                blocks, VerificationLevel(order.level), order.endpoint, None
+            )
+        calibration = window_source.calibration
+        if pool.doubts or pool.endpoint_list.proven_wrong_reasons():
             raise RefusedSegmentError(f"something was out of the ordinary: {pool.doubts}")
-        learned = dict(calibration.facts().items() - order.known.facts.get("", {}).items())
-        if learned and learned != _SENDERS_ARE_RIGHT:
+        new_facts = dict(
+            calibration.collect_facts().items() - order.writer_state.facts.get("", {}).items()
+        )
+        if new_facts and new_facts != _VALID_SENDERS_FACT:
             raise RefusedSegmentError("something was learned of the chain")
         if window.last.number > order.last:
             raise RefusedSegmentError("there is no block at any of its heights")
         return window
 
-    def _opened(self, known: WriterState) -> tuple[WindowSource, _WatchedPool]:
+    def _open_source(self, writer_state: WriterState) -> tuple[WindowSource, _RecordingPool]:
         """Return the window source and its pool, with the writer's facts."""
-        pool, windows = self._pool, self._windows
+        pool, window_source = self._pool, self._window_source
         if pool is None:
-            pool = self._pool = _WatchedPool.open(
+            pool = self._pool = _RecordingPool.from_urls(
                 self._urls, self._plan.chain_id, max_bytes=self._plan.most_bytes
             )
             for endpoint in pool:
                 # Settings define providers but are not sent: a host may contain a key.
-                endpoint.provider = known.providers.get(endpoint.name, endpoint.provider)
-                if endpoint.name in known.batches:
-                    endpoint.client.learn_batch(known.batches[endpoint.name])
-        for number, block_hash, source in known.checkpoints:
-            pool.hold(Checkpoint(number, Hash(block_hash), source))
-        if windows is None or known.facts != self._store.known:
-            self._store = _FactStore(known.facts)
-            calibration = Calibration(keeper=self._store)
-            windows = WindowSource(pool, self._reader, self._plan.policy, calibration)
-            self._windows = windows
-        return windows, pool
+                endpoint.provider = writer_state.providers.get(endpoint.name, endpoint.provider)
+                if endpoint.name in writer_state.batches:
+                    endpoint.client.limit_batch_size(writer_state.batches[endpoint.name])
+        for number, block_hash, source in writer_state.checkpoints:
+            pool.add_checkpoint(Checkpoint(number, Hash(block_hash), source))
+        if window_source is None or writer_state.facts != self._store.known_facts:
+            self._store = _FactStore(writer_state.facts)
+            calibration = Calibration(capability_store=self._store)
+            window_source = WindowSource(pool, self._reader, self._plan.policy, calibration)
+            self._window_source = window_source
+        return window_source, pool
 
-    def _observed(
-        self, order: SegmentOrder, counters: Counted, spent: int, began: float
-    ) -> Observed:
+    def _collect_observations(
+        self, order: SegmentOrder, counters: CounterIncreases, calls_before: int, started_at: float
+    ) -> WorkerObservations:
         pool = self._pool
-        calls = 0 if pool is None else max(0, pool.spent() - spent)
-        highest = -1 if pool is None else pool.listed.of(order.endpoint).highest_block
-        seconds = time.monotonic() - began
-        return Observed(calls, counters, self._store.learned, highest, seconds)
+        calls = 0 if pool is None else max(0, pool.count_spent_calls() - calls_before)
+        highest = -1 if pool is None else pool.endpoint_list.get(order.endpoint).highest_block
+        seconds = time.monotonic() - started_at
+        return WorkerObservations(calls, counters, self._store.learned_facts, highest, seconds)
 
 
-def _refusal(order: SegmentOrder, error: Exception, observed: Observed) -> SegmentRefusal:
+def _build_refusal(
+    order: SegmentOrder, error: Exception, observed: WorkerObservations
+) -> SegmentRefusal:
     kind = error.kind.value if isinstance(error, RpcError) else ""
-    wait = error.retry_after if isinstance(error, RpcError) else None
-    words = f"{type(error).__name__}: {error}"
-    return SegmentRefusal(order.plan, order.number, kind, words, wait, observed)
+    retry_after = error.retry_after if isinstance(error, RpcError) else None
+    message = f"{type(error).__name__}: {error}"
+    return SegmentRefusal(order.plan, order.number, kind, message, retry_after, observed)

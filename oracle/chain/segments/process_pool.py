@@ -17,37 +17,37 @@ from typing import Protocol
 
 import oracle
 from oracle.chain.segments.frames import (
-    MOST_FRAME,
+    MAX_FRAME_BYTES,
     FrameError,
-    Opening,
-    frame_of,
+    WorkerSetup,
+    encode_frame,
     read_frame,
     write_frame,
 )
 from oracle.chain.segments.order import SegmentOrder, SegmentPlan
-from oracle.chain.segments.worker import READY
+from oracle.chain.segments.worker import READY_MESSAGE
 from oracle.errors import OracleError
 
 # Idle time after which a worker ends; it is started again when needed.
 IDLE_SECONDS = 60.0
-_LEAVING_SECONDS = 2.0
+_JOIN_SECONDS = 2.0
 # A worker signs nothing and opens no database, so it gets only the variables listed here. A key
 # may have any name (`keys.signer_env`, `AWS_SECRET_ACCESS_KEY`, `PGPASSWORD`), so a list of
 # excluded names would not be safe.
-_NEEDED = frozenset(
+_PASSED_VARIABLES = frozenset(
     {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"}
     # Variables for connections: certificates, and credentials by host.
     | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"}
 )
-_NEEDED_PREFIXES = ("LC_", "PYTHON")
-_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
+_PASSED_PREFIXES = ("LC_", "PYTHON")
+_PROXY_VARIABLES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
 
 
 class WorkerDiedError(OracleError):
     """A worker ended in the middle of an order."""
 
 
-class NoWorkersError(OracleError):
+class WorkerStartError(OracleError):
     """A worker could not be started."""
 
 
@@ -55,7 +55,7 @@ class SegmentExecutor(Protocol):
     """The interface of worker pools: the part of `concurrent.futures` that is needed."""
 
     @property
-    def workers(self) -> int:
+    def worker_count(self) -> int:
         """How many orders are processed at once."""
         ...
 
@@ -72,7 +72,7 @@ class SegmentExecutor(Protocol):
         """
         ...
 
-    def give_up(self, future: Future[bytes]) -> None:
+    def abort_order(self, future: Future[bytes]) -> None:
         """End the worker of this order, which takes too long or gave an invalid answer."""
         ...
 
@@ -85,38 +85,38 @@ class ProcessPool:
     """A SegmentExecutor with up to `workers` processes, started when first needed."""
 
     def __init__(self, plan: SegmentPlan, urls: Sequence[str], workers: int) -> None:
-        self.plan, self.workers = plan, max(1, workers)
-        opening = frame_of(Opening(plan, tuple(urls)))
-        self._orders: SimpleQueue[_Ordered | None] = SimpleQueue()
-        self._all = [_Worker(opening, self._orders) for _ in range(self.workers)]
+        self.plan, self.worker_count = plan, max(1, workers)
+        setup_frame = encode_frame(WorkerSetup(plan, tuple(urls)))
+        self._orders: SimpleQueue[_QueuedOrder | None] = SimpleQueue()
+        self._workers = [_Worker(setup_frame, self._orders) for _ in range(self.worker_count)]
 
     def submit(self, order: SegmentOrder) -> Future[bytes]:
         """Queue an order; see SegmentExecutor."""
-        ordered = _Ordered(frame_of(order))
-        for worker in self._all:
-            worker.begin()
-        self._orders.put(ordered)
-        return ordered.future
+        queued = _QueuedOrder(encode_frame(order))
+        for worker in self._workers:
+            worker.start_thread()
+        self._orders.put(queued)
+        return queued.future
 
-    def give_up(self, future: Future[bytes]) -> None:
+    def abort_order(self, future: Future[bytes]) -> None:
         """Abort an order; see SegmentExecutor."""
         future.cancel()
-        for worker in self._all:
-            worker.kill_if_at(future)
+        for worker in self._workers:
+            worker.kill_if_assigned(future)
 
-    def pids(self) -> list[int]:
+    def get_pids(self) -> list[int]:
         """Return the process ids of the running workers."""
-        return [pid for worker in self._all if (pid := worker.pid()) is not None]
+        return [pid for worker in self._workers if (pid := worker.get_pid()) is not None]
 
     def close(self) -> None:
         """End all workers; see SegmentExecutor."""
-        for _ in self._all:
+        for _ in self._workers:
             self._orders.put(None)
-        for worker in self._all:
+        for worker in self._workers:
             worker.close()
 
 
-class _Ordered:
+class _QueuedOrder:
     """One order's bytes, and the future of its answer."""
 
     __slots__ = ("frame", "future")
@@ -129,30 +129,30 @@ class _Ordered:
 class _Worker:
     """One worker process, and the thread that communicates with it."""
 
-    def __init__(self, opening: bytes, orders: "SimpleQueue[_Ordered | None]") -> None:
-        self._opening, self._orders = opening, orders
+    def __init__(self, setup_frame: bytes, orders: "SimpleQueue[_QueuedOrder | None]") -> None:
+        self._setup_frame, self._orders = setup_frame, orders
         self._thread: Thread | None = None
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
         # The future of the order in progress, or of the last one.
-        self._at: Future[bytes] | None = None
+        self._current_future: Future[bytes] | None = None
         self._is_closed = False
 
-    def begin(self) -> None:
+    def start_thread(self) -> None:
         """Start the thread, unless it was started already."""
         if self._thread is None:
-            self._thread = Thread(target=self._run, name="segment worker", daemon=True)
+            self._thread = Thread(target=self._process_orders, name="segment worker", daemon=True)
             self._thread.start()
 
-    def pid(self) -> int | None:
+    def get_pid(self) -> int | None:
         """Return the process id, or None if it does not run."""
         with self._lock:
             return None if self._process is None else self._process.pid
 
-    def kill_if_at(self, future: Future[bytes]) -> None:
+    def kill_if_assigned(self, future: Future[bytes]) -> None:
         """Kill the process if it has this order, or had it last."""
         with self._lock:
-            if self._at is future and self._process is not None:
+            if self._current_future is future and self._process is not None:
                 self._process.kill()
 
     def close(self) -> None:
@@ -162,44 +162,44 @@ class _Worker:
             if self._process is not None:
                 self._process.kill()
         if self._thread is not None:
-            self._thread.join(_LEAVING_SECONDS)
-        self._end()
+            self._thread.join(_JOIN_SECONDS)
+        self._end_process()
 
-    def _run(self) -> None:
+    def _process_orders(self) -> None:
         while not self._is_closed:
             try:
-                ordered = self._orders.get(timeout=IDLE_SECONDS)
+                queued = self._orders.get(timeout=IDLE_SECONDS)
             except Empty:
-                self._end()
+                self._end_process()
                 continue
-            if ordered is None:
+            if queued is None:
                 return
-            if ordered.future.set_running_or_notify_cancel():
-                self._work(ordered)
+            if queued.future.set_running_or_notify_cancel():
+                self._execute_order(queued)
 
-    def _work(self, ordered: _Ordered) -> None:
+    def _execute_order(self, queued: _QueuedOrder) -> None:
         try:
-            process = self._opened()
+            process = self._ensure_process()
         except (OSError, FrameError) as error:
-            self._end()
-            ordered.future.set_exception(NoWorkersError(f"a worker does not start: {error}"))
+            self._end_process()
+            queued.future.set_exception(WorkerStartError(f"a worker does not start: {error}"))
             return
         with self._lock:
-            self._at = ordered.future
+            self._current_future = queued.future
         assert process.stdin is not None  # noqa: S101  # opened with pipes
         assert process.stdout is not None  # noqa: S101
         try:
-            write_frame(process.stdin, ordered.frame)  # type: ignore[arg-type]  # a binary pipe
-            answer = read_frame(process.stdout, MOST_FRAME)  # type: ignore[arg-type]
+            write_frame(process.stdin, queued.frame)  # type: ignore[arg-type]  # a binary pipe
+            answer = read_frame(process.stdout, MAX_FRAME_BYTES)  # type: ignore[arg-type]
         except (OSError, FrameError, ValueError):
             answer = None
         if answer is None:
-            self._end()
-            ordered.future.set_exception(WorkerDiedError("a worker died at its order"))
+            self._end_process()
+            queued.future.set_exception(WorkerDiedError("a worker died at its order"))
         else:
-            ordered.future.set_result(answer)
+            queued.future.set_result(answer)
 
-    def _opened(self) -> "subprocess.Popen[bytes]":
+    def _ensure_process(self) -> "subprocess.Popen[bytes]":
         """Return the worker process; start it if it does not run.
 
         Raises:
@@ -211,18 +211,18 @@ class _Worker:
                 return self._process
             if self._is_closed:
                 raise FrameError("closed")
-        self._end()
-        process = _started()
+        self._end_process()
+        process = _start_process()
         with self._lock:
             self._process = process
         assert process.stdin is not None  # noqa: S101  # opened with pipes
         assert process.stdout is not None  # noqa: S101
-        write_frame(process.stdin, self._opening)  # type: ignore[arg-type]  # a binary pipe
-        if read_frame(process.stdout, MOST_FRAME) != READY:  # type: ignore[arg-type]
+        write_frame(process.stdin, self._setup_frame)  # type: ignore[arg-type]  # a binary pipe
+        if read_frame(process.stdout, MAX_FRAME_BYTES) != READY_MESSAGE:  # type: ignore[arg-type]
             raise FrameError("it ended before it was ready")
         return process
 
-    def _end(self) -> None:
+    def _end_process(self) -> None:
         with self._lock:
             process, self._process = self._process, None
         if process is None:
@@ -238,12 +238,16 @@ class _Worker:
                     continue
 
 
-def _started() -> "subprocess.Popen[bytes]":
+def _start_process() -> "subprocess.Popen[bytes]":
     """Start a worker process of this package, with only the listed environment variables."""
-    environment = {name: value for name, value in os.environ.items() if _is_needed(name)}
-    home = str(Path(oracle.__file__).resolve().parents[1])
-    known = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = home if not known else os.pathsep.join((home, known))
+    environment = {
+        name: value for name, value in os.environ.items() if _is_passed_to_workers(name)
+    }
+    package_root = str(Path(oracle.__file__).resolve().parents[1])
+    inherited_path = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = (
+        package_root if not inherited_path else os.pathsep.join((package_root, inherited_path))
+    )
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "oracle.chain.segments.worker"],
         stdin=subprocess.PIPE,
@@ -252,6 +256,10 @@ def _started() -> "subprocess.Popen[bytes]":
     )
 
 
-def _is_needed(name: str) -> bool:
+def _is_passed_to_workers(name: str) -> bool:
     """Return whether a worker gets this environment variable."""
-    return name in _NEEDED or name.upper() in _PROXIES or name.startswith(_NEEDED_PREFIXES)
+    return (
+        name in _PASSED_VARIABLES
+        or name.upper() in _PROXY_VARIABLES
+        or name.startswith(_PASSED_PREFIXES)
+    )

@@ -13,17 +13,17 @@ from typing import NamedTuple, Self
 import msgspec
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.profiles.event_reader import Decoded
-from oracle.chain.segments.event_codec import EventRows, events_of, rows_of
-from oracle.chain.segments.order import Facts, SegmentOrder
+from oracle.chain.profiles.event_reader import DecodedEvents
+from oracle.chain.segments.event_codec import EventRows, encode_events, events_of
+from oracle.chain.segments.order import FactsByEndpoint, SegmentOrder
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address, Hash
-from oracle.domain.log_table import INDEX_BITS, LogPart, LogSource, LogTable
+from oracle.domain.log_table import LOG_INDEX_BITS, LogPart, LogSource, LogTable
 from oracle.domain.logs import Call, Log
 from oracle.errors import OracleError, TransientError
 
-_WORD, _DIGEST = 32, 32
+_WORD_BYTES, _DIGEST_BYTES = 32, 32
 
 
 class CallRow(NamedTuple):
@@ -41,12 +41,12 @@ class CallRow(NamedTuple):
     succeeded: bool
 
     @classmethod
-    def of(cls, call: Call) -> Self:
+    def from_call(cls, call: Call) -> Self:
         """Return the row of a call."""
-        named = {name: getattr(call, name) for name in cls._fields}
-        return cls(**named | {"value": call.value.to_bytes(_WORD)})
+        fields = {name: getattr(call, name) for name in cls._fields}
+        return cls(**fields | {"value": call.value.to_bytes(_WORD_BYTES)})
 
-    def call(self) -> Call:
+    def to_call(self) -> Call:
         """Return the call of the row."""
         return Call(**self._asdict() | {"value": int.from_bytes(self.value)})
 
@@ -59,23 +59,26 @@ class LogRows(msgspec.Struct, frozen=True, array_like=True):
     rows: list[tuple[int, int, int, bytearray, bytearray, bytearray]]
 
     @classmethod
-    def of(cls, logs: Sequence[Log]) -> Self:
+    def from_logs(cls, logs: Sequence[Log]) -> Self:
         """Return the rows of logs. Raises ValueError: a log table cannot hold them."""
-        (part,) = LogTable.of(logs).parts
+        (part,) = LogTable.from_logs(logs).parts
         blocks = [(number, *block) for number, block in part.blocks.items()]
         return cls(blocks, list(part.sources), part.rows)  # type: ignore[arg-type]  # as they are
 
-    def are_whole(self) -> bool:
+    def are_consistent(self) -> bool:
         """Return whether keys ascend, and every row has its block and its source."""
         keys = [row[0] for row in self.rows]
-        numbers, places = {key >> INDEX_BITS for key in keys}, {row[2] for row in self.rows}
+        block_numbers, source_indexes = (
+            {key >> LOG_INDEX_BITS for key in keys},
+            {row[2] for row in self.rows},
+        )
         return (
             all(map(lt, keys, islice(keys, 1, None)))
-            and numbers == {block[0] for block in self.blocks}
-            and places == set(range(len(self.sources)))
+            and block_numbers == {block[0] for block in self.blocks}
+            and source_indexes == set(range(len(self.sources)))
         )
 
-    def table(self) -> LogTable:
+    def to_table(self) -> LogTable:
         """Return the rows as a log table."""
         blocks = {number: (block_hash, time) for number, block_hash, time in self.blocks}
         return LogTable([LogPart(blocks, self.sources, self.rows)])
@@ -89,12 +92,12 @@ class RefusedSegmentError(TransientError):
     """A worker refused the range, so the writer reads it itself."""
 
 
-class Observed(msgspec.Struct, frozen=True, array_like=True):
+class WorkerObservations(msgspec.Struct, frozen=True, array_like=True):
     """Facts and costs of an order: `calls` sent, counter increases, learned facts and duration."""
 
     calls: int = 0
-    counted: tuple[tuple[int, tuple[str, ...], float], ...] = ()
-    facts: Facts = {}
+    counter_increases: tuple[tuple[int, tuple[str, ...], float], ...] = ()
+    facts: FactsByEndpoint = {}
     highest: int = -1
     seconds: float = 0.0
 
@@ -119,11 +122,11 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
     events: EventRows
     contract_events: EventRows
     dead: EventRows
-    observed: Observed
+    observed: WorkerObservations
 
-    def window(self) -> BlockWindow:
+    def to_window(self) -> BlockWindow:
         """Return the segment as a window. Raises ValueError: an event is malformed."""
-        said = Decoded(
+        decoded = DecodedEvents(
             events_of(self.events), events_of(self.contract_events), events_of(self.dead)
         )
         return BlockWindow(
@@ -131,12 +134,12 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
             self.first_parent,
             self.newest,
             self.headers,
-            self.logs.table(),
-            [row.call() for row in self.calls],
-            Level(self.level),
+            self.logs.to_table(),
+            [row.to_call() for row in self.calls],
+            VerificationLevel(self.level),
             self.endpoint,
             self.proven,
-            said,
+            decoded,
         )
 
 
@@ -146,9 +149,9 @@ class SegmentRefusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"
     plan: bytes
     number: int
     kind: str
-    words: str
+    message: str
     retry_after: float | None
-    observed: Observed
+    observed: WorkerObservations
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -157,8 +160,8 @@ _DECODER: msgspec.msgpack.Decoder[Segment | SegmentRefusal] = msgspec.msgpack.De
 )
 
 
-def segment_of(
-    order: SegmentOrder, window: BlockWindow, said: Decoded, observed: Observed
+def build_segment(
+    order: SegmentOrder, window: BlockWindow, decoded: DecodedEvents, observed: WorkerObservations
 ) -> Segment:
     """Return a window as a segment.
 
@@ -176,28 +179,28 @@ def segment_of(
         int(window.level),
         window.proven,
         window.headers,
-        LogRows.of(window.logs),
-        list(map(CallRow.of, window.calls)),
-        rows_of(said.events),
-        rows_of(said.contract_events),
-        rows_of(said.dead),
+        LogRows.from_logs(window.logs),
+        list(map(CallRow.from_call, window.calls)),
+        encode_events(decoded.events),
+        encode_events(decoded.contract_events),
+        encode_events(decoded.dead_letters),
         observed,
     )
 
 
-def pack(given: Segment | SegmentRefusal) -> bytes:
+def encode_answer(answer: Segment | SegmentRefusal) -> bytes:
     """Return the encoded answer, followed by its sha256."""
-    body = _ENCODER.encode(given)
+    body = _ENCODER.encode(answer)
     return body + hashlib.sha256(body).digest()
 
 
-def unpack(given: bytes, order: SegmentOrder) -> Segment | SegmentRefusal:
+def decode_answer(content: bytes, order: SegmentOrder) -> Segment | SegmentRefusal:
     """Return the answer to this order.
 
     Raises:
         SegmentError: bytes, plan, number, range or rows are invalid.
     """
-    body, digest = given[:-_DIGEST], given[-_DIGEST:]
+    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
         raise SegmentError("torn, or changed on its way")
     try:
@@ -207,19 +210,21 @@ def unpack(given: bytes, order: SegmentOrder) -> Segment | SegmentRefusal:
     if (answer.plan, answer.number) != (order.plan, order.number):
         raise SegmentError("the answer to another order")
     if isinstance(answer, Segment):
-        _check(answer, order)
+        _validate_segment(answer, order)
     return answer
 
 
-def _check(segment: Segment, order: SegmentOrder) -> None:
+def _validate_segment(segment: Segment, order: SegmentOrder) -> None:
     first, last = segment.first, segment.newest.number
     if first != order.first or not first <= last <= order.last:
         raise SegmentError(f"blocks {first} to {last} in place of {order.first} to {order.last}")
-    if segment.level not in set(Level):
+    if segment.level not in set(VerificationLevel):
         raise SegmentError(f"no level of proof: {segment.level}")
-    if not segment.logs.are_whole():
+    if not segment.logs.are_consistent():
         raise SegmentError("logs out of order, one twice, or without what they share")
-    numbers = [block[0] for block in segment.logs.blocks] + [row.block for row in segment.calls]
-    numbers += [*segment.proven, *(header.number for header in segment.headers)]
-    if numbers and not first <= min(numbers) <= max(numbers) <= last:
+    block_numbers = [block[0] for block in segment.logs.blocks] + [
+        row.block for row in segment.calls
+    ]
+    block_numbers += [*segment.proven, *(header.number for header in segment.headers)]
+    if block_numbers and not first <= min(block_numbers) <= max(block_numbers) <= last:
         raise SegmentError("rows of blocks outside of its range")

@@ -12,32 +12,38 @@ from itertools import chain
 import structlog
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.profiles.event_reader import Decoded
-from oracle.chain.segments.ordering import SegmentOrdering
-from oracle.chain.segments.pending import PendingRange, Workers, done, failed, given
-from oracle.chain.segments.process_pool import NoWorkersError, WorkerDiedError
+from oracle.chain.profiles.event_reader import DecodedEvents
+from oracle.chain.segments.ordering import SegmentCoordinator
+from oracle.chain.segments.pending import (
+    PendingRange,
+    SegmentWorkers,
+    make_completed_future,
+    make_failed_future,
+    run_now,
+)
+from oracle.chain.segments.process_pool import WorkerDiedError, WorkerStartError
 from oracle.chain.segments.segment import RefusedSegmentError, SegmentError
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.log_table import LogTable
 from oracle.errors import FatalError, OracleError, TransientError
-from oracle.rpc.background import in_background
+from oracle.rpc.background import run_in_background
 from oracle.telemetry.indexer_metrics import SEGMENTS
 
 
-def is_continued(window: BlockWindow, following: BlockWindow) -> bool:
+def can_join_windows(window: BlockWindow, following: BlockWindow) -> bool:
     """Return whether the second window continues the first, with equal level and endpoint.
 
     A window has one level and one endpoint, which are stored in the coverage ledger.
     """
     is_next = following.range.first == window.range.last + 1
-    is_alike = (following.level, following.endpoint) == (window.level, window.endpoint)
+    is_same_origin = (following.level, following.endpoint) == (window.level, window.endpoint)
     is_linked = following.first_parent == window.last.hash
     are_decoded = window.decoded is not None and following.decoded is not None
-    return is_next and is_alike and is_linked and are_decoded
+    return is_next and is_same_origin and is_linked and are_decoded
 
 
-def joined(windows: Sequence[BlockWindow]) -> BlockWindow:
+def join_windows(windows: Sequence[BlockWindow]) -> BlockWindow:
     """Join consecutive windows into one, to be committed together.
 
     The size of a transaction does not affect the stored data
@@ -50,37 +56,37 @@ def joined(windows: Sequence[BlockWindow]) -> BlockWindow:
         BlockRange(first.range.first, last.range.last),
         first.first_parent,
         last.last,
-        list(chain.from_iterable(one.headers for one in windows)),
-        LogTable.joined(one.logs for one in windows),
-        list(chain.from_iterable(one.calls for one in windows)),
+        list(chain.from_iterable(window.headers for window in windows)),
+        LogTable.concatenate(window.logs for window in windows),
+        list(chain.from_iterable(window.calls for window in windows)),
         first.level,
         first.endpoint,
-        tuple(chain.from_iterable(one.proven for one in windows)),
-        _merge_decoded([one.decoded for one in windows if one.decoded is not None]),
+        tuple(chain.from_iterable(window.proven for window in windows)),
+        _merge_decoded([window.decoded for window in windows if window.decoded is not None]),
     )
 
 
-def _merge_decoded(parts: Sequence[Decoded]) -> Decoded:
-    return Decoded(
+def _merge_decoded(parts: Sequence[DecodedEvents]) -> DecodedEvents:
+    return DecodedEvents(
         list(chain.from_iterable(part.events for part in parts)),
         list(chain.from_iterable(part.contract_events for part in parts)),
-        list(chain.from_iterable(part.dead for part in parts)),
+        list(chain.from_iterable(part.dead_letters for part in parts)),
     )
 
 
 # Windows prepared in threads; and the number of orders beyond the number of workers.
-DEPTH, _MORE_THAN_WORKERS = 4, 2
+DEFAULT_DEPTH, _EXTRA_ORDERS = 4, 2
 # A shorter history is read without workers: starting one costs more than it saves.
-LEAST_BLOCKS = 2_000
+MIN_WORKER_BLOCKS = 2_000
 # Timeout after which an order counts as lost, and its worker is ended.
-_DEADLINE_SECONDS = 120.0
+_ORDER_TIMEOUT_SECONDS = 120.0
 # A range is split in two after this many workers died of it.
-_DEATHS = 2
+_MAX_WORKER_DEATHS = 2
 # Ready windows are joined up to this many logs, because each commit is expensive.
 _TOGETHER = 12_000
 
-Fetch = Callable[[BlockRange], BlockWindow]
-Cut = Callable[[BlockRange], BlockRange]
+WindowFetch = Callable[[BlockRange], BlockWindow]
+RangeCut = Callable[[BlockRange], BlockRange]
 
 
 class SegmentQueue:
@@ -89,20 +95,22 @@ class SegmentQueue:
     The threads are daemon threads: stopping does not wait for their requests.
     """
 
-    def __init__(self, fetch: Fetch, cut: Cut, depth: int = DEPTH) -> None:
-        self._fetch = fetch
-        self._cut = cut
+    def __init__(
+        self, fetch_window: WindowFetch, cut_range: RangeCut, depth: int = DEFAULT_DEPTH
+    ) -> None:
+        self._fetch_window = fetch_window
+        self._cut_range = cut_range
         self._depth = depth
-        self.workers: Workers | None = None
-        self._waiting: deque[PendingRange] = deque()
+        self.workers: SegmentWorkers | None = None
+        self._pending_ranges: deque[PendingRange] = deque()
         # The last block of the last returned window; and the range that failed since.
-        self._given = -1
-        self._failed: BlockRange | None = None
+        self._last_returned = -1
+        self._failed_range: BlockRange | None = None
         # Whether the use of workers was logged.
-        self._is_told = False
+        self._is_logged = False
 
-    def take(
-        self, blocks: BlockRange, most: int | None = None, *, elsewhere: bool = False
+    def take_window(
+        self, blocks: BlockRange, max_blocks: int | None = None, *, prefers_workers: bool = False
     ) -> BlockWindow:
         """Return the window that begins at `blocks.first`, and prepare on up to `blocks.last`.
 
@@ -119,171 +127,202 @@ class SegmentQueue:
             FatalError: two workers died of one and the same block.
         """
         # Running workers continue to the end, because starting them is expensive.
-        is_ordering = any(pending.order is not None for pending in self._waiting)
-        uses_workers = (elsewhere or is_ordering) and self._may_order()
-        if most is not None and not uses_workers:
-            blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + most - 1))
-        if self._waiting and not self._is_in_window(blocks):
-            self.drop()
+        is_ordering = any(pending.order is not None for pending in self._pending_ranges)
+        uses_workers = (prefers_workers or is_ordering) and self._can_use_workers()
+        if max_blocks is not None and not uses_workers:
+            blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + max_blocks - 1))
+        if self._pending_ranges and not self._continues_queue(blocks):
+            self.discard_pending()
         if self.workers is not None:
-            self.workers.keep_ready(blocks.first, self._waiting)
-        wanted = len(blocks) if most is None else most
-        self._fill(blocks, wanted, uses_workers=uses_workers)
-        window = self._with_following(self._due(), most)
-        self._given = window.range.last
+            self.workers.store_ready(blocks.first, self._pending_ranges)
+        block_count = len(blocks) if max_blocks is None else max_blocks
+        self._fill_queue(blocks, block_count, uses_workers=uses_workers)
+        window = self._join_ready_windows(self._wait_for_first_window(), max_blocks)
+        self._last_returned = window.range.last
         return window
 
-    def drop(self) -> None:
+    def discard_pending(self) -> None:
         """Discard all prepared ranges; running requests are dropped."""
-        for pending in self._waiting:
-            self._forget(pending)
-        if self._waiting and self.workers is not None:
+        for pending in self._pending_ranges:
+            self._cancel_order(pending)
+        if self._pending_ranges and self.workers is not None:
             self.workers.discard_all()
-        self._waiting.clear()
-        self._given, self._failed = -1, None
+        self._pending_ranges.clear()
+        self._last_returned, self._failed_range = -1, None
 
-    def _may_order(self) -> bool:
-        return self.workers is not None and self.workers.ordering.is_possible()
+    def _can_use_workers(self) -> bool:
+        return self.workers is not None and self.workers.coordinator.can_prepare()
 
-    def _is_in_window(self, blocks: BlockRange) -> bool:
-        following = self._failed or self._waiting[0].part
-        goes_on = blocks.first == self._given + 1
-        return following.first == blocks.first and (goes_on or following.last <= blocks.last)
+    def _continues_queue(self, blocks: BlockRange) -> bool:
+        following = self._failed_range or self._pending_ranges[0].blocks
+        is_next = blocks.first == self._last_returned + 1
+        return following.first == blocks.first and (is_next or following.last <= blocks.last)
 
     # --- pending ranges ---
 
-    def _fill(self, blocks: BlockRange, most: int, *, uses_workers: bool) -> None:
-        again, self._failed = self._failed, None
-        if again is not None and self._waiting and again.first == blocks.first:
+    def _fill_queue(self, blocks: BlockRange, max_blocks: int, *, uses_workers: bool) -> None:
+        failed_range, self._failed_range = self._failed_range, None
+        if (
+            failed_range is not None
+            and self._pending_ranges
+            and failed_range.first == blocks.first
+        ):
             # Fetched in its own thread, as before, because later ranges are pending too.
-            ordered = self._ordered(PendingRange(again)) if uses_workers else None
-            self._waiting.appendleft(ordered or self._begun_here(again, alone=False))
-        following = self._waiting[-1].part.last + 1 if self._waiting else blocks.first
-        while following <= blocks.last and len(self._waiting) < self._most_waiting(uses_workers):
-            part = self._cut(BlockRange(following, min(blocks.last, following + most - 1)))
-            pending = self._recalled(following, blocks.last) if uses_workers else None
+            reordered = self._submit_order(PendingRange(failed_range)) if uses_workers else None
+            self._pending_ranges.appendleft(
+                reordered or self._fetch_locally(failed_range, is_only_range=False)
+            )
+        next_block = (
+            self._pending_ranges[-1].blocks.last + 1 if self._pending_ranges else blocks.first
+        )
+        while next_block <= blocks.last and len(self._pending_ranges) < self._max_pending_ranges(
+            uses_workers
+        ):
+            next_range = self._cut_range(
+                BlockRange(next_block, min(blocks.last, next_block + max_blocks - 1))
+            )
+            pending = self._restore_range(next_block, blocks.last) if uses_workers else None
             if pending is None and uses_workers:
-                pending = self._ordered(PendingRange(part))
-            if pending is None and uses_workers and self._waiting:
+                pending = self._submit_order(PendingRange(next_range))
+            if pending is None and uses_workers and self._pending_ranges:
                 # No endpoint may take a further order now.
                 return
-            alone = not self._waiting and part.last == blocks.last
-            self._waiting.append(pending or self._begun_here(part, alone=alone))
-            following = self._waiting[-1].part.last + 1
+            is_only_range = not self._pending_ranges and next_range.last == blocks.last
+            self._pending_ranges.append(
+                pending or self._fetch_locally(next_range, is_only_range=is_only_range)
+            )
+            next_block = self._pending_ranges[-1].blocks.last + 1
 
-    def _most_waiting(self, uses_workers: bool) -> int:  # noqa: FBT001  # of this file
+    def _max_pending_ranges(self, uses_workers: bool) -> int:  # noqa: FBT001  # of this file
         if self.workers is None or not uses_workers:
             return self._depth
-        return self.workers.executor.workers + _MORE_THAN_WORKERS
+        return self.workers.executor.worker_count + _EXTRA_ORDERS
 
-    def _ordered(self, pending: PendingRange) -> PendingRange | None:
+    def _submit_order(self, pending: PendingRange) -> PendingRange | None:
         """Have a worker prepare a range; return None if it cannot be ordered now."""
-        order = None if self.workers is None else self.workers.ordering.order(pending.part)
+        order = (
+            None if self.workers is None else self.workers.coordinator.create_order(pending.blocks)
+        )
         if order is None or self.workers is None:
             return None
-        if not self._is_told:
-            self._is_told = True
-            workers = self.workers.executor.workers
+        if not self._is_logged:
+            self._is_logged = True
+            workers = self.workers.executor.worker_count
             structlog.get_logger().info("segment_workers_started", workers=workers)
-        there = self.workers.executor.submit(order)
-        return PendingRange(pending.part, order=order, there=there, deaths=pending.deaths)
+        answer = self.workers.executor.submit(order)
+        return PendingRange(
+            pending.blocks, order=order, worker_answer=answer, worker_deaths=pending.worker_deaths
+        )
 
-    def _recalled(self, first: int, last: int) -> PendingRange | None:
-        return None if self.workers is None else self.workers.recalled(first, last)
+    def _restore_range(self, first_block: int, last_block: int) -> PendingRange | None:
+        return (
+            None if self.workers is None else self.workers.restore_range(first_block, last_block)
+        )
 
-    def _begun_here(self, part: BlockRange, *, alone: bool) -> PendingRange:
-        if not alone:
-            future = in_background(lambda: self._fetch(part), f"read ahead {part.first}")
-            return PendingRange(part, future)
+    def _fetch_locally(self, blocks: BlockRange, *, is_only_range: bool) -> PendingRange:
+        if not is_only_range:
+            future = run_in_background(
+                lambda: self._fetch_window(blocks), f"read ahead {blocks.first}"
+            )
+            return PendingRange(blocks, future)
         # There is no other range to fetch in parallel, so a thread would only cost time.
-        return PendingRange(part, done(lambda: self._fetch(part)))
+        return PendingRange(blocks, run_now(lambda: self._fetch_window(blocks)))
 
-    def _forget(self, pending: PendingRange) -> None:
-        if pending.there is not None and pending.order is not None:
-            pending.there.cancel()
+    def _cancel_order(self, pending: PendingRange) -> None:
+        if pending.worker_answer is not None and pending.order is not None:
+            pending.worker_answer.cancel()
             if self.workers is not None:
-                self.workers.ordering.forget(pending.order)
+                self.workers.coordinator.cancel_order(pending.order)
 
     # --- the next window ---
 
-    def _due(self) -> BlockWindow:
+    def _wait_for_first_window(self) -> BlockWindow:
         """Return the first window; wait and retry as needed."""
         while True:
-            pending = self._waiting[0]
+            pending = self._pending_ranges[0]
             try:
-                window = self._taken(pending)
+                window = self._collect_window(pending)
             except TransientError:
-                self._failed = self._waiting.popleft().part
+                self._failed_range = self._pending_ranges.popleft().blocks
                 raise
             except BaseException:
-                self.drop()
+                self.discard_pending()
                 raise
             if window is not None:
-                self._waiting.popleft()
+                self._pending_ranges.popleft()
                 return window
 
-    def _taken(self, pending: PendingRange) -> BlockWindow | None:
+    def _collect_window(self, pending: PendingRange) -> BlockWindow | None:
         """Return the window of a range, or None if it had to be started again in another way.
 
         Raises:
             OracleError: the error of `fetch_window`, or no worker can prepare the range.
         """
-        if pending.here is not None:
-            return pending.here.result()
+        if pending.local_window is not None:
+            return pending.local_window.result()
         window = None
         try:
-            window = self._answered(pending)
-        except RefusedSegmentError as refused:
-            self._refused(pending, refused)
-        except NoWorkersError as error:
-            self._go_on_alone(error)
+            window = self._wait_for_answer(pending)
+        except RefusedSegmentError as refusal:
+            self._retry_locally(pending, refusal)
+        except WorkerStartError as error:
+            self._disable_workers(error)
         except (TimeoutError, WorkerDiedError, SegmentError) as error:
-            self._lost(pending, error)
+            self._repeat_lost_order(pending, error)
         else:
-            SEGMENTS.labels("recalled" if pending.is_recalled else "taken").inc()
+            SEGMENTS.labels("recalled" if pending.is_restored else "taken").inc()
         return window
 
-    def _answered(self, pending: PendingRange) -> BlockWindow:
-        if self.workers is None or pending.order is None or pending.there is None:
+    def _wait_for_answer(self, pending: PendingRange) -> BlockWindow:
+        if self.workers is None or pending.order is None or pending.worker_answer is None:
             raise RefusedSegmentError("there are no workers any more")
-        given = pending.there.result(_DEADLINE_SECONDS)
-        return self.workers.ordering.accept(pending.order, given, is_recalled=pending.is_recalled)
+        answer = pending.worker_answer.result(_ORDER_TIMEOUT_SECONDS)
+        return self.workers.coordinator.accept_answer(
+            pending.order, answer, is_restored=pending.is_restored
+        )
 
-    def _refused(self, pending: PendingRange, refused: RefusedSegmentError) -> None:
+    def _retry_locally(self, pending: PendingRange, error: RefusedSegmentError) -> None:
         """Fetch a refused range in this process, which reports any error as usual."""
         SEGMENTS.labels("refused").inc()
         if self.workers is not None:
             self.workers.discard(pending)
-        first = pending.part.first
-        structlog.get_logger().debug("segment_refused", first=first, reason=str(refused))
-        self._waiting[0] = self._begun_here(pending.part, alone=False)
+        first_block = pending.blocks.first
+        structlog.get_logger().debug("segment_refused", first=first_block, reason=str(error))
+        self._pending_ranges[0] = self._fetch_locally(pending.blocks, is_only_range=False)
 
-    def _with_following(self, window: BlockWindow, most: int | None) -> BlockWindow:
+    def _join_ready_windows(self, window: BlockWindow, max_blocks: int | None) -> BlockWindow:
         """Join the ready windows that follow, up to what is worth one commit."""
-        windows, logs = [window], len(window.logs)
-        while self._waiting and self._waiting[0].is_ready() and logs < _TOGETHER:
-            pending = self._waiting[0]
-            if most is not None and pending.part.last - windows[0].range.first >= most:
+        windows, log_count = [window], len(window.logs)
+        while (
+            self._pending_ranges and self._pending_ranges[0].is_ready() and log_count < _TOGETHER
+        ):
+            pending = self._pending_ranges[0]
+            if (
+                max_blocks is not None
+                and pending.blocks.last - windows[0].range.first >= max_blocks
+            ):
                 break
             try:
-                following = self._taken(pending)
+                following = self._collect_window(pending)
             except OracleError as error:
                 # The error belongs to this range, not to the windows before it.
-                self._waiting[0] = PendingRange(pending.part, failed(error))
+                self._pending_ranges[0] = PendingRange(pending.blocks, make_failed_future(error))
                 break
             if following is None:
                 break
-            if not is_continued(windows[-1], following):
-                self._waiting[0] = PendingRange(pending.part, given(following))
+            if not can_join_windows(windows[-1], following):
+                self._pending_ranges[0] = PendingRange(
+                    pending.blocks, make_completed_future(following)
+                )
                 break
-            self._waiting.popleft()
+            self._pending_ranges.popleft()
             windows.append(following)
-            logs += len(following.logs)
-        return joined(windows)
+            log_count += len(following.logs)
+        return join_windows(windows)
 
     # --- lost orders and missing workers ---
 
-    def _lost(self, pending: PendingRange, error: Exception) -> None:
+    def _repeat_lost_order(self, pending: PendingRange, error: Exception) -> None:
         """Repeat an order whose worker died, hung or gave an invalid answer.
 
         The range is not read in this process, because it might crash the writer too.
@@ -291,26 +330,35 @@ class SegmentQueue:
         SEGMENTS.labels("lost").inc()
         if self.workers is not None:
             self.workers.discard(pending)
-        part, deaths = pending.part, pending.deaths + 1
+        blocks, deaths = pending.blocks, pending.worker_deaths + 1
         reason = str(error) or "no answer in time"
         structlog.get_logger().warning(
-            "segment_worker_failed", first=part.first, last=part.last, times=deaths, reason=reason
+            "segment_worker_failed",
+            first=blocks.first,
+            last=blocks.last,
+            times=deaths,
+            reason=reason,
         )
-        if self.workers is not None and pending.there is not None:
-            self.workers.executor.give_up(pending.there)
-            self._forget(pending)
-        parts, kept = [part], deaths
-        if deaths >= _DEATHS:
-            if len(part) == 1:
-                raise FatalError(f"workers end at block {part.first}, {deaths} of them: {reason}")
-            parts, kept = list(part.chunks((len(part) + 1) // 2)), 0
-        again = [self._ordered(PendingRange(each, deaths=kept)) for each in parts]
-        if any(one is None for one in again):
-            raise TransientError(f"blocks {part.first} to {part.last}: {reason}")
-        self._waiting.popleft()
-        self._waiting.extendleft(one for one in reversed(again) if one is not None)
+        if self.workers is not None and pending.worker_answer is not None:
+            self.workers.executor.abort_order(pending.worker_answer)
+            self._cancel_order(pending)
+        block_ranges, kept_deaths = [blocks], deaths
+        if deaths >= _MAX_WORKER_DEATHS:
+            if len(blocks) == 1:
+                raise FatalError(
+                    f"workers end at block {blocks.first}, {deaths} of them: {reason}"
+                )
+            block_ranges, kept_deaths = list(blocks.chunks((len(blocks) + 1) // 2)), 0
+        orders = [
+            self._submit_order(PendingRange(block_range, worker_deaths=kept_deaths))
+            for block_range in block_ranges
+        ]
+        if any(order is None for order in orders):
+            raise TransientError(f"blocks {blocks.first} to {blocks.last}: {reason}")
+        self._pending_ranges.popleft()
+        self._pending_ranges.extendleft(order for order in reversed(orders) if order is not None)
 
-    def _go_on_alone(self, error: NoWorkersError) -> None:
+    def _disable_workers(self, error: WorkerStartError) -> None:
         """Prepare all ranges in this process from now on, more slowly."""
         structlog.get_logger().error("segment_workers_unavailable", reason=str(error))
         if self.workers is not None:
@@ -318,16 +366,23 @@ class SegmentQueue:
         self.workers = None
 
 
-def verified_by(workers: Workers, level: Level, endpoint: str | None) -> SegmentQueue:
+def build_verification_queue(
+    workers: SegmentWorkers, level: VerificationLevel, endpoint: str | None
+) -> SegmentQueue:
     """Return a queue that verifies blocks up to a level; its answers are not stored on disk."""
-    usual = workers.ordering
-    windows = usual.windows
+    coordinator = workers.coordinator
+    window_source = coordinator.window_source
     queue = SegmentQueue(
-        lambda blocks: windows.verified(blocks, level, endpoint, None),
-        lambda blocks: windows.cut_verified(blocks, level),
+        lambda blocks: window_source.fetch_verified_window(blocks, level, endpoint, None),
+        lambda blocks: window_source.cut_verified_range(blocks, level),
     )
-    ordering = SegmentOrdering(
-        usual.plan, usual.endpoints, windows, usual.workers, level, endpoint
+    verifying_coordinator = SegmentCoordinator(
+        coordinator.plan,
+        coordinator.endpoints,
+        window_source,
+        coordinator.worker_count,
+        level,
+        endpoint,
     )
-    queue.workers = Workers(workers.executor, ordering)
+    queue.workers = SegmentWorkers(workers.executor, verifying_coordinator)
     return queue

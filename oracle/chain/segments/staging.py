@@ -12,16 +12,16 @@ import msgspec
 
 from oracle.chain.segments.order import SegmentOrder
 
-_SUFFIX, _HALF = ".segment", ".half"
-_DIGEST = 32
-_MOST_BYTES = 256 * 2**20
+_SEGMENT_SUFFIX, _TEMPORARY_SUFFIX = ".segment", ".half"
+_DIGEST_BYTES = 32
+_MAX_BYTES = 256 * 2**20
 
 
 class StagedSegment(msgspec.Struct, frozen=True, array_like=True):
     """An order and its encoded answer."""
 
     order: SegmentOrder
-    given: bytes
+    answer: bytes
 
 
 _DECODER = msgspec.msgpack.Decoder(StagedSegment)
@@ -33,70 +33,83 @@ class SegmentStage:
 
     folder: Path
     plan: bytes
-    most_bytes: int = _MOST_BYTES
+    max_bytes: int = _MAX_BYTES
     # By first block: the last block, and the size of the file.
-    _kept: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _last_and_size_by_first: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Load the index of an earlier run; delete files of another plan, and invalid ones."""
-        for half in self.folder.glob(f"*{_HALF}"):
-            half.unlink(missing_ok=True)
-        for path in self.folder.glob(f"*{_SUFFIX}"):
-            found = _read(path)
-            if found is None or found.order.plan != self.plan:
+        for temporary_path in self.folder.glob(f"*{_TEMPORARY_SUFFIX}"):
+            temporary_path.unlink(missing_ok=True)
+        for path in self.folder.glob(f"*{_SEGMENT_SUFFIX}"):
+            staged = _read_staged(path)
+            if staged is None or staged.order.plan != self.plan:
                 path.unlink(missing_ok=True)
                 continue
-            self._kept[found.order.first] = found.order.last, path.stat().st_size
+            self._last_and_size_by_first[staged.order.first] = (
+                staged.order.last,
+                path.stat().st_size,
+            )
 
-    def keep(self, order: SegmentOrder, given: bytes) -> None:
+    def store_answer(self, order: SegmentOrder, answer: bytes) -> None:
         """Store an answer that waits to be committed; skip it if there is no room or no disk."""
-        body = msgspec.msgpack.encode(StagedSegment(order, given))
+        body = msgspec.msgpack.encode(StagedSegment(order, answer))
         content = body + hashlib.sha256(body).digest()
-        if sum(size for _, size in self._kept.values()) + len(content) > self.most_bytes:
+        if (
+            sum(size for _, size in self._last_and_size_by_first.values()) + len(content)
+            > self.max_bytes
+        ):
             return
-        path = self._path(order.first)
-        half = path.with_suffix(_HALF)
+        path = self._build_path(order.first)
+        temporary_path = path.with_suffix(_TEMPORARY_SUFFIX)
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            half.write_bytes(content)
+            temporary_path.write_bytes(content)
             # No fsync: the digest detects a truncated file.
-            half.replace(path)
+            temporary_path.replace(path)
         except OSError:
-            half.unlink(missing_ok=True)
+            temporary_path.unlink(missing_ok=True)
             return
-        self._kept[order.first] = order.last, len(content)
+        self._last_and_size_by_first[order.first] = order.last, len(content)
 
-    def take(self, first: int, last: int) -> StagedSegment | None:
+    def load_segment(self, first_block: int, last_block: int) -> StagedSegment | None:
         """Return the segment that begins at `first_block` and ends at `last_block` or before."""
-        if first not in self._kept or self._kept[first][0] > last:
+        if (
+            first_block not in self._last_and_size_by_first
+            or self._last_and_size_by_first[first_block][0] > last_block
+        ):
             return None
-        return _read(self._path(first))
+        return _read_staged(self._build_path(first_block))
 
-    def discard_below(self, first: int) -> None:
+    def discard_below(self, first_block: int) -> None:
         """Delete segments that begin below this block: they were committed."""
-        for number in [number for number in self._kept if number < first]:
-            self.discard(number)
+        for staged_block in [
+            staged_block
+            for staged_block in self._last_and_size_by_first
+            if staged_block < first_block
+        ]:
+            self.discard(staged_block)
 
-    def discard(self, first: int) -> None:
+    def discard(self, first_block: int) -> None:
         """Delete the segment that begins at this block."""
-        if self._kept.pop(first, None) is not None:
-            self._path(first).unlink(missing_ok=True)
+        if self._last_and_size_by_first.pop(first_block, None) is not None:
+            self._build_path(first_block).unlink(missing_ok=True)
 
     def clear(self) -> None:
         """Delete all segments: they may not continue the stored chain."""
-        for first in list(self._kept):
-            self.discard(first)
+        for first_block in list(self._last_and_size_by_first):
+            self.discard(first_block)
 
-    def _path(self, first: int) -> Path:
-        return self.folder / f"{first}{_SUFFIX}"
+    def _build_path(self, first_block: int) -> Path:
+        return self.folder / f"{first_block}{_SEGMENT_SUFFIX}"
 
 
-def _read(path: Path) -> StagedSegment | None:
+def _read_staged(path: Path) -> StagedSegment | None:
     try:
         content = path.read_bytes()
     except OSError:
         return None
-    body, digest = content[:-_DIGEST], content[-_DIGEST:]
+    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
         return None
     try:

@@ -13,50 +13,50 @@ from typing import BinaryIO
 import structlog
 
 from oracle.chain.segments.frames import (
-    MOST_FRAME,
-    Opening,
-    opening_of,
-    order_of,
+    MAX_FRAME_BYTES,
+    WorkerSetup,
+    decode_order,
+    decode_setup,
     read_frame,
     write_frame,
 )
-from oracle.chain.segments.preparing import Preparer
+from oracle.chain.segments.preparing import SegmentPreparer
 
-READY = b"ready"
+READY_MESSAGE = b"ready"
 
 
 def main() -> None:
     """Process orders until the input is closed."""
     # Ctrl-C is handled by the parent, which closes the input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers = os.fdopen(os.dup(1), "wb")
+    answer_stream = os.fdopen(os.dup(1), "wb")
     # Printed text must not mix with the frames.
     os.dup2(2, 1)
     # Errors are logged by the writer, which reads the range again.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     try:
-        work(sys.stdin.buffer, answers)
+        process_orders(sys.stdin.buffer, answer_stream)
     except BrokenPipeError:
         # The parent process is gone.
         os._exit(0)
 
 
-def work(orders: BinaryIO, answers: BinaryIO) -> None:
+def process_orders(order_stream: BinaryIO, answer_stream: BinaryIO) -> None:
     """Answer each order; the first frame contains the plan and the endpoints.
 
     Raises:
         InputError: this version cannot read the plan.
     """
-    first = read_frame(orders, MOST_FRAME)
-    if first is None:
+    setup_frame = read_frame(order_stream, MAX_FRAME_BYTES)
+    if setup_frame is None:
         return
-    opening: Opening = opening_of(first)
-    preparer = Preparer(opening.plan, opening.urls)
+    setup: WorkerSetup = decode_setup(setup_frame)
+    preparer = SegmentPreparer(setup.plan, setup.urls)
     gc.collect()
     gc.freeze()
-    write_frame(answers, READY)
-    while (given := read_frame(orders, MOST_FRAME)) is not None:
-        write_frame(answers, preparer.prepare(order_of(given)))
+    write_frame(answer_stream, READY_MESSAGE)
+    while (order_frame := read_frame(order_stream, MAX_FRAME_BYTES)) is not None:
+        write_frame(answer_stream, preparer.prepare(decode_order(order_frame)))
     preparer.close()
 
 

@@ -7,84 +7,94 @@ See docs/explanation/verification.md#l3.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from oracle.chain.log_filter import Filter
-from oracle.chain.proofs.bloom import mask, may_log
+from oracle.chain.log_filter import LogFilter
+from oracle.chain.proofs.bloom import compute_bloom_mask, may_contain_log
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader
-from oracle.chain.verification.header_check import is_hashed_right, may_hold_all
+from oracle.chain.verification.header_check import has_valid_hash, may_contain_logs
 from oracle.chain.verification.window_check import (
     ContradictionError,
     OmissionError,
     VerifiedWindow,
 )
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.logs import Log
 
 # Fetches the logs of a block from an endpoint other than the named one; None if there is none.
-Elsewhere = Callable[[str, FullHeader], list[Log] | None]
+OtherLogFetch = Callable[[str, FullHeader], list[Log] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Blooms:
+class BloomChecker:
     """Checks blooms against the logs of one filter."""
 
-    wanted: Filter
+    log_filter: LogFilter
     calibration: Calibration
-    elsewhere: Elsewhere
+    fetch_other_logs: OtherLogFetch
     _addresses: tuple[int, ...] = field(init=False)
     _topics: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_addresses", tuple(map(mask, sorted(self.wanted.addresses))))
-        object.__setattr__(self, "_topics", tuple(map(mask, sorted(self.wanted.topics))))
+        object.__setattr__(
+            self, "_addresses", tuple(map(compute_bloom_mask, sorted(self.log_filter.addresses)))
+        )
+        object.__setattr__(
+            self, "_topics", tuple(map(compute_bloom_mask, sorted(self.log_filter.topics)))
+        )
 
-    def may_hide(self, one: FullHeader) -> bool:
+    def may_have_logs(self, header: FullHeader) -> bool:
         """Return whether a block may have matching logs, according to its bloom.
 
         On a chain without blooms, every block may have matching logs.
         """
-        if not self.calibration.has(HeaderFeature.BLOOM):
+        if not self.calibration.is_proven(HeaderFeature.BLOOM):
             return self.calibration.is_refuted(HeaderFeature.BLOOM)
-        return one.bloom is None or self._may_log(one.bloom)
+        return header.bloom is None or self._may_contain_log(header.bloom)
 
-    def sift(self, window: VerifiedWindow) -> None:
+    def check_window(self, window: VerifiedWindow) -> None:
         """Raise the level of blocks whose blooms agree with their logs.
 
         Raises:
             ContradictionError: a bloom does not contain a log.
             OmissionError: another endpoint has logs that this one omitted.
         """
-        for one in window.blocks:
-            bits, logs = one.bloom, window.logs.get(one.block.number, ())
-            if bits is None:
+        for header in window.headers:
+            bloom, logs = header.bloom, window.logs_by_block.get(header.block.number, ())
+            if bloom is None:
                 continue
-            if not may_hold_all(bits, logs):
-                if window.is_proven(one.block.number) and is_hashed_right(one):
+            if not may_contain_logs(bloom, logs):
+                if window.is_proven(header.block.number) and has_valid_hash(header):
                     # The receipts match the root of a valid header, which proves the logs.
-                    self.calibration.demote(
-                        HeaderFeature.BLOOM, f"block {one.block.hash} has logs beside it"
+                    self.calibration.refute(
+                        HeaderFeature.BLOOM, f"block {header.block.hash} has logs beside it"
                     )
                     return
-                if not self.calibration.is_accepted(HeaderFeature.BLOOM, one.block.hash):
-                    words = "its bloom does not know a log that was given"
-                    said = " ".join(f"{log.index} {log.address} {log.topics}" for log in logs)
-                    raise ContradictionError(
-                        window.name, HeaderFeature.BLOOM, one, words, said=said
+                if not self.calibration.is_accepted(HeaderFeature.BLOOM, header.block.hash):
+                    message = "its bloom does not know a log that was given"
+                    log_content = " ".join(
+                        f"{log.index} {log.address} {log.topics}" for log in logs
                     )
-        for one in window.blocks:
-            self._raise(window, one)
+                    raise ContradictionError(
+                        window.endpoint_name,
+                        HeaderFeature.BLOOM,
+                        header,
+                        message,
+                        computed_value=log_content,
+                    )
+        for header in window.headers:
+            self._raise_level(window, header)
 
-    def _raise(self, window: VerifiedWindow, one: FullHeader) -> None:
-        number, bits = one.block.number, one.bloom
-        if bits is None or window.is_proven(number) or not window.is_whole:
+    def _raise_level(self, window: VerifiedWindow, header: FullHeader) -> None:
+        number, bloom = header.block.number, header.bloom
+        if bloom is None or window.is_proven(number) or not window.is_whole:
             return
-        if number not in window.logs and self._may_log(bits):
-            other = self.elsewhere(window.name, one)
-            if other is None:
+        if number not in window.logs_by_block and self._may_contain_log(bloom):
+            other_logs = self.fetch_other_logs(window.endpoint_name, header)
+            if other_logs is None:
                 return
-            if other:
-                raise OmissionError(window.name, one, len(other))
-        window.levels[number] = Level.BLOOMED
+            if other_logs:
+                raise OmissionError(window.endpoint_name, header, len(other_logs))
+        window.level_by_block[number] = VerificationLevel.BLOOMED
 
-    def _may_log(self, bits: int) -> bool:
-        return may_log(bits, self._addresses, self._topics)
+    def _may_contain_log(self, bloom: int) -> bool:
+        return may_contain_log(bloom, self._addresses, self._topics)

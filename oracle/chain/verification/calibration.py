@@ -13,13 +13,13 @@ from threading import Lock, RLock
 
 import structlog
 
-from oracle.chain.verification.refused_blocks import ACCEPTED, REFUSAL, BlockRefusal
-from oracle.rpc.endpoints.capabilities import OF_CHAIN, CapabilityStore
+from oracle.chain.verification.refused_blocks import ACCEPTED_PREFIX, REFUSAL_FACT, BlockRefusal
+from oracle.rpc.endpoints.capabilities import CHAIN_FACTS_KEY, CapabilityStore
 from oracle.telemetry.indexer_metrics import CALIBRATED, DEMOTED
 
 # A feature is proven after this many valid blocks with logs, and refuted after this many invalid
 # ones without a valid one.
-SAMPLES = 20
+REQUIRED_SAMPLES = 20
 # Seconds until a refuted feature is sampled again.
 RETRY_SECONDS = 3600.0
 # Seconds until the newest blocks are scanned again, if there were too few samples.
@@ -27,7 +27,7 @@ _SCAN_SECONDS = 600.0
 # The same, while the answer of a provider is pending.
 _UNDECIDED_SCAN_SECONDS = 10.0
 # Fact-name suffix of a refuted feature that was sampled again recently.
-_TRIED = "_tried"
+_RECENTLY_TRIED_SUFFIX = "_tried"
 
 
 class HeaderFeature(StrEnum):
@@ -46,20 +46,20 @@ for _feature in HeaderFeature:
 
 
 @dataclass(slots=True)
-class _State:
+class _FeatureState:
     """The sampled blocks, by hash; a block that was valid once stays valid.
 
     `undecided_blocks` were invalid at every endpoint that answered, while a provider did not
     answer. `refuted_at` is when the chain was last found not to have the feature, or None.
     """
 
-    right: set[str] = field(default_factory=set)
-    wrong: set[str] = field(default_factory=set)
-    undecided: set[str] = field(default_factory=set)
+    valid_blocks: set[str] = field(default_factory=set)
+    invalid_blocks: set[str] = field(default_factory=set)
+    undecided_blocks: set[str] = field(default_factory=set)
     is_proven: bool = False
     refuted_at: float | None = None
 
-    def number(self) -> int:
+    def get_metric_value(self) -> int:
         """Return the value of the metric."""
         if self.refuted_at is not None:
             return -1
@@ -85,77 +85,87 @@ class Calibration:
     """
 
     clock: Callable[[], float] = time.monotonic
-    keeper: CapabilityStore | None = None
+    capability_store: CapabilityStore | None = None
     # Held during a scan of the newest blocks, so that other threads wait for it.
-    scanning: Lock = field(default_factory=Lock, repr=False)
-    _states: dict[HeaderFeature, _State] = field(default_factory=dict)
+    scan_lock: Lock = field(default_factory=Lock, repr=False)
+    _state_by_feature: dict[HeaderFeature, _FeatureState] = field(default_factory=dict)
     # Providers that did not answer when the last samples were checked.
     _unanswered_providers: tuple[str, ...] = ()
     # Blocks that an operator accepted although a feature of their header is invalid.
-    _accepted: set[tuple[HeaderFeature, str]] = field(default_factory=set)
+    _accepted_blocks: set[tuple[HeaderFeature, str]] = field(default_factory=set)
     # The number of refutations in this process.
-    demotions: int = 0
+    demotion_count: int = 0
     _scanned_at: float | None = None
     _lock: RLock = field(default_factory=RLock, repr=False)
 
     def __post_init__(self) -> None:
-        kept = {} if self.keeper is None else self.keeper.recall(OF_CHAIN)
+        stored_facts = (
+            {}
+            if self.capability_store is None
+            else self.capability_store.load_facts(CHAIN_FACTS_KEY)
+        )
         for feature in HeaderFeature:
-            said = kept.get(fact_of(feature))
-            is_tried = fact_of(feature) + _TRIED in kept
+            stored_value = stored_facts.get(format_trust_fact(feature))
+            is_tried = format_trust_fact(feature) + _RECENTLY_TRIED_SUFFIX in stored_facts
             refuted_at = self.clock() - (0.0 if is_tried else RETRY_SECONDS)
-            self._states[feature] = _State(
-                is_proven=said == "right", refuted_at=refuted_at if said == "wrong" else None
+            self._state_by_feature[feature] = _FeatureState(
+                is_proven=stored_value == "right",
+                refuted_at=refuted_at if stored_value == "wrong" else None,
             )
-            self._show(feature)
-        self._recall_refusals(kept)
+            self._update_metric(feature)
+        self._restore_refusals(stored_facts)
 
-    def has(self, feature: HeaderFeature) -> bool:
+    def is_proven(self, feature: HeaderFeature) -> bool:
         """Return whether the feature was proven for the chain, and not refuted since."""
         with self._lock:
-            return self._states[feature].is_proven
+            return self._state_by_feature[feature].is_proven
 
     def is_refuted(self, feature: HeaderFeature) -> bool:
         """Return whether the chain was found not to have the feature."""
         with self._lock:
-            return self._states[feature].refuted_at is not None
+            return self._state_by_feature[feature].refuted_at is not None
 
-    def is_open(self, feature: HeaderFeature) -> bool:
+    def needs_samples(self, feature: HeaderFeature) -> bool:
         """Return whether samples are needed: the feature is neither proven nor recently refuted.
 
         A refuted feature stays refuted while it is sampled again.
         """
         with self._lock:
-            state = self._states[feature]
+            state = self._state_by_feature[feature]
             if state.refuted_at is not None:
                 return self.clock() - state.refuted_at >= RETRY_SECONDS
             return not state.is_proven
 
-    def is_any_open(self, features: Iterable[HeaderFeature]) -> bool:
+    def needs_any_samples(self, features: Iterable[HeaderFeature]) -> bool:
         """Return whether samples are needed for one of these features."""
-        return any(self.is_open(feature) for feature in features)
+        return any(self.needs_samples(feature) for feature in features)
 
-    def wants_scan(self, features: Iterable[HeaderFeature]) -> bool:
+    def is_scan_due(self, features: Iterable[HeaderFeature]) -> bool:
         """Return whether the newest blocks should be scanned for samples now."""
         with self._lock:
-            at = self._scanned_at
-            pause = _SCAN_SECONDS if self.open_question() is None else _UNDECIDED_SCAN_SECONDS
-            is_due = at is None or self.clock() - at >= pause
-            return is_due and self.is_any_open(features)
+            scanned_at = self._scanned_at
+            interval_seconds = (
+                _SCAN_SECONDS if self.find_undecided_sample() is None else _UNDECIDED_SCAN_SECONDS
+            )
+            is_due = scanned_at is None or self.clock() - scanned_at >= interval_seconds
+            return is_due and self.needs_any_samples(features)
 
-    def scanned(self) -> None:
+    def mark_scanned(self) -> None:
         """Record that the newest blocks were scanned."""
         self._scanned_at = self.clock()
 
-    def is_new(self, block_hash: str, features: Iterable[HeaderFeature]) -> bool:
+    def is_new_sample(self, block_hash: str, features: Iterable[HeaderFeature]) -> bool:
         """Return whether the block is a new sample of a feature that needs samples."""
         with self._lock:
-            return any(self.is_open(t) and not self._is_seen(t, block_hash) for t in features)
+            return any(
+                self.needs_samples(feature) and not self._is_sampled(feature, block_hash)
+                for feature in features
+            )
 
     def record_sample(
         self,
         block_hash: str,
-        found: Mapping[HeaderFeature, bool],
+        validity_by_feature: Mapping[HeaderFeature, bool],
         unanswered_providers: Collection[str] = (),
     ) -> None:
         """Count one sample: which features of a block with logs were valid at any endpoint.
@@ -166,126 +176,140 @@ class Calibration:
             self._unanswered_providers = (
                 tuple(sorted(unanswered_providers)) or self._unanswered_providers
             )
-            for feature, is_right in found.items():
-                if self.is_open(feature) and not self._is_seen(feature, block_hash):
-                    if is_right or not unanswered_providers:
-                        self._count(feature, block_hash, is_right=is_right)
+            for feature, is_valid in validity_by_feature.items():
+                if self.needs_samples(feature) and not self._is_sampled(feature, block_hash):
+                    if is_valid or not unanswered_providers:
+                        self._count_sample(feature, block_hash, is_valid=is_valid)
                     else:
-                        self._states[feature].undecided.add(block_hash)
+                        self._state_by_feature[feature].undecided_blocks.add(block_hash)
 
-    def open_question(self) -> UndecidedSample | None:
+    def find_undecided_sample(self) -> UndecidedSample | None:
         """Return a block that contradicts its header while some providers have not answered.
 
         Return None if there is none, or if the feature is decided without it.
         """
         with self._lock:
-            for feature, state in self._states.items():
-                if state.undecided and not state.is_proven and state.refuted_at is None:
+            for feature, state in self._state_by_feature.items():
+                if state.undecided_blocks and not state.is_proven and state.refuted_at is None:
                     return UndecidedSample(
-                        feature, min(state.undecided), self._unanswered_providers
+                        feature, min(state.undecided_blocks), self._unanswered_providers
                     )
             return None
 
-    def decide(self) -> None:
+    def refute_invalid_features(self) -> None:
         """Refute features without a valid sample, after newest and old blocks were sampled.
 
         If some samples are valid, the feature itself is not at fault: more samples will decide.
         """
         with self._lock:
-            for feature, state in self._states.items():
-                if not self.is_open(feature):
+            for feature, state in self._state_by_feature.items():
+                if not self.needs_samples(feature):
                     continue
                 if state.refuted_at is not None:
                     state.refuted_at = self.clock()
-                    self._keep_refuted(feature)
-                elif not state.right and len(state.wrong) >= SAMPLES:
-                    self.demote(feature, f"none of {len(state.wrong)} blocks with logs makes it")
+                    self._store_refutation(feature)
+                elif not state.valid_blocks and len(state.invalid_blocks) >= REQUIRED_SAMPLES:
+                    self.refute(
+                        feature, f"none of {len(state.invalid_blocks)} blocks with logs makes it"
+                    )
 
-    def hold(self, feature: HeaderFeature) -> None:
+    def assume_proven(self, feature: HeaderFeature) -> None:
         """Treat a feature as proven: it refused a block, which is not yet explained."""
         with self._lock:
-            if not self._states[feature].is_proven:
-                self._states[feature] = _State(is_proven=True)
-                self._show(feature)
+            if not self._state_by_feature[feature].is_proven:
+                self._state_by_feature[feature] = _FeatureState(is_proven=True)
+                self._update_metric(feature)
 
-    def accept(self, feature: HeaderFeature, block_hash: str) -> None:
+    def accept_block(self, feature: HeaderFeature, block_hash: str) -> None:
         """Accept a block although this feature of it is invalid, as an operator decided."""
         with self._lock:
-            self._accepted.add((feature, block_hash))
+            self._accepted_blocks.add((feature, block_hash))
 
     def is_accepted(self, feature: HeaderFeature, block_hash: str) -> bool:
         """Return whether an operator accepted this block."""
         with self._lock:
-            return (feature, block_hash) in self._accepted
+            return (feature, block_hash) in self._accepted_blocks
 
-    def demote(self, feature: HeaderFeature, why: str) -> None:
+    def refute(self, feature: HeaderFeature, proof: str) -> None:
         """Refute a feature, until samples show it to be valid.
 
         `proof` is logged; a proven feature must not be refuted without a proof.
         """
         with self._lock:
-            was_proven = self._states[feature].is_proven
-            self._states[feature] = _State(refuted_at=self.clock())
-            self._keep_refuted(feature)
-            self.demotions += 1
+            was_proven = self._state_by_feature[feature].is_proven
+            self._state_by_feature[feature] = _FeatureState(refuted_at=self.clock())
+            self._store_refutation(feature)
+            self.demotion_count += 1
         if was_proven:
             DEMOTED.labels(feature).inc()
-            structlog.get_logger().error("verification_downgraded", feature=feature.value, why=why)
+            structlog.get_logger().error(
+                "verification_downgraded", feature=feature.value, why=proof
+            )
 
-    def facts(self) -> dict[str, str]:
+    def collect_facts(self) -> dict[str, str]:
         """Return the findings as stored facts; a `Calibration` that starts with them is equal."""
         with self._lock:
-            known = {
-                fact_of(feature): "right" if state.is_proven else "wrong"
-                for feature, state in self._states.items()
+            facts = {
+                format_trust_fact(feature): "right" if state.is_proven else "wrong"
+                for feature, state in self._state_by_feature.items()
                 if state.is_proven or state.refuted_at is not None
             }
-            known |= {
-                fact_of(feature) + _TRIED: ""
-                for feature, state in self._states.items()
-                if state.refuted_at is not None and not self.is_open(feature)
+            facts |= {
+                format_trust_fact(feature) + _RECENTLY_TRIED_SUFFIX: ""
+                for feature, state in self._state_by_feature.items()
+                if state.refuted_at is not None and not self.needs_samples(feature)
             }
-            taken = {f"{ACCEPTED}{check} {block_hash}": "" for check, block_hash in self._accepted}
-            return known | taken
+            acceptances = {
+                f"{ACCEPTED_PREFIX}{check} {block_hash}": ""
+                for check, block_hash in self._accepted_blocks
+            }
+            return facts | acceptances
 
-    def _recall_refusals(self, kept: Mapping[str, str]) -> None:
+    def _restore_refusals(self, stored_facts: Mapping[str, str]) -> None:
         """Restore the feature that refused a block, and the operator's acceptances."""
-        if REFUSAL in kept and (check := BlockRefusal.from_json(kept[REFUSAL]).check) in set(
-            HeaderFeature
-        ):
-            self.hold(HeaderFeature(check))
-        for name in kept:
-            check, _, block_hash = name.removeprefix(ACCEPTED).partition(" ")
-            if name.startswith(ACCEPTED) and check in set(HeaderFeature):
-                self.accept(HeaderFeature(check), block_hash)
+        if REFUSAL_FACT in stored_facts and (
+            check := BlockRefusal.from_json(stored_facts[REFUSAL_FACT]).check
+        ) in set(HeaderFeature):
+            self.assume_proven(HeaderFeature(check))
+        for name in stored_facts:
+            check, _, block_hash = name.removeprefix(ACCEPTED_PREFIX).partition(" ")
+            if name.startswith(ACCEPTED_PREFIX) and check in set(HeaderFeature):
+                self.accept_block(HeaderFeature(check), block_hash)
 
-    def _is_seen(self, feature: HeaderFeature, block_hash: str) -> bool:
-        state = self._states[feature]
-        return block_hash in state.right or block_hash in state.wrong
+    def _is_sampled(self, feature: HeaderFeature, block_hash: str) -> bool:
+        state = self._state_by_feature[feature]
+        return block_hash in state.valid_blocks or block_hash in state.invalid_blocks
 
-    def _count(self, feature: HeaderFeature, block_hash: str, *, is_right: bool) -> None:
-        state = self._states[feature]
-        (state.right if is_right else state.wrong).add(block_hash)
-        state.undecided.discard(block_hash)
-        if len(state.right) >= SAMPLES:
-            self._states[feature] = _State(is_proven=True)
-            self._keep(feature, "right")
+    def _count_sample(self, feature: HeaderFeature, block_hash: str, *, is_valid: bool) -> None:
+        state = self._state_by_feature[feature]
+        (state.valid_blocks if is_valid else state.invalid_blocks).add(block_hash)
+        state.undecided_blocks.discard(block_hash)
+        if len(state.valid_blocks) >= REQUIRED_SAMPLES:
+            self._state_by_feature[feature] = _FeatureState(is_proven=True)
+            self._store_finding(feature, "right")
 
-    def _keep_refuted(self, feature: HeaderFeature) -> None:
-        self._keep(feature, "wrong")
-        if self.keeper is not None:
-            self.keeper.keep(OF_CHAIN, fact_of(feature) + _TRIED, "", RETRY_SECONDS)
+    def _store_refutation(self, feature: HeaderFeature) -> None:
+        self._store_finding(feature, "wrong")
+        if self.capability_store is not None:
+            self.capability_store.save_fact(
+                CHAIN_FACTS_KEY,
+                format_trust_fact(feature) + _RECENTLY_TRIED_SUFFIX,
+                "",
+                RETRY_SECONDS,
+            )
 
-    def _keep(self, feature: HeaderFeature, said: str) -> None:
+    def _store_finding(self, feature: HeaderFeature, finding: str) -> None:
         """Store a finding that does not expire."""
-        self._show(feature)
-        if self.keeper is not None:
-            self.keeper.keep(OF_CHAIN, fact_of(feature), said, None)
+        self._update_metric(feature)
+        if self.capability_store is not None:
+            self.capability_store.save_fact(
+                CHAIN_FACTS_KEY, format_trust_fact(feature), finding, None
+            )
 
-    def _show(self, feature: HeaderFeature) -> None:
-        CALIBRATED.labels(feature).set(self._states[feature].number())
+    def _update_metric(self, feature: HeaderFeature) -> None:
+        CALIBRATED.labels(feature).set(self._state_by_feature[feature].get_metric_value())
 
 
-def fact_of(feature: HeaderFeature) -> str:
+def format_trust_fact(feature: HeaderFeature) -> str:
     """Return the name of the stored fact about a feature."""
     return f"trust_{feature}"

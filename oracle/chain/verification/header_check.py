@@ -2,35 +2,35 @@
 
 from collections.abc import Iterable, Sequence
 
-from oracle.chain.log_filter import Filter
-from oracle.chain.proofs.bloom import bloom, mask, may_log
-from oracle.chain.proofs.header_hash import header_hash
-from oracle.chain.proofs.receipts_root import receipts_root
+from oracle.chain.log_filter import LogFilter
+from oracle.chain.proofs.bloom import compute_bloom, compute_bloom_mask, may_contain_log
+from oracle.chain.proofs.header_hash import compute_block_hash
+from oracle.chain.proofs.receipts_root import compute_receipts_root
 from oracle.chain.verification.calibration import HeaderFeature
-from oracle.chain.verification.full_headers import NO_RECEIPTS, FullHeader
+from oracle.chain.verification.full_headers import EMPTY_TRIE_ROOT, FullHeader
 from oracle.chain.verification.receipt_fetch import Receipts
 from oracle.domain.logs import Log
 
 
-def hash_of(one: FullHeader) -> str:
+def compute_header_hash(header: FullHeader) -> str:
     """Return the hash of this header, or "unwritable" if it is incomplete or unreadable."""
-    whole = one.whole_header
+    whole_header = header.whole_header
     try:
-        return "unwritable" if whole is None else header_hash(whole)
+        return "unwritable" if whole_header is None else compute_block_hash(whole_header)
     except ValueError:
         return "unwritable"
 
 
-def is_hashed_right(one: FullHeader) -> bool:
+def has_valid_hash(header: FullHeader) -> bool:
     """Return whether the header is complete and hashes to the block's hash."""
-    return hash_of(one) == one.block.hash
+    return compute_header_hash(header) == header.block.hash
 
 
 # A placeholder: no list of receipts or transactions has this root.
 _ZERO_ROOT = "0x" + "00" * 32
 
 
-def lacks_root(one: FullHeader, feature: HeaderFeature) -> bool:
+def is_root_absent(header: FullHeader, feature: HeaderFeature) -> bool:
     """Return whether a header with a valid hash proves that its block has no such root.
 
     The hash commits to both roots: a zero root is not the root of any list, and a block with
@@ -38,64 +38,73 @@ def lacks_root(one: FullHeader, feature: HeaderFeature) -> bool:
     receipts that do not match a root may be a lie.
     """
     if feature is HeaderFeature.RECEIPTS:
-        is_empty = one.is_without_transactions and one.transactions_root != NO_RECEIPTS
-        lacks = one.receipts_root == _ZERO_ROOT or is_empty
+        is_empty = header.is_without_transactions and header.transactions_root != EMPTY_TRIE_ROOT
+        is_absent = header.receipts_root == _ZERO_ROOT or is_empty
     else:
-        lacks = feature is HeaderFeature.TRANSACTIONS and one.transactions_root == _ZERO_ROOT
-    return lacks and is_hashed_right(one)
+        is_absent = (
+            feature is HeaderFeature.TRANSACTIONS and header.transactions_root == _ZERO_ROOT
+        )
+    return is_absent and has_valid_hash(header)
 
 
-def root_of(given: Receipts) -> str:
+def try_compute_receipts_root(block_receipts: Receipts) -> str:
     """Return the root of these receipts, or "unwritable" if they cannot be encoded."""
     try:
-        return receipts_root(given)
+        return compute_receipts_root(block_receipts)
     except ValueError:
         return "unwritable"
 
 
-def judged(one: FullHeader, given: Receipts) -> dict[HeaderFeature, bool]:
+def check_header_features(
+    header: FullHeader, block_receipts: Receipts
+) -> dict[HeaderFeature, bool]:
     """Return which header features of a block with logs match its receipts."""
     try:
-        bits = bloom(log for receipt in given for log in receipt.logs)
+        bloom_bits = compute_bloom(log for receipt in block_receipts for log in receipt.logs)
     except ValueError:
-        bits = -1
+        bloom_bits = -1
     return {
-        HeaderFeature.RECEIPTS: root_of(given) == one.receipts_root,
-        HeaderFeature.BLOOM: bits == one.bloom,
-        HeaderFeature.HEADER: is_hashed_right(one),
+        HeaderFeature.RECEIPTS: try_compute_receipts_root(block_receipts) == header.receipts_root,
+        HeaderFeature.BLOOM: bloom_bits == header.bloom,
+        HeaderFeature.HEADER: has_valid_hash(header),
     }
 
 
-def may_hold_all(bits: int, logs: Iterable[Log]) -> bool:
+def may_contain_logs(bloom_bits: int, logs: Iterable[Log]) -> bool:
     """Return whether the bloom may contain these logs, by address and first topic."""
-    said = {(log.address, log.topics[0]) for log in logs}
-    return all(may_log(bits, [mask(address)], [mask(topic)]) for address, topic in said)
+    address_topic_pairs = {(log.address, log.topics[0]) for log in logs}
+    return all(
+        may_contain_log(bloom_bits, [compute_bloom_mask(address)], [compute_bloom_mask(topic)])
+        for address, topic in address_topic_pairs
+    )
 
 
-def are_all(logs: Sequence[Log], given: Receipts, wanted: Filter) -> bool:
+def are_logs_complete(
+    logs: Sequence[Log], block_receipts: Receipts, log_filter: LogFilter
+) -> bool:
     """Return whether these are exactly the receipts' matching logs; may give false negatives.
 
     `block_receipts` are those of the whole block, in order. A negative result may be caused by
     spelling alone, such as upper-case hex.
     """
-    place, topics = 0, {(topic,) for topic in wanted.topics}
-    for tx, receipt in enumerate(given):
+    log_position, wanted_topics = 0, {(topic,) for topic in log_filter.topics}
+    for tx, receipt in enumerate(block_receipts):
         for log in receipt.logs:
-            if log.address not in wanted.addresses or log.topics[:1] not in topics:
-                if wanted.matches(log):
+            if log.address not in log_filter.addresses or log.topics[:1] not in wanted_topics:
+                if log_filter.matches(log):
                     return False
                 continue
-            if place == len(logs):
+            if log_position == len(logs):
                 return False
-            ours = logs[place]
+            own_log = logs[log_position]
             if (
-                ours.data != log.data
-                or ours.topics != log.topics
-                or ours.address != log.address
-                or ours.index != int(log.log_index, 16)
-                or ours.tx != tx
-                or ours.tx_hash != receipt.transaction_hash
+                own_log.data != log.data
+                or own_log.topics != log.topics
+                or own_log.address != log.address
+                or own_log.index != int(log.log_index, 16)
+                or own_log.tx != tx
+                or own_log.tx_hash != receipt.transaction_hash
             ):
                 return False
-            place += 1
-    return place == len(logs)
+            log_position += 1
+    return log_position == len(logs)

@@ -10,66 +10,68 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from oracle.chain.verification.calibration import (
-    SAMPLES,
+    REQUIRED_SAMPLES,
     Calibration,
     HeaderFeature,
     UndecidedSample,
 )
-from oracle.chain.verification.full_headers import FullHeader, full_headers_of
-from oracle.chain.verification.header_check import judged
-from oracle.chain.verification.receipt_fetch import Receipts, receipts
-from oracle.chain.verification.transaction_check import is_complete
+from oracle.chain.verification.full_headers import FullHeader, fetch_full_headers
+from oracle.chain.verification.header_check import check_header_features
+from oracle.chain.verification.receipt_fetch import Receipts, fetch_receipts
+from oracle.chain.verification.transaction_check import has_valid_transactions_root
 from oracle.errors import TransientError
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # Batch size of samples: the first batch is usually sufficient.
-_SAMPLED_TOGETHER = 10
+_SAMPLE_BATCH = 10
 # How many headers are fetched in one batch, without and with transactions.
-_SCANNED, _SCANNED_WHOLE = 100, 40
+_SCAN_BATCH, _FULL_SCAN_BATCH = 100, 40
 # How many older ranges are sampled if the newest blocks are too few.
-_PLACES = 4
+_OLDER_RANGES = 4
 
 # Whether each feature of a block is valid.
-Found = dict[HeaderFeature, bool]
+FeatureValidity = dict[HeaderFeature, bool]
 # Errors of endpoints without receipts, or without old ones, for which sampling does not wait.
-_HAS_NONE = frozenset({ErrorKind.UNSUPPORTED, ErrorKind.PRUNED, ErrorKind.NOT_THERE})
+_NO_RECEIPTS_ERRORS = frozenset({ErrorKind.UNSUPPORTED, ErrorKind.PRUNED, ErrorKind.NOT_THERE})
 
 
 class CalibrationUndecidedError(TransientError):
     """A block contradicts its header, and a provider that may differ does not answer."""
 
-    def __init__(self, question: UndecidedSample) -> None:
-        self.question = question
-        providers = ", ".join(question.unanswered_providers) or "another provider"
+    def __init__(self, sample: UndecidedSample) -> None:
+        self.sample = sample
+        providers = ", ".join(sample.unanswered_providers) or "another provider"
         super().__init__(
-            f"block {question.block_hash} does not fit its header ({question.feature}), and "
+            f"block {sample.block_hash} does not fit its header ({sample.feature}), and "
             f"{providers} does not answer: whether the chain's headers prove anything is not "
             "decided without it"
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Sampler:
+class HeaderSampler:
     """Takes the samples of one `Calibration`."""
 
     calibration: Calibration
     # Yields the endpoints other than the named one; each is proven to be on our chain.
-    others: Callable[[str], Iterable[Endpoint]]
+    iterate_others: Callable[[str], Iterable[Endpoint]]
     # Returns the providers other than that of the endpoint, all of which have to be queried.
-    other_providers: Callable[[Endpoint], Collection[str]]
+    find_other_providers: Callable[[Endpoint], Collection[str]]
     # Called with an endpoint that gave a wrong answer, and the check that found it.
-    accuse: Callable[[Endpoint, str], None]
+    report_endpoint: Callable[[Endpoint, str], None]
     # Whether blocks are fetched with their transactions.
-    reads_whole: bool = False
+    reads_transactions: bool = False
 
     @property
     def features(self) -> frozenset[HeaderFeature]:
         """The features that are sampled on this chain."""
         kinds = {HeaderFeature.RECEIPTS, HeaderFeature.BLOOM, HeaderFeature.HEADER}
-        return frozenset(kinds | {HeaderFeature.TRANSACTIONS} if self.reads_whole else kinds)
+        return frozenset(
+            kinds | {HeaderFeature.TRANSACTIONS} if self.reads_transactions else kinds
+        )
 
-    def scan(self, endpoint: Endpoint) -> None:
+    def scan_chain(self, endpoint: Endpoint) -> None:
         """Sample the newest blocks, and older ones if those are too few.
 
         Nothing is done unless samples are needed and the last scan is not recent. If several
@@ -80,157 +82,197 @@ class Sampler:
             RpcError: the endpoint does not return its newest headers.
             CalibrationUndecidedError: see `sample_blocks`.
         """
-        if self.calibration.wants_scan(self.features):
-            self._scan(endpoint)
-        self._check_decided()
+        if self.calibration.is_scan_due(self.features):
+            self._scan_ranges(endpoint)
+        self._raise_if_undecided()
 
-    def _scan(self, endpoint: Endpoint) -> None:
-        with self.calibration.scanning:
-            if not self.calibration.wants_scan(self.features):
+    def _scan_ranges(self, endpoint: Endpoint) -> None:
+        with self.calibration.scan_lock:
+            if not self.calibration.is_scan_due(self.features):
                 return
-            newest, *older = _places(endpoint.highest_block, self._most)
-            self._look_at(endpoint, newest, 2 * SAMPLES)
-            for place in older:
-                if not self.calibration.is_any_open(self.features):
+            newest_range, *older_ranges = _select_ranges(endpoint.highest_block, self._batch_size)
+            self._sample_heights(endpoint, newest_range, 2 * REQUIRED_SAMPLES)
+            for heights in older_ranges:
+                if not self.calibration.needs_any_samples(self.features):
                     break
                 try:
-                    self._look_at(endpoint, place, _SAMPLED_TOGETHER)
+                    self._sample_heights(endpoint, heights, _SAMPLE_BATCH)
                 except RpcError:
                     # An endpoint without old blocks may still be good for new ones.
                     break
-            self.calibration.decide()
-            self.calibration.scanned()
+            self.calibration.refute_invalid_features()
+            self.calibration.mark_scanned()
 
-    def learn(self, endpoint: Endpoint, blocks: Iterable[FullHeader]) -> None:
+    def sample_blocks(self, endpoint: Endpoint, blocks: Iterable[FullHeader]) -> None:
         """Take samples from blocks that were read.
 
         Raises:
             CalibrationUndecidedError: a block contradicts its header, and a provider does not
                 answer.
         """
-        self._sample(endpoint, blocks, 2 * SAMPLES)
-        self.calibration.decide()
-        self._check_decided()
+        self._record_samples(endpoint, blocks, 2 * REQUIRED_SAMPLES)
+        self.calibration.refute_invalid_features()
+        self._raise_if_undecided()
 
-    def _check_decided(self) -> None:
-        question = self.calibration.open_question()
-        if question is not None:
-            raise CalibrationUndecidedError(question)
+    def _raise_if_undecided(self) -> None:
+        sample = self.calibration.find_undecided_sample()
+        if sample is not None:
+            raise CalibrationUndecidedError(sample)
 
     @property
-    def _most(self) -> int:
-        return _SCANNED_WHOLE if self.reads_whole else _SCANNED
+    def _batch_size(self) -> int:
+        return _FULL_SCAN_BATCH if self.reads_transactions else _SCAN_BATCH
 
-    def _look_at(self, endpoint: Endpoint, heights: range, most: int) -> None:
-        recent = full_headers_of(endpoint, heights, full=self.reads_whole)
-        chosen = [one for one in reversed(recent) if one and not one.is_without_transactions]
-        self._sample(endpoint, chosen, most)
+    def _sample_heights(self, endpoint: Endpoint, heights: range, max_samples: int) -> None:
+        headers = fetch_full_headers(endpoint, heights, with_transactions=self.reads_transactions)
+        nonempty_headers = [
+            header for header in reversed(headers) if header and not header.is_without_transactions
+        ]
+        self._record_samples(endpoint, nonempty_headers, max_samples)
 
-    def _sample(self, endpoint: Endpoint, blocks: Iterable[FullHeader], most: int) -> None:
+    def _record_samples(
+        self, endpoint: Endpoint, blocks: Iterable[FullHeader], max_samples: int
+    ) -> None:
         """Check the headers of these blocks against their receipts, and record the results.
 
         An endpoint that returns no receipts yields no samples.
         """
-        fresh = [one for one in blocks if self.calibration.is_new(one.block.hash, self.features)][
-            :most
-        ]
-        for first in range(0, len(fresh), _SAMPLED_TOGETHER):
-            part = fresh[first : first + _SAMPLED_TOGETHER]
+        new_headers = [
+            header
+            for header in blocks
+            if self.calibration.is_new_sample(header.block.hash, self.features)
+        ][:max_samples]
+        for start in range(0, len(new_headers), _SAMPLE_BATCH):
+            batch = new_headers[start : start + _SAMPLE_BATCH]
             try:
-                self._judge(endpoint, list(self._found(endpoint, part)))
+                self._count_samples(endpoint, list(self._check_blocks(endpoint, batch)))
             except RpcError:
                 return
-            if not self.calibration.is_any_open(self.features):
+            if not self.calibration.needs_any_samples(self.features):
                 return
 
-    def _found(
+    def _check_blocks(
         self, endpoint: Endpoint, blocks: Sequence[FullHeader]
-    ) -> Iterator[tuple[FullHeader, Found]]:
+    ) -> Iterator[tuple[FullHeader, FeatureValidity]]:
         """Yield the blocks with logs, and which of their features match the receipts."""
-        for one, given in receipts(endpoint, blocks):
-            if any(receipt.logs for receipt in given):
-                yield one, self._judged(one, given)
+        for header, block_receipts in fetch_receipts(endpoint, blocks):
+            if any(receipt.logs for receipt in block_receipts):
+                yield header, self._check_features(header, block_receipts)
 
-    def _judged(self, one: FullHeader, given: Receipts) -> Found:
-        found = judged(one, given)
+    def _check_features(self, header: FullHeader, block_receipts: Receipts) -> FeatureValidity:
+        validity = check_header_features(header, block_receipts)
         return (
-            {**found, HeaderFeature.TRANSACTIONS: is_complete(one)} if self.reads_whole else found
+            {**validity, HeaderFeature.TRANSACTIONS: has_valid_transactions_root(header)}
+            if self.reads_transactions
+            else validity
         )
 
-    def _judge(self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, Found]]) -> None:
+    def _count_samples(
+        self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, FeatureValidity]]
+    ) -> None:
         """Count samples; an invalid one counts only if no provider shows it to be valid."""
-        wanted = [feature for feature in self.features if self.calibration.is_open(feature)]
-        wrong = [one for one, found in samples if not all(found[feature] for feature in wanted)]
-        answers = self._ask_others(endpoint, wrong, wanted)
-        for one, found in samples:
-            better = answers.found.get(one.block.hash, {})
-            for feature in wanted:
-                if better.get(feature) and not found[feature]:
-                    self.accuse(endpoint, feature)
-            made = {feature: found[feature] or better.get(feature, False) for feature in found}
+        open_features = [
+            feature for feature in self.features if self.calibration.needs_samples(feature)
+        ]
+        invalid_headers = [
+            header
+            for header, validity in samples
+            if not all(validity[feature] for feature in open_features)
+        ]
+        answers = self._query_other_providers(endpoint, invalid_headers, open_features)
+        for header, validity in samples:
+            other_validity = answers.validity_by_block.get(header.block.hash, {})
+            for feature in open_features:
+                if other_validity.get(feature) and not validity[feature]:
+                    self.report_endpoint(endpoint, feature)
+            best_validity = {
+                feature: validity[feature] or other_validity.get(feature, False)
+                for feature in validity
+            }
             self.calibration.record_sample(
-                one.block.hash, made, answers.unanswered_providers.get(one.block.hash, frozenset())
+                header.block.hash,
+                best_validity,
+                answers.unanswered_providers.get(header.block.hash, frozenset()),
             )
 
-    def _ask_others(
-        self, than: Endpoint, blocks: Sequence[FullHeader], wanted: Collection[HeaderFeature]
-    ) -> "_Answers":
+    def _query_other_providers(
+        self,
+        sampled_endpoint: Endpoint,
+        blocks: Sequence[FullHeader],
+        features: Collection[HeaderFeature],
+    ) -> "_ProviderAnswers":
         """Query other endpoints about blocks, until each feature is shown to be valid."""
-        answers = _Answers()
+        answers = _ProviderAnswers()
         if not blocks:
             return answers
-        expected = frozenset(self.other_providers(than))
-        answers.unanswered_providers = {one.block.hash: expected for one in blocks}
-        left = list(blocks)
-        for other in self.others(than.name):
+        expected_providers = frozenset(self.find_other_providers(sampled_endpoint))
+        answers.unanswered_providers = {header.block.hash: expected_providers for header in blocks}
+        remaining = list(blocks)
+        for other_endpoint in self.iterate_others(sampled_endpoint.name):
             try:
-                numbers = [one.block.number for one in left]
-                theirs = full_headers_of(other, numbers, full=self.reads_whole)
-                ours = {one.block.hash for one in left}
-                same = [one for one in theirs if one is not None and one.block.hash in ours]
-                for one, found in self._found(other, same):
-                    answers.add(one.block.hash, found)
+                numbers = [header.block.number for header in remaining]
+                other_headers = fetch_full_headers(
+                    other_endpoint, numbers, with_transactions=self.reads_transactions
+                )
+                remaining_hashes = {header.block.hash for header in remaining}
+                same_headers = [
+                    header
+                    for header in other_headers
+                    if header is not None and header.block.hash in remaining_hashes
+                ]
+                for header, validity in self._check_blocks(other_endpoint, same_headers):
+                    answers.add_answer(header.block.hash, validity)
                 # This also applies if the receipts are gone: the provider answered without result.
-                answers.record_answer(other.provider, [one.block.hash for one in same])
+                answers.record_answer(
+                    other_endpoint.provider, [header.block.hash for header in same_headers]
+                )
             except RpcError as error:
-                if error.kind in _HAS_NONE:
-                    answers.record_answer(other.provider, answers.unanswered_providers)
+                if error.kind in _NO_RECEIPTS_ERRORS:
+                    answers.record_answer(other_endpoint.provider, answers.unanswered_providers)
                 continue
-            left = [one for one in left if not answers.shows_all(one.block.hash, wanted)]
-            if not left:
+            remaining = [
+                header
+                for header in remaining
+                if not answers.are_all_valid(header.block.hash, features)
+            ]
+            if not remaining:
                 break
         return answers
 
 
 @dataclass(slots=True)
-class _Answers:
+class _ProviderAnswers:
     """The results of other endpoints by block hash, and the providers that did not answer."""
 
-    found: dict[str, Found] = field(default_factory=dict)
+    validity_by_block: dict[str, FeatureValidity] = field(default_factory=dict)
     unanswered_providers: dict[str, frozenset[str]] = field(default_factory=dict)
 
-    def add(self, block_hash: str, found: Found) -> None:
+    def add_answer(self, block_hash: str, validity: FeatureValidity) -> None:
         """Add one result: a feature that one endpoint shows to be valid is valid."""
-        known = self.found.setdefault(block_hash, dict.fromkeys(found, False))
-        for feature, is_right in found.items():
-            known[feature] = known[feature] or is_right
+        merged = self.validity_by_block.setdefault(block_hash, dict.fromkeys(validity, False))
+        for feature, is_right in validity.items():
+            merged[feature] = merged[feature] or is_right
 
     def record_answer(self, provider: str, hashes: Collection[str]) -> None:
         """Record that a provider answered about these blocks, or has no receipts of them."""
         self.unanswered_providers = {
-            block_hash: left - {provider} if block_hash in hashes else left
-            for block_hash, left in self.unanswered_providers.items()
+            block_hash: remaining - {provider} if block_hash in hashes else remaining
+            for block_hash, remaining in self.unanswered_providers.items()
         }
 
-    def shows_all(self, block_hash: str, wanted: Collection[HeaderFeature]) -> bool:
+    def are_all_valid(self, block_hash: str, features: Collection[HeaderFeature]) -> bool:
         """Return whether each of the features was shown to be valid."""
-        found = self.found.get(block_hash, {})
-        return all(found.get(feature) for feature in wanted)
+        validity = self.validity_by_block.get(block_hash, {})
+        return all(validity.get(feature) for feature in features)
 
 
-def _places(newest: int, most: int) -> list[range]:
+def _select_ranges(newest: int, range_size: int) -> list[range]:
     """Return the newest heights, and ranges of older ones spread evenly below them."""
-    ends = [newest - newest * place // (_PLACES + 1) for place in range(_PLACES + 1)]
-    places = [range(max(0, end - most + 1), end + 1) for end in ends]
+    ends = [newest - newest * step // (_OLDER_RANGES + 1) for step in range(_OLDER_RANGES + 1)]
+    ranges = [range(max(0, end - range_size + 1), end + 1) for end in ends]
     # On a short chain, ranges that overlap the newest one are left out.
-    return [place for nth, place in enumerate(places) if nth == 0 or place.stop < places[0].start]
+    return [
+        heights
+        for position, heights in enumerate(ranges)
+        if position == 0 or heights.stop < ranges[0].start
+    ]

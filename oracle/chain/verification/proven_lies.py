@@ -16,55 +16,61 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
 # The log fields that the receipts root commits to; positions follow from the order alone.
-Content = Counter[tuple[str, tuple[str, ...], str]]
+LogContentCounts = Counter[tuple[str, tuple[str, ...], str]]
 # Fetches one block from an endpoint, and returns whether all of it could be proven.
-Proves = Callable[[Endpoint, int], bool]
+BlockProver = Callable[[Endpoint, int], bool]
 
 
-def content(logs: Iterable[Log]) -> Content:
+def count_log_contents(logs: Iterable[Log]) -> LogContentCounts:
     """Return how often each combination of address, topics and data occurs."""
     return Counter((log.address, log.topics, log.data) for log in logs)
 
 
-def made_up(given: Iterable[Log], true: Iterable[Log]) -> int:
+def count_invented_logs(given_logs: Iterable[Log], true_logs: Iterable[Log]) -> int:
     """Return the number of given logs that do not exist in this form."""
-    return (content(given) - content(true)).total()
+    return (count_log_contents(given_logs) - count_log_contents(true_logs)).total()
 
 
 @dataclass(frozen=True, slots=True)
-class Lies:
+class MisbehaviourDetector:
     """Excludes endpoints that are proven wrong while windows are read."""
 
     endpoints: EndpointPool
-    proves: Proves
+    is_block_provable: BlockProver
 
-    def weigh(self, endpoint: Endpoint, given: Sequence[Log], true: Sequence[Log]) -> None:
+    def check_repaired_logs(
+        self, endpoint: Endpoint, given_logs: Sequence[Log], true_logs: Sequence[Log]
+    ) -> None:
         """Compare the logs that an endpoint gave with those that the receipts proved.
 
         Omitted logs only move the endpoint behind the others, because its own receipts contain
         them; the audit of unproven blocks finds such omissions again.
         """
-        count = made_up(given, true)
-        if count:
-            blocks = f"blocks {given[0].block} to {given[-1].block}"
-            words = f"gave {count} logs of {blocks} that their receipts do not have"
-            self.endpoints.listed.convict(endpoint.name, words)
+        invented_count = count_invented_logs(given_logs, true_logs)
+        if invented_count:
+            blocks = f"blocks {given_logs[0].block} to {given_logs[-1].block}"
+            message = f"gave {invented_count} logs of {blocks} that their receipts do not have"
+            self.endpoints.endpoint_list.mark_proven_wrong(endpoint.name, message)
 
-    def look_again(self, told: Iterable[ContradictionError], by: str) -> None:
+    def recheck_contradictions(
+        self, contradictions: Iterable[ContradictionError], proving_endpoint: str
+    ) -> None:
         """Query endpoints that contradicted headers again, after another one gave the window."""
-        for error in told:
+        for error in contradictions:
             # A bloom is not a proof.
-            if error.feature is not HeaderFeature.BLOOM and error.endpoint != by:
-                self._look_again(error, by)
+            if error.feature is not HeaderFeature.BLOOM and error.endpoint != proving_endpoint:
+                self._recheck_contradiction(error, proving_endpoint)
 
-    def _look_again(self, error: ContradictionError, by: str) -> None:
-        named = {endpoint.name: endpoint for endpoint in self.endpoints}
-        accused = named[error.endpoint]
+    def _recheck_contradiction(self, error: ContradictionError, proving_endpoint: str) -> None:
+        endpoint_by_name = {endpoint.name: endpoint for endpoint in self.endpoints}
+        accused = endpoint_by_name[error.endpoint]
         try:
-            if self.proves(named[by], error.number):
-                self.proves(accused, error.number)
-        except ContradictionError as again:
-            if (again.endpoint, again.feature) == (error.endpoint, error.feature):
-                self.endpoints.listed.convict(error.endpoint, f"{again.words}; asked twice")
+            if self.is_block_provable(endpoint_by_name[proving_endpoint], error.number):
+                self.is_block_provable(accused, error.number)
+        except ContradictionError as second_error:
+            if (second_error.endpoint, second_error.feature) == (error.endpoint, error.feature):
+                self.endpoints.endpoint_list.mark_proven_wrong(
+                    error.endpoint, f"{second_error.detail}; asked twice"
+                )
         except RpcError:
             return

@@ -12,12 +12,12 @@ from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 
 # Fact names: the refusal, and the prefix of blocks that an operator accepted.
-REFUSAL = "refusal"
-ACCEPTED = "accepted "
+REFUSAL_FACT = "refusal"
+ACCEPTED_PREFIX = "accepted "
 # Two endpoints show two blocks of one height; every other check is a `HeaderFeature`.
-BLOCK_HASH = "block_hash"
+BLOCK_HASH_CHECK = "block_hash"
 # The calibration is undecided, because a provider does not answer.
-CALIBRATION = "calibration"
+CALIBRATION_CHECK = "calibration"
 
 
 class BlockRefusal(msgspec.Struct, frozen=True):
@@ -38,12 +38,12 @@ class BlockRefusal(msgspec.Struct, frozen=True):
         return msgspec.json.decode(text, type=cls)
 
     @property
-    def acceptance(self) -> str:
+    def acceptance_fact(self) -> str:
         """The name of the fact that stores an operator's acceptance of this block."""
-        return f"{ACCEPTED}{self.check} {self.block_hash}"
+        return f"{ACCEPTED_PREFIX}{self.check} {self.block_hash}"
 
 
-class RefusalError(TransientError):
+class BlockRefusedError(TransientError):
     """A block is refused, because no endpoint gives it as its header or another one does."""
 
     def __init__(self, refusal: BlockRefusal) -> None:

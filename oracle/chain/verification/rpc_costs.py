@@ -9,17 +9,17 @@ from typing_extensions import override
 
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.verification.verification_policy import VerificationPolicy
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.rpc.endpoints.capabilities import Capabilities
-from oracle.rpc.endpoints.range_sizer import MOST_LINKED, MOST_WITH_HEADERS
+from oracle.rpc.endpoints.range_sizer import MAX_BLOCKS_WITH_HEADERS, MAX_LINKED_BLOCKS
 
-_BLOCKS = 1_000
+_HISTORY_BLOCKS = 1_000
 # The first and last header of a window of history.
-_LINKS = 2
+_LINK_HEADERS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class RpcCosts:
     """Numbers of calls; each part of a batch counts. `empty_block` includes the head check.
 
     `history` is for 1,000 final blocks without relevant logs, at the initial range size; `proof`
@@ -43,33 +43,41 @@ class Costs:
         )
 
 
-def costs(reader: EventReader, policy: VerificationPolicy, facts: Capabilities | None) -> Costs:
+def estimate_rpc_costs(
+    reader: EventReader, policy: VerificationPolicy, capabilities: Capabilities | None
+) -> RpcCosts:
     """Return the costs at an endpoint with these capabilities; None means all of them.
 
     No request is sent; the features of the chain's headers are assumed to be proven.
     """
-    by_hash = facts is None or facts.has_logs_by_hash
-    serves_receipts = facts is None or facts.has_block_receipts
+    has_logs_by_hash = capabilities is None or capabilities.has_logs_by_hash
+    serves_receipts = capabilities is None or capabilities.has_block_receipts
     watches = bool(reader.selectors)
     # The head check and the logs; without logs by hash also headers before and after.
-    head = 2 + (0 if by_hash else 2) + (1 if watches and by_hash else 0)
-    proves = policy.top(is_history=False) >= Level.PROVEN or watches
-    return Costs(
-        empty_block=head,
+    head_calls = 2 + (0 if has_logs_by_hash else 2) + (1 if watches and has_logs_by_hash else 0)
+    proves = policy.get_max_level(is_history=False) >= VerificationLevel.PROVEN or watches
+    return RpcCosts(
+        empty_block=head_calls,
         proof=(1 if serves_receipts else 0) if proves else 0,
-        history=_history(policy, by_hash=by_hash, watches=watches),
+        history=_estimate_history_calls(
+            policy, has_logs_by_hash=has_logs_by_hash, watches=watches
+        ),
         by_transaction=proves and not serves_receipts,
     )
 
 
-def _history(policy: VerificationPolicy, *, by_hash: bool, watches: bool) -> int:
+def _estimate_history_calls(
+    policy: VerificationPolicy, *, has_logs_by_hash: bool, watches: bool
+) -> int:
     if watches or policy.every_header:
-        windows = _BLOCKS // MOST_WITH_HEADERS
-        logs = _BLOCKS if policy.every_header and by_hash else 2 * windows
-        return _BLOCKS + logs
-    windows, top = _BLOCKS // MOST_LINKED, policy.top(is_history=True)
-    if top < Level.BLOOMED:
-        return windows * (1 + _LINKS)
+        window_count = _HISTORY_BLOCKS // MAX_BLOCKS_WITH_HEADERS
+        log_calls = (
+            _HISTORY_BLOCKS if policy.every_header and has_logs_by_hash else 2 * window_count
+        )
+        return _HISTORY_BLOCKS + log_calls
+    window_count, top = _HISTORY_BLOCKS // MAX_LINKED_BLOCKS, policy.get_max_level(is_history=True)
+    if top < VerificationLevel.BLOOMED:
+        return window_count * (1 + _LINK_HEADERS)
     # Every header, the last one again after the logs, and the receipts of one block, to detect
     # endpoints that have pruned it.
-    return _BLOCKS + windows * (2 + (top >= Level.PROVEN))
+    return _HISTORY_BLOCKS + window_count * (2 + (top >= VerificationLevel.PROVEN))

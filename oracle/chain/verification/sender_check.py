@@ -11,7 +11,7 @@ import msgspec
 from oracle.chain.proofs.transactions_root import SignedTransaction
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.window_check import ContradictionError
-from oracle.chain.watched_calls import Sent
+from oracle.chain.watched_calls import RawTransaction
 from oracle.domain.logs import Call
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import UNPROVEN_SENDERS, VERIFY_FAILURES
@@ -20,12 +20,12 @@ from oracle.telemetry.indexer_metrics import UNPROVEN_SENDERS, VERIFY_FAILURES
 class ForgeryError(ContradictionError):
     """A call's sender, or another field of it, differs from the signed transaction."""
 
-    def __init__(self, endpoint: str, call: Call, words: str) -> None:
-        said = f"block {call.block}: call {call.tx_hash}: {words}"
-        RpcError.__init__(self, endpoint, ErrorKind.INVALID, said)
+    def __init__(self, endpoint: str, call: Call, message: str) -> None:
+        full_message = f"block {call.block}: call {call.tx_hash}: {message}"
+        RpcError.__init__(self, endpoint, ErrorKind.INVALID, full_message)
         self.number, self.feature = call.block, HeaderFeature.SENDER
         self.block_hash = call.block_hash
-        self.said = f"{call.tx_hash} {call.sender} {words}"
+        self.said = f"{call.tx_hash} {call.sender} {message}"
         VERIFY_FAILURES.labels(self.feature, endpoint).inc()
 
 
@@ -38,42 +38,42 @@ class SenderCheck:
 
     endpoint: str
     calibration: Calibration
-    unproven: set[int] = field(default_factory=set)
+    unproven_blocks: set[int] = field(default_factory=set)
 
-    def see(self, call: Call, sent: Sent) -> None:
+    def check_sender(self, call: Call, raw_transaction: RawTransaction) -> None:
         """Compare a call with the signed transaction, as the endpoint returned it.
 
         Raises:
             ForgeryError: the transaction was signed by another account, or has other fields.
         """
         # Imported late: the import takes 0.1 s, and is needed only for calls.
-        from oracle.chain.proofs.transaction_sender import signer  # noqa: PLC0415
+        from oracle.chain.proofs.transaction_sender import recover_signer  # noqa: PLC0415
 
         try:
-            found = signer(msgspec.convert(sent, SignedTransaction))
+            signer_address = recover_signer(msgspec.convert(raw_transaction, SignedTransaction))
         except msgspec.ValidationError:
             # An unsupported transaction, such as one of a chain's own types.
-            found = None
+            signer_address = None
         except ValueError as error:
-            self._contradicted(call, str(error))
+            self._handle_contradiction(call, str(error))
             return
-        if found is None:
-            self._note_unproven(call)
-        elif found != call.sender:
-            self._contradicted(call, f"signed by {found}, not by {call.sender}")
+        if signer_address is None:
+            self._record_unproven(call)
+        elif signer_address != call.sender:
+            self._handle_contradiction(call, f"signed by {signer_address}, not by {call.sender}")
         else:
             self.calibration.record_sample(call.tx_hash, {HeaderFeature.SENDER: True})
 
-    def _contradicted(self, call: Call, words: str) -> None:
+    def _handle_contradiction(self, call: Call, message: str) -> None:
         if self.calibration.is_accepted(HeaderFeature.SENDER, call.block_hash):
-            self._note_unproven(call)
+            self._record_unproven(call)
             return
-        if self.calibration.has(HeaderFeature.SENDER) or self.calibration.is_open(
+        if self.calibration.is_proven(HeaderFeature.SENDER) or self.calibration.needs_samples(
             HeaderFeature.SENDER
         ):
-            raise ForgeryError(self.endpoint, call, words)
-        self._note_unproven(call)
+            raise ForgeryError(self.endpoint, call, message)
+        self._record_unproven(call)
 
-    def _note_unproven(self, call: Call) -> None:
+    def _record_unproven(self, call: Call) -> None:
         UNPROVEN_SENDERS.labels(self.endpoint).inc()
-        self.unproven.add(call.block)
+        self.unproven_blocks.add(call.block)

@@ -9,17 +9,23 @@ from collections.abc import Sequence
 
 import msgspec
 
-from oracle.chain.proofs.transactions_root import SignedTransaction, transactions_root
+from oracle.chain.proofs.transactions_root import SignedTransaction, compute_transactions_root
 from oracle.chain.verification.full_headers import FullHeader
-from oracle.chain.watched_calls import See, Selectors, Sent, SentTransactionResponse, calls_in
+from oracle.chain.watched_calls import (
+    CallCheck,
+    RawTransaction,
+    Selectors,
+    SentTransactionResponse,
+    select_watched_calls,
+)
 from oracle.domain.logs import Call
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.replies import decoder_of
+from oracle.rpc.replies import get_decoder
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
-def calls_of_blocks(
-    endpoint: Endpoint, blocks: Sequence[FullHeader], selectors: Selectors, see: See
+def extract_watched_calls(
+    endpoint: Endpoint, blocks: Sequence[FullHeader], selectors: Selectors, check_call: CallCheck
 ) -> dict[int, list[Call]]:
     """Return the watched calls by block, from blocks that were fetched with their transactions.
 
@@ -28,35 +34,39 @@ def calls_of_blocks(
     """
     if not selectors:
         return {}
-    found = {}
-    for one in blocks:
+    calls_by_block = {}
+    for header in blocks:
         try:
-            sent = decoder_of(list[SentTransactionResponse]).decode(one.answer.transactions)
+            transactions = get_decoder(list[SentTransactionResponse]).decode(
+                header.response.transactions
+            )
         except msgspec.DecodeError as error:
-            words = f"transactions of block {one.block.number}: {error}"
-            raise RpcError(endpoint.name, ErrorKind.INVALID, words) from None
-        calls = calls_in(endpoint.name, one.block, sent, selectors)
+            message = f"transactions of block {header.block.number}: {error}"
+            raise RpcError(endpoint.name, ErrorKind.INVALID, message) from None
+        calls = select_watched_calls(endpoint.name, header.block, transactions, selectors)
         if calls:
-            found[one.block.number] = calls
-            written = decoder_of(list[msgspec.Raw]).decode(one.answer.transactions)
+            calls_by_block[header.block.number] = calls
+            raw_transactions = get_decoder(list[msgspec.Raw]).decode(header.response.transactions)
             for call in calls:
-                see(call, decoder_of(Sent).decode(written[call.tx]))
-    return found
+                check_call(call, get_decoder(RawTransaction).decode(raw_transactions[call.tx]))
+    return calls_by_block
 
 
-def root_of_sent(one: FullHeader) -> str:
+def try_compute_transactions_root(header: FullHeader) -> str:
     """Return the root of the block's transactions, whose hashes must match their fields.
 
     A text that is not a root is returned if they cannot be encoded, or a hash does not match.
     """
     try:
-        sent = decoder_of(list[SignedTransaction]).decode(one.answer.transactions)
-        are_named = all(tx.hash.lower() == tx.true_hash() for tx in sent)
-        return transactions_root(sent) if are_named else "misnamed"
+        transactions = get_decoder(list[SignedTransaction]).decode(header.response.transactions)
+        are_hashes_valid = all(
+            transaction.hash.lower() == transaction.compute_hash() for transaction in transactions
+        )
+        return compute_transactions_root(transactions) if are_hashes_valid else "misnamed"
     except (msgspec.DecodeError, ValueError):
         return "unwritable"
 
 
-def is_complete(one: FullHeader) -> bool:
+def has_valid_transactions_root(header: FullHeader) -> bool:
     """Return whether the block's transactions match the root of its header."""
-    return root_of_sent(one) == one.transactions_root
+    return try_compute_transactions_root(header) == header.transactions_root

@@ -1,8 +1,8 @@
-"""How far windows are verified, as set in section `[verify]` (docs/explanation/verification.md)."""
+"""Verification depth of windows, set in section `[verify]` (docs/explanation/verification.md)."""
 
 from dataclasses import dataclass
 
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,15 +13,15 @@ class VerificationPolicy:
     all headers linked, and logs by block hash; that takes about two requests per block.
     """
 
-    head: Level = Level.PROVEN
-    history: Level = Level.PROVEN
+    head: VerificationLevel = VerificationLevel.PROVEN
+    history: VerificationLevel = VerificationLevel.PROVEN
     receipts: bool = True
     every_header: bool = False
 
-    def top(self, *, is_history: bool) -> Level:
+    def get_max_level(self, *, is_history: bool) -> VerificationLevel:
         """Return the highest level to verify up to."""
-        top = self.history if is_history else self.head
-        return top if self.receipts else min(top, Level.BLOOMED)
+        level = self.history if is_history else self.head
+        return level if self.receipts else min(level, VerificationLevel.BLOOMED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,13 @@ class LevelShortfall:
     relies on the endpoint that gave it.
     """
 
-    wanted: Level
-    reached: Level
-    refuted: tuple[str, ...]
-    unproven_below: Level
+    wanted_level: VerificationLevel
+    reachable_level: VerificationLevel
+    refuted_features: tuple[str, ...]
+    unproven_below: VerificationLevel
 
 
 # Only L0 and L1, the minimum that is always checked.
-LEAST = VerificationPolicy(head=Level.SEAMED, history=Level.SEAMED, receipts=False)
+MINIMAL_POLICY = VerificationPolicy(
+    head=VerificationLevel.SEAMED, history=VerificationLevel.SEAMED, receipts=False
+)

@@ -7,21 +7,26 @@ See docs/explanation/verification.md.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from oracle.chain.log_filter import Filter, checked
-from oracle.chain.verification.bloom_check import Blooms
+from oracle.chain.log_filter import LogFilter, validate_logs
+from oracle.chain.verification.bloom_check import BloomChecker
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader
-from oracle.chain.verification.header_check import are_all, hash_of, lacks_root, root_of
-from oracle.chain.verification.header_samples import Sampler
-from oracle.chain.verification.receipt_fetch import Receipts, receipts
-from oracle.chain.verification.transaction_check import root_of_sent
+from oracle.chain.verification.header_check import (
+    are_logs_complete,
+    compute_header_hash,
+    is_root_absent,
+    try_compute_receipts_root,
+)
+from oracle.chain.verification.header_samples import HeaderSampler
+from oracle.chain.verification.receipt_fetch import Receipts, fetch_receipts
+from oracle.chain.verification.transaction_check import try_compute_transactions_root
 from oracle.chain.verification.window_check import (
     ContradictionError,
     VerifiedWindow,
-    note_missing,
+    record_missing_logs,
 )
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.logs import Log
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
@@ -34,39 +39,48 @@ LEAST_FULL_BLOCKS = 80
 class WindowVerifier:
     """Verifies the answers for one filter, using the proven features of the chain's headers."""
 
-    wanted: Filter
+    log_filter: LogFilter
     calibration: Calibration
-    blooms: Blooms
-    sampler: Sampler
+    bloom_checker: BloomChecker
+    sampler: HeaderSampler
     # Called with an endpoint that gave a wrong answer, and the check that found it.
-    accuse: Callable[[Endpoint, str], None]
+    report_endpoint: Callable[[Endpoint, str], None]
 
-    def allowed(self, top: Level) -> Level:
+    def get_max_allowed_level(self, max_level: VerificationLevel) -> VerificationLevel:
         """Return the highest level up to `max_level` that can be reached now."""
-        if top >= Level.PROVEN and self.calibration.has(HeaderFeature.RECEIPTS):
-            return Level.PROVEN
-        if top >= Level.BLOOMED and self.calibration.has(HeaderFeature.BLOOM):
-            return Level.BLOOMED
-        return min(top, Level.PINNED)
+        if max_level >= VerificationLevel.PROVEN and self.calibration.is_proven(
+            HeaderFeature.RECEIPTS
+        ):
+            return VerificationLevel.PROVEN
+        if max_level >= VerificationLevel.BLOOMED and self.calibration.is_proven(
+            HeaderFeature.BLOOM
+        ):
+            return VerificationLevel.BLOOMED
+        return min(max_level, VerificationLevel.PINNED)
 
-    def of_history(self, top: Level) -> Level:
+    def get_history_level(self, max_level: VerificationLevel) -> VerificationLevel:
         """Return the level up to `max_level` that every historical block reaches now.
 
         BLOOMED and above need every header: a bloom that excludes our contracts proves as much as
         the receipts, and if the chain has no blooms, every block's receipts are read.
         """
-        if top >= Level.BLOOMED and self.calibration.has(HeaderFeature.BLOOM):
-            return Level.BLOOMED
-        has_roots = top >= Level.PROVEN and self.calibration.has(HeaderFeature.RECEIPTS)
+        if max_level >= VerificationLevel.BLOOMED and self.calibration.is_proven(
+            HeaderFeature.BLOOM
+        ):
+            return VerificationLevel.BLOOMED
+        has_roots = max_level >= VerificationLevel.PROVEN and self.calibration.is_proven(
+            HeaderFeature.RECEIPTS
+        )
         if has_roots and self.calibration.is_refuted(HeaderFeature.BLOOM):
-            has_calls = self.sampler.reads_whole and not self.calibration.has(
-                HeaderFeature.TRANSACTIONS
+            has_unproven_calls = (
+                self.sampler.reads_transactions
+                and not self.calibration.is_proven(HeaderFeature.TRANSACTIONS)
             )
-            return Level.BLOOMED if has_calls else Level.PROVEN
-        return min(top, Level.SEAMED)
+            return VerificationLevel.BLOOMED if has_unproven_calls else VerificationLevel.PROVEN
+        return min(max_level, VerificationLevel.SEAMED)
 
-    def reads_every_receipt(
-        self, endpoint: Endpoint, blocks: Sequence[FullHeader], top: Level
+    def can_read_receipts_only(
+        self, endpoint: Endpoint, blocks: Sequence[FullHeader], max_level: VerificationLevel
     ) -> bool:
         """Return whether receipts alone can prove all logs of these blocks, without a log query.
 
@@ -76,207 +90,257 @@ class WindowVerifier:
         """
         features = (HeaderFeature.HEADER, HeaderFeature.RECEIPTS)
         if (
-            top < Level.PROVEN
-            or not endpoint.limits.gives_receipts
-            or not all(map(self.calibration.has, features))
+            max_level < VerificationLevel.PROVEN
+            or not endpoint.limits.serves_block_receipts
+            or not all(map(self.calibration.is_proven, features))
             # Samples need blocks that are known to have logs.
-            or self.calibration.is_any_open(self.sampler.features)
+            or self.calibration.needs_any_samples(self.sampler.features)
         ):
             return False
-        full = [one for one in blocks if not one.is_without_transactions]
+        nonempty_headers = [header for header in blocks if not header.is_without_transactions]
         return (
-            len(full) >= max(LEAST_FULL_BLOCKS, len(blocks) // 2)
+            len(nonempty_headers) >= max(LEAST_FULL_BLOCKS, len(blocks) // 2)
             and not any(
                 # The logs of a block that an operator accepted must be requested.
-                self.calibration.is_accepted(feature, one.block.hash)
+                self.calibration.is_accepted(feature, header.block.hash)
                 for feature in features
-                for one in blocks
+                for header in blocks
             )
-            and all(map(self.blooms.may_hide, full))
+            and all(map(self.bloom_checker.may_have_logs, nonempty_headers))
         )
 
-    def refuted(self, top: Level) -> tuple[HeaderFeature, ...]:
+    def find_refuted_features(self, level: VerificationLevel) -> tuple[HeaderFeature, ...]:
         """Return the refuted features among those that blocks at this level rely on.
 
         Without a valid header hash, roots and blooms are unproven claims of the endpoint.
         """
-        if top < Level.BLOOMED:
+        if level < VerificationLevel.BLOOMED:
             return ()
-        needed = [HeaderFeature.HEADER]
-        if top < Level.PROVEN:
-            needed.append(HeaderFeature.BLOOM)
+        needed_features = [HeaderFeature.HEADER]
+        if level < VerificationLevel.PROVEN:
+            needed_features.append(HeaderFeature.BLOOM)
         else:
-            needed.append(HeaderFeature.RECEIPTS)
-            needed += [HeaderFeature.TRANSACTIONS] if self.sampler.reads_whole else []
-        return tuple(feature for feature in needed if self.calibration.is_refuted(feature))
+            needed_features.append(HeaderFeature.RECEIPTS)
+            needed_features += (
+                [HeaderFeature.TRANSACTIONS] if self.sampler.reads_transactions else []
+            )
+        return tuple(
+            feature for feature in needed_features if self.calibration.is_refuted(feature)
+        )
 
-    def verify(self, window: VerifiedWindow) -> None:
+    def verify_window(self, window: VerifiedWindow) -> None:
         """Verify a window, and store the levels and proven logs in it.
 
         Raises:
             ContradictionError: the endpoint contradicts a header.
             RpcError: the endpoint omitted logs that another one has, or lacks data for the proof.
         """
-        if window.top >= Level.BLOOMED:
-            self._check_headers(window)
-        if window.top >= Level.PROVEN:
-            self._learn(window)
-            self._prove(window)
-        if window.top >= Level.BLOOMED and self.calibration.has(HeaderFeature.BLOOM):
-            self.blooms.sift(window)
-        if window.given is None and len(window.proven) < len(window.blocks):
-            words = "its receipts were to tell all logs, and do not"
-            raise RpcError(window.name, ErrorKind.INVALID, words)
-        if window.calls is not None:
-            self._count_calls(window)
+        if window.max_level >= VerificationLevel.BLOOMED:
+            self._check_header_hashes(window)
+        if window.max_level >= VerificationLevel.PROVEN:
+            self._sample_headers(window)
+            self._prove_receipts(window)
+        if window.max_level >= VerificationLevel.BLOOMED and self.calibration.is_proven(
+            HeaderFeature.BLOOM
+        ):
+            self.bloom_checker.check_window(window)
+        if window.given_logs is None and len(window.proven_blocks) < len(window.headers):
+            message = "its receipts were to tell all logs, and do not"
+            raise RpcError(window.endpoint_name, ErrorKind.INVALID, message)
+        if window.calls_by_block is not None:
+            self._check_transactions(window)
 
     # --- headers ---
 
-    def _check_headers(self, window: VerifiedWindow) -> None:
-        if not self.calibration.has(HeaderFeature.HEADER):
+    def _check_header_hashes(self, window: VerifiedWindow) -> None:
+        if not self.calibration.is_proven(HeaderFeature.HEADER):
             return
-        for one in window.blocks:
-            made = hash_of(one)
-            if made != one.block.hash:
-                words = "its header has another hash"
-                self._contradict(window, HeaderFeature.HEADER, one, words, said=made)
+        for header in window.headers:
+            computed_hash = compute_header_hash(header)
+            if computed_hash != header.block.hash:
+                message = "its header has another hash"
+                self._raise_contradiction(
+                    window, HeaderFeature.HEADER, header, message, computed_value=computed_hash
+                )
 
-    def _learn(self, window: VerifiedWindow) -> None:
+    def _sample_headers(self, window: VerifiedWindow) -> None:
         """Take samples if they are needed; blocks with matching logs are good samples."""
-        if self.calibration.is_any_open(self.sampler.features):
-            chosen = [one for one in window.blocks if one.block.number in window.logs]
-            self.sampler.learn(window.endpoint, chosen)
+        if self.calibration.needs_any_samples(self.sampler.features):
+            headers_with_logs = [
+                header for header in window.headers if header.block.number in window.logs_by_block
+            ]
+            self.sampler.sample_blocks(window.endpoint, headers_with_logs)
 
     # --- receipts ---
 
-    def _see_held(self, window: VerifiedWindow) -> None:
+    def _check_receipts_available(self, window: VerifiedWindow) -> None:
         """Check that the endpoint still has receipts, even if they cannot prove anything.
 
         Raises:
             RpcError: the endpoint has pruned a block, which must not be taken for an empty block.
         """
-        held = [one for one in window.blocks if one.block.number in window.must][:1]
+        required_headers = [
+            header for header in window.headers if header.block.number in window.required_blocks
+        ][:1]
         try:
-            list(receipts(window.endpoint, held))
+            list(fetch_receipts(window.endpoint, required_headers))
         except RpcError as error:
             if error.kind in {ErrorKind.NOT_THERE, ErrorKind.PRUNED}:
                 raise
 
-    def _prove(self, window: VerifiedWindow) -> None:
-        if not self.calibration.has(HeaderFeature.RECEIPTS):
-            self._see_held(window)
+    def _prove_receipts(self, window: VerifiedWindow) -> None:
+        if not self.calibration.is_proven(HeaderFeature.RECEIPTS):
+            self._check_receipts_available(window)
             return
-        chosen = []
-        calls: Mapping[int, object] = window.calls or {}
-        for one in window.blocks:
-            number = one.block.number
-            has_some = number in window.logs or number in calls
-            if one.is_without_transactions and not has_some:
-                window.levels[number] = Level.PROVEN
+        headers_to_prove = []
+        calls: Mapping[int, object] = window.calls_by_block or {}
+        for header in window.headers:
+            number = header.block.number
+            has_content = number in window.logs_by_block or number in calls
+            if header.is_without_transactions and not has_content:
+                window.level_by_block[number] = VerificationLevel.PROVEN
             elif (
-                has_some
-                or window.given is None
-                or number in window.must
-                or self.blooms.may_hide(one)
+                has_content
+                or window.given_logs is None
+                or number in window.required_blocks
+                or self.bloom_checker.may_have_logs(header)
             ):
-                chosen.append(one)
-        for one, given in receipts(window.endpoint, chosen):
-            made = root_of(given)
-            if made != one.receipts_root and self._is_refuted_by(one, HeaderFeature.RECEIPTS):
+                headers_to_prove.append(header)
+        for header, block_receipts in fetch_receipts(window.endpoint, headers_to_prove):
+            computed_root = try_compute_receipts_root(block_receipts)
+            if computed_root != header.receipts_root and self._refute_if_root_absent(
+                header, HeaderFeature.RECEIPTS
+            ):
                 return
-            if made != one.receipts_root:
-                words = "its receipts do not make the root of its header"
-                self._contradict(window, HeaderFeature.RECEIPTS, one, words, said=made)
+            if computed_root != header.receipts_root:
+                message = "its receipts do not make the root of its header"
+                self._raise_contradiction(
+                    window, HeaderFeature.RECEIPTS, header, message, computed_value=computed_root
+                )
                 continue
-            self._take(window, one, given)
+            self._apply_receipts(window, header, block_receipts)
 
-    def _take(self, window: VerifiedWindow, one: FullHeader, given: Receipts) -> None:
+    def _apply_receipts(
+        self, window: VerifiedWindow, header: FullHeader, block_receipts: Receipts
+    ) -> None:
         """Apply proven receipts: set the logs, and whether calls succeeded."""
-        number = one.block.number
-        said = window.logs.get(number, [])
-        calls = (window.calls or {}).get(number, ())
-        ours = {
-            tx for tx, receipt in enumerate(given) if any(map(self.wanted.matches, receipt.logs))
+        number = header.block.number
+        given_logs = window.logs_by_block.get(number, [])
+        calls = (window.calls_by_block or {}).get(number, ())
+        matching_indexes = {
+            tx
+            for tx, receipt in enumerate(block_receipts)
+            if any(map(self.log_filter.matches, receipt.logs))
         }
-        _see_names(window.name, one, given, ours.union(call.tx for call in calls))
-        if not are_all(said, given, self.wanted):
-            true = self._logs_in(window.name, one, given)
-            if window.given is None:
-                window.logs[number] = true
-            elif said != true:
-                note_missing(window.name, sum(log not in said for log in true))
-                self.accuse(window.endpoint, "logs")
-                window.repair(number, true)
+        _check_receipt_hashes(
+            window.endpoint_name,
+            header,
+            block_receipts,
+            matching_indexes.union(call.tx for call in calls),
+        )
+        if not are_logs_complete(given_logs, block_receipts, self.log_filter):
+            true_logs = self._extract_logs(window.endpoint_name, header, block_receipts)
+            if window.given_logs is None:
+                window.logs_by_block[number] = true_logs
+            elif given_logs != true_logs:
+                record_missing_logs(
+                    window.endpoint_name, sum(log not in given_logs for log in true_logs)
+                )
+                self.report_endpoint(window.endpoint, "logs")
+                window.replace_logs(number, true_logs)
         for call in calls:
-            call.succeeded = given[call.tx].succeeded
-        window.settled.add(number)
-        window.levels[number] = Level.PROVEN
+            call.succeeded = block_receipts[call.tx].succeeded
+        window.settled_blocks.add(number)
+        window.level_by_block[number] = VerificationLevel.PROVEN
 
-    def _logs_in(self, endpoint: str, one: FullHeader, given: Receipts) -> list[Log]:
+    def _extract_logs(
+        self, endpoint: str, header: FullHeader, block_receipts: Receipts
+    ) -> list[Log]:
         """Extract the matching logs of receipts; their block hash is checked, not proven."""
-        number = one.block.number
-        answers = [log for receipt in given for log in receipt.logs if self.wanted.matches(log)]
+        number = header.block.number
+        responses = [
+            log
+            for receipt in block_receipts
+            for log in receipt.logs
+            if self.log_filter.matches(log)
+        ]
         try:
-            logs = checked(answers, BlockRange(number, number), self.wanted)
+            logs = validate_logs(responses, BlockRange(number, number), self.log_filter)
         except ValueError as error:
             raise RpcError(endpoint, ErrorKind.INVALID, f"receipts: {error}") from None
         for log in logs:
-            if log.block_hash != one.block.hash:
+            if log.block_hash != header.block.hash:
                 raise RpcError(endpoint, ErrorKind.INVALID, f"receipts of another block {number}")
-            log.time = one.block.time
+            log.time = header.block.time
         return logs
 
     # --- calls ---
 
-    def _count_calls(self, window: VerifiedWindow) -> None:
+    def _check_transactions(self, window: VerifiedWindow) -> None:
         """Lower the level of blocks whose transactions could not be proven."""
         is_provable = (
-            self.calibration.has(HeaderFeature.TRANSACTIONS) and window.top >= Level.PROVEN
+            self.calibration.is_proven(HeaderFeature.TRANSACTIONS)
+            and window.max_level >= VerificationLevel.PROVEN
         )
-        for one in window.blocks:
-            if one.is_without_transactions:
+        for header in window.headers:
+            if header.is_without_transactions:
                 continue
-            if not is_provable or self._is_refuted_by(one, HeaderFeature.TRANSACTIONS):
-                window.lower(one.block.number, Level.BLOOMED)
-            elif (made := root_of_sent(one)) != one.transactions_root:
+            if not is_provable or self._refute_if_root_absent(header, HeaderFeature.TRANSACTIONS):
+                window.limit_level(header.block.number, VerificationLevel.BLOOMED)
+            elif (
+                computed_root := try_compute_transactions_root(header)
+            ) != header.transactions_root:
                 # Blooms do not cover calls: a block without calls needs the same check.
-                words = "its transactions do not make the root of its header"
-                self._contradict(window, HeaderFeature.TRANSACTIONS, one, words, said=made)
-                window.lower(one.block.number, Level.BLOOMED)
+                message = "its transactions do not make the root of its header"
+                self._raise_contradiction(
+                    window,
+                    HeaderFeature.TRANSACTIONS,
+                    header,
+                    message,
+                    computed_value=computed_root,
+                )
+                window.limit_level(header.block.number, VerificationLevel.BLOOMED)
 
-    def _is_refuted_by(self, one: FullHeader, feature: HeaderFeature) -> bool:
+    def _refute_if_root_absent(self, header: FullHeader, feature: HeaderFeature) -> bool:
         """Refute a feature if the block's own valid header proves that it has no such root."""
-        if not lacks_root(one, feature):
+        if not is_root_absent(header, feature):
             return False
-        self.calibration.demote(feature, f"the header of block {one.block.hash} has no root")
+        self.calibration.refute(feature, f"the header of block {header.block.hash} has no root")
         return True
 
-    def _contradict(
+    def _raise_contradiction(
         self,
         window: VerifiedWindow,
         feature: HeaderFeature,
         header: FullHeader,
-        words: str,
+        message: str,
         *,
-        said: str,
+        computed_value: str,
     ) -> None:
         """Raise ContradictionError, unless an operator accepted the block."""
         if not self.calibration.is_accepted(feature, header.block.hash):
-            raise ContradictionError(window.name, feature, header, words, said=said)
+            raise ContradictionError(
+                window.endpoint_name, feature, header, message, computed_value=computed_value
+            )
 
 
-def _see_names(endpoint: str, one: FullHeader, given: Receipts, places: Iterable[int]) -> None:
+def _check_receipt_hashes(
+    endpoint: str, header: FullHeader, block_receipts: Receipts, indexes: Iterable[int]
+) -> None:
     """Check that receipts at these indexes have the hashes of the block's transactions.
 
     Raises:
         RpcError: a hash differs, or a receipt is missing.
     """
     try:
-        names = one.tx_hashes()
+        tx_hashes = header.decode_tx_hashes()
     except ValueError as error:
         raise RpcError(endpoint, ErrorKind.INVALID, str(error)) from None
-    for tx in places:
-        told = tx < min(len(given), len(names)) and (given[tx].transaction_hash, names[tx])
-        if not told or told[0].lower() != told[1].lower():
-            words = f"receipts and transactions of block {one.block.number} differ"
-            raise RpcError(endpoint, ErrorKind.INVALID, words)
+    for index in indexes:
+        hash_pair = index < min(len(block_receipts), len(tx_hashes)) and (
+            block_receipts[index].transaction_hash,
+            tx_hashes[index],
+        )
+        if not hash_pair or hash_pair[0].lower() != hash_pair[1].lower():
+            message = f"receipts and transactions of block {header.block.number} differ"
+            raise RpcError(endpoint, ErrorKind.INVALID, message)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from oracle.chain.verification.calibration import HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.logs import Call, Log
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
@@ -22,28 +22,36 @@ class ContradictionError(RpcError):
     """
 
     def __init__(
-        self, endpoint: str, feature: HeaderFeature, header: FullHeader, words: str, *, said: str
+        self,
+        endpoint: str,
+        feature: HeaderFeature,
+        header: FullHeader,
+        message: str,
+        *,
+        computed_value: str,
     ) -> None:
         self.number = header.block.number
         self.feature = feature
         self.block_hash = header.block.hash
-        self.said = said
-        super().__init__(endpoint, ErrorKind.INVALID, f"block {self.number}: {words}")
+        self.computed_value = computed_value
+        super().__init__(endpoint, ErrorKind.INVALID, f"block {self.number}: {message}")
         VERIFY_FAILURES.labels(feature, endpoint).inc()
 
 
 class OmissionError(RpcError):
     """Another endpoint returned logs that this one omitted."""
 
-    def __init__(self, endpoint: str, block: FullHeader, missing: int) -> None:
-        words = f"block {block.block.number}: left {missing} logs out that its bloom knows"
-        super().__init__(endpoint, ErrorKind.INVALID, words)
-        note_missing(endpoint, missing)
+    def __init__(self, endpoint: str, header: FullHeader, missing_count: int) -> None:
+        message = (
+            f"block {header.block.number}: left {missing_count} logs out that its bloom knows"
+        )
+        super().__init__(endpoint, ErrorKind.INVALID, message)
+        record_missing_logs(endpoint, missing_count)
 
 
-def note_missing(endpoint: str, missing: int) -> None:
+def record_missing_logs(endpoint: str, missing_count: int) -> None:
     """Count logs that an endpoint omitted or changed."""
-    MISSING_LOGS.labels(endpoint).inc(missing)
+    MISSING_LOGS.labels(endpoint).inc(missing_count)
     VERIFY_FAILURES.labels("logs", endpoint).inc()
 
 
@@ -61,62 +69,68 @@ class VerifiedWindow:
 
     endpoint: Endpoint
     range: BlockRange
-    blocks: Sequence[FullHeader]
-    given: list[Log] | None
-    top: Level
-    pinned: bool
+    headers: Sequence[FullHeader]
+    given_logs: list[Log] | None
+    max_level: VerificationLevel
+    is_pinned: bool
     is_whole: bool
-    must: Collection[int] = ()
-    calls: Mapping[int, Sequence[Call]] | None = None
-    logs: dict[int, list[Log]] = field(init=False)
-    levels: dict[int, Level] = field(init=False)
+    required_blocks: Collection[int] = ()
+    calls_by_block: Mapping[int, Sequence[Call]] | None = None
+    logs_by_block: dict[int, list[Log]] = field(init=False)
+    level_by_block: dict[int, VerificationLevel] = field(init=False)
     # Whether the endpoint's logs were replaced by proven ones.
-    repaired: bool = False
+    is_repaired: bool = False
     # The blocks whose receipts proved which calls succeeded.
-    settled: set[int] = field(default_factory=set)
+    settled_blocks: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         by_block: dict[int, list[Log]] = defaultdict(list)
-        for log in self.given or ():
+        for log in self.given_logs or ():
             by_block[log.block].append(log)
-        self.logs = dict(by_block)
-        level = Level.PINNED if self.pinned else Level.SEAMED
-        self.levels = {header.block.number: level for header in self.blocks}
+        self.logs_by_block = dict(by_block)
+        level = VerificationLevel.PINNED if self.is_pinned else VerificationLevel.SEAMED
+        self.level_by_block = {header.block.number: level for header in self.headers}
 
     @property
-    def name(self) -> str:
+    def endpoint_name(self) -> str:
         """The shown name of the endpoint."""
         return self.endpoint.name
 
     @property
-    def level(self) -> Level:
+    def min_level(self) -> VerificationLevel:
         """The lowest level of the blocks with known headers."""
-        return min(self.levels.values())
+        return min(self.level_by_block.values())
 
     @property
-    def proven(self) -> tuple[int, ...]:
+    def proven_blocks(self) -> tuple[int, ...]:
         """The proven blocks, in order."""
-        return tuple(sorted(n for n, level in self.levels.items() if level >= Level.PROVEN))
+        return tuple(
+            sorted(
+                number
+                for number, level in self.level_by_block.items()
+                if level >= VerificationLevel.PROVEN
+            )
+        )
 
     def is_proven(self, number: int) -> bool:
         """Return whether this block was proven."""
-        return self.levels[number] >= Level.PROVEN
+        return self.level_by_block[number] >= VerificationLevel.PROVEN
 
-    def repair(self, number: int, true: list[Log]) -> None:
+    def replace_logs(self, number: int, true_logs: list[Log]) -> None:
         """Replace the endpoint's logs of a block with the proven logs."""
-        self.logs[number] = true
-        self.repaired = True
+        self.logs_by_block[number] = true_logs
+        self.is_repaired = True
 
-    def lower(self, number: int, most: Level) -> None:
+    def limit_level(self, number: int, max_level: VerificationLevel) -> None:
         """Limit the level of a block."""
-        self.levels[number] = min(self.levels[number], most)
+        self.level_by_block[number] = min(self.level_by_block[number], max_level)
 
-    def leave_unproven(self, blocks: Iterable[int]) -> None:
+    def mark_unproven(self, blocks: Iterable[int]) -> None:
         """Limit these blocks to levels below PROVEN, because of unproven content."""
         for number in blocks:
-            if number in self.levels:
-                self.lower(number, Level.BLOOMED)
+            if number in self.level_by_block:
+                self.limit_level(number, VerificationLevel.BLOOMED)
 
-    def all_logs(self) -> list[Log]:
+    def collect_logs(self) -> list[Log]:
         """Return every log, in order of (block, index)."""
-        return [log for number in sorted(self.logs) for log in self.logs[number]]
+        return [log for number in sorted(self.logs_by_block) for log in self.logs_by_block[number]]

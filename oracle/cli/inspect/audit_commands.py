@@ -6,23 +6,23 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.event_files import lines_of
+from oracle.cli.event_files import open_lines
 from oracle.cli.options import JsonOption, load_config, print_answer
 from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_records
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError, InputError
-from oracle.indexer.feeds.witness_file import times_in
+from oracle.indexer.feeds.witness_file import parse_witness_lines
 from oracle.queries.relay_audit.contradictions import (
-    PATIENCE_SECONDS,
-    contradictions,
+    MAX_LAG_SECONDS,
+    find_contradictions,
 )
-from oracle.queries.relay_audit.daemon_memory import DaemonMemory, daemon_memory
-from oracle.queries.relay_audit.relay_audit import NodeAudit, RelayAudit, Verdict, audited
+from oracle.queries.relay_audit.daemon_memory import DaemonObservations, load_observations
+from oracle.queries.relay_audit.relay_audit import NodeAudit, RelayAudit, Verdict, audit_relay
 from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock
-from oracle.queries.text.text_tables import WIDE, foreign, print_table
+from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table, sanitize_text
 
-NOTHING_PROVEN = 3
+NOTHING_PROVEN_EXIT_CODE = 3
 _COLUMNS = (
     "node",
     "L ours",
@@ -34,7 +34,7 @@ _COLUMNS = (
     "verdict",
     "row",
 )
-_UNFINDABLE = "Rows that were never published cannot be found by reading what was."
+_LIMITS_NOTE = "Rows that were never published cannot be found by reading what was."
 
 audit = typer.Typer(no_args_is_help=True)
 
@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
 
 
 @audit.callback()
-def _group() -> None:
+def _audit_group() -> None:
     """Make `audit` a group although it has only one command."""
 
 
@@ -68,7 +68,7 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     ] = None,
     patience: Annotated[
         int, typer.Option(min=0, metavar="SECONDS", help="For chain and relay to follow suit.")
-    ] = PATIENCE_SECONDS,
+    ] = MAX_LAG_SECONDS,
     polls: Annotated[int, typer.Option(min=2, help="How often its figures are asked.")] = 2,
     seconds: Annotated[
         float, typer.Option(min=1.0, help="Between two polls; longer is more exact.")
@@ -94,74 +94,104 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     Exit code 0: everything provable agrees; 1: a node differs, or rows contradict; 2: wrong input;
     3: nothing could be proven.
     """
-    noted = [] if witness is None else _witnessed(witness)
-    memory, fed = (None, None) if config is None else _remembered(config, network)
-    address = url or fed
-    if address is None:
+    witness_times = [] if witness is None else _read_witness_file(witness)
+    memory, feed_url = (None, None) if config is None else _load_daemon_memory(config, network)
+    relay_url = url or feed_url
+    if relay_url is None:
         raise InputError("--url: say where the relay is, or --config of a daemon that reads it")
-    with closing(RelayWatch.of(address, timeout, page, WatchClock())) as watch:
-        watch.watch(polls, seconds)
-        watch.believe(noted)
+    with closing(RelayWatch.connect_to(relay_url, timeout, page, WatchClock())) as watch:
+        watch.poll_relay(polls, seconds)
+        watch.adopt_witness_times(witness_times)
         if memory is not None:
-            watch.remember(memory.rows)
+            watch.adopt_daemon_times(memory.rows)
         rows = [watch.rows[number] for number in sorted(watch.rows)]
-        beside = contradictions(rows, None if memory is None else memory.stakes, patience)
-        found = audited(watch, beside)
+        relay_contradictions = find_contradictions(
+            rows, None if memory is None else memory.stakes, patience
+        )
+        audit_result = audit_relay(watch, relay_contradictions)
     if as_json:
-        print_answer(found)
+        print_answer(audit_result)
     else:
-        _print(found)
-    _leave(found)
+        _print_audit(audit_result)
+    _exit_with_verdict(audit_result)
 
 
-def _witnessed(path: Path) -> list[tuple[int, Hash, int]]:
+def _read_witness_file(path: Path) -> list[tuple[int, Hash, int]]:
     try:
-        with lines_of(str(path)) as lines:
-            return times_in(lines)
+        with open_lines(str(path)) as lines:
+            return parse_witness_lines(lines)
     except InputError as error:
         raise InputError(f"--witness: {error}") from None
 
 
-def _remembered(config: Path, network: str | None) -> tuple[DaemonMemory, str | None]:
-    with open_records(load_config(config)) as records, records.store.reading() as uow:
-        return daemon_memory(uow, open_reader(records.config), network), records.config.feed.url
+def _load_daemon_memory(
+    config: Path, network: str | None
+) -> tuple[DaemonObservations, str | None]:
+    with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
+        return load_observations(
+            uow, open_reader(records.config), network
+        ), records.config.feed.url
 
 
-def _leave(found: RelayAudit) -> None:
-    if found.contradictions.found:
-        raise FatalError(f"{len(found.contradictions.found)} rows contradict others, or the chain")
-    differ = found.count(Verdict.DIFFERS)
-    if differ:
-        raise FatalError(f"{differ} of {len(found.nodes)} nodes differ from the relay's own rows")
-    if not found.count(Verdict.AGREES):
-        raise typer.Exit(NOTHING_PROVEN)
+def _exit_with_verdict(result: RelayAudit) -> None:
+    if result.contradictions.found:
+        raise FatalError(
+            f"{len(result.contradictions.found)} rows contradict others, or the chain"
+        )
+    differing_count = result.count_verdicts(Verdict.DIFFERS)
+    if differing_count:
+        raise FatalError(
+            f"{differing_count} of {len(result.nodes)} nodes differ from the relay's own rows"
+        )
+    if not result.count_verdicts(Verdict.AGREES):
+        raise typer.Exit(NOTHING_PROVEN_EXIT_CODE)
 
 
-def _print(found: RelayAudit) -> None:
-    print_table(_COLUMNS, map(_row, found.nodes), left=("verdict",), width=WIDE)
-    for one in found.nodes:
-        said = one.why if one.parting is None else f"{one.parting.kind}: {one.parting.why}"
-        if said:
-            typer.echo(f"{one.node}  {foreign(said, WIDE)}")
-    begun = "" if found.first_id == 1 else f"; history starts at id {found.first_id}"
-    proven = len(found.nodes) - found.count(Verdict.UNPROVEN)
-    typer.echo(
-        f"{found.rows} rows, ids {found.first_id} to {found.last_id}{begun}; "
-        f"{proven} of {len(found.nodes)} nodes proven; {found.headless} tasks without a start; "
-        f"{found.running} started and not ended"
+def _print_audit(result: RelayAudit) -> None:
+    print_table(
+        _COLUMNS, map(_format_row, result.nodes), left_columns=("verdict",), width=WIDE_TABLE_WIDTH
     )
-    for row in found.contradictions.found:
-        typer.echo(f"row {row.row} contradicts: {row.kind}, {row.node}: {foreign(row.why, WIDE)}")
-    unjudged = found.contradictions.unjudged
-    if unjudged:
-        typer.echo(f"{unjudged} rows of stakes and kickouts are too new for the chain")
-    for number in found.changed:
+    for node_audit in result.nodes:
+        explanation = (
+            node_audit.why
+            if node_audit.parting is None
+            else f"{node_audit.parting.kind}: {node_audit.parting.why}"
+        )
+        if explanation:
+            typer.echo(f"{node_audit.node}  {sanitize_text(explanation, WIDE_TABLE_WIDTH)}")
+    start_note = "" if result.first_id == 1 else f"; history starts at id {result.first_id}"
+    proven = len(result.nodes) - result.count_verdicts(Verdict.UNPROVEN)
+    typer.echo(
+        f"{result.rows} rows, ids {result.first_id} to {result.last_id}{start_note}; "
+        f"{proven} of {len(result.nodes)} nodes proven; {result.headless} tasks without a start; "
+        f"{result.running} started and not ended"
+    )
+    for row in result.contradictions.found:
+        typer.echo(
+            f"row {row.row} contradicts: {row.kind}, {row.node}: "
+            f"{sanitize_text(row.why, WIDE_TABLE_WIDTH)}"
+        )
+    unjudged_count = result.contradictions.unjudged
+    if unjudged_count:
+        typer.echo(f"{unjudged_count} rows of stakes and kickouts are too new for the chain")
+    for number in result.changed:
         typer.echo(f"row {number} was told in two ways while we looked")
-    typer.echo(_UNFINDABLE)
+    typer.echo(_LIMITS_NOTE)
 
 
-def _row(one: NodeAudit) -> list[str]:
-    row = "-" if one.parting is None or not one.parting.row else str(one.parting.row)
-    figures = [one.ours, one.theirs, one.our_health, one.their_health]
-    written = ["-" if figure is None else f"{figure:.4f}" for figure in figures]
-    return [one.node, *written, str(one.groups), str(one.zeros), one.verdict.value, row]
+def _format_row(node_audit: NodeAudit) -> list[str]:
+    first_row = (
+        "-"
+        if node_audit.parting is None or not node_audit.parting.row
+        else str(node_audit.parting.row)
+    )
+    figures = [node_audit.ours, node_audit.theirs, node_audit.our_health, node_audit.their_health]
+    figure_cells = ["-" if figure is None else f"{figure:.4f}" for figure in figures]
+    return [
+        node_audit.node,
+        *figure_cells,
+        str(node_audit.groups),
+        str(node_audit.zeros),
+        node_audit.verdict.value,
+        first_row,
+    ]

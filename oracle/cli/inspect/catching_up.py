@@ -8,14 +8,14 @@ from oracle.queries.status_models import CatchingUp
 from oracle.store.database import Store
 
 # The indexer commits about once per second: a shorter time would see no block, or one window.
-_LOOK_SECONDS = 2.0
+_MIN_WATCH_SECONDS = 2.0
 
 
-def watch_catching_up(
+def measure_catch_up(
     store: Store,
-    before: BlockRef,
-    since: float,
-    head: int,
+    start_block: BlockRef,
+    started_at: float,
+    head_number: int,
     sleep: Callable[[float], None],
     now: int,
 ) -> CatchingUp:
@@ -24,15 +24,18 @@ def watch_catching_up(
     `started_at` is the time at which `start_block` was read, on the monotonic clock. `head_number`
     is the newest block. `now` is in unix seconds of this machine's clock.
     """
-    sleep(max(0.0, since + _LOOK_SECONDS - time.monotonic()))
-    with store.reading() as uow:
+    sleep(max(0.0, started_at + _MIN_WATCH_SECONDS - time.monotonic()))
+    with store.read_transaction() as uow:
         cursor = uow.cursor.get()
-    number = before.number if cursor is None else cursor.number
-    left, folded = max(0, head - number), max(0, number - before.number)
-    seconds = time.monotonic() - since
+    block_number = start_block.number if cursor is None else cursor.number
+    blocks_left, blocks_folded = (
+        max(0, head_number - block_number),
+        max(0, block_number - start_block.number),
+    )
+    seconds = time.monotonic() - started_at
     return CatchingUp(
-        blocks_left=left,
-        blocks_per_second=folded / seconds,
+        blocks_left=blocks_left,
+        blocks_per_second=blocks_folded / seconds,
         watched_seconds=seconds,
-        until=now + round(left * seconds / folded) if folded else None,
+        until=now + round(blocks_left * seconds / blocks_folded) if blocks_folded else None,
     )

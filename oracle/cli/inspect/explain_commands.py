@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from oracle.chain.source import ChainSource
-from oracle.cli.inspect.explain_full import full_lines, on_chain_line
+from oracle.cli.inspect.explain_full import render_full_lines, render_on_chain_line
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -19,31 +19,36 @@ from oracle.cli.options import (
     load_config,
     print_answer,
 )
-from oracle.daemon.compose import check_chain_of, open_index, open_reader
+from oracle.daemon.compose import check_index_chain, open_index, open_reader
 from oracle.daemon.records import Records, open_folded_records
 from oracle.domain.blocks import BlockRef
-from oracle.domain.feed_rows import is_of_feed
+from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from oracle.queries.api.node_order import NodeOrder, NodeRanking
+from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.explain import (
     EventArchive,
     Explanation,
-    as_of_round,
-    block_at,
-    explain as explain_node,
+    explain_score as explain_node,
+    find_as_of_block,
+    resolve_block,
 )
-from oracle.queries.explanation_view import explanation_view
-from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
-from oracle.queries.sentences.node_standing import standing_as_of
-from oracle.queries.sentences.score_costs import reasons
-from oracle.queries.text.human_numbers import two_digits
-from oracle.queries.text.prefixes import node_named
-from oracle.queries.text.status_text import shown_time
+from oracle.queries.explanation_view import build_explanation_view
+from oracle.queries.sentences.node_sentences import (
+    NodeSummary,
+    format_details,
+    format_headline,
+    format_improvement,
+)
+from oracle.queries.sentences.node_standing import build_summary_from_explanation
+from oracle.queries.sentences.score_costs import find_score_costs
+from oracle.queries.text.human_numbers import format_two_decimals
+from oracle.queries.text.prefixes import find_node
+from oracle.queries.text.status_text import format_block_time
 from oracle.queries.text.text_tables import print_table
 
-_AtOption = Annotated[
+_AtBlockOption = Annotated[
     int | None, typer.Option("--at", metavar="BLOCK", min=0, help="As of this block.")
 ]
 _RoundOption = Annotated[
@@ -65,84 +70,98 @@ def explain(
     node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
-    at: _AtOption = None,
-    of_round: _RoundOption = None,
+    at_block: _AtBlockOption = None,
+    round_number: _RoundOption = None,
     full: _FullOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Explain a node's score: the verdict, then the largest deductions."""
-    if at is not None and of_round is not None:
+    if at_block is not None and round_number is not None:
         raise InputError("--at and --round name two blocks; give one of them")
     with open_folded_records(load_config(config)) as records:
-        number = at if of_round is None else as_of_round(records.store, of_round)
-        as_of = _block(records, number)
-        with records.store.reading() as uow:
-            address = node_named(uow, node)
+        block_number = (
+            at_block if round_number is None else find_as_of_block(records.store, round_number)
+        )
+        as_of = _find_block(records, block_number)
+        with records.store.read_transaction() as uow:
+            address = find_node(uow, node)
         min_scores = records.config.oracle.min_scores
         reader = open_reader(records.config)
         archive = EventArchive(records.store, reader, records.rules, min_scores)
-        told = explain_node(archive, address, as_of)
-        ranking = None if as_json or full else _ranking(records, told)
+        explanation = explain_node(archive, address, as_of)
+        ranking = None if as_json or full else _load_ranking(records, explanation)
     if as_json:
-        labels = {Address(at): name for at, name in records.config.network.labels.items()}
-        print_answer(explanation_view(told, labels))
+        labels = {
+            Address(address_text): name
+            for address_text, name in records.config.network.labels.items()
+        }
+        print_answer(build_explanation_view(explanation, labels))
         return
     if full:
-        for line in full_lines(told):
+        for line in render_full_lines(explanation):
             typer.echo(line)
         return
-    _print_answer(told, standing_as_of(told, ranking))
+    _print_explanation(explanation, build_summary_from_explanation(explanation, ranking))
 
 
-def _block(records: Records, number: int | None) -> BlockRef:
+def _find_block(records: Records, block_number: int | None) -> BlockRef:
     """Return this block, or the last folded one; query the chain only if needed."""
-    with ExitStack() as closing:
+    with ExitStack() as stack:
 
         def open_checked_chain() -> ChainSource:
-            return check_chain_of(closing.enter_context(open_index(records)))
+            return check_index_chain(stack.enter_context(open_index(records)))
 
-        return block_at(open_checked_chain, records.store, number)
+        return resolve_block(open_checked_chain, records.store, block_number)
 
 
-def _ranking(records: Records, told: Explanation) -> NodeRanking | None:
+def _load_ranking(records: Records, explanation: Explanation) -> NodeRanking | None:
     """Return the ranking of all nodes at the cursor, or None if an earlier block is explained."""
-    with records.store.reading() as uow:
+    with records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        if cursor is None or cursor.number != told.as_of.number:
+        if cursor is None or cursor.number != explanation.as_of.number:
             return None
-        return NodeOrder(records.rules).at(uow, cursor)
+        return NodeRankingCache(records.rules).get_ranking(uow, cursor)
 
 
-def _print_answer(told: Explanation, standing: NodeStanding) -> None:
-    qos = told.figures.qos
-    typer.echo(f"{'out' if qos is None else two_digits(qos):<4}  {headline(standing)}")
-    for sentence in (details(standing), lifted(standing)):
+def _print_explanation(explanation: Explanation, node_standing: NodeSummary) -> None:
+    qos = explanation.figures.qos
+    typer.echo(
+        f"{'out' if qos is None else format_two_decimals(qos):<4}  "
+        f"{format_headline(node_standing)}"
+    )
+    for sentence in (format_details(node_standing), format_improvement(node_standing)):
         if sentence:
             typer.echo(f"      {sentence}")
-    costly = reasons(told, standing)
-    if costly:
+    cost_reasons = find_score_costs(explanation, node_standing)
+    if cost_reasons:
         typer.echo()
-        rows = [[f"-{two_digits(one.costs)}", one.words] for one in costly]
+        rows = [
+            [f"-{format_two_decimals(cost_reason.amount)}", cost_reason.cause]
+            for cost_reason in cost_reasons
+        ]
         print_table(("costs", "why"), rows, ("why",))
     typer.echo()
-    for line in _about(told):
+    for line in _render_footer(explanation):
         typer.echo(line)
 
 
-def _about(told: Explanation) -> Iterator[str]:
-    rules = f"{told.rules.name} version {told.rules.version}"
-    yield f"node {told.node.address}, {told.figures.status.replace('_', ' ')}"
-    yield f"as of block {told.as_of.number}, {shown_time(told.as_of.time)}; rules {rules}"
-    yield on_chain_line(told, told.on_chain)
-    if any(is_of_feed(entry.at) for entry in told.scores):
+def _render_footer(explanation: Explanation) -> Iterator[str]:
+    rules = f"{explanation.rules.name} version {explanation.rules.version}"
+    yield f"node {explanation.node.address}, {explanation.figures.status.replace('_', ' ')}"
+    yield (
+        f"as of block {explanation.as_of.number}, {format_block_time(explanation.as_of.time)}; "
+        f"rules {rules}"
+    )
+    yield render_on_chain_line(explanation, explanation.on_chain_lane)
+    if any(is_feed_position(entry.at) for entry in explanation.scores):
         yield "UNPROVEN: this rests on a feed; `qos-oracle status` says how it stands"
-    derived = sum(entry.is_derived for entry in told.scores)
-    if derived:
-        yield f"{derived} of its scores are zeros derived for timed-out members of groups"
-    if told.possible_zeros:
-        own = told.figures.long_term
+    derived_count = sum(entry.is_derived for entry in explanation.scores)
+    if derived_count:
+        yield f"{derived_count} of its scores are zeros derived for timed-out members of groups"
+    if explanation.possible_zeros:
+        long_term = explanation.figures.long_term
         yield (
-            f"{len(told.possible_zeros)} zeros more are possible, which no row tells: "
-            f"Q_long between {told.lowest_long_term / UNIT:.4f} and {own / UNIT:.4f}"
+            f"{len(explanation.possible_zeros)} zeros more are possible, which no row tells: "
+            f"Q_long between {explanation.lowest_long_term / UNIT:.4f} and {long_term / UNIT:.4f}"
         )
     yield "--full shows each score and each change with its transaction and log"

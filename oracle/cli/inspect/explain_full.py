@@ -5,236 +5,251 @@ The JSON answer is in queries.explanation_view, the lines for legacy rules in ex
 
 from collections.abc import Iterable, Iterator
 
-from oracle.cli.inspect.explain_legacy import earning_lines, window_lines
-from oracle.cli.inspect.node_commands import shown_lane
+from oracle.cli.inspect.explain_legacy import render_earning_lines, render_window_lines
+from oracle.cli.inspect.node_commands import format_lane
 from oracle.domain.blocks import Position
-from oracle.domain.feed_rows import is_of_feed, row_of
-from oracle.domain.fixed_point import UNIT, decimal_text
+from oracle.domain.feed_rows import get_feed_row_key, is_feed_position
+from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityChange, ScoreEntry
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupMember
 from oracle.domain.state.node import Membership
 from oracle.domain.state.task import Ending
-from oracle.queries.explain import Explanation, OnChain, ReportedLane
-from oracle.queries.text.status_text import shown_time
-from oracle.queries.text.text_tables import foreign
-from oracle.systems.crynux.predownload import requests_of
+from oracle.queries.explain import Explanation, OnChainLane, ReportedLane
+from oracle.queries.text.status_text import format_block_time
+from oracle.queries.text.text_tables import sanitize_text
+from oracle.systems.crynux.predownload import list_requests
 
 # Limit for the terminal; --json contains every change.
-_MOST_CHANGES = 50
+_MAX_CHANGES = 50
 
 
-def full_lines(told: Explanation) -> Iterator[str]:
+def render_full_lines(explanation: Explanation) -> Iterator[str]:
     """Yield every task score, every reliability change, and the resulting QoS."""
-    yield f"node {told.node.address}"
-    when = shown_time(told.as_of.time)
-    rules = f"{told.rules.name} version {told.rules.version}"
-    yield f"as of block {told.as_of.number}, {when}; rules {rules}"
-    yield f"status {told.figures.status.replace('_', ' ')}"
+    yield f"node {explanation.node.address}"
+    as_of_time = format_block_time(explanation.as_of.time)
+    rules = f"{explanation.rules.name} version {explanation.rules.version}"
+    yield f"as of block {explanation.as_of.number}, {as_of_time}; rules {rules}"
+    yield f"status {explanation.figures.status.replace('_', ' ')}"
     yield ""
-    if told.rules.legacy is None:
-        yield from _score_lines(told)
+    if explanation.rules.legacy is None:
+        yield from _render_scores(explanation)
         yield ""
-        yield from _reliability_lines(told)
+        yield from _render_reliability(explanation)
     else:
-        yield from window_lines(told, told.rules.legacy)
+        yield from render_window_lines(explanation, explanation.rules.legacy)
     yield ""
-    yield from _download_lines(told)
-    yield from _result_lines(told)
+    yield from _render_downloads(explanation)
+    yield from _render_result(explanation)
 
 
-def _download_lines(told: Explanation) -> Iterator[str]:
-    asked = requests_of(told.node, told.as_of.time)
-    if asked:
+def _render_downloads(explanation: Explanation) -> Iterator[str]:
+    downloads = list_requests(explanation.node, explanation.as_of.time)
+    if downloads:
         yield "Asked to download in the last day:"
-        for each in asked:
-            when = shown_time(each.request.asked_at)
-            yield f"  {foreign(each.request.model)}, {when}: {each.state}"
+        for download in downloads:
+            requested_time = format_block_time(download.request.asked_at)
+            yield f"  {sanitize_text(download.request.model)}, {requested_time}: {download.state}"
         yield ""
 
 
-def _score_lines(told: Explanation) -> Iterator[str]:
-    rules, pool = told.rules, told.pool
+def _render_scores(explanation: Explanation) -> Iterator[str]:
+    rules, pool = explanation.rules, explanation.pool
     yield f"Task scores in the pool: {len(pool)} of at most {rules.pool_size}"
-    for entry in told.scores:
-        said = f"#{entry.seq} score {entry.score} ({_race(told, entry)})"
-        yield f"  {said} at block {entry.at.block}"
+    for entry in explanation.scores:
+        score_text = f"#{entry.seq} score {entry.score} ({_describe_race(explanation, entry)})"
+        yield f"  {score_text} at block {entry.at.block}"
         yield f"     task {entry.task} in group {entry.group}"
-        yield from earning_lines(told, entry)
-        yield _source(told, entry.at)
-    mean = decimal_text(told.figures.long_term)
-    if told.scores:
-        spread = told.spread
-        yield f"Creators of their tasks: {spread.creators}; {spread.most} of the scores from one"
+        yield from render_earning_lines(explanation, entry)
+        yield _describe_source(explanation, entry.at)
+    mean = format_decimal(explanation.figures.long_term)
+    if explanation.scores:
+        spread = explanation.spread
+        yield (
+            f"Creators of their tasks: {spread.creators}; {spread.max_per_creator} of the "
+            "scores from one"
+        )
     if pool:
         yield f"Long-term score = {sum(pool)} / ({len(pool)} x {rules.q_max}) = {mean}"
     else:
         yield f"Long-term score of an empty pool = {mean}"
 
 
-def _race(told: Explanation, entry: ScoreEntry) -> str:
+def _describe_race(explanation: Explanation, entry: ScoreEntry) -> str:
     """Return the times compared in the group, the fastest first, with the rank of this score."""
-    ranked = [member for member in told.groups.get(entry.at, ()) if member.rank is not None]
+    ranked = [
+        member
+        for member in explanation.members_by_position.get(entry.at, ())
+        if member.rank is not None
+    ]
     ranked.sort(key=lambda member: member.rank or 0)
-    times = ", ".join(f"{member.elapsed} s{_error(told, member)}" for member in ranked)
+    times = ", ".join(f"{member.elapsed} s{_error_note(explanation, member)}" for member in ranked)
     if entry.rank is not None:
         return f"rank {entry.rank} of {times}"
     elapsed = "no result" if entry.elapsed is None else f"{entry.elapsed} s"
     derived = ", a member by what is around" if entry.is_derived else ""
-    return f"no rank, {elapsed}{derived}{_wrong(told, entry)}; the others: {times}"
+    return f"no rank, {elapsed}{derived}{_wrong_note(explanation, entry)}; the others: {times}"
 
 
-def _wrong(told: Explanation, entry: ScoreEntry) -> str:
+def _wrong_note(explanation: Explanation, entry: ScoreEntry) -> str:
     """Return a note if the verdict of the group rejected the answer."""
-    task = told.tasks.get(entry.task)
+    task = explanation.task_by_key.get(entry.task)
     return ", a wrong answer" if task is not None and task.ending is Ending.INVALIDATED else ""
 
 
-def _error(told: Explanation, member: GroupMember) -> str:
+def _error_note(explanation: Explanation, member: GroupMember) -> str:
     """Return a note if the member reported an error, which may rank behind slower results."""
-    task = told.tasks.get(member.task)
+    task = explanation.task_by_key.get(member.task)
     return " (an error)" if task is not None and task.error_reported else ""
 
 
-def _reliability_lines(told: Explanation) -> Iterator[str]:
-    node, rules = told.node, told.rules
-    yield f"Changes of reliability: {len(told.changes)}"
-    if len(told.changes) > _MOST_CHANGES:
-        yield f"  the last {_MOST_CHANGES} of them (--json shows all)"
-    for last, change in [*_with_last(told.changes)][-_MOST_CHANGES:]:
-        yield from _change_lines(told, change, last)
-    now = decimal_text(told.figures.reliability)
+def _render_reliability(explanation: Explanation) -> Iterator[str]:
+    node, rules = explanation.node, explanation.rules
+    yield f"Changes of reliability: {len(explanation.changes)}"
+    if len(explanation.changes) > _MAX_CHANGES:
+        yield f"  the last {_MAX_CHANGES} of them (--json shows all)"
+    for previous, change in [*_pair_with_previous(explanation.changes)][-_MAX_CHANGES:]:
+        yield from _render_change(explanation, change, previous)
+    reliability_text = format_decimal(explanation.figures.reliability)
     if node.base == UNIT:
-        yield f"Reliability = {now}"
+        yield f"Reliability = {reliability_text}"
         return
-    seconds = max(0, told.as_of.time - node.since)
-    yield f"Reliability {_healing(node.base, seconds, rules)} = {now}"
+    seconds = max(0, explanation.as_of.time - node.since)
+    yield f"Reliability {_recovery_text(node.base, seconds, rules)} = {reliability_text}"
 
 
-def _with_last(
+def _pair_with_previous(
     changes: Iterable[ReliabilityChange],
 ) -> Iterator[tuple[ReliabilityChange | None, ReliabilityChange]]:
     """Pair each change with the change from which reliability recovered.
 
     Void changes are skipped, because they did not change reliability.
     """
-    last = None
+    previous = None
     for change in changes:
-        yield last, change
+        yield previous, change
         if change.cause is not ReliabilityCause.TIMEOUT_VOID:
-            last = change
+            previous = change
 
 
-def _change_lines(
-    told: Explanation, change: ReliabilityChange, last: ReliabilityChange | None
+def _render_change(
+    explanation: Explanation, change: ReliabilityChange, previous: ReliabilityChange | None
 ) -> Iterator[str]:
-    rules = told.rules
-    if last is not None and last.after < change.before:
-        seconds = change.time - last.time
-        yield f"  {_healing(last.after, seconds, rules)} = {decimal_text(change.before)}"
-    before, after = decimal_text(change.before), decimal_text(change.after)
-    words = CAUSES[change.cause].words
-    yield f"  {before} -> {after} {words} at block {change.at.block}{_step(told, change)}"
+    rules = explanation.rules
+    if previous is not None and previous.after < change.before:
+        seconds = change.time - previous.time
+        yield (
+            f"  {_recovery_text(previous.after, seconds, rules)} = {format_decimal(change.before)}"
+        )
+    before, after = format_decimal(change.before), format_decimal(change.after)
+    cause_text = CAUSES[change.cause].description
+    yield (
+        f"  {before} -> {after} {cause_text} at block "
+        f"{change.at.block}{_describe_step(explanation, change)}"
+    )
     if change.task is not None:
         yield f"     task {change.task}"
-    yield _source(told, change.at)
+    yield _describe_source(explanation, change.at)
 
 
-def _healing(base: int, seconds: int, rules: Rules) -> str:
+def _recovery_text(base: int, seconds: int, rules: Rules) -> str:
     """Return the formula by which H recovers from `base` within some seconds.
 
     See docs/reference/scoring-rules.md#reliability.
     """
     return (
-        f"healed in {seconds} s: 1 - (1 - {decimal_text(base)}) x "
+        f"healed in {seconds} s: 1 - (1 - {format_decimal(base)}) x "
         f"exp(-{seconds} / {rules.tau_seconds})"
     )
 
 
-def _step(told: Explanation, change: ReliabilityChange) -> str:
+def _describe_step(explanation: Explanation, change: ReliabilityChange) -> str:
     """Return the rule by which an event changed H, in brackets."""
-    rules, info = told.rules, CAUSES[change.cause]
+    rules, cause_info = explanation.rules, CAUSES[change.cause]
     if change.cause is ReliabilityCause.TIMEOUT_VOID:
-        task = None if change.task is None else told.tasks.get(change.task)
-        limit = "" if task is None else f" of {task.timeout} s"
-        return f" (the task's limit{limit} is below {rules.least_timeout_seconds} s)"
+        task = None if change.task is None else explanation.task_by_key.get(change.task)
+        limit_text = "" if task is None else f" of {task.timeout} s"
+        return f" (the task's limit{limit_text} is below {rules.least_timeout_seconds} s)"
     if change.cause is ReliabilityCause.TIMED_OUT:
-        first = rules.first_penalty
-        if first is not None and change.before >= rules.first_penalty_from:
-            return f" (x {_short(first)}, the first after a good time)"
-    if info.factor_rule is not None:
-        return f" (x {_short(getattr(rules, info.factor_rule))})"
-    if info.increase_rule is not None:
-        return f" (+ {_short(getattr(rules, info.increase_rule))}, at most to 1)"
+        first_penalty = rules.first_penalty
+        if first_penalty is not None and change.before >= rules.first_penalty_from:
+            return f" (x {_format_decimal(first_penalty)}, the first after a good time)"
+    if cause_info.factor_rule is not None:
+        return f" (x {_format_decimal(getattr(rules, cause_info.factor_rule))})"
+    if cause_info.increase_rule is not None:
+        return f" (+ {_format_decimal(getattr(rules, cause_info.increase_rule))}, at most to 1)"
     return ""
 
 
-def _short(units: int) -> str:
-    return decimal_text(units).rstrip("0").rstrip(".")
+def _format_decimal(units: int) -> str:
+    return format_decimal(units).rstrip("0").rstrip(".")
 
 
-def _source(told: Explanation, at: Position) -> str:
-    if is_of_feed(at):
-        return f"     row {row_of(at)[1]} of the feed, which has no proof"
-    return f"     transaction {told.transactions.get(at, 'unknown')}, log {at.log}"
+def _describe_source(explanation: Explanation, position: Position) -> str:
+    if is_feed_position(position):
+        return f"     row {get_feed_row_key(position)[1]} of the feed, which has no proof"
+    return (
+        f"     transaction {explanation.transaction_by_position.get(position, 'unknown')}, log "
+        f"{position.log}"
+    )
 
 
-def _result_lines(told: Explanation) -> Iterator[str]:
-    rules, qos = told.rules, told.figures.qos
+def _render_result(explanation: Explanation) -> Iterator[str]:
+    rules, qos = explanation.rules, explanation.figures.qos
     if qos is None:
         yield "QoS: none, it is no member"
     elif rules.legacy is not None:
-        yield f"QoS = Q = {decimal_text(qos)}"
+        yield f"QoS = Q = {format_decimal(qos)}"
     else:
-        yield f"QoS = long-term score x reliability = {decimal_text(qos)}"
-    if told.lane == DO_NOT_SELECT:
-        yield f"A report as of this block says: do not select ({_why_not(told)})"
+        yield f"QoS = long-term score x reliability = {format_decimal(qos)}"
+    if explanation.lane == DO_NOT_SELECT:
+        yield f"A report as of this block says: do not select ({_exclusion_reason(explanation)})"
     else:
-        steps = f"floor(QoS x 10000) + 2 = {told.lane - LOWEST_SCORE} + 2"
-        yield f"A report as of this block says: lane {told.lane} = {steps}"
-    for interval in told.kickouts:
-        until = (
+        formula = f"floor(QoS x 10000) + 2 = {explanation.lane - LOWEST_SCORE} + 2"
+        yield f"A report as of this block says: lane {explanation.lane} = {formula}"
+    for interval in explanation.kickouts:
+        until_text = (
             "still" if interval.closed_at is None else f"until block {interval.closed_at.block}"
         )
-        yield f"Kickout due since block {interval.opened_at.block}, {until}"
-        held = told.held_reason if interval.closed_at is None else None
-        if held is not None:
-            yield f"     held for a person: {held}"
-    if told.sent is not None:
-        yield from _sent_lines(told.sent)
-    yield on_chain_line(told, told.on_chain)
+        yield f"Kickout due since block {interval.opened_at.block}, {until_text}"
+        held_reason = explanation.held_reason if interval.closed_at is None else None
+        if held_reason is not None:
+            yield f"     held for a person: {held_reason}"
+    if explanation.reported_lane is not None:
+        yield from _render_sent_report(explanation.reported_lane)
+    yield render_on_chain_line(explanation, explanation.on_chain_lane)
 
 
-def _sent_lines(sent: ReportedLane) -> Iterator[str]:
-    said = f"Round {sent.round} speaks of this block"
+def _render_sent_report(sent: ReportedLane) -> Iterator[str]:
+    round_text = f"Round {sent.round} speaks of this block"
     if sent.lane is None:
-        yield f"{said} and leaves the node's lane as it was"
+        yield f"{round_text} and leaves the node's lane as it was"
     else:
-        yield f"{said} and wrote lane {sent.lane} in block {sent.at.block}"
-    yield f"     transaction {sent.transaction or 'unknown'}, log {sent.at.log}"
+        yield f"{round_text} and wrote lane {sent.lane} in block {sent.position.block}"
+    yield f"     transaction {sent.transaction or 'unknown'}, log {sent.position.log}"
 
 
-def _why_not(told: Explanation) -> str:
-    node = told.node
+def _exclusion_reason(explanation: Explanation) -> str:
+    node = explanation.node
     if node.membership is not Membership.MEMBER:
         return f"it is {node.membership.value.replace('_', ' ')}"
     if node.paused:
         return "it is paused"
-    if told.figures.is_excluded:
-        return f"its reliability is below {decimal_text(told.rules.exclude_exit)}"
+    if explanation.figures.is_excluded:
+        return f"its reliability is below {format_decimal(explanation.rules.exclude_exit)}"
     return "it has no QoS"
 
 
-def on_chain_line(told: Explanation, found: OnChain | None) -> str:
+def render_on_chain_line(explanation: Explanation, state: OnChainLane | None) -> str:
     """Return the line about the node's score in the contract."""
-    if found is None:
+    if state is None:
         return "On chain: the oracle contract does not know the node"
-    place = f"On chain as of block {told.as_of.number}, index {found.index}"
-    if found.lane == NEVER_REPORTED or found.word is None:
+    place = f"On chain as of block {explanation.as_of.number}, index {state.index}"
+    if state.lane == NEVER_REPORTED or state.word is None:
         return f"{place}: no report yet"
-    said = f"{place}: lane {found.lane} ({shown_lane(found.lane)}) since round {found.word.round}"
-    since = f"{said}, which speaks of block {found.as_of}"
-    if told.sent is not None or found.lane == told.lane:
-        return since
-    return f"{since}; see --round {found.word.round} for how it was made"
+    line = f"{place}: lane {state.lane} ({format_lane(state.lane)}) since round {state.word.round}"
+    full_text = f"{line}, which speaks of block {state.as_of}"
+    if explanation.reported_lane is not None or state.lane == explanation.lane:
+        return full_text
+    return f"{full_text}; see --round {state.word.round} for how it was made"

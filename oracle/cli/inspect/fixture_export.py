@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from oracle.chain.fetch.block_recorder import recorded
+from oracle.chain.fetch.block_recorder import record_blocks
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.errors import InputError, TransientError
@@ -45,8 +45,8 @@ class _ExportProgress(msgspec.Struct):
     hash: str = ""
 
 
-def record(
-    chain: ChainSource, path: Path, blocks: BlockRange, progress: Callable[[int, int], None]
+def export_fixture(
+    chain: ChainSource, path: Path, blocks: BlockRange, report_progress: Callable[[int, int], None]
 ) -> FixtureExport:
     """Record blocks into `path`, whose name ends in .jsonl or .jsonl.gz.
 
@@ -59,82 +59,96 @@ def record(
         raise InputError(f"--fixture {path}: must end in .jsonl or .jsonl.gz")
     if path.exists():
         raise InputError(f"--fixture {path}: is there already; name another file, or remove it")
-    part, note = path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.part.json")
+    part_path, progress_path = (
+        path.with_name(f"{path.name}.part"),
+        path.with_name(f"{path.name}.part.json"),
+    )
     try:
-        place = _resumed(note, part, blocks)
-        resumed_at = None if place is None else place.next
-        if place is None:
-            place = _begun(chain, part, note, blocks)
-        _written(chain, part, note, place, progress)
-        _finished(part, path)
-        note.unlink()
+        file_state = _load_progress(progress_path, part_path, blocks)
+        resumed_at = None if file_state is None else file_state.next
+        if file_state is None:
+            file_state = _start_export(chain, part_path, progress_path, blocks)
+        _write_blocks(chain, part_path, progress_path, file_state, report_progress)
+        _finalize_file(part_path, path)
+        progress_path.unlink()
     except OSError as error:
         raise InputError(f"--fixture {path}: {error.strerror or error}") from None
-    return FixtureExport(path, blocks, place.lines, resumed_at)
+    return FixtureExport(path, blocks, file_state.lines, resumed_at)
 
 
-def _resumed(note: Path, part: Path, blocks: BlockRange) -> _ExportProgress | None:
-    if not note.exists() or not part.exists():
+def _load_progress(
+    progress_path: Path, part_path: Path, blocks: BlockRange
+) -> _ExportProgress | None:
+    if not progress_path.exists() or not part_path.exists():
         return None
-    place = msgspec.json.decode(note.read_bytes(), type=_ExportProgress)
-    return place if (place.first, place.last) == (blocks.first, blocks.last) else None
+    file_state = msgspec.json.decode(progress_path.read_bytes(), type=_ExportProgress)
+    return (
+        file_state if (file_state.first, file_state.last) == (blocks.first, blocks.last) else None
+    )
 
 
-def _begun(chain: ChainSource, part: Path, note: Path, blocks: BlockRange) -> _ExportProgress:
-    line = {"kind": "chain", "chainId": hex(chain.chain_id())}
-    place = _ExportProgress(blocks.first, blocks.last, blocks.first, 0, 0)
-    part.write_bytes(b"")
-    _append(part, note, place, [line])
-    return place
+def _start_export(
+    chain: ChainSource, part_path: Path, progress_path: Path, blocks: BlockRange
+) -> _ExportProgress:
+    chain_line = {"kind": "chain", "chainId": hex(chain.get_chain_id())}
+    file_state = _ExportProgress(blocks.first, blocks.last, blocks.first, 0, 0)
+    part_path.write_bytes(b"")
+    _append_lines(part_path, progress_path, file_state, [chain_line])
+    return file_state
 
 
-def _written(
+def _write_blocks(
     chain: ChainSource,
-    part: Path,
-    note: Path,
-    place: _ExportProgress,
-    progress: Callable[[int, int], None],
+    part_path: Path,
+    progress_path: Path,
+    file_state: _ExportProgress,
+    report_progress: Callable[[int, int], None],
 ) -> None:
-    os.truncate(part, place.size)
-    while place.next <= place.last:
-        reached, lines = chain.with_window(BlockRange(place.next, place.last), recorded)
-        blocks = [line for line in lines if line["kind"] == "block"]
-        if place.hash and blocks[0]["parentHash"] != place.hash:
-            note.unlink()
-            words = f"the chain left block {place.next - 1}, which was recorded: run it again"
-            raise TransientError(f"--fixture: {words}, it begins anew")
-        place.next, place.hash = reached + 1, blocks[-1]["hash"]
-        _append(part, note, place, lines)
-        progress(reached, place.last)
+    os.truncate(part_path, file_state.size)
+    while file_state.next <= file_state.last:
+        last_block, lines = chain.with_window(
+            BlockRange(file_state.next, file_state.last), record_blocks
+        )
+        block_lines = [line for line in lines if line["kind"] == "block"]
+        if file_state.hash and block_lines[0]["parentHash"] != file_state.hash:
+            progress_path.unlink()
+            text = f"the chain left block {file_state.next - 1}, which was recorded: run it again"
+            raise TransientError(f"--fixture: {text}, it begins anew")
+        file_state.next, file_state.hash = last_block + 1, block_lines[-1]["hash"]
+        _append_lines(part_path, progress_path, file_state, lines)
+        report_progress(last_block, file_state.last)
 
 
-def _append(
-    part: Path, note: Path, place: _ExportProgress, lines: Iterable[Mapping[str, Any]]
+def _append_lines(
+    part_path: Path,
+    progress_path: Path,
+    file_state: _ExportProgress,
+    lines: Iterable[Mapping[str, Any]],
 ) -> None:
     """Append lines and fsync them, then store the new progress."""
-    text = [json.dumps(line, separators=(",", ":")) + "\n" for line in lines]
-    with part.open("a", encoding="utf-8") as file:
-        file.writelines(text)
+    json_lines = [json.dumps(line, separators=(",", ":")) + "\n" for line in lines]
+    with part_path.open("a", encoding="utf-8") as file:
+        file.writelines(json_lines)
         file.flush()
         os.fsync(file.fileno())
-        place.size = file.tell()
-    place.lines += len(text)
-    fresh = note.with_name(f"{note.name}.new")
-    fresh.write_bytes(msgspec.json.encode(place))
-    fresh.replace(note)
+        file_state.size = file.tell()
+    file_state.lines += len(json_lines)
+    temporary_path = progress_path.with_name(f"{progress_path.name}.new")
+    temporary_path.write_bytes(msgspec.json.encode(file_state))
+    temporary_path.replace(progress_path)
 
 
-def _finished(part: Path, path: Path) -> None:
+def _finalize_file(part_path: Path, path: Path) -> None:
     if path.suffix != ".gz":
-        part.replace(path)
+        part_path.replace(path)
         return
-    packed = path.with_name(f"{path.name}.packed")
+    packed_path = path.with_name(f"{path.name}.packed")
     # Without a timestamp in the gzip header, equal blocks produce equal bytes.
     with (
-        part.open("rb") as whole,
-        packed.open("wb") as file,
-        gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as zipped,
+        part_path.open("rb") as part_file,
+        packed_path.open("wb") as file,
+        gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as gzip_file,
     ):
-        shutil.copyfileobj(whole, zipped)
-    packed.replace(path)
-    part.unlink()
+        shutil.copyfileobj(part_file, gzip_file)
+    packed_path.replace(path)
+    part_path.unlink()

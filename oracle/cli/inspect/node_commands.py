@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_answer
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.fixed_point import UNIT
@@ -14,8 +14,8 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.errors import InputError
 from oracle.queries.node_models import NodeEntry
-from oracle.queries.population import all_nodes
-from oracle.queries.text.text_tables import WIDE, print_table, table_of
+from oracle.queries.population import load_all_nodes
+from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, build_table, print_table
 
 _WithoutTaskOption = Annotated[
     bool,
@@ -28,37 +28,42 @@ _WithoutTaskOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Register `nodes` on the command line."""
-    app.command("nodes", epilog="Example: qos-oracle nodes --json")(nodes)
+    app.command("nodes", epilog="Example: qos-oracle nodes --json")(list_nodes)
 
 
-def nodes(
+def list_nodes(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     without_task: _WithoutTaskOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List all nodes, best first, as of the last folded block."""
-    with open_folded_records(load(config)) as records:
+    with open_folded_records(read_config(config)) as records:
         if without_task and records.rules.legacy is None:
             raise InputError(f"--without-task: the rules {records.rules.name} count by no window")
-        labels = {Address(at): name for at, name in records.config.network.labels.items()}
-        page = all_nodes(records.store, records.rules, labels, int(unix_seconds()))
+        labels = {
+            Address(address_text): name
+            for address_text, name in records.config.network.labels.items()
+        }
+        page = load_all_nodes(records.store, records.rules, labels, int(unix_seconds()))
     if page is not None and without_task:
-        idle = [row for row in page.nodes if row.place and row.legacy and not row.legacy.tasks]
-        page = page.model_copy(update={"nodes": idle})
+        idle_rows = [
+            row for row in page.nodes if row.place and row.legacy and not row.legacy.tasks
+        ]
+        page = page.model_copy(update={"nodes": idle_rows})
     if as_json:
         print_answer(page)
         return
     if page is None or not page.nodes:
         typer.echo("no node is known yet; `qos-oracle run --once` indexes the chain")
         return
-    titles, cells = table_of(NodeEntry, page.nodes, _TEXTS)
-    print_table(titles, cells, left=("status",), width=WIDE)
+    titles, cells = build_table(NodeEntry, page.nodes, _CELL_FORMATTERS)
+    print_table(titles, cells, left_columns=("status",), width=WIDE_TABLE_WIDTH)
     if any(row.proof == "none" for row in page.nodes):
         typer.echo("UNPROVEN: this rests on a feed; `qos-oracle status` says how it stands")
 
 
-def shown_lane(lane: int) -> str:
+def format_lane(lane: int) -> str:
     """Return a lane of the contract as readable text."""
     if lane == NEVER_REPORTED:
         return "no report"
@@ -67,20 +72,20 @@ def shown_lane(lane: int) -> str:
     return f"{(lane - LOWEST_SCORE) / 10_000:.4f}"
 
 
-def _status(row: NodeEntry) -> str:
+def _format_status(row: NodeEntry) -> str:
     status = "excluded" if row.excluded else row.status.replace("_", " ")
     return f"{status}, kickout due" if row.kickout_due else status
 
 
-def _four_digits(units: int | None) -> str:
+def _format_decimal(units: int | None) -> str:
     return "-" if units is None else f"{units / UNIT:.4f}"
 
 
 # Formatters of the cells that are not printed unchanged.
-_TEXTS: dict[str, Callable[[NodeEntry], str]] = {
-    "status": _status,
-    "long_term": lambda row: _four_digits(row.long_term),
-    "reliability": lambda row: _four_digits(row.reliability),
-    "qos": lambda row: _four_digits(row.qos),
-    "lane_on_chain": lambda row: "-" if row.index is None else shown_lane(row.lane_on_chain),
+_CELL_FORMATTERS: dict[str, Callable[[NodeEntry], str]] = {
+    "status": _format_status,
+    "long_term": lambda row: _format_decimal(row.long_term),
+    "reliability": lambda row: _format_decimal(row.reliability),
+    "qos": lambda row: _format_decimal(row.qos),
+    "lane_on_chain": lambda row: "-" if row.index is None else format_lane(row.lane_on_chain),
 }

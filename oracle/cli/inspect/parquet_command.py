@@ -10,32 +10,32 @@ from pathlib import Path
 import typer
 
 from oracle.cli.options import load_config, print_answer
-from oracle.cli.resync.resync_session import bar
+from oracle.cli.resync.resync_session import show_progress
 from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_records
 from oracle.errors import InputError
 from oracle.queries.event_history import History
 from oracle.queries.export_models import ParquetAnswer
-from oracle.resources import extra_command
+from oracle.resources import format_install_command
 
 # About one day at one block per second: files of some MB, and not too many of them.
 BLOCKS_PER_FOLDER = 100_000
 
 
 @contextmanager
-def _with_pyarrow() -> Iterator[None]:
+def _require_pyarrow() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
         if error.name is None or not error.name.startswith("pyarrow"):
             raise
         raise InputError(
-            f"Parquet files: pyarrow is not installed; run {extra_command('parquet')}"
+            f"Parquet files: pyarrow is not installed; run {format_install_command('parquet')}"
         ) from None
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _name_failing_path(path: Path) -> Iterator[None]:
     """Name the output folder in operating system errors; data saved before stays valid."""
     try:
         yield
@@ -43,7 +43,7 @@ def _named(path: Path) -> Iterator[None]:
         raise InputError(f"--parquet {path}: {error.strerror or error}") from None
 
 
-def exported_history(path: Path, first: int, last: int | None) -> History:
+def open_exported_history(path: Path, first_block: int, last_block: int | None) -> History:
     """Return the history in an `export --parquet` folder; events are read during the fold.
 
     Args:
@@ -54,10 +54,10 @@ def exported_history(path: Path, first: int, last: int | None) -> History:
     Raises:
         InputError: the folder is no such export, or has no event to count; pyarrow is missing.
     """
-    with _with_pyarrow():
+    with _require_pyarrow():
         from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: PLC0415
-    events = ParquetEvents.of(path, last)
-    return events.history(first)
+    events = ParquetEvents.open_export(path, last_block)
+    return events.build_history(first_block)
 
 
 def export_parquet(
@@ -69,21 +69,26 @@ def export_parquet(
         InputError: pyarrow is not installed, the folder cannot be written, or any reason of
             `parquet_export.export_to`.
     """
-    with _with_pyarrow():
+    with _require_pyarrow():
         from oracle.queries.parquet import parquet_export as exporting  # noqa: PLC0415
         from oracle.queries.parquet.parquet_folder import ParquetFolder  # noqa: PLC0415
 
-    with open_records(load_config(config)) as records, bar("export --parquet") as told:
+    with (
+        open_records(load_config(config)) as records,
+        show_progress("export --parquet") as report_progress,
+    ):
         reader = open_reader(records.config)
-        with records.store.reading() as uow:
-            source = exporting.source_of(uow, reader)
-        folder = ParquetFolder.of(path, source, BLOCKS_PER_FOLDER)
+        with records.store.read_transaction() as uow:
+            source = exporting.load_source(uow, reader)
+        folder = ParquetFolder.open_for_append(path, source, BLOCKS_PER_FOLDER)
         if dry_run:
-            done = exporting.planned(folder, records.store, recent=recent)
+            result = exporting.plan_export(folder, records.store, include_recent=recent)
         else:
-            with _named(path):
-                done = exporting.export_to(folder, records.store, reader, told, recent=recent)
-    blocks = done.blocks
+            with _name_failing_path(path):
+                result = exporting.export_blocks(
+                    folder, records.store, reader, report_progress, include_recent=recent
+                )
+    blocks = result.blocks
     if as_json:
         print_answer(
             ParquetAnswer(
@@ -91,14 +96,16 @@ def export_parquet(
                 folder=str(path),
                 first=None if blocks is None else blocks.first,
                 last=None if blocks is None else blocks.last,
-                final_to=done.final,
-                rows=None if dry_run else {str(table): rows for table, rows in done.rows.items()},
+                final_to=result.final_block,
+                rows=None
+                if dry_run
+                else {str(table): rows for table, rows in result.rows.items()},
             )
         )
     elif blocks is None:
-        typer.echo(f"nothing new is final: {path} has every block to {done.final}")
+        typer.echo(f"nothing new is final: {path} has every block to {result.final_block}")
     elif dry_run:
         typer.echo(f"dry run, nothing written: blocks {blocks.first} to {blocks.last} in {path}")
     else:
-        rows = ", ".join(f"{number} {table}" for table, number in done.rows.items())
+        rows = ", ".join(f"{row_count} {table}" for table, row_count in result.rows.items())
         typer.echo(f"blocks {blocks.first} to {blocks.last} in {path}: {rows}")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.event_files import lines_of
+from oracle.cli.event_files import open_lines
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -18,20 +18,20 @@ from oracle.cli.options import (
     load_config,
     print_answer,
 )
-from oracle.cli.system_options import SetOption, pairs_of
+from oracle.cli.system_options import SetOption, parse_key_values
 from oracle.domain.blocks import BlockRange
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.queries.export_models import FixtureAnswer
-from oracle.queries.replay import replay as replayed
+from oracle.queries.replay import replay_events as replayed
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.registry import rule_set, rule_sets
-from oracle.systems.rule_overrides import apply_changes
+from oracle.systems.registry import build_rules, list_rule_sets
+from oracle.systems.rule_overrides import apply_rule_changes
 
 _REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules relay"
 
 
-class Close(StrEnum):
+class GroupCloseRule(StrEnum):
     """The moment at which a validation group is scored."""
 
     VALIDATED = "validated"
@@ -52,7 +52,8 @@ def replay(
     ] = CRYNUX.name,
     changes: SetOption = None,
     close: Annotated[
-        Close | None, typer.Option(help="When groups are scored, where not as the rules say.")
+        GroupCloseRule | None,
+        typer.Option(help="When groups are scored, where not as the rules say."),
     ] = None,
     at: Annotated[
         int | None,
@@ -63,20 +64,20 @@ def replay(
 
     Needs no configuration, no database and no chain.
     """
-    chosen = _rules(rules, pairs_of("--set", changes))
-    with lines_of(file) as lines:
-        text = replayed(lines, chosen, close and close.value, at)
-    typer.echo(text, nl=False)
+    selected_rules = _load_rules(rules, parse_key_values("--set", changes))
+    with open_lines(file) as lines:
+        result_json = replayed(lines, selected_rules, close and close.value, at)
+    typer.echo(result_json, nl=False)
 
 
 def export(  # noqa: PLR0913 - a command line's options are its parameters
     config: ConfigOption = DEFAULT_CONFIG,
     *,
-    first: Annotated[
+    first_block: Annotated[
         int | None,
         typer.Option("--from", min=0, metavar="N", help="The first block written."),
     ] = None,
-    last: Annotated[
+    last_block: Annotated[
         int | None,
         typer.Option("--to", min=0, metavar="N", help="The last one; all where it is left out."),
     ] = None,
@@ -115,7 +116,7 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
     running. --dry-run and --json apply to --fixture and --parquet.
     """
     if parquet is not None:
-        if fixture is not None or first is not None or last is not None:
+        if fixture is not None or first_block is not None or last_block is not None:
             raise InputError("--parquet goes on where it was: without --from, --to, --fixture")
         # Imported here, because it needs the database, which `replay` can do without.
         from oracle.cli.inspect.parquet_command import export_parquet  # noqa: PLC0415
@@ -125,41 +126,46 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
     if recent:
         raise InputError("--recent is for --parquet")
     if fixture is not None:
-        _record(config, fixture, (first, last), dry_run=dry_run, as_json=as_json)
+        _record_fixture(
+            config, fixture, (first_block, last_block), dry_run=dry_run, as_json=as_json
+        )
         return
     from oracle.daemon.compose import open_reader  # noqa: PLC0415  as above
     from oracle.daemon.records import open_records  # noqa: PLC0415  as above
-    from oracle.indexer.stored_events import export as exported  # noqa: PLC0415  as above
+    from oracle.indexer.stored_events import export_events as exported  # noqa: PLC0415  as above
 
-    with open_records(load_config(config)) as records, records.store.reading() as uow:
+    with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet: there is nothing to export")
-        blocks = _blocks(first or 0, last, cursor.number)
+        blocks = _clip_block_range(first_block or 0, last_block, cursor.number)
         # `typer.echo` would flush after every line.
         lines = exported(uow, open_reader(records.config), blocks)
         sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def _record(
+def _record_fixture(
     config: Path,
     path: Path,
-    asked: tuple[int | None, int | None],
+    requested_bounds: tuple[int | None, int | None],
     *,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Record blocks, by default from the start block to the newest block."""
-    from oracle.cli.inspect.fixture_export import record  # noqa: PLC0415  as above
-    from oracle.cli.resync.resync_session import bar  # noqa: PLC0415
+    from oracle.cli.inspect.fixture_export import export_fixture  # noqa: PLC0415  as above
+    from oracle.cli.resync.resync_session import show_progress  # noqa: PLC0415
     from oracle.daemon.compose import open_checked_chain  # noqa: PLC0415  as above
 
-    first, last = asked
+    requested_first, requested_last = requested_bounds
     settings = load_config(config)
-    with open_checked_chain(settings) as chain, bar("export --fixture") as tell:
-        begin = settings.chain.start_block if first is None else first
-        blocks = _blocks(begin, last, chain.heads().latest.number)
-        done = None if dry_run else record(chain, path, blocks, tell)
+    with (
+        open_checked_chain(settings) as chain,
+        show_progress("export --fixture") as report_progress,
+    ):
+        first_block = settings.chain.start_block if requested_first is None else requested_first
+        blocks = _clip_block_range(first_block, requested_last, chain.fetch_heads().latest.number)
+        result = None if dry_run else export_fixture(chain, path, blocks, report_progress)
     if as_json:
         print_answer(
             FixtureAnswer(
@@ -167,42 +173,44 @@ def _record(
                 file=str(path),
                 first=blocks.first,
                 last=blocks.last,
-                lines=None if done is None else done.lines,
-                resumed_at=None if done is None else done.resumed_at,
+                lines=None if result is None else result.lines,
+                resumed_at=None if result is None else result.resumed_at,
             )
         )
         return
-    words = f"blocks {blocks.first} to {blocks.last}"
-    if done is None:
-        typer.echo(f"dry run, nothing written: {words} would go to {path}")
+    block_text = f"blocks {blocks.first} to {blocks.last}"
+    if result is None:
+        typer.echo(f"dry run, nothing written: {block_text} would go to {path}")
     else:
-        again = "" if done.resumed_at is None else f"; went on at block {done.resumed_at}"
-        typer.echo(f"{words}: {done.lines} lines in {path}{again}")
+        resume_note = (
+            "" if result.resumed_at is None else f"; went on at block {result.resumed_at}"
+        )
+        typer.echo(f"{block_text}: {result.lines} lines in {path}{resume_note}")
 
 
-def _blocks(first: int, last: int | None, newest: int) -> BlockRange:
-    until = newest if last is None else min(last, newest)
-    if first > until:
-        raise InputError(f"--from {first} lies above block {until}, the last to export")
-    return BlockRange(first, until)
+def _clip_block_range(first: int, last: int | None, newest: int) -> BlockRange:
+    end_block = newest if last is None else min(last, newest)
+    if first > end_block:
+        raise InputError(f"--from {first} lies above block {end_block}, the last to export")
+    return BlockRange(first, end_block)
 
 
-def _rules(name: str, changes: Mapping[str, str]) -> Rules:
+def _load_rules(name: str, changes: Mapping[str, str]) -> Rules:
     path = Path(name)
-    if name not in rule_sets() and path.is_file():
-        return _rules_in(path, changes)
+    if name not in list_rule_sets() and path.is_file():
+        return _read_rules_file(path, changes)
     try:
-        return rule_set(name, changes)
+        return build_rules(name, changes)
     except ValueError as error:
-        if name in rule_sets():
+        if name in list_rule_sets():
             hint = "" if changes else " (--set KEY=VALUE gives one)"
             raise InputError(f"--rules {name}: {error}{hint}") from None
         raise InputError(f"--rules: {error}, and no file of that name") from None
 
 
-def _rules_in(path: Path, changes: Mapping[str, str]) -> Rules:
+def _read_rules_file(path: Path, changes: Mapping[str, str]) -> Rules:
     try:
-        whole = Rules.from_json(path.read_text(encoding="utf-8"))
-        return apply_changes(json.loads(whole.to_json()), changes)
+        file_rules = Rules.from_json(path.read_text(encoding="utf-8"))
+        return apply_rule_changes(json.loads(file_rules.to_json()), changes)
     except (OSError, ValueError) as error:
         raise InputError(f"--rules: {path}: {error}") from None

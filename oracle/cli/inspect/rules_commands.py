@@ -6,41 +6,41 @@ from typing import Annotated
 import typer
 
 from oracle.cli.options import JsonOption, print_answer, print_json
-from oracle.cli.system_options import SetOption, pairs_of
+from oracle.cli.system_options import SetOption, parse_key_values
 from oracle.domain.scoring.rules import IDLE_RULES, Rules
 from oracle.errors import InputError
 from oracle.queries.rule_set_view import SystemEntry
 from oracle.queries.text.text_tables import print_table
-from oracle.store.state.rule_set_repository import named_by
+from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.registry import (
     System,
-    changes_in,
-    published_rules,
-    rule_set,
+    build_rules,
+    find_rule_changes,
+    get_published_rules,
+    get_rules,
+    get_systems,
+    list_rule_sets,
+    list_unpublished_rules,
     rule_set_to_json,
-    rule_sets,
-    rules_named,
-    systems,
-    unpublished_rules,
 )
 from oracle.systems.rule_overrides import MEANINGS
 
 rules = typer.Typer(no_args_is_help=True)
 
-_UNPUBLISHED = "to be chosen"
+_UNSET_VALUE = "to be chosen"
 _EMPTY_LIST = "(empty)"
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _RuleRow:
     """One rule as text; `value` is None if unset, `published` is None if never published."""
 
     value: str | None
     published: str | None
 
-    def cells(self) -> tuple[str, str]:
+    def format_cells(self) -> tuple[str, str]:
         """Return the value, and the published value where the two differ."""
-        value = _UNPUBLISHED if self.value is None else self.value or _EMPTY_LIST
+        value = _UNSET_VALUE if self.value is None else self.value or _EMPTY_LIST
         if self.published is None or self.published == self.value:
             return value, ""
         return value, self.published or _EMPTY_LIST
@@ -58,7 +58,7 @@ def list_systems(*, as_json: JsonOption = False) -> None:
     A system pairs a rule set, which scores, with a policy, which selects; Pocket systems have only
     a policy.
     """
-    known = list(systems().values())
+    registered_systems = list(get_systems().values())
     if as_json:
         print_answer(
             [
@@ -69,18 +69,24 @@ def list_systems(*, as_json: JsonOption = False) -> None:
                     policy=system.policy.name,
                     source=system.source,
                     summary=system.summary,
-                    sha256=_published_digest(system),
+                    sha256=_compute_published_digest(system),
                 )
-                for system in known
+                for system in registered_systems
             ]
         )
         return
     columns = ("name", "version", "rules", "source", "summary")
     rows = [
-        (one.name, str(one.version), "yes" if one.has_rules else "no", one.source, one.summary)
-        for one in known
+        (
+            listed_system.name,
+            str(listed_system.version),
+            "yes" if listed_system.has_rules else "no",
+            listed_system.source,
+            listed_system.summary,
+        )
+        for listed_system in registered_systems
     ]
-    print_table(columns, rows, left=("name", "rules", "source", "summary"))
+    print_table(columns, rows, left_columns=("name", "rules", "source", "summary"))
 
 
 @rules.command(
@@ -88,7 +94,7 @@ def list_systems(*, as_json: JsonOption = False) -> None:
 )
 def show(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help=f"The rule set: {', '.join(rule_sets())}.")
+        str, typer.Argument(metavar="NAME", help=f"The rule set: {', '.join(list_rule_sets())}.")
     ],
     *,
     changes: SetOption = None,
@@ -101,38 +107,55 @@ def show(
     `replay --rules FILE` and `backtest --rules FILE` read; null marks a number that must be set
     first.
     """
-    wanted = pairs_of("--set", changes)
+    changed_values = parse_key_values("--set", changes)
     try:
-        known = published_rules(name)
-        lacking = [rule for rule in unpublished_rules(name) if rule not in wanted]
+        published_values = get_published_rules(name)
+        missing_rules = [
+            rule for rule in list_unpublished_rules(name) if rule not in changed_values
+        ]
         # An incomplete rule set can be shown; only a complete one can score and has a hash.
-        whole = rule_set(name, wanted) if wanted or not lacking else None
+        complete_rules = (
+            build_rules(name, changed_values) if changed_values or not missing_rules else None
+        )
     except ValueError as error:
         raise InputError(str(error)) from None
     if as_json:
-        print_json(rule_set_to_json(name, wanted))
+        print_json(rule_set_to_json(name, changed_values))
         return
-    values = known if whole is None else {**known, **changes_in(whole)}
-    idle = IDLE_RULES if any(rule.startswith("legacy.") for rule in known) else {}
-    every = [
+    values = (
+        published_values
+        if complete_rules is None
+        else {**published_values, **find_rule_changes(complete_rules)}
+    )
+    unused_rules = (
+        IDLE_RULES if any(rule.startswith("legacy.") for rule in published_values) else {}
+    )
+    rule_names = [
         rule
         for rule in MEANINGS
-        if (rule in known or rule in unpublished_rules(name)) and rule not in idle
+        if (rule in published_values or rule in list_unpublished_rules(name))
+        and rule not in unused_rules
     ]
-    found = {rule: _Shown(values.get(rule), known.get(rule)) for rule in every}
-    typer.echo(_title(name, whole))
-    rows = [(rule, *one.cells(), MEANINGS[rule]) for rule, one in found.items()]
-    print_table(("rule", "value", "published", "meaning"), rows, left=("rule", "meaning"))
+    row_by_rule = {
+        rule: _RuleRow(values.get(rule), published_values.get(rule)) for rule in rule_names
+    }
+    typer.echo(_format_title(name, complete_rules))
+    rows = [
+        (rule, *rule_row.format_cells(), MEANINGS[rule]) for rule, rule_row in row_by_rule.items()
+    ]
+    print_table(("rule", "value", "published", "meaning"), rows, left_columns=("rule", "meaning"))
 
 
-def _published_digest(system: System) -> str | None:
+def _compute_published_digest(system: System) -> str | None:
     """Return the hash of a system's rule set, or None if it has no rules or lacks numbers."""
-    if not system.has_rules or unpublished_rules(system.name):
+    if not system.has_rules or list_unpublished_rules(system.name):
         return None
-    return named_by(rules_named(system.name)).sha256
+    return identify_rules(get_rules(system.name)).sha256
 
 
-def _title(name: str, whole: Rules | None) -> str:
-    if whole is None:
+def _format_title(name: str, complete_rules: Rules | None) -> str:
+    if complete_rules is None:
         return f"{name}: give what is to be chosen by --set, or in rules.change"
-    return f"{name}, version {whole.version}, sha256 {named_by(whole).sha256}"
+    return (
+        f"{name}, version {complete_rules.version}, sha256 {identify_rules(complete_rules).sha256}"
+    )

@@ -5,31 +5,45 @@ from itertools import chain
 
 import typer
 
-from oracle.cli.inspect.catching_up import watch_catching_up
-from oracle.cli.inspect.refused_senders import refused_findings, with_refused, without_advice
+from oracle.cli.inspect.catching_up import measure_catch_up
+from oracle.cli.inspect.refused_senders import (
+    add_refused_senders,
+    list_paused_findings,
+    remove_funding_advice,
+)
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
-from oracle.daemon.compose import Index, fresh_endpoints, open_index
-from oracle.daemon.lease.lease_keeper import worker
+from oracle.daemon.compose import Index, open_fresh_endpoints, open_index
+from oracle.daemon.lease.lease_keeper import find_leader
 from oracle.daemon.records import open_folded_records
-from oracle.daemon.senders import dispatcher_address, key_opener
+from oracle.daemon.senders import find_dispatcher_address, make_key_opener
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.blocks import BlockRef
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.errors import InputError
-from oracle.queries.contract_view import AccountBalance, ChainView, account_balance, ask_chain
-from oracle.queries.endpoint_view import recall
-from oracle.queries.feed_view import feed_lines
+from oracle.queries.contract_view import (
+    AccountBalance,
+    ChainView,
+    fetch_account_balance,
+    fetch_chain_view,
+)
+from oracle.queries.endpoint_view import load_endpoint_views
+from oracle.queries.feed_view import format_feed_lines
 from oracle.queries.health import (
-    findings_from_chain_view,
-    health_of,
-    is_reported_now,
+    build_chain_findings,
+    build_health_report,
+    has_current_report,
     report_findings,
 )
-from oracle.queries.operator_status import operator_status
-from oracle.queries.status import StatusReport, overview
+from oracle.queries.operator_status import build_operator_status
+from oracle.queries.status import StatusReport, load_status_report
 from oracle.queries.status_models import CatchingUp
-from oracle.queries.text.certainty_text import certainty_of
-from oracle.queries.text.status_text import catching_up_text, index_lines, reading_lines, situation
+from oracle.queries.text.certainty_text import load_certainty
+from oracle.queries.text.status_text import (
+    format_catching_up,
+    format_index_lines,
+    format_reading_lines,
+    format_situation,
+)
 from oracle.queries.text.text_tables import print_facts
 
 _NAME_WIDTH = 14
@@ -37,10 +51,10 @@ _NAME_WIDTH = 14
 
 def register(app: typer.Typer) -> None:
     """Register `status` on the command line."""
-    app.command("status", epilog="Example: qos-oracle status --json")(status)
+    app.command("status", epilog="Example: qos-oracle status --json")(show_status)
 
 
-def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
+def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Show health problems, indexing progress and pending work.
 
     Exit code 0: healthy; 1: something needs attention; 2: nothing progresses. Problems come first,
@@ -49,95 +63,125 @@ def status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
     contract state and dispatcher balance are read from an endpoint, and are unknown if none
     responds. The state of the endpoints is the one last seen by the daemon.
     """
-    since = time.monotonic()
+    started_at = time.monotonic()
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        seen, account_balance = overview(index.store, worker), _balance_of_dispatcher(index)
-        looked = _read_chain_view(index, seen.folded)
-        if looked.head is not None:
-            seen = with_refused(index, seen)
-        is_on, endpoints = index.dispatch_settings is not None, recall(index.chain, index.facts)
+        status_report, dispatcher_balance = (
+            load_status_report(index.store, find_leader),
+            _read_dispatcher_balance(index),
+        )
+        chain_view = _read_chain_view(index, status_report.folded_block)
+        if chain_view.head is not None:
+            status_report = add_refused_senders(index, status_report)
+        has_dispatch, endpoints = (
+            index.dispatch_settings is not None,
+            load_endpoint_views(index.chain, index.endpoint_facts),
+        )
         has_contract = index.config.oracle.address is not None
         heartbeat = index.report_settings.heartbeat_seconds if has_contract else None
         now = int(unix_seconds())
-        unproven, surety = certainty_of(index.store, index.chain, index.folder.scope)
-        health = _judged(index, seen, looked, now, unproven)
-        answer = operator_status(
-            seen,
+        unproven_findings, verification_facts = load_certainty(
+            index.store, index.chain, index.folder.scope
+        )
+        health = _assess_health(index, status_report, chain_view, now, unproven_findings)
+        answer = build_operator_status(
+            status_report,
             health=health,
-            chain=looked,
+            chain=chain_view,
             endpoints=endpoints,
-            dispatcher=account_balance,
-            catching_up=_progress(index, seen, looked, health, since, now),
+            dispatcher=dispatcher_balance,
+            catching_up=_measure_progress(
+                index, status_report, chain_view, health, started_at, now
+            ),
         )
     if as_json:
         print_answer(answer)
         raise typer.Exit(health.severity)
-    first = [("health", health.text())]
+    leading_facts = [("health", health.format_line())]
     if answer.catching_up is not None:
-        first.append(("catching up", catching_up_text(answer.catching_up, now)))
-    wrong = ((finding.condition.label, finding.detail) for finding in health.findings)
+        leading_facts.append(("catching up", format_catching_up(answer.catching_up, now)))
+    finding_facts = ((finding.condition.label, finding.detail) for finding in health.findings)
     facts = chain(
-        first,
-        wrong,
-        situation(answer, heartbeat, now),
-        surety,
-        feed_lines(answer.feed),
-        reading_lines(answer),
-        index_lines(answer, has_dispatch=is_on),
+        leading_facts,
+        finding_facts,
+        format_situation(answer, heartbeat, now),
+        verification_facts,
+        format_feed_lines(answer.feed),
+        format_reading_lines(answer),
+        format_index_lines(answer, has_dispatch=has_dispatch),
     )
     print_facts(facts, _NAME_WIDTH)
     raise typer.Exit(health.severity)
 
 
-def _judged(
-    index: Index, seen: StatusReport, looked: ChainView, now: int, unproven: list[HealthFinding]
+def _assess_health(
+    index: Index,
+    status_report: StatusReport,
+    chain_view: ChainView,
+    now: int,
+    unproven_findings: list[HealthFinding],
 ) -> HealthReport:
     """Return the health; without a reporting daemon, derive it from the chain view."""
-    with index.store.reading() as uow:
-        health, is_reported = health_of(uow, worker), is_reported_now(uow, worker)
+    with index.store.read_transaction() as uow:
+        health, is_reported = (
+            build_health_report(uow, find_leader),
+            has_current_report(uow, find_leader),
+        )
     has_contract = index.config.oracle.address is not None
     heartbeat = index.report_settings.heartbeat_seconds if has_contract else None
-    own = (
-        report_findings(looked, heartbeat)
+    direct_findings = (
+        report_findings(chain_view, heartbeat)
         if is_reported
-        else findings_from_chain_view(seen, looked, heartbeat, now)
+        else build_chain_findings(status_report, chain_view, heartbeat, now)
     )
-    found = [*health.findings, *refused_findings(seen), *unproven]
-    return without_advice(HealthReport.of(found).merge(own), looked)
+    findings = [*health.findings, *list_paused_findings(status_report), *unproven_findings]
+    return remove_funding_advice(
+        HealthReport.from_findings(findings).merge(direct_findings), chain_view
+    )
 
 
-def _progress(
+def _measure_progress(
     index: Index,
-    seen: StatusReport,
-    looked: ChainView,
+    status_report: StatusReport,
+    chain_view: ChainView,
     health: HealthReport,
-    since: float,
+    started_at: float,
     now: int,
 ) -> CatchingUp | None:
     """Return the catch-up speed of the process that works on the database, or None.
 
     None means that no process holds the lease, or that none has to catch up.
     """
-    if seen.folded is None or looked.head is None or seen.lease is None:
+    if (
+        status_report.folded_block is None
+        or chain_view.head is None
+        or status_report.lease_holder is None
+    ):
         return None
     if Condition.BEHIND not in health.conditions:
         return None
-    return watch_catching_up(index.store, seen.folded, since, looked.head.number, time.sleep, now)
+    return measure_catch_up(
+        index.store,
+        status_report.folded_block,
+        started_at,
+        chain_view.head.number,
+        time.sleep,
+        now,
+    )
 
 
-def _read_chain_view(index: Index, folded: BlockRef | None) -> ChainView:
-    number = None if folded is None else folded.number
-    with fresh_endpoints(index.config, index.chain) as endpoints:
-        return ask_chain(endpoints, index.config.oracle.address, number)
+def _read_chain_view(index: Index, folded_block: BlockRef | None) -> ChainView:
+    block_number = None if folded_block is None else folded_block.number
+    with open_fresh_endpoints(index.config, index.chain) as endpoints:
+        return fetch_chain_view(endpoints, index.config.oracle.address, block_number)
 
 
-def _balance_of_dispatcher(index: Index) -> AccountBalance | None:
+def _read_dispatcher_balance(index: Index) -> AccountBalance | None:
     """Return the balance that pays for task starts; None if dispatch is off or has no key."""
     try:
-        address = dispatcher_address(index.config, key_opener(index.config))
+        address = find_dispatcher_address(index.config, make_key_opener(index.config))
     except InputError as error:
         return AccountBalance(address=None, balance_wei=None, unknown=str(error))
     if address is None:
         return None
-    with fresh_endpoints(index.config, index.chain) as endpoints:
-        return account_balance(endpoints, address)
+    with open_fresh_endpoints(index.config, index.chain) as endpoints:
+        return fetch_account_balance(endpoints, address)

@@ -6,7 +6,7 @@ import typer
 
 from oracle.chain.heads import Heads
 from oracle.cli.kickout.kickout_commands import kickout
-from oracle.cli.kickout.kickout_plans import why_not_cancelled
+from oracle.cli.kickout.kickout_plans import cancel_refusal_reason
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -18,17 +18,22 @@ from oracle.cli.options import (
     load_config,
     print_answer,
 )
-from oracle.cli.send_now import dry_run_text, opened_reporter, published
+from oracle.cli.send_now import describe_dry_run, open_checked_reporter, plan_and_send
 from oracle.daemon.compose import open_index
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.records import open_folded_records
-from oracle.daemon.senders import Reporter, oracle_address
+from oracle.daemon.senders import Reporter, get_oracle_address
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick
 from oracle.errors import InputError
-from oracle.kickouts.manual_cancel import cancel_by_hand, kick_of, unsent, verdict_on
+from oracle.kickouts.manual_cancel import (
+    cancel_manually,
+    find_unsent_calls,
+    get_live_kick,
+    preflight_cancellation,
+)
 from oracle.queries.kickout_models import KickoutCancellation
-from oracle.queries.text.prefixes import node_named
+from oracle.queries.text.prefixes import find_node
 from oracle.store.outbox.records import Account, Intent
 from oracle.txmgr.client.preflight import PreflightOutcome
 from oracle.txmgr.context import StepResult
@@ -38,8 +43,8 @@ from oracle.txmgr.context import StepResult
 class _CancelTargets:
     """The calls and proposal to cancel; `unsent_ids` are the ids of calls not sent yet."""
 
-    waiting: tuple[int, ...]
-    kick: Kick | None
+    unsent_ids: tuple[int, ...]
+    proposed_kick: Kick | None
 
 
 def register(app: typer.Typer) -> None:
@@ -65,52 +70,64 @@ def cancel(
         open_folded_records(load_config(config)) as records,
         open_index(records) as index,
     ):
-        oracle_address(index.config)
-        with index.store.reading() as uow:
-            named = node_named(uow, node)
-        with opened_reporter(index) as reporter:
-            cancellation = _cancel(reporter, named, node, yes=yes, dry_run=dry_run)
+        get_oracle_address(index.config)
+        with index.store.read_transaction() as uow:
+            node_address = find_node(uow, node)
+        with open_checked_reporter(index) as reporter:
+            cancellation = _cancel_kickout(reporter, node_address, node, yes=yes, dry_run=dry_run)
     if as_json:
         print_answer(cancellation)
         return
     for name, value in cancellation:
-        for line in value if isinstance(value, list) else [value]:
-            typer.echo(f"{name:<14}{line}")
+        for text_line in value if isinstance(value, list) else [value]:
+            typer.echo(f"{name:<14}{text_line}")
 
 
-def _cancel(
-    reporter: Reporter, named: Address, written: str, *, yes: bool, dry_run: bool
+def _cancel_kickout(
+    reporter: Reporter, node_address: Address, node_text: str, *, yes: bool, dry_run: bool
 ) -> KickoutCancellation:
     """Cancel unsent calls and the proposal; `node_text` is the node as the user typed it."""
-    found = _found(reporter, named)
-    verdict = None if found.kick is None else verdict_on(reporter.account, named)
-    says = "no kickout of it is proposed" if verdict is None else verdict.reason or "accepted"
-    is_possible = verdict is not None and verdict.outcome is PreflightOutcome.OK
-    if not found.waiting and not is_possible:
-        why = says if verdict is None else why_not_cancelled(reporter.contract, verdict)
-        raise InputError(f"{written}: nothing of ours to cancel: {why}")
+    targets = _find_cancel_targets(reporter, node_address)
+    verdict = (
+        None
+        if targets.proposed_kick is None
+        else preflight_cancellation(reporter.account, node_address)
+    )
+    contract_answer = (
+        "no kickout of it is proposed" if verdict is None else verdict.reason or "accepted"
+    )
+    is_cancellable = verdict is not None and verdict.outcome is PreflightOutcome.OK
+    if not targets.unsent_ids and not is_cancellable:
+        refusal_reason = (
+            contract_answer
+            if verdict is None
+            else cancel_refusal_reason(reporter.contract, verdict)
+        )
+        raise InputError(f"{node_text}: nothing of ours to cancel: {refusal_reason}")
 
-    def plan(contexts: ReporterContexts, _: Heads) -> StepResult | None:
-        return cancel_by_hand(contexts.kickouts, named)
+    def plan_cancellation(contexts: ReporterContexts, _: Heads) -> StepResult | None:
+        return cancel_manually(contexts.kickouts, node_address)
 
-    if confirm_action(f"calling off the kickout of {named}", yes=yes, dry_run=dry_run):
-        sent = published(reporter, "kickout cancel", plan)
-        steps = [f"{step.did} {step.detail}" for step in sent]
+    if confirm_action(f"calling off the kickout of {node_address}", yes=yes, dry_run=dry_run):
+        sent_steps = plan_and_send(reporter, "kickout cancel", plan_cancellation)
+        steps = [f"{step.action} {step.detail}" for step in sent_steps]
     else:
-        steps = [dry_run_text(reporter, plan, "it would be called off")]
+        steps = [describe_dry_run(reporter, plan_cancellation, "it would be called off")]
     return KickoutCancellation(
-        node=named,
-        not_sent=list(found.waiting),
-        contract_says=says,
+        node=node_address,
+        not_sent=list(targets.unsent_ids),
+        contract_says=contract_answer,
         steps=steps,
         dry_run=dry_run,
     )
 
 
-def _found(reporter: Reporter, node: Address) -> _CancelTargets:
+def _find_cancel_targets(reporter: Reporter, node: Address) -> _CancelTargets:
     account = reporter.account
-    with reporter.index.store.reading() as uow:
-        kick, waiting = kick_of(uow, node), list[Intent]()
+    with reporter.index.store.read_transaction() as uow:
+        kick, unsent_intents = get_live_kick(uow, node), list[Intent]()
         if account.has_payer:
-            waiting = unsent(uow, Account(reporter.index.config.chain.id, account.sender), node)
-    return _CancelTargets(tuple(intent.id for intent in waiting), kick)
+            unsent_intents = find_unsent_calls(
+                uow, Account(reporter.index.config.chain.id, account.sender), node
+            )
+    return _CancelTargets(tuple(intent.id for intent in unsent_intents), kick)

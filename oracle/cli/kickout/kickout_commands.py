@@ -7,9 +7,14 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.oracle_views import KickBucket, bucket_of
+from oracle.bindings.oracle_views import KickBucket, get_kick_bucket
 from oracle.chain.heads import Heads
-from oracle.cli.kickout.kickout_plans import executed, proposed, veto_text, why_not_due
+from oracle.cli.kickout.kickout_plans import (
+    format_veto_deadline,
+    not_due_reason,
+    plan_manual_execution,
+    plan_manual_proposal,
+)
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -21,17 +26,22 @@ from oracle.cli.options import (
     load_config,
     print_answer,
 )
-from oracle.cli.send_now import Plan, dry_run_text, opened_reporter, published
-from oracle.daemon.compose import Index, check_chain_of, open_index
+from oracle.cli.send_now import CallPlanner, describe_dry_run, open_checked_reporter, plan_and_send
+from oracle.daemon.compose import Index, check_index_chain, open_index
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.records import Records, open_folded_records
-from oracle.daemon.senders import Reporter, oracle_address, report_account
-from oracle.domain.coverage import Level
+from oracle.daemon.senders import Reporter, get_oracle_address, open_report_account
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.reports.kicks import KickState
 from oracle.errors import InputError
-from oracle.kickouts.evidence_files import export
-from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, evidence_at, looks_at
-from oracle.kickouts.kickout_planner import run_dry
+from oracle.kickouts.evidence_files import export_evidence
+from oracle.kickouts.kickout_eligibility import (
+    KickoutCase,
+    KickoutRules,
+    evidence_at,
+    load_kickout_cases,
+)
+from oracle.kickouts.kickout_planner import describe_preflight
 from oracle.queries.answers import LogPlace
 from oracle.queries.kickout_models import (
     KickoutCaseEntry,
@@ -39,14 +49,14 @@ from oracle.queries.kickout_models import (
     KickoutResult,
     ProposedKickout,
 )
-from oracle.queries.kickout_view import NOT_DUE, kickout_cases
-from oracle.queries.text.prefixes import node_named
-from oracle.txmgr.client.receipts import newest_block
+from oracle.queries.kickout_view import NOT_DUE, build_kickout_cases
+from oracle.queries.text.prefixes import find_node
+from oracle.txmgr.client.receipts import fetch_newest_block
 from oracle.txmgr.context import StepResult
 
 kickout = typer.Typer(no_args_is_help=True)
 
-_IS_PROPOSED_BY = "`kickout propose --one-creator` proposes it all the same"
+_OVERRIDE_HINT = "`kickout propose --one-creator` proposes it all the same"
 
 
 def register(app: typer.Typer) -> None:
@@ -65,52 +75,60 @@ def list_kickouts(
 ) -> None:
     """List due and proposed kickouts with progress and obstacles."""
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        cases = _cases(index)
-        bucket = _bucket(index) if ask_chain else None
-        needed = index.report_settings.kick_after_rounds
-        due = {case.node for case in cases}
-        with index.store.reading() as uow:
+        cases = _load_cases(index)
+        bucket = _read_bucket(index) if ask_chain else None
+        required_rounds = index.report_settings.kick_after_rounds
+        due_nodes = {case.node for case in cases}
+        with index.store.read_transaction() as uow:
             cursor = uow.cursor.get()
-            kicks_not_due = [kick for kick in uow.rounds.live_kicks() if kick.node not in due]
-            listed = KickoutList(kickouts=kickout_cases(uow, cases, kicks_not_due), bucket=bucket)
+            kicks_not_due = [
+                kick for kick in uow.rounds.list_live_kicks() if kick.node not in due_nodes
+            ]
+            kickout_list = KickoutList(
+                kickouts=build_kickout_cases(uow, cases, kicks_not_due), bucket=bucket
+            )
     if as_json:
-        print_answer(listed)
+        print_answer(kickout_list)
         return
     if not cases:
         typer.echo("no kickout is due")
     now = 0 if cursor is None else cursor.time
-    for entry in listed.kickouts:
-        for line in _lines(entry, needed, now):
+    for entry in kickout_list.kickouts:
+        for line in _render_case(entry, required_rounds, now):
             typer.echo(line)
     if bucket is not None:
-        refill = f"{bucket.per_frame} more every {bucket.frame} s"
-        typer.echo(f"bucket: {bucket.left} of {bucket.most} kickouts left, {refill}")
+        refill_text = f"{bucket.per_frame} more every {bucket.frame} s"
+        typer.echo(f"bucket: {bucket.left} of {bucket.most} kickouts left, {refill_text}")
 
 
-def _lines(entry: KickoutCaseEntry, needed: int, now: int) -> Iterator[str]:
+def _render_case(entry: KickoutCaseEntry, required_rounds: int, now: int) -> Iterator[str]:
     """Yield the progress of a kickout; `now` is the time of the newest folded block."""
     proposal = entry.proposal
     if entry.due_since is None:
-        since = "" if proposal is None else f", but proposed in round {proposal.round}"
-        yield f"{entry.node}  {NOT_DUE}{since}: the daemon cancels it once the contract lets it"
+        note = "" if proposal is None else f", but proposed in round {proposal.round}"
+        yield f"{entry.node}  {NOT_DUE}{note}: the daemon cancels it once the contract lets it"
         return
-    by_hand = "" if entry.held is None else " by hand"
-    stands = entry.obstacle or f"can be proposed{by_hand}"
-    yield f"{entry.node}  due since block {entry.due_since.block}, {stands}"
-    yield f"  under the line in {entry.rounds_low} of {needed} rounds in a row"
+    manual_note = "" if entry.held is None else " by hand"
+    case_status = entry.obstacle or f"can be proposed{manual_note}"
+    yield f"{entry.node}  due since block {entry.due_since.block}, {case_status}"
+    yield f"  under the line in {entry.rounds_low} of {required_rounds} rounds in a row"
     if entry.held is not None:
-        yield f"  held for a person: {entry.held}; {_IS_PROPOSED_BY}"
+        yield f"  held for a person: {entry.held}; {_OVERRIDE_HINT}"
     if entry.evidence is not None:
         yield f"  evidence {entry.evidence}, creators: {entry.creators}"
     if proposal is not None:
         is_live = proposal.state == KickState.LIVE.value
-        ready = f", {veto_text(entry.node, proposal.ready_at, now)}" if is_live else ""
-        yield f"  {proposal.state}: proposed in round {proposal.round}{ready}"
+        veto_note = (
+            f", {format_veto_deadline(entry.node, proposal.ready_at, now)}" if is_live else ""
+        )
+        yield f"  {proposal.state}: proposed in round {proposal.round}{veto_note}"
 
 
-def _bucket(index: Index) -> KickBucket:
-    account = report_account(index.config, check_chain_of(index))
-    return bucket_of(account.lines, account.domain.contract, newest_block(account.lines))
+def _read_bucket(index: Index) -> KickBucket:
+    account = open_report_account(index.config, check_index_chain(index))
+    return get_kick_bucket(
+        account.pool_view, account.domain.contract, fetch_newest_block(account.pool_view)
+    )
 
 
 @kickout.command(epilog="Example: qos-oracle kickout evidence 0x… --to evidence/")
@@ -118,19 +136,21 @@ def evidence(
     node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
-    to: Annotated[
+    folder: Annotated[
         Path | None, typer.Option("--to", metavar="FOLDER", help="Write it there.")
     ] = None,
 ) -> None:
     """Print the evidence against a node, or write it to a file named by its hash."""
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        look = _look(index, node)
-        with index.store.reading() as uow:
-            found = look.evidence or evidence_at(uow, _kickout_rules(index), look.interval)
-    if to is None:
-        typer.echo(found.text, nl=False)
+        case = _find_case(index, node)
+        with index.store.read_transaction() as uow:
+            evidence_file = case.evidence or evidence_at(
+                uow, _build_kickout_rules(index), case.interval
+            )
+    if folder is None:
+        typer.echo(evidence_file.text, nl=False)
     else:
-        typer.echo(export(to, found))
+        typer.echo(export_evidence(folder, evidence_file))
 
 
 @kickout.command(epilog="Example: qos-oracle kickout propose 0x… --yes")
@@ -138,7 +158,7 @@ def propose(
     node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
-    one_creator: Annotated[
+    include_held: Annotated[
         bool,
         typer.Option(
             "--one-creator",
@@ -152,22 +172,26 @@ def propose(
 ) -> None:
     """Propose the kickout of a due node, after confirmation."""
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        oracle_address(index.config)
-        look = _look(index, node)
-        if look.obstacle is not None:
-            raise InputError(f"{look.node}: {look.obstacle}")
-        if look.held is not None and not one_creator:
-            raise InputError(f"{look.node}: held for a person: {look.held}; {_IS_PROPOSED_BY}")
+        get_oracle_address(index.config)
+        case = _find_case(index, node)
+        if case.obstacle is not None:
+            raise InputError(f"{case.node}: {case.obstacle}")
+        if case.hold_reason is not None and not include_held:
+            raise InputError(
+                f"{case.node}: held for a person: {case.hold_reason}; {_OVERRIDE_HINT}"
+            )
 
-        def plan(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
-            return proposed(contexts.kickouts, look, heads)
+        def plan_proposal_call(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
+            return plan_manual_proposal(contexts.kickouts, case, heads)
 
-        is_agreed = confirm_action(f"proposing to kick {look.node} out", yes=yes, dry_run=dry_run)
-        with opened_reporter(index) as reporter:
+        is_agreed = confirm_action(f"proposing to kick {case.node} out", yes=yes, dry_run=dry_run)
+        with open_checked_reporter(index) as reporter:
             if not is_agreed:
-                _print_dry_run(reporter, look, plan, as_json=as_json)
+                _print_dry_run(reporter, case, plan_proposal_call, as_json=as_json)
                 return
-            result = _kickout_result(index, look, published(reporter, "kickout propose", plan))
+            result = _build_kickout_result(
+                index, case, plan_and_send(reporter, "kickout propose", plan_proposal_call)
+            )
     _print_result(result, as_json=as_json)
 
 
@@ -182,73 +206,79 @@ def execute(
 ) -> None:
     """Execute the proposed kickout of a node, after confirmation."""
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        oracle_address(index.config)
-        look = _look(index, node)
-        kick = look.kick
+        get_oracle_address(index.config)
+        case = _find_case(index, node)
+        kick = case.kick
         if kick is None or kick.state is not KickState.LIVE:
-            raise InputError(f"{look.node}: no kickout of it is proposed")
+            raise InputError(f"{case.node}: no kickout of it is proposed")
 
-        def plan(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
-            return executed(contexts.kickouts, kick, heads)
+        def plan_execution_call(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
+            return plan_manual_execution(contexts.kickouts, kick, heads)
 
-        is_agreed = confirm_action(f"kicking {look.node} out", yes=yes, dry_run=dry_run)
-        with opened_reporter(index) as reporter:
+        is_agreed = confirm_action(f"kicking {case.node} out", yes=yes, dry_run=dry_run)
+        with open_checked_reporter(index) as reporter:
             if not is_agreed:
                 # An existing proposal is an obstacle to a new proposal, not to its execution.
-                _print_dry_run(reporter, replace(look, obstacle=None), plan, as_json=as_json)
+                _print_dry_run(
+                    reporter, replace(case, obstacle=None), plan_execution_call, as_json=as_json
+                )
                 return
-            result = _kickout_result(index, look, published(reporter, "kickout execute", plan))
+            result = _build_kickout_result(
+                index, case, plan_and_send(reporter, "kickout execute", plan_execution_call)
+            )
     _print_result(result, as_json=as_json)
 
 
-def _kickout_rules(records: Records) -> KickoutRules:
+def _build_kickout_rules(records: Records) -> KickoutRules:
     return KickoutRules(records.rules, records.report_settings)
 
 
-def _cases(index: Index) -> list[KickoutCase]:
-    with index.store.reading() as uow:
-        level = min(Level.PROVEN, index.chain.level_allowed())
-        return looks_at(uow, _kickout_rules(index), level)
+def _load_cases(index: Index) -> list[KickoutCase]:
+    with index.store.read_transaction() as uow:
+        level = min(VerificationLevel.PROVEN, index.chain.get_max_allowed_level())
+        return load_kickout_cases(uow, _build_kickout_rules(index), level)
 
 
-def _look(index: Index, node: str) -> KickoutCase:
-    with index.store.reading() as uow:
-        named = node_named(uow, node)
-    cases = {case.node: case for case in _cases(index)}
-    if named not in cases:
-        raise InputError(f"{node}: {why_not_due(index, named)}")
-    return cases[named]
+def _find_case(index: Index, node: str) -> KickoutCase:
+    with index.store.read_transaction() as uow:
+        node_address = find_node(uow, node)
+    cases = {case.node: case for case in _load_cases(index)}
+    if node_address not in cases:
+        raise InputError(f"{node}: {not_due_reason(index, node_address)}")
+    return cases[node_address]
 
 
-def _print_dry_run(reporter: Reporter, case: KickoutCase, plan: Plan, *, as_json: bool) -> None:
+def _print_dry_run(
+    reporter: Reporter, case: KickoutCase, plan: CallPlanner, *, as_json: bool
+) -> None:
     """Print what would be done and how the contract responds.
 
     Raises:
         InputError: the real command would refuse; the known facts are printed all the same.
     """
-    says = run_dry(reporter.account, case)
-    result = _kickout_result(reporter.index, case, [], contract_says=says)
+    contract_answer = describe_preflight(reporter.account, case)
+    result = _build_kickout_result(reporter.index, case, [], contract_answer=contract_answer)
     try:
-        step = dry_run_text(reporter, plan, "the call would be planned and sent")
+        step = describe_dry_run(reporter, plan, "the call would be planned and sent")
         result = result.model_copy(update={"steps": [step]})
     finally:
         _print_result(result, as_json=as_json)
 
 
-def _kickout_result(
+def _build_kickout_result(
     records: Records,
     case: KickoutCase,
-    sent: Sequence[StepResult],
-    contract_says: str | None = None,
+    sent_steps: Sequence[StepResult],
+    contract_answer: str | None = None,
 ) -> KickoutResult:
     """Return the answer about sent steps; `contract_answer` is set for a dry run only."""
-    with records.store.reading() as uow:
-        (entry,) = kickout_cases(uow, [case])
+    with records.store.read_transaction() as uow:
+        (entry,) = build_kickout_cases(uow, [case])
     return KickoutResult(
         **dict(entry),
-        dry_run=contract_says is not None,
-        contract_says=contract_says,
-        steps=[f"{step.did} {step.detail}" for step in sent],
+        dry_run=contract_answer is not None,
+        contract_says=contract_answer,
+        steps=[f"{step.action} {step.detail}" for step in sent_steps],
     )
 
 
@@ -260,11 +290,11 @@ def _print_result(result: KickoutResult, *, as_json: bool) -> None:
     names = KickoutResult.model_fields if result.dry_run else ("node", "steps")
     width = max(map(len, names)) + 2
     for name in names:
-        for line in _texts(getattr(result, name)):
+        for line in _format_value(getattr(result, name)):
             typer.echo(f"{name:<{width}}{line}")
 
 
-def _texts(value: object) -> list[str]:
+def _format_value(value: object) -> list[str]:
     """Return the lines of a value; an empty list for None."""
     if isinstance(value, list):
         return [str(line) for line in value]

@@ -10,7 +10,7 @@ from oracle.cli.kickout.kickout_commands import kickout
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.daemon.records import open_folded_records
 from oracle.queries.kickout_models import ExpulsionEntry
-from oracle.queries.kickout_view import expulsions
+from oracle.queries.kickout_view import build_expulsion_entries
 
 
 def register(app: typer.Typer) -> None:
@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 def export(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
-    since: Annotated[
+    since_block: Annotated[
         int, typer.Option("--since", metavar="BLOCK", help="Only those of this block and later.")
     ] = 0,
     as_json: JsonOption = False,
@@ -34,8 +34,11 @@ def export(
     is in unix seconds; 1099511627775 means for ever. `network` is the outcome of the request to
     the network: nobody, done or refused.
     """
-    with open_folded_records(load_config(config)) as records, records.store.reading() as uow:
-        entries = list(expulsions(uow.rounds.expelled(), since))
+    with (
+        open_folded_records(load_config(config)) as records,
+        records.store.read_transaction() as uow,
+    ):
+        entries = list(build_expulsion_entries(uow.rounds.list_expulsions(), since_block))
     if as_json:
         print_answer(entries)
         return

@@ -17,18 +17,18 @@ from oracle.queries.intent_view import (
     AttemptView,
     IntentDetail,
     JournalLine,
-    group_of,
-    intent_detail,
-    intent_view,
-    reason_of,
-    sent_of,
-    task_of,
+    build_intent_detail,
+    build_intent_view,
+    find_reason,
+    load_sent_state,
+    parse_group_key,
+    parse_task_key,
 )
-from oracle.queries.outbox_advice import SentState, after_pause
+from oracle.queries.outbox_advice import SentState, resume_action
 from oracle.queries.outbox_figures import CALL_KINDS
-from oracle.queries.text.human_numbers import span
-from oracle.queries.text.prefixes import call_named
-from oracle.queries.text.text_tables import in_utc, print_table
+from oracle.queries.text.human_numbers import format_duration
+from oracle.queries.text.prefixes import find_call
+from oracle.queries.text.text_tables import format_utc, print_table
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     REBUILT,
@@ -38,32 +38,32 @@ from oracle.store.outbox.records import (
 )
 
 _COLUMNS = ("id", "kind", "about", "state", "nonce", "sent", "gwei", "age", "changed", "reason")
-_TEXT = ("kind", "about", "state", "changed", "reason")
+_TEXT_COLUMNS = ("kind", "about", "state", "changed", "reason")
 _GWEI, _ETHER = 10**9, 10**18
-_TIMES_OF_DAY = ("created_at", "updated_at", "not_before", "deadline")
+_TIME_FIELDS = ("created_at", "updated_at", "not_before", "deadline")
 # Printed below the other fields, one line per entry.
-_NOT_SHOWN = ("attempts", "journal")
-_UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
+_NESTED_FIELDS = ("attempts", "journal")
+_AGE_UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
 # Digits of a task key that identify it in a list.
-_SHORT = len("0x") + 8
+_TASK_PREFIX_LENGTH = len("0x") + 8
 _NAME_WIDTH = 14
 _EVENT_WIDTH = len("superseded")
-_TIMES = {1: "once", 2: "twice"}
-_MOMENT = "%Y-%m-%d %H:%M:%S"
+_COUNT_WORDS = {1: "once", 2: "twice"}
+_TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
-def show_intents(found: Iterable[tuple[Intent, SentState]], now: int) -> None:
+def show_intents(intent_states: Iterable[tuple[Intent, SentState]], now: int) -> None:
     """Print one row per intent; tasks are shown by their first digits, reasons by their class.
 
     `sent` counts all broadcasts of the transactions signed for the nonce; `gwei` is the max fee of
     the newest one; `age` is the time since the intent was created, relative to `now` in unix
     seconds.
     """
-    rows = [_cells(*one, now) for one in found]
+    rows = [_format_row(*intent_state, now) for intent_state in intent_states]
     if not rows:
         typer.echo("the outbox has no such call")
         return
-    print_table(_COLUMNS, rows, left=_TEXT)
+    print_table(_COLUMNS, rows, left_columns=_TEXT_COLUMNS)
 
 
 def show_intent(answer: IntentDetail) -> None:
@@ -71,85 +71,93 @@ def show_intent(answer: IntentDetail) -> None:
     for name in type(answer).model_fields:
         value = getattr(answer, name)
         # The task has a line of its own.
-        is_said = name in _NOT_SHOWN or (name == "about" and answer.task is not None)
-        if value is not None and not is_said:
-            spoken = name.removesuffix("_wei").removesuffix("_seconds").replace("_", " ")
-            typer.echo(f"{spoken:<{_NAME_WIDTH}}{_said(name, value)}")
+        is_omitted = name in _NESTED_FIELDS or (name == "about" and answer.task is not None)
+        if value is not None and not is_omitted:
+            label = name.removesuffix("_wei").removesuffix("_seconds").replace("_", " ")
+            typer.echo(f"{label:<{_NAME_WIDTH}}{_format_field(name, value)}")
     for attempt in answer.attempts:
-        typer.echo(f"{'transaction':<{_NAME_WIDTH}}{_told(attempt)}")
-    for _, alike in groupby(answer.journal, key=lambda one: (one.event, one.detail, one.actor)):
-        typer.echo(_lived(list(alike)))
+        typer.echo(f"{'transaction':<{_NAME_WIDTH}}{_format_attempt(attempt)}")
+    for _, same_entries in groupby(
+        answer.journal, key=lambda entry: (entry.event, entry.detail, entry.actor)
+    ):
+        typer.echo(_format_journal_entries(list(same_entries)))
 
 
-def _said(name: str, value: object) -> str:
+def _format_field(name: str, value: object) -> str:
     """Return times, amounts and ages in readable form; --json has the raw values."""
-    if name in _TIMES_OF_DAY:
-        return f"{in_utc(int(str(value)), _MOMENT)} UTC"
+    if name in _TIME_FIELDS:
+        return f"{format_utc(int(str(value)), _TIME_FORMAT)} UTC"
     if name == "max_cost_wei":
         return f"{int(str(value)) / _ETHER:.9f} ether"
-    return span(int(str(value))) if name == "age_seconds" else str(value)
+    return format_duration(int(str(value))) if name == "age_seconds" else str(value)
 
 
-def _lived(alike: Sequence[JournalLine]) -> str:
+def _format_journal_entries(entries: Sequence[JournalLine]) -> str:
     """Return consecutive journal entries with equal content as one line."""
-    first, last = alike[0], alike[-1]
-    by = "" if first.actor is None else f"by {first.actor}"
-    detail = " ".join(part for part in (first.detail, by) if part)
-    times = _TIMES.get(len(alike), f"{len(alike)} times")
-    again = "" if len(alike) == 1 else f" ({times}, until {in_utc(last.at, _MOMENT)})"
-    said = f"{first.event:<{_EVENT_WIDTH}} {detail}".rstrip()
-    return f"{in_utc(first.at, _MOMENT)}  {said}{again}"
+    first, last = entries[0], entries[-1]
+    actor_note = "" if first.actor is None else f"by {first.actor}"
+    detail = " ".join(part for part in (first.detail, actor_note) if part)
+    count_text = _COUNT_WORDS.get(len(entries), f"{len(entries)} times")
+    repeat_note = (
+        "" if len(entries) == 1 else f" ({count_text}, until {format_utc(last.at, _TIME_FORMAT)})"
+    )
+    entry_text = f"{first.event:<{_EVENT_WIDTH}} {detail}".rstrip()
+    return f"{format_utc(first.at, _TIME_FORMAT)}  {entry_text}{repeat_note}"
 
 
-def _told(attempt: AttemptView) -> str:
+def _format_attempt(attempt: AttemptView) -> str:
     """Return the hash, fees, number of broadcasts and last error of an attempt."""
-    times = _TIMES.get(attempt.sends, f"{attempt.sends} times")
-    sent = f"sent {times}" if attempt.sends else "not sent"
-    since = "" if attempt.first_sent_block is None else f" since block {attempt.first_sent_block}"
+    count_text = _COUNT_WORDS.get(attempt.sends, f"{attempt.sends} times")
+    sent_text = f"sent {count_text}" if attempt.sends else "not sent"
+    since_text = (
+        "" if attempt.first_sent_block is None else f" since block {attempt.first_sent_block}"
+    )
     error = attempt.last_error_text or attempt.last_error
-    pays = f"up to {attempt.max_fee_wei / _GWEI:g} gwei, tip {attempt.tip_wei / _GWEI:g}"
-    answered = "" if error is None else f"; answered last: {error}"
-    return f"{attempt.hash}, {sent}{since} ({attempt.why}; {pays}{answered})"
+    fee_text = f"up to {attempt.max_fee_wei / _GWEI:g} gwei, tip {attempt.tip_wei / _GWEI:g}"
+    error_note = "" if error is None else f"; answered last: {error}"
+    return f"{attempt.hash}, {sent_text}{since_text} ({attempt.why}; {fee_text}{error_note})"
 
 
-def _cells(intent: Intent, sent: SentState, now: int) -> list[str]:
-    newest = sent.attempts[-1] if sent.attempts else None
+def _format_row(intent: Intent, sent_state: SentState, now: int) -> list[str]:
+    newest_attempt = sent_state.attempts[-1] if sent_state.attempts else None
     return [
         str(intent.id),
         intent.request.kind.replace("_", " "),
-        _about(intent),
+        _describe_subject(intent),
         intent.state.value,
         "" if intent.nonce is None else str(intent.nonce),
-        "" if newest is None else str(sum(one.sends for one in sent.attempts)),
-        "" if newest is None else f"{newest.signed.max_fee_wei / _GWEI:.3g}",
-        _age(now - intent.created_at),
-        in_utc(intent.updated_at, "%m-%d %H:%M:%S"),
-        _why(intent, newest),
+        ""
+        if newest_attempt is None
+        else str(sum(attempt.sends for attempt in sent_state.attempts)),
+        "" if newest_attempt is None else f"{newest_attempt.signed.max_fee_wei / _GWEI:.3g}",
+        _format_age(now - intent.created_at),
+        format_utc(intent.updated_at, "%m-%d %H:%M:%S"),
+        _format_reason(intent, newest_attempt),
     ]
 
 
-def _why(intent: Intent, newest: Attempt | None) -> str:
+def _format_reason(intent: Intent, newest_attempt: Attempt | None) -> str:
     """Return why an intent waits or ended; for a live one, the class of the last error."""
-    if intent.state is IntentState.LIVE and newest is not None:
-        return newest.last_error_class or ""
-    return "" if reason_of(intent) is None else intent.error_class or reason_of(intent) or ""
+    if intent.state is IntentState.LIVE and newest_attempt is not None:
+        return newest_attempt.last_error_class or ""
+    return "" if find_reason(intent) is None else intent.error_class or find_reason(intent) or ""
 
 
-def _age(seconds: int) -> str:
-    for uow, size in _UNITS:
-        if seconds >= size:
-            return f"{seconds // size} {uow}"
+def _format_age(seconds: int) -> str:
+    for unit, unit_seconds in _AGE_UNITS:
+        if seconds >= unit_seconds:
+            return f"{seconds // unit_seconds} {unit}"
     return f"{max(0, seconds)} s"
 
 
-def _about(intent: Intent) -> str:
+def _describe_subject(intent: Intent) -> str:
     """Return the task started and the block that drew it, or the round and its subject."""
-    request, started = intent.request, task_of(intent) or group_of(intent)
-    if started is not None:
-        seed = "" if request.as_of_block is None else f", block {request.as_of_block}"
-        return f"{started[:_SHORT]}…{seed}"
-    around = "" if request.round is None else f"round {request.round}"
-    return ", ".join(part for part in (around, request.subject) if part)
+    request, task_or_group = intent.request, parse_task_key(intent) or parse_group_key(intent)
+    if task_or_group is not None:
+        block_note = "" if request.as_of_block is None else f", block {request.as_of_block}"
+        return f"{task_or_group[:_TASK_PREFIX_LENGTH]}…{block_note}"
+    round_text = "" if request.round is None else f"round {request.round}"
+    return ", ".join(part for part in (round_text, request.subject) if part)
 
 
 outbox = typer.Typer(no_args_is_help=True)
@@ -158,8 +166,8 @@ _KINDS = ", ".join((*CALL_KINDS, REBUILT))
 
 def register(app: typer.Typer) -> None:
     """Register `outbox` on the command line."""
-    outbox_actions.add_to(outbox)
-    rebuild_command.add_to(outbox)
+    outbox_actions.add_action_commands(outbox)
+    rebuild_command.add_rebuild_command(outbox)
     app.add_typer(outbox, name="outbox", help="What we want on chain, and how far it has come.")
 
 
@@ -183,46 +191,46 @@ def list_intents(
     """
     if kind is not None and kind not in (*CALL_KINDS, REBUILT):
         raise InputError(f"--kind {kind}: there are {_KINDS}")
-    with open_records(load_config(config)) as records, records.store.reading() as uow:
-        intents = uow.outbox.intents.newest(limit, state, kind)
-        paused = uow.outbox.accounts.paused()
-        sent = [sent_of(uow, intent) for intent in intents]
+    with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
+        intents = uow.outbox.intents.list_newest(limit, state, kind)
+        paused = uow.outbox.accounts.list_paused()
+        sent_states = [load_sent_state(uow, intent) for intent in intents]
     for account, pause in paused.items():
         typer.echo(
             f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}): "
-            f"{after_pause(account, pause)}",
+            f"{resume_action(account, pause)}",
             err=True,
         )
     now = int(unix_seconds())
     if as_json:
-        pairs = zip(intents, sent, strict=True)
-        print_answer([intent_view(intent, one, now) for intent, one in pairs])
+        pairs = zip(intents, sent_states, strict=True)
+        print_answer([build_intent_view(intent, sent_state, now) for intent, sent_state in pairs])
         return
-    show_intents(zip(intents, sent, strict=True), now)
+    show_intents(zip(intents, sent_states, strict=True), now)
 
 
 @outbox.command("show", epilog="Example: qos-oracle outbox show 7")
-def show_one(
-    which: CallArgument,
+def show_call(
+    call_reference: CallArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """Show one intent: all transactions signed for it, and its journal."""
-    with open_records(load_config(config)) as records, records.store.reading() as uow:
-        intent = call_named(uow, which)
-        journal = uow.outbox.journal.of_intent(intent.id)
-        sent = sent_of(uow, intent)
-        view = intent_view(intent, sent, int(unix_seconds()))
-        answer = intent_detail(view, _node(uow, intent), journal)
+    with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
+        intent = find_call(uow, call_reference)
+        journal = uow.outbox.journal.list_for_intent(intent.id)
+        sent_state = load_sent_state(uow, intent)
+        view = build_intent_view(intent, sent_state, int(unix_seconds()))
+        answer = build_intent_detail(view, _find_drawn_node(uow, intent), journal)
     if as_json:
         print_answer(answer)
     else:
         show_intent(answer)
 
 
-def _node(uow: UnitOfWork, intent: Intent) -> str | None:
+def _find_drawn_node(uow: UnitOfWork, intent: Intent) -> str | None:
     """Return the node drawn for the task of a start, or None if there is no such draw."""
-    task, seed = task_of(intent), intent.request.as_of_hash
-    draws = [] if task is None else uow.draws.of_task(TaskKey(task))
+    task, seed = parse_task_key(intent), intent.request.as_of_hash
+    draws = [] if task is None else uow.draws.list_for_task(TaskKey(task))
     return next((draw.node for draw in draws if draw.seed_hash == seed), None)

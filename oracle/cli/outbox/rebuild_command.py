@@ -18,20 +18,31 @@ from oracle.cli.options import (
     load_config,
     print_answer,
 )
-from oracle.cli.write_session import actor, command_lease, tell_of_lease
-from oracle.daemon.compose import Index, check_chain_of, check_identity, identify, open_index
+from oracle.cli.write_session import get_actor, hold_command_lease, warn_if_leased
+from oracle.daemon.compose import (
+    Index,
+    check_identity,
+    check_index_chain,
+    open_index,
+    store_or_check_identity,
+)
 from oracle.daemon.records import open_records
 from oracle.daemon.senders import (
-    key_opener,
+    make_key_opener,
     open_dispatcher,
     open_reporter,
-    reporter_contexts,
+    open_reporter_contexts,
 )
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.queries.outbox_change_models import RebuiltAccount, RebuiltNonce
-from oracle.queries.text.text_tables import in_utc, print_table
-from oracle.quorum.key_watch import SignerHistory, back_off_signer, resting, signing_of
+from oracle.queries.text.text_tables import format_utc, print_table
+from oracle.quorum.key_watch import (
+    SignerEmbargo,
+    build_embargo_writer,
+    build_signer_embargo,
+    embargo_signer,
+)
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.store.outbox.records import Account
 from oracle.txmgr.context import TxContext
@@ -42,14 +53,14 @@ from oracle.txmgr.rebuild_from_chain import (
 )
 
 _COLUMNS = ("nonce", "transaction", "block", "outcome")
-_TEXT = ("transaction", "outcome")
-_MOST_BLOCKS = 10_000
+_TEXT_COLUMNS = ("transaction", "outcome")
+_DEFAULT_BLOCKS = 10_000
 # More nonces than this are shown as ranges.
-_MOST_ROWS = 20
+_MAX_ROWS = 20
 _COMMAND = "outbox rebuild --from-chain"
 
 
-def add_to(outbox: typer.Typer) -> None:
+def add_rebuild_command(outbox: typer.Typer) -> None:
     """Add `outbox rebuild` to the outbox commands."""
     outbox.command("rebuild", epilog="Example: qos-oracle outbox rebuild --from-chain --dry-run")(
         rebuild
@@ -64,7 +75,7 @@ def rebuild(
     ] = False,
     blocks: Annotated[
         int, typer.Option("--blocks", min=1, help="How far back to look for transactions.")
-    ] = _MOST_BLOCKS,
+    ] = _DEFAULT_BLOCKS,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -77,88 +88,96 @@ def rebuild(
     if not from_chain:
         raise InputError("say where from: `qos-oracle outbox rebuild --from-chain`")
     confirm_action("counting nonces anew for good", yes=yes, dry_run=dry_run)
-    rebuild = partial(_rebuild, blocks=blocks, dry_run=dry_run, is_shown=not as_json)
+    rebuild_account = partial(
+        _rebuild_account, blocks=blocks, dry_run=dry_run, show_result=not as_json
+    )
     with open_records(load_config(config)) as records, open_index(records) as index:
         if not dry_run:
-            with command_lease(index.store, _COMMAND) as epoch:
-                check_chain_of(index)
-                identify(index)
-                answers = [rebuild(tx, quorum) for tx, quorum in _accounts(index, epoch)]
+            with hold_command_lease(index.store, _COMMAND) as epoch:
+                check_index_chain(index)
+                store_or_check_identity(index)
+                answers = [
+                    rebuild_account(tx, quorum) for tx, quorum in _open_accounts(index, epoch)
+                ]
         else:
-            tell_of_lease(index.store)
-            check_chain_of(index)
+            warn_if_leased(index.store)
+            check_index_chain(index)
             check_identity(index)
-            answers = [rebuild(tx, quorum) for tx, quorum in _accounts(index, 0)]
+            answers = [rebuild_account(tx, quorum) for tx, quorum in _open_accounts(index, 0)]
     if as_json:
         print_answer(answers)
 
 
-def _accounts(index: Index, epoch: int) -> Iterator[tuple[TxContext, QuorumContext | None]]:
+def _open_accounts(index: Index, epoch: int) -> Iterator[tuple[TxContext, QuorumContext | None]]:
     """Yield the report account and the dispatcher account, as far as their keys are configured.
 
     The second element is the quorum of the account's signer, or None if it signs no statements.
     """
-    found, open_key = False, key_opener(index.config)
+    has_account, open_key = False, make_key_opener(index.config)
     if index.config.oracle.address is not None:
         with open_reporter(index, open_key) as reporter:
             if reporter.account.has_keys:
-                found = True
-                quorum = reporter_contexts(reporter, epoch, unix_seconds).quorum
-                yield replace(quorum.tx, actor=actor()), quorum
+                has_account = True
+                quorum = open_reporter_contexts(reporter, epoch, unix_seconds).quorum
+                yield replace(quorum.tx, actor=get_actor()), quorum
     if index.dispatch_settings is not None and open_key("dispatcher") is not None:
-        found = True
+        has_account = True
         dispatcher = open_dispatcher(index, open_key, epoch, unix_seconds)
-        yield replace(dispatcher.tx, actor=actor()), None
-    if not found:
+        yield replace(dispatcher.tx, actor=get_actor()), None
+    if not has_account:
         raise InputError("[keys] names no key that sends or signs: there is nothing to rebuild")
 
 
-def _rebuild(
+def _rebuild_account(
     context: TxContext,
     quorum: QuorumContext | None,
     *,
     blocks: int,
     dry_run: bool,
-    is_shown: bool,
+    show_result: bool,
 ) -> RebuiltAccount:
     """Store the chain's view of an account, and return the answer.
 
     With `dry_run` nothing is stored.
     """
     if not context.publisher.has_payer:
-        signing = None if quorum is None else signing_of(quorum)
-        if quorum is not None and signing is not None and not dry_run:
-            back_off_signer(quorum, signing, actor())
-        if is_shown:
-            _show_signing(signing, dry_run=dry_run)
-        return _with_signing(RebuiltAccount(dry_run=dry_run), signing)
-    found = compare_with_chain(context, blocks)
-    is_lost = quorum is not None and found.may_have_lost_more
-    signing = signing_of(quorum) if quorum is not None and is_lost else None
-    if not found.is_nothing and not dry_run:
-        write_down(context, found, actor(), resting(quorum, signing))
-    pause = _pause_of(context)
-    if is_shown:
-        _show(found, signing, dry_run=dry_run)
-        _show_pause(found.account, pause)
+        signer_history = None if quorum is None else build_signer_embargo(quorum)
+        if quorum is not None and signer_history is not None and not dry_run:
+            embargo_signer(quorum, signer_history, get_actor())
+        if show_result:
+            _show_signer_history(signer_history, dry_run=dry_run)
+        return _add_signer_history(RebuiltAccount(dry_run=dry_run), signer_history)
+    findings = compare_with_chain(context, blocks)
+    may_have_lost_statements = quorum is not None and findings.may_have_lost_more
+    signer_history = (
+        build_signer_embargo(quorum) if quorum is not None and may_have_lost_statements else None
+    )
+    if not findings.is_empty and not dry_run:
+        write_down(context, findings, get_actor(), build_embargo_writer(quorum, signer_history))
+    pause = _read_pause(context)
+    if show_result:
+        _show_findings(findings, signer_history, dry_run=dry_run)
+        _show_pause(findings.account, pause)
     answer = RebuiltAccount(
         dry_run=dry_run,
-        address=found.account.address,
-        known_next_nonce=found.known,
-        mined=found.mined,
-        pending=found.pending,
-        next_nonce=max(found.known or 0, found.nonces.stop),
-        rebuilt=tuple(_rebuilt_nonce(found, nonce) for nonce in found.nonces),
-        dropped=tuple(found.dropped),
-        nonces_ahead=tuple(_rebuilt_nonce(found, nonce) for nonce in found.nonces_ahead),
+        address=findings.account.address,
+        known_next_nonce=findings.next_nonce,
+        mined=findings.mined,
+        pending=findings.pending,
+        next_nonce=max(findings.next_nonce or 0, findings.nonces.stop),
+        rebuilt=tuple(_build_rebuilt_nonce(findings, nonce) for nonce in findings.nonces),
+        dropped=tuple(findings.dropped),
+        nonces_ahead=tuple(
+            _build_rebuilt_nonce(findings, nonce) for nonce in findings.nonces_ahead
+        ),
         paused=pause,
     )
-    return _with_signing(answer, signing)
+    return _add_signer_history(answer, signer_history)
 
 
-def _pause_of(context: TxContext) -> str | None:
-    with context.store.reading() as uow:
-        pause = uow.outbox.accounts.paused_because(context.account)
+def _read_pause(context: TxContext) -> str | None:
+    with context.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(context.account)
     return None if pause is None else f"{pause.kind.value}: {pause.reason}"
 
 
@@ -172,111 +191,121 @@ def _show_pause(account: Account, pause: str | None) -> None:
         )
 
 
-def _show(found: RecoveryFindings, signing: SignerHistory | None, *, dry_run: bool) -> None:
+def _show_findings(
+    findings: RecoveryFindings, signer_history: SignerEmbargo | None, *, dry_run: bool
+) -> None:
     """Print the findings: the table on stdout, its meaning on stderr."""
-    address = found.account.address
-    if found.is_nothing:
+    address = findings.account.address
+    if findings.is_empty:
         typer.echo(
             f"{address}: nothing to rebuild, the chain knows no more than the outbox", err=True
         )
         return
-    known = f"nonces below {found.known}" if found.known else "nothing"
-    waiting = found.pending - found.mined
+    known_text = f"nonces below {findings.next_nonce}" if findings.next_nonce else "nothing"
+    pending_count = findings.pending - findings.mined
     typer.echo(
-        f"{address}: the outbox knows {known}, the chain has {found.mined} in blocks and "
-        f"{waiting} waiting",
+        f"{address}: the outbox knows {known_text}, the chain has {findings.mined} in blocks and "
+        f"{pending_count} waiting",
         err=True,
     )
-    if not found.nonces and not found.nonces_ahead:
-        _show_dropped(found, dry_run=dry_run)
+    if not findings.nonces and not findings.nonces_ahead:
+        _show_dropped(findings, dry_run=dry_run)
         return
-    nonces = sorted({*found.nonces, *found.nonces_ahead})
-    if len(nonces) > _MOST_ROWS:
-        rows = [_cells_of_run(found, run) for run in runs_of(nonces)]
+    nonces = sorted({*findings.nonces, *findings.nonces_ahead})
+    if len(nonces) > _MAX_ROWS:
+        rows = [_format_range_row(findings, nonce_range) for nonce_range in group_ranges(nonces)]
     else:
-        rows = [_cells(found, nonce) for nonce in nonces]
-    print_table(_COLUMNS, rows, left=_TEXT)
-    would = "would be" if dry_run else "is"
-    typer.echo(f"the next nonce {would} {found.nonces.stop}", err=True)
-    _show_dropped(found, dry_run=dry_run)
-    _show_signing(signing, dry_run=dry_run)
+        rows = [_format_nonce_row(findings, nonce) for nonce in nonces]
+    print_table(_COLUMNS, rows, left_columns=_TEXT_COLUMNS)
+    verb = "would be" if dry_run else "is"
+    typer.echo(f"the next nonce {verb} {findings.nonces.stop}", err=True)
+    _show_dropped(findings, dry_run=dry_run)
+    _show_signer_history(signer_history, dry_run=dry_run)
 
 
-def _show_dropped(found: RecoveryFindings, *, dry_run: bool) -> None:
+def _show_dropped(findings: RecoveryFindings, *, dry_run: bool) -> None:
     """Print the nonces that were pending in the mempool when rebuilt, and are gone now."""
-    if found.dropped:
-        named = ", ".join(map(_named, runs_of(found.dropped)))
-        would = "would fill" if dry_run else "fills"
+    if findings.dropped:
+        nonce_text = ", ".join(map(_format_range, group_ranges(findings.dropped)))
+        verb = "would fill" if dry_run else "fills"
         typer.echo(
-            f"rebuilt while they waited, and in no pool any more: nonces {named}; the daemon "
-            f"{would} them with no-ops, which cost gas",
+            f"rebuilt while they waited, and in no pool any more: nonces {nonce_text}; the daemon "
+            f"{verb} them with no-ops, which cost gas",
             err=True,
         )
 
 
-def _cells(found: RecoveryFindings, nonce: int) -> list[str]:
-    spent = found.spent.get(nonce)
-    if spent is None:
-        return [str(nonce), "", "", "waits" if nonce >= found.mined else "not found"]
-    outcome = "worked" if spent.succeeded else "failed"
-    return [str(nonce), spent.hash, str(spent.block_number), outcome]
+def _format_nonce_row(findings: RecoveryFindings, nonce: int) -> list[str]:
+    transaction = findings.spent.get(nonce)
+    if transaction is None:
+        return [str(nonce), "", "", "waits" if nonce >= findings.mined else "not found"]
+    outcome = "worked" if transaction.succeeded else "failed"
+    return [str(nonce), transaction.hash, str(transaction.block_number), outcome]
 
 
-def _cells_of_run(found: RecoveryFindings, run: range) -> list[str]:
+def _format_range_row(findings: RecoveryFindings, nonce_range: range) -> list[str]:
     """Return one row for many nonces with counts of outcomes; `--json` lists every nonce."""
-    cells = [_cells(found, nonce) for nonce in run]
+    cells = [_format_nonce_row(findings, nonce) for nonce in nonce_range]
     blocks = [int(block) for _, _, block, _ in cells if block]
-    named = _named(range(min(blocks), max(blocks) + 1)) if blocks else ""
+    block_text = _format_range(range(min(blocks), max(blocks) + 1)) if blocks else ""
     outcomes = Counter(outcome for *_, outcome in cells)
-    told = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-    return [_named(run), f"{len(run)} nonces", named, told]
+    outcome_text = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+    return [_format_range(nonce_range), f"{len(nonce_range)} nonces", block_text, outcome_text]
 
 
-def runs_of(numbers: Sequence[int]) -> list[range]:
+def group_ranges(numbers: Sequence[int]) -> list[range]:
     """Group ascending numbers into ranges without gaps."""
-    runs: list[range] = []
+    ranges: list[range] = []
     for number in numbers:
-        if runs and runs[-1].stop == number:
-            runs[-1] = range(runs[-1].start, number + 1)
+        if ranges and ranges[-1].stop == number:
+            ranges[-1] = range(ranges[-1].start, number + 1)
         else:
-            runs.append(range(number, number + 1))
-    return runs
+            ranges.append(range(number, number + 1))
+    return ranges
 
 
-def _named(run: range) -> str:
-    return str(run[0]) if len(run) == 1 else f"{run[0]}..{run[-1]}"
-
-
-def _show_signing(signing: SignerHistory | None, *, dry_run: bool) -> None:
-    if signing is None:
-        return
-    typer.echo(f"the contract is at round {signing.round}, {signing.last_report}", err=True)
-    if signing.embargoed_until is not None:
-        until = in_utc(signing.embargoed_until, "%Y-%m-%d %H:%M:%S")
-        signs = "would sign" if dry_run else "signs"
-        typer.echo(f"the signer {signs} nothing until {until} UTC, chain time", err=True)
-
-
-def _rebuilt_nonce(found: RecoveryFindings, nonce: int) -> RebuiltNonce:
-    spent = found.spent.get(nonce)
-    return RebuiltNonce(
-        nonce=nonce,
-        hash=None if spent is None else spent.hash,
-        block=None if spent is None else spent.block_number,
-        succeeded=None if spent is None else spent.succeeded,
-        to=None if spent is None else spent.to,
-        selector=None if spent is None else spent.selector,
+def _format_range(number_range: range) -> str:
+    return (
+        str(number_range[0])
+        if len(number_range) == 1
+        else f"{number_range[0]}..{number_range[-1]}"
     )
 
 
-def _with_signing(answer: RebuiltAccount, signing: SignerHistory | None) -> RebuiltAccount:
+def _show_signer_history(signer_history: SignerEmbargo | None, *, dry_run: bool) -> None:
+    if signer_history is None:
+        return
+    typer.echo(
+        f"the contract is at round {signer_history.round}, {signer_history.last_report}", err=True
+    )
+    if signer_history.embargoed_until is not None:
+        until = format_utc(signer_history.embargoed_until, "%Y-%m-%d %H:%M:%S")
+        verb = "would sign" if dry_run else "signs"
+        typer.echo(f"the signer {verb} nothing until {until} UTC, chain time", err=True)
+
+
+def _build_rebuilt_nonce(findings: RecoveryFindings, nonce: int) -> RebuiltNonce:
+    transaction = findings.spent.get(nonce)
+    return RebuiltNonce(
+        nonce=nonce,
+        hash=None if transaction is None else transaction.hash,
+        block=None if transaction is None else transaction.block_number,
+        succeeded=None if transaction is None else transaction.succeeded,
+        to=None if transaction is None else transaction.to,
+        selector=None if transaction is None else transaction.selector,
+    )
+
+
+def _add_signer_history(
+    answer: RebuiltAccount, signer_history: SignerEmbargo | None
+) -> RebuiltAccount:
     """Return the answer with the time until which the signer waits."""
-    if signing is None:
+    if signer_history is None:
         return answer
     return answer.model_copy(
         update={
-            "round": signing.round,
-            "last_report": signing.last_report,
-            "quiet_until": signing.embargoed_until,
+            "round": signer_history.round,
+            "last_report": signer_history.last_report,
+            "quiet_until": signer_history.embargoed_until,
         }
     )

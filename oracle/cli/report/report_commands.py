@@ -5,14 +5,14 @@ from typing import Annotated
 import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
-from oracle.daemon.compose import Index, check_chain_of, open_index
+from oracle.daemon.compose import Index, check_index_chain, open_index
 from oracle.daemon.records import Records, open_folded_records
-from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fixed_point import format_decimal
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
 from oracle.queries.reports.report_models import ReportDetail, ReportEntry, ReportLane
-from oracle.queries.reports.report_view import report_detail, report_entry
-from oracle.queries.text.text_tables import WIDE, print_table
-from oracle.reporting.recompute import last_block_of
+from oracle.queries.reports.report_view import build_report_entry, compute_report_detail
+from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table
+from oracle.reporting.recompute import find_last_block
 
 _QOS_STEPS = 10_000
 _COLUMNS = ("period", "as of block", "round", "words", "new nodes", "state", "reason")
@@ -43,36 +43,41 @@ def show(
     """
     with open_folded_records(load_config(config)) as records:
         if period is None:
-            _list(records, as_json=as_json)
+            _list_reports(records, as_json=as_json)
             return
         with open_index(records) as index:
-            _show(index, period, as_json=as_json)
+            _show_report(index, period, as_json=as_json)
 
 
-def _list(records: Records, *, as_json: bool) -> None:
-    with records.store.reading() as uow:
-        entries = [report_entry(stored) for stored in uow.reports.latest()]
+def _list_reports(records: Records, *, as_json: bool) -> None:
+    with records.store.read_transaction() as uow:
+        entries = [build_report_entry(stored) for stored in uow.reports.list_latest()]
     if as_json:
         print_answer(entries)
         return
     if not entries:
         typer.echo("no report was cut yet: that begins when the index is at the chain's head")
         return
-    print_table(_COLUMNS, map(_row, entries), left=("state", "reason"), width=WIDE)
+    print_table(
+        _COLUMNS,
+        map(_format_row, entries),
+        left_columns=("state", "reason"),
+        width=WIDE_TABLE_WIDTH,
+    )
 
 
-def _row(entry: ReportEntry) -> list[str]:
+def _format_row(entry: ReportEntry) -> list[str]:
     registers = entry.registers
     new_nodes = len(registers.reused) + len(registers.appended)
-    number = "" if entry.round is None else str(entry.round)
-    cells = (entry.period, entry.as_of, number, entry.words, new_nodes, entry.state)
+    round_text = "" if entry.round is None else str(entry.round)
+    cells = (entry.period, entry.as_of, round_text, entry.words, new_nodes, entry.state)
     return [*map(str, cells), entry.reason or ""]
 
 
-def _show(index: Index, period: int, *, as_json: bool) -> None:
-    settings, chain = index.report_settings, check_chain_of(index)
-    as_of = last_block_of(chain, index.store, period, settings.period_seconds)
-    detail = report_detail(index.store, index.reader, index.rules, settings, as_of)
+def _show_report(index: Index, period: int, *, as_json: bool) -> None:
+    settings, chain = index.report_settings, check_index_chain(index)
+    as_of = find_last_block(chain, index.store, period, settings.period_seconds)
+    detail = compute_report_detail(index.store, index.reader, index.rules, settings, as_of)
     if as_json:
         print_answer(detail)
     else:
@@ -82,8 +87,8 @@ def _show(index: Index, period: int, *, as_json: bool) -> None:
 
 
 def _print_detail(detail: ReportDetail, *, has_shares: bool) -> None:
-    when = f"as of block {detail.as_of} (time {detail.as_of_time})"
-    typer.echo(f"period {detail.period}, {when}, on top of round {detail.head_round}")
+    as_of_text = f"as of block {detail.as_of} (time {detail.as_of_time})"
+    typer.echo(f"period {detail.period}, {as_of_text}, on top of round {detail.head_round}")
     if detail.state is None:
         typer.echo("no report was cut for it: this one was computed from the stored logs")
     else:
@@ -93,22 +98,26 @@ def _print_detail(detail: ReportDetail, *, has_shares: bool) -> None:
     if not detail.lanes:
         typer.echo("it has nothing to say")
         return
-    for fresh, old in detail.registers.reused:
-        typer.echo(f"{fresh} takes the index of {old}, which left")
-    for fresh in detail.registers.appended:
-        typer.echo(f"{fresh} gets a new index")
+    for new_node, previous_node in detail.registers.reused:
+        typer.echo(f"{new_node} takes the index of {previous_node}, which left")
+    for new_node in detail.registers.appended:
+        typer.echo(f"{new_node} gets a new index")
     # Incentive shares exist only under legacy rules.
-    shown = 4 if has_shares else 3
-    titles = ("lane", "node", "says", "incentive share")[:shown]
-    print_table(titles, (_lane_cells(lane)[:shown] for lane in detail.lanes), left=titles[2:])
+    column_count = 4 if has_shares else 3
+    titles = ("lane", "node", "says", "incentive share")[:column_count]
+    print_table(
+        titles,
+        (_format_lane_row(lane)[:column_count] for lane in detail.lanes),
+        left_columns=titles[2:],
+    )
 
 
-def _lane_cells(lane: ReportLane) -> list[str]:
-    share = "-" if lane.incentive_share is None else decimal_text(lane.incentive_share)
-    return [str(lane.index), lane.node or "-", lane_text(lane.lane), share]
+def _format_lane_row(lane: ReportLane) -> list[str]:
+    share_text = "-" if lane.incentive_share is None else format_decimal(lane.incentive_share)
+    return [str(lane.index), lane.node or "-", format_report_lane(lane.lane), share_text]
 
 
-def lane_text(lane: int) -> str:
+def format_report_lane(lane: int) -> str:
     """Return the QoS of a lane with four digits, or "do not select"."""
     if lane == DO_NOT_SELECT:
         return "do not select"

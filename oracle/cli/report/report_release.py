@@ -13,12 +13,12 @@ from oracle.cli.options import (
     print_answer,
 )
 from oracle.cli.report.report_commands import report
-from oracle.cli.write_session import acting
+from oracle.cli.write_session import open_write_session
 from oracle.daemon.records import Records, open_records
-from oracle.queries.health import dispute_text
+from oracle.queries.health import format_dispute
 from oracle.queries.reports.report_models import ReleasedReport
-from oracle.queries.reports.report_view import held_report
-from oracle.reporting.sanity_gate import held_at, release
+from oracle.queries.reports.report_view import build_held_report
+from oracle.reporting.sanity_gate import get_active_hold, release_held_report
 
 
 def register(app: typer.Typer) -> None:
@@ -43,30 +43,30 @@ def release_report(
     """
     with open_records(load_config(config)) as records:
         if period is None:
-            _list(records, as_json=as_json)
+            _list_held_reports(records, as_json=as_json)
             return
-        with acting(records.store, "report release", dry_run=dry_run) as (uow, stamp):
-            hold = held_at(uow, period)
+        with open_write_session(records.store, "report release", dry_run=dry_run) as (uow, stamp):
+            hold = get_active_hold(uow, period)
             if not dry_run:
-                release(uow, period, stamp)
+                release_held_report(uow, period, stamp)
     if as_json:
-        print_answer(ReleasedReport(**dict(held_report(hold)), released=not dry_run))
+        print_answer(ReleasedReport(**dict(build_held_report(hold)), released=not dry_run))
         return
-    state = "would be" if dry_run else "is"
-    typer.echo(f"the report of period {period} {state} released; it was held: {hold.reason}")
+    verb = "would be" if dry_run else "is"
+    typer.echo(f"the report of period {period} {verb} released; it was held: {hold.reason}")
 
 
-def _list(records: Records, *, as_json: bool) -> None:
-    with records.store.reading() as uow:
-        held = uow.holds.waiting()
+def _list_held_reports(records: Records, *, as_json: bool) -> None:
+    with records.store.read_transaction() as uow:
+        holds = uow.holds.list_waiting()
     if as_json:
-        print_answer([held_report(hold) for hold in held])
+        print_answer([build_held_report(hold) for hold in holds])
         return
-    if not held:
+    if not holds:
         typer.echo("no report is held")
-    disputed = [hold for hold in held if hold.is_disputed]
-    for hold in held:
+    disputed = [hold for hold in holds if hold.is_disputed]
+    for hold in holds:
         if not hold.is_disputed:
             typer.echo(f"period {hold.period}: {hold.reason}")
     if disputed:
-        typer.echo(dispute_text(disputed))
+        typer.echo(format_dispute(disputed))

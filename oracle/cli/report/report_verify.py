@@ -7,15 +7,15 @@ import typer
 
 from oracle.bindings.qos_oracle import ContractStatus, OracleContract
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
-from oracle.cli.report.report_commands import lane_text, report
-from oracle.daemon.compose import Index, check_chain_of, open_index
+from oracle.cli.report.report_commands import format_report_lane, report
+from oracle.daemon.compose import Index, check_index_chain, open_index
 from oracle.daemon.records import open_folded_records
-from oracle.daemon.senders import oracle_address, report_account
+from oracle.daemon.senders import get_oracle_address, open_report_account
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.reports.lanes import NEVER_REPORTED
 from oracle.queries.reports.report_models import LaneDifference, RoundVerification
-from oracle.queries.reports.round_check import RuleNames, check_round
-from oracle.queries.text.human_numbers import counted
+from oracle.queries.reports.round_check import RoundRules, verify_round
+from oracle.queries.text.human_numbers import format_count
 from oracle.signing.typed_data import Domain
 
 
@@ -25,7 +25,9 @@ def register(_: typer.Typer) -> None:
 
 
 def verify(
-    number: Annotated[int, typer.Argument(metavar="ROUND", min=1, help="As accepted on chain.")],
+    round_number: Annotated[
+        int, typer.Argument(metavar="ROUND", min=1, help="As accepted on chain.")
+    ],
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     as_json: JsonOption = False,
@@ -37,49 +39,58 @@ def verify(
     code 1 if anything differs.
     """
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        domain = Domain(index.config.chain.id, oracle_address(index.config))
-        names = RuleNames(index.rules, index.report_settings, domain)
-        chain, agreement = check_chain_of(index), partial(_contract_agreement, index)
-        verification = check_round(number, chain, index.store, index.reader, names, agreement)
+        domain = Domain(index.config.chain.id, get_oracle_address(index.config))
+        rule_names = RoundRules(index.rules, index.report_settings, domain)
+        chain, check_agreement = (
+            check_index_chain(index),
+            partial(_check_contract_agreement, index),
+        )
+        verification = verify_round(
+            round_number, chain, index.store, index.reader, rule_names, check_agreement
+        )
     if as_json:
         print_answer(verification)
     else:
-        _print(verification)
+        _print_verification(verification)
     if not verification.same:
         raise typer.Exit(1)
 
 
-def _contract_agreement(index: Index, accepted: RoundAccepted) -> bool | None:
+def _check_contract_agreement(index: Index, accepted: RoundAccepted) -> bool | None:
     """Return whether the contract stores this round's lanes; None if a newer round came."""
-    account = report_account(index.config, index.chain)
-    contract = OracleContract(account.lines, account.domain.contract)
-    contract_status: ContractStatus = contract.contract_status()
+    account = open_report_account(index.config, index.chain)
+    contract = OracleContract(account.pool_view, account.domain.contract)
+    contract_status: ContractStatus = contract.get_status()
     if contract_status.head.round != accepted.round:
         return None
-    held = contract.words([index for index, _ in accepted.words], contract_status.block)
-    return contract_status.last_report == accepted.digest and held == dict(accepted.words)
+    stored_words = contract.get_lane_words(
+        [lane_index for lane_index, _ in accepted.words], contract_status.block
+    )
+    return contract_status.last_report == accepted.digest and stored_words == dict(accepted.words)
 
 
-def _print(checked: RoundVerification) -> None:
-    typer.echo(f"round {checked.round}, as of block {checked.as_of} {checked.as_of_hash}")
-    typer.echo(f"  {counted(checked.words, 'word')}, sent by {checked.transmitter}")
-    if checked.same_block and checked.same_digest and not checked.differences:
+def _print_verification(verification: RoundVerification) -> None:
+    typer.echo(
+        f"round {verification.round}, as of block {verification.as_of} {verification.as_of_hash}"
+    )
+    typer.echo(f"  {format_count(verification.words, 'word')}, sent by {verification.transmitter}")
+    if verification.same_block and verification.same_digest and not verification.differences:
         typer.echo("  computed anew from the stored logs it is the same, to the signed digest")
-    if not checked.same_block:
+    if not verification.same_block:
         typer.echo("  NOT the chain's block: the chain has another one at that height")
-    for difference in checked.differences:
-        typer.echo(f"  lane {difference.index}: {_differs(difference)}")
-    if checked.expected_registrations is not None:
-        ours = ", ".join(checked.expected_registrations) or "nobody"
-        typer.echo(f"  NOT the nodes that it had to register: computed {ours}")
-    elif checked.same_block and not checked.same_digest and not checked.differences:
+    for difference in verification.differences:
+        typer.echo(f"  lane {difference.index}: {_describe_difference(difference)}")
+    if verification.expected_registrations is not None:
+        computed_nodes = ", ".join(verification.expected_registrations) or "nobody"
+        typer.echo(f"  NOT the nodes that it had to register: computed {computed_nodes}")
+    elif verification.same_block and not verification.same_digest and not verification.differences:
         typer.echo("  the words are the same, the digest is NOT: it was made under other rules")
-    if checked.contract_holds_it is not None:
-        holds = "holds" if checked.contract_holds_it else "does NOT hold"
-        typer.echo(f"  the contract {holds} these words now")
+    if verification.contract_holds_it is not None:
+        verb = "holds" if verification.contract_holds_it else "does NOT hold"
+        typer.echo(f"  the contract {verb} these words now")
 
 
-def _differs(difference: LaneDifference) -> str:
+def _describe_difference(difference: LaneDifference) -> str:
     return (
         f"accepted {_lane_text(difference.accepted)}, computed {_lane_text(difference.computed)}"
     )
@@ -90,4 +101,4 @@ def _lane_text(lane: int | None) -> str:
         return "nothing"
     if lane == NEVER_REPORTED:
         return "never reported"
-    return lane_text(lane)
+    return format_report_lane(lane)

@@ -12,14 +12,18 @@ from oracle.cli.options import (
     load_config,
     print_answer,
 )
-from oracle.cli.resync.resync_session import say, told, working
+from oracle.cli.resync.resync_session import describe_rebuild, open_resync_session, print_line
 from oracle.daemon.records import open_records
 from oracle.domain.logs import DeadLetter
-from oracle.indexer.audit.dead_letters import open_letters, retry as retry_letters
-from oracle.queries.resync_models import DeadLetterRetry, dead_letter_entry, rebuild_answer
-from oracle.queries.text.text_tables import foreign, print_table
+from oracle.indexer.audit.dead_letters import get_open_letters, retry_dead_letters as retry_letters
+from oracle.queries.resync_models import (
+    DeadLetterRetry,
+    build_dead_letter_entry,
+    build_rebuild_answer,
+)
+from oracle.queries.text.text_tables import print_table, sanitize_text
 
-_LONGEST_ERROR = 60
+_MAX_ERROR_LENGTH = 60
 
 deadletter = typer.Typer(no_args_is_help=True)
 
@@ -32,14 +36,20 @@ def register(resync: typer.Typer) -> None:
 
 
 @deadletter.command("list", epilog="Example: qos-oracle resync dead-letters list --json")
-def list_letters(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
+def list_dead_letters(
+    config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
+) -> None:
     """List undecodable logs and calls; the daemon may be running."""
     with open_records(load_config(config)) as records:
-        letters = open_letters(records.store)
+        letters = get_open_letters(records.store)
     if as_json:
-        print_answer([dead_letter_entry(letter) for letter in letters])
+        print_answer([build_dead_letter_entry(letter) for letter in letters])
     elif letters:
-        print_table(_COLUMNS, [_row(each) for each in letters], left=("name", "error"))
+        print_table(
+            _COLUMNS,
+            [_format_row(dead_letter) for dead_letter in letters],
+            left_columns=("name", "error"),
+        )
     else:
         typer.echo("everything could be read")
 
@@ -57,33 +67,42 @@ def retry(
     start. Exit code 1 if a log is still unreadable, or a stored report comes out differently.
     """
     command = "resync dead-letters retry"
-    with working(config, command, dry_run=dry_run, offline=True) as (index, manner):
-        retried = retry_letters(index.store, index.folder, manner)
-    rebuilt = retried.rebuilt
+    with open_resync_session(config, command, dry_run=dry_run, offline=True) as (
+        index,
+        rebuild_options,
+    ):
+        retry_result = retry_letters(index.store, index.folder, rebuild_options)
+    rebuilt = retry_result.rebuilt
     if as_json:
         print_answer(
             DeadLetterRetry(
                 dry_run=dry_run,
-                readable=[dead_letter_entry(letter) for letter in retried.readable],
-                left=[dead_letter_entry(letter) for letter in retried.left],
-                rebuilt=None if rebuilt is None else rebuild_answer(rebuilt, dry_run=dry_run),
+                readable=[build_dead_letter_entry(letter) for letter in retry_result.readable],
+                left=[build_dead_letter_entry(letter) for letter in retry_result.unreadable],
+                rebuilt=None
+                if rebuilt is None
+                else build_rebuild_answer(rebuilt, dry_run=dry_run),
             )
         )
     else:
-        line = f"{len(retried.readable)} readable now, {len(retried.left)} still not"
-        say(line if rebuilt is None else f"{line}; {told(rebuilt)}", dry_run=dry_run)
-    if retried.left or (rebuilt is not None and rebuilt.differing):
+        line = (
+            f"{len(retry_result.readable)} readable now, {len(retry_result.unreadable)} still not"
+        )
+        print_line(
+            line if rebuilt is None else f"{line}; {describe_rebuild(rebuilt)}", dry_run=dry_run
+        )
+    if retry_result.unreadable or (rebuilt is not None and rebuilt.differing):
         raise typer.Exit(1)
 
 
 _COLUMNS = ("block", "tx", "log", "name", "error")
 
 
-def _row(letter: DeadLetter) -> Sequence[str]:
+def _format_row(letter: DeadLetter) -> Sequence[str]:
     return (
         str(letter.block),
         str(letter.tx),
         "call" if letter.index < 0 else str(letter.index),
-        foreign(letter.name),
-        foreign(letter.error, _LONGEST_ERROR),
+        sanitize_text(letter.name),
+        sanitize_text(letter.error, _MAX_ERROR_LENGTH),
     )

@@ -12,18 +12,18 @@ from oracle.cli.options import (
     load_config,
     print_answer,
 )
-from oracle.cli.write_session import acting
-from oracle.daemon.lease.lease_holder import holder_name
+from oracle.cli.write_session import open_write_session
+from oracle.daemon.lease.lease_holder import build_holder_name
 from oracle.daemon.records import open_records
 from oracle.errors import InputError
-from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_halt_if_proven
-from oracle.queries.halt_view import HaltClearance, halt_view
-from oracle.queries.text.text_tables import in_utc
-from oracle.store.ops.halts import Cleared
+from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_stored_halt
+from oracle.queries.halt_view import HaltClearance, build_halt_view
+from oracle.queries.text.text_tables import format_utc
+from oracle.store.ops.halts import HaltClearRecord
 
 halt = typer.Typer(no_args_is_help=True)
 
-_SHOWN = 20
+_DEFAULT_LIMIT = 20
 
 
 def register(app: typer.Typer) -> None:
@@ -36,23 +36,27 @@ def list_halts(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     as_json: JsonOption = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = _SHOWN,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="The newest so many.")
+    ] = _DEFAULT_LIMIT,
 ) -> None:
     """List halts, newest first, and who cleared them and why."""
-    with open_records(load_config(config)) as records, records.store.reading() as uow:
-        found = uow.halts.history(limit)
+    with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
+        halts = uow.halts.list_history(limit)
     if as_json:
-        print_answer([halt_view(halt) for halt in found])
+        print_answer([build_halt_view(halt) for halt in halts])
         return
-    if not found:
+    if not halts:
         typer.echo("nothing was ever halted")
-    for one in found:
-        state = "HALTED" if one.cleared is None else "over"
-        typer.echo(f"{state} {one.name} at block {one.since_block}, {_time(one.since_time)}")
-        typer.echo(f"  {one.reason}")
-        if one.cleared is not None:
-            when = _time(one.cleared.time)
-            typer.echo(f"  cleared {when} by {one.cleared.by}: {one.cleared.reason}")
+    for entry in halts:
+        state = "HALTED" if entry.cleared is None else "over"
+        typer.echo(
+            f"{state} {entry.name} at block {entry.since_block}, {_format_time(entry.since_time)}"
+        )
+        typer.echo(f"  {entry.reason}")
+        if entry.cleared is not None:
+            cleared_time = _format_time(entry.cleared.time)
+            typer.echo(f"  cleared {cleared_time} by {entry.cleared.by}: {entry.cleared.reason}")
 
 
 @halt.command(
@@ -79,21 +83,23 @@ def clear_halt(
     if not reason.strip():
         raise InputError("--reason: say why it may be cleared")
     with open_records(load_config(config)) as records:
-        with records.store.reading() as uow:
-            closed = uow.halts.closed(name)
-        if closed is None:
+        with records.store.read_transaction() as uow:
+            active_halt = uow.halts.get_open_halt(name)
+        if active_halt is None:
             raise InputError(f"there is no halt {name} now; `qos-oracle halt list` shows all")
         if not dry_run:
-            with acting(records.store, "halt clear", dry_run=False) as (uow, stamp):
-                clear_halt_if_proven(
-                    uow, name, Cleared(stamp.at, holder_name("operator"), reason.strip())
+            with open_write_session(records.store, "halt clear", dry_run=False) as (uow, stamp):
+                clear_stored_halt(
+                    uow,
+                    name,
+                    HaltClearRecord(stamp.at, build_holder_name("operator"), reason.strip()),
                 )
     if as_json:
         print_answer(HaltClearance(halt=name, cleared=not dry_run, reason=reason.strip()))
         return
-    state = "would be" if dry_run else "is"
-    typer.echo(f"halt {name} {state} cleared; it began because {closed.reason}")
+    verb = "would be" if dry_run else "is"
+    typer.echo(f"halt {name} {verb} cleared; it began because {active_halt.reason}")
 
 
-def _time(seconds: int) -> str:
-    return in_utc(seconds, "%Y-%m-%d %H:%M:%S UTC")
+def _format_time(seconds: int) -> str:
+    return format_utc(seconds, "%Y-%m-%d %H:%M:%S UTC")

@@ -4,7 +4,11 @@ from typing import Annotated
 
 import typer
 
-from oracle.chain.verification.refused_blocks import BLOCK_HASH, CALIBRATION, BlockRefusal
+from oracle.chain.verification.refused_blocks import (
+    BLOCK_HASH_CHECK,
+    CALIBRATION_CHECK,
+    BlockRefusal,
+)
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -13,13 +17,13 @@ from oracle.cli.options import (
     load_config,
     print_answer,
 )
-from oracle.cli.write_session import acting
+from oracle.cli.write_session import open_write_session
 from oracle.daemon.records import open_records
 from oracle.errors import InputError
-from oracle.indexer.refused_block import accept_refused_block as accept_block, refusal_in
+from oracle.indexer.refused_block import accept_refused_block as accept_block, get_refusal
 from oracle.queries.resync_models import RefusalAnswer, RefusedBlock
 
-_ACCEPT = "`qos-oracle resync refusal --accept --reason TEXT`"
+_ACCEPT_COMMAND = "`qos-oracle resync refusal --accept --reason TEXT`"
 _EPILOG = 'Example: qos-oracle resync refusal --accept --reason "the explorer shows the same"'
 
 
@@ -50,40 +54,44 @@ def refusal(
     if accept and not reason.strip():
         raise InputError("--reason: say why it may be accepted")
     with open_records(load_config(config)) as records:
-        with records.store.reading() as uow:
-            known = refusal_in(uow)
+        with records.store.read_transaction() as uow:
+            block_refusal = get_refusal(uow)
         if accept and not dry_run:
-            with acting(records.store, "resync refusal", dry_run=False) as (uow, _):
-                known = accept_block(uow, reason.strip())
+            with open_write_session(records.store, "resync refusal", dry_run=False) as (uow, _):
+                block_refusal = accept_block(uow, reason.strip())
     if as_json:
-        refused = None if known is None else RefusedBlock(block=known.number, check=known.check)
-        words = None if known is None else known.words
+        refused = (
+            None
+            if block_refusal is None
+            else RefusedBlock(block=block_refusal.number, check=block_refusal.check)
+        )
+        reason_text = None if block_refusal is None else block_refusal.words
         is_accepted = accept and not dry_run
-        print_answer(RefusalAnswer(refused=refused, words=words, accepted=is_accepted))
+        print_answer(RefusalAnswer(refused=refused, words=reason_text, accepted=is_accepted))
         return
-    for line in _lines(known, is_accepted=accept and not dry_run):
+    for line in _render_refusal(block_refusal, is_accepted=accept and not dry_run):
         typer.echo(line)
 
 
-def _lines(known: BlockRefusal | None, *, is_accepted: bool) -> list[str]:
-    if known is None:
+def _render_refusal(block_refusal: BlockRefusal | None, *, is_accepted: bool) -> list[str]:
+    if block_refusal is None:
         return ["no block is refused"]
     if is_accepted:
-        return [f"accepted, unproven: {known.words}", "`run` takes it in as it is given"]
-    if known.check == BLOCK_HASH:
+        return [f"accepted, unproven: {block_refusal.words}", "`run` takes it in as it is given"]
+    if block_refusal.check == BLOCK_HASH_CHECK:
         return [
-            f"refused: {known.words}",
+            f"refused: {block_refusal.words}",
             "way out: take the endpoint that is wrong out of [chain] endpoints, or name a third",
         ]
-    if known.check == CALIBRATION:
+    if block_refusal.check == CALIBRATION_CHECK:
         return [
-            f"waiting: {known.words}",
+            f"waiting: {block_refusal.words}",
             "way out: wait for that provider, or take its endpoints out of [chain] endpoints",
             "or, if the chain's headers prove nothing: ask for less with [verify]",
         ]
     return [
-        f"refused: {known.words}",
+        f"refused: {block_refusal.words}",
         "way out: name another endpoint that proves the block",
-        f"or, if an explorer shows the block as this endpoint does: {_ACCEPT}",
+        f"or, if an explorer shows the block as this endpoint does: {_ACCEPT_COMMAND}",
         "or, if receipts on this chain make their roots no more: [verify] receipts = false",
     ]

@@ -15,27 +15,40 @@ from oracle.cli.options import (
     load_config,
     print_answer,
 )
-from oracle.cli.resync.resync_session import named, say, told, working
-from oracle.daemon.compose import Index, open_reader, read_by_workers
+from oracle.cli.resync.resync_session import (
+    describe_rebuild,
+    format_row_position,
+    open_resync_session,
+    print_line,
+)
+from oracle.daemon.compose import Index, open_reader, use_segment_workers
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
-from oracle.indexer.audit.gaps import Gaps, gaps as look_for_gaps
-from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify as verify_blocks
+from oracle.indexer.audit.gaps import Gaps, find_gaps as look_for_gaps
+from oracle.indexer.audit.reverify import (
+    ReverifyRequest,
+    VerifyResult,
+    reverify_blocks as verify_blocks,
+)
 from oracle.indexer.audit.state_check import StateComparison, StateRow, compare_state
-from oracle.indexer.completeness import damage_lines, damaged_spans
+from oracle.indexer.completeness import describe_damage, find_damaged_spans
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_state
-from oracle.queries.resync_models import gaps_answer, state_check_answer, verify_answer
+from oracle.queries.resync_models import (
+    build_gaps_answer,
+    build_state_check_answer,
+    build_verify_answer,
+)
 from oracle.store.raw.raw_checksums import DamagedSpan
 
 # Rows and ranges shown in the terminal; `--json` contains all.
-MOST_LINES = 20
+MAX_LINES = 20
 _NOTHING_INDEXED = "nothing is indexed yet: `qos-oracle run` fetches everything"
 
-_VERIFY = "Example: qos-oracle resync verify --from 19000000 --to 19010000 --level proven"
-_GAPS = "Example: qos-oracle resync gaps --json"
+_VERIFY_EPILOG = "Example: qos-oracle resync verify --from 19000000 --to 19010000 --level proven"
+_GAPS_EPILOG = "Example: qos-oracle resync gaps --json"
 
 
 class VerifyScope(StrEnum):
@@ -58,18 +71,18 @@ class LevelName(StrEnum):
 
 def register(resync: typer.Typer) -> None:
     """Register `verify` and `gaps` under `resync`."""
-    resync.command(epilog=_VERIFY)(verify)
-    resync.command(epilog=_GAPS)(gaps)
+    resync.command(epilog=_VERIFY_EPILOG)(verify)
+    resync.command(epilog=_GAPS_EPILOG)(gaps)
 
 
 def verify(  # noqa: PLR0913 - a command line's options are its parameters
-    first: Annotated[
+    first_block: Annotated[
         int | None,
         typer.Option(
             "--from", min=0, metavar="N", help="First block to read again; default: the start."
         ),
     ] = None,
-    last: Annotated[
+    last_block: Annotated[
         int | None,
         typer.Option(
             "--to", min=0, metavar="N", help="Last block to read again; default: the cursor."
@@ -77,7 +90,7 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
-    half: Annotated[
+    scope: Annotated[
         VerifyScope,
         typer.Option(
             "--half",
@@ -113,43 +126,58 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
     run resumes where it stopped. With `--dry-run` or `--half state` nothing is written, and the
     daemon may be running. Workers are used from 2,000 blocks on; the result is the same.
     """
-    if first is not None and last is not None and first > last:
-        raise InputError(f"--from {first} lies above --to {last}")
-    only_reads = not repair and (dry_run or half is VerifyScope.STATE)
-    with working(
+    if first_block is not None and last_block is not None and first_block > last_block:
+        raise InputError(f"--from {first_block} lies above --to {last_block}")
+    only_reads = not repair and (dry_run or scope is VerifyScope.STATE)
+    with open_resync_session(
         config,
         "resync verify",
         dry_run=dry_run,
-        offline=half is VerifyScope.STATE,
+        offline=scope is VerifyScope.STATE,
         only_reads=only_reads,
-    ) as (index, manner):
-        found = None
-        if half is not VerifyScope.STATE:
-            blocks = _blocks_asked(index, first, last)
-            asked = ReverifyRequest(blocks, Level[level.name], endpoint, repair)
+    ) as (index, rebuild_options):
+        comparison = None
+        if scope is not VerifyScope.STATE:
+            blocks = _resolve_block_range(index, first_block, last_block)
+            request = ReverifyRequest(blocks, VerificationLevel[level.name], endpoint, repair)
             if workers is not None:
-                read_by_workers(index, workers)
-            found = verify_blocks(index.chain, index.store, index.folder, asked, manner)
-        checked = _check_stored(index, manner, compare=half is not VerifyScope.LOGS)
-        if repair and checked.differing:
-            checked = replace(checked, rebuilt=rebuild_state(index.store, index.folder, manner))
-    if as_json:
-        state = (
-            None
-            if checked.state is None
-            else state_check_answer(checked.state, checked.rebuilt, dry_run=dry_run)
+                use_segment_workers(index, workers)
+            comparison = verify_blocks(
+                index.chain, index.store, index.folder, request, rebuild_options
+            )
+        stored_check = _check_stored_data(
+            index, rebuild_options, compare=scope is not VerifyScope.LOGS
         )
-        print_answer(verify_answer(found, checked.damaged, state, dry_run=dry_run))
+        if repair and stored_check.differing_rows:
+            stored_check = replace(
+                stored_check, rebuilt=rebuild_state(index.store, index.folder, rebuild_options)
+            )
+    if as_json:
+        state_answer = (
+            None
+            if stored_check.state is None
+            else build_state_check_answer(
+                stored_check.state, stored_check.rebuilt, dry_run=dry_run
+            )
+        )
+        print_answer(
+            build_verify_answer(comparison, stored_check.damaged, state_answer, dry_run=dry_run)
+        )
     else:
-        for line in [*_lines(found, repair=repair), *_stored_lines(checked)]:
-            say(line, dry_run=dry_run)
-    if (found is not None and not _is_right(found)) or not checked.is_right:
+        for line in [
+            *_render_comparison(comparison, repair=repair),
+            *_render_stored_check(stored_check),
+        ]:
+            print_line(line, dry_run=dry_run)
+    if (
+        comparison is not None and not _is_consistent(comparison)
+    ) or not stored_check.is_consistent:
         raise typer.Exit(1)
 
 
-def _is_right(found: Verified) -> bool:
-    has_other_reports = found.repaired is not None and bool(found.repaired.differing)
-    return not found.left and not has_other_reports
+def _is_consistent(comparison: VerifyResult) -> bool:
+    has_other_reports = comparison.repaired is not None and bool(comparison.repaired.differing)
+    return not comparison.unrepaired_count and not has_other_reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,36 +192,42 @@ class _StoredCheck:
     rebuilt: RebuildResult | None = None
 
     @property
-    def differing(self) -> tuple[StateRow, ...]:
+    def differing_rows(self) -> tuple[StateRow, ...]:
         return () if self.state is None else self.state.differing
 
     @property
-    def is_right(self) -> bool:
+    def is_consistent(self) -> bool:
         is_repaired = self.rebuilt is not None and not self.rebuilt.differing
-        return not self.damaged and (not self.differing or is_repaired)
+        return not self.damaged and (not self.differing_rows or is_repaired)
 
 
-def _check_stored(index: Index, manner: RebuildOptions, *, compare: bool) -> _StoredCheck:
-    with index.store.reading() as uow:
+def _check_stored_data(
+    index: Index, rebuild_options: RebuildOptions, *, compare: bool
+) -> _StoredCheck:
+    with index.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             raise InputError(_NOTHING_INDEXED)
-        damaged = tuple(damaged_spans(uow, cursor.number))
+        damaged = tuple(find_damaged_spans(uow, cursor.number))
         if damaged or not compare:
             # A fold of rows other than the committed ones proves nothing about the state.
             return _StoredCheck(damaged, None)
         return _StoredCheck(
-            (), compare_state(uow, index.reader, index.folder.rules, manner.progress)
+            (), compare_state(uow, index.reader, index.folder.rules, rebuild_options.progress)
         )
 
 
-def _blocks_asked(index: Index, first: int | None, last: int | None) -> BlockRange:
-    with index.store.reading() as uow:
+def _resolve_block_range(
+    index: Index, first_block: int | None, last_block: int | None
+) -> BlockRange:
+    with index.store.read_transaction() as uow:
         cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None:
         raise InputError(_NOTHING_INDEXED)
-    low = identity.start_block if first is None else first
-    return BlockRange(low, cursor.number if last is None else max(low, last))
+    low_block = identity.start_block if first_block is None else first_block
+    return BlockRange(
+        low_block, cursor.number if last_block is None else max(low_block, last_block)
+    )
 
 
 def gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
@@ -202,86 +236,102 @@ def gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
     Gaps are blocks never read, broken header links, and lost or changed logs. The chain is not
     queried; the daemon may be running. Exit code 1 if there is a gap.
     """
-    with open_records(load_config(config)) as records, records.store.reading() as uow:
-        found = look_for_gaps(uow, open_reader(records.config))
-    if found is None:
+    with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
+        gap_report = look_for_gaps(uow, open_reader(records.config))
+    if gap_report is None:
         raise InputError(_NOTHING_INDEXED)
     if as_json:
-        print_answer(gaps_answer(found))
+        print_answer(build_gaps_answer(gap_report))
     else:
-        for line in _gap_lines(found):
+        for line in _render_gaps(gap_report):
             typer.echo(line)
-    if found:
+    if gap_report:
         raise typer.Exit(1)
 
 
-def _stored_lines(checked: _StoredCheck) -> Iterator[str]:
-    yield from _listed("DAMAGED", damage_lines(checked.damaged))
-    state = checked.state
+def _render_stored_check(stored_check: _StoredCheck) -> Iterator[str]:
+    yield from _limit_lines("DAMAGED", describe_damage(stored_check.damaged))
+    state = stored_check.state
     if state is None:
-        if checked.damaged:
+        if stored_check.damaged:
             yield "the state was not compared: put the stored logs right first (--repair)"
         return
     if not state.differing:
-        yield f"the state is what {state.logs} logs up to block {state.last} fold to"
+        yield f"the state is what {state.log_count} logs up to block {state.last_block} fold to"
         return
-    places = [f"{row.table} {row.key} ({row.kind})" for row in state.differing]
-    yield from _listed("state", places)
-    yield f"the state DIFFERS from a fold of its {state.logs} logs in {len(places)} rows"
-    if checked.rebuilt is None:
+    row_texts = [f"{row.table} {row.key} ({row.kind})" for row in state.differing]
+    yield from _limit_lines("state", row_texts)
+    yield f"the state DIFFERS from a fold of its {state.log_count} logs in {len(row_texts)} rows"
+    if stored_check.rebuilt is None:
         yield "`qos-oracle resync rebuild` folds it anew"
     else:
-        yield f"folded anew; {told(checked.rebuilt)}"
+        yield f"folded anew; {describe_rebuild(stored_check.rebuilt)}"
 
 
-def _lines(found: Verified | None, *, repair: bool) -> Iterator[str]:
-    if found is None:
+def _render_comparison(comparison: VerifyResult | None, *, repair: bool) -> Iterator[str]:
+    if comparison is None:
         return
-    difference = found.difference
-    told_of = [("missing here", difference.missing), ("only here", difference.extra)]
-    told_of.append(("other words", difference.other))
-    for words, rows in told_of:
-        yield from _some(words, rows)
-    by = ", ".join(found.endpoints) or "nobody"
-    again = "" if found.resumed_at is None else f"; went on at block {found.resumed_at}"
-    blocks = f"blocks {found.blocks.first} to {found.blocks.last}"
+    difference = comparison.difference
+    row_groups = [("missing here", difference.missing), ("only here", difference.extra)]
+    row_groups.append(("other words", difference.changed))
+    for label, rows in row_groups:
+        yield from _render_rows(label, rows)
+    names = ", ".join(comparison.endpoints) or "nobody"
+    resume_note = (
+        "" if comparison.resumed_at is None else f"; went on at block {comparison.resumed_at}"
+    )
+    block_text = f"blocks {comparison.blocks.first} to {comparison.blocks.last}"
     if not difference:
-        yield f"{blocks}: the same, {found.reached.name.lower()} by {by}{again}"
+        yield (
+            f"{block_text}: the same, {comparison.reached_level.name.lower()} by "
+            f"{names}{resume_note}"
+        )
         return
-    counts = ", ".join(f"{len(rows)} {words}" for words, rows in told_of)
-    yield f"{blocks}: DIFFERENT by {by}: {counts}{again}"
-    if found.repaired is not None:
-        yield f"put right; {told(found.repaired)}"
-    if repair and found.left:
-        yield f"NOT put right: {found.left} rows, for their receipts prove neither side wrong"
+    counts = ", ".join(f"{len(rows)} {label}" for label, rows in row_groups)
+    yield f"{block_text}: DIFFERENT by {names}: {counts}{resume_note}"
+    if comparison.repaired is not None:
+        yield f"put right; {describe_rebuild(comparison.repaired)}"
+    if repair and comparison.unrepaired_count:
+        yield (
+            f"NOT put right: {comparison.unrepaired_count} rows, for their receipts prove "
+            "neither side wrong"
+        )
 
 
-def _some(words: str, rows: list[Log | Call]) -> Iterator[str]:
-    for row in rows[:MOST_LINES]:
-        yield f"{words}: {named(row)}"
-    if len(rows) > MOST_LINES:
-        yield f"{words}: and {len(rows) - MOST_LINES} more (--json names all)"
+def _render_rows(label: str, rows: list[Log | Call]) -> Iterator[str]:
+    for row in rows[:MAX_LINES]:
+        yield f"{label}: {format_row_position(row)}"
+    if len(rows) > MAX_LINES:
+        yield f"{label}: and {len(rows) - MAX_LINES} more (--json names all)"
 
 
-def _gap_lines(found: Gaps) -> Iterator[str]:
-    blocks = found.blocks
-    for level in Level:
-        count = found.blocks_at(level)
+def _render_gaps(gap_report: Gaps) -> Iterator[str]:
+    blocks = gap_report.blocks
+    for level in VerificationLevel:
+        count = gap_report.count_blocks_at(level)
         if count:
             yield f"{level.name.lower()}: {count} blocks"
-    audited = sum(len(span.blocks) for span in found.spans if span.audited_by is not None)
+    audited = sum(len(span.blocks) for span in gap_report.spans if span.audited_by is not None)
     yield f"a second endpoint was asked about {audited} blocks"
-    yield from _listed("not read", [f"{each.first} to {each.last}" for each in found.unread])
-    yield from _listed("header missing or not linked", [str(each) for each in found.headers])
-    yield from _listed("logs of another block", [str(each) for each in found.homeless])
-    yield from _listed("damaged", damage_lines(found.damaged))
-    yield from found.cursor
-    verdict = "GAPS" if found else "no gap"
+    yield from _limit_lines(
+        "not read",
+        [f"{block_range.first} to {block_range.last}" for block_range in gap_report.unread],
+    )
+    yield from _limit_lines(
+        "header missing or not linked", [str(header) for header in gap_report.broken_headers]
+    )
+    yield from _limit_lines(
+        "logs of another block",
+        [str(orphaned_log) for orphaned_log in gap_report.conflicting_blocks],
+    )
+    yield from _limit_lines("damaged", describe_damage(gap_report.damaged))
+    yield from gap_report.cursor_mismatches
+    verdict = "GAPS" if gap_report else "no gap"
     yield f"blocks {blocks.first} to {blocks.last}: {verdict}"
 
 
-def _listed(words: str, places: list[str]) -> Iterator[str]:
-    for place in places[:MOST_LINES]:
-        yield f"{words}: {place}"
-    if len(places) > MOST_LINES:
-        yield f"{words}: and {len(places) - MOST_LINES} more (--json names all)"
+def _limit_lines(label: str, entries: list[str]) -> Iterator[str]:
+    for entry in entries[:MAX_LINES]:
+        yield f"{label}: {entry}"
+    if len(entries) > MAX_LINES:
+        yield f"{label}: and {len(entries) - MAX_LINES} more (--json names all)"

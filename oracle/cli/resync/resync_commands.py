@@ -10,17 +10,26 @@ import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, DryRunOption, JsonOption, print_answer
 from oracle.cli.resync import deadletter_commands, refusal_commands, resync_checks
-from oracle.cli.resync.resync_session import named, say, told, working
+from oracle.cli.resync.resync_session import (
+    describe_rebuild,
+    format_row_position,
+    open_resync_session,
+    print_line,
+)
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
-from oracle.indexer.backfill import BackfillResult, backfill as backfill_blocks
+from oracle.indexer.backfill import BackfillResult, backfill_range as backfill_blocks
 from oracle.indexer.rebuild import rebuild_state as rebuild_rows
-from oracle.indexer.reorgs.reorg import Rewound, rewind_to
-from oracle.queries.resync_models import backfill_answer, rebuild_answer, rewind_answer
+from oracle.indexer.reorgs.reorg import RewindResult, rewind_to_block
+from oracle.queries.resync_models import (
+    build_backfill_answer,
+    build_rebuild_answer,
+    build_rewind_answer,
+)
 
 # Missing rows shown in the terminal; `--json` contains all.
-MOST_LINES = 20
+MAX_LINES = 20
 
 resync = typer.Typer(no_args_is_help=True)
 
@@ -53,17 +62,20 @@ def rewind(
 
     Example: qos-oracle resync rewind --to-block 19000000 --dry-run
     """
-    with working(config, "resync rewind", dry_run=dry_run) as (index, manner):
+    with open_resync_session(config, "resync rewind", dry_run=dry_run) as (index, rebuild_options):
         min_scores = index.config.oracle.min_scores
-        rewound = rewind_to(index.chain, index.store, index.folder, to_block, manner, min_scores)
+        result = rewind_to_block(
+            index.chain, index.store, index.folder, to_block, rebuild_options, min_scores
+        )
     if as_json:
-        print_answer(rewind_answer(rewound, dry_run=dry_run))
+        print_answer(build_rewind_answer(result, dry_run=dry_run))
         return
-    line = (
-        f"back from block {rewound.abandoned} to {rewound.ancestor.number}, {_way(rewound)}; "
-        f"{rewound.logs} logs set aside, {rewound.reports} reports missed"
+    summary = (
+        f"back from block {result.abandoned_number} to {result.ancestor.number}, "
+        f"{_method_text(result)}; "
+        f"{result.log_count} logs set aside, {result.report_count} reports missed"
     )
-    say(line, dry_run=dry_run)
+    print_line(summary, dry_run=dry_run)
 
 
 @resync.command()
@@ -80,20 +92,25 @@ def rebuild(
 
     Example: qos-oracle resync rebuild --json
     """
-    with working(config, "resync rebuild", dry_run=dry_run, offline=True) as (index, manner):
-        rebuilt = rebuild_rows(index.store, index.folder, manner)
+    with open_resync_session(config, "resync rebuild", dry_run=dry_run, offline=True) as (
+        index,
+        rebuild_options,
+    ):
+        rebuild_result = rebuild_rows(index.store, index.folder, rebuild_options)
     if as_json:
-        print_answer(rebuild_answer(rebuilt, dry_run=dry_run))
+        print_answer(build_rebuild_answer(rebuild_result, dry_run=dry_run))
     else:
-        say(told(rebuilt), dry_run=dry_run)
-    if rebuilt.differing or not rebuilt.same:
+        print_line(describe_rebuild(rebuild_result), dry_run=dry_run)
+    if rebuild_result.differing or not rebuild_result.is_same:
         raise typer.Exit(1)
 
 
 @resync.command()
 def backfill(
-    first: Annotated[int, typer.Option("--from", min=0, metavar="N", help="The first block.")],
-    last: Annotated[int, typer.Option("--to", min=0, metavar="N", help="The last block.")],
+    first_block: Annotated[
+        int, typer.Option("--from", min=0, metavar="N", help="The first block.")
+    ],
+    last_block: Annotated[int, typer.Option("--to", min=0, metavar="N", help="The last block.")],
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     dry_run: DryRunOption = False,
@@ -107,41 +124,57 @@ def backfill(
 
     Example: qos-oracle resync backfill --from 19000000 --to 19010000 --dry-run
     """
-    if first > last:
-        raise InputError(f"--from {first} lies above --to {last}")
-    with working(config, "resync backfill", dry_run=dry_run) as (index, manner):
-        blocks = BlockRange(first, last)
-        found = backfill_blocks(index.chain, index.store, index.folder, blocks, manner)
+    if first_block > last_block:
+        raise InputError(f"--from {first_block} lies above --to {last_block}")
+    with open_resync_session(config, "resync backfill", dry_run=dry_run) as (
+        index,
+        rebuild_options,
+    ):
+        blocks = BlockRange(first_block, last_block)
+        backfill_result = backfill_blocks(
+            index.chain, index.store, index.folder, blocks, rebuild_options
+        )
     if as_json:
-        print_answer(backfill_answer(found, dry_run=dry_run))
+        print_answer(build_backfill_answer(backfill_result, dry_run=dry_run))
     else:
-        for line in _lines(found):
-            say(line, dry_run=dry_run)
-    if found.differing or (found.rebuilt is not None and found.rebuilt.differing):
+        for line in _render_backfill(backfill_result):
+            print_line(line, dry_run=dry_run)
+    if backfill_result.differing_count or (
+        backfill_result.rebuilt is not None and backfill_result.rebuilt.differing
+    ):
         raise typer.Exit(1)
 
 
-def _lines(found: BackfillResult) -> Iterator[str]:
-    missing: list[Log | Call] = [*found.missing_logs, *found.missing_calls]
-    for row in missing[:MOST_LINES]:
-        yield f"missing: {named(row)}"
-    if len(missing) > MOST_LINES:
-        yield f"missing: and {len(missing) - MOST_LINES} more (--json names all)"
-    if found.unserved:
-        yield f"{found.unserved} rows of ours were not served now; they stay"
-    if found.differing:
-        other = f"{found.differing} rows were served in OTHER WORDS than ours, which stay"
-        yield f"{other}: `qos-oracle resync verify --repair` finds out who is right"
-    blocks = f"blocks {found.blocks.first} to {found.blocks.last}"
-    if found.rebuilt is None:
-        yield f"{blocks}: {found.served} logs served, none was missing"
+def _render_backfill(result: BackfillResult) -> Iterator[str]:
+    missing: list[Log | Call] = [*result.missing_logs, *result.missing_calls]
+    for row in missing[:MAX_LINES]:
+        yield f"missing: {format_row_position(row)}"
+    if len(missing) > MAX_LINES:
+        yield f"missing: and {len(missing) - MAX_LINES} more (--json names all)"
+    if result.unserved_count:
+        yield f"{result.unserved_count} rows of ours were not served now; they stay"
+    if result.differing_count:
+        differing_text = (
+            f"{result.differing_count} rows were served in OTHER WORDS than ours, which stay"
+        )
+        yield f"{differing_text}: `qos-oracle resync verify --repair` finds out who is right"
+    block_text = f"blocks {result.blocks.first} to {result.blocks.last}"
+    if result.rebuilt is None:
+        yield f"{block_text}: {result.served_count} logs served, none was missing"
         return
-    yield f"{blocks}: {found.served} logs served, put in {len(missing)}; {told(found.rebuilt)}"
+    yield (
+        f"{block_text}: {result.served_count} logs served, put in {len(missing)}; "
+        f"{describe_rebuild(result.rebuilt)}"
+    )
 
 
-def _way(rewound: Rewound) -> str:
+def _method_text(rewind_result: RewindResult) -> str:
     """Return how the state was rewound, as readable text."""
-    if not rewound.by_rebuild:
+    if not rewind_result.by_rebuild:
         return "by journal"
-    start = "" if rewound.snapshot is None else f" from the snapshot of block {rewound.snapshot}"
-    return f"by folding anew{start}: the undo journal ends above it"
+    snapshot_note = (
+        ""
+        if rewind_result.snapshot is None
+        else f" from the snapshot of block {rewind_result.snapshot}"
+    )
+    return f"by folding anew{snapshot_note}: the undo journal ends above it"

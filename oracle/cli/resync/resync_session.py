@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from oracle.cli.options import load_config
-from oracle.cli.write_session import command_lease
-from oracle.daemon.compose import Index, check_chain_of, open_index
-from oracle.daemon.lease.lease_keeper import renew
+from oracle.cli.write_session import hold_command_lease
+from oracle.daemon.compose import Index, check_index_chain, open_index
+from oracle.daemon.lease.lease_keeper import renew_held_lease
 from oracle.daemon.records import Records, open_records
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
@@ -22,7 +22,7 @@ from oracle.indexer.rebuild import RebuildOptions, RebuildResult
 
 
 @contextmanager
-def working(
+def open_resync_session(
     config: Path,
     command: str,
     *,
@@ -37,35 +37,37 @@ def working(
     """
     with (
         open_records(load_config(config)) as records,
-        bar(command) as tell,
-        _copied(records, dry_run=dry_run) as copy,
-        open_index(copy or records) as index,
+        show_progress(command) as report_progress,
+        _copy_for_dry_run(records, dry_run=dry_run) as copied_records,
+        open_index(copied_records or records) as index,
     ):
         _check_network(index, offline=offline)
-        if only_reads or copy is not None:
-            yield index, RebuildOptions(dry_run, tell)
+        if only_reads or copied_records is not None:
+            yield index, RebuildOptions(dry_run, report_progress)
             return
-        with command_lease(records.store, command) as epoch:
+        with hold_command_lease(records.store, command) as epoch:
 
-            def keep_lease() -> None:
-                renew(records.store, epoch)
+            def renew_lease() -> None:
+                renew_held_lease(records.store, epoch)
 
-            yield index, RebuildOptions(dry_run, tell, epoch, keep_lease)
+            yield index, RebuildOptions(dry_run, report_progress, epoch, renew_lease)
 
 
 @contextmanager
-def _copied(records: Records, *, dry_run: bool) -> Iterator[Records | None]:
+def _copy_for_dry_run(records: Records, *, dry_run: bool) -> Iterator[Records | None]:
     """Yield records on a copy of the database for a dry run, or None to work in place."""
     if not dry_run:
         yield None
         return
-    with records.store.copied() as url:
+    with records.store.temporary_copy() as url:
         if url is None:
             yield None
             return
         database = records.config.database.model_copy(update={"url": url})
-        with open_records(records.config.model_copy(update={"database": database})) as copy:
-            yield copy
+        with open_records(
+            records.config.model_copy(update={"database": database})
+        ) as copied_records:
+            yield copied_records
 
 
 def _check_network(index: Index, *, offline: bool) -> None:
@@ -75,49 +77,63 @@ def _check_network(index: Index, *, offline: bool) -> None:
         InputError: the networks differ, or nothing is indexed yet.
     """
     settings = index.config
-    with index.store.reading() as uow:
-        known = uow.identity.get()
-    if known is None:
+    with index.store.read_transaction() as uow:
+        stored_identity = uow.identity.get()
+    if stored_identity is None:
         raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
     if not offline:
-        check_chain_of(index)
-    wanted = replace(
-        known,
+        check_index_chain(index)
+    configured_identity = replace(
+        stored_identity,
         chain_id=settings.chain.id,
-        genesis_hash=known.genesis_hash if offline else index.chain.genesis_hash(),
-        contracts={name: Address(at) for name, at in settings.network.contracts.items()},
+        genesis_hash=stored_identity.genesis_hash if offline else index.chain.fetch_genesis_hash(),
+        contracts={
+            name: Address(address_text)
+            for name, address_text in settings.network.contracts.items()
+        },
         oracle=None if settings.oracle.address is None else Address(settings.oracle.address),
         start_block=settings.chain.start_block,
     )
-    with index.store.reading() as uow:
-        uow.identity.check(wanted)
+    with index.store.read_transaction() as uow:
+        uow.identity.check(configured_identity)
 
 
 @contextmanager
-def bar(command: str) -> Iterator[Callable[[int, int], None]]:
+def show_progress(command: str) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar on a terminal; yield the callback for the current and the last block."""
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as shown:
-        task = shown.add_task(command, total=None)
-        yield lambda block, last: shown.update(task, completed=block, total=last)
+    with Progress(
+        console=console, transient=True, disable=not sys.stderr.isatty()
+    ) as progress_bar:
+        task = progress_bar.add_task(command, total=None)
+        yield lambda block, last_block: progress_bar.update(
+            task, completed=block, total=last_block
+        )
 
 
-def say(line: str, *, dry_run: bool) -> None:
+def print_line(line: str, *, dry_run: bool) -> None:
     """Print one line; a dry run is marked as such."""
     typer.echo(f"dry run, nothing changed: {line}" if dry_run else line)
 
 
-def told(rebuilt: RebuildResult) -> str:
+def describe_rebuild(result: RebuildResult) -> str:
     """Return a sentence about the result of a rebuild."""
-    state = "the same state" if rebuilt.same else "ANOTHER STATE than before"
-    reports = f"{rebuilt.reports} reports compared"
-    if rebuilt.differing:
-        periods = ", ".join(str(period) for period in rebuilt.differing)
-        reports += f", DIFFERENT in periods {periods}"
-    return f"folded {rebuilt.logs} logs up to block {rebuilt.last}: {state}; {reports}"
+    state_text = "the same state" if result.is_same else "ANOTHER STATE than before"
+    report_text = f"{result.report_count} reports compared"
+    if result.differing:
+        periods = ", ".join(str(period) for period in result.differing)
+        report_text += f", DIFFERENT in periods {periods}"
+    return (
+        f"folded {result.log_count} logs up to block {result.last_block}: {state_text}; "
+        f"{report_text}"
+    )
 
 
-def named(row: Log | Call) -> str:
+def format_row_position(row: Log | Call) -> str:
     """Return the position of a raw row as readable text."""
-    where = f"block {row.block}, transaction {row.tx_hash}"
-    return f"log {row.index} of {where}" if isinstance(row, Log) else f"call of {where}"
+    position_text = f"block {row.block}, transaction {row.tx_hash}"
+    return (
+        f"log {row.index} of {position_text}"
+        if isinstance(row, Log)
+        else f"call of {position_text}"
+    )

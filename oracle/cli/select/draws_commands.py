@@ -6,19 +6,24 @@ from typing import Annotated
 import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
-from oracle.cli.select.select_tables import shown_as_of
+from oracle.cli.select.select_tables import format_as_of
 from oracle.daemon.records import open_records
-from oracle.queries.selection.draw_history import DrawEntry, DrawOutcome, RecentDraws, recent_draws
-from oracle.queries.text.text_tables import cut_hash, in_utc, print_table
+from oracle.queries.selection.draw_history import (
+    DrawEntry,
+    DrawOutcome,
+    RecentDraws,
+    load_recent_draws,
+)
+from oracle.queries.text.text_tables import format_utc, print_table, shorten_hash
 
 # Limit for the terminal; --json contains all draws.
-_MOST_ROWS = 20
+_MAX_ROWS = 20
 _COLUMNS = ("task", "node", "seed block")
-_LastOption = Annotated[
+_SettledOption = Annotated[
     int,
     typer.Option("--last", min=0, metavar="N", help="And the last N that stand no more."),
 ]
-_WORDS = {
+_OUTCOME_TEXTS = {
     DrawOutcome.STARTED: "the node started",
     DrawOutcome.STARTED_ELSEWHERE: "another node started it",
     DrawOutcome.TASK_ENDED: "the task ended",
@@ -28,11 +33,14 @@ _WORDS = {
 
 def register(app: typer.Typer) -> None:
     """Register `draws` on the command line."""
-    app.command("draws", epilog="Example: qos-oracle draws --last 50 --json")(draws)
+    app.command("draws", epilog="Example: qos-oracle draws --last 50 --json")(list_draws)
 
 
-def draws(
-    config: ConfigOption = DEFAULT_CONFIG, *, last: _LastOption = 10, as_json: JsonOption = False
+def list_draws(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    max_settled: _SettledOption = 10,
+    as_json: JsonOption = False,
 ) -> None:
     """List active draws: tasks whose node is drawn but has not started yet.
 
@@ -40,47 +48,52 @@ def draws(
     waiting tasks, and `select --verify TASK` recomputes a draw from the chain.
     """
     with open_records(load_config(config)) as records:
-        found = recent_draws(records.store, last)
-        is_on = records.dispatch_settings is not None
+        draw_history = load_recent_draws(records.store, max_settled)
+        has_dispatch = records.dispatch_settings is not None
     if as_json:
-        print_answer(found)
+        print_answer(draw_history)
         return
-    if not is_on:
+    if not has_dispatch:
         typer.echo("dispatch.start_block is not set: nobody is drawn now")
-    _show(found)
+    _print_draws(draw_history)
 
 
-def _show(found: RecentDraws) -> None:
-    count, at = len(found.active), found.as_of
-    moment = "nothing is indexed yet"
-    if at is not None:
-        moment = shown_as_of(at)
-    typer.echo(f"{'1 draw stands' if count == 1 else f'{count} draws stand'}, {moment}")
-    if found.active:
+def _print_draws(draw_history: RecentDraws) -> None:
+    count, as_of = len(draw_history.active), draw_history.as_of
+    as_of_text = "nothing is indexed yet"
+    if as_of is not None:
+        as_of_text = format_as_of(as_of)
+    typer.echo(f"{'1 draw stands' if count == 1 else f'{count} draws stand'}, {as_of_text}")
+    if draw_history.active:
         typer.echo("")
-        rows = [(*_whom(each), _since(each)) for each in found.active]
-        _print((*_COLUMNS, "since (UTC)"), rows)
-    if found.over:
+        rows = [
+            (*_format_draw_cells(draw), _format_seed_time(draw)) for draw in draw_history.active
+        ]
+        _print_rows((*_COLUMNS, "since (UTC)"), rows)
+    if draw_history.over:
         typer.echo("")
         typer.echo("over, the last first")
-        over = [(*_whom(each), str(each.voided_block), _came(each)) for each in found.over]
-        _print((*_COLUMNS, "over at", "what came of it"), over)
+        settled_rows = [
+            (*_format_draw_cells(draw), str(draw.voided_block), _format_outcome(draw))
+            for draw in draw_history.over
+        ]
+        _print_rows((*_COLUMNS, "over at", "what came of it"), settled_rows)
 
 
-def _print(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    print_table(columns, rows[:_MOST_ROWS], left=("what came of it",))
-    if len(rows) > _MOST_ROWS:
-        typer.echo(f"… and {len(rows) - _MOST_ROWS} more; --json has them all")
+def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    print_table(columns, rows[:_MAX_ROWS], left_columns=("what came of it",))
+    if len(rows) > _MAX_ROWS:
+        typer.echo(f"… and {len(rows) - _MAX_ROWS} more; --json has them all")
 
 
-def _whom(entry: DrawEntry) -> tuple[str, str, str]:
+def _format_draw_cells(entry: DrawEntry) -> tuple[str, str, str]:
     """Return the task prefix, the node, and the block whose hash drew the node."""
-    return cut_hash(entry.task), entry.node, str(entry.seed_block)
+    return shorten_hash(entry.task), entry.node, str(entry.seed_block)
 
 
-def _came(entry: DrawEntry) -> str:
-    return "-" if entry.outcome is None else _WORDS[entry.outcome]
+def _format_outcome(entry: DrawEntry) -> str:
+    return "-" if entry.outcome is None else _OUTCOME_TEXTS[entry.outcome]
 
 
-def _since(entry: DrawEntry) -> str:
-    return in_utc(entry.seed_time, "%Y-%m-%d %H:%M:%S")
+def _format_seed_time(entry: DrawEntry) -> str:
+    return format_utc(entry.seed_time, "%Y-%m-%d %H:%M:%S")

@@ -8,15 +8,15 @@ from typing import Annotated, NamedTuple
 import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_answer
-from oracle.cli.select.select_tables import shown_as_of
+from oracle.cli.select.select_tables import format_as_of
 from oracle.cli.system_options import (
-    AtOption,
+    AtTimeOption,
     EventsOption,
     InputSource,
     PolicyOption,
-    chosen_for_queue,
-    pairs_of,
-    source_of,
+    choose_queue_system,
+    open_source,
+    parse_key_values,
 )
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
@@ -31,9 +31,9 @@ from oracle.queries.selection.queue_models import (
     QueueHead,
     QueueOffer,
 )
-from oracle.queries.selection.queue_view import QueueQuery, queue_answer
-from oracle.queries.text.prefixes import address_among
-from oracle.queries.text.text_tables import foreign, print_table
+from oracle.queries.selection.queue_view import QueueQuery, build_queue_answer
+from oracle.queries.text.prefixes import find_address
+from oracle.queries.text.text_tables import print_table, sanitize_text
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.legacy.trio_line import TaskGroup
 
@@ -44,8 +44,8 @@ _MAX_ROWS = 20
 def show_queue(answer: QueueAnswer) -> None:
     """Print the groups, largest VRAM first, then the assigned, downloading and dropped entries."""
     tasks = "1 task waits" if answer.waiting == 1 else f"{answer.waiting} tasks wait"
-    typer.echo(f"{tasks}, {shown_as_of(answer.as_of)}")
-    for group in sorted({entry.queue_group for entry in answer.entries}, key=_group_order):
+    typer.echo(f"{tasks}, {format_as_of(answer.as_of)}")
+    for group in sorted({entry.queue_group for entry in answer.entries}, key=_group_sort_key):
         _show_group(group, [entry for entry in answer.entries if entry.queue_group == group])
     _show_left_out(answer.left_out)
     _show_drawn(answer.entries)
@@ -56,7 +56,7 @@ def show_queue(answer: QueueAnswer) -> None:
         _show_offer(answer.offer)
 
 
-def _group_order(group: QueueGroupName) -> tuple[bool, int, bool, str]:
+def _group_sort_key(group: QueueGroupName) -> tuple[bool, int, bool, str]:
     if group.kind is not None:
         return group.kind == "gpt", group.vram, False, ""
     return False, -group.vram, group.gpu is None, group.gpu or ""
@@ -64,9 +64,9 @@ def _group_order(group: QueueGroupName) -> tuple[bool, int, bool, str]:
 
 def _show_group(group: QueueGroupName, entries: Sequence[QueueEntry]) -> None:
     typer.echo("")
-    typer.echo(f"{_group_text(group)}: {len(entries)}")
+    typer.echo(f"{_format_group(group)}: {len(entries)}")
     rows = [
-        (entry.task, _value_text(entry.value), str(entry.created.block))
+        (entry.task, _format_value(entry.value), str(entry.created.block))
         for entry in entries[:_MAX_ROWS]
     ]
     print_table(("task", "wei/s", "block"), rows)
@@ -84,14 +84,14 @@ def _show_capacity(capacity: QueueCapacity) -> None:
         typer.echo("  nothing")
 
 
-def _show_left_out(keys: Sequence[str]) -> None:
-    if not keys:
+def _show_left_out(task_keys: Sequence[str]) -> None:
+    if not task_keys:
         return
     typer.echo("")
     typer.echo("not in line: the group is not complete, or can start no more")
-    for key in keys[:_MAX_ROWS]:
+    for key in task_keys[:_MAX_ROWS]:
         typer.echo(f"  {key}")
-    _show_more(len(keys))
+    _show_more(len(task_keys))
 
 
 def _show_drawn(entries: Sequence[QueueEntry]) -> None:
@@ -112,7 +112,7 @@ def _show_downloads(downloads: Sequence[QueueDownload]) -> None:
     typer.echo("")
     typer.echo("asked to download a model that few available nodes have")
     for download in downloads[:_MAX_ROWS]:
-        typer.echo(f"  {foreign(download.model)} ({download.state})")
+        typer.echo(f"  {sanitize_text(download.model)} ({download.state})")
         typer.echo(f"      {download.node}")
     _show_more(len(downloads))
 
@@ -121,50 +121,52 @@ def _show_offer(offer: QueueOffer) -> None:
     """Print the task that a node would take, and why it takes none of the other heads."""
     typer.echo("")
     if offer.why_not is not None:
-        typer.echo(f"node {offer.node} takes nothing: it is {_words(offer.why_not)}")
+        typer.echo(f"node {offer.node} takes nothing: it is {_humanize_reason(offer.why_not)}")
         return
     typer.echo(f"node {offer.node}, if it were freed now, takes")
     if offer.takes is None:
         typer.echo("  nothing that waits")
     for head in offer.heads:
         if head.why_not is None:
-            _show_taken(head)
+            _show_taken_head(head)
     for head in offer.heads:
         if head.why_not is not None:
             typer.echo(f"  not {head.task}")
-            typer.echo(f"      {_group_text(head.queue_group)}: {_words(head.why_not)}")
+            typer.echo(
+                f"      {_format_group(head.queue_group)}: {_humanize_reason(head.why_not)}"
+            )
 
 
-def _show_taken(head: QueueHead) -> None:
+def _show_taken_head(head: QueueHead) -> None:
     typer.echo(f"  {head.task}")
     if head.partners is None:
         return
-    card = "any card" if head.gpu is None else foreign(head.gpu)
-    group = _group_text(head.queue_group)
+    card = "any card" if head.gpu is None else sanitize_text(head.gpu)
+    group = _format_group(head.queue_group)
     typer.echo(f"      {group}: with 2 of {len(head.partners)}, {card}")
     for address in head.partners[:_MAX_ROWS]:
         typer.echo(f"        {address}")
 
 
-def _show_more(rows: int) -> None:
-    if rows > _MAX_ROWS:
-        typer.echo(f"… and {rows - _MAX_ROWS} more; --json has them all")
+def _show_more(row_count: int) -> None:
+    if row_count > _MAX_ROWS:
+        typer.echo(f"… and {row_count - _MAX_ROWS} more; --json has them all")
 
 
-def _group_text(group: QueueGroupName) -> str:
+def _format_group(group: QueueGroupName) -> str:
     """Return the requirements of the tasks in a group."""
     if group.kind is not None:
         return TaskGroup(group.kind == "gpt", group.vram).text
-    card = "any GPU" if group.gpu is None else foreign(group.gpu)
+    card = "any GPU" if group.gpu is None else sanitize_text(group.gpu)
     return f"{group.vram} GB, {card}"
 
 
-def _value_text(value: int) -> str:
+def _format_value(value: int) -> str:
     """Return a value in whole wei per second; below one wei as a fraction."""
     return str(value // UNIT) if value >= UNIT or not value else f"{value / UNIT:.6f}"
 
 
-def _words(reason: str) -> str:
+def _humanize_reason(reason: str) -> str:
     return reason.replace("_", " ")
 
 
@@ -201,7 +203,7 @@ _AlphaOption = Annotated[
 ]
 
 
-class _Numbers(NamedTuple):
+class _PricingInputs(NamedTuple):
     """Estimated task durations in seconds by kind, and the queue capacity per member."""
 
     fixed: Mapping[str, Fraction]
@@ -211,10 +213,10 @@ class _Numbers(NamedTuple):
 
 def register(app: typer.Typer) -> None:
     """Register `queue` on the command line."""
-    app.command("queue", epilog=_EXAMPLE)(queue)
+    app.command("queue", epilog=_EXAMPLE)(list_queue)
 
 
-def queue(  # noqa: PLR0913 - a command line's options are its parameters
+def list_queue(  # noqa: PLR0913 - a command line's options are its parameters
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     node: _NodeOption = None,
@@ -222,7 +224,7 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
     fixed: _FixedOption = None,
     unit: _UnitOption = None,
     alpha: _AlphaOption = None,
-    at: AtOption = None,
+    at_time: AtTimeOption = None,
     events: EventsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -232,61 +234,78 @@ def queue(  # noqa: PLR0913 - a command line's options are its parameters
     by its estimated duration in seconds; durations are not published, so they come from
     [dispatch], or from --fixed and --unit. `draws` lists the drawn nodes.
     """
-    written = _Numbers(_seconds("--fixed", fixed), _seconds("--unit", unit), _alpha(alpha))
-    with source_of(events, config) as source:
-        choice = chosen_for_queue(policy, source)
-        numbers = _with_settings(written, source)
-        pricing = _pricing(numbers)
-        snapshot = source.snapshot(SnapshotQuery(choice.rules, at))
-    address = None if node is None else address_among([*snapshot.nodes], "node", node)
-    answer = queue_answer(snapshot, QueueQuery(choice.policy, pricing, numbers.alpha, address))
+    cli_inputs = _PricingInputs(
+        _parse_seconds("--fixed", fixed), _parse_seconds("--unit", unit), _parse_alpha(alpha)
+    )
+    with open_source(events, config) as source:
+        choice = choose_queue_system(policy, source)
+        pricing_inputs = _add_configured_inputs(cli_inputs, source)
+        pricing = _build_pricing(pricing_inputs)
+        snapshot = source.take_snapshot(SnapshotQuery(choice.rules, at_time))
+    node_address = None if node is None else find_address([*snapshot.nodes], "node", node)
+    answer = build_queue_answer(
+        snapshot, QueueQuery(choice.policy, pricing, pricing_inputs.alpha, node_address)
+    )
     if as_json:
         print_answer(answer)
     else:
         show_queue(answer)
 
 
-def _seconds(option: str, written: list[str] | None) -> dict[str, Fraction]:
-    found = pairs_of(option, written)
-    for kind in found:
+def _parse_seconds(option: str, pairs: list[str] | None) -> dict[str, Fraction]:
+    text_by_kind = parse_key_values(option, pairs)
+    for kind in text_by_kind:
         if kind not in set(TaskKind):
-            known = ", ".join(TaskKind)
-            raise InputError(f"{option} {foreign(kind)}: there is no such kind (there is {known})")
-    return {kind: _number(f"{option} {kind}", text) for kind, text in found.items()}
+            kind_names = ", ".join(TaskKind)
+            raise InputError(
+                f"{option} {sanitize_text(kind)}: there is no such kind (there is {kind_names})"
+            )
+    return {kind: _parse_decimal(f"{option} {kind}", text) for kind, text in text_by_kind.items()}
 
 
-def _alpha(written: str | None) -> Fraction | None:
-    if written is None:
+def _parse_alpha(alpha_text: str | None) -> Fraction | None:
+    if alpha_text is None:
         return None
-    alpha = _number("--alpha", written)
+    alpha = _parse_decimal("--alpha", alpha_text)
     if not alpha:
         raise InputError("--alpha 0: must be above 0")
     return alpha
 
 
-def _number(said: str, text: str) -> Fraction:
+def _parse_decimal(label: str, text: str) -> Fraction:
     if _DECIMAL.fullmatch(text) is None:
-        raise InputError(f"{said} {foreign(text)}: must be a decimal, such as 2.5")
+        raise InputError(f"{label} {sanitize_text(text)}: must be a decimal, such as 2.5")
     return Fraction(text)
 
 
-def _with_settings(written: _Numbers, source: InputSource) -> _Numbers:
+def _add_configured_inputs(cli_inputs: _PricingInputs, source: InputSource) -> _PricingInputs:
     """Return the inputs of the command line, completed from the configuration if there is one."""
     if source.config is None:
-        return written
-    told = source.config.dispatch
-    fixed: dict[str, Fraction] = {k: Fraction(s) for k, s in (told.fixed_seconds or {}).items()}
-    unit: dict[str, Fraction] = {k: Fraction(s) for k, s in (told.unit_seconds or {}).items()}
-    alpha = None if told.queue_alpha is None else Fraction(told.queue_alpha)
-    return _Numbers({**fixed, **written.fixed}, {**unit, **written.unit}, written.alpha or alpha)
+        return cli_inputs
+    dispatch_section = source.config.dispatch
+    fixed: dict[str, Fraction] = {
+        kind: Fraction(seconds) for kind, seconds in (dispatch_section.fixed_seconds or {}).items()
+    }
+    unit: dict[str, Fraction] = {
+        kind: Fraction(seconds) for kind, seconds in (dispatch_section.unit_seconds or {}).items()
+    }
+    alpha = (
+        None if dispatch_section.queue_alpha is None else Fraction(dispatch_section.queue_alpha)
+    )
+    return _PricingInputs(
+        {**fixed, **cli_inputs.fixed}, {**unit, **cli_inputs.unit}, cli_inputs.alpha or alpha
+    )
 
 
-def _pricing(numbers: _Numbers) -> Pricing:
+def _build_pricing(pricing_inputs: _PricingInputs) -> Pricing:
     missing = [
         f"{option} {kind}=SECONDS"
-        for option, known in (("--fixed", numbers.fixed), ("--unit", numbers.unit))
+        for option, seconds_by_kind in (
+            ("--fixed", pricing_inputs.fixed),
+            ("--unit", pricing_inputs.unit),
+        )
         for kind in TaskKind
-        if kind not in known
+        if kind not in seconds_by_kind
     ]
     if missing:
         raise InputError(
@@ -294,6 +313,6 @@ def _pricing(numbers: _Numbers) -> Pricing:
             f"dispatch.fixed_seconds and dispatch.unit_seconds, or give {', '.join(missing)}"
         )
     return Pricing(
-        {kind: numbers.fixed[kind] for kind in TaskKind},
-        {kind: numbers.unit[kind] for kind in TaskKind},
+        {kind: pricing_inputs.fixed[kind] for kind in TaskKind},
+        {kind: pricing_inputs.unit[kind] for kind in TaskKind},
     )

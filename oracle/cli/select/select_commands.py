@@ -7,60 +7,60 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.event_files import lines_of
+from oracle.cli.event_files import open_lines
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.cli.select.select_tables import show_selection
 from oracle.cli.system_options import (
-    AtOption,
+    AtTimeOption,
     EventsOption,
     InputSource,
     PolicyOption,
     SetOption,
     SystemChoice,
-    changed_in,
-    chosen,
-    pairs_of,
-    source_of,
+    choose_system,
+    list_changed_numbers,
+    open_source,
+    parse_key_values,
 )
-from oracle.daemon.compose import check_chain_of, open_index
+from oracle.daemon.compose import check_index_chain, open_index
 from oracle.daemon.records import open_folded_records
-from oracle.domain.events.jsonl import parse_wanted_task
+from oracle.domain.events.jsonl import parse_task_request
 from oracle.domain.events.network_events import TaskCreated
 from oracle.errors import InputError
-from oracle.queries.selection.draw_check import DrawVerdict, verify_all, verify_draw
+from oracle.queries.selection.draw_check import DrawVerdict, verify_all_draws, verify_draw
 from oracle.queries.selection.draw_check_models import (
     AllDrawsAnswer,
     DrawCheckAnswer,
     DrawMadeAgain,
-    draw_check_answer,
+    build_draw_check_answer,
 )
 from oracle.queries.selection.network_snapshot import NetworkSnapshot, SnapshotQuery
 from oracle.queries.selection.node_selection import (
     DrawTickets,
     Selection,
-    select as select_nodes,
-    wanted_task,
+    build_task,
+    run_selection as select_nodes,
 )
-from oracle.queries.selection.selection_models import SelectionResult, node_selection
-from oracle.queries.selection.task_models import snapshot_time
-from oracle.queries.text.prefixes import task_named
-from oracle.queries.text.status_text import shown_time
-from oracle.queries.text.text_tables import WIDTH, foreign, print_table
+from oracle.queries.selection.selection_models import SelectionResult, build_selection_figures
+from oracle.queries.selection.task_models import build_snapshot_time
+from oracle.queries.text.prefixes import find_task
+from oracle.queries.text.status_text import format_block_time
+from oracle.queries.text.text_tables import TABLE_WIDTH, print_table, sanitize_text
 
 # Limit per draw in the terminal; --json contains all candidates.
-_MOST_ROWS = 20
+_MAX_ROWS = 20
 
 
-def show_check(check: DrawCheckAnswer | AllDrawsAnswer) -> None:
+def show_draw_check(check: DrawCheckAnswer | AllDrawsAnswer) -> None:
     """Print each required draw, the verdict and its reason; for `all`, the differing tasks."""
     if isinstance(check, AllDrawsAnswer):
-        _show_all(check)
+        _show_all_draws(check)
         return
     typer.echo(f"task {check.task}")
-    typer.echo(f"as of block {check.as_of.block}, {shown_time(check.as_of.time)}")
+    typer.echo(f"as of block {check.as_of.block}, {format_block_time(check.as_of.time)}")
     for draw in check.draws:
         typer.echo("")
-        _show_drawing(draw)
+        _show_recomputed_draw(draw)
     typer.echo("")
     if check.started_by is None:
         typer.echo("started by nobody")
@@ -68,12 +68,12 @@ def show_check(check: DrawCheckAnswer | AllDrawsAnswer) -> None:
         typer.echo(f"started by {check.started_by} in block {check.started_block}")
     for recorded in check.recorded:
         voided = recorded.voided_block
-        over = "stands" if voided is None else f"over at block {voided}"
-        typer.echo(f"recorded   {recorded.node} by block {recorded.seed_block}, {over}")
-    typer.echo(fill(f"{check.verdict.value.replace('_', ' ')}: {check.why}", WIDTH))
+        state_text = "stands" if voided is None else f"over at block {voided}"
+        typer.echo(f"recorded   {recorded.node} by block {recorded.seed_block}, {state_text}")
+    typer.echo(fill(f"{check.verdict.value.replace('_', ' ')}: {check.why}", TABLE_WIDTH))
 
 
-def _show_drawing(draw: DrawMadeAgain) -> None:
+def _show_recomputed_draw(draw: DrawMadeAgain) -> None:
     typer.echo(f"seed block {draw.seed_block}, hash {draw.seed_hash}")
     typer.echo(f"seed       {draw.seed}")
     if draw.card is not None:
@@ -82,24 +82,24 @@ def _show_drawing(draw: DrawMadeAgain) -> None:
     typer.echo(f"drawn      {draw.node}")
     typer.echo("")
     rows = [(candidate.node, str(candidate.weight)) for candidate in draw.candidates]
-    print_table(("node", "weight"), rows[:_MOST_ROWS])
-    if len(rows) > _MOST_ROWS:
-        typer.echo(f"… and {len(rows) - _MOST_ROWS} more; --json has them all")
+    print_table(("node", "weight"), rows[:_MAX_ROWS])
+    if len(rows) > _MAX_ROWS:
+        typer.echo(f"… and {len(rows) - _MAX_ROWS} more; --json has them all")
 
 
-def _show_all(check: AllDrawsAnswer) -> None:
+def _show_all_draws(check: AllDrawsAnswer) -> None:
     blocks = f"blocks {check.start_block + 1} to {check.as_of.block}"
-    typer.echo(f"{blocks}, {shown_time(check.as_of.time)}")
+    typer.echo(f"{blocks}, {format_block_time(check.as_of.time)}")
     if not check.started:
         typer.echo("not dispatched: no task started in them")
         return
     typer.echo(f"started    {check.started} tasks, {check.agree} of them on the node drawn")
-    for start in check.differ[:_MOST_ROWS]:
+    for start in check.differ[:_MAX_ROWS]:
         typer.echo(f"differs    {start.task} in block {start.started_block}")
         typer.echo(f"           started by {start.started_by or 'several nodes'}")
         typer.echo(f"           drawn was  {start.drawn or 'nobody'}")
-    if len(check.differ) > _MOST_ROWS:
-        typer.echo(f"… and {len(check.differ) - _MOST_ROWS} more; --json has them all")
+    if len(check.differ) > _MAX_ROWS:
+        typer.echo(f"… and {len(check.differ) - _MAX_ROWS} more; --json has them all")
     if check.differ:
         typer.echo("differs: the tasks named above went elsewhere")
     else:
@@ -108,7 +108,7 @@ def _show_all(check: AllDrawsAnswer) -> None:
 
 _EXAMPLE = "Example: qos-oracle select --task task.json --seed 0x… --draws 3 --json"
 # Value of --verify that checks every drawn task in one pass.
-_ALL = "all"
+_ALL_TASKS = "all"
 
 _TaskOption = Annotated[
     str | None,
@@ -154,7 +154,7 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     seed: _SeedOption = None,
     draws: _DrawsOption = None,
     changes: SetOption = None,
-    at: AtOption = None,
+    at_time: AtTimeOption = None,
     events: EventsOption = None,
     verify: _VerifyOption = None,
     as_json: JsonOption = False,
@@ -168,76 +168,80 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     task in one pass and exits with 1 if any differs.
     """
     if verify is not None:
-        _no_other(task, policy, seed, draws, changes, at, events)
-        _verify(config, verify, as_json=as_json)
+        _check_no_other_options(task, policy, seed, draws, changes, at_time, events)
+        _verify_draws(config, verify, as_json=as_json)
         return
     if task is None:
         raise InputError("--task: name a file with what the task asks for, or - for stdin")
     if task == events == "-":
         raise InputError("--task and --events: only one of them can be stdin")
-    said, drawing = _said(task), _lots(seed, draws)
-    with source_of(events, config) as source:
-        choice = chosen(policy, pairs_of("--set", changes), source)
-        snapshot, told = _selection(source, choice, said, (at, drawing))
-    selection = node_selection(told, snapshot.rules.name, changed_in(choice))
-    result = SelectionResult(as_of=snapshot_time(snapshot), **dict(selection))
+    task_request, tickets = _read_task_file(task), _parse_tickets(seed, draws)
+    with open_source(events, config) as source:
+        choice = choose_system(policy, parse_key_values("--set", changes), source)
+        snapshot, node_choice = _run_selection(source, choice, task_request, (at_time, tickets))
+    selection = build_selection_figures(
+        node_choice, snapshot.rules.name, list_changed_numbers(choice)
+    )
+    result = SelectionResult(as_of=build_snapshot_time(snapshot), **dict(selection))
     if as_json:
         print_answer(result)
     else:
-        show_selection(result, None if drawing is None else drawing.draws)
+        show_selection(result, None if tickets is None else tickets.draw_count)
 
 
-def _no_other(*given: object) -> None:
-    if any(option is not None for option in given):
+def _check_no_other_options(*option_values: object) -> None:
+    if any(option is not None for option in option_values):
         raise InputError("--verify: stands with --config and --json alone")
 
 
-def _verify(config: Path, task: str, *, as_json: bool) -> None:
+def _verify_draws(config: Path, task: str, *, as_json: bool) -> None:
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        with index.store.reading() as uow:
-            key = None if task == _ALL else task_named(uow, task)
+        with index.store.read_transaction() as uow:
+            key = None if task == _ALL_TASKS else find_task(uow, task)
         settings = index.dispatch_settings
         if settings is None:
             raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
-        where = (check_chain_of(index), index.store, index.reader, settings)
-        check = verify_all(*where) if key is None else verify_draw(*where, key)
-    answer = draw_check_answer(check)
+        check_inputs = (check_index_chain(index), index.store, index.reader, settings)
+        check = verify_all_draws(*check_inputs) if key is None else verify_draw(*check_inputs, key)
+    answer = build_draw_check_answer(check)
     if as_json:
         print_answer(answer)
     else:
-        show_check(answer)
+        show_draw_check(answer)
     if check.verdict is not DrawVerdict.AGREES:
         raise typer.Exit(1 if check.verdict is DrawVerdict.DIFFERS else 2)
 
 
-def _selection(
+def _run_selection(
     source: InputSource,
     choice: SystemChoice,
-    said: TaskCreated,
-    wanted: tuple[int | None, DrawTickets | None],
+    task_request: TaskCreated,
+    time_and_tickets: tuple[int | None, DrawTickets | None],
 ) -> tuple[NetworkSnapshot, Selection]:
-    at, lots = wanted
-    follower = choice.policy.follow()
-    snapshot = source.snapshot(
-        SnapshotQuery(choice.rules, at, follower if choice.remembers else None, said.group)
+    at_time, tickets = time_and_tickets
+    follower = choice.policy.create_follower()
+    snapshot = source.take_snapshot(
+        SnapshotQuery(
+            choice.rules, at_time, follower if choice.needs_history else None, task_request.group
+        )
     )
-    asked = wanted_task(said, choice.rules)
-    return snapshot, select_nodes(snapshot, choice.policy, follower, asked, lots)
+    requested_task = build_task(task_request, choice.rules)
+    return snapshot, select_nodes(snapshot, choice.policy, follower, requested_task, tickets)
 
 
-def _said(file: str) -> TaskCreated:
-    with lines_of(file) as lines:
+def _read_task_file(file: str) -> TaskCreated:
+    with open_lines(file) as lines:
         try:
-            return parse_wanted_task("".join(lines))
+            return parse_task_request("".join(lines))
         except ValueError as error:
             raise InputError(str(error)) from None
 
 
-def _lots(seed: str | None, draws: int | None) -> DrawTickets | None:
+def _parse_tickets(seed: str | None, draws: int | None) -> DrawTickets | None:
     if seed is None:
         if draws is not None:
             raise InputError("--draws: without --seed nobody is drawn")
         return None
     if re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", seed) is None:
-        raise InputError(f"--seed {foreign(seed)}: must be 32 bytes, as 64 hex digits")
+        raise InputError(f"--seed {sanitize_text(seed)}: must be 32 bytes, as 64 hex digits")
     return DrawTickets(bytes.fromhex(seed.removeprefix("0x")), draws)

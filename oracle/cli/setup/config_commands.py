@@ -8,47 +8,47 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.inspection import inspected
+from oracle.bindings.inspection import inspect_contract
 from oracle.bindings.task_network import START_GAS, START_GROUP_GAS
 from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
-from oracle.chain.verification.rpc_costs import costs
+from oracle.chain.verification.rpc_costs import estimate_rpc_costs
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.cli.setup.profile_report import (
-    contracts_line,
-    on_chain_line,
-    profile_line,
-    profile_warnings,
-    registration_line,
-    registration_warnings,
+    describe_on_chain_support,
+    describe_registration_cost,
+    find_profile_warnings,
+    find_registration_warnings,
+    format_contracts,
+    format_profile,
 )
-from oracle.daemon.compose import check_chain, open_chain, open_reader, rules_hash
-from oracle.daemon.config.dispatch_section import dispatch_settings
-from oracle.daemon.config.keys_section import warnings_of_keys
-from oracle.daemon.config.listener_section import warnings_of_listeners
+from oracle.daemon.compose import check_chain, compute_rules_hash, open_chain, open_reader
+from oracle.daemon.config.dispatch_section import build_dispatch_settings
+from oracle.daemon.config.keys_section import find_key_warnings
+from oracle.daemon.config.listener_section import find_listener_warnings
 from oracle.daemon.config.loader import LANDING_BLOCKS, SOFT_BLOCKS, Config
-from oracle.daemon.config.verify_section import policy_of
-from oracle.daemon.records import configured_rules, open_records
+from oracle.daemon.config.verify_section import build_verification_policy
+from oracle.daemon.records import build_configured_rules, open_records
 from oracle.daemon.senders import (
     OpenKey,
-    expected_contract,
-    key_opener,
+    build_expected_contract,
+    get_oracle_address,
+    make_key_opener,
     open_dispatch_account,
+    open_report_account,
+    open_reporter_keys,
     open_results_folder,
-    oracle_address,
-    report_account,
-    reporter_keys,
 )
-from oracle.domain.scoring.node_scores import longest_exclusion
+from oracle.domain.scoring.node_scores import compute_longest_exclusion
 from oracle.errors import InputError, OracleError, TransientError
-from oracle.indexer.rules_binding import shown
+from oracle.indexer.rules_binding import format_rule_set
 from oracle.queries.setup_models import ConfigCheck
 from oracle.queries.text.text_tables import print_facts
-from oracle.store.schema import SchemaAge, schema_state
-from oracle.store.state.rule_set_repository import named_by
-from oracle.systems.registry import changes_in
-from oracle.telemetry.safe_text import without_secrets
+from oracle.store.schema import SchemaAge, get_schema_state
+from oracle.store.state.rule_set_repository import identify_rules
+from oracle.systems.registry import find_rule_changes
+from oracle.telemetry.safe_text import redact_secrets
 from oracle.txmgr.client.receipts import balance_of
 
 _NAME_WIDTH = 12
@@ -68,26 +68,26 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(slots=True)
-class _Findings:
+class _CheckFindings:
     """The facts, warnings and faults found by the check."""
 
     facts: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     # Whether every fault so far may be transient.
-    may_pass: bool = True
+    may_be_transient: bool = True
 
-    def attempt(self, name: str, attempt: Callable[[], str]) -> None:
+    def run_check(self, name: str, perform: Callable[[], str]) -> None:
         """Run one check and record its fact or its fault; never raise an OracleError."""
         try:
-            self.facts[name] = attempt()
+            self.facts[name] = perform()
         except OracleError as error:
             self.faults.append(f"{name}: {error}")
-            self.may_pass = self.may_pass and isinstance(error, TransientError)
+            self.may_be_transient = self.may_be_transient and isinstance(error, TransientError)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reach:
+class _CheckContext:
     """The context shared by the checks; endpoints and keys are opened once, on first use."""
 
     config: Config
@@ -107,107 +107,114 @@ def check(
 
     Exit code 2 if there is a fault, 1 if all faults may be transient.
     """
-    found = _Findings()
+    findings = _CheckFindings()
     settings = load_config(config)
-    reader, open_key = open_reader(settings), key_opener(settings)
-    with ExitStack() as closing:
-        open_endpoints = cache(lambda: closing.enter_context(open_chain(settings, reader)))
-        reach = _Reach(settings, reader, open_endpoints, open_key)
-        found.attempt("profile", lambda: _profile(settings, reader, found))
-        found.attempt("contracts", lambda: contracts_line(reader))
-        found.attempt("on chain", lambda: on_chain_line(settings, reader))
-        found.attempt("rules", lambda: _rules(settings))
-        found.attempt("rules hash", lambda: _rules_hash(settings, reader))
-        found.attempt("database", lambda: _database(settings))
-        found.attempt("keys", lambda: _keys(settings, open_key, found))
+    reader, open_key = open_reader(settings), make_key_opener(settings)
+    with ExitStack() as stack:
+        open_endpoints = cache(lambda: stack.enter_context(open_chain(settings, reader)))
+        context = _CheckContext(settings, reader, open_endpoints, open_key)
+        findings.run_check("profile", lambda: _check_profile(settings, reader, findings))
+        findings.run_check("contracts", lambda: format_contracts(reader))
+        findings.run_check("on chain", lambda: describe_on_chain_support(settings, reader))
+        findings.run_check("rules", lambda: _describe_rules(settings))
+        findings.run_check("rules hash", lambda: _describe_rules_hash(settings, reader))
+        findings.run_check("database", lambda: _check_database(settings))
+        findings.run_check("keys", lambda: _check_keys(settings, open_key, findings))
         if not offline:
-            found.attempt("chain", lambda: _chain(settings, open_endpoints(), found))
-            if settings.oracle.address is not None and "chain" in found.facts:
-                _try_contract(reach, found)
-        found.attempt("cost", lambda: _cost(settings, reader, open_endpoints()))
-        _add_work_costs(reach, found)
+            findings.run_check(
+                "chain", lambda: _check_chain_timing(settings, open_endpoints(), findings)
+            )
+            if settings.oracle.address is not None and "chain" in findings.facts:
+                _check_contract_if_keys_open(context, findings)
+        findings.run_check("cost", lambda: _estimate_rpc_cost(settings, reader, open_endpoints()))
+        _check_work_costs(context, findings)
     if as_json:
-        print_answer(ConfigCheck(facts=found.facts, warnings=found.warnings, faults=found.faults))
+        print_answer(
+            ConfigCheck(facts=findings.facts, warnings=findings.warnings, faults=findings.faults)
+        )
     else:
-        print_facts(_lines(found), _NAME_WIDTH)
-    if found.faults:
-        count = len(found.faults)
-        faults = "1 fault" if count == 1 else f"{count} faults"
-        line = f"{config}: {faults}, listed above"
-        raise TransientError(line) if found.may_pass else InputError(line)
+        print_facts(_render_findings(findings), _NAME_WIDTH)
+    if findings.faults:
+        count = len(findings.faults)
+        fault_count = "1 fault" if count == 1 else f"{count} faults"
+        message = f"{config}: {fault_count}, listed above"
+        raise TransientError(message) if findings.may_be_transient else InputError(message)
 
 
-def _add_work_costs(reach: _Reach, found: _Findings) -> None:
+def _check_work_costs(context: _CheckContext, findings: _CheckFindings) -> None:
     """Check the costs of reports and of task starts."""
-    config = reach.config
+    config = context.config
     if config.oracle.address is not None:
-        found.attempt("new nodes", lambda: _registrations(config, found))
-    dispatch = dispatch_settings(config.dispatch, configured_rules(config))
+        findings.run_check("new nodes", lambda: _check_registrations(config, findings))
+    dispatch = build_dispatch_settings(config.dispatch, build_configured_rules(config))
     if dispatch is None:
         return
-    found.attempt("dispatch", lambda: _dispatch(reach, found))
-    if config.keys.has("dispatcher"):
-        gas = START_GAS if dispatch.trios is None else START_GROUP_GAS
-        found.attempt("starts", lambda: _starts(config, gas, found))
+    findings.run_check("dispatch", lambda: _check_dispatch(context, findings))
+    if config.keys.has_key("dispatcher"):
+        gas = START_GAS if dispatch.legacy_policy is None else START_GROUP_GAS
+        findings.run_check("starts", lambda: _check_start_budget(config, gas, findings))
 
 
-def _profile(config: Config, reader: EventReader, found: _Findings) -> str:
-    found.warnings += profile_warnings(config, reader)
-    return profile_line(reader.profile)
+def _check_profile(config: Config, reader: EventReader, findings: _CheckFindings) -> str:
+    findings.warnings += find_profile_warnings(config, reader)
+    return format_profile(reader.profile)
 
 
-def _rules_hash(config: Config, reader: EventReader) -> str:
-    return f"{rules_hash(config, reader)}, with the settings of [oracle]"
+def _describe_rules_hash(config: Config, reader: EventReader) -> str:
+    return f"{compute_rules_hash(config, reader)}, with the settings of [oracle]"
 
 
-def _rules(config: Config) -> str:
-    rules = configured_rules(config)
-    seconds = longest_exclusion(rules)
-    changed = ", ".join(f"{name} = {text}" for name, text in changes_in(rules).items())
+def _describe_rules(config: Config) -> str:
+    rules = build_configured_rules(config)
+    exclusion_seconds = compute_longest_exclusion(rules)
+    changed = ", ".join(f"{name} = {text}" for name, text in find_rule_changes(rules).items())
     return (
-        f"{shown(named_by(rules))}, {f'changed: {changed}' if changed else 'as published'}; "
-        f"one timeout excludes for at most {seconds} s"
+        f"{format_rule_set(identify_rules(rules))}, "
+        f"{f'changed: {changed}' if changed else 'as published'}; "
+        f"one timeout excludes for at most {exclusion_seconds} s"
     )
 
 
-def _database(config: Config) -> str:
+def _check_database(config: Config) -> str:
     url = config.database.url
-    state = schema_state(url)
+    state = get_schema_state(url)
     if state.age is SchemaAge.EMPTY:
-        return f"{without_secrets(url)}, empty; `qos-oracle run` or `migrate` makes the tables"
+        return f"{redact_secrets(url)}, empty; `qos-oracle run` or `migrate` makes the tables"
     if state.age is not SchemaAge.CURRENT:
         with open_records(config):
             # `open_records` raises the error that names the remedy.
             pass
-    return f"{without_secrets(url)}, revision {state.found}"
+    return f"{redact_secrets(url)}, revision {state.found_revision}"
 
 
-def _cost(config: Config, reader: EventReader, chain: ChainSource) -> str:
+def _estimate_rpc_cost(config: Config, reader: EventReader, chain: ChainSource) -> str:
     """Estimate the RPC cost of following the chain at the preferred endpoint."""
     facts = next(iter(chain.endpoints)).capabilities
-    return str(costs(reader, policy_of(config.verify), facts))
+    return str(estimate_rpc_costs(reader, build_verification_policy(config.verify), facts))
 
 
-def _keys(config: Config, open_key: OpenKey, found: _Findings) -> str:
-    found.warnings += warnings_of_keys(config.keys)
-    found.warnings += warnings_of_listeners(config.statements, config.reporters.peers)
-    keys = reporter_keys(open_key)
+def _check_keys(config: Config, open_key: OpenKey, findings: _CheckFindings) -> str:
+    findings.warnings += find_key_warnings(config.keys)
+    findings.warnings += find_listener_warnings(config.statements, config.reporters.peers)
+    keys = open_reporter_keys(open_key)
     if keys is None:
         return "none: reports and kickouts can be computed, not sent"
     signer, transmitter = keys.signer, keys.transmitter
     if signer is None:
-        found.warnings.append("no signer: only what other reporters signed can be sent")
+        findings.warnings.append("no signer: only what other reporters signed can be sent")
     if transmitter is None:
-        found.warnings.append("no transmitter: statements are signed, and others must send them")
+        findings.warnings.append(
+            "no transmitter: statements are signed, and others must send them"
+        )
     return (
         f"signer {'none' if signer is None else signer.address}, "
         f"transmitter {'none' if transmitter is None else transmitter.address}"
     )
 
 
-def _dispatch(reach: _Reach, found: _Findings) -> str:
+def _check_dispatch(context: _CheckContext, findings: _CheckFindings) -> str:
     """Describe how tasks are dispatched, and check that the dispatcher has funds."""
-    section, dispatcher = reach.config.dispatch, reach.open_key("dispatcher")
+    section, dispatcher = context.config.dispatch, context.open_key("dispatcher")
     policy = (
         f"by {section.policy} from block {section.start_block} on, "
         f"{section.queue_alpha} tasks a member"
@@ -215,109 +222,127 @@ def _dispatch(reach: _Reach, found: _Findings) -> str:
     if dispatcher is None:
         return f"{policy}; no key: nodes are drawn, nothing is started"
     sender = dispatcher.address
-    if "chain" in found.facts:
-        chain = reach.open_endpoints()
-        lines = open_dispatch_account(reach.config, chain, reach.open_key).lines
-        if balance_of(lines, sender) == 0:
-            found.warnings.append(f"the dispatcher {sender} has no ether: nothing can be started")
-    results = (
+    if "chain" in findings.facts:
+        chain = context.open_endpoints()
+        pool_view = open_dispatch_account(context.config, chain, context.open_key).pool_view
+        if balance_of(pool_view, sender) == 0:
+            findings.warnings.append(
+                f"the dispatcher {sender} has no ether: nothing can be started"
+            )
+    results_note = (
         ""
-        if open_results_folder(reach.config) is None
+        if open_results_folder(context.config) is None
         else f", results from {section.results_folder}"
     )
-    return f"{policy}, dispatcher {sender}{results}"
+    return f"{policy}, dispatcher {sender}{results_note}"
 
 
-def _starts(config: Config, gas: int, found: _Findings) -> str:
+def _check_start_budget(config: Config, gas: int, findings: _CheckFindings) -> str:
     """Return how many task starts per day fit the limits at the maximum gas price."""
     limits = config.limits
     cost = gas * limits.max_fee_per_gas_wei
-    many = limits.max_cost_per_day_wei // cost
-    if not many:
-        found.warnings.append("limits.max_cost_per_day_wei: no start fits at the highest fee")
+    starts_per_day = limits.max_cost_per_day_wei // cost
+    if not starts_per_day:
+        findings.warnings.append("limits.max_cost_per_day_wei: no start fits at the highest fee")
     if cost > limits.max_cost_per_transaction_wei:
-        found.warnings.append(
+        findings.warnings.append(
             "limits.max_cost_per_transaction_wei: no start fits at the highest fee"
         )
     return (
-        f"{many} a day fit limits.max_cost_per_day_wei at limits.max_fee_per_gas_wei "
+        f"{starts_per_day} a day fit limits.max_cost_per_day_wei at limits.max_fee_per_gas_wei "
         f"({gas} gas each), more where gas is cheaper; half may go to queueTask and dropTask"
     )
 
 
-def _registrations(config: Config, found: _Findings) -> str:
-    found.warnings += registration_warnings(config)
-    return registration_line(config)
+def _check_registrations(config: Config, findings: _CheckFindings) -> str:
+    findings.warnings += find_registration_warnings(config)
+    return describe_registration_cost(config)
 
 
-def _chain(config: Config, chain: ChainSource, found: _Findings) -> str:
-    heads = check_chain(config, chain).heads()
-    seconds = _seconds_a_block(chain, heads)
-    found.warnings += _warnings(config, heads, seconds)
-    found.faults += _faults(config, heads, seconds)
-    return f"{config.chain.id}, head {heads.latest.number}, {seconds:.1f} s a block"
+def _check_chain_timing(config: Config, chain: ChainSource, findings: _CheckFindings) -> str:
+    heads = check_chain(config, chain).fetch_heads()
+    block_seconds = _measure_block_seconds(chain, heads)
+    findings.warnings += _find_warnings(config, heads, block_seconds)
+    findings.faults += _find_faults(config, heads, block_seconds)
+    return f"{config.chain.id}, head {heads.latest.number}, {block_seconds:.1f} s a block"
 
 
-def _seconds_a_block(chain: ChainSource, heads: Heads) -> float:
-    below = max(0, heads.latest.number - _MEASURED_BLOCKS)
-    older = chain.header(below)
-    if older is None or older.number == heads.latest.number:
+def _measure_block_seconds(chain: ChainSource, heads: Heads) -> float:
+    older_number = max(0, heads.latest.number - _MEASURED_BLOCKS)
+    older_header = chain.fetch_header(older_number)
+    if older_header is None or older_header.number == heads.latest.number:
         return 0.0
-    return (heads.latest.time - older.time) / (heads.latest.number - older.number)
+    return (heads.latest.time - older_header.time) / (heads.latest.number - older_header.number)
 
 
-def _lag_seconds(config: Config, heads: Heads, seconds: float) -> float:
+def _compute_lag_seconds(config: Config, heads: Heads, block_seconds: float) -> float:
     """Return the age of the as-of block of a report at the configured level."""
     if config.oracle.level == "safe":
         return heads.latest.time - (heads.safe or heads.final).time
-    return SOFT_BLOCKS * seconds
+    return SOFT_BLOCKS * block_seconds
 
 
-def _warnings(config: Config, heads: Heads, seconds: float) -> Iterator[str]:
-    told, longest = config.oracle, longest_exclusion(configured_rules(config))
-    slowest = told.period_seconds + _lag_seconds(config, heads, seconds)
-    if told.address is not None and slowest > longest > 0:
+def _find_warnings(config: Config, heads: Heads, block_seconds: float) -> Iterator[str]:
+    oracle_section, max_exclusion_seconds = (
+        config.oracle,
+        compute_longest_exclusion(build_configured_rules(config)),
+    )
+    max_delay_seconds = oracle_section.period_seconds + _compute_lag_seconds(
+        config, heads, block_seconds
+    )
+    if oracle_section.address is not None and max_delay_seconds > max_exclusion_seconds > 0:
         yield (
             "an exclusion may be over before the chain hears of it: "
-            f"it lasts at most {longest} s, and a period plus the lag of level {told.level} "
-            f"take up to {slowest:.0f} s"
+            f"it lasts at most {max_exclusion_seconds} s, and a period plus the lag of level "
+            f"{oracle_section.level} take up to {max_delay_seconds:.0f} s"
         )
 
 
-def _faults(config: Config, heads: Heads, seconds: float) -> Iterator[str]:
-    told = config.oracle
-    needed = _lag_seconds(config, heads, seconds) + LANDING_BLOCKS * seconds
-    if told.address is not None and needed > told.report_ttl_seconds:
+def _find_faults(config: Config, heads: Heads, block_seconds: float) -> Iterator[str]:
+    oracle_section = config.oracle
+    landing_seconds = (
+        _compute_lag_seconds(config, heads, block_seconds) + LANDING_BLOCKS * block_seconds
+    )
+    if oracle_section.address is not None and landing_seconds > oracle_section.report_ttl_seconds:
         yield (
-            f"oracle.report_ttl_seconds: {told.report_ttl_seconds} s are too few on this chain: a "
-            f"report is {needed:.0f} s old before it can have landed"
+            f"oracle.report_ttl_seconds: {oracle_section.report_ttl_seconds} s are too few on "
+            f"this chain: a report is {landing_seconds:.0f} s old before it can have landed"
         )
-    if told.address is not None and seconds and needed > told.anchor_window * seconds:
+    if (
+        oracle_section.address is not None
+        and block_seconds
+        and landing_seconds > oracle_section.anchor_window * block_seconds
+    ):
         yield (
-            f"oracle.anchor_window: {told.anchor_window} blocks of {seconds:.1f} s are too few: a "
-            f"report is {needed:.0f} s old before it can have landed"
+            f"oracle.anchor_window: {oracle_section.anchor_window} blocks of {block_seconds:.1f} "
+            f"s are too few: a report is {landing_seconds:.0f} s old before it can have landed"
         )
 
 
-def _try_contract(reach: _Reach, found: _Findings) -> None:
+def _check_contract_if_keys_open(context: _CheckContext, findings: _CheckFindings) -> None:
     """Check the contract if the keys can be opened; a key fault is not reported twice."""
-    if "keys" in found.facts:
-        found.attempt("contract", lambda: _contract(reach, found))
+    if "keys" in findings.facts:
+        findings.run_check("contract", lambda: _check_contract(context, findings))
     else:
-        found.warnings.append("the oracle contract was not looked at: put the keys right first")
+        findings.warnings.append("the oracle contract was not looked at: put the keys right first")
 
 
-def _contract(reach: _Reach, found: _Findings) -> str:
-    config, keys = reach.config, reporter_keys(reach.open_key)
-    address, lines = oracle_address(config), report_account(config, reach.open_endpoints()).lines
+def _check_contract(context: _CheckContext, findings: _CheckFindings) -> str:
+    config, keys = context.config, open_reporter_keys(context.open_key)
+    address, pool_view = (
+        get_oracle_address(config),
+        open_report_account(config, context.open_endpoints()).pool_view,
+    )
     if keys is not None and keys.transmitter is not None:
-        payer = keys.transmitter.address
-        if balance_of(lines, payer) == 0:
-            found.warnings.append(f"the transmitter {payer} has no ether: nothing can be sent")
-    expected = expected_contract(config, reach.reader, keys)
-    constitution, different = inspected(lines, address, expected)
-    if different:
-        raise InputError("; ".join(difference.line() for difference in different))
+        payer_address = keys.transmitter.address
+        if balance_of(pool_view, payer_address) == 0:
+            findings.warnings.append(
+                f"the transmitter {payer_address} has no ether: nothing can be sent"
+            )
+    expected = build_expected_contract(config, context.reader, keys)
+    constitution, mismatches = inspect_contract(pool_view, address, expected)
+    if mismatches:
+        raise InputError("; ".join(difference.format_line() for difference in mismatches))
     limits = constitution.contract_status.limits
     if limits.anchor_window != config.oracle.anchor_window:
         raise InputError(
@@ -327,7 +352,7 @@ def _contract(reach: _Reach, found: _Findings) -> str:
     return f"{address} is as configured"
 
 
-def _lines(found: _Findings) -> Iterator[tuple[str, str]]:
-    yield from found.facts.items()
-    yield from (("warning", warning) for warning in found.warnings)
-    yield from (("fault", fault) for fault in found.faults)
+def _render_findings(findings: _CheckFindings) -> Iterator[tuple[str, str]]:
+    yield from findings.facts.items()
+    yield from (("warning", warning) for warning in findings.warnings)
+    yield from (("fault", fault) for fault in findings.faults)

@@ -10,22 +10,22 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.codec import call_input
+from oracle.bindings.codec import encode_call
 from oracle.bindings.contract_errors import CONTRACT
 from oracle.bindings.qos_oracle import OracleContract
-from oracle.bindings.timelock import DEFAULT_DELAY, TimelockedCall, delay_of
+from oracle.bindings.timelock import DEFAULT_DELAY, TimelockedCall, get_timelock_delay
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config
 from oracle.cli.setup.contract_commands import contract
-from oracle.cli.setup.spoken_values import tell
+from oracle.cli.setup.spoken_values import print_contract_answer
 from oracle.cli.setup.written_values import (
-    address_in,
-    addresses_in,
-    hash_in,
-    number_in,
-    word_in,
+    encode_bytes32,
+    parse_addresses,
+    parse_hash_bytes,
+    parse_optional_address,
+    parse_whole_number,
 )
 from oracle.daemon.compose import open_checked_chain
-from oracle.daemon.senders import oracle_address, report_account
+from oracle.daemon.senders import get_oracle_address, open_report_account
 from oracle.errors import InputError
 from oracle.queries.contract_models import ContractCallAnswer
 
@@ -36,21 +36,23 @@ class _ContractFunction:
 
     function: str
     role: str
-    reads: tuple[Callable[[str], object], ...] = ()
-    shown: str = ""
+    parsers: tuple[Callable[[str], object], ...] = ()
+    argument_names: str = ""
 
 
-_ACTS: Mapping[str, _ContractFunction] = {
-    "pause": _ContractFunction("pauseFor", "pauser", (number_in,), "SECONDS"),
+_EMERGENCY_CALLS: Mapping[str, _ContractFunction] = {
+    "pause": _ContractFunction("pauseFor", "pauser", (parse_whole_number,), "SECONDS"),
     "pause-kicks": _ContractFunction("pauseKicks", "pauser"),
-    "cancel-kick": _ContractFunction("cancelKick", "vetoer", (address_in, word_in), "NODE WHY"),
-    "drop-signer": _ContractFunction("dropSigner", "pauser", (address_in,), "SIGNER"),
-    "set-signers": _ContractFunction(
-        "setSigners", "admin", (addresses_in, number_in), "SIGNER,… QUORUM"
+    "cancel-kick": _ContractFunction(
+        "cancelKick", "vetoer", (parse_optional_address, encode_bytes32), "NODE WHY"
     ),
-    "set-rules": _ContractFunction("setRules", "admin", (hash_in,), "RULES_HASH"),
-    "set-target": _ContractFunction("setTarget", "admin", (address_in,), "TARGET"),
-    "readmit": _ContractFunction("readmit", "admin", (address_in,), "NODE"),
+    "drop-signer": _ContractFunction("dropSigner", "pauser", (parse_optional_address,), "SIGNER"),
+    "set-signers": _ContractFunction(
+        "setSigners", "admin", (parse_addresses, parse_whole_number), "SIGNER,… QUORUM"
+    ),
+    "set-rules": _ContractFunction("setRules", "admin", (parse_hash_bytes,), "RULES_HASH"),
+    "set-target": _ContractFunction("setTarget", "admin", (parse_optional_address,), "TARGET"),
+    "readmit": _ContractFunction("readmit", "admin", (parse_optional_address,), "NODE"),
     "resume": _ContractFunction("resume", "admin"),
     "resume-kicks": _ContractFunction("resumeKicks", "admin"),
 }
@@ -63,7 +65,9 @@ def register(app: typer.Typer) -> None:
 
 @contract.command(epilog="Example: qos-oracle contract calldata pause 86400")
 def calldata(
-    act: Annotated[str, typer.Argument(metavar="ACT", help=f"One of: {', '.join(_ACTS)}.")],
+    action: Annotated[
+        str, typer.Argument(metavar="ACT", help=f"One of: {', '.join(_EMERGENCY_CALLS)}.")
+    ],
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="ARGUMENTS", help="What it is told.")
     ] = None,
@@ -79,36 +83,49 @@ def calldata(
     Nothing is sent. Admin calls go through the timelock: the output has the call that schedules
     the action, and the call that executes it after the delay.
     """
-    if act not in _ACTS:
-        raise InputError(f"{act}: there are {', '.join(_ACTS)}")
-    chosen = _ACTS[act]
-    written = _written(act, chosen, arguments or [])
+    if action not in _EMERGENCY_CALLS:
+        raise InputError(f"{action}: there are {', '.join(_EMERGENCY_CALLS)}")
+    contract_function = _EMERGENCY_CALLS[action]
+    encoded_call = _encode_call(action, contract_function, arguments or [])
     settings = load_config(config)
-    oracle = oracle_address(settings)
+    oracle = get_oracle_address(settings)
     with open_checked_chain(settings) as chain:
-        lines = report_account(settings, chain).lines
-        found = OracleContract(lines, oracle).constitution()
-        delay = delay_of(lines, found.admin) if chosen.role == "admin" else None
-    sender = {"pauser": found.pauser, "vetoer": found.vetoer, "admin": found.admin}[chosen.role]
+        pool_view = open_report_account(settings, chain).pool_view
+        constitution = OracleContract(pool_view, oracle).get_configuration()
+        delay = (
+            get_timelock_delay(pool_view, constitution.admin)
+            if contract_function.role == "admin"
+            else None
+        )
+    sender = {
+        "pauser": constitution.pauser,
+        "vetoer": constitution.vetoer,
+        "admin": constitution.admin,
+    }[contract_function.role]
     answer = ContractCallAnswer(
-        act=act, sender=f"{chosen.role} {sender}", to=oracle, calldata=written
+        act=action, sender=f"{contract_function.role} {sender}", to=oracle, calldata=encoded_call
     )
     if delay is not None:
-        held = TimelockedCall(oracle, written, salt)
+        timelocked_call = TimelockedCall(oracle, encoded_call, salt)
         answer = ContractCallAnswer(
-            act=act,
-            sender=f"who may propose to the timelock {found.admin}; then anyone",
-            to=found.admin,
-            calldata=written,
-            schedule=held.schedule(delay or DEFAULT_DELAY),
-            execute=held.execute(),
+            act=action,
+            sender=f"who may propose to the timelock {constitution.admin}; then anyone",
+            to=constitution.admin,
+            calldata=encoded_call,
+            schedule=timelocked_call.encode_schedule(delay or DEFAULT_DELAY),
+            execute=timelocked_call.encode_execute(),
             delay_seconds=delay,
         )
-    tell(answer, as_json=as_json)
+    print_contract_answer(answer, as_json=as_json)
 
 
-def _written(name: str, act: _ContractFunction, arguments: Sequence[str]) -> str:
-    if len(arguments) != len(act.reads):
-        raise InputError(f"{name}: must be told {act.shown or 'nothing'}")
-    values = [read(one) for read, one in zip(act.reads, arguments, strict=True)]
-    return call_input(CONTRACT, act.function, *values)
+def _encode_call(
+    action: str, contract_function: _ContractFunction, arguments: Sequence[str]
+) -> str:
+    if len(arguments) != len(contract_function.parsers):
+        raise InputError(f"{action}: must be told {contract_function.argument_names or 'nothing'}")
+    values = [
+        parse(argument)
+        for parse, argument in zip(contract_function.parsers, arguments, strict=True)
+    ]
+    return encode_call(CONTRACT, contract_function.function, *values)

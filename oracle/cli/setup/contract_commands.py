@@ -4,34 +4,34 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.inspection import ContractMismatch, inspected
+from oracle.bindings.inspection import ContractMismatch, inspect_contract
 from oracle.bindings.kick_target_checks import (
     WiredTarget,
-    kick_target_mismatches,
-    plain_account_owner,
-    shipped_target_at,
+    find_kick_target_mismatches,
+    find_shipped_target,
+    find_single_key_owner,
 )
 from oracle.bindings.kick_targets import TASK_NETWORK
-from oracle.bindings.power import timelock_weaknesses, weaknesses
+from oracle.bindings.power import find_timelock_weaknesses, find_weaknesses
 from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
-from oracle.bindings.timelock import delay_of
-from oracle.bindings.timelock_roles import timelock_roles
+from oracle.bindings.timelock import get_timelock_delay
+from oracle.bindings.timelock_roles import fetch_timelock_roles
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
-from oracle.cli.setup.spoken_values import tell
-from oracle.cli.setup.written_values import addresses_in
+from oracle.cli.setup.spoken_values import print_contract_answer
+from oracle.cli.setup.written_values import parse_addresses
 from oracle.daemon.compose import open_checked_chain, open_reader
 from oracle.daemon.config.loader import Config
 from oracle.daemon.senders import (
-    expected_contract,
-    key_opener,
+    build_expected_contract,
+    get_oracle_address,
     kick_target,
-    oracle_address,
-    report_account,
-    reporter_keys,
+    make_key_opener,
+    open_report_account,
+    open_reporter_keys,
 )
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
-from oracle.queries.contract_models import contract_answer
+from oracle.queries.contract_models import build_contract_answer
 from oracle.rpc.fanout import EndpointCaller, PoolView
 
 contract = typer.Typer(no_args_is_help=True)
@@ -50,10 +50,12 @@ def register(app: typer.Typer) -> None:
 def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Show the contract's code hash, roles, signers, rules, limits and head."""
     settings = load_config(config)
-    address = oracle_address(settings)
+    address = get_oracle_address(settings)
     with open_checked_chain(settings) as chain:
-        found = OracleContract(report_account(settings, chain).lines, address).constitution()
-    tell(contract_answer(found), as_json=as_json)
+        constitution = OracleContract(
+            open_report_account(settings, chain).pool_view, address
+        ).get_configuration()
+    print_contract_answer(build_contract_answer(constitution), as_json=as_json)
 
 
 @contract.command(epilog="Example: qos-oracle contract check")
@@ -66,7 +68,7 @@ def check(
     proposers: Annotated[
         str, typer.Option("--proposers", help="Who may propose to the timelock, by commas.")
     ] = "",
-    since: Annotated[
+    since_block: Annotated[
         int | None,
         typer.Option(
             "--since",
@@ -83,47 +85,53 @@ def check(
     could do harm immediately.
     """
     settings = load_config(config)
-    address = oracle_address(settings)
-    expected = expected_contract(
-        settings, open_reader(settings), reporter_keys(key_opener(settings))
+    address = get_oracle_address(settings)
+    expected = build_expected_contract(
+        settings, open_reader(settings), open_reporter_keys(make_key_opener(settings))
     )
     with open_checked_chain(settings) as chain:
-        lines = report_account(settings, chain).lines
-        constitution, found = inspected(lines, address, expected)
-        found = [*found, *_of_kick_target(lines, settings, constitution.target, dev=dev)]
+        pool_view = open_report_account(settings, chain).pool_view
+        constitution, mismatches = inspect_contract(pool_view, address, expected)
+        mismatches = [
+            *mismatches,
+            *_check_kick_target(pool_view, settings, constitution.target, dev=dev),
+        ]
         if not dev:
-            named = addresses_in(proposers) if proposers else []
-            first = settings.chain.start_block if since is None else since
-            found += weaknesses(lines, constitution)
-            found += _of_timelock(lines, constitution, first, named)
+            proposer_addresses = parse_addresses(proposers) if proposers else []
+            first_block = settings.chain.start_block if since_block is None else since_block
+            mismatches += find_weaknesses(pool_view, constitution)
+            mismatches += _check_timelock(pool_view, constitution, first_block, proposer_addresses)
     if as_json:
-        print_answer(found)
-    elif not found:
+        print_answer(mismatches)
+    elif not mismatches:
         typer.echo(f"{address} is as configured")
     else:
-        for difference in found:
-            typer.echo(difference.line())
-    if found:
-        raise InputError(f"{address} differs from the configuration in {len(found)} points")
+        for difference in mismatches:
+            typer.echo(difference.format_line())
+    if mismatches:
+        raise InputError(f"{address} differs from the configuration in {len(mismatches)} points")
 
 
-def _of_timelock(
-    lines: PoolView, found: ContractConfiguration, first: int, named: list[Address]
+def _check_timelock(
+    pool_view: PoolView,
+    constitution: ContractConfiguration,
+    first_block: int,
+    proposers: list[Address],
 ) -> list[ContractMismatch]:
     """Print the roles of the timelock, and return the roles that weaken it.
 
     Raises:
         TransientError: no endpoint responds.
     """
-    if delay_of(lines, found.admin) is None:
+    if get_timelock_delay(pool_view, constitution.admin) is None:
         return []
-    roles = timelock_roles(lines, found.admin, first)
-    typer.echo(roles.line(), err=True)
-    return timelock_weaknesses(roles, found.vetoer, named)
+    roles = fetch_timelock_roles(pool_view, constitution.admin, first_block)
+    typer.echo(roles.format_line(), err=True)
+    return find_timelock_weaknesses(roles, constitution.vetoer, proposers)
 
 
-def _of_kick_target(
-    lines: PoolView, config: Config, target: Address, *, dev: bool
+def _check_kick_target(
+    pool_view: PoolView, config: Config, target: Address, *, dev: bool
 ) -> list[ContractMismatch]:
     """Return the mismatches of the oracle's kick target.
 
@@ -134,17 +142,19 @@ def _of_kick_target(
     """
     if target == ZERO_ADDRESS:
         return []
-    seen = lines.each(lambda line: _seen_by(line, config, target, dev=dev))
-    return min((found for _, found in seen), key=len)
+    mismatches_by_endpoint = pool_view.read_each(
+        lambda caller: _find_target_mismatches(caller, config, target, dev=dev)
+    )
+    return min((mismatches for _, mismatches in mismatches_by_endpoint), key=len)
 
 
-def _seen_by(
-    lines: EndpointCaller, config: Config, target: Address, *, dev: bool
+def _find_target_mismatches(
+    caller: EndpointCaller, config: Config, target: Address, *, dev: bool
 ) -> list[ContractMismatch]:
-    kind = TASK_NETWORK if target == kick_target(config) else shipped_target_at(lines, target)
+    kind = TASK_NETWORK if target == kick_target(config) else find_shipped_target(caller, target)
     if kind is None:
-        shipped = "an adapter that is shipped here (of another one only you know what it does)"
-        return [] if dev else [ContractMismatch("kick target", shipped, target)]
-    wired = WiredTarget(kind, target, oracle_address(config), config.network.contracts)
-    found = kick_target_mismatches(lines, wired)
-    return found if dev else [*found, *plain_account_owner(lines, wired)]
+        expected = "an adapter that is shipped here (of another one only you know what it does)"
+        return [] if dev else [ContractMismatch("kick target", expected, target)]
+    wired_target = WiredTarget(kind, target, get_oracle_address(config), config.network.contracts)
+    mismatches = find_kick_target_mismatches(caller, wired_target)
+    return mismatches if dev else [*mismatches, *find_single_key_owner(caller, wired_target)]

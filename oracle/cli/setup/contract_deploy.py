@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, OracleSetup, with_limits
-from oracle.bindings.kick_targets import KickTarget, kick_target_named, kick_target_of
+from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, OracleSetup, override_limits
+from oracle.bindings.kick_targets import KickTarget, default_kick_target, kick_target_named
 from oracle.bindings.timelock import DEFAULT_DELAY
 from oracle.cli.options import (
     DEFAULT_CONFIG,
@@ -18,13 +18,23 @@ from oracle.cli.options import (
     load_config,
 )
 from oracle.cli.setup.contract_commands import contract
-from oracle.cli.setup.deploy_plan import DeployPlan, PlannedAdapter, PowerHolders
-from oracle.cli.setup.written_values import address_in, limit_in, named_address_in
-from oracle.daemon.compose import open_checked_chain, open_reader, rules_hash
+from oracle.cli.setup.deploy_plan import ContractRoles, DeployPlan, PlannedAdapter
+from oracle.cli.setup.written_values import (
+    parse_limit,
+    parse_named_address,
+    parse_optional_address,
+)
+from oracle.daemon.compose import compute_rules_hash, open_checked_chain, open_reader
 from oracle.daemon.config.loader import Config
-from oracle.daemon.config.oracle_section import report_settings
-from oracle.daemon.records import configured_rules, open_records
-from oracle.daemon.senders import OpenKey, key_opener, kick_target, oracle_address, reporter_keys
+from oracle.daemon.config.oracle_section import build_report_settings
+from oracle.daemon.records import build_configured_rules, open_records
+from oracle.daemon.senders import (
+    OpenKey,
+    get_oracle_address,
+    kick_target,
+    make_key_opener,
+    open_reporter_keys,
+)
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
 from oracle.rpc.pool import EndpointPool
@@ -34,7 +44,7 @@ from oracle.signing.typed_data import Domain
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.fee_quote import SendLimits
 
-_NOBODY = ""
+_UNSET = ""
 # Value of --adapter that deploys no adapter although the profile has one.
 _NO_ADAPTER = "none"
 
@@ -56,22 +66,22 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     ],
     signers: Annotated[
         str, typer.Option("--signers", help="Who signs, by commas; default: our own signer.")
-    ] = _NOBODY,
+    ] = _UNSET,
     quorum: Annotated[int, typer.Option("--quorum", help="How many of them must.")] = 1,
-    pauser: Annotated[str, typer.Option("--pauser", help="Who may stop for a while.")] = _NOBODY,
-    vetoer: Annotated[str, typer.Option("--vetoer", help="Who may cancel kickouts.")] = _NOBODY,
+    pauser: Annotated[str, typer.Option("--pauser", help="Who may stop for a while.")] = _UNSET,
+    vetoer: Annotated[str, typer.Option("--vetoer", help="Who may cancel kickouts.")] = _UNSET,
     admin_delay: Annotated[
         int, typer.Option("--admin-delay", help="Seconds that what the admin does has to wait.")
     ] = DEFAULT_DELAY,
     target: Annotated[
         str, typer.Option("--target", help="A kick target that stands already.")
-    ] = _NOBODY,
+    ] = _UNSET,
     adapter: Annotated[
         str,
         typer.Option(
             "--adapter", metavar="NAME", help="Put before the network; default: the profile's."
         ),
-    ] = _NOBODY,
+    ] = _UNSET,
     contracts: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,7 +90,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
             help="What the adapter is told beside [network] contracts.",
         ),
     ] = None,
-    take_over: Annotated[
+    replace_oracle: Annotated[
         bool,
         typer.Option("--replace", help="Take the configured oracle's place and expulsions."),
     ] = False,
@@ -109,36 +119,40 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     """
     _check_one_target(target, adapter, contracts or [])
     settings = load_config(config)
-    open_key = key_opener(settings)
-    payer = _payer(open_key, keystore, password_file)
-    people = PowerHolders(
-        owner=address_in(admin),
-        signers=_signers(open_key, signers),
+    open_key = make_key_opener(settings)
+    payer = _open_payer(open_key, keystore, password_file)
+    roles = ContractRoles(
+        owner=parse_optional_address(admin),
+        signers=_resolve_signers(open_key, signers),
         quorum=quorum,
-        pauser=address_in(pauser),
-        vetoer=address_in(vetoer),
+        pauser=parse_optional_address(pauser),
+        vetoer=parse_optional_address(vetoer),
         delay=admin_delay,
         dev=dev,
     )
-    people.check()
-    setup = _setup(settings, people, address_in(target), limit or [])
-    before = None if target else _adapter(settings, adapter, contracts or [])
+    roles.check_separation()
+    oracle_setup = _build_setup(settings, roles, parse_optional_address(target), limit or [])
+    planned_adapter = None if target else _plan_adapter(settings, adapter, contracts or [])
     _check_network(settings)
-    replaced = oracle_address(settings) if take_over else None
-    if replaced is not None:
-        setup = replace(setup, expelled=_expelled(settings))
-    publisher = _lookout(settings)
+    replaced_oracle = get_oracle_address(settings) if replace_oracle else None
+    if replaced_oracle is not None:
+        oracle_setup = replace(oracle_setup, expelled=_read_expelled_nodes(settings))
+    publisher = _open_publisher(settings)
     try:
-        plan = DeployPlan(settings, publisher, payer, people, setup, before, replaced)
+        plan = DeployPlan(
+            settings, publisher, payer, roles, oracle_setup, planned_adapter, replaced_oracle
+        )
         plan.run(yes=yes, dry_run=dry_run, as_json=as_json)
     finally:
         publisher.pool.close()
 
 
-def _signers(open_key: OpenKey, written: str) -> tuple[Address, ...]:
-    if written:
-        return tuple(address_in(one.strip()) for one in written.split(","))
-    keys = reporter_keys(open_key)
+def _resolve_signers(open_key: OpenKey, signers_text: str) -> tuple[Address, ...]:
+    if signers_text:
+        return tuple(
+            parse_optional_address(signer_text.strip()) for signer_text in signers_text.split(",")
+        )
+    keys = open_reporter_keys(open_key)
     if keys is None or keys.signer is None:
         raise InputError(
             "--signers: name them, or configure a signer: the contract has to know it"
@@ -155,66 +169,70 @@ def _check_one_target(target: str, adapter: str, contracts: list[str]) -> None:
         )
 
 
-def _adapter(config: Config, name: str, written: list[str]) -> PlannedAdapter | None:
+def _plan_adapter(config: Config, name: str, pairs: list[str]) -> PlannedAdapter | None:
     """Return the requested adapter, or that of the profile, or None if there is none."""
-    told = dict(named_address_in(one) for one in written)
-    kind = _kind_of_target(config, name)
+    address_by_contract = dict(parse_named_address(pair_text) for pair_text in pairs)
+    kind = _find_kick_target(config, name)
     if kind is None or kind.artifact is None:
-        if told:
+        if address_by_contract:
             raise InputError("--contract: no adapter is deployed that could be told of it")
         return None
-    unknown = sorted(set(told) - set(kind.needs) - {kind.grantor})
-    if unknown:
-        needs = ", ".join(kind.needs)
-        raise InputError(f"--contract {unknown[0]}: {kind.name} is told of {needs} alone")
-    return PlannedAdapter(kind, {**config.network.contracts, **told})
+    unknown_names = sorted(
+        set(address_by_contract) - set(kind.required_addresses) - {kind.grantor}
+    )
+    if unknown_names:
+        needs = ", ".join(kind.required_addresses)
+        raise InputError(f"--contract {unknown_names[0]}: {kind.name} is told of {needs} alone")
+    return PlannedAdapter(kind, {**config.network.contracts, **address_by_contract})
 
 
-def _kind_of_target(config: Config, name: str) -> KickTarget | None:
+def _find_kick_target(config: Config, name: str) -> KickTarget | None:
     if name == _NO_ADAPTER:
         return None
-    return kick_target_named(name) if name else kick_target_of(config.network.profile)
+    return kick_target_named(name) if name else default_kick_target(config.network.profile)
 
 
-def _expelled(config: Config) -> tuple[Address, ...]:
+def _read_expelled_nodes(config: Config) -> tuple[Address, ...]:
     """Return the nodes that the configured oracle expelled and did not readmit, as indexed.
 
     Raises:
         InputError: the index is behind the final block, so some nodes may be missing.
     """
     with open_checked_chain(config) as chain:
-        final = chain.heads().final.number
-    with open_records(config) as records, records.store.reading() as uow:
+        final = chain.fetch_heads().final.number
+    with open_records(config) as records, records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None or cursor.number < final:
-            read = "nothing" if cursor is None else f"up to block {cursor.number}"
+            progress = "nothing" if cursor is None else f"up to block {cursor.number}"
             raise InputError(
-                f"--replace: the database has {read}, block {final} is final: `qos-oracle run "
+                f"--replace: the database has {progress}, block {final} is final: `qos-oracle run "
                 "--once` first, or who was expelled comes back"
             )
-        return tuple(kick.node for kick in uow.rounds.expelled() if kick.is_expelled(cursor.time))
+        return tuple(
+            kick.node for kick in uow.rounds.list_expulsions() if kick.is_expelled(cursor.time)
+        )
 
 
-def _setup(
-    config: Config, people: PowerHolders, target: Address, limits: list[str]
+def _build_setup(
+    config: Config, roles: ContractRoles, target: Address, limits: list[str]
 ) -> OracleSetup:
-    settings = report_settings(config.oracle, configured_rules(config))
-    wanted = {
+    settings = build_report_settings(config.oracle, build_configured_rules(config))
+    limit_by_name = {
         "kick_below": settings.kick_below,
         "anchor_window": config.oracle.anchor_window,
-        **dict(limit_in(written) for written in limits),
+        **dict(parse_limit(limit_text) for limit_text in limits),
     }
-    setup = OracleSetup(
-        admin=people.owner,
-        pauser=people.pauser,
-        vetoer=people.vetoer,
+    oracle_setup = OracleSetup(
+        admin=roles.owner,
+        pauser=roles.pauser,
+        vetoer=roles.vetoer,
         target=target if target != ZERO_ADDRESS else kick_target(config) or ZERO_ADDRESS,
-        signers=people.signers,
-        quorum=people.quorum,
-        rules_hash=rules_hash(config, open_reader(config)),
-        limits=with_limits(DEFAULT_LIMITS, wanted),
+        signers=roles.signers,
+        quorum=roles.quorum,
+        rules_hash=compute_rules_hash(config, open_reader(config)),
+        limits=override_limits(DEFAULT_LIMITS, limit_by_name),
     )
-    return replace(setup, floors=NO_FLOORS) if people.dev else setup
+    return replace(oracle_setup, floors=NO_FLOORS) if roles.dev else oracle_setup
 
 
 def _check_network(config: Config) -> None:
@@ -223,12 +241,12 @@ def _check_network(config: Config) -> None:
     The configured oracle contract is ignored: it may be gone, and this command deploys its
     successor.
     """
-    without = config.oracle.model_copy(update={"address": None, "publish": False})
-    with open_checked_chain(config.model_copy(update={"oracle": without})) as chain:
-        chain.heads()
+    unset_oracle = config.oracle.model_copy(update={"address": None, "publish": False})
+    with open_checked_chain(config.model_copy(update={"oracle": unset_oracle})) as chain:
+        chain.fetch_heads()
 
 
-def _lookout(config: Config) -> SenderAccount:
+def _open_publisher(config: Config) -> SenderAccount:
     """Open a sender account that belongs to no contract yet and cannot sign."""
     chain = config.chain
     caps = SendLimits(
@@ -236,16 +254,16 @@ def _lookout(config: Config) -> SenderAccount:
         config.limits.max_cost_per_transaction_wei,
         config.limits.max_cost_per_day_wei,
     )
-    pool = EndpointPool.open(chain.endpoints, chain.id, providers=chain.providers)
+    pool = EndpointPool.from_urls(chain.endpoints, chain.id, providers=chain.providers)
     return SenderAccount(pool, domain=Domain(chain.id, ZERO_ADDRESS), caps=caps)
 
 
-def _payer(open_key: OpenKey, keystore: Path | None, password_file: Path | None) -> Signer:
+def _open_payer(open_key: OpenKey, keystore: Path | None, password_file: Path | None) -> Signer:
     if (keystore is None) != (password_file is None):
         raise InputError("--keystore and --password-file: give both or none")
     if keystore is not None and password_file is not None:
         return KeySigner.open(keystore, password_file)
-    keys = reporter_keys(open_key)
+    keys = open_reporter_keys(open_key)
     if keys is None or keys.transmitter is None:
         raise InputError("--keystore: name the key that pays, or configure a transmitter")
     return keys.transmitter

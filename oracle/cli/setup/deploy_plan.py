@@ -8,17 +8,22 @@ from dataclasses import dataclass, replace
 import typer
 
 from oracle.bindings.deployment import (
-    Deployment,
+    DeploymentPlan,
     OracleSetup,
     check_funds,
-    created_address,
-    deploy as deploy_contract,
+    compute_contract_address,
     plan_deployment,
+    send_deployment as deploy_contract,
 )
-from oracle.bindings.kick_targets import KickTarget, RoleChange, adapter_code, role_change
-from oracle.bindings.timelock import granting_canceller, timelock_code
+from oracle.bindings.kick_targets import (
+    KickTarget,
+    RoleChange,
+    build_adapter_code,
+    build_role_change,
+)
+from oracle.bindings.timelock import build_canceller_grant, build_timelock_code
 from oracle.cli.options import confirm_action, print_answer
-from oracle.cli.setup.spoken_values import print_values, tell
+from oracle.cli.setup.spoken_values import print_contract_answer, print_values
 from oracle.daemon.config.loader import Config
 from oracle.daemon.senders import kick_target
 from oracle.domain.ids import ZERO_ADDRESS, Address
@@ -26,15 +31,15 @@ from oracle.errors import FatalError, InputError
 from oracle.queries.contract_models import AdapterPlan, DeploymentAnswer, TimelockPlan
 from oracle.signing.signer import Signer
 from oracle.txmgr.accounts_and_limits import SenderAccount
-from oracle.txmgr.client.receipts import nonce_at
+from oracle.txmgr.client.receipts import fetch_mined_count
 
 # Timeout for each receipt of `contract deploy`.
-_PATIENCE_SECONDS = 120
-_LOOK_SECONDS = 1.0
+_RECEIPT_TIMEOUT_SECONDS = 120
+_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class PowerHolders:
+class ContractRoles:
     """The roles of the contract; `owner` owns the timelock or, with `dev`, is the admin itself.
 
     `delay` is the delay of timelock calls in seconds.
@@ -48,7 +53,7 @@ class PowerHolders:
     delay: int
     dev: bool
 
-    def check(self) -> None:
+    def check_separation(self) -> None:
         """Raise InputError if a single key could do harm at once, with nobody able to stop it."""
         faults = []
         if len(self.signers) < 2 or self.quorum < 2:  # noqa: PLR2004  one signer is no quorum
@@ -64,24 +69,24 @@ class PlannedAdapter:
     """An adapter deployed with its oracle; `address_by_contract` has its dependencies."""
 
     target: KickTarget
-    given: Mapping[str, str]
+    address_by_contract: Mapping[str, str]
 
-    def code(self, oracle: Address, owner: Address) -> str:
+    def build_creation_code(self, oracle: Address, owner: Address) -> str:
         """Return the creation code. Raises InputError: a required address is missing."""
-        with _way_out():
-            return adapter_code(self.target, oracle, owner, self.given)
+        with _add_option_hint():
+            return build_adapter_code(self.target, oracle, owner, self.address_by_contract)
 
-    def role_change(self, place: Address) -> RoleChange:
+    def build_role_change(self, adapter_address: Address) -> RoleChange:
         """Return the call that grants the role to the adapter.
 
         Raises InputError: the address of the granting contract is missing.
         """
-        with _way_out():
-            return role_change(self.target, place, self.given)
+        with _add_option_hint():
+            return build_role_change(self.target, adapter_address, self.address_by_contract)
 
 
 @contextmanager
-def _way_out() -> Iterator[None]:
+def _add_option_hint() -> Iterator[None]:
     """Add to the error about a missing address the options that provide or avoid it."""
     try:
         yield
@@ -92,7 +97,7 @@ def _way_out() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _PredictedAddresses:
     """The address of each contract after deployment, or None if it is not deployed."""
 
     timelock: Address | None
@@ -110,7 +115,7 @@ class DeployPlan:
     config: Config
     publisher: SenderAccount
     payer: Signer
-    people: PowerHolders
+    roles: ContractRoles
     setup: OracleSetup
     adapter: PlannedAdapter | None = None
     replaced: Address | None = None
@@ -123,170 +128,195 @@ class DeployPlan:
             FatalError: a deployment reverted, or a contract has another address than predicted.
             TransientError: no endpoint responds, or a transaction is not mined yet.
         """
-        places = self._places()
-        setup = self._setup_at(places)
-        answer = self._planned(setup, places)
+        addresses = self._predict_addresses()
+        setup = self._complete_setup(addresses)
+        answer = self._build_answer(setup, addresses)
         # Before anything is sent, because the steps need addresses that may be missing.
-        steps = self._next_steps(places)
+        steps = self._list_next_steps(addresses)
         if dry_run or not as_json:
-            tell(answer, as_json=as_json)
+            print_contract_answer(answer, as_json=as_json)
         if not confirm_action("sending this", yes=yes, dry_run=dry_run):
             typer.echo("dry run: nothing was sent; --yes sends it", err=True)
             return
-        gas_used = self._deploy(setup, places)
+        gas_used = self._deploy_contracts(setup, addresses)
         if as_json:
             # A program expects a single JSON document.
             print_answer(
-                answer.model_copy(update={"address": places.oracle, "gas_used": gas_used})
+                answer.model_copy(update={"address": addresses.oracle, "gas_used": gas_used})
             )
         else:
-            landed = {
-                "timelock": places.timelock,
-                "address": places.oracle,
+            deployed_values = {
+                "timelock": addresses.timelock,
+                "address": addresses.oracle,
                 "gas_used": gas_used,
-                "adapter": places.adapter,
+                "adapter": addresses.adapter,
             }
-            print_values({name: value for name, value in landed.items() if value is not None})
+            print_values(
+                {name: value for name, value in deployed_values.items() if value is not None}
+            )
         for line in steps:
             typer.echo(line, err=True)
 
-    def _places(self) -> _Places:
+    def _predict_addresses(self) -> _PredictedAddresses:
         sender = self.payer.address
-        nonce = nonce_at(self.publisher.lines, sender, "pending")
-        timelock = None if self.people.dev else created_address(sender, nonce)
-        first = nonce if timelock is None else nonce + 1
-        adapter = None if self.adapter is None else created_address(sender, first + 1)
-        return _Places(timelock, created_address(sender, first), adapter)
+        nonce = fetch_mined_count(self.publisher.pool_view, sender, "pending")
+        timelock = None if self.roles.dev else compute_contract_address(sender, nonce)
+        oracle_nonce = nonce if timelock is None else nonce + 1
+        adapter = (
+            None if self.adapter is None else compute_contract_address(sender, oracle_nonce + 1)
+        )
+        return _PredictedAddresses(
+            timelock, compute_contract_address(sender, oracle_nonce), adapter
+        )
 
-    def _setup_at(self, places: _Places) -> OracleSetup:
-        setup = replace(self.setup, admin=places.timelock or self.people.owner)
-        if self.adapter is None or places.adapter is None:
+    def _complete_setup(self, addresses: _PredictedAddresses) -> OracleSetup:
+        setup = replace(self.setup, admin=addresses.timelock or self.roles.owner)
+        if self.adapter is None or addresses.adapter is None:
             return setup
         kick_gas = self.adapter.target.kick_gas
         return replace(
             setup,
-            target=places.adapter,
+            target=addresses.adapter,
             kick_limits=replace(setup.kick_limits, kick_gas=kick_gas),
         )
 
-    def _planned(self, setup: OracleSetup, places: _Places) -> DeploymentAnswer:
-        tried = {name: self._tried(code) for name, code in self._codes(setup, places).items()}
+    def _build_answer(
+        self, setup: OracleSetup, addresses: _PredictedAddresses
+    ) -> DeploymentAnswer:
+        deployment_by_name = {
+            name: self._simulate_deployment(code)
+            for name, code in self._build_creation_codes(setup, addresses).items()
+        }
         # The total is checked, so that the deployment does not stop halfway.
-        check_funds(*tried.values())
-        planned = tried["oracle"]
+        check_funds(*deployment_by_name.values())
+        oracle_deployment = deployment_by_name["oracle"]
         timelock = adapter = None
-        if places.timelock is not None:
+        if addresses.timelock is not None:
             timelock = TimelockPlan(
-                address=places.timelock,
-                owner=self.people.owner,
-                delay=self.people.delay,
-                gas_limit=tried["timelock"].gas_limit,
+                address=addresses.timelock,
+                owner=self.roles.owner,
+                delay=self.roles.delay,
+                gas_limit=deployment_by_name["timelock"].gas_limit,
             )
-        if self.adapter is not None and places.adapter is not None:
+        if self.adapter is not None and addresses.adapter is not None:
             adapter = AdapterPlan(
                 name=self.adapter.target.name,
-                address=places.adapter,
-                owner=self.people.owner,
-                told={name: self.adapter.given[name] for name in self.adapter.target.needs},
-                gas_limit=tried["adapter"].gas_limit,
+                address=addresses.adapter,
+                owner=self.roles.owner,
+                told={
+                    name: self.adapter.address_by_contract[name]
+                    for name in self.adapter.target.required_addresses
+                },
+                gas_limit=deployment_by_name["adapter"].gas_limit,
             )
         return DeploymentAnswer(
             contract="QoSOracle",
-            code_hash=planned.code_hash,
+            code_hash=oracle_deployment.code_hash,
             arguments=setup,
-            sender=planned.sender,
-            gas_limit=planned.gas_limit,
-            max_fee_per_gas_wei=planned.fees.max_fee,
-            max_cost_wei=sum(deployment.cost for deployment in tried.values()),
-            balance_wei=planned.balance,
+            sender=oracle_deployment.sender,
+            gas_limit=oracle_deployment.gas_limit,
+            max_fee_per_gas_wei=oracle_deployment.fees.max_fee,
+            max_cost_wei=sum(deployment.max_cost for deployment in deployment_by_name.values()),
+            balance_wei=oracle_deployment.balance,
             timelock=timelock,
             adapter=adapter,
         )
 
-    def _codes(self, setup: OracleSetup, places: _Places) -> dict[str, str]:
+    def _build_creation_codes(
+        self, setup: OracleSetup, addresses: _PredictedAddresses
+    ) -> dict[str, str]:
         """Return the creation code of each contract, in order of deployment."""
-        codes = {}
-        if places.timelock is not None:
-            codes["timelock"] = timelock_code(self.people.owner, self.people.delay)
-        codes["oracle"] = setup.code
+        code_by_name = {}
+        if addresses.timelock is not None:
+            code_by_name["timelock"] = build_timelock_code(self.roles.owner, self.roles.delay)
+        code_by_name["oracle"] = setup.code
         if self.adapter is not None:
-            codes["adapter"] = self.adapter.code(places.oracle, self.people.owner)
-        return codes
+            code_by_name["adapter"] = self.adapter.build_creation_code(
+                addresses.oracle, self.roles.owner
+            )
+        return code_by_name
 
-    def _deploy(self, setup: OracleSetup, places: _Places) -> int:
+    def _deploy_contracts(self, setup: OracleSetup, addresses: _PredictedAddresses) -> int:
         """Deploy the planned contracts in order; return the gas used by the oracle."""
-        codes = self._codes(setup, places)
-        if places.timelock is not None:
-            self._send(codes["timelock"], places.timelock)
-        gas_used = self._send(codes["oracle"], places.oracle)
-        if places.adapter is not None:
-            self._send(codes["adapter"], places.adapter)
+        code_by_name = self._build_creation_codes(setup, addresses)
+        if addresses.timelock is not None:
+            self._send_deployment(code_by_name["timelock"], addresses.timelock)
+        gas_used = self._send_deployment(code_by_name["oracle"], addresses.oracle)
+        if addresses.adapter is not None:
+            self._send_deployment(code_by_name["adapter"], addresses.adapter)
         return gas_used
 
-    def _tried(self, code: str) -> Deployment:
+    def _simulate_deployment(self, code: str) -> DeploymentPlan:
         publisher = self.publisher
-        planned = plan_deployment(publisher.lines, code, self.payer.address, publisher.fees())
-        _check_cost(self.config, planned)
-        return planned
+        deployment = plan_deployment(
+            publisher.pool_view, code, self.payer.address, publisher.quote_fees()
+        )
+        _check_cost(self.config, deployment)
+        return deployment
 
-    def _send(self, code: str, place: Address) -> int:
+    def _send_deployment(self, code: str, planned: Address) -> int:
         """Deploy one contract and check its predicted address; return the gas used."""
         publisher, chain_id = self.publisher, self.config.chain.id
         address, receipt = deploy_contract(
-            publisher.pool, self.payer, self._tried(code), chain_id, _patience()
+            publisher.pool,
+            self.payer,
+            self._simulate_deployment(code),
+            chain_id,
+            _start_receipt_timer(),
         )
-        if address != place:
+        if address != planned:
             raise FatalError(
-                f"it stands at {address}, not at {place}, which the others are told: the paying "
+                f"it stands at {address}, not at {planned}, which the others are told: the paying "
                 "account sent something else meanwhile; deploy again with an account that rests"
             )
         return receipt.gas_used
 
-    def _next_steps(self, places: _Places) -> list[str]:
-        steps = [f"next: {line}" for line in self._role_steps(places)]
-        if places.timelock is not None:
-            owner, delay = self.people.owner, self.people.delay
-            grant = granting_canceller(places.timelock, self.people.vetoer)
+    def _list_next_steps(self, addresses: _PredictedAddresses) -> list[str]:
+        steps = [f"next: {line}" for line in self._list_role_steps(addresses)]
+        if addresses.timelock is not None:
+            owner, delay = self.roles.owner, self.roles.delay
+            grant = build_canceller_grant(addresses.timelock, self.roles.vetoer)
             steps.append(
                 f"next, so that the vetoer cancels what is scheduled: {owner} sends "
-                f"{places.timelock} {grant.schedule(delay)}, and anyone {grant.execute()} "
-                f"after {delay} s"
+                f"{addresses.timelock} {grant.encode_schedule(delay)}, and anyone "
+                f"{grant.encode_execute()} after {delay} s"
             )
         if self.replaced is not None:
             steps.append(
-                f'next: [oracle] address = "{places.oracle}" in place of {self.replaced}, and '
+                f'next: [oracle] address = "{addresses.oracle}" in place of {self.replaced}, and '
                 "`qos-oracle resync rebuild`"
             )
         return steps
 
-    def _role_steps(self, places: _Places) -> list[str]:
+    def _list_role_steps(self, addresses: _PredictedAddresses) -> list[str]:
         """Return the calls, with their senders, that make the network accept the new oracle."""
-        if self.adapter is None or places.adapter is None:
+        if self.adapter is None or addresses.adapter is None:
             if kick_target(self.config) is None:
                 return []
-            return [f"the network's admin calls setOracle({places.oracle})"]
-        change = self.adapter.role_change(places.adapter)
-        if self.replaced is not None and self.adapter.target.gives_back:
-            step = f"the owner of the adapter before calls giveBack({places.adapter})"
+            return [f"the network's admin calls setOracle({addresses.oracle})"]
+        change = self.adapter.build_role_change(addresses.adapter)
+        if self.replaced is not None and self.adapter.target.can_give_back:
+            step = f"the owner of the adapter before calls giveBack({addresses.adapter})"
             return [f"{step}; until then the network refuses kickouts, which are retried"]
-        return [f"{change.text}: {change.to} {change.calldata}"]
+        return [f"{change.description}: {change.to} {change.calldata}"]
 
 
-def _check_cost(config: Config, planned: Deployment) -> None:
-    most = config.limits.max_cost_per_transaction_wei
-    if planned.cost > most:
+def _check_cost(config: Config, deployment: DeploymentPlan) -> None:
+    limit = config.limits.max_cost_per_transaction_wei
+    if deployment.max_cost > limit:
         raise InputError(
-            f"it may cost {planned.cost} wei, above limits.max_cost_per_transaction_wei {most}"
+            f"it may cost {deployment.max_cost} wei, above limits.max_cost_per_transaction_wei "
+            f"{limit}"
         )
-    check_funds(planned)
+    check_funds(deployment)
 
 
-def _patience() -> Callable[[], bool]:
+def _start_receipt_timer() -> Callable[[], bool]:
     """Return a function that sleeps between polls and returns False after the timeout."""
-    end = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + _RECEIPT_TIMEOUT_SECONDS
 
     def wait() -> bool:
-        time.sleep(_LOOK_SECONDS)
-        return time.monotonic() < end
+        time.sleep(_POLL_SECONDS)
+        return time.monotonic() < deadline
 
     return wait

@@ -6,8 +6,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from oracle.chain.fetch.limit_memory import MOST_LOGS, OMITS
-from oracle.chain.probe_schedule import Prober
+from oracle.chain.fetch.limit_memory import MAX_LOGS_FACT, OMITS_LOGS_FACT
+from oracle.chain.probe_schedule import EndpointProber
 from oracle.chain.source import ChainSource
 from oracle.cli.options import (
     DEFAULT_CONFIG,
@@ -17,30 +17,30 @@ from oracle.cli.options import (
     load_config,
     print_answer,
 )
-from oracle.cli.write_session import acting
-from oracle.daemon.compose import open_chain, open_reader, wanted_logs
+from oracle.cli.write_session import open_write_session
+from oracle.daemon.compose import build_log_filter, open_chain, open_reader
 from oracle.daemon.config.loader import Config
 from oracle.daemon.endpoints.capability_cache import CapabilityCache
 from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
-from oracle.indexer.provenance import scope_of
+from oracle.indexer.provenance import build_scope
 from oracle.queries.endpoint_view import EndpointReadmission, ProbedEndpointEntry
-from oracle.queries.text.text_tables import foreign, print_table
+from oracle.queries.text.text_tables import print_table, sanitize_text
 from oracle.rpc.endpoints.capabilities import Capabilities
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.probe import ProbeRequirements, probe
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.store.database import Store
-from oracle.store.schema import SchemaAge, schema_state
-from oracle.telemetry.safe_text import escaped
+from oracle.store.schema import SchemaAge, get_schema_state
+from oracle.telemetry.safe_text import escape_unprintable
 
 _COLUMNS = (
     *("#", "chain", "client", "head", "lag"),
     *("tags", "serves", "batch", "logs from", "anchor"),
 )
-_TEXT = ("client", "tags", "serves", "anchor")
-_LONGEST_CLIENT = 24
+_TEXT_COLUMNS = ("client", "tags", "serves", "anchor")
+_MAX_CLIENT_LENGTH = 24
 
 # Advice for errors that an operator can resolve; others are transient or self-explanatory.
 _ADVICE = {
@@ -48,9 +48,11 @@ _ADVICE = {
     ErrorKind.UNREACHABLE: "is it up, and its address right?",
     ErrorKind.THROTTLED: "ask again later, or for a higher limit",
 }
-_OTHER_CHAIN = "take it out of chain.endpoints, or put chain.id, the anchor or the database right"
-_NO_HISTORY = "name another one as well that keeps its history"
-_CAPPED = "it is asked for less, and a proof or another endpoint must tell"
+_WRONG_CHAIN_ADVICE = (
+    "take it out of chain.endpoints, or put chain.id, the anchor or the database right"
+)
+_NO_HISTORY_ADVICE = "name another one as well that keeps its history"
+_TRUNCATION_NOTE = "it is asked for less, and a proof or another endpoint must tell"
 
 endpoint = typer.Typer(no_args_is_help=True)
 
@@ -75,9 +77,9 @@ class ProbedEndpoint(NamedTuple):
         if self.fault is not None:
             return self.fault
         if self.omits_logs:
-            return f"fit, but its ranges leave logs out without a word; {_CAPPED}"
+            return f"fit, but its ranges leave logs out without a word; {_TRUNCATION_NOTE}"
         if self.most_logs is not None:
-            return f"fit, but stops at {self.most_logs} logs without a word; {_CAPPED}"
+            return f"fit, but stops at {self.most_logs} logs without a word; {_TRUNCATION_NOTE}"
         return "fit"
 
 
@@ -104,33 +106,46 @@ def probe_endpoints(
     batch of a hundred. Exit code 1 if an endpoint is unfit.
     """
     settings = load_config(config)
-    with _opened_store(settings) as store:
+    with _open_store(settings) as store:
         facts = CapabilityCache(store, unix_seconds)
         with open_chain(settings, open_reader(settings), facts) as chain:
-            wanted = _wanted(settings, chain, store)
-            chosen = _chosen(list(chain.endpoints), position)
-            states, wrong = chain.endpoints.states(), chain.proven_wrong()
-            shut_out = {name: states[name] for name in wrong}
-            found = [
-                _with_learned_limits(
-                    facts, probed(place, endpoint, wanted, shut_out.get(endpoint.name))
+            requirements = _build_requirements(settings, chain, store)
+            selected = _select_endpoints(list(chain.endpoints), position)
+            states, proven_wrong = chain.endpoints.describe_states(), chain.get_proven_wrong()
+            exclusion_reasons = {name: states[name] for name in proven_wrong}
+            results = [
+                _add_learned_limits(
+                    facts,
+                    probed(
+                        endpoint_number,
+                        endpoint,
+                        requirements,
+                        exclusion_reasons.get(endpoint.name),
+                    ),
                 )
-                for place, endpoint in chosen
+                for endpoint_number, endpoint in selected
             ]
     if as_json:
-        print_answer([_entry(endpoint, found) for endpoint in found])
+        print_answer([_build_entry(endpoint, results) for endpoint in results])
     else:
-        print_probed(found)
-    if any(one.fault for one in found):
+        print_probe_results(results)
+    if any(result.fault for result in results):
         raise typer.Exit(1)
 
 
-def print_probed(found: list[ProbedEndpoint], *, err: bool = False) -> None:
+def print_probe_results(results: list[ProbedEndpoint], *, err: bool = False) -> None:
     """Print the probe results and the verdict on each endpoint."""
-    print_table(_COLUMNS, [_row(one, found) for one in found], _TEXT, err=err)
+    print_table(
+        _COLUMNS,
+        [_format_row(result, results) for result in results],
+        _TEXT_COLUMNS,
+        to_stderr=err,
+    )
     typer.echo(err=err)
-    for one in found:
-        typer.echo(f"{one.position}  {one.name}: {escaped(one.verdict)}", err=err)
+    for result in results:
+        typer.echo(
+            f"{result.position}  {result.name}: {escape_unprintable(result.verdict)}", err=err
+        )
 
 
 @endpoint.command(
@@ -150,127 +165,151 @@ def readmit(
     shows the number of unaudited blocks).
     """
     with open_records(load_config(config)) as records:
-        with records.store.reading() as uow:
-            reason = uow.facts.quarantine.reasons().get(name)
+        with records.store.read_transaction() as uow:
+            reason = uow.facts.quarantine.get_reason_by_endpoint().get(name)
             if reason is None:
                 raise InputError(f"{name} was not proven wrong; `qos-oracle status` shows who was")
-            left = uow.facts.quarantine.blocks(scope_of(open_reader(records.config)).id, name)
+            unaudited_blocks = uow.facts.quarantine.count_unaudited_blocks(
+                build_scope(open_reader(records.config)).id, name
+            )
         if not dry_run:
-            with acting(records.store, "endpoint readmit", dry_run=False) as (uow, _):
+            with open_write_session(records.store, "endpoint readmit", dry_run=False) as (uow, _):
                 uow.facts.quarantine.readmit(name)
     if as_json:
         print_answer(
             EndpointReadmission(
-                endpoint=name, readmitted=not dry_run, reason=reason, unaudited_blocks=left
+                endpoint=name,
+                readmitted=not dry_run,
+                reason=reason,
+                unaudited_blocks=unaudited_blocks,
             )
         )
         return
-    state = "would be" if dry_run else "is"
-    typer.echo(f"{name} {state} asked again; it was proven wrong: {reason}")
-    if left:
-        typer.echo(f"{left} blocks that it alone gave were never asked about elsewhere")
+    verb = "would be" if dry_run else "is"
+    typer.echo(f"{name} {verb} asked again; it was proven wrong: {reason}")
+    if unaudited_blocks:
+        typer.echo(
+            f"{unaudited_blocks} blocks that it alone gave were never asked about elsewhere"
+        )
 
 
 @contextmanager
-def _opened_store(config: Config) -> Iterator[Store | None]:
+def _open_store(config: Config) -> Iterator[Store | None]:
     """Open the database; yield None if its schema is missing or of another version."""
-    if schema_state(config.database.url).age is not SchemaAge.CURRENT:
+    if get_schema_state(config.database.url).age is not SchemaAge.CURRENT:
         yield None
         return
     with open_records(config) as records:
         yield records.store
 
 
-def _wanted(config: Config, chain: ChainSource, store: Store | None) -> ProbeRequirements:
+def _build_requirements(
+    config: Config, chain: ChainSource, store: Store | None
+) -> ProbeRequirements:
     """Return the endpoint requirements of the configuration and of its database, if present."""
     if store is not None:
-        with store.reading() as uow:
+        with store.read_transaction() as uow:
             identity = uow.identity.get()
         if identity is not None:
-            chain.hold(0, identity.genesis_hash, "the database")
+            chain.add_checkpoint(0, identity.genesis_hash, "the database")
     reader = open_reader(config)
-    return Prober(chain.endpoints, wanted_logs(reader), config.chain.start_block).wanted
+    return EndpointProber(
+        chain.endpoints, build_log_filter(reader), config.chain.start_block
+    ).requirements
 
 
-def _chosen(endpoints: list[Endpoint], position: int | None) -> list[tuple[int, Endpoint]]:
-    every = list(enumerate(endpoints, 1))
+def _select_endpoints(
+    endpoints: list[Endpoint], position: int | None
+) -> list[tuple[int, Endpoint]]:
+    numbered_endpoints = list(enumerate(endpoints, 1))
     if position is None:
-        return every
-    if position > len(every):
-        raise InputError(f"--endpoint {position}: chain.endpoints names {len(every)}")
-    return [every[position - 1]]
+        return numbered_endpoints
+    if position > len(numbered_endpoints):
+        raise InputError(f"--endpoint {position}: chain.endpoints names {len(numbered_endpoints)}")
+    return [numbered_endpoints[position - 1]]
 
 
 def probed(
-    position: int, one: Endpoint, wanted: ProbeRequirements, shut_out: str | None
+    position: int,
+    rpc_endpoint: Endpoint,
+    requirements: ProbeRequirements,
+    exclusion_reason: str | None,
 ) -> ProbedEndpoint:
     """Probe one endpoint; a quarantined one is not contacted.
 
     `exclusion_reason` is the reason of the quarantine, or None.
     """
-    if shut_out is not None:
+    if exclusion_reason is not None:
         # A quarantined endpoint gets no requests at all.
-        return ProbedEndpoint(position, one.name, Capabilities(), shut_out)
+        return ProbedEndpoint(position, rpc_endpoint.name, Capabilities(), exclusion_reason)
     try:
-        facts = probe(one.client, wanted)
+        facts = probe(rpc_endpoint.client, requirements)
     except RpcError as error:
         advice = f"; {_ADVICE[error.kind]}" if error.kind in _ADVICE else ""
-        fault = f"{error.kind}: {error.words}{advice}"
-        return ProbedEndpoint(position, one.name, Capabilities(), fault)
-    return ProbedEndpoint(position, one.name, facts, _unfit(facts, wanted.first))
-
-
-def _with_learned_limits(facts: CapabilityCache, one: ProbedEndpoint) -> ProbedEndpoint:
-    """Add the limits that the daemon stored in the database, if there is one."""
-    kept = facts.recall(one.name)
-    most = kept.get(MOST_LOGS, "")
-    return one._replace(
-        most_logs=int(most) if most.isdecimal() else None, omits_logs=kept.get(OMITS) == "1"
+        fault = f"{error.kind}: {error.detail}{advice}"
+        return ProbedEndpoint(position, rpc_endpoint.name, Capabilities(), fault)
+    return ProbedEndpoint(
+        position, rpc_endpoint.name, facts, _unfit_reason(facts, requirements.first_block)
     )
 
 
-def _unfit(facts: Capabilities, first: int) -> str | None:
+def _add_learned_limits(facts: CapabilityCache, result: ProbedEndpoint) -> ProbedEndpoint:
+    """Add the limits that the daemon stored in the database, if there is one."""
+    learned_facts = facts.load_facts(result.name)
+    max_logs_text = learned_facts.get(MAX_LOGS_FACT, "")
+    return result._replace(
+        most_logs=int(max_logs_text) if max_logs_text.isdecimal() else None,
+        omits_logs=learned_facts.get(OMITS_LOGS_FACT) == "1",
+    )
+
+
+def _unfit_reason(facts: Capabilities, first_block: int) -> str | None:
     """Return why an endpoint is unfit, with advice, or None if it is fit."""
     if facts.fault is not None:
-        return f"{facts.fault}; {_OTHER_CHAIN}"
-    if facts.oldest_logs is None:
-        return f"gives no logs; {_NO_HISTORY}"
-    if facts.oldest_logs > first:
-        return f"has no logs of blocks {first} to {facts.oldest_logs - 1}; {_NO_HISTORY}"
+        return f"{facts.fault}; {_WRONG_CHAIN_ADVICE}"
+    if facts.oldest_log_block is None:
+        return f"gives no logs; {_NO_HISTORY_ADVICE}"
+    if facts.oldest_log_block > first_block:
+        return (
+            f"has no logs of blocks {first_block} to {facts.oldest_log_block - 1}; "
+            f"{_NO_HISTORY_ADVICE}"
+        )
     return None
 
 
-def _lag(one: ProbedEndpoint, found: list[ProbedEndpoint]) -> int | None:
+def _compute_lag(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> int | None:
     """Return how many blocks an endpoint is behind the best of the probed ones."""
-    heads = [other.facts.head.number for other in found if other.facts.head is not None]
-    return None if one.facts.head is None else max(heads) - one.facts.head.number
+    heads = [peer.facts.head.number for peer in results if peer.facts.head is not None]
+    return None if result.facts.head is None else max(heads) - result.facts.head.number
 
 
-def _row(one: ProbedEndpoint, found: list[ProbedEndpoint]) -> list[str]:
-    facts, lag = one.facts, _lag(one, found)
+def _format_row(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> list[str]:
+    facts, lag = result.facts, _compute_lag(result, results)
     serves = [
         *(["logs by hash"] if facts.has_logs_by_hash else []),
         *(["receipts"] if facts.has_block_receipts else []),
     ]
     return [
-        str(one.position),
-        _or_dash(facts.chain_id),
-        foreign(facts.client or "-", _LONGEST_CLIENT),
-        _or_dash(None if facts.head is None else facts.head.number),
-        _or_dash(lag),
+        str(result.position),
+        _format_number(facts.chain_id),
+        sanitize_text(facts.client or "-", _MAX_CLIENT_LENGTH),
+        _format_number(None if facts.head is None else facts.head.number),
+        _format_number(lag),
         ", ".join(facts.tags) or "-",
         ", ".join(serves) or "-",
-        _or_dash(None if facts.head is None else facts.batch),
-        _or_dash(facts.oldest_logs),
-        {None: "-", True: "ours", False: "NOT OURS"}[facts.checkpoint],
+        _format_number(None if facts.head is None else facts.max_batch_size),
+        _format_number(facts.oldest_log_block),
+        {None: "-", True: "ours", False: "NOT OURS"}[facts.shows_checkpoint],
     ]
 
 
-def _or_dash(number: int | None) -> str:
+def _format_number(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-def _entry(probed_endpoint: ProbedEndpoint, found: list[ProbedEndpoint]) -> ProbedEndpointEntry:
+def _build_entry(
+    probed_endpoint: ProbedEndpoint, results: list[ProbedEndpoint]
+) -> ProbedEndpointEntry:
     facts = probed_endpoint.facts
     return ProbedEndpointEntry(
         position=probed_endpoint.position,
@@ -278,13 +317,13 @@ def _entry(probed_endpoint: ProbedEndpoint, found: list[ProbedEndpoint]) -> Prob
         chain_id=facts.chain_id,
         client=facts.client,
         head=None if facts.head is None else facts.head.number,
-        lag_blocks=_lag(probed_endpoint, found),
+        lag_blocks=_compute_lag(probed_endpoint, results),
         tags=list(facts.tags),
         logs_by_hash=facts.has_logs_by_hash,
         block_receipts=facts.has_block_receipts,
-        batch=facts.batch,
-        oldest_logs=facts.oldest_logs,
-        anchor=facts.checkpoint,
+        batch=facts.max_batch_size,
+        oldest_logs=facts.oldest_log_block,
+        anchor=facts.shows_checkpoint,
         most_logs=probed_endpoint.most_logs,
         omits_logs=probed_endpoint.omits_logs,
         fault=probed_endpoint.fault,

@@ -9,25 +9,25 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from oracle.chain.log_filter import Filter
-from oracle.chain.probe_schedule import Prober
+from oracle.chain.log_filter import LogFilter
+from oracle.chain.probe_schedule import EndpointProber
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.chain.profiles.profile_loader import open_profile, shipped_names
+from oracle.chain.profiles.profile_loader import list_shipped_profiles, load_profile
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, DryRunOption
 from oracle.cli.setup.config_commands import check
-from oracle.cli.setup.endpoint_commands import ProbedEndpoint, print_probed, probed
+from oracle.cli.setup.endpoint_commands import ProbedEndpoint, print_probe_results, probed
 from oracle.cli.setup.network_survey import (
     BlockRate,
     FinalityProposal,
-    block_rate,
-    deployed_in,
-    proposed_finality,
+    find_deployment_block,
+    measure_block_rate,
+    propose_finality,
 )
-from oracle.cli.setup.profile_report import possible_on_chain
-from oracle.cli.setup.written_values import address_in, named_address_in
+from oracle.cli.setup.profile_report import on_chain_actions
+from oracle.cli.setup.written_values import parse_named_address, parse_optional_address
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError, TransientError
-from oracle.queries.text.human_numbers import span
+from oracle.queries.text.human_numbers import format_duration
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.pool import EndpointPool
 
@@ -35,7 +35,7 @@ from oracle.rpc.pool import EndpointPool
 _OWNER_ONLY = 0o600
 
 
-class NetworkAnswers(NamedTuple):
+class NetworkInputs(NamedTuple):
     """The user's input about a network; `oracle` is None if nothing is reported yet."""
 
     endpoints: Sequence[str]
@@ -53,13 +53,16 @@ class NetworkFindings(NamedTuple):
     finality: FinalityProposal
 
 
-def config_text(said: NetworkAnswers, found: NetworkFindings) -> str:
+def render_config(inputs: NetworkInputs, findings: NetworkFindings) -> str:
     """Return the configuration file; omitted settings keep defaults (see config/example.toml)."""
-    contracts = ", ".join(f"{name} = {json.dumps(at)}" for name, at in said.contracts.items())
-    start = (
+    contracts = ", ".join(
+        f"{name} = {json.dumps(contract_address)}"
+        for name, contract_address in inputs.contracts.items()
+    )
+    start_lines = (
         "# The block in which the first of the contracts was deployed, found by their code.\n"
-        f"start_block = {found.start_block}"
-        if found.start_block is not None
+        f"start_block = {findings.start_block}"
+        if findings.start_block is not None
         else "# No endpoint has states so old that the block of the first contract can be found:\n"
         "# put it here, or all blocks from the first one on are read.\n"
         "start_block = 0"
@@ -69,27 +72,27 @@ def config_text(said: NetworkAnswers, found: NetworkFindings) -> str:
 
 [database]
 # SQLite keeps all in one file; PostgreSQL: "postgresql://oracle@localhost/oracle".
-url = {json.dumps(said.database)}
+url = {json.dumps(inputs.database)}
 
 [chain]
-id = {found.rate.chain_id}
+id = {findings.rate.chain_id}
 # The first does the work; name a second one of another provider, who can contradict it.
-endpoints = [{", ".join(map(json.dumps, said.endpoints))}]
-{start}
-# When a block is final: {found.finality.why}.
-finality_depth = {found.finality.depth}
-finality_seconds = {found.finality.seconds}
-# Blocks came every {found.rate.block_seconds:.1f} s of late.
-poll_seconds = {found.rate.poll_seconds}
+endpoints = [{", ".join(map(json.dumps, inputs.endpoints))}]
+{start_lines}
+# When a block is final: {findings.finality.reason}.
+finality_depth = {findings.finality.depth}
+finality_seconds = {findings.finality.seconds}
+# Blocks came every {findings.rate.block_seconds:.1f} s of late.
+poll_seconds = {findings.rate.poll_seconds}
 
 [network]
 # How the contracts speak.
-profile = {json.dumps(said.profile)}
+profile = {json.dumps(inputs.profile)}
 contracts = {{ {contracts} }}
 
 [oracle]
 # contracts/QoSOracle.sol; without it everything is computed, and nothing can be reported.
-{"# address =" if said.oracle is None else f"address = {json.dumps(said.oracle)}"}
+{"# address =" if inputs.oracle is None else f"address = {json.dumps(inputs.oracle)}"}
 # Sends reports; off: they are computed and shown only.
 publish = false
 
@@ -107,12 +110,12 @@ def write_config(path: Path, text: str) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        entry = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
     except FileExistsError:
         raise InputError(f"{path}: is there already; name another one by --config") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
-    with os.fdopen(entry, "w", encoding="utf-8") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
 
 
@@ -135,7 +138,7 @@ _OracleOption = Annotated[
 _DatabaseOption = Annotated[
     str, typer.Option("--database", metavar="URL", help="Where everything is kept.")
 ]
-_StartOption = Annotated[
+_StartBlockOption = Annotated[
     int | None,
     typer.Option("--start-block", metavar="BLOCK", min=0, help="Do not look for it: it is this."),
 ]
@@ -158,7 +161,7 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
     contract: _ContractsOption = None,
     oracle: _OracleOption = None,
     database: _DatabaseOption = "sqlite:///qos-oracle.sqlite",
-    start_block: _StartOption = None,
+    start_block: _StartBlockOption = None,
     yes: _YesOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -170,28 +173,28 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
     """
     if config.exists() and not dry_run:
         raise InputError(f"{config}: is there already; name another one by --config")
-    urls = endpoint or [_asked("endpoint", "Endpoint (a JSON-RPC address)", yes=yes)]
-    named = profile or _profile(yes=yes)
-    written = dict(map(named_address_in, contract or []))
-    said = NetworkAnswers(
+    urls = endpoint or [_prompt_option("endpoint", "Endpoint (a JSON-RPC address)", yes=yes)]
+    profile_name = profile or _prompt_profile(yes=yes)
+    given_addresses = dict(map(parse_named_address, contract or []))
+    inputs = NetworkInputs(
         endpoints=urls,
-        profile=named,
-        contracts=_contracts(named, written, yes=yes),
-        oracle=_oracle(oracle, yes=yes),
+        profile=profile_name,
+        contracts=_prompt_contracts(profile_name, given_addresses, yes=yes),
+        oracle=_prompt_oracle(oracle, yes=yes),
         database=database,
     )
-    found = _inspect_network(said, start_block)
-    text = config_text(said, found)
+    findings = _inspect_network(inputs, start_block)
+    text = render_config(inputs, findings)
     if dry_run:
         typer.echo(text, nl=False)
         return
     write_config(config, text)
     typer.echo(f"\nwrote {config}; `config check` of it:\n")
-    _check(config)
-    _tell_next(config, found)
+    _check_config(config)
+    _print_next_steps(config, findings)
 
 
-def _asked(option: str, question: str, default: str | None = None, *, yes: bool) -> str:
+def _prompt_option(option: str, question: str, default: str | None = None, *, yes: bool) -> str:
     """Prompt for a value; with --yes return the default, or raise if there is none."""
     if not yes:
         return str(typer.prompt(question, default=default, err=True)).strip()
@@ -200,63 +203,82 @@ def _asked(option: str, question: str, default: str | None = None, *, yes: bool)
     return default
 
 
-def _profile(*, yes: bool) -> str:
-    names = ", ".join(shipped_names())
-    return _asked("profile", f"Profile ({names}, or a file)", "reference", yes=yes)
+def _prompt_profile(*, yes: bool) -> str:
+    names = ", ".join(list_shipped_profiles())
+    return _prompt_option("profile", f"Profile ({names}, or a file)", "reference", yes=yes)
 
 
-def _contracts(profile: str, written: Mapping[str, Address], *, yes: bool) -> dict[str, Address]:
+def _prompt_contracts(
+    profile: str, given_addresses: Mapping[str, Address], *, yes: bool
+) -> dict[str, Address]:
     """Return the address of each contract of the profile; prompt for missing ones."""
-    known = open_profile(profile).contracts
-    unknown = sorted(written.keys() - known.keys())
+    profile_contracts = load_profile(profile).contracts
+    unknown = sorted(given_addresses.keys() - profile_contracts.keys())
     if unknown:
-        there = ", ".join(known)
-        raise InputError(f"--contract {unknown[0]}: the profile {profile} reads {there}")
-    placed = dict(written)
-    for name, contract in known.items():
-        if name not in placed and contract.address is None:
+        contract_names = ", ".join(profile_contracts)
+        raise InputError(f"--contract {unknown[0]}: the profile {profile} reads {contract_names}")
+    address_by_contract = dict(given_addresses)
+    for name, contract in profile_contracts.items():
+        if name not in address_by_contract and contract.address is None:
             option = f"contract {name}=0x…"
-            placed[name] = address_in(_asked(option, f"Address of {name}", yes=yes))
-    return placed
+            address_by_contract[name] = parse_optional_address(
+                _prompt_option(option, f"Address of {name}", yes=yes)
+            )
+    return address_by_contract
 
 
-def _oracle(written: str | None, *, yes: bool) -> Address | None:
-    said = written or (
-        "" if yes else _asked("oracle", "Oracle contract (empty: none yet)", "", yes=yes)
+def _prompt_oracle(option_value: str | None, *, yes: bool) -> Address | None:
+    address_text = option_value or (
+        "" if yes else _prompt_option("oracle", "Oracle contract (empty: none yet)", "", yes=yes)
     )
-    return address_in(said) if said else None
+    return parse_optional_address(address_text) if address_text else None
 
 
-def _inspect_network(said: NetworkAnswers, start_block: int | None) -> NetworkFindings:
+def _inspect_network(inputs: NetworkInputs, start_block: int | None) -> NetworkFindings:
     """Measure the block rate, find the start block and probe each endpoint."""
-    rate = _rate(said.endpoints)
-    _tell(f"chain {rate.chain_id}, block {rate.head}, {rate.block_seconds:.1f} s a block")
-    _tell(f"profile {said.profile}, on chain: {possible_on_chain(open_profile(said.profile))}")
-    reader = EventReader.open(said.profile, said.contracts, said.oracle, {})
-    with closing(EndpointPool.open(said.endpoints, rate.chain_id)) as pool:
-        clients = [one.client for one in pool]
-        start = _start(clients, reader.addresses, rate) if start_block is None else start_block
-        _tell("start block not found" if start is None else f"start block {start}")
-        logs = Filter(frozenset(reader.addresses), frozenset(reader.topics))
-        wanted = Prober(pool, logs, start or 0).wanted
-        seen = [probed(place, one, wanted, None) for place, one in enumerate(pool, 1)]
-    print_probed(seen, err=True)
-    return NetworkFindings(rate, start, proposed_finality(rate.block_seconds, _tags(seen)))
+    rate = _measure_first_rate(inputs.endpoints)
+    _print_progress(
+        f"chain {rate.chain_id}, block {rate.head}, {rate.block_seconds:.1f} s a block"
+    )
+    _print_progress(
+        f"profile {inputs.profile}, on chain: {on_chain_actions(load_profile(inputs.profile))}"
+    )
+    reader = EventReader.from_profile(inputs.profile, inputs.contracts, inputs.oracle, {})
+    with closing(EndpointPool.from_urls(inputs.endpoints, rate.chain_id)) as pool:
+        clients = [rpc_endpoint.client for rpc_endpoint in pool]
+        found_block = (
+            _find_start_block(clients, reader.addresses, rate)
+            if start_block is None
+            else start_block
+        )
+        _print_progress(
+            "start block not found" if found_block is None else f"start block {found_block}"
+        )
+        logs = LogFilter(frozenset(reader.addresses), frozenset(reader.topics))
+        requirements = EndpointProber(pool, logs, found_block or 0).requirements
+        probe_results = [
+            probed(position, rpc_endpoint, requirements, None)
+            for position, rpc_endpoint in enumerate(pool, 1)
+        ]
+    print_probe_results(probe_results, err=True)
+    return NetworkFindings(
+        rate, found_block, propose_finality(rate.block_seconds, _find_common_tags(probe_results))
+    )
 
 
-def _rate(urls: Iterable[str]) -> BlockRate:
+def _measure_first_rate(urls: Iterable[str]) -> BlockRate:
     """Return the block rate measured by the first endpoint that responds."""
     failures: list[OracleError] = []
     for url in urls:
         with closing(JsonRpcClient(url.strip())) as client:
             try:
-                return block_rate(client)
+                return measure_block_rate(client)
             except TransientError as error:
                 failures.append(error)
     raise TransientError(f"--endpoint: none answers: {failures[0]}")
 
 
-def _start(
+def _find_start_block(
     clients: Sequence[JsonRpcClient], contracts: Iterable[Address], rate: BlockRate
 ) -> int | None:
     """Return the deployment block of the first contract, from an endpoint with old state."""
@@ -264,42 +286,45 @@ def _start(
     failures: list[TransientError] = []
     for client in clients:
         try:
-            blocks = [deployed_in(client, address, rate.head) for address in addresses]
+            blocks = [find_deployment_block(client, address, rate.head) for address in addresses]
         except TransientError as error:
             failures.append(error)
             continue
-        known = [block for block in blocks if block is not None]
-        if len(known) == len(blocks):
-            return min(known)
+        deployment_blocks = [block for block in blocks if block is not None]
+        if len(deployment_blocks) == len(blocks):
+            return min(deployment_blocks)
     if failures and len(failures) == len(clients):
         raise failures[0]
     return None
 
 
-def _tags(seen: Iterable[ProbedEndpoint]) -> set[str]:
+def _find_common_tags(probe_results: Iterable[ProbedEndpoint]) -> set[str]:
     """Return the block tags served by every fit endpoint."""
-    fit = [set(one.facts.tags) for one in seen if one.fault is None]
-    return set.intersection(*fit) if fit else set()
+    tag_sets = [set(result.facts.tags) for result in probe_results if result.fault is None]
+    return set.intersection(*tag_sets) if tag_sets else set()
 
 
-def _check(config: Path) -> None:
+def _check_config(config: Path) -> None:
     """Run `config check`; a fault sets the exit code, and the file is kept."""
     check(config)
 
 
-def _tell_next(config: Path, found: NetworkFindings) -> None:
-    blocks = found.rate.head - (found.start_block or 0)
-    where = "" if config == DEFAULT_CONFIG else f" --config {config}"
+def _print_next_steps(config: Path, findings: NetworkFindings) -> None:
+    blocks = findings.rate.head - (findings.start_block or 0)
+    config_option = "" if config == DEFAULT_CONFIG else f" --config {config}"
     typer.echo("\nNext:")
-    age = span(round(blocks * found.rate.block_seconds))
-    for command, does in (
-        (f"run --once{where}", f"reads the {blocks:,} blocks up to now ({age} of the chain)"),
-        (f"nodes{where}", "shows every node with its score; `explain NODE` says why"),
-        (f"run{where}", "goes on with the chain; sends nothing without --publish"),
+    age = format_duration(round(blocks * findings.rate.block_seconds))
+    for command, effect in (
+        (
+            f"run --once{config_option}",
+            f"reads the {blocks:,} blocks up to now ({age} of the chain)",
+        ),
+        (f"nodes{config_option}", "shows every node with its score; `explain NODE` says why"),
+        (f"run{config_option}", "goes on with the chain; sends nothing without --publish"),
         ("contract deploy --help", "puts the oracle contract on the chain, when you want reports"),
     ):
-        typer.echo(f"  qos-oracle {command}\n      {does}")
+        typer.echo(f"  qos-oracle {command}\n      {effect}")
 
 
-def _tell(line: str) -> None:
+def _print_progress(line: str) -> None:
     typer.echo(line, err=True)

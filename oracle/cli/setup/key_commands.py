@@ -16,12 +16,12 @@ from oracle.cli.options import (
 )
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.daemon.config.loader import Config
-from oracle.daemon.senders import OpenKey, key_opener
+from oracle.daemon.senders import OpenKey, make_key_opener
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError
 from oracle.queries.setup_models import CreatedKey, KeyEntry
-from oracle.queries.text.text_tables import WIDE, print_table
-from oracle.signing.factory import whereabouts
+from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table
+from oracle.signing.factory import describe_key_location
 from oracle.signing.key_locations import RemoteKey
 from oracle.signing.keystore import create_keystore
 
@@ -33,7 +33,7 @@ _ADVICE = (
     "and keys.<role>_address (docs/explanation/security.md).",
 )
 # A remote signer is only used for signatures, so its address is not verified.
-_NOT_ASKED = "its address is the one configured; `qos-oracle selftest` has it sign"
+_REMOTE_KEY_NOTE = "its address is the one configured; `qos-oracle selftest` has it sign"
 
 
 def register(app: typer.Typer) -> None:
@@ -84,13 +84,13 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
 
     Exit code 2 if a key cannot be opened.
     """
-    addresses, entries = _entries(load_config(config))
+    addresses, entries = _list_key_entries(load_config(config))
     if as_json:
         print_answer(entries)
     elif entries:
         columns = ("role", "address", "where")
         cells = [[entry.role, entry.address or "-", entry.where] for entry in entries]
-        print_table(columns, cells, left=columns, width=WIDE)
+        print_table(columns, cells, left_columns=columns, width=WIDE_TABLE_WIDTH)
         for entry in entries:
             for remark in (entry.fault, entry.note):
                 if remark is not None:
@@ -100,39 +100,43 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
     failed = [entry.role for entry in entries if entry.fault is not None]
     if failed:
         raise InputError(f"{config}: cannot be used: {', '.join(failed)}")
-    shared = shared_key(addresses)
+    shared = find_shared_key(addresses)
     if shared is not None:
         raise InputError(f"{config}: {shared}")
 
 
-def shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
+def find_shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
     """Return a message naming roles that share a key, or None."""
     for address in addresses.values():
-        roles = [role for role, its in addresses.items() if its == address]
+        roles = [role for role, other_address in addresses.items() if other_address == address]
         if address is not None and len(roles) > 1:
             return f"{' and '.join(roles)} have the same key ({address}): each needs its own"
     return None
 
 
-def _entries(config: Config) -> tuple[dict[Role, Address | None], list[KeyEntry]]:
+def _list_key_entries(config: Config) -> tuple[dict[Role, Address | None], list[KeyEntry]]:
     """Return the address and the answer entry of each role with a configured key."""
     addresses: dict[Role, Address | None] = {}
-    entries, open_key = [], key_opener(config)
+    entries, open_key = [], make_key_opener(config)
     for role in ROLES:
-        place = config.keys.place(role)
-        if place is not None:
-            address, fault = _opened(open_key, role)
-            note = _NOT_ASKED if isinstance(place, RemoteKey) else None
+        location = config.keys.find_key_location(role)
+        if location is not None:
+            address, fault = _try_open_key(open_key, role)
+            note = _REMOTE_KEY_NOTE if isinstance(location, RemoteKey) else None
             addresses[role] = address
             entries.append(
                 KeyEntry(
-                    role=role, address=address, where=whereabouts(place), fault=fault, note=note
+                    role=role,
+                    address=address,
+                    where=describe_key_location(location),
+                    fault=fault,
+                    note=note,
                 )
             )
     return addresses, entries
 
 
-def _opened(open_key: OpenKey, role: Role) -> tuple[Address | None, str | None]:
+def _try_open_key(open_key: OpenKey, role: Role) -> tuple[Address | None, str | None]:
     try:
         signer = open_key(role)
     except OracleError as error:

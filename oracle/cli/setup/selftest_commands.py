@@ -8,60 +8,60 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.inspection import inspected
-from oracle.bindings.qos_oracle import push_call
-from oracle.bindings.task_network import start_call
+from oracle.bindings.inspection import inspect_contract
+from oracle.bindings.qos_oracle import encode_push
+from oracle.bindings.task_network import encode_start_task
 from oracle.chain.source import ChainSource
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
-from oracle.cli.setup.key_commands import shared_key
+from oracle.cli.setup.key_commands import find_shared_key
 from oracle.daemon.compose import (
     check_chain,
-    check_chain_of,
-    fresh_endpoints,
+    check_index_chain,
+    compute_rules_hash,
     open_chain,
+    open_fresh_endpoints,
     open_index,
     open_reader,
-    rules_hash,
 )
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.daemon.config.loader import Config
 from oracle.daemon.endpoints.capability_cache import CapabilityCache
-from oracle.daemon.lease.lease_keeper import worker
+from oracle.daemon.lease.lease_keeper import find_leader
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.senders import (
     OpenKey,
-    expected_contract,
-    key_opener,
+    build_expected_contract,
+    get_oracle_address,
+    make_key_opener,
     open_dispatcher,
+    open_report_account,
     open_reporter,
-    oracle_address,
-    report_account,
-    reporter_contexts,
-    reporter_keys,
+    open_reporter_contexts,
+    open_reporter_keys,
 )
 from oracle.daemon.wall_clock import unix_seconds
-from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import FatalError, InputError, OracleError
 from oracle.queries.setup_models import SelfTestCheck
-from oracle.queries.text.text_tables import WIDE, print_table
-from oracle.signing.factory import VOID_STATEMENT, try_statement, try_transaction
+from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table
+from oracle.signing.factory import VOID_STATEMENT, sign_void_statement, sign_void_transaction
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.txmgr.client.receipts import balance_of
 from oracle.txmgr.context import TxContext
-from oracle.txmgr.dry_run import dry_context, dry_run_text
+from oracle.txmgr.dry_run import build_dry_run_context, describe_dry_run
 from oracle.txmgr.nonce_sync import reconcile
 
 # The key of a task that cannot exist.
-_NO_TASK = TaskKey("0x" + 64 * "0")
+_VOID_TASK = TaskKey("0x" + 64 * "0")
 
 
-def _attempt(checks: list[SelfTestCheck], name: str, attempt: Callable[[], str]) -> None:
+def _run_check(checks: list[SelfTestCheck], name: str, perform: Callable[[], str]) -> None:
     """Run one check and record its result; never raise an OracleError."""
     try:
-        checks.append(SelfTestCheck(check=name, passed=True, detail=attempt()))
+        checks.append(SelfTestCheck(check=name, passed=True, detail=perform()))
     except OracleError as error:
         checks.append(SelfTestCheck(check=name, passed=False, detail=str(error)))
 
@@ -86,37 +86,39 @@ def selftest(
     """
     checks: list[SelfTestCheck] = []
     settings = load_config(config)
-    with ExitStack() as closing:
-        open_database = cache(lambda: closing.enter_context(open_records(settings)))
-        _attempt(checks, "database", lambda: _lease(open_database().store))
+    with ExitStack() as stack:
+        open_database = cache(lambda: stack.enter_context(open_records(settings)))
+        _run_check(checks, "database", lambda: _check_lease(open_database().store))
         records = open_database() if checks[0].passed else None
         store = None if records is None else records.store
         facts = CapabilityCache(store, unix_seconds)
 
         @cache
         def open_endpoints() -> ChainSource:
-            return closing.enter_context(open_chain(settings, open_reader(settings), facts))
+            return stack.enter_context(open_chain(settings, open_reader(settings), facts))
 
-        reach = _Reach(settings, open_endpoints, key_opener(settings))
+        context = _CheckContext(settings, open_endpoints, make_key_opener(settings))
         if not offline:
-            _ask_chain(reach, store, checks)
-        _try_keys(reach, checks, is_online=not offline)
-        _attempt(checks, "keys apart", partial(_apart, reach))
+            _check_chain_access(context, store, checks)
+        _check_keys(context, checks, is_online=not offline)
+        _run_check(checks, "keys apart", partial(_check_distinct_keys, context))
         if not offline and records is not None:
-            _ask_nonces(records, reach.open_key, checks)
+            _check_nonces(records, context.open_key, checks)
     if as_json:
         print_answer(checks)
     else:
-        rows = [[one.check, "ok" if one.passed else "FAILED", one.detail] for one in checks]
+        rows = [
+            [result.check, "ok" if result.passed else "FAILED", result.detail] for result in checks
+        ]
         columns = ("check", "result", "detail")
-        print_table(columns, rows, left=columns, width=WIDE)
-    failed = sum(not one.passed for one in checks)
+        print_table(columns, rows, left_columns=columns, width=WIDE_TABLE_WIDTH)
+    failed = sum(not result.passed for result in checks)
     if failed:
         raise FatalError(f"{config}: {failed} of {len(checks)} checks failed")
 
 
 @dataclass(frozen=True, slots=True)
-class _Reach:
+class _CheckContext:
     """The context shared by the checks; endpoints and keys are opened once, on first use."""
 
     config: Config
@@ -124,116 +126,130 @@ class _Reach:
     open_key: OpenKey
 
 
-def _ask_chain(reach: _Reach, store: Store | None, checks: list[SelfTestCheck]) -> None:
-    for place in range(len(reach.config.chain.endpoints)):
-        _attempt(checks, f"endpoint {place + 1}", partial(_endpoint, reach, place))
-    if reach.config.oracle.address is not None:
-        _attempt(checks, "contract", partial(_contract, reach, store))
+def _check_chain_access(
+    context: _CheckContext, store: Store | None, checks: list[SelfTestCheck]
+) -> None:
+    for position in range(len(context.config.chain.endpoints)):
+        _run_check(checks, f"endpoint {position + 1}", partial(_check_endpoint, context, position))
+    if context.config.oracle.address is not None:
+        _run_check(checks, "contract", partial(_check_contract, context, store))
 
 
-def _try_keys(reach: _Reach, checks: list[SelfTestCheck], *, is_online: bool) -> None:
+def _check_keys(context: _CheckContext, checks: list[SelfTestCheck], *, is_online: bool) -> None:
     for role in ROLES:
-        if reach.config.keys.has(role):
-            _attempt(checks, role, partial(_key, reach, role))
+        if context.config.keys.has_key(role):
+            _run_check(checks, role, partial(_check_key, context, role))
             if role != "signer" and is_online:
-                _attempt(checks, f"{role}'s balance", partial(_balance, reach, role))
+                _run_check(checks, f"{role}'s balance", partial(_check_balance, context, role))
 
 
-def _lease(store: Store) -> str:
+def _check_lease(store: Store) -> str:
     """Return the holder of the lease; the database must exist and have this version's schema."""
-    with store.reading() as uow:
-        working = worker(uow.lease.current())
-    return "the lease is free" if working is None else f"the lease is held by {working}"
+    with store.read_transaction() as uow:
+        holder = find_leader(uow.lease.get_state())
+    return "the lease is free" if holder is None else f"the lease is held by {holder}"
 
 
-def _endpoint(reach: _Reach, place: int) -> str:
+def _check_endpoint(context: _CheckContext, position: int) -> str:
     """Check that one endpoint serves the configured chain."""
-    wanted = reach.config.chain.id
-    with fresh_endpoints(reach.config, reach.open_endpoints()) as pool:
-        line = pool.view().all[place]
-        if not line.supports(wanted):
-            raise InputError(f"{line.name} is of another chain than {wanted}")
-        return f"{line.name} is of chain {wanted}"
+    chain_id = context.config.chain.id
+    with open_fresh_endpoints(context.config, context.open_endpoints()) as pool:
+        caller = pool.view().callers[position]
+        if not caller.serves_chain(chain_id):
+            raise InputError(f"{caller.name} is of another chain than {chain_id}")
+        return f"{caller.name} is of chain {chain_id}"
 
 
-def _contract(reach: _Reach, store: Store | None) -> str:
+def _check_contract(context: _CheckContext, store: Store | None) -> str:
     """Compare the contract with the configuration: code, rules, signers, limits."""
-    config, reader = reach.config, open_reader(reach.config)
-    expected = expected_contract(config, reader, reporter_keys(reach.open_key))
-    chain, address = check_chain(config, reach.open_endpoints(), store), oracle_address(config)
-    _, found = inspected(report_account(config, chain).lines, address, expected)
-    if found:
-        raise InputError("; ".join(difference.line() for difference in found))
-    return f"{address} is as configured, rules {rules_hash(config, reader)}"
+    config, reader = context.config, open_reader(context.config)
+    expected = build_expected_contract(config, reader, open_reporter_keys(context.open_key))
+    chain, address = (
+        check_chain(config, context.open_endpoints(), store),
+        get_oracle_address(config),
+    )
+    _, mismatches = inspect_contract(
+        open_report_account(config, chain).pool_view, address, expected
+    )
+    if mismatches:
+        raise InputError("; ".join(difference.format_line() for difference in mismatches))
+    return f"{address} is as configured, rules {compute_rules_hash(config, reader)}"
 
 
-def _key(reach: _Reach, role: Role) -> str:
+def _check_key(context: _CheckContext, role: Role) -> str:
     """Open a key, sign void data with it, and recover the address."""
-    signer = _opened(reach, role)
-    config, chain_id = reach.config, reach.config.chain.id
+    signer = _open_signer(context, role)
+    config, chain_id = context.config, context.config.chain.id
     if role == "signer":
-        try_statement(signer, Domain(chain_id, oracle_address(config)))
+        sign_void_statement(signer, Domain(chain_id, get_oracle_address(config)))
         return f"{signer.address} signed a void report for chain {chain_id}"
     if role == "transmitter":
-        to, calldata = oracle_address(config), push_call(VOID_STATEMENT, 0, b"")
+        contract_address, calldata = (
+            get_oracle_address(config),
+            encode_push(VOID_STATEMENT, 0, b""),
+        )
     else:
-        to = Address(config.network.contracts["TaskNetwork"])
-        calldata = start_call(_NO_TASK, signer.address)
-    try_transaction(signer, chain_id, to, calldata)
+        contract_address = Address(config.network.contracts["TaskNetwork"])
+        calldata = encode_start_task(_VOID_TASK, signer.address)
+    sign_void_transaction(signer, chain_id, contract_address, calldata)
     return f"{signer.address} signed a void transaction for chain {chain_id}"
 
 
-def _balance(reach: _Reach, role: Role) -> str:
-    signer = _opened(reach, role)
-    with fresh_endpoints(reach.config, reach.open_endpoints()) as pool:
+def _check_balance(context: _CheckContext, role: Role) -> str:
+    signer = _open_signer(context, role)
+    with open_fresh_endpoints(context.config, context.open_endpoints()) as pool:
         wei = balance_of(pool.view(), signer.address)
     if wei == 0:
         raise InputError(f"{signer.address} has no ether: nothing can be sent")
-    return f"{signer.address} has {decimal_text(wei)} ether"
+    return f"{signer.address} has {format_decimal(wei)} ether"
 
 
-def _apart(reach: _Reach) -> str:
+def _check_distinct_keys(context: _CheckContext) -> str:
     """Check that opened keys differ; a key that cannot be opened has its own failed check."""
-    found: dict[Role, Address | None] = {}
+    address_by_role: dict[Role, Address | None] = {}
     for role in ROLES:
         with suppress(OracleError):
-            signer = reach.open_key(role)
-            found[role] = None if signer is None else signer.address
-    fault = shared_key(found)
+            signer = context.open_key(role)
+            address_by_role[role] = None if signer is None else signer.address
+    fault = find_shared_key(address_by_role)
     if fault is not None:
         raise InputError(fault)
     return "no two roles have the same key"
 
 
-def _ask_nonces(records: Records, open_key: OpenKey, checks: list[SelfTestCheck]) -> None:
+def _check_nonces(records: Records, open_key: OpenKey, checks: list[SelfTestCheck]) -> None:
     """Detect before the first start whether it would be refused: lost database, used key."""
     config = records.config
-    if config.keys.has("transmitter") and config.oracle.address is not None:
-        _attempt(checks, "transmitter's nonces", lambda: _transmitter_nonces(records, open_key))
-    if config.keys.has("dispatcher") and records.dispatch_settings is not None:
-        _attempt(checks, "dispatcher's nonces", lambda: _dispatcher_nonces(records, open_key))
+    if config.keys.has_key("transmitter") and config.oracle.address is not None:
+        _run_check(
+            checks, "transmitter's nonces", lambda: _check_transmitter_nonces(records, open_key)
+        )
+    if config.keys.has_key("dispatcher") and records.dispatch_settings is not None:
+        _run_check(
+            checks, "dispatcher's nonces", lambda: _check_dispatcher_nonces(records, open_key)
+        )
 
 
-def _transmitter_nonces(records: Records, open_key: OpenKey) -> str:
+def _check_transmitter_nonces(records: Records, open_key: OpenKey) -> str:
     with open_index(records) as index, open_reporter(index, open_key) as reporter:
-        check_chain_of(index)
-        return _nonces(reporter_contexts(reporter, 0, unix_seconds).tx)
+        check_index_chain(index)
+        return _compare_nonces(open_reporter_contexts(reporter, 0, unix_seconds).tx)
 
 
-def _dispatcher_nonces(records: Records, open_key: OpenKey) -> str:
+def _check_dispatcher_nonces(records: Records, open_key: OpenKey) -> str:
     with open_index(records) as index:
-        check_chain_of(index)
-        return _nonces(open_dispatcher(index, open_key, 0, unix_seconds).tx)
+        check_index_chain(index)
+        return _compare_nonces(open_dispatcher(index, open_key, 0, unix_seconds).tx)
 
 
-def _nonces(context: TxContext) -> str:
-    never = "the key has never sent anything, and starts with nonce 0"
-    said = dry_run_text(lambda: reconcile(dry_context(context)), never)
-    return said or "this database knows all that the chain has counted"
+def _compare_nonces(context: TxContext) -> str:
+    unused_text = "the key has never sent anything, and starts with nonce 0"
+    difference = describe_dry_run(lambda: reconcile(build_dry_run_context(context)), unused_text)
+    return difference or "this database knows all that the chain has counted"
 
 
-def _opened(reach: _Reach, role: Role) -> Signer:
-    signer = reach.open_key(role)
+def _open_signer(context: _CheckContext, role: Role) -> Signer:
+    signer = context.open_key(role)
     if signer is None:
         raise InputError(f"keys.{role}: is not configured")
     return signer

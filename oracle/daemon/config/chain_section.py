@@ -17,16 +17,16 @@ from oracle.daemon.config.sections import SecretUrls, Section
 from oracle.rpc.endpoints.providers import host_of
 
 # More workers are useless on one chain, because its writer applies what they prepare.
-_MOST_WORKERS = 3
+_MAX_WORKERS = 3
 
 
-def _websocket_url(value: str) -> str:
+def _check_websocket_url(value: str) -> str:
     if urlsplit(value).scheme not in {"ws", "wss"} or not urlsplit(value).hostname:
         raise ValueError("a websocket is a ws:// or wss:// address")
     return value
 
 
-WebsocketUrl = Annotated[str, AfterValidator(_websocket_url), SECRET]
+WebsocketUrl = Annotated[str, AfterValidator(_check_websocket_url), SECRET]
 BlockHash = Annotated[str, AfterValidator(parse_hash)]
 ProviderName = Annotated[str, Field(pattern=r"^[\w .-]{1,40}$")]
 
@@ -62,13 +62,13 @@ class ChainSection(Section):
     max_response_mib: int = Field(default=64, ge=1, le=1024)
 
     @model_validator(mode="after")
-    def _checkpoint_is_whole(self) -> Self:
+    def _check_checkpoint(self) -> Self:
         if (self.checkpoint_block is None) != (self.checkpoint_hash is None):
             raise ValueError("checkpoint_block and checkpoint_hash: give both or none")
         return self
 
     @model_validator(mode="after")
-    def _providers_have_endpoints(self) -> Self:
+    def _check_providers(self) -> Self:
         if self.providers.keys() - set(map(host_of, self.endpoints)):
             # The host is left out, because it may contain a key.
             raise ValueError(
@@ -96,7 +96,7 @@ class HistorySection(Section):
     stage: Path | None = None
 
     @model_validator(mode="after")
-    def _workers_have_work(self) -> Self:
+    def _check_workers(self) -> Self:
         if self.executor == "inline" and (self.workers is not None or self.stage is not None):
             raise ValueError('with executor = "inline" there are no workers, and no stage')
         if (self.executor == "dask") != (self.scheduler is not None):
@@ -104,18 +104,22 @@ class HistorySection(Section):
         return self
 
 
-def stage_of(told: HistorySection, database_url: str) -> Path | None:
+def resolve_stage_folder(history: HistorySection, database_url: str) -> Path | None:
     """Return the folder of staged segments, or None if there is none."""
-    if told.stage is not None:
-        return told.stage
-    scheme, _, file = database_url.partition(":///")
-    return Path(f"{file}.segments") if scheme == "sqlite" and file else None
+    if history.stage is not None:
+        return history.stage
+    scheme, _, database_path = database_url.partition(":///")
+    return Path(f"{database_path}.segments") if scheme == "sqlite" and database_path else None
 
 
-def worker_count(told: HistorySection) -> int:
+def resolve_worker_count(history: HistorySection) -> int:
     """Return how many workers prepare history; 0: the daemon prepares it."""
-    if told.executor == "inline":
+    if history.executor == "inline":
         return 0
-    cores = usable_processors()
-    usual = _MOST_WORKERS if told.executor == "dask" else min(cores, _MOST_WORKERS)
-    return told.workers or (0 if told.executor == "auto" and cores == 1 else usual)
+    processor_count = usable_processors()
+    default_count = (
+        _MAX_WORKERS if history.executor == "dask" else min(processor_count, _MAX_WORKERS)
+    )
+    return history.workers or (
+        0 if history.executor == "auto" and processor_count == 1 else default_count
+    )

@@ -17,13 +17,13 @@ from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy, ModelSpread
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, Weighting
-from oracle.systems.registry import policy_named
-from oracle.systems.rule_overrides import changes_of
+from oracle.systems.registry import get_policy
+from oracle.systems.rule_overrides import parse_changes
 
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 Kind = Literal["sd", "llm", "sd_ft"]
 # The policies that weigh by stake and QoS, and have a minimum weight.
-_FLOORED = frozenset({"crynux", "relay", "crynux-docs"})
+_FLOORED_POLICIES = frozenset({"crynux", "relay", "crynux-docs"})
 _KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
 
 
@@ -39,7 +39,7 @@ class DispatchSection(Section):
     ] = "crynux"
     # Parameters that override the policy's own, by name: `{ expected = "12.5" }`;
     # docs/explanation/pocket.md#parameters lists those of Pocket.
-    change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
+    change: Annotated[dict[str, str], BeforeValidator(parse_changes)] = Field(default_factory=dict)
     # The minimum weight of a drawn node, as a fraction; left out: the policy's own.
     weight_floor: Decimal | None = Field(default=None, ge=0, le=4, allow_inf_nan=False)
     # Queued tasks per member; the least valuable tasks beyond this number are dropped.
@@ -59,29 +59,31 @@ class DispatchSection(Section):
     results_folder: Path | None = None
 
 
-def faults_in_dispatch(dispatch: DispatchSection, chain_start: int, *, has_key: bool) -> list[str]:
+def find_dispatch_faults(
+    dispatch: DispatchSection, chain_start_block: int, *, has_key: bool
+) -> list[str]:
     """Return the missing and the invalid settings of `[dispatch]`, which have no defaults.
 
     See docs/explanation/dispatch.md#settings-without-a-default.
     """
-    faults = _faults_in_policy(dispatch)
+    faults = _find_policy_faults(dispatch)
     if dispatch.enabled and not has_key:
         faults.append("keys.dispatcher_keystore: is missing, and dispatch.enabled is on")
     if dispatch.start_block is None:
         if dispatch.enabled:
             faults.append("dispatch.start_block: is missing, and dispatch.enabled is on")
         return faults
-    if dispatch.start_block < chain_start:
+    if dispatch.start_block < chain_start_block:
         faults.append(
             f"dispatch.start_block: {dispatch.start_block} is before chain.start_block, "
-            f"{chain_start}"
+            f"{chain_start_block}"
         )
-    return faults + _faults_in_numbers(dispatch)
+    return faults + _find_number_faults(dispatch)
 
 
-def _faults_in_numbers(dispatch: DispatchSection) -> list[str]:
+def _find_number_faults(dispatch: DispatchSection) -> list[str]:
     faults = []
-    if dispatch.weight_floor is not None and dispatch.policy not in _FLOORED:
+    if dispatch.weight_floor is not None and dispatch.policy not in _FLOORED_POLICIES:
         faults.append(f"dispatch.weight_floor: is no number of the policy {dispatch.policy}")
     if dispatch.queue_alpha is None:
         faults.append("dispatch.queue_alpha: is missing; tasks in the queue for each member")
@@ -92,9 +94,9 @@ def _faults_in_numbers(dispatch: DispatchSection) -> list[str]:
     return faults
 
 
-def _faults_in_policy(dispatch: DispatchSection) -> list[str]:
+def _find_policy_faults(dispatch: DispatchSection) -> list[str]:
     try:
-        policy = policy_named(dispatch.policy, dispatch.change)
+        policy = get_policy(dispatch.policy, dispatch.change)
     except ValueError as error:
         return [f"dispatch.change: {error}"]
     if dispatch.weight_floor is not None and not isinstance(policy, CrynuxPolicy):
@@ -102,40 +104,45 @@ def _faults_in_policy(dispatch: DispatchSection) -> list[str]:
     return []
 
 
-def dispatch_settings(told: DispatchSection, rules: Rules) -> DispatchSettings | None:
+def build_dispatch_settings(dispatch: DispatchSection, rules: Rules) -> DispatchSettings | None:
     """Return the settings of a section without faults, or None if no node is drawn."""
-    if told.start_block is None or told.queue_alpha is None:
+    if dispatch.start_block is None or dispatch.queue_alpha is None:
         return None
-    policy = policy_named(told.policy, told.change)
-    crynux = policy if isinstance(policy, CrynuxPolicy) else None
-    own = CRYNUX_WEIGHTING if crynux is None else crynux.weighting
+    policy = get_policy(dispatch.policy, dispatch.change)
+    crynux_policy = policy if isinstance(policy, CrynuxPolicy) else None
+    base_weighting = CRYNUX_WEIGHTING if crynux_policy is None else crynux_policy.weighting
     return DispatchSettings(
-        start_block=told.start_block,
+        start_block=dispatch.start_block,
         rules=rules,
-        policy=told.policy,
-        weighting=floored(own, told),
-        pricing=Pricing(_exactly(told.fixed_seconds or {}), _exactly(told.unit_seconds or {})),
-        alpha=Fraction(told.queue_alpha),
-        max_in_flight=told.max_in_flight,
-        change=told.change,
+        policy=dispatch.policy,
+        weighting=apply_weight_floor(base_weighting, dispatch),
+        pricing=Pricing(
+            _to_exact_fractions(dispatch.fixed_seconds or {}),
+            _to_exact_fractions(dispatch.unit_seconds or {}),
+        ),
+        alpha=Fraction(dispatch.queue_alpha),
+        max_in_flight=dispatch.max_in_flight,
+        change=dispatch.change,
         # The other policies do not track which node has a model.
-        spread=ModelSpread(per_day=0) if crynux is None else spread_of(told),
+        spread=ModelSpread(per_day=0) if crynux_policy is None else build_model_spread(dispatch),
     )
 
 
-def spread_of(told: DispatchSection) -> ModelSpread:
+def build_model_spread(dispatch: DispatchSection) -> ModelSpread:
     """Return the limits of download requests."""
     return ModelSpread(
-        per_day=told.downloads_per_day, per_node_per_day=told.downloads_per_node_per_day
+        per_day=dispatch.downloads_per_day, per_node_per_day=dispatch.downloads_per_node_per_day
     )
 
 
-def floored(own: Weighting, told: DispatchSection) -> Weighting:
+def apply_weight_floor(weighting: Weighting, dispatch: DispatchSection) -> Weighting:
     """Return the weighting with the section's minimum weight, if there is one."""
-    if told.weight_floor is None:
-        return own
-    return replace(own, weight_floor=int(told.weight_floor * UNIT))
+    if dispatch.weight_floor is None:
+        return weighting
+    return replace(weighting, weight_floor=int(dispatch.weight_floor * UNIT))
 
 
-def _exactly(seconds: Mapping[Kind, Decimal]) -> dict[TaskKind, Fraction]:
-    return {TaskKind(kind): Fraction(number) for kind, number in seconds.items()}
+def _to_exact_fractions(seconds_by_kind: Mapping[Kind, Decimal]) -> dict[TaskKind, Fraction]:
+    return {
+        TaskKind(kind): Fraction(kind_seconds) for kind, kind_seconds in seconds_by_kind.items()
+    }

@@ -8,21 +8,21 @@ from pydantic import AfterValidator, Field
 
 from oracle.daemon.config.redaction import SECRET
 from oracle.daemon.config.sections import Section
-from oracle.domain.feed_rows import LARGEST_ID, SAME_SECONDS
+from oracle.domain.feed_rows import MAX_ROW_ID, SAME_TRANSACTION_SECONDS
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.registry import rule_set
+from oracle.systems.registry import build_rules
 
 
-def _feed_url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+def _check_feed_url(value: str) -> str:
+    url_parts = urlsplit(value)
+    if url_parts.scheme not in {"http", "https"} or not url_parts.hostname:
         raise ValueError("a feed is an http:// or https:// address")
-    if parts.query or parts.fragment:
+    if url_parts.query or url_parts.fragment:
         raise ValueError("a feed is an address without `?` and `#`: what is asked goes there")
     return value
 
 
-FeedUrl = Annotated[str, AfterValidator(_feed_url), SECRET]
+FeedUrl = Annotated[str, AfterValidator(_check_feed_url), SECRET]
 
 
 class FeedSection(Section):
@@ -37,13 +37,13 @@ class FeedSection(Section):
     # Whether reports, kickouts and starts that depend on the feed may be sent to a contract.
     may_publish: bool = False
     # A new database starts after this row; 0: with the oldest row that the feed still has.
-    start_id: int = Field(default=0, ge=0, le=LARGEST_ID)
+    start_id: int = Field(default=0, ge=0, le=MAX_ROW_ID)
     # Seconds between two polls, which is the precision of a row's time.
     poll_seconds: float = Field(default=1.0, gt=0, le=60)
     # Rows per page; a feed may return fewer.
     page_rows: int = Field(default=1000, ge=1, le=10_000)
     # Seconds that a row waits for rows of lower ids.
-    settle_seconds: int = Field(default=30, ge=SAME_SECONDS, le=3600)
+    settle_seconds: int = Field(default=30, ge=SAME_TRANSACTION_SECONDS, le=3600)
     # Seconds without a new row after which the daemon is not ready.
     silent_seconds: int = Field(default=900, ge=60)
     # Seconds between two checks of old rows and of the second feed.
@@ -57,18 +57,23 @@ class FeedSection(Section):
     drift_seconds: int = Field(default=60, ge=1, le=3600)
 
 
-def feed_faults(
-    feed: FeedSection, name: str, changes: Mapping[str, str], sends: list[str]
+def find_feed_section_faults(
+    feed: FeedSection,
+    rule_set_name: str,
+    rule_changes: Mapping[str, str],
+    publishing_settings: list[str],
 ) -> list[str]:
-    """Return the faults of `[feed]`, with rules built by name; faults of the rules are left out."""
+    """Return the faults of `[feed]`, with rules built by name; faults of rules are left out."""
     try:
-        rules = rule_set(name, changes)
+        rules = build_rules(rule_set_name, rule_changes)
     except ValueError:
         rules = None
-    return faults_in_feed(feed, rules, sends=sends)
+    return find_feed_faults(feed, rules, publishing_settings=publishing_settings)
 
 
-def faults_in_feed(feed: FeedSection, rules: Rules | None, *, sends: list[str]) -> list[str]:
+def find_feed_faults(
+    feed: FeedSection, rules: Rules | None, *, publishing_settings: list[str]
+) -> list[str]:
     """Return the conflicts between settings of `[feed]`, one line each.
 
     `publishing_settings` are the settings that send data to a contract; `rules` is None if the
@@ -83,7 +88,7 @@ def faults_in_feed(feed: FeedSection, rules: Rules | None, *, sends: list[str]) 
         faults += [
             f"{setting}: is on, and nothing from a feed may go to a contract "
             "(feed.may_publish = true allows it)"
-            for setting in sends
+            for setting in publishing_settings
         ]
     if rules is not None and rules.close != "validated":
         faults.append(

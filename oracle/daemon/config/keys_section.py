@@ -16,38 +16,38 @@ from oracle.daemon.config.sections import ContractAddress, Section
 from oracle.domain.ids import Address
 from oracle.signing.key_locations import (
     DEVELOPMENT_CHAINS,
+    EnvironmentKey,
     KeyFiles,
-    KeyPlace,
+    KeyLocation,
     KmsKey,
     RemoteKey,
-    VariableKey,
 )
 
 Role = Literal["signer", "transmitter", "dispatcher"]
 ROLES: tuple[Role, ...] = get_args(Role)
 # The settings that name a location of a role's key.
-_PLACES = ("keystore", "kms_key_id", "remote_url", "env")
-_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
+_LOCATION_SETTINGS = ("keystore", "kms_key_id", "remote_url", "env")
+_LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 # The value of a setting that is looked up by name.
-_Written: TypeAlias = Any
-_KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
+_SettingValue: TypeAlias = Any
+_RAW_KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 
 
-def _no_key(value: str) -> str:
-    if _KEY.fullmatch(value.strip()) is not None:
+def _reject_raw_key(value: str) -> str:
+    if _RAW_KEY.fullmatch(value.strip()) is not None:
         raise ValueError("looks like a key itself; say where it lies")
     return value
 
 
-def _variable(value: str) -> str:
-    if re.fullmatch(r"[A-Z_][A-Z0-9_]*", _no_key(value)) is None:
+def _check_variable_name(value: str) -> str:
+    if re.fullmatch(r"[A-Z_][A-Z0-9_]*", _reject_raw_key(value)) is None:
         raise ValueError("is the name of an environment variable: capitals, digits and _")
     return value
 
 
-def _address_on_the_web(value: str) -> str:
+def _check_http_url(value: str) -> str:
     try:
-        parts = urlsplit(_no_key(value))
+        parts = urlsplit(_reject_raw_key(value))
         is_web = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_web = False
@@ -56,9 +56,9 @@ def _address_on_the_web(value: str) -> str:
     return value
 
 
-_Named = Annotated[str, AfterValidator(_no_key), Field(min_length=1)]
-_Variable = Annotated[str, AfterValidator(_variable)]
-_Url = Annotated[str, AfterValidator(_address_on_the_web), SECRET]
+_KeyId = Annotated[str, AfterValidator(_reject_raw_key), Field(min_length=1)]
+_Variable = Annotated[str, AfterValidator(_check_variable_name)]
+_Url = Annotated[str, AfterValidator(_check_http_url), SECRET]
 
 
 class KeysSection(Section):
@@ -69,7 +69,7 @@ class KeysSection(Section):
     # File with the password of `keys.signer_keystore`.
     signer_password_file: Path | None = None
     # Instead of a keystore: id or ARN of a key of AWS KMS (ECC_SECG_P256K1).
-    signer_kms_key_id: _Named | None = None
+    signer_kms_key_id: _KeyId | None = None
     # Instead of a keystore: JSON-RPC URL of a remote signer; needs `keys.signer_address`.
     signer_remote_url: _Url | None = None
     # Instead of a keystore, on chains 1337 and 31337 only: the variable that holds the key.
@@ -81,7 +81,7 @@ class KeysSection(Section):
     # File with the password of `keys.transmitter_keystore`.
     transmitter_password_file: Path | None = None
     # Instead of a keystore: id or ARN of a key of AWS KMS (ECC_SECG_P256K1).
-    transmitter_kms_key_id: _Named | None = None
+    transmitter_kms_key_id: _KeyId | None = None
     # Instead of a keystore: JSON-RPC URL of a remote signer; needs `keys.transmitter_address`.
     transmitter_remote_url: _Url | None = None
     # Instead of a keystore, on chains 1337 and 31337 only: the variable that holds the key.
@@ -93,7 +93,7 @@ class KeysSection(Section):
     # File with the password of `keys.dispatcher_keystore`.
     dispatcher_password_file: Path | None = None
     # Instead of a keystore: id or ARN of a key of AWS KMS (ECC_SECG_P256K1).
-    dispatcher_kms_key_id: _Named | None = None
+    dispatcher_kms_key_id: _KeyId | None = None
     # Instead of a keystore: JSON-RPC URL of a remote signer; needs `keys.dispatcher_address`.
     dispatcher_remote_url: _Url | None = None
     # Instead of a keystore, on chains 1337 and 31337 only: the variable that holds the key.
@@ -120,14 +120,16 @@ class KeysSection(Section):
     # and a transaction, stay below the limit of `/livez` for a tick.
     timeout_seconds: float = Field(default=10.0, gt=0, le=20)
 
-    def place(self, role: Role) -> KeyPlace | None:
+    def find_key_location(self, role: Role) -> KeyLocation | None:
         """Return the location of a role's key, or None if none is configured."""
-        files = KeyFiles.of(self._of(role, "keystore"), self._of(role, "password_file"))
+        files = KeyFiles.from_optional_paths(
+            self._get_role_setting(role, "keystore"), self._get_role_setting(role, "password_file")
+        )
         if files is not None:
             return files
-        if (key_id := self._of(role, "kms_key_id")) is not None:
+        if (key_id := self._get_role_setting(role, "kms_key_id")) is not None:
             return KmsKey(key_id, self.kms_region, self.kms_endpoint, self.timeout_seconds)
-        url, address = self._of(role, "remote_url"), self.expected(role)
+        url, address = self._get_role_setting(role, "remote_url"), self.get_expected_address(role)
         if url is not None and address is not None:
             return RemoteKey(
                 url,
@@ -139,63 +141,75 @@ class KeysSection(Section):
                 typed_data_method=self.remote_typed_data_method,
                 timeout_seconds=self.timeout_seconds,
             )
-        variable = self._of(role, "env")
-        return None if variable is None else VariableKey(variable)
+        variable = self._get_role_setting(role, "env")
+        return None if variable is None else EnvironmentKey(variable)
 
-    def expected(self, role: Role) -> Address | None:
+    def get_expected_address(self, role: Role) -> Address | None:
         """Return the configured address of a role's key, or None if there is none."""
-        told = self._of(role, "address")
-        return None if told is None else Address(told)
+        address = self._get_role_setting(role, "address")
+        return None if address is None else Address(address)
 
-    def has(self, role: Role) -> bool:
+    def has_key(self, role: Role) -> bool:
         """Return whether a location is configured for a role's key."""
-        return bool(self.named(role))
+        return bool(self.list_location_settings(role))
 
-    def named(self, role: Role) -> list[str]:
+    def list_location_settings(self, role: Role) -> list[str]:
         """Return the settings that name a location of a role's key."""
-        return [f"keys.{role}_{place}" for place in _PLACES if self._of(role, place) is not None]
+        return [
+            f"keys.{role}_{location}"
+            for location in _LOCATION_SETTINGS
+            if self._get_role_setting(role, location) is not None
+        ]
 
-    def _of(self, role: Role, what: str) -> _Written:
-        return getattr(self, f"{role}_{what}")
+    def _get_role_setting(self, role: Role, setting: str) -> _SettingValue:
+        return getattr(self, f"{role}_{setting}")
 
 
-def warnings_of_keys(keys: KeysSection) -> list[str]:
+def find_key_warnings(keys: KeysSection) -> list[str]:
     """Return warnings about remote signers that are reached over plain http."""
     return [
         f"keys.{role}_remote_url: is http, and not on this host: use https and a certificate"
         for role in ROLES
-        if isinstance(place := keys.place(role), RemoteKey) and _is_open(place.url)
+        if isinstance(location := keys.find_key_location(role), RemoteKey)
+        and _is_plain_http(location.url)
     ]
 
 
-def _is_open(url: str) -> bool:
-    parts = urlsplit(url)
-    return parts.scheme == "http" and parts.hostname not in _HERE
+def _is_plain_http(url: str) -> bool:
+    url_parts = urlsplit(url)
+    return url_parts.scheme == "http" and url_parts.hostname not in _LOCAL_HOSTS
 
 
-def faults_in_keys(keys: KeysSection, chain_id: int) -> list[str]:
+def find_key_faults(keys: KeysSection, chain_id: int) -> list[str]:
     """Return the conflicts between settings of `[keys]`, one line each."""
-    faults = [fault for role in ROLES for fault in _faults_of(keys, role, chain_id)]
+    faults = [fault for role in ROLES for fault in _find_role_faults(keys, role, chain_id)]
     if (keys.remote_certificate is None) != (keys.remote_certificate_key is None):
         faults.append("keys.remote_certificate and keys.remote_certificate_key: give both or none")
     return faults
 
 
-def _faults_of(keys: KeysSection, role: Role, chain_id: int) -> list[str]:
-    faults, named = [], keys.named(role)
-    written: dict[str, _Written] = keys.model_dump()
-    if (written[f"{role}_keystore"] is None) != (written[f"{role}_password_file"] is None):
+def _find_role_faults(keys: KeysSection, role: Role, chain_id: int) -> list[str]:
+    faults, location_settings = [], keys.list_location_settings(role)
+    value_by_setting: dict[str, _SettingValue] = keys.model_dump()
+    if (value_by_setting[f"{role}_keystore"] is None) != (
+        value_by_setting[f"{role}_password_file"] is None
+    ):
         faults.append(f"keys.{role}_keystore and keys.{role}_password_file: give both or none")
-    if len(named) > 1:
-        faults.append(f"{' and '.join(named)}: a key lies in one place; give one of them")
-    if written[f"{role}_remote_url"] is not None and keys.expected(role) is None:
+    if len(location_settings) > 1:
+        faults.append(
+            f"{' and '.join(location_settings)}: a key lies in one place; give one of them"
+        )
+    if (
+        value_by_setting[f"{role}_remote_url"] is not None
+        and keys.get_expected_address(role) is None
+    ):
         faults.append(
             f"keys.{role}_address: is missing; a remote signer is told whose key is meant"
         )
-    if written[f"{role}_env"] is not None and chain_id not in DEVELOPMENT_CHAINS:
-        allowed = ", ".join(map(str, sorted(DEVELOPMENT_CHAINS)))
+    if value_by_setting[f"{role}_env"] is not None and chain_id not in DEVELOPMENT_CHAINS:
+        allowed_chains = ", ".join(map(str, sorted(DEVELOPMENT_CHAINS)))
         faults.append(
             f"keys.{role}_env: a key in the environment is for development chains only "
-            f"({allowed}), not for chain {chain_id}"
+            f"({allowed_chains}), not for chain {chain_id}"
         )
     return faults

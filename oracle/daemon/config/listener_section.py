@@ -15,7 +15,7 @@ from oracle.daemon.config.sections import Section, split_list
 from oracle.daemon.web.listener import Listener, ListenerLimits, ServerTls
 
 # The largest request is a task to select nodes for.
-_BODY_BYTES = 16 * 1024
+_MAX_BODY_BYTES = 16 * 1024
 
 
 class ListenerSection(Section):
@@ -41,7 +41,7 @@ class ListenerSection(Section):
     # Average requests per second of one address; bursts have five seconds' worth.
     requests_per_second: float = Field(default=20.0, gt=0, le=100_000)
 
-    def _listener(self, section: str, port: int) -> Listener:
+    def _build_listener(self, section: str, port: int) -> Listener:
         limits = ListenerLimits(
             connections=self.max_connections,
             per_address=self.max_connections_per_address,
@@ -66,7 +66,7 @@ class WebSection(ListenerSection):
     @property
     def listener(self) -> Listener:
         """The listener for monitoring."""
-        return self._listener("web", self.port)
+        return self._build_listener("web", self.port)
 
 
 class StatementsSection(ListenerSection):
@@ -77,7 +77,7 @@ class StatementsSection(ListenerSection):
     @property
     def listener(self) -> Listener | None:
         """The listener for the other reporters, or None if signatures are not published."""
-        return None if self.port is None else self._listener("statements", self.port)
+        return None if self.port is None else self._build_listener("statements", self.port)
 
 
 class ApiSection(ListenerSection):
@@ -102,19 +102,21 @@ class ApiSection(ListenerSection):
     @property
     def listener(self) -> Listener:
         """The public listener."""
-        plain = self._listener("api", self.port)
-        limits = replace(plain.limits, body_bytes=_BODY_BYTES, streams=self.max_streams)
-        return replace(plain, limits=limits)
+        base_listener = self._build_listener("api", self.port)
+        limits = replace(
+            base_listener.limits, body_bytes=_MAX_BODY_BYTES, streams=self.max_streams
+        )
+        return replace(base_listener, limits=limits)
 
 
-def warnings_of_listeners(statements: StatementsSection, peers: Sequence[str]) -> list[str]:
+def find_listener_warnings(statements: StatementsSection, peers: Sequence[str]) -> list[str]:
     """Return a warning if peers are configured, but this reporter publishes no signatures."""
     if peers and statements.port is None:
         return ["statements.port: is not given: reporters.peers are not shown what is signed here"]
     return []
 
 
-def faults_in_listeners(
+def find_listener_faults(
     web: WebSection, statements: StatementsSection, api: ApiSection
 ) -> list[str]:
     """Return the conflicts between settings of listeners, one line each."""
@@ -126,7 +128,11 @@ def faults_in_listeners(
             faults.append(f"{name}.client_ca_file: needs {name}.certificate")
     if statements.port and (web.host, web.port) == (statements.host, statements.port):
         faults.append("web.port and statements.port: are the same; strangers come to one of them")
-    for name, other in (("web", web), ("statements", statements)):
-        if api.enabled and api.port and (other.host, other.port) == (api.host, api.port):
+    for name, other_section in (("web", web), ("statements", statements)):
+        if (
+            api.enabled
+            and api.port
+            and (other_section.host, other_section.port) == (api.host, api.port)
+        ):
             faults.append(f"{name}.port and api.port: are the same; anybody may come there")
     return faults

@@ -20,40 +20,40 @@ from pydantic_settings import (
 from typing_extensions import override
 
 from oracle.chain.profiles.profile import Profile
-from oracle.chain.profiles.profile_loader import open_profile
+from oracle.chain.profiles.profile_loader import load_profile
 from oracle.daemon.config.chain_section import ChainSection, HistorySection
-from oracle.daemon.config.dispatch_section import DispatchSection, faults_in_dispatch
-from oracle.daemon.config.feed_section import FeedSection, feed_faults
-from oracle.daemon.config.keys_section import KeysSection, faults_in_keys
+from oracle.daemon.config.dispatch_section import DispatchSection, find_dispatch_faults
+from oracle.daemon.config.feed_section import FeedSection, find_feed_section_faults
+from oracle.daemon.config.keys_section import KeysSection, find_key_faults
 from oracle.daemon.config.listener_section import (
     ApiSection,
     StatementsSection,
     WebSection,
-    faults_in_listeners,
+    find_listener_faults,
 )
 from oracle.daemon.config.notify_section import (
     MetricsSection,
     NotifySection,
-    faults_in_notify,
+    find_notify_faults,
 )
 from oracle.daemon.config.oracle_section import OracleSection
-from oracle.daemon.config.probing_section import ProbingSection, faults_in_probing
-from oracle.daemon.config.redaction import is_secret_in, secret_parts, secret_values
+from oracle.daemon.config.probing_section import ProbingSection, find_probing_faults
+from oracle.daemon.config.redaction import has_secret_value, iter_secret_parts, iter_secret_values
 from oracle.daemon.config.sections import (
-    Database,
+    DatabaseSection,
     LimitsSection,
     NetworkSection,
     ReportersSection,
     Section,
     TracingSection,
-    faults_in_reporters,
+    find_reporter_faults,
 )
 from oracle.daemon.config.verify_section import VerifySection
 from oracle.errors import InputError
-from oracle.signing.keystore import refuse_readable_by_others
-from oracle.systems.registry import rule_set, rule_sets
-from oracle.systems.rule_overrides import changes_of
-from oracle.telemetry.safe_text import hide
+from oracle.signing.keystore import check_private_file_mode
+from oracle.systems.registry import build_rules, list_rule_sets
+from oracle.systems.rule_overrides import parse_changes
+from oracle.telemetry.safe_text import register_secret
 
 
 class RulesSection(Section):
@@ -65,7 +65,7 @@ class RulesSection(Section):
     close: Literal["validated", "terminal"] | None = None
     # Other rules that override the set's, by name: `{ tau_seconds = 900, penalty = "0.5" }`;
     # `rules show` lists them. Part of the rules hash.
-    change: Annotated[dict[str, str], BeforeValidator(changes_of)] = Field(default_factory=dict)
+    change: Annotated[dict[str, str], BeforeValidator(parse_changes)] = Field(default_factory=dict)
 
     @property
     def changes(self) -> dict[str, str]:
@@ -73,31 +73,31 @@ class RulesSection(Section):
         return self.change if self.close is None else {**self.change, "close": self.close}
 
 
-def faults_in_rules(scoring: RulesSection) -> list[str]:
+def find_rule_faults(rules_section: RulesSection) -> list[str]:
     """Return the faults of `[rules]`: an unknown set, or parameters that the set rejects."""
-    if scoring.close is not None and "close" in scoring.change:
+    if rules_section.close is not None and "close" in rules_section.change:
         return ["rules.close and rules.change.close: give one of them"]
     try:
-        rule_set(scoring.set, scoring.changes)
+        build_rules(rules_section.set, rules_section.changes)
     except ValueError as error:
-        key = "change" if scoring.set in rule_sets() else "set"
+        key = "change" if rules_section.set in list_rule_sets() else "set"
         return [f"rules.{key}: {error}"]
     return []
 
 
-_SQLITE = "sqlite:///"
+_SQLITE_PREFIX = "sqlite:///"
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 
 # A soft report is as of a block this far below the head
 # (docs/explanation/reports.md#when-to-publish).
 SOFT_BLOCKS = 2
 # The contract that registers nodes with the oracle contract, and starts drawn tasks.
-ACTED_ON = "TaskNetwork"
+TASK_NETWORK_CONTRACT = "TaskNetwork"
 # Blocks between cutting a report and its inclusion, on a bad day.
 LANDING_BLOCKS = 6
 
 
-class LogLines(Section):
+class LogSection(Section):
     # `json`, `text`, or `auto`: text if stderr is a terminal.
     format: Literal["auto", "json", "text"] = "auto"
     # The lowest log level that is written.
@@ -115,7 +115,7 @@ class Config(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    database: Database
+    database: DatabaseSection
     chain: ChainSection
     network: NetworkSection
     feed: FeedSection = FeedSection()
@@ -134,7 +134,7 @@ class Config(BaseSettings):
     notify: tuple[NotifySection, ...] = ()
     metrics: MetricsSection = MetricsSection()
     tracing: TracingSection = TracingSection()
-    log: LogLines = LogLines()
+    log: LogSection = LogSection()
 
     @classmethod
     @override
@@ -150,35 +150,38 @@ class Config(BaseSettings):
         return env_settings, init_settings
 
 
-def load(path: Path) -> Config:
+def read_config(path: Path) -> Config:
     """Read the file and the environment.
 
     Raises:
         InputError: one line for each fault of the whole configuration; or the file contains a
             secret and is readable by others.
     """
-    written = read_toml(path)
-    if is_secret_in(written, Config):
-        refuse_readable_by_others(path)
-    resolve_relative_to_config(path, written, "database", "url")
-    resolve_relative_to_config(path, written, "history", "stage")
-    resolve_relative_to_config(path, written, "dispatch", "results_folder")
-    faults = _unknown_variables(os.environ)
+    raw_settings = read_toml(path)
+    if has_secret_value(raw_settings, Config):
+        check_private_file_mode(path)
+    resolve_relative_to_config(path, raw_settings, "database", "url")
+    resolve_relative_to_config(path, raw_settings, "history", "stage")
+    resolve_relative_to_config(path, raw_settings, "dispatch", "results_folder")
+    faults = _find_unknown_variables(os.environ)
     config = None
     try:
-        config = Config(**written)
+        config = Config(**raw_settings)
     except ValidationError as error:
         faults += [
-            fault_line(found["loc"], found["type"], found["msg"]) for found in error.errors()
+            format_fault(
+                validation_error["loc"], validation_error["type"], validation_error["msg"]
+            )
+            for validation_error in error.errors()
         ]
     except SettingsError as error:
         faults.append(str(error))
     if config is not None:
-        faults += _disagreements(config)
+        faults += _find_conflicts(config)
     if config is None or faults:
-        raise InputError(complaint(path, faults))
-    for part in secret_parts(secret_values(config)):
-        hide(part)
+        raise InputError(format_faults(path, faults))
+    for secret in iter_secret_parts(iter_secret_values(config)):
+        register_secret(secret)
     return config
 
 
@@ -201,129 +204,138 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def resolve_relative_to_config(
-    path: Path, written: dict[str, Any], section: str, setting: str
+    path: Path, raw_settings: dict[str, Any], section: str, setting: str
 ) -> None:
     """Resolve a relative SQLite URL or path of a configuration file against the file's folder.
 
     The same file then names the same database wherever a command is started. Values from the
     environment stay relative to the current folder.
     """
-    table = written.get(section)
+    table = raw_settings.get(section)
     if not isinstance(table, dict) or not isinstance(table.get(setting), str):
         return
     value: str = table[setting]
-    prefix = _SQLITE if value.startswith(_SQLITE) else ""
+    prefix = _SQLITE_PREFIX if value.startswith(_SQLITE_PREFIX) else ""
     name = value.removeprefix(prefix)
     is_file = name and not name.startswith((":memory:", "file:", "?")) and "://" not in name
     if is_file:
         table[setting] = f"{prefix}{path.parent.absolute() / name}"
 
 
-def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
+def _find_unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Return a fault for each environment variable whose section does not exist.
 
     A misspelled section would be ignored silently otherwise.
     """
     sections = set(Config.model_fields)
-    named = (name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and "__" in name)
+    variable_names = (
+        name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and "__" in name
+    )
     return [
         f"{name}: no such section (sections: {', '.join(sorted(sections))})"
-        for name in sorted(named)
+        for name in sorted(variable_names)
         if name.removeprefix(ENVIRONMENT_PREFIX).split("__")[0].lower() not in sections
     ]
 
 
-def fault_line(place: tuple[int | str, ...], kind: str, message: str) -> str:
+def format_fault(setting_path: tuple[int | str, ...], kind: str, message: str) -> str:
     """Return a line for a fault that pydantic found, with the name of the setting."""
-    words = {"missing": "is missing", "extra_forbidden": "is not a setting"}
-    name = ".".join(str(part) for part in place)
-    return f"{name}: {words.get(kind, message.removeprefix('Value error, '))}"
+    message_by_kind = {"missing": "is missing", "extra_forbidden": "is not a setting"}
+    name = ".".join(str(part) for part in setting_path)
+    return f"{name}: {message_by_kind.get(kind, message.removeprefix('Value error, '))}"
 
 
-def _disagreements(config: Config) -> list[str]:
+def _find_conflicts(config: Config) -> list[str]:
     """Return the conflicts between settings that are each valid on their own."""
     oracle, keys = config.oracle, config.keys
-    faults = faults_in_rules(config.rules)
-    faults += faults_in_keys(keys, config.chain.id)
-    faults += _faults_in_network(config)
-    faults += faults_in_listeners(config.web, config.statements, config.api)
-    faults += faults_in_reporters(config.reporters)
-    faults += faults_in_notify(config.notify)
+    faults = find_rule_faults(config.rules)
+    faults += find_key_faults(keys, config.chain.id)
+    faults += _find_network_faults(config)
+    faults += find_listener_faults(config.web, config.statements, config.api)
+    faults += find_reporter_faults(config.reporters)
+    faults += find_notify_faults(config.notify)
     if oracle.publish and oracle.address is None:
         faults.append("oracle.publish: needs oracle.address")
-    if oracle.publish and not keys.has("signer") and not keys.has("transmitter"):
+    if oracle.publish and not keys.has_key("signer") and not keys.has_key("transmitter"):
         faults.append(
             "keys: oracle.publish is on, and neither a signer nor a transmitter is named"
         )
-    faults += faults_in_dispatch(
-        config.dispatch, config.chain.start_block, has_key=keys.has("dispatcher")
+    faults += find_dispatch_faults(
+        config.dispatch, config.chain.start_block, has_key=keys.has_key("dispatcher")
     )
-    faults += faults_in_probing(
+    faults += find_probing_faults(
         config.probing,
-        dispatches=config.dispatch.start_block is not None and keys.has("dispatcher"),
+        is_dispatching=config.dispatch.start_block is not None and keys.has_key("dispatcher"),
     )
-    sends = {"oracle.publish": oracle.publish, "dispatch.enabled": config.dispatch.enabled}
-    sending = [name for name, on in sends.items() if on]
-    faults += feed_faults(config.feed, config.rules.set, config.rules.changes, sending)
-    return faults + _faults_in_time(config)
+    flag_by_setting = {
+        "oracle.publish": oracle.publish,
+        "dispatch.enabled": config.dispatch.enabled,
+    }
+    publishing_settings = [name for name, is_on in flag_by_setting.items() if is_on]
+    faults += find_feed_section_faults(
+        config.feed, config.rules.set, config.rules.changes, publishing_settings
+    )
+    return faults + _find_timing_faults(config)
 
 
-def _faults_in_network(config: Config) -> list[str]:
-    told = config.network
+def _find_network_faults(config: Config) -> list[str]:
+    network = config.network
     try:
-        profile = open_profile(told.profile, told.options)
+        profile = load_profile(network.profile, network.options)
     except InputError as error:
-        first, *rest = str(error).splitlines()
+        first_line, *fault_lines = str(error).splitlines()
         # The first line of several only counts them, as `format_faults` does.
-        return rest or [first]
-    known = {name for name, contract in profile.contracts.items() if contract.address is not None}
-    missing = sorted(profile.contracts.keys() - known - told.contracts.keys())
+        return fault_lines or [first_line]
+    contracts_with_address = {
+        name for name, contract in profile.contracts.items() if contract.address is not None
+    }
+    missing = sorted(profile.contracts.keys() - contracts_with_address - network.contracts.keys())
     faults = [f"network.contracts: the profile {profile.name} needs {name}" for name in missing]
     faults += [
         f"network.contracts.{name}: the profile {profile.name} has no such contract (there are: "
         f"{', '.join(sorted(profile.contracts))})"
-        for name in sorted(told.contracts.keys() - profile.contracts.keys())
+        for name in sorted(network.contracts.keys() - profile.contracts.keys())
     ]
-    faults += _duplicates(config, profile)
-    if config.dispatch.start_block is not None and ACTED_ON not in profile.contracts:
+    faults += _find_duplicate_contracts(config, profile)
+    if config.dispatch.start_block is not None and TASK_NETWORK_CONTRACT not in profile.contracts:
         faults.append(
-            f"network.profile: {profile.name} has no {ACTED_ON}, which starts tasks by "
-            "draws: leave dispatch.start_block out"
+            f"network.profile: {profile.name} has no {TASK_NETWORK_CONTRACT}, which starts tasks "
+            "by draws: leave dispatch.start_block out"
         )
     return faults
 
 
-def _duplicates(config: Config, profile: Profile) -> list[str]:
+def _find_duplicate_contracts(config: Config, profile: Profile) -> list[str]:
     """Return the contracts that share an address, because their events could not be told apart."""
-    placed = {name: contract.address for name, contract in profile.contracts.items()}
-    placed |= {**config.network.contracts, "oracle.address": config.oracle.address}
-    by_address: dict[str, list[str]] = {}
-    for name, address in placed.items():
+    address_by_name = {name: contract.address for name, contract in profile.contracts.items()}
+    address_by_name |= {**config.network.contracts, "oracle.address": config.oracle.address}
+    names_by_address: dict[str, list[str]] = {}
+    for name, address in address_by_name.items():
         if address is not None:
-            by_address.setdefault(address.lower(), []).append(name)
+            names_by_address.setdefault(address.lower(), []).append(name)
     return [
         f"network.contracts: {' and '.join(names)} have the same address, {address}"
-        for address, names in by_address.items()
+        for address, names in names_by_address.items()
         if len(names) > 1
     ]
 
 
-def _faults_in_time(config: Config) -> list[str]:
+def _find_timing_faults(config: Config) -> list[str]:
     oracle = config.oracle
     faults = []
     if oracle.heartbeat_seconds < oracle.period_seconds:
         faults.append("oracle.heartbeat_seconds: is shorter than oracle.period_seconds")
-    under_head = SOFT_BLOCKS if oracle.level == "soft" else config.chain.finality_depth
-    if under_head + LANDING_BLOCKS > oracle.anchor_window:
+    depth_blocks = SOFT_BLOCKS if oracle.level == "soft" else config.chain.finality_depth
+    if depth_blocks + LANDING_BLOCKS > oracle.anchor_window:
         faults.append(
             f"oracle.anchor_window: {oracle.anchor_window} blocks are too few: a report of level "
-            f"{oracle.level} speaks of a block up to {under_head} blocks under the head, and "
+            f"{oracle.level} speaks of a block up to {depth_blocks} blocks under the head, and "
             f"needs {LANDING_BLOCKS} more to land"
         )
     return faults
 
 
-def complaint(path: Path, faults: list[str]) -> str:
+def format_faults(path: Path, faults: list[str]) -> str:
     """Return all faults of a file in one text."""
     if len(faults) == 1:
         return f"{path}: {faults[0]}"

@@ -9,12 +9,12 @@ from pydantic import AfterValidator, Field
 
 from oracle.daemon.config.redaction import SecretText
 from oracle.daemon.config.sections import ContractAddress, Section
-from oracle.notify.notice_kinds import CHOICES
+from oracle.notify.notice_kinds import SELECTABLE_KINDS
 
 
-def _known_kind(name: str) -> str:
-    if name not in CHOICES:
-        raise ValueError(f"expected one of {', '.join(sorted(CHOICES))}")
+def _check_notice_kind(name: str) -> str:
+    if name not in SELECTABLE_KINDS:
+        raise ValueError(f"expected one of {', '.join(sorted(SELECTABLE_KINDS))}")
     return name
 
 
@@ -29,7 +29,7 @@ class NotifySection(Section):
     secret_file: Path | None = None
     # The notices to deliver; left out: all. Kinds of notices, and conditions of the daemon's
     # health (docs/explanation/health.md).
-    kinds: tuple[Annotated[str, AfterValidator(_known_kind)], ...] = ()
+    kinds: tuple[Annotated[str, AfterValidator(_check_notice_kind)], ...] = ()
     # Seconds between heartbeats, for a dead man's switch; left out: none.
     heartbeat_seconds: float | None = Field(default=None, ge=1)
     # The nodes whose notices are delivered; left out: all nodes, and also reports and halts.
@@ -52,16 +52,16 @@ class MetricsSection(Section):
     max_nodes: int = Field(default=1000, ge=1, le=20_000)
 
 
-def faults_in_notify(targets: Sequence[NotifySection]) -> list[str]:
+def find_notify_faults(targets: Sequence[NotifySection]) -> list[str]:
     """Return the conflicts between settings of `[[notify]]`, one line each."""
     faults = [
-        f"notify.name: {name} names {times} targets"
-        for name, times in Counter(one.name for one in targets).items()
-        if times > 1
+        f"notify.name: {name} names {target_count} targets"
+        for name, target_count in Counter(target.name for target in targets).items()
+        if target_count > 1
     ]
-    for one in targets:
-        if one.is_webhook and one.secret_file is None:
-            faults.append(f"notify.secret_file: is missing, and {one.name} is a webhook")
-        if not one.is_webhook and one.secret_file is not None:
-            faults.append(f"notify.secret_file: {one.name} is no webhook")
+    for target in targets:
+        if target.is_webhook and target.secret_file is None:
+            faults.append(f"notify.secret_file: is missing, and {target.name} is a webhook")
+        if not target.is_webhook and target.secret_file is not None:
+            faults.append(f"notify.secret_file: {target.name} is no webhook")
     return faults

@@ -6,9 +6,9 @@ from typing import Literal
 from pydantic import Field
 
 from oracle.daemon.config.sections import ContractAddress, Section
-from oracle.domain.reports.lanes import kick_below_of
+from oracle.domain.reports.lanes import compute_kick_below
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.reports.sanity_limits import Sanity
+from oracle.domain.reports.sanity_limits import SanityLimits
 from oracle.domain.reports.submission_policy import SubmissionPolicy
 from oracle.domain.scoring.rules import Rules
 
@@ -75,27 +75,27 @@ class OracleSection(Section):
         return SubmissionPolicy(self.cheap_fee_wei, self.min_words, self.min_change)
 
     @property
-    def sanity(self) -> Sanity:
+    def sanity(self) -> SanityLimits:
         """The limits beyond which a report is held for the operator."""
-        return Sanity(
+        return SanityLimits(
             changed_share=self.sanity_changed_share,
             changed_by=self.sanity_changed_by,
             kick_share=self.sanity_kick_share,
             events_share=self.sanity_events_share,
             periods=self.sanity_periods,
-            least_members=self.sanity_min_members,
+            min_members=self.sanity_min_members,
         )
 
 
-def report_settings(oracle: OracleSection, rules: Rules) -> ReportSettings:
+def build_report_settings(oracle_section: OracleSection, rules: Rules) -> ReportSettings:
     """Return the settings of reports; the kickout threshold is that of the rules, as a QoS."""
     return ReportSettings(
-        period_seconds=oracle.period_seconds,
-        heartbeat_seconds=oracle.heartbeat_seconds,
-        deviation=oracle.deviation,
-        ttl_seconds=oracle.report_ttl_seconds,
-        kick_below=kick_below_of(rules),
-        kick_after_rounds=oracle.kick_after_rounds,
-        max_words=oracle.max_words,
-        min_scores=oracle.min_scores,
+        period_seconds=oracle_section.period_seconds,
+        heartbeat_seconds=oracle_section.heartbeat_seconds,
+        deviation=oracle_section.deviation,
+        ttl_seconds=oracle_section.report_ttl_seconds,
+        kick_below=compute_kick_below(rules),
+        kick_after_rounds=oracle_section.kick_after_rounds,
+        max_words=oracle_section.max_words,
+        min_scores=oracle_section.min_scores,
     )

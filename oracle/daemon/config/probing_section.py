@@ -34,7 +34,7 @@ class ProbingSection(Section):
     timeout_seconds: int = Field(default=300, ge=1, le=_MAX_TIMEOUT)
 
 
-def faults_in_probing(probing: ProbingSection, *, dispatches: bool) -> list[str]:
+def find_probing_faults(probing: ProbingSection, *, is_dispatching: bool) -> list[str]:
     """Return the missing and invalid settings; `is_dispatching`: drawn tasks are started here."""
     if not probing.enabled:
         return []
@@ -43,7 +43,7 @@ def faults_in_probing(probing: ProbingSection, *, dispatches: bool) -> list[str]
         for name in ("fee_wei", "max_fee_per_window_wei")
         if getattr(probing, name) is None
     ]
-    if not dispatches:
+    if not is_dispatching:
         faults.append("probing.enabled: needs dispatch.start_block, and the dispatcher's key")
     if probing.timeout_seconds * 2 > probing.window_seconds:
         faults.append("probing.timeout_seconds: is above half of probing.window_seconds")

@@ -8,23 +8,25 @@ import os
 from math import ceil
 from pathlib import Path
 
-_CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_CGROUP_ROOT, _OWN_CGROUP_FILE = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 # The quota of an unlimited group, in cgroup versions 2 and 1.
 _UNLIMITED = ("max", "-1")
 
 
-def usable_processors(groups: Path = _CGROUPS, own: Path = _OWN) -> int:
+def usable_processors(
+    cgroup_root: Path = _CGROUP_ROOT, own_cgroup_file: Path = _OWN_CGROUP_FILE
+) -> int:
     """Return how many processors this process may use, at least one; a fraction counts as one.
 
     The result is the minimum of the affinity (or `PYTHON_CPU_COUNT`, from Python 3.13 on) and of
     the quotas of its control group and every group above. `cgroup_root` is the mount point of
     control groups, `own_cgroup_file` names those of this process.
     """
-    quotas = [ceil(quota) for quota in _quotas(groups, own)]
-    return max(1, min([_affinity(), *quotas]))
+    quotas = [ceil(quota) for quota in _read_quotas(cgroup_root, own_cgroup_file)]
+    return max(1, min([_count_scheduled_processors(), *quotas]))
 
 
-def _affinity() -> int:
+def _count_scheduled_processors() -> int:
     """Return how many processors this process may be scheduled on."""
     process_cpu_count = getattr(os, "process_cpu_count", None)
     if process_cpu_count is not None:
@@ -34,29 +36,33 @@ def _affinity() -> int:
     return os.cpu_count() or 1
 
 
-def _quotas(groups: Path, own: Path) -> list[float]:
+def _read_quotas(cgroup_root: Path, own_cgroup_file: Path) -> list[float]:
     """Return the quotas of this process's groups, in processors; empty if there are none."""
     quotas = []
-    for line in _text(own).splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, name = rest.partition(":")
+    for line in _read_text(own_cgroup_file).splitlines():
+        _, _, controllers_and_name = line.partition(":")
+        controllers, _, name = controllers_and_name.partition(":")
         if not controllers:
-            root, read = groups, _quota_of_version_2
+            group_root, read_quota = cgroup_root, _read_v2_quota
         elif "cpu" in controllers.split(","):
-            root, read = _root_of_version_1(groups, controllers), _quota_of_version_1
+            group_root, read_quota = _find_v1_root(cgroup_root, controllers), _read_v1_quota
         else:
             continue
-        quotas += [quota for folder in _folders(root, name) if (quota := read(folder)) is not None]
+        quotas += [
+            quota
+            for folder in _list_group_folders(group_root, name)
+            if (quota := read_quota(folder)) is not None
+        ]
     return quotas
 
 
-def _root_of_version_1(groups: Path, controllers: str) -> Path:
+def _find_v1_root(cgroup_root: Path, controllers: str) -> Path:
     """Return the mount point of the processor controller, which has one of two names."""
-    mounted = groups / controllers
-    return mounted if mounted.is_dir() else groups / "cpu"
+    controllers_root = cgroup_root / controllers
+    return controllers_root if controllers_root.is_dir() else cgroup_root / "cpu"
 
 
-def _folders(root: Path, name: str) -> list[Path]:
+def _list_group_folders(root: Path, name: str) -> list[Path]:
     """Return the group's folder and those above it.
 
     Inside a container the group is often mounted as the root, whatever its name outside.
@@ -65,23 +71,23 @@ def _folders(root: Path, name: str) -> list[Path]:
     return [root.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
 
 
-def _quota_of_version_2(folder: Path) -> float | None:
-    quota, _, period = _text(folder / "cpu.max").strip().partition(" ")
-    return _share(quota, period)
+def _read_v2_quota(folder: Path) -> float | None:
+    quota, _, period = _read_text(folder / "cpu.max").strip().partition(" ")
+    return _parse_quota(quota, period)
 
 
-def _quota_of_version_1(folder: Path) -> float | None:
-    quota, period = (_text(folder / f"cpu.cfs_{part}_us") for part in ("quota", "period"))
-    return _share(quota.strip(), period.strip())
+def _read_v1_quota(folder: Path) -> float | None:
+    quota, period = (_read_text(folder / f"cpu.cfs_{part}_us") for part in ("quota", "period"))
+    return _parse_quota(quota.strip(), period.strip())
 
 
-def _share(quota: str, period: str) -> float | None:
+def _parse_quota(quota: str, period: str) -> float | None:
     if quota in _UNLIMITED or not (quota.isdecimal() and period.isdecimal() and int(period)):
         return None
     return int(quota) / int(period)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """Return the content of a kernel file, or an empty text if it cannot be read."""
     try:
         return path.read_text("utf-8")

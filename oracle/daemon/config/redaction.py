@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from oracle.telemetry.safe_text import tokens_in_host
+from oracle.telemetry.safe_text import find_host_tokens
 
 
 class SecretMark:
@@ -22,80 +22,84 @@ SECRET: Final = SecretMark()
 SecretText = Annotated[str, SECRET]
 
 # A shorter part of a path is a common word ("v3", "mainnet") that would redact half the log.
-_SHORTEST = 16
-_SHORTEST_PASSWORD = 6
+_MIN_TOKEN_LENGTH = 16
+_MIN_PASSWORD_LENGTH = 6
 # Parameters of libpq that are passwords, however short.
-_PASSWORDS = frozenset({"password", "sslpassword"})
+_PASSWORD_PARAMETERS = frozenset({"password", "sslpassword"})
 
 
-def is_secret(setting: FieldInfo) -> bool:
+def is_secret_setting(setting: FieldInfo) -> bool:
     """Return whether a setting, or a part of its value, is of a secret type."""
-    return SECRET in setting.metadata or _has_secret(setting.annotation)
+    return SECRET in setting.metadata or _is_secret_type(setting.annotation)
 
 
-def _has_secret(annotation: object) -> bool:
+def _is_secret_type(annotation: object) -> bool:
     if get_origin(annotation) is Annotated:
-        kind, *marks = get_args(annotation)
-        return SECRET in marks or _has_secret(kind)
-    return any(map(_has_secret, get_args(annotation)))
+        base_type, *metadata = get_args(annotation)
+        return SECRET in metadata or _is_secret_type(base_type)
+    return any(map(_is_secret_type, get_args(annotation)))
 
 
-def secret_settings(config: type[BaseModel]) -> Iterator[tuple[str, str]]:
+def iter_secret_settings(config: type[BaseModel]) -> Iterator[tuple[str, str]]:
     """Yield the section and the name of each secret setting."""
     for section, field in config.model_fields.items():
-        for kind in (field.annotation, *get_args(field.annotation)):
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                settings = kind.model_fields.items()
-                yield from ((section, name) for name, setting in settings if is_secret(setting))
+        for section_type in (field.annotation, *get_args(field.annotation)):
+            if isinstance(section_type, type) and issubclass(section_type, BaseModel):
+                settings = section_type.model_fields.items()
+                yield from (
+                    (section, name) for name, setting in settings if is_secret_setting(setting)
+                )
 
 
-def secret_values(model: BaseModel) -> Iterator[str]:
+def iter_secret_values(model: BaseModel) -> Iterator[str]:
     """Yield the secret texts of all sections of a configuration."""
     for name, setting in type(model).model_fields.items():
         value = getattr(model, name)
-        if is_secret(setting):
-            yield from _secret_texts(value, setting.annotation)
+        if is_secret_setting(setting):
+            yield from _iter_secret_texts(value, setting.annotation)
         else:
-            for part in _parts(value):
+            for part in _iter_nested_values(value):
                 if isinstance(part, BaseModel):
-                    yield from secret_values(part)
+                    yield from iter_secret_values(part)
 
 
-def _parts(value: object) -> Iterable[object]:
+def _iter_nested_values(value: object) -> Iterable[object]:
     if isinstance(value, Mapping):
         return value.values()
     return value if isinstance(value, tuple) else (value,)
 
 
-def _secret_texts(value: object, annotation: object) -> Iterator[str]:
+def _iter_secret_texts(value: object, annotation: object) -> Iterator[str]:
     """Yield the texts of a secret setting; of a table, the keys or values marked secret."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, tuple):
         yield from value
     elif isinstance(value, Mapping):
-        of_key, of_value = get_args(annotation)
-        if _has_secret(of_key):
+        key_type, value_type = get_args(annotation)
+        if _is_secret_type(key_type):
             yield from value
-        if _has_secret(of_value):
+        if _is_secret_type(value_type):
             yield from value.values()
 
 
-def is_secret_in(written: Mapping[str, object], config: type[BaseModel]) -> bool:
+def has_secret_value(raw_settings: Mapping[str, object], config: type[BaseModel]) -> bool:
     """Return whether the raw settings of a file contain a secret."""
-    return any(secret_parts(_urls_in(written, config)))
+    return any(iter_secret_parts(_iter_secret_urls(raw_settings, config)))
 
 
-def _urls_in(written: Mapping[str, object], config: type[BaseModel]) -> Iterator[str]:
-    for section, name in secret_settings(config):
-        tables = written.get(section)
+def _iter_secret_urls(
+    raw_settings: Mapping[str, object], config: type[BaseModel]
+) -> Iterator[str]:
+    for section, name in iter_secret_settings(config):
+        tables = raw_settings.get(section)
         for table in tables if isinstance(tables, list) else [tables]:
             value = table.get(name) if isinstance(table, Mapping) else None
             texts = value if isinstance(value, list) else [value]
             yield from (text for text in texts if isinstance(text, str))
 
 
-def secret_parts(urls: Iterable[str]) -> Iterator[str]:
+def iter_secret_parts(urls: Iterable[str]) -> Iterator[str]:
     """Yield the secret parts of URLs: passwords, and tokens in any part."""
     for url in urls:
         try:
@@ -105,15 +109,15 @@ def secret_parts(urls: Iterable[str]) -> Iterator[str]:
             continue
         if parts.scheme.startswith("sqlite"):
             continue
-        yield from _credentials(parts)
-        yield from tokens_in_host(parts.hostname or "")
-        queried = parse_qsl(parts.query)
-        yield from (value for name, value in queried if _is_password(name, value))
-        found = [*parts.path.split("/"), *(value for _, value in queried)]
-        yield from (part for part in found if len(part) >= _SHORTEST)
+        yield from _iter_credentials(parts)
+        yield from find_host_tokens(parts.hostname or "")
+        query_fields = parse_qsl(parts.query)
+        yield from (value for name, value in query_fields if _is_password_parameter(name, value))
+        candidates = [*parts.path.split("/"), *(value for _, value in query_fields)]
+        yield from (part for part in candidates if len(part) >= _MIN_TOKEN_LENGTH)
 
 
-def _credentials(parts: SplitResult) -> Iterator[str]:
+def _iter_credentials(parts: SplitResult) -> Iterator[str]:
     """Yield the secret user name and password, as written and as sent.
 
     A user name is secret if it has no password beside it, as tokens have, or is as long as a
@@ -121,12 +125,12 @@ def _credentials(parts: SplitResult) -> Iterator[str]:
     """
     user, password = parts.username or "", parts.password or ""
     is_database = parts.scheme.startswith("postgres")
-    shortest = _SHORTEST if password else _SHORTEST_PASSWORD
-    if user and not is_database and len(user) >= shortest:
+    min_user_length = _MIN_TOKEN_LENGTH if password else _MIN_PASSWORD_LENGTH
+    if user and not is_database and len(user) >= min_user_length:
         yield from {user, unquote(user)}
-    if len(password) >= _SHORTEST_PASSWORD:
+    if len(password) >= _MIN_PASSWORD_LENGTH:
         yield from {password, unquote(password)}
 
 
-def _is_password(name: str, value: str) -> bool:
-    return name in _PASSWORDS and len(value) >= _SHORTEST_PASSWORD
+def _is_password_parameter(name: str, value: str) -> bool:
+    return name in _PASSWORD_PARAMETERS and len(value) >= _MIN_PASSWORD_LENGTH

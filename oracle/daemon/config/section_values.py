@@ -15,27 +15,37 @@ from oracle.dispatch.probe_settings import ProbeSettings
 from oracle.domain.events.network_events import NodeJoined, NodeUpdated, TaskKind
 
 
-def feed_client(feed: FeedSection, name: Literal["url", "compare_url"]) -> FeedClient | None:
+def build_feed_client(
+    feed: FeedSection, setting: Literal["url", "compare_url"]
+) -> FeedClient | None:
     """Return a client of one of the two feeds, or None if it is not configured."""
-    url = feed.url if name == "url" else feed.compare_url
+    url = feed.url if setting == "url" else feed.compare_url
     if url is None:
         return None
-    most = feed.max_response_mib * 2**20
-    return FeedClient(url, f"feed.{name}", feed.timeout_seconds, most)
+    max_bytes = feed.max_response_mib * 2**20
+    return FeedClient(url, f"feed.{setting}", feed.timeout_seconds, max_bytes)
 
 
-def feed_reader(profile: Profile) -> RelayReader:
+def build_feed_reader(profile: Profile) -> RelayReader:
     """Return the reader of the rows beside this profile; stakes of the chain take precedence."""
-    told = profile.tells
-    of_chain = any("stake" in told.get(kind, ()) for kind in (NodeJoined, NodeUpdated))
-    return RelayReader(takes_stakes=not of_chain)
+    fields_by_event = profile.fields_by_event_type
+    has_chain_stakes = any(
+        "stake" in fields_by_event.get(kind, ()) for kind in (NodeJoined, NodeUpdated)
+    )
+    return RelayReader(reads_stakes=not has_chain_stakes)
 
 
-def probe_settings(told: ProbingSection) -> ProbeSettings | None:
+def build_probe_settings(probing: ProbingSection) -> ProbeSettings | None:
     """Return the settings of a section without faults, or None if there are no system tasks."""
-    if not told.enabled or told.fee_wei is None or told.max_fee_per_window_wei is None:
+    if not probing.enabled or probing.fee_wei is None or probing.max_fee_per_window_wei is None:
         return None
     order = ProbeOrder(
-        TaskKind(told.kind), told.models, told.size, told.timeout_seconds, told.fee_wei
+        TaskKind(probing.kind),
+        probing.models,
+        probing.size,
+        probing.timeout_seconds,
+        probing.fee_wei,
     )
-    return ProbeSettings(told.window_seconds, told.max_fee_per_window_wei, told.group, order)
+    return ProbeSettings(
+        probing.window_seconds, probing.max_fee_per_window_wei, probing.group, order
+    )

@@ -19,14 +19,14 @@ from pydantic_settings import NoDecode
 from typing_extensions import override
 
 from oracle.chain.hex_names import parse_address
-from oracle.daemon.config.redaction import SECRET, SecretText, is_secret
+from oracle.daemon.config.redaction import SECRET, SecretText, is_secret_setting
 
 if TYPE_CHECKING:
     from oracle.rpc.transport import HttpAccess
 
 
 class Section(BaseModel):
-    """A settings section that rejects unknown keys, is immutable, and hides its input in errors."""
+    """A settings section that rejects unknown keys, is immutable, and hides input in errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -34,11 +34,11 @@ class Section(BaseModel):
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """Leave out secret settings."""
         fields = type(self).model_fields
-        shown = {name for name, setting in fields.items() if not is_secret(setting)}
-        return ((name, value) for name, value in super().__repr_args__() if name in shown)
+        public_names = {name for name, setting in fields.items() if not is_secret_setting(setting)}
+        return ((name, value) for name, value in super().__repr_args__() if name in public_names)
 
 
-def _http_url(value: str) -> str:
+def _check_http_url(value: str) -> str:
     if urlsplit(value).scheme not in {"http", "https"} or not urlsplit(value).hostname:
         raise ValueError("an endpoint is an http:// or https:// address")
     return value
@@ -52,12 +52,12 @@ def split_list(value: object) -> object:
 Label = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[\w][\w .:#/@+-]*$")]
 ContractAddress = Annotated[str, AfterValidator(parse_address)]
 # URLs may contain keys.
-SecretUrl = Annotated[str, AfterValidator(_http_url), SECRET]
+SecretUrl = Annotated[str, AfterValidator(_check_http_url), SECRET]
 # A list in TOML, `a,b` in the environment.
 SecretUrls = Annotated[tuple[SecretUrl, ...], NoDecode, BeforeValidator(split_list)]
 
 
-class Database(Section):
+class DatabaseSection(Section):
     # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`. A relative FILE is resolved
     # against the folder of the configuration file; in an environment variable, against the current
     # folder.
@@ -136,8 +136,8 @@ class ReportersSection(Section):
     transmit_delay_blocks: int = Field(default=5, ge=1, le=1000)
 
     @property
-    def access(self) -> "HttpAccess | None":
-        """Client certificate and trusted authorities for the peers; None: the system's defaults."""
+    def http_access(self) -> "HttpAccess | None":
+        """Client certificate and trusted authorities for the peers; None: system defaults."""
         if self.certificate is None and self.ca_file is None:
             return None
         from oracle.rpc.transport import HttpAccess  # noqa: PLC0415  no setting opens connections
@@ -159,7 +159,7 @@ class ReportersSection(Section):
         return self.transmit_rank * self.transmit_delay_blocks
 
 
-def faults_in_reporters(reporters: ReportersSection) -> list[str]:
+def find_reporter_faults(reporters: ReportersSection) -> list[str]:
     """Return the conflicts between settings of `[reporters]`, one line each."""
     if (reporters.certificate is None) != (reporters.certificate_key is None):
         return ["reporters.certificate and reporters.certificate_key: give both or none"]

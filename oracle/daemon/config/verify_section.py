@@ -6,18 +6,18 @@ from pydantic import Field
 
 from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.daemon.config.sections import Section
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 
-Rung = Literal["seamed", "pinned", "bloomed", "proven"]
+LevelName = Literal["seamed", "pinned", "bloomed", "proven"]
 
 
 class VerifySection(Section):
     # The verification level of blocks that may still change: `seamed`, `pinned`, `bloomed`,
     # `proven`; limited by what the chain supports.
-    head: Rung = "proven"
+    head: LevelName = "proven"
     # The verification level of final blocks: every header is read, receipts only where a bloom
     # filter does not exclude the contracts; `seamed` reads few headers and proves nothing.
-    history: Rung = "proven"
+    history: LevelName = "proven"
     # Verify with receipts; if off, no block gets above `bloomed`.
     receipts: bool = True
     # Read history in the same way as the head: every header, logs by block hash.
@@ -26,20 +26,20 @@ class VerifySection(Section):
     audit_share: float = Field(default=0.01, ge=0, le=1, allow_inf_nan=False)
 
 
-def policy_of(told: VerifySection) -> VerificationPolicy:
+def build_verification_policy(verify: VerifySection) -> VerificationPolicy:
     """Return the verification policy of the chain source."""
     return VerificationPolicy(
-        head=Level[told.head.upper()],
-        history=Level[told.history.upper()],
-        receipts=told.receipts,
-        every_header=told.every_header,
+        head=VerificationLevel[verify.head.upper()],
+        history=VerificationLevel[verify.history.upper()],
+        receipts=verify.receipts,
+        every_header=verify.every_header,
     )
 
 
-def one_of(told: VerifySection) -> int:
+def compute_audit_interval(verify: VerifySection) -> int:
     """Return the number of new final blocks for each new audit of an old window."""
-    return round(1 / told.audit_share) if told.audit_share else _NEVER
+    return round(1 / verify.audit_share) if verify.audit_share else _NEVER_BLOCKS
 
 
 # More blocks than any chain will have.
-_NEVER = 2**63
+_NEVER_BLOCKS = 2**63

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from oracle.rpc.endpoints.capabilities import OF_CHAIN
+from oracle.rpc.endpoints.capabilities import CHAIN_FACTS_KEY
 from oracle.store.database import Store
 
 
@@ -16,29 +16,31 @@ class CapabilityCache:
     """
 
     store: Store | None
-    now: Callable[[], float]
+    clock: Callable[[], float]
     # By endpoint and name: the value and its expiry.
-    _learned: dict[tuple[str, str], tuple[str, int | None]] = field(default_factory=dict)
+    _unstored: dict[tuple[str, str], tuple[str, int | None]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
-    def recall(self, endpoint: str) -> dict[str, str]:
+    def load_facts(self, endpoint: str) -> dict[str, str]:
         """Return the unexpired values of this endpoint, from the database and from memory."""
-        store, kept = self.store, dict[str, str]()
+        store, value_by_name = self.store, dict[str, str]()
         if store is not None:
-            with store.reading() as uow:
-                kept = uow.facts.of(endpoint, int(self.now()))
+            with store.read_transaction() as uow:
+                value_by_name = uow.facts.get_all(endpoint, int(self.clock()))
         with self._lock:
-            return kept | {
-                name: value for (of, name), (value, _) in self._learned.items() if of == endpoint
+            return value_by_name | {
+                name: value
+                for (learned_endpoint, name), (value, _) in self._unstored.items()
+                if learned_endpoint == endpoint
             }
 
-    def keep(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
+    def save_fact(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
         """Keep a value for so long, None: forever; `store_facts` writes it to the database."""
-        expires = None if seconds is None else int(self.now() + seconds)
+        expires = None if seconds is None else int(self.clock() + seconds)
         with self._lock:
-            self._learned[endpoint, key] = value, expires
+            self._unstored[endpoint, key] = value, expires
 
-    def flush(self, epoch: int) -> int:
+    def store_facts(self, epoch: int) -> int:
         """Write the new values under a lease's epoch; return their number.
 
         Raises:
@@ -46,27 +48,27 @@ class CapabilityCache:
         """
         store = self.store
         with self._lock:
-            learned, self._learned = self._learned, {}
-        if store is None or not learned:
+            unstored, self._unstored = self._unstored, {}
+        if store is None or not unstored:
             return 0
         try:
             with store.transaction() as uow:
                 uow.lease.guard(epoch)
-                uow.facts.prune(int(self.now()))
-                for (endpoint, name), (value, expires) in learned.items():
+                uow.facts.prune(int(self.clock()))
+                for (endpoint, name), (value, expires) in unstored.items():
                     uow.facts.set(endpoint, {name: value}, expires)
         except BaseException:
             with self._lock:
-                self._learned = learned | self._learned
+                self._unstored = unstored | self._unstored
             raise
-        return len(learned)
+        return len(unstored)
 
-    def flush_trust(self, epoch: int) -> int:
+    def store_chain_facts(self, epoch: int) -> int:
         """Write the new values if some are about the chain itself; these are rare and important.
 
         Blocks may have been read at a lower level than is trusted now, and the next process must
         know the new level.
         """
         with self._lock:
-            is_learned = any(endpoint == OF_CHAIN for endpoint, _ in self._learned)
-        return self.flush(epoch) if is_learned else 0
+            has_chain_facts = any(endpoint == CHAIN_FACTS_KEY for endpoint, _ in self._unstored)
+        return self.store_facts(epoch) if has_chain_facts else 0

@@ -18,9 +18,9 @@ from oracle.errors import TransientError
 T = TypeVar("T")
 
 # The maximum total wait of one step without any progress.
-PATIENCE_SECONDS = 300.0
+MAX_PATIENCE_SECONDS = 300.0
 # The longest single wait; the lease is renewed, and other jobs run, between two waits.
-_AT_A_TIME = 5.0
+_MAX_WAIT_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -28,10 +28,10 @@ class EndpointPatience:
     """Waits for one repeated request; `stop` ends any wait."""
 
     stop: StopSignal
-    seconds: float = PATIENCE_SECONDS
-    _waited: float = 0.0
+    max_seconds: float = MAX_PATIENCE_SECONDS
+    _waited_seconds: float = 0.0
 
-    def borne(self, work: Callable[[], T]) -> T:
+    def run_patiently(self, request: Callable[[], T]) -> T:
         """Run `request` again whenever its endpoint requests a retry later.
 
         Raises:
@@ -40,15 +40,15 @@ class EndpointPatience:
         """
         while True:
             try:
-                done = work()
+                result = request()
             except TransientError as error:
-                self.wait(error)
-                self.stop.check()
+                self.wait_for_endpoint(error)
+                self.stop.exit_if_signalled()
             else:
                 self.reset_wait()
-                return done
+                return result
 
-    def wait(self, error: TransientError) -> float:
+    def wait_for_endpoint(self, error: TransientError) -> float:
         """Wait a part of the requested time and log it; return the seconds waited.
 
         Raises:
@@ -56,33 +56,36 @@ class EndpointPatience:
                 would
                 be.
         """
-        if error.retry_after is None or self._waited + error.retry_after > self.seconds:
+        if (
+            error.retry_after is None
+            or self._waited_seconds + error.retry_after > self.max_seconds
+        ):
             raise error
-        seconds = min(_AT_A_TIME, max(error.retry_after, 0.1))
+        seconds = min(_MAX_WAIT_SECONDS, max(error.retry_after, 0.1))
         structlog.get_logger().warning(
             "waiting_for_endpoint", seconds=round(seconds, 1), reason=str(error)
         )
-        self._waited += seconds
+        self._waited_seconds += seconds
         self.stop.event.wait(seconds)
         return seconds
 
     def reset_wait(self) -> None:
         """Reset the total wait after a success."""
-        self._waited = 0.0
+        self._waited_seconds = 0.0
 
 
-def patient(steps: Sequence[Job], stop: StopSignal) -> list[Job]:
+def make_jobs_patient(jobs: Sequence[Job], stop: StopSignal) -> list[Job]:
     """Return the jobs, wrapped so that each waits for rate-limited endpoints."""
-    return [_patient(step, EndpointPatience(stop)) for step in steps]
+    return [_make_job_patient(job, EndpointPatience(stop)) for job in jobs]
 
 
-def _patient(step: Job, patience: EndpointPatience) -> Job:
-    def turn() -> Mapping[str, object] | None:
+def _make_job_patient(job: Job, patience: EndpointPatience) -> Job:
+    def tick() -> Mapping[str, object] | None:
         try:
-            done = step.turn()
+            facts = job.tick()
         except TransientError as error:
-            return {"did": "waited", "seconds": patience.wait(error)}
+            return {"did": "waited", "seconds": patience.wait_for_endpoint(error)}
         patience.reset_wait()
-        return done
+        return facts
 
-    return replace(step, turn=turn)
+    return replace(job, tick=tick)

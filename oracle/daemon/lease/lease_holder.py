@@ -17,55 +17,63 @@ _PROC = Path("/proc")
 _BOOT = _PROC / "sys/kernel/random/boot_id"
 # Suffix of the name: the start of the process in clock ticks since boot, and a digest of the
 # namespaces in which that number is valid.
-_MARK = re.compile(r", process ([1-9]\d{0,8}) \(begun (\d{1,19}) at ([0-9a-f]{16})\)$")
-_DIGITS = 16
+_HOLDER_SUFFIX = re.compile(r", process ([1-9]\d{0,8}) \(begun (\d{1,19}) at ([0-9a-f]{16})\)$")
+_DIGEST_DIGITS = 16
 # Indexes of the state and the start time among the fields of /proc/PID/stat behind the name
 # (proc(5)).
-_STATE, _BEGUN = 0, 19
+_STATE_INDEX, _START_INDEX = 0, 19
 # States of processes that are dead and not yet reaped by their parents.
-_DEAD = {"Z", "X"}
+_DEAD_STATES = {"Z", "X"}
 
 
-class Fate(Enum):
+class HolderState(Enum):
     """The state of a lease holder's process; UNKNOWN means that the process may still run."""
 
-    LIVES = "lives"
+    ALIVE = "lives"
     GONE = "gone"
     UNKNOWN = "unknown"
 
 
-def holder_name(command: str) -> str:
+def build_holder_name(command: str) -> str:
     """Return this process's name for the lease: `run on host, process 123 (…)`."""
     name = f"{command} on {socket.gethostname()}, process {os.getpid()}"
-    place, seen = _process_namespace(), _process_state(os.getpid())
-    return name if place is None or seen is None else f"{name} (begun {seen[1]} at {place})"
+    namespace, process_stat = _read_namespace_digest(), _read_process_stat(os.getpid())
+    return (
+        name
+        if namespace is None or process_stat is None
+        else f"{name} (begun {process_stat[1]} at {namespace})"
+    )
 
 
-def fate_of(holder: str | None) -> Fate:
+def get_holder_state(holder: str | None) -> HolderState:
     """Return the state of the process that this holder name denotes; UNKNOWN in case of doubt."""
-    mark = None if holder is None else _MARK.search(holder)
-    if mark is None or mark[3] != _process_namespace():
-        return Fate.UNKNOWN
-    number, begun = int(mark[1]), int(mark[2])
+    suffix = None if holder is None else _HOLDER_SUFFIX.search(holder)
+    if suffix is None or suffix[3] != _read_namespace_digest():
+        return HolderState.UNKNOWN
+    pid, start_ticks = int(suffix[1]), int(suffix[2])
     try:
         # Signal 0 checks for the process and sends nothing; the check is in this process's own
         # namespace, whatever is mounted at /proc.
-        os.kill(number, 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
-        return Fate.GONE
+        return HolderState.GONE
     except PermissionError:
         # The process belongs to another user; /proc may still show its state.
         pass
-    seen = _process_state(number)
-    if seen is None:
-        return Fate.UNKNOWN
-    state, began = seen
-    if began != begun:
-        return Fate.GONE
-    return Fate.GONE if state in _DEAD and _is_alone(number) else Fate.LIVES
+    process_stat = _read_process_stat(pid)
+    if process_stat is None:
+        return HolderState.UNKNOWN
+    process_state, actual_start_ticks = process_stat
+    if actual_start_ticks != start_ticks:
+        return HolderState.GONE
+    return (
+        HolderState.GONE
+        if process_state in _DEAD_STATES and _has_single_thread(pid)
+        else HolderState.ALIVE
+    )
 
 
-def _process_namespace() -> str | None:
+def _read_namespace_digest() -> str | None:
     """Return a digest of the namespaces that make process numbers comparable, or None."""
     try:
         if str((_PROC / "self").readlink()) != str(os.getpid()):
@@ -74,27 +82,30 @@ def _process_namespace() -> str | None:
         parts = [
             socket.gethostname(),
             _BOOT.read_text("ascii").strip(),
-            *(str((_PROC / "self/ns" / kind).readlink()) for kind in ("pid", "time")),
+            *(
+                str((_PROC / "self/ns" / namespace_kind).readlink())
+                for namespace_kind in ("pid", "time")
+            ),
         ]
     except OSError:
         return None
-    return sha256("\n".join(parts).encode()).hexdigest()[:_DIGITS]
+    return sha256("\n".join(parts).encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
-def _process_state(number: int) -> tuple[str, int] | None:
+def _read_process_stat(pid: int) -> tuple[str, int] | None:
     """Return the state and the start ticks of a process, or None if they cannot be read."""
     try:
         # The process name is in parentheses and may contain any character.
-        fields = (_PROC / str(number) / "stat").read_text("utf-8", "replace").rpartition(")")[2]
-        told = fields.split()
-        return told[_STATE], int(told[_BEGUN])
+        stat_tail = (_PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2]
+        stat_fields = stat_tail.split()
+        return stat_fields[_STATE_INDEX], int(stat_fields[_START_INDEX])
     except (OSError, ValueError, IndexError):
         return None
 
 
-def _is_alone(number: int) -> bool:
+def _has_single_thread(pid: int) -> bool:
     """Return whether only one thread is left; the main thread may die before the others."""
     try:
-        return [one.name for one in (_PROC / str(number) / "task").iterdir()] == [str(number)]
+        return [thread.name for thread in (_PROC / str(pid) / "task").iterdir()] == [str(pid)]
     except OSError:
         return False

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from oracle.daemon.lease.lease_holder import Fate, fate_of, holder_name
+from oracle.daemon.lease.lease_holder import HolderState, build_holder_name, get_holder_state
 from oracle.errors import FatalError, OracleError, TransientError
 from oracle.store.database import Store
 from oracle.store.db_errors import UnknownCommitError
@@ -35,28 +35,32 @@ _LOOK_SECONDS = 0.5
 class LeaseHeldError(FatalError):
     """Another process holds the lease; the error is over when that process ends."""
 
-    def __init__(self, held: LeaseState) -> None:
+    def __init__(self, lease_state: LeaseState) -> None:
         super().__init__(
-            f"another process works on this database: {held.holder}; stop it, or wait "
-            f"{max(1, round(held.seconds_left))} s if it is dead"
+            f"another process works on this database: {lease_state.holder}; stop it, or wait "
+            f"{max(1, round(lease_state.seconds_left))} s if it is dead"
         )
 
 
-def worker(held: LeaseState) -> str | None:
+def find_leader(lease_state: LeaseState) -> str | None:
     """Return the process that works on the database, or None if there is none or it is gone."""
-    is_over = held.holder is None or held.seconds_left <= 0
-    return None if is_over or fate_of(held.holder) is Fate.GONE else held.holder
+    is_over = lease_state.holder is None or lease_state.seconds_left <= 0
+    return (
+        None
+        if is_over or get_holder_state(lease_state.holder) is HolderState.GONE
+        else lease_state.holder
+    )
 
 
-def take(store: Store, command: str) -> int:
+def acquire_lease(store: Store, command: str) -> int:
     """Acquire the lease and return its epoch.
 
     Raises:
         LeaseHeldError: another process holds it; the message names the holder.
     """
-    epoch, held = try_take(store, command)
+    epoch, lease_state = try_acquire_lease(store, command)
     if epoch is None:
-        raise LeaseHeldError(held)
+        raise LeaseHeldError(lease_state)
     return epoch
 
 
@@ -69,18 +73,18 @@ class HolderWatch:
     """
 
     clock: Callable[[], float] = time.monotonic
-    _lease: tuple[int, int] | None = None
-    _since: float = 0.0
+    _last_renewal: tuple[int, int] | None = None
+    _seen_at: float = 0.0
 
-    def is_silent(self, held: LeaseState) -> bool:
+    def has_stopped_renewing(self, lease_state: LeaseState) -> bool:
         """Return whether the holder has not renewed the lease for longer than a lease lasts."""
-        lease = (held.epoch, held.until_ms)
-        if lease != self._lease:
-            self._lease, self._since = lease, self.clock()
-        return self.clock() - self._since > LEASE_SECONDS
+        renewal = (lease_state.epoch, lease_state.until_ms)
+        if renewal != self._last_renewal:
+            self._last_renewal, self._seen_at = renewal, self.clock()
+        return self.clock() - self._seen_at > LEASE_SECONDS
 
 
-def try_take(
+def try_acquire_lease(
     store: Store, command: str, watch: HolderWatch | None = None
 ) -> tuple[int | None, LeaseState]:
     """Acquire the lease if it is free or expired or its holder is gone; return epoch and state.
@@ -92,45 +96,53 @@ def try_take(
     Raises:
         TransientError: the database is unavailable, or another process is writing to it.
     """
-    with store.reading() as uow:
-        held = uow.lease.current()
-    is_gone = held.holder is not None and (
-        fate_of(held.holder) is Fate.GONE or (watch is not None and watch.is_silent(held))
+    with store.read_transaction() as uow:
+        previous_state = uow.lease.get_state()
+    is_gone = previous_state.holder is not None and (
+        get_holder_state(previous_state.holder) is HolderState.GONE
+        or (watch is not None and watch.has_stopped_renewing(previous_state))
     )
-    if held.holder is not None and held.seconds_left >= 0 and not is_gone:
-        return None, held
-    gone, ours = held.epoch if is_gone else None, holder_name(command)
+    if previous_state.holder is not None and previous_state.seconds_left >= 0 and not is_gone:
+        return None, previous_state
+    gone_epoch, own_name = previous_state.epoch if is_gone else None, build_holder_name(command)
     try:
         with store.transaction() as uow:
-            epoch = uow.lease.take(ours, LEASE_SECONDS, gone=gone)
-            now = uow.lease.current()
+            epoch = uow.lease.acquire(own_name, LEASE_SECONDS, dead_epoch=gone_epoch)
+            lease_state = uow.lease.get_state()
     except UnknownCommitError:
-        with store.reading() as uow:
-            now = uow.lease.current()
-        if now.holder != ours or now.epoch != held.epoch + 1:
+        with store.read_transaction() as uow:
+            lease_state = uow.lease.get_state()
+        if lease_state.holder != own_name or lease_state.epoch != previous_state.epoch + 1:
             raise
-        epoch = now.epoch
+        epoch = lease_state.epoch
     except TransientError as error:
-        raise TransientError(f"{error}{_in_the_way(store, held)}") from error
+        raise TransientError(
+            f"{error}{_terminate_stalled_writer(store, previous_state)}"
+        ) from error
     if is_gone and epoch is not None:
-        structlog.get_logger().warning("stale_lease_taken_over", holder=held.holder, epoch=epoch)
-    return epoch, now
+        structlog.get_logger().warning(
+            "stale_lease_taken_over", holder=previous_state.holder, epoch=epoch
+        )
+    return epoch, lease_state
 
 
-def _in_the_way(store: Store, held: LeaseState) -> str:
+def _terminate_stalled_writer(store: Store, lease_state: LeaseState) -> str:
     """Terminate a stalled writer, if any; return an error suffix that names the obstacle."""
     try:
-        with store.reading() as uow:
-            if uow.lease.end_stalled_writer(STALLED_SECONDS):
+        with store.read_transaction() as uow:
+            if uow.lease.terminate_stalled_writer(STALLED_SECONDS):
                 return f"; one that stood still for {STALLED_SECONDS} s was ended"
     except OracleError as error:
         return f"; whether it stands still cannot be seen: {error}"
-    if held.holder is None:
+    if lease_state.holder is None:
         return ""
-    return f"; the lease of {held.holder} is over: where that one hangs inside a write, kill it"
+    return (
+        f"; the lease of {lease_state.holder} is over: where that one hangs inside a write, "
+        "kill it"
+    )
 
 
-def renew(store: Store, epoch: int) -> None:
+def renew_held_lease(store: Store, epoch: int) -> None:
     """Extend the lease by another lease period.
 
     Raises:
@@ -154,57 +166,57 @@ class LeaseKeeper:
         self,
         store: Store,
         epoch: int,
-        lose: Callable[[], None],
+        on_lost: Callable[[], None],
         stuck_reason: Callable[[], str | None],
     ) -> None:
         self.failure: FatalError | None = None
-        self.can_give_back = True
+        self.can_release = True
         self._stuck_reason = stuck_reason
         self._store = store
         self._epoch = epoch
-        self._lose = lose
-        self._renewed = time.monotonic()
-        self._reason = "the database does not answer"
-        self._ended = threading.Event()
-        self._losing = threading.Lock()
+        self._on_lost = on_lost
+        self._renewed_at = time.monotonic()
+        self._renewal_error = "the database does not answer"
+        self._stopped = threading.Event()
+        self._failure_lock = threading.Lock()
 
-    def start(self) -> None:
+    def start_renewing(self) -> None:
         """Start both threads; the lease must have been acquired just before."""
-        for name, work in (("lease", self._renew), ("lease watch", self._watch)):
-            threading.Thread(target=work, name=name, daemon=True).start()
+        for name, run in (("lease", self._run_renewals), ("lease watch", self._watch_renewals)):
+            threading.Thread(target=run, name=name, daemon=True).start()
 
-    def end(self) -> None:
+    def stop_renewing(self) -> None:
         """Stop renewing the lease."""
-        self._ended.set()
+        self._stopped.set()
 
-    def _renew(self) -> None:
-        wait = RENEW_SECONDS
-        while not self._ended.wait(wait):
-            wait = RENEW_SECONDS if self._try_renew() else _AGAIN_SECONDS
+    def _run_renewals(self) -> None:
+        wait_seconds = RENEW_SECONDS
+        while not self._stopped.wait(wait_seconds):
+            wait_seconds = RENEW_SECONDS if self._try_renew() else _AGAIN_SECONDS
 
     def _try_renew(self) -> bool:
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
-            renew(self._store, self._epoch)
+            renew_held_lease(self._store, self._epoch)
         except TransientError as error:
-            self._reason = str(error)
+            self._renewal_error = str(error)
             indexer_metrics.RENEW_FAILURES.inc()
-            structlog.get_logger().warning("lease_renewal_failed", reason=self._reason)
+            structlog.get_logger().warning("lease_renewal_failed", reason=self._renewal_error)
             return False
         except FatalError as error:
-            self._fail(error)
+            self._stop_with_failure(error)
             return False
-        self._renewed = began
+        self._renewed_at = started_at
         return True
 
-    def _watch(self) -> None:
-        while not self._ended.wait(_LOOK_SECONDS):
-            age = time.monotonic() - self._renewed
-            if age > GIVE_UP_SECONDS:
-                self._fail(
+    def _watch_renewals(self) -> None:
+        while not self._stopped.wait(_LOOK_SECONDS):
+            age_seconds = time.monotonic() - self._renewed_at
+            if age_seconds > GIVE_UP_SECONDS:
+                self._stop_with_failure(
                     FatalError(
                         f"the lease could not be renewed for {GIVE_UP_SECONDS:.0f} s: "
-                        f"{self._reason}; another process may take over any moment"
+                        f"{self._renewal_error}; another process may take over any moment"
                     )
                 )
             reason = self._stuck_reason()
@@ -212,28 +224,28 @@ class LeaseKeeper:
                 failure = FatalError(
                     f"{reason}; the lease is given back, so that another may lead"
                 )
-                self._fail(failure, can_give_back=True)
+                self._stop_with_failure(failure, can_release=True)
 
-    def _fail(self, failure: FatalError, *, can_give_back: bool = False) -> None:
-        with self._losing:
-            if self._ended.is_set():
+    def _stop_with_failure(self, failure: FatalError, *, can_release: bool = False) -> None:
+        with self._failure_lock:
+            if self._stopped.is_set():
                 return
-            self._ended.set()
-            self.failure, self.can_give_back = failure, can_give_back
+            self._stopped.set()
+            self.failure, self.can_release = failure, can_release
         indexer_metrics.HELD.set(0)
-        self._lose()
+        self._on_lost()
 
 
-def _never_stuck() -> str | None:
+def _get_no_stuck_reason() -> str | None:
     """Return None: nothing watches the progress of the work."""
 
 
 @contextmanager
-def leading(
+def keep_lease(
     store: Store,
     epoch: int,
-    lose: Callable[[], None],
-    stuck_reason: Callable[[], str | None] = _never_stuck,
+    on_lost: Callable[[], None],
+    stuck_reason: Callable[[], str | None] = _get_no_stuck_reason,
 ) -> Iterator[LeaseKeeper]:
     """Renew the lease during the daemon's work and release it at the end; yields the keeper.
 
@@ -247,21 +259,21 @@ def leading(
     """
     indexer_metrics.HELD.set(1)
     indexer_metrics.EPOCH.set(epoch)
-    keeper = LeaseKeeper(store, epoch, lose, stuck_reason)
-    keeper.start()
+    keeper = LeaseKeeper(store, epoch, on_lost, stuck_reason)
+    keeper.start_renewing()
     try:
         yield keeper
     finally:
-        keeper.end()
+        keeper.stop_renewing()
         indexer_metrics.HELD.set(0)
-        if keeper.can_give_back:
-            _give_back(store, epoch)
+        if keeper.can_release:
+            _release_lease(store, epoch)
     if keeper.failure is not None:
         raise keeper.failure
 
 
 @contextmanager
-def leased(store: Store, command: str) -> Iterator[int]:
+def hold_lease(store: Store, command: str) -> Iterator[int]:
     """Hold the lease during work that renews it if it takes long; yields its epoch.
 
     Every write is guarded by that epoch. A lease that cannot be released expires by itself.
@@ -269,14 +281,14 @@ def leased(store: Store, command: str) -> Iterator[int]:
     Raises:
         LeaseHeldError: another process holds it; the message names the holder.
     """
-    epoch = take(store, command)
+    epoch = acquire_lease(store, command)
     try:
         yield epoch
     finally:
-        _give_back(store, epoch)
+        _release_lease(store, epoch)
 
 
-def _give_back(store: Store, epoch: int) -> None:
+def _release_lease(store: Store, epoch: int) -> None:
     """Release the lease so that the next process need not wait; on failure the lease expires."""
     try:
         with store.transaction() as uow:

@@ -15,17 +15,17 @@ from typing import Generic, TypeVar
 
 from oracle.daemon.web.connection_table import ConnectionTable
 from oracle.daemon.web.listener import ListenerLimits
-from oracle.daemon.web.rate_limit import network_of
-from oracle.telemetry.http_metrics import Reason
+from oracle.daemon.web.rate_limit import get_client_network
+from oracle.telemetry.http_metrics import RefusalReason
 
 T = TypeVar("T")
 
 _FIRST_SECONDS = 0.004
 # The last wait of 4 s is repeated.
-_WAITS = tuple(_FIRST_SECONDS * 2**time for time in range(11))
+_WAIT_SECONDS = tuple(_FIRST_SECONDS * 2**exponent for exponent in range(11))
 
 
-class LookSchedule(Generic[T]):
+class RecheckSchedule(Generic[T]):
     """When each waiting connection is checked again: soon, then after twice as long each time.
 
     The cost of a slow client therefore does not depend on how often it sends: about a dozen checks
@@ -33,40 +33,40 @@ class LookSchedule(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._queues: tuple[deque[tuple[float, T]], ...] = tuple(deque() for _ in _WAITS)
+        self._queues: tuple[deque[tuple[float, T]], ...] = tuple(deque() for _ in _WAIT_SECONDS)
 
-    def add(self, one: T, now: float, looks: int) -> None:
+    def add_connection(self, connection: T, now: float, check_count: int) -> None:
         """Schedule the next check; `check_count` is the number of checks so far."""
-        place = min(looks, len(_WAITS) - 1)
-        self._queues[place].append((now + _WAITS[place], one))
+        queue_index = min(check_count, len(_WAIT_SECONDS) - 1)
+        self._queues[queue_index].append((now + _WAIT_SECONDS[queue_index], connection))
 
-    def due(self, now: float, most: int) -> list[T]:
+    def take_due(self, now: float, max_count: int) -> list[T]:
         """Remove and return the connections that are due, at most this many."""
-        found: list[T] = []
+        due_connections: list[T] = []
         for queue in self._queues:
-            while queue and queue[0][0] <= now and len(found) < most:
-                found.append(queue.popleft()[1])
-        return found
+            while queue and queue[0][0] <= now and len(due_connections) < max_count:
+                due_connections.append(queue.popleft()[1])
+        return due_connections
 
-    def next_at(self) -> float | None:
+    def get_next_time(self) -> float | None:
         """Return when the next connection is due, or None if none waits."""
         return min((queue[0][0] for queue in self._queues if queue), default=None)
 
 
 # Connections accepted, or checked, in one iteration of the loop.
-_IN_ONE_TURN = 64
+_MAX_PER_TICK = 64
 # The limit of request line and headers; the body is not read here.
-MOST_HEAD_BYTES = 16 * 1024
-_END = b"\r\n\r\n"
+MAX_HEAD_BYTES = 16 * 1024
+_HEAD_END = b"\r\n\r\n"
 # How long no connection is accepted after the descriptors ran out.
-_REST_SECONDS = 0.25
-_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_PAUSE_SECONDS = 0.25
+_RESOURCE_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class PendingConnection:
     """A waiting connection; `head` is what it has sent, `drop` closes it without a response."""
 
-    __slots__ = ("address", "drop", "head", "is_watched", "looks", "sock")
+    __slots__ = ("address", "check_count", "drop", "head", "is_watched", "sock")
 
     def __init__(self, sock: socket.socket, address: str) -> None:
         """Store the socket; `address` is the client network for the limits."""
@@ -75,7 +75,7 @@ class PendingConnection:
         self.head = bytearray()
         # Whether the connection is still checked, and how often it was checked.
         self.is_watched = True
-        self.looks = 0
+        self.check_count = 0
         self.drop: Callable[[], None] = sock.close
 
 
@@ -88,153 +88,159 @@ class Acceptor:
 
     def __init__(
         self,
-        listening: socket.socket,
+        listening_socket: socket.socket,
         limits: ListenerLimits,
         hand_over: Callable[[PendingConnection], None],
-        refused: Callable[[Reason, str], None],
+        on_refused: Callable[[RefusalReason, str], None],
         *,
         is_tls: bool = False,
     ) -> None:
-        self._listening = listening
+        self._listening_socket = listening_socket
         self._header_seconds = limits.header_timeout_seconds
         self._hand_over = hand_over
-        self._refused = refused
+        self._on_refused = on_refused
         self._is_tls = is_tls
-        self._pending = ConnectionTable[PendingConnection](limits.waiting, limits.per_address)
+        self._pending = ConnectionTable[PendingConnection](
+            limits.waiting_slots, limits.per_address
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._schedule = LookSchedule[PendingConnection]()
+        self._schedule = RecheckSchedule[PendingConnection]()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
-    def open(self) -> None:
+    def start_accepting(self) -> None:
         """Start to accept connections; must be called in the loop."""
         self._loop = asyncio.get_running_loop()
-        self._listen()
-        self._look_for_slow()
+        self._resume_accepting()
+        self._drop_slow_connections()
 
-    def close(self) -> None:
+    def stop_accepting(self) -> None:
         """Accept no more connections, and close the waiting ones."""
         for timer in self._timers.values():
             timer.cancel()
-        self._the_loop.remove_reader(self._listening)
+        self._running_loop.remove_reader(self._listening_socket)
         for connection in self._pending:
-            self._let_go(connection)
+            self._drop_connection(connection)
 
-    def whole(self, connection: PendingConnection) -> None:
+    def mark_complete(self, connection: PendingConnection) -> None:
         """Stop waiting for a connection whose request is complete, or which is closed."""
-        self._pending.remove(connection)
+        self._pending.remove_connection(connection)
 
     @property
-    def _the_loop(self) -> asyncio.AbstractEventLoop:
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             raise RuntimeError("open() comes first")
         return self._loop
 
-    def _listen(self) -> None:
-        self._the_loop.add_reader(self._listening, self._accept)
+    def _resume_accepting(self) -> None:
+        self._running_loop.add_reader(self._listening_socket, self._accept_connections)
 
-    def _accept(self) -> None:
-        for _ in range(_IN_ONE_TURN):
+    def _accept_connections(self) -> None:
+        for _ in range(_MAX_PER_TICK):
             try:
-                sock, address = self._listening.accept()
+                sock, address = self._listening_socket.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except ConnectionAbortedError:
                 continue
             except OSError as error:
-                self._rest(error)
+                self._pause_accepting(error)
                 return
             sock.setblocking(False)
-            connection = PendingConnection(sock, network_of(address[0]))
+            connection = PendingConnection(sock, get_client_network(address[0]))
             # An honest client has usually sent its request already and never waits.
-            if self._is_tls or not self._read(connection):
-                self._wait_for(connection)
+            if self._is_tls or not self._read_head(connection):
+                self._add_pending(connection)
 
-    def _rest(self, error: OSError) -> None:
+    def _pause_accepting(self, error: OSError) -> None:
         """Free descriptors, and accept again a little later: the socket stays readable."""
-        if error.errno in _OUT_OF_RESOURCES:
-            self._refused("descriptors", "")
-            for connection in self._pending.oldest_half():
-                self._let_go(connection)
-        self._the_loop.remove_reader(self._listening)
-        self._timers["rest"] = self._the_loop.call_later(_REST_SECONDS, self._listen)
+        if error.errno in _RESOURCE_ERRORS:
+            self._on_refused("descriptors", "")
+            for connection in self._pending.remove_oldest_half():
+                self._drop_connection(connection)
+        self._running_loop.remove_reader(self._listening_socket)
+        self._timers["rest"] = self._running_loop.call_later(
+            _PAUSE_SECONDS, self._resume_accepting
+        )
 
-    def _wait_for(self, connection: PendingConnection) -> None:
-        now = self._the_loop.time()
-        gone = self._pending.add(connection, connection.address, now)
-        if gone is not None:
-            oldest, reason = gone
-            self._let_go(oldest)
-            self._refused(reason, oldest.address)
-        self._schedule.add(connection, now, 0)
+    def _add_pending(self, connection: PendingConnection) -> None:
+        now = self._running_loop.time()
+        surplus = self._pending.add_connection(connection, connection.address, now)
+        if surplus is not None:
+            oldest, reason = surplus
+            self._drop_connection(oldest)
+            self._on_refused(reason, oldest.address)
+        self._schedule.add_connection(connection, now, 0)
         if "look" not in self._timers:
-            self._look_again()
+            self._schedule_next_check()
 
-    def _look(self) -> None:
+    def _check_due_connections(self) -> None:
         """Check the connections that are due."""
-        loop = self._the_loop
-        for connection in self._schedule.due(loop.time(), _IN_ONE_TURN):
-            if connection.is_watched and not self._has_ended(connection):
-                connection.looks += 1
-                self._schedule.add(connection, loop.time(), connection.looks)
-        self._look_again()
+        loop = self._running_loop
+        for connection in self._schedule.take_due(loop.time(), _MAX_PER_TICK):
+            if connection.is_watched and not self._finish_if_ready(connection):
+                connection.check_count += 1
+                self._schedule.add_connection(connection, loop.time(), connection.check_count)
+        self._schedule_next_check()
 
-    def _look_again(self) -> None:
+    def _schedule_next_check(self) -> None:
         self._timers.pop("look", None)
-        at = self._schedule.next_at()
-        if at is not None:
-            self._timers["look"] = self._the_loop.call_at(at, self._look)
+        next_time = self._schedule.get_next_time()
+        if next_time is not None:
+            self._timers["look"] = self._running_loop.call_at(
+                next_time, self._check_due_connections
+            )
 
-    def _has_ended(self, connection: PendingConnection) -> bool:
+    def _finish_if_ready(self, connection: PendingConnection) -> bool:
         """Read the received bytes; return whether the connection needs no further check."""
         if not self._is_tls:
-            is_whole = self._read(connection)
-            if is_whole:
-                self._pending.remove(connection)
-            return is_whole
+            is_finished = self._read_head(connection)
+            if is_finished:
+                self._pending.remove_connection(connection)
+            return is_finished
         # After the first byte the connection goes on waiting: a handshake is no request yet.
         try:
             connection.sock.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
-            self._pending.remove(connection)
-            self._let_go(connection)
+            self._pending.remove_connection(connection)
+            self._drop_connection(connection)
             return True
         connection.is_watched = False
         self._hand_over(connection)
         return True
 
-    def _read(self, connection: PendingConnection) -> bool:
+    def _read_head(self, connection: PendingConnection) -> bool:
         """Read the received bytes; return whether the connection no longer waits."""
         head = connection.head
         try:
-            part = connection.sock.recv(MOST_HEAD_BYTES + 1 - len(head))
+            received = connection.sock.recv(MAX_HEAD_BYTES + 1 - len(head))
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
-            part = b""
-        seen = max(0, len(head) - len(_END))
-        head += part
-        if head.find(_END, seen) >= 0:
+            received = b""
+        search_start = max(0, len(head) - len(_HEAD_END))
+        head += received
+        if head.find(_HEAD_END, search_start) >= 0:
             connection.is_watched = False
             self._hand_over(connection)
-        elif not part:
-            self._let_go(connection)
-        elif len(head) > MOST_HEAD_BYTES:
-            self._let_go(connection)
-            self._refused("large", connection.address)
+        elif not received:
+            self._drop_connection(connection)
+        elif len(head) > MAX_HEAD_BYTES:
+            self._drop_connection(connection)
+            self._on_refused("large", connection.address)
         else:
             return False
         return True
 
-    def _look_for_slow(self) -> None:
-        loop = self._the_loop
-        for connection in self._pending.expired(loop.time() - self._header_seconds):
-            self._let_go(connection)
-            self._refused("slow", connection.address)
-        every = min(1.0, self._header_seconds / 4)
-        self._timers["slow"] = loop.call_later(every, self._look_for_slow)
+    def _drop_slow_connections(self) -> None:
+        loop = self._running_loop
+        for connection in self._pending.remove_expired(loop.time() - self._header_seconds):
+            self._drop_connection(connection)
+            self._on_refused("slow", connection.address)
+        interval_seconds = min(1.0, self._header_seconds / 4)
+        self._timers["slow"] = loop.call_later(interval_seconds, self._drop_slow_connections)
 
-    def _let_go(self, connection: PendingConnection) -> None:
+    def _drop_connection(self, connection: PendingConnection) -> None:
         connection.is_watched = False
         connection.drop()

@@ -19,20 +19,20 @@ from fastapi import Request
 from fastapi.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from oracle.daemon.web.played_act import PlayedAct
+from oracle.daemon.web.played_act import DemoAct
 from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.queries.answers import AsOf
-from oracle.queries.api.source import ApiSource, looking
+from oracle.queries.api.source import ApiSource, open_snapshot
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Flight(Generic[T]):
+class _PendingAnswer(Generic[T]):
     """An answer that is being made; None at the end means that it failed."""
 
-    over: threading.Event = field(default_factory=threading.Event)
-    made: T | None = None
+    finished: threading.Event = field(default_factory=threading.Event)
+    answer: T | None = None
 
 
 class SingleFlight(Generic[T]):
@@ -42,37 +42,37 @@ class SingleFlight(Generic[T]):
     longer than `patience_seconds`.
     """
 
-    def __init__(self, seats: int, patience_seconds: float) -> None:
-        self._seats = ConcurrencyLimit(seats)
+    def __init__(self, max_answers: int, patience_seconds: float) -> None:
+        self._limit = ConcurrencyLimit(max_answers)
         self._patience = patience_seconds
         self._lock = threading.Lock()
-        self._flights: dict[str, _Flight[T]] = {}
+        self._pending_by_key: dict[str, _PendingAnswer[T]] = {}
 
-    def fly(self, question: str, make: Callable[[], T]) -> T | None:
+    def get_or_make(self, key: str, make: Callable[[], T]) -> T | None:
         """Return the result of `make`, or of another thread's `make` for the same key.
 
         The result is None if too many answers are being made. Raises what `make` raises; a thread
         that waited for a failed answer makes its own.
         """
         with self._lock:
-            flight = self._flights.get(question)
-            is_first = flight is None
-            if flight is None:
-                flight = self._flights[question] = _Flight()
+            pending = self._pending_by_key.get(key)
+            is_first = pending is None
+            if pending is None:
+                pending = self._pending_by_key[key] = _PendingAnswer()
         if is_first:
             try:
-                flight.made = self._seated(make)
+                pending.answer = self._make_within_limit(make)
             finally:
                 with self._lock:
-                    del self._flights[question]
-                flight.over.set()
-            return flight.made
-        flight.over.wait(self._patience)
-        return flight.made if flight.made is not None else self._seated(make)
+                    del self._pending_by_key[key]
+                pending.finished.set()
+            return pending.answer
+        pending.finished.wait(self._patience)
+        return pending.answer if pending.answer is not None else self._make_within_limit(make)
 
-    def _seated(self, make: Callable[[], T]) -> T | None:
-        with self._seats.one() as is_seated:
-            return make() if is_seated else None
+    def _make_within_limit(self, make: Callable[[], T]) -> T | None:
+        with self._limit.try_enter() as is_admitted:
+            return make() if is_admitted else None
 
 
 # The age in a cached response is at most this much out of date.
@@ -81,9 +81,9 @@ _LAG_STEP_SECONDS = 30
 _HISTORY_LAG_SECONDS = 60
 # During a backfill a response is served for this time without a check whether the index has
 # changed.
-_HISTORY_KEPT_SECONDS = 10.0
+_HISTORY_FRESH_SECONDS = 10.0
 _PATIENCE_SECONDS = 5.0
-_LEAST_COMPRESSED = 1_000
+_MIN_COMPRESSED_BYTES = 1_000
 _GZIP_LEVEL = 5
 
 
@@ -92,20 +92,20 @@ class CachedResponse(NamedTuple):
 
     response: Response
     as_of: AsOf
-    act: PlayedAct | None = None
+    act: DemoAct | None = None
 
 
-class _Kept(NamedTuple):
+class _CachedAnswer(NamedTuple):
     tag: str
-    plain: bytes
-    packed: bytes | None
+    body: bytes
+    gzipped_body: bytes | None
     media_type: str | None
     # Monotonic seconds: until then the response is served without a check of the index.
     fresh_until: float
 
     @property
     def size(self) -> int:
-        return len(self.plain) + len(self.packed or b"")
+        return len(self.body) + len(self.gzipped_body or b"")
 
 
 class AnswerCache:
@@ -114,153 +114,168 @@ class AnswerCache:
     def __init__(
         self,
         source: ApiSource,
-        most_bytes: int,
-        act: Callable[[], PlayedAct | None] = lambda: None,
+        max_bytes: int,
+        get_act: Callable[[], DemoAct | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
-        self._most_bytes = most_bytes
-        self._act = act
+        self._max_bytes = max_bytes
+        self._get_act = get_act
         self._clock = clock
         self._numbers = count()
         self._lock = threading.Lock()
         self._bytes = 0
-        self._by_question: OrderedDict[str, _Kept] = OrderedDict()
+        self._cached_by_key: OrderedDict[str, _CachedAnswer] = OrderedDict()
 
     def answer(
-        self, request: Request, make: Callable[[], CachedResponse], flights: "Flights"
+        self, request: Request, make: Callable[[], CachedResponse], flights: "AnswerFlights"
     ) -> Response | None:
         """Return the cached response to a GET, or the result of `make`; 304 if the client has it.
 
         Only responses with status 200 are cached. The result is None if too many answers are being
         made. Raises what `looking` and `make` raise.
         """
-        question = _question(request.scope)
-        kept = self._known(question)
-        if kept is None:
-            with looking(self._source) as look:
-                tag = _tag(look.as_of, self._act())
-            if _is_known_to(request, tag):
-                return _not_modified(tag)
-            kept = self._known(question, tag)
-        if kept is None:
-            made = flights.fly(question, lambda: self._made_anew(question, make()))
-            if made is None or isinstance(made, Response):
-                return made
-            kept = made
-        return _sent(kept, request)
+        key = _build_cache_key(request.scope)
+        cached = self._find_cached(key)
+        if cached is None:
+            with open_snapshot(self._source) as snapshot:
+                tag = _build_entity_tag(snapshot.as_of, self._get_act())
+            if _has_current_copy(request, tag):
+                return _build_not_modified(tag)
+            cached = self._find_cached(key, tag)
+        if cached is None:
+            new_answer = flights.get_or_make(key, lambda: self._store_response(key, make()))
+            if new_answer is None or isinstance(new_answer, Response):
+                return new_answer
+            cached = new_answer
+        return _build_response(cached, request)
 
-    def fresh(self, scope: Scope) -> Response | None:
+    def get_fresh(self, scope: Scope) -> Response | None:
         """Return the response to a GET that needs no check of the database; never blocks."""
-        kept = self._known(_question(scope))
-        return None if kept is None else _sent(kept, Request(scope))
+        cached = self._find_cached(_build_cache_key(scope))
+        return None if cached is None else _build_response(cached, Request(scope))
 
-    def once(
-        self, request: Request, make: Callable[[], CachedResponse], flights: "Flights"
+    def answer_uncached(
+        self, request: Request, make: Callable[[], CachedResponse], flights: "AnswerFlights"
     ) -> Response | None:
         """Return the result of `make` for a POST, which is not shared between clients.
 
         The result is None if too many answers are being made.
         """
-        question = f"{request.method} {next(self._numbers)}"
-        made = flights.fly(question, lambda: _packed(make(), 0.0))
-        return _sent(made, request) if isinstance(made, _Kept) else made
+        key = f"{request.method} {next(self._numbers)}"
+        answer = flights.get_or_make(key, lambda: _pack_response(make(), 0.0))
+        return _build_response(answer, request) if isinstance(answer, _CachedAnswer) else answer
 
-    def _made_anew(self, question: str, made: CachedResponse) -> "_Kept | Response":
-        if made.response.status_code != HTTPStatus.OK:
-            return made.response
-        fresh_until = self._clock() + _HISTORY_KEPT_SECONDS if is_history(made.as_of) else 0.0
-        kept = _packed(made, fresh_until)
+    def _store_response(
+        self, key: str, cached_response: CachedResponse
+    ) -> "_CachedAnswer | Response":
+        if cached_response.response.status_code != HTTPStatus.OK:
+            return cached_response.response
+        fresh_until = (
+            self._clock() + _HISTORY_FRESH_SECONDS
+            if is_reading_history(cached_response.as_of)
+            else 0.0
+        )
+        cached = _pack_response(cached_response, fresh_until)
         with self._lock:
-            self._forget(question)
-            self._by_question[question] = kept
-            self._bytes += len(question) + kept.size
-            while self._bytes > self._most_bytes:
-                self._forget(next(iter(self._by_question)))
-        return kept
+            self._evict(key)
+            self._cached_by_key[key] = cached
+            self._bytes += len(key) + cached.size
+            while self._bytes > self._max_bytes:
+                self._evict(next(iter(self._cached_by_key)))
+        return cached
 
-    def _known(self, question: str, tag: str | None = None) -> _Kept | None:
+    def _find_cached(self, key: str, tag: str | None = None) -> _CachedAnswer | None:
         """Return the response cached under a tag; without a tag, one that is still fresh."""
         with self._lock:
-            kept = self._by_question.get(question)
-            if kept is None:
+            cached = self._cached_by_key.get(key)
+            if cached is None:
                 return None
-            if kept.tag != tag if tag is not None else kept.fresh_until <= self._clock():
+            if cached.tag != tag if tag is not None else cached.fresh_until <= self._clock():
                 return None
-            self._by_question.move_to_end(question)
-            return kept
+            self._cached_by_key.move_to_end(key)
+            return cached
 
-    def _forget(self, question: str) -> None:
-        gone = self._by_question.pop(question, None)
-        if gone is not None:
-            self._bytes -= len(question) + gone.size
+    def _evict(self, key: str) -> None:
+        evicted = self._cached_by_key.pop(key, None)
+        if evicted is not None:
+            self._bytes -= len(key) + evicted.size
 
 
 class FreshAnswers:
     """ASGI middleware that serves fresh responses without a route and a thread."""
 
-    def __init__(self, web: ASGIApp, *kept: Callable[[Scope], ASGIApp | None]) -> None:
+    def __init__(self, web: ASGIApp, *lookups: Callable[[Scope], ASGIApp | None]) -> None:
         """Store the application; each lookup returns a fresh response, or None."""
         self._web = web
-        self._kept = kept
+        self._lookups = lookups
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send a fresh response, or call the application."""
         answer = self._web
         if scope["type"] == "http" and scope["method"] == "GET":
-            found = (kept(scope) for kept in self._kept)
-            answer = next((one for one in found if one is not None), answer)
+            fresh_answers = (look_up(scope) for look_up in self._lookups)
+            answer = next(
+                (fresh_answer for fresh_answer in fresh_answers if fresh_answer is not None),
+                answer,
+            )
         await answer(scope, receive, send)
 
 
-class Flights(SingleFlight["_Kept | Response"]):
+class AnswerFlights(SingleFlight["_CachedAnswer | Response"]):
     """The answers that are being made, at most `max_answers`."""
 
-    def __init__(self, seats: int) -> None:
-        super().__init__(seats, _PATIENCE_SECONDS)
+    def __init__(self, max_answers: int) -> None:
+        super().__init__(max_answers, _PATIENCE_SECONDS)
 
 
-def is_history(as_of: AsOf) -> bool:
+def is_reading_history(as_of: AsOf) -> bool:
     """Return whether the index is so far behind that it is in a backfill."""
     return as_of.lag_seconds > _HISTORY_LAG_SECONDS
 
 
-def _question(scope: Scope) -> str:
+def _build_cache_key(scope: Scope) -> str:
     return f"{scope['path']}?{scope['query_string'].decode('latin-1')}"
 
 
-def _packed(made: CachedResponse, fresh_until: float) -> _Kept:
-    plain = bytes(made.response.body)
-    is_long = len(plain) >= _LEAST_COMPRESSED
-    packed = gzip.compress(plain, _GZIP_LEVEL, mtime=0) if is_long else None
-    media_type = made.response.headers.get("content-type")
-    return _Kept(_tag(made.as_of, made.act), plain, packed, media_type, fresh_until)
+def _pack_response(cached_response: CachedResponse, fresh_until: float) -> _CachedAnswer:
+    body = bytes(cached_response.response.body)
+    is_long = len(body) >= _MIN_COMPRESSED_BYTES
+    gzipped = gzip.compress(body, _GZIP_LEVEL, mtime=0) if is_long else None
+    media_type = cached_response.response.headers.get("content-type")
+    return _CachedAnswer(
+        _build_entity_tag(cached_response.as_of, cached_response.act),
+        body,
+        gzipped,
+        media_type,
+        fresh_until,
+    )
 
 
-def _tag(as_of: AsOf, act: PlayedAct | None) -> str:
+def _build_entity_tag(as_of: AsOf, act: DemoAct | None) -> str:
     """Return the weak entity tag of all responses as of a cursor, during this act."""
-    played = 0 if act is None else zlib.crc32(act.title.encode())
-    age = as_of.lag_seconds // _LAG_STEP_SECONDS
-    return f'W/"{as_of.epoch}-{as_of.head}-{age}-{played}"'
+    act_checksum = 0 if act is None else zlib.crc32(act.title.encode())
+    lag_steps = as_of.lag_seconds // _LAG_STEP_SECONDS
+    return f'W/"{as_of.epoch}-{as_of.head}-{lag_steps}-{act_checksum}"'
 
 
-def _is_known_to(request: Request, tag: str) -> bool:
+def _has_current_copy(request: Request, tag: str) -> bool:
     return tag in request.headers.get("if-none-match", "")
 
 
-def _sent(kept: _Kept, request: Request) -> Response:
-    if _is_known_to(request, kept.tag):
-        return _not_modified(kept.tag)
-    headers = _headers(kept.tag)
-    if kept.packed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+def _build_response(cached: _CachedAnswer, request: Request) -> Response:
+    if _has_current_copy(request, cached.tag):
+        return _build_not_modified(cached.tag)
+    headers = _build_headers(cached.tag)
+    if cached.gzipped_body is not None and "gzip" in request.headers.get("accept-encoding", ""):
         headers["content-encoding"] = "gzip"
-        return Response(kept.packed, headers=headers, media_type=kept.media_type)
-    return Response(kept.plain, headers=headers, media_type=kept.media_type)
+        return Response(cached.gzipped_body, headers=headers, media_type=cached.media_type)
+    return Response(cached.body, headers=headers, media_type=cached.media_type)
 
 
-def _not_modified(tag: str) -> Response:
-    return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=_headers(tag))
+def _build_not_modified(tag: str) -> Response:
+    return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=_build_headers(tag))
 
 
-def _headers(tag: str) -> dict[str, str]:
+def _build_headers(tag: str) -> dict[str, str]:
     return {"etag": tag, "cache-control": "no-cache", "vary": "accept-encoding"}

@@ -22,66 +22,75 @@ class _OpenConnection(NamedTuple):
 class ConnectionTable(Generic[T]):
     """Waiting connections in the order of arrival, grouped by client network."""
 
-    def __init__(self, most: int, most_per_address: int) -> None:
+    def __init__(self, max_connections: int, max_per_address: int) -> None:
         """Create an empty table; both limits are at least one."""
-        self._most = most
-        self._most_per_address = most_per_address
-        self._all: dict[T, _OpenConnection] = {}
-        self._of: dict[str, dict[T, None]] = {}
+        self._max_connections = max_connections
+        self._max_per_address = max_per_address
+        self._connections: dict[T, _OpenConnection] = {}
+        self._connections_by_network: dict[str, dict[T, None]] = {}
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._connections)
 
-    def __contains__(self, one: T) -> bool:
-        return one in self._all
+    def __contains__(self, connection: T) -> bool:
+        return connection in self._connections
 
-    def add(self, one: T, network: str, now: float) -> tuple[T, Surplus] | None:
+    def add_connection(self, connection: T, network: str, now: float) -> tuple[T, Surplus] | None:
         """Add a connection; return the connection removed to make room, if any, and why."""
-        gone = self._surplus(network)
-        if gone is not None:
-            self.remove(gone[0])
-        self._all[one] = _OpenConnection(network, now)
-        self._of.setdefault(network, {})[one] = None
-        return gone
+        surplus = self._find_surplus(network)
+        if surplus is not None:
+            self.remove_connection(surplus[0])
+        self._connections[connection] = _OpenConnection(network, now)
+        self._connections_by_network.setdefault(network, {})[connection] = None
+        return surplus
 
-    def remove(self, one: T) -> bool:
+    def remove_connection(self, connection: T) -> bool:
         """Remove a connection; return whether it was in the table."""
-        place = self._all.pop(one, None)
-        if place is None:
+        open_connection = self._connections.pop(connection, None)
+        if open_connection is None:
             return False
-        others = self._of[place.network]
-        del others[one]
-        if not others:
-            del self._of[place.network]
+        network_connections = self._connections_by_network[open_connection.network]
+        del network_connections[connection]
+        if not network_connections:
+            del self._connections_by_network[open_connection.network]
         return True
 
-    def expired(self, since: float) -> list[T]:
+    def remove_expired(self, cutoff: float) -> list[T]:
         """Remove and return all connections that arrived at this time or before."""
-        late = []
-        for one, place in self._all.items():
-            if place.since > since:
+        expired = []
+        for connection, open_connection in self._connections.items():
+            if open_connection.since > cutoff:
                 break
-            late.append(one)
-        return self._removed(late)
+            expired.append(connection)
+        return self._remove_all(expired)
 
-    def oldest_half(self) -> list[T]:
+    def remove_oldest_half(self) -> list[T]:
         """Remove and return the half of the connections that arrived first, rounded up."""
-        half = (len(self._all) + 1) // 2
-        return self._removed([one for one, _ in zip(self._all, range(half), strict=False)])
+        half_count = (len(self._connections) + 1) // 2
+        return self._remove_all(
+            [
+                connection
+                for connection, _ in zip(self._connections, range(half_count), strict=False)
+            ]
+        )
 
-    def _surplus(self, network: str) -> tuple[T, Surplus] | None:
-        mine = self._of.get(network, {})
-        is_full = len(self._all) >= self._most
+    def _find_surplus(self, network: str) -> tuple[T, Surplus] | None:
+        network_connections = self._connections_by_network.get(network, {})
+        is_full = len(self._connections) >= self._max_connections
         # In a full table, a network that has its share takes no place from others.
-        has_its_share = len(mine) * len(self._of) >= len(self._all)
-        if len(mine) >= self._most_per_address or (is_full and mine and has_its_share):
-            return next(iter(mine)), "address"
-        return (next(iter(self._all)), "total") if is_full else None
+        has_its_share = len(network_connections) * len(self._connections_by_network) >= len(
+            self._connections
+        )
+        if len(network_connections) >= self._max_per_address or (
+            is_full and network_connections and has_its_share
+        ):
+            return next(iter(network_connections)), "address"
+        return (next(iter(self._connections)), "total") if is_full else None
 
-    def _removed(self, them: list[T]) -> list[T]:
-        for one in them:
-            self.remove(one)
-        return them
+    def _remove_all(self, connections: list[T]) -> list[T]:
+        for connection in connections:
+            self.remove_connection(connection)
+        return connections
 
     def __iter__(self) -> Iterator[T]:
-        return iter(list(self._all))
+        return iter(list(self._connections))

@@ -23,10 +23,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from oracle.daemon.web.acceptor import MOST_HEAD_BYTES, Acceptor, PendingConnection
+from oracle.daemon.web.acceptor import MAX_HEAD_BYTES, Acceptor, PendingConnection
 from oracle.daemon.web.connection_table import ConnectionTable
 from oracle.daemon.web.listener import Listener, ListenerLimits
-from oracle.daemon.web.rate_limit import ClientBuckets, network_of
+from oracle.daemon.web.rate_limit import ClientBuckets, get_client_network
 from oracle.daemon.web.refusals import Refusals
 from oracle.telemetry.logging_setup import is_power_of_two
 
@@ -34,11 +34,11 @@ _TOO_MANY, _TOO_LARGE, _NO_UPGRADE = 429, 413, 400
 # The connection of a refused request is closed.
 _CLOSE = {"connection": "close"}
 # The maximum number of digits of `content-length`.
-_MOST_DIGITS = 12
+_MAX_LENGTH_DIGITS = 12
 # A burst may have the requests of this many seconds.
-_SECONDS_AT_ONCE = 5
+_BURST_SECONDS = 5
 # Monitoring always gets a liveness response, whatever other requests come from the same address.
-_ALWAYS = frozenset({"/livez"})
+_UNLIMITED_PATHS = frozenset({"/livez"})
 
 
 class RequestLimits:
@@ -46,49 +46,53 @@ class RequestLimits:
 
     def __init__(
         self,
-        web: ASGIApp,
+        app: ASGIApp,
         limits: ListenerLimits,
         refusals: Refusals,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._web = web
+        self._app = app
         self._refusals = refusals
         self._body_bytes = limits.body_bytes
         per_second = limits.requests_per_second
-        at_once = max(1, round(_SECONDS_AT_ONCE * per_second))
-        self._buckets = ClientBuckets(per_second, at_once, clock)
+        burst = max(1, round(_BURST_SECONDS * per_second))
+        self._buckets = ClientBuckets(per_second, burst, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond with 400, 429 or 413, or call the application."""
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
-        await (refusal or self._web)(scope, receive, send)
+        refusal = self._find_refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> JSONResponse | None:
+    def _find_refusal(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
         if "upgrade" in headers and headers.get("content-length", "0") != "0":
             # The parser would take the body for another protocol's, and half a request would be
             # handled.
-            words = "there is nothing to upgrade to: send plain HTTP/1.1, without Upgrade"
-            return JSONResponse({"error": words}, _NO_UPGRADE, _CLOSE)
-        if not self._has_body(headers):
-            most = self._body_bytes
-            words = f"at most {most} bytes, told first" if most else "nothing is taken in here"
-            return JSONResponse({"error": words}, _TOO_LARGE, _CLOSE)
+            message = "there is nothing to upgrade to: send plain HTTP/1.1, without Upgrade"
+            return JSONResponse({"error": message}, _NO_UPGRADE, _CLOSE)
+        if not self._is_body_allowed(headers):
+            max_bytes = self._body_bytes
+            message = (
+                f"at most {max_bytes} bytes, told first"
+                if max_bytes
+                else "nothing is taken in here"
+            )
+            return JSONResponse({"error": message}, _TOO_LARGE, _CLOSE)
         # A proxy on this machine passes the client's address; see
         # docs/how-to/run-several-reporters.md.
         client = scope.get("client")
         address = "" if client is None else client[0]
-        if scope["path"] in _ALWAYS or self._buckets.try_acquire(address):
+        if scope["path"] in _UNLIMITED_PATHS or self._buckets.try_acquire(address):
             return None
-        self._refusals.note("rate", network_of(address))
+        self._refusals.record_refusal("rate", get_client_network(address))
         return JSONResponse({"error": "too many requests"}, _TOO_MANY, _CLOSE)
 
-    def _has_body(self, headers: Headers) -> bool:
+    def _is_body_allowed(self, headers: Headers) -> bool:
         """Return whether the announced length is accepted; bodies never exceed that length."""
         length = headers.get("content-length", "0")
         if "transfer-encoding" in headers or not (length.isascii() and length.isdigit()):
             return False
-        return len(length) <= _MOST_DIGITS and int(length) <= self._body_bytes
+        return len(length) <= _MAX_LENGTH_DIGITS and int(length) <= self._body_bytes
 
 
 # Streams never end, so HEAD must not start one.
@@ -98,29 +102,29 @@ STREAM_PATHS = frozenset({"/v1/events"})
 class HeadRequests:
     """ASGI middleware that handles HEAD as GET."""
 
-    def __init__(self, web: ASGIApp) -> None:
-        self._web = web
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the application, with HEAD replaced by GET."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
-            await self._web(scope, receive, send)
+            await self._app(scope, receive, send)
         elif scope["path"] in STREAM_PATHS:
             await Response(media_type="text/event-stream")(scope, receive, send)
         else:
-            await self._web({**scope, "method": "GET"}, receive, send)
+            await self._app({**scope, "method": "GET"}, receive, send)
 
 
 _STOP_SECONDS = 1
-_TLS_GOODBYE_SECONDS = 1.0
-_BUSY = (
+_TLS_SHUTDOWN_SECONDS = 1.0
+_BUSY_RESPONSE = (
     b"HTTP/1.1 503 Service Unavailable\r\n"
     b"content-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n"
 )
 
 
 @contextmanager
-def serving(web: ASGIApp, listener: Listener) -> Iterator[str]:
+def serve_app(app: ASGIApp, listener: Listener) -> Iterator[str]:
     """Serve in a thread; yields the address, `http://host:port`.
 
     Raises:
@@ -128,85 +132,93 @@ def serving(web: ASGIApp, listener: Listener) -> Iterator[str]:
             certificate
             file cannot be used.
     """
-    context = None if listener.tls is None else listener.tls.context(listener.section)
-    listening = listener.listen()
-    server = _Server(web, listener, listening, context)
+    tls_context = None if listener.tls is None else listener.tls.build_context(listener.section)
+    listening_socket = listener.open_socket()
+    server = _Server(app, listener, listening_socket, tls_context)
     thread = threading.Thread(target=server.run, name=listener.section, daemon=True)
     thread.start()
-    scheme = "http" if context is None else "https"
+    scheme = "http" if tls_context is None else "https"
     try:
-        yield f"{scheme}://{listener.host}:{listening.getsockname()[1]}"
+        yield f"{scheme}://{listener.host}:{listening_socket.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(2 * _STOP_SECONDS)
-        listening.close()
+        listening_socket.close()
 
 
 class _Server(uvicorn.Server):
     """uvicorn without its sockets: connections come from the acceptor."""
 
     def __init__(
-        self, web: ASGIApp, listener: Listener, listening: socket, context: ssl.SSLContext | None
+        self,
+        app: ASGIApp,
+        listener: Listener,
+        listening_socket: socket,
+        tls_context: ssl.SSLContext | None,
     ) -> None:
         self.refusals = Refusals(listener.section)
         self.limits = listener.limits
-        self._context = context
-        limited = RequestLimits(HeadRequests(web), self.limits, self.refusals)
-        super().__init__(_configuration(limited, self.limits))
+        self._tls_context = tls_context
+        limited_app = RequestLimits(HeadRequests(app), self.limits, self.refusals)
+        super().__init__(_build_uvicorn_config(limited_app, self.limits))
         self._acceptor = Acceptor(
-            listening, self.limits, self._begin, self.refusals.note, is_tls=context is not None
+            listening_socket,
+            self.limits,
+            self._begin_connection,
+            self.refusals.record_refusal,
+            is_tls=tls_context is not None,
         )
-        self._answered: set[PendingConnection] = set()
+        self._in_progress: set[PendingConnection] = set()
         # Connections between two requests; at the limit, the one that is idle longest is closed.
         self._idle = ConnectionTable[PendingConnection](
-            self.limits.waiting, self.limits.per_address
+            self.limits.waiting_slots, self.limits.per_address
         )
-        self._most_answered = self.limits.answers + self.limits.streams
+        self._max_in_progress = self.limits.answer_slots + self.limits.streams
         self._tasks: set[asyncio.Task[None]] = set()
-        self._faults = 0
+        self._fault_count = 0
 
     @override
     async def startup(self, sockets: list[socket] | None = None) -> None:
         await super().startup(sockets=[])
-        asyncio.get_running_loop().set_exception_handler(self._note_fault)
-        self._acceptor.open()
+        asyncio.get_running_loop().set_exception_handler(self._log_loop_fault)
+        self._acceptor.start_accepting()
 
     @override
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
-        self._acceptor.close()
+        self._acceptor.stop_accepting()
         await super().shutdown(sockets=[])
 
-    def whole(self, connection: PendingConnection) -> bool:
+    def mark_complete(self, connection: PendingConnection) -> bool:
         """Note a complete request; return False if too many other requests are being handled."""
-        self._acceptor.whole(connection)
-        self._idle.remove(connection)
-        if connection not in self._answered and len(self._answered) >= self._most_answered:
-            self.refusals.note("answers", connection.address)
+        self._acceptor.mark_complete(connection)
+        self._idle.remove_connection(connection)
+        if connection not in self._in_progress and len(self._in_progress) >= self._max_in_progress:
+            self.refusals.record_refusal("answers", connection.address)
             return False
-        self._answered.add(connection)
+        self._in_progress.add(connection)
         return True
 
-    def gone(self, connection: PendingConnection) -> None:
+    def mark_closed(self, connection: PendingConnection) -> None:
         """Note that the connection is closed."""
-        self._acceptor.whole(connection)
-        self._idle.remove(connection)
-        self._answered.discard(connection)
+        self._acceptor.mark_complete(connection)
+        self._idle.remove_connection(connection)
+        self._in_progress.discard(connection)
 
-    def answered(self, connection: PendingConnection) -> None:
+    def mark_answered(self, connection: PendingConnection) -> None:
         """Note that the request was answered; the connection may carry another one."""
-        self._answered.discard(connection)
+        self._in_progress.discard(connection)
         now = asyncio.get_running_loop().time()
-        surplus = self._idle.add(connection, connection.address, now)
+        surplus = self._idle.add_connection(connection, connection.address, now)
         if surplus is not None:
             oldest, reason = surplus
             oldest.drop()
-            self.refusals.note(reason, oldest.address)
+            self.refusals.record_refusal(reason, oldest.address)
 
-    def _begin(self, connection: PendingConnection) -> None:
-        if self._context is None and not self.whole(connection):
-            _turn_away(connection.sock)
+    def _begin_connection(self, connection: PendingConnection) -> None:
+        if self._tls_context is None and not self.mark_complete(connection):
+            _send_busy_response(connection.sock)
             return
-        task = asyncio.get_running_loop().create_task(self._connect(connection))
+        task = asyncio.get_running_loop().create_task(self._connect_protocol(connection))
 
         def cancel() -> None:
             task.cancel()
@@ -215,9 +227,9 @@ class _Server(uvicorn.Server):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _connect(self, connection: PendingConnection) -> None:
+    async def _connect_protocol(self, connection: PendingConnection) -> None:
         """Pass the connection to uvicorn's protocol, behind TLS if there is a certificate."""
-        is_tls = self._context is not None
+        is_tls = self._tls_context is not None
         is_connected = False
         try:
             # asyncio sets TCP_NODELAY for connections that it accepts itself. Without it, a
@@ -226,9 +238,9 @@ class _Server(uvicorn.Server):
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: _HttpConnection(self, connection),
                 connection.sock,
-                ssl=self._context,
+                ssl=self._tls_context,
                 ssl_handshake_timeout=self.limits.header_timeout_seconds if is_tls else None,
-                ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS if is_tls else None,
+                ssl_shutdown_timeout=_TLS_SHUTDOWN_SECONDS if is_tls else None,
             )
             is_connected = True
         except OSError:
@@ -236,18 +248,20 @@ class _Server(uvicorn.Server):
             pass
         finally:
             if not is_connected:
-                self.gone(connection)
+                self.mark_closed(connection)
                 connection.sock.close()
 
-    def _note_fault(self, _loop: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
+    def _log_loop_fault(
+        self, _loop: asyncio.AbstractEventLoop, loop_context: dict[str, Any]
+    ) -> None:
         """Log the 1st, 2nd, 4th … error in the loop; asyncio would log them all."""
-        self._faults += 1
-        if is_power_of_two(self._faults):
+        self._fault_count += 1
+        if is_power_of_two(self._fault_count):
             structlog.get_logger().error(
                 "http_listener_failed",
-                reason=told.get("message"),
-                error=repr(told.get("exception")),
-                in_all=self._faults,
+                reason=loop_context.get("message"),
+                error=repr(loop_context.get("exception")),
+                in_all=self._fault_count,
             )
 
 
@@ -270,19 +284,19 @@ class _HttpConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._connection.drop = transport.abort
-        self._begin_deadline()
+        self._start_deadline()
         if self._connection.head:
             self.data_received(bytes(self._connection.head))
 
     @override
     def data_received(self, data: bytes) -> None:
-        self._begin_deadline()
+        self._start_deadline()
         self._head_bytes += len(data)
         super().data_received(data)
-        if self._head_bytes > MOST_HEAD_BYTES:
-            self._server.refusals.note("large", self._connection.address)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._server.refusals.record_refusal("large", self._connection.address)
             self.transport.abort()
-        elif self._unanswered and not self._server.whole(self._connection):
+        elif self._unanswered and not self._server.mark_complete(self._connection):
             self.transport.abort()
 
     @override
@@ -304,53 +318,53 @@ class _HttpConnection(HttpToolsProtocol):
         self._unanswered -= 1
         self._is_sent = True
         if not self.transport.get_write_buffer_size():
-            self._end_deadline()
+            self._cancel_deadline()
         if not self.transport.is_closing():
-            self._server.answered(self._connection)
+            self._server.mark_answered(self._connection)
         # The base method starts with the bytes received meanwhile.
         super().on_response_complete()
         if self._unanswered and not self.transport.is_closing():
-            self._begin_deadline()
-            if not self._server.whole(self._connection):
+            self._start_deadline()
+            if not self._server.mark_complete(self._connection):
                 self.transport.abort()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end_deadline()
-        self._server.gone(self._connection)
+        self._cancel_deadline()
+        self._server.mark_closed(self._connection)
         super().connection_lost(exc)
 
-    def _begin_deadline(self) -> None:
+    def _start_deadline(self) -> None:
         if self._deadline is None:
             self._is_sent = False
             seconds = self._server.limits.response_timeout_seconds
-            self._deadline = self.loop.call_later(seconds, self._too_late)
+            self._deadline = self.loop.call_later(seconds, self._enforce_deadline)
 
-    def _end_deadline(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _too_late(self) -> None:
+    def _enforce_deadline(self) -> None:
         if self._is_sent and not self.transport.get_write_buffer_size():
             # The client received the response in time; a request that arrived meanwhile has its
             # own deadline.
             self._deadline = None
             if self._unanswered:
-                self._begin_deadline()
+                self._start_deadline()
             return
         # A stream never ends; its deadline applies to bytes that the client does not receive.
         has_request = self._unanswered > 0 and self._server.limits.streams > 0
         is_stream = has_request and self.scope["path"] in STREAM_PATHS
         if is_stream and not self.transport.get_write_buffer_size():
             seconds = self._server.limits.response_timeout_seconds
-            self._deadline = self.loop.call_later(seconds, self._too_late)
+            self._deadline = self.loop.call_later(seconds, self._enforce_deadline)
             return
-        self._server.refusals.note("deadline", self._connection.address)
+        self._server.refusals.record_refusal("deadline", self._connection.address)
         self.transport.abort()
 
 
-def _configuration(application: RequestLimits, limits: ListenerLimits) -> uvicorn.Config:
+def _build_uvicorn_config(application: RequestLimits, limits: ListenerLimits) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         loop="asyncio",
@@ -369,9 +383,9 @@ def _configuration(application: RequestLimits, limits: ListenerLimits) -> uvicor
     )
 
 
-def _turn_away(sock: socket) -> None:
+def _send_busy_response(sock: socket) -> None:
     try:
-        sock.send(_BUSY)
+        sock.send(_BUSY_RESPONSE)
     except OSError:
         pass
     finally:

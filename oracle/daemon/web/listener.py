@@ -11,25 +11,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oracle.errors import InputError
-from oracle.signing.keystore import refuse_readable_by_others
+from oracle.signing.keystore import check_private_file_mode
 
 # One in so many of the process's descriptors is the most a listener may use: endpoints and the
 # database need theirs, whatever clients connect.
-_SHARE_OF_DESCRIPTORS = 6
-_LEAST_CONNECTIONS = 8
+_DESCRIPTOR_SHARE = 6
+_MIN_CONNECTIONS = 8
 # Connections that the kernel queues until they are accepted; the Linux default limit is the same.
 _BACKLOG = 4096
 # The descriptor limit that the process requests: more than six times one listener's connections.
-_WANTED_DESCRIPTORS = 65_536
+_MAX_DESCRIPTORS = 65_536
 
 
 def raise_descriptor_limit() -> None:
     """Raise the soft limit of file descriptors, which shells often set to 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     infinite = resource.RLIM_INFINITY
-    wanted = _WANTED_DESCRIPTORS if hard == infinite else min(hard, _WANTED_DESCRIPTORS)
-    if soft != infinite and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    new_limit = _MAX_DESCRIPTORS if hard == infinite else min(hard, _MAX_DESCRIPTORS)
+    if soft != infinite and soft < new_limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +51,25 @@ class ListenerLimits:
     response_timeout_seconds: float = 30.0
     requests_per_second: float = 20.0
     body_bytes: int = 0
-    most_answers: int = 64
+    max_answers: int = 64
     streams: int = 0
 
     @property
-    def answers(self) -> int:
+    def answer_slots(self) -> int:
         """The maximum number of requests that are handled at the same time."""
-        return min(self.most_answers, self._room // 2)
+        return min(self.max_answers, self._connection_slots // 2)
 
     @property
-    def waiting(self) -> int:
+    def waiting_slots(self) -> int:
         """The maximum number of connections with incomplete requests."""
-        return self._room - self.answers
+        return self._connection_slots - self.answer_slots
 
     @property
-    def _room(self) -> int:
-        allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if allowed == resource.RLIM_INFINITY:
+    def _connection_slots(self) -> int:
+        descriptor_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if descriptor_limit == resource.RLIM_INFINITY:
             return self.connections
-        share = max(_LEAST_CONNECTIONS, allowed // _SHARE_OF_DESCRIPTORS)
+        share = max(_MIN_CONNECTIONS, descriptor_limit // _DESCRIPTOR_SHARE)
         return min(self.connections, share)
 
 
@@ -81,7 +81,7 @@ class ServerTls:
     certificate_key: Path
     client_ca: Path | None = None
 
-    def context(self, section: str) -> ssl.SSLContext:
+    def build_context(self, section: str) -> ssl.SSLContext:
         """Build the TLS context from the files.
 
         Raises:
@@ -89,13 +89,13 @@ class ServerTls:
                 names `section`.
         """
         try:
-            refuse_readable_by_others(self.certificate_key)
+            check_private_file_mode(self.certificate_key)
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.client_ca)
             context.load_cert_chain(self.certificate, self.certificate_key)
         except OSError as error:
             # OpenSSL errors are OSErrors, too; none contains any part of the key.
-            why = error.strerror or type(error).__name__
-            raise InputError(f"[{section}] certificate: cannot be used: {why}") from None
+            reason = error.strerror or type(error).__name__
+            raise InputError(f"[{section}] certificate: cannot be used: {reason}") from None
         if self.client_ca is not None:
             context.verify_mode = ssl.CERT_REQUIRED
         return context
@@ -111,19 +111,19 @@ class Listener:
     limits: ListenerLimits = ListenerLimits()
     tls: ServerTls | None = None
 
-    def listen(self) -> socket.socket:
+    def open_socket(self) -> socket.socket:
         """Open the listening socket at once, so that a port in use is an error at the start.
 
         Raises:
             InputError: the port is in use, or the host is not an address of this machine.
         """
         try:
-            listening = socket.create_server((self.host, self.port), backlog=_BACKLOG)
+            listening_socket = socket.create_server((self.host, self.port), backlog=_BACKLOG)
         except (OSError, OverflowError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
+            reason = error.strerror if isinstance(error, OSError) else str(error)
             raise InputError(
                 f"{self.section}.host and {self.section}.port: cannot listen on "
-                f"{self.host}:{self.port}: {why}"
+                f"{self.host}:{self.port}: {reason}"
             ) from error
-        listening.setblocking(False)
-        return listening
+        listening_socket.setblocking(False)
+        return listening_socket

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class PlayedAct(NamedTuple):
+class DemoAct(NamedTuple):
     """The current act of a demonstration, in its own words; not derived from the index."""
 
     title: str

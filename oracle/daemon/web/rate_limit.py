@@ -14,70 +14,75 @@ _IPV4 = 4
 class TokenBucket:
     """Admits `per_second` requests on average and a burst of `burst`; thread-safe."""
 
-    def __init__(self, per_second: float, most: int, clock: Callable[[], float]) -> None:
+    def __init__(self, per_second: float, burst: int, clock: Callable[[], float]) -> None:
         """Fill the bucket; `clock` returns seconds and never goes back."""
         self._per_second = per_second
-        self._most = most
+        self._burst = burst
         self._clock = clock
-        self._left = float(most)
-        self._at = clock()
+        self._tokens = float(burst)
+        self._refilled_at = clock()
         self._lock = threading.Lock()
 
     def try_acquire(self) -> bool:
         """Take a token; return False if none is left."""
         with self._lock:
             now = self._clock()
-            self._left = min(self._most, self._left + (now - self._at) * self._per_second)
-            self._at = now
-            if self._left < 1:
+            self._tokens = min(
+                self._burst, self._tokens + (now - self._refilled_at) * self._per_second
+            )
+            self._refilled_at = now
+            if self._tokens < 1:
                 return False
-            self._left -= 1
+            self._tokens -= 1
             return True
 
 
 class ClientBuckets:
     """One bucket for each client network, so that a busy client does not block others."""
 
-    def __init__(self, per_second: float, most: int, clock: Callable[[], float]) -> None:
+    def __init__(self, per_second: float, burst: int, clock: Callable[[], float]) -> None:
         """Set the limits of each bucket; see `TokenBucket`."""
-        self._new = partial(TokenBucket, per_second, most, clock)
-        self._of: dict[str, TokenBucket] = {}
+        self._create_bucket = partial(TokenBucket, per_second, burst, clock)
+        self._bucket_by_network: dict[str, TokenBucket] = {}
         self._lock = threading.Lock()
 
     def try_acquire(self, address: str) -> bool:
         """Take a token from the bucket of an address; return False if none is left."""
         with self._lock:
             # The most recently used bucket is last; the least recently used one is dropped.
-            bucket = self._of.pop(network_of(address), None) or self._new()
-            self._of[network_of(address)] = bucket
-            if len(self._of) > _MOST_ADDRESSES:
-                del self._of[next(iter(self._of))]
+            bucket = (
+                self._bucket_by_network.pop(get_client_network(address), None)
+                or self._create_bucket()
+            )
+            self._bucket_by_network[get_client_network(address)] = bucket
+            if len(self._bucket_by_network) > _MOST_ADDRESSES:
+                del self._bucket_by_network[next(iter(self._bucket_by_network))]
         return bucket.try_acquire()
 
 
 @lru_cache(_MOST_ADDRESSES)
-def network_of(address: str) -> str:
+def get_client_network(address: str) -> str:
     """Return the network that counts as one client: the address, or the /64 network of IPv6."""
     try:
-        parsed = ip_address(address)
+        ip = ip_address(address)
     except ValueError:
         return address
-    return address if parsed.version == _IPV4 else str(ip_network(f"{parsed}/64", strict=False))
+    return address if ip.version == _IPV4 else str(ip_network(f"{ip}/64", strict=False))
 
 
 class ConcurrencyLimit:
     """Limits how many requests wait for the database, so that others still find a free thread."""
 
-    def __init__(self, most: int) -> None:
-        self._free = threading.BoundedSemaphore(most)
+    def __init__(self, max_concurrent: int) -> None:
+        self._semaphore = threading.BoundedSemaphore(max_concurrent)
 
     @contextmanager
-    def one(self) -> Iterator[bool]:
+    def try_enter(self) -> Iterator[bool]:
         """Enter for the duration of the `with`; yields False if the limit is reached."""
-        if not self._free.acquire(blocking=False):
+        if not self._semaphore.acquire(blocking=False):
             yield False
             return
         try:
             yield True
         finally:
-            self._free.release()
+            self._semaphore.release()

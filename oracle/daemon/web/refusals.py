@@ -4,7 +4,7 @@ from collections import Counter
 
 import structlog
 
-from oracle.telemetry.http_metrics import Reason, counters_of
+from oracle.telemetry.http_metrics import RefusalReason, get_refusal_counters
 from oracle.telemetry.logging_setup import is_power_of_two
 
 
@@ -13,18 +13,18 @@ class Refusals:
 
     def __init__(self, listener: str) -> None:
         self._listener = listener
-        self._counted: Counter[Reason] = Counter()
-        self._counters = counters_of(listener)
+        self._count_by_reason: Counter[RefusalReason] = Counter()
+        self._counters = get_refusal_counters(listener)
 
-    def note(self, reason: Reason, address: str) -> None:
+    def record_refusal(self, reason: RefusalReason, address: str) -> None:
         """Count a refusal of a client at this address."""
         self._counters[reason].inc()
-        self._counted[reason] += 1
-        if is_power_of_two(self._counted[reason]):
+        self._count_by_reason[reason] += 1
+        if is_power_of_two(self._count_by_reason[reason]):
             structlog.get_logger().warning(
                 "connection_refused",
                 listener=self._listener,
                 reason=reason,
                 address=address,
-                in_all=self._counted[reason],
+                in_all=self._count_by_reason[reason],
             )

@@ -9,33 +9,33 @@ from fastapi.responses import JSONResponse, Response
 
 from oracle import __version__
 from oracle.quorum.board import Board
-from oracle.quorum.wire_format import written
+from oracle.quorum.wire_format import encode_statements
 
 _NONE = 404
 
 
-def statements_app(board: Board) -> FastAPI:
+def create_statements_app(board: Board) -> FastAPI:
     """Return the application; none of its responses needs a thread."""
-    web = FastAPI(title="qos-oracle", version=__version__, docs_url=None, redoc_url=None)
+    app = FastAPI(title="qos-oracle", version=__version__, docs_url=None, redoc_url=None)
 
-    @web.get("/v1/report/{around}")
-    async def report(around: int) -> Response:
+    @app.get("/v1/report/{around}")
+    async def get_report_statement(around: int) -> Response:
         """The statement that this reporter signed for a round: fields, digest, signer, signature.
 
         From memory; 404 if nothing was signed.
         """
-        return _shown(board, f"report/{around}")
+        return _build_statement_response(board, f"report/{around}")
 
-    @web.get("/v1/kick/{node}")
-    async def kick(node: str) -> Response:
+    @app.get("/v1/kick/{node}")
+    async def get_kick_statement(node: str) -> Response:
         """The statement that this reporter signed for a kickout, by the node's address."""
-        return _shown(board, f"kick/{node}")
+        return _build_statement_response(board, f"kick/{node}")
 
-    return web
+    return app
 
 
-def _shown(board: Board, place: str) -> Response:
-    found = board.at(place)
-    if not found:
+def _build_statement_response(board: Board, path: str) -> Response:
+    statement = board.get_statements(path)
+    if not statement:
         return JSONResponse({"error": "nothing was signed here"}, _NONE)
-    return Response(written(found), media_type="application/json")
+    return Response(encode_statements(statement), media_type="application/json")

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Annotated, Any, get_args
 
 from oracle.domain.events import jsonl_fields as codecs
-from oracle.domain.events.jsonl_fields import INT63_MAX, Spelling
+from oracle.domain.events.jsonl_fields import INT63_MAX, FieldCodec
 from oracle.domain.events.timed_event import TimedEvent
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
@@ -30,10 +30,10 @@ class ColumnType(StrEnum):
 class FieldKind:
     """The kind of an event field: its valid values and their encodings."""
 
-    codec: Spelling
+    codec: FieldCodec
     column: ColumnType
     # For docs/reference/events-and-jsonl.md#types.
-    words: str
+    description: str
     # To and from the value of a column; None: the value itself.
     to_column: Callable[[Any], Any] | None = None
     from_column: Callable[[Any], Any] | None = None
@@ -44,13 +44,13 @@ class FieldKind:
 
 
 @lru_cache(maxsize=256)
-def version_text(version: tuple[int, int, int]) -> str:
+def format_version(version: tuple[int, int, int]) -> str:
     """Return a version as `1.2.3`."""
     return ".".join(map(str, version))
 
 
 @lru_cache(maxsize=256)
-def version_of(text: str) -> tuple[int, int, int]:
+def parse_version(text: str) -> tuple[int, int, int]:
     """Return the version that `format_version` formatted."""
     major, minor, patch = text.split(".")
     return int(major), int(minor), int(patch)
@@ -61,12 +61,12 @@ def _cap_to_int63(number: int) -> int:
     return number if number <= INT63_MAX else INT63_MAX  # noqa: FURB136 - min() is slower
 
 
-def word_kind(enum: type[StrEnum]) -> FieldKind:
+def enum_kind(enum: type[StrEnum]) -> FieldKind:
     """Return the kind of a field that holds a member of an enumeration."""
     return FieldKind(
-        codec=codecs.enum_field(enum),
+        codec=codecs.enum_codec(enum),
         column=ColumnType.TEXT,
-        words=", ".join(f"`{member.value}`" for member in enum),
+        description=", ".join(f"`{member.value}`" for member in enum),
         to_column=str,
         from_column={member.value: member for member in enum}.__getitem__,
         enum=enum,
@@ -74,56 +74,60 @@ def word_kind(enum: type[StrEnum]) -> FieldKind:
 
 
 ADDRESS = FieldKind(
-    codec=codecs.ADDRESS, column=ColumnType.TEXT, words="20 bytes of hex", hex_digits=40
+    codec=codecs.ADDRESS, column=ColumnType.TEXT, description="20 bytes of hex", hex_digits=40
 )
-HASH = FieldKind(codec=codecs.HASH, column=ColumnType.TEXT, words="32 bytes of hex", hex_digits=64)
+HASH = FieldKind(
+    codec=codecs.HASH, column=ColumnType.TEXT, description="32 bytes of hex", hex_digits=64
+)
 HASHES = FieldKind(
     codec=codecs.TASKS,
     column=ColumnType.TEXTS,
-    words="a list of tasks of 32 bytes of hex, at least one",
+    description="a list of tasks of 32 bytes of hex, at least one",
     to_column=list,
     from_column=tuple,
 )
 AMOUNT = FieldKind(
     codec=codecs.WEI,
     column=ColumnType.TEXT,
-    words="wei, a decimal string or a JSON integer, 0 to 2^256-1",
+    description="wei, a decimal string or a JSON integer, 0 to 2^256-1",
     # Amounts exceed every integer column.
     to_column=str,
     from_column=int,
 )
-TEXT = FieldKind(codec=codecs.TEXT, column=ColumnType.TEXT, words="text")
+TEXT = FieldKind(codec=codecs.TEXT, column=ColumnType.TEXT, description="text")
 TEXTS = FieldKind(
     codec=codecs.TEXTS,
     column=ColumnType.TEXTS,
-    words="a list of texts, may be empty",
+    description="a list of texts, may be empty",
     to_column=list,
     from_column=tuple,
 )
-GIGABYTES = FieldKind(codec=codecs.UINT32, column=ColumnType.WHOLE, words="whole GB, 0 to 2^32-1")
+GIGABYTES = FieldKind(
+    codec=codecs.UINT32, column=ColumnType.WHOLE, description="whole GB, 0 to 2^32-1"
+)
 SECONDS = FieldKind(
     codec=codecs.INT63,
     column=ColumnType.WHOLE,
-    words="whole seconds, 0 to 2^63-1",
+    description="whole seconds, 0 to 2^63-1",
     to_column=_cap_to_int63,
 )
 COUNT = FieldKind(
     codec=codecs.AT_LEAST_ONE,
     column=ColumnType.WHOLE,
-    words="a whole number, 1 to 2^63-1",
+    description="a whole number, 1 to 2^63-1",
     to_column=_cap_to_int63,
 )
 PLACE = FieldKind(
-    codec=codecs.PLACE, column=ColumnType.WHOLE, words="0 to 2, the node's place in its task"
+    codec=codecs.PLACE, column=ColumnType.WHOLE, description="0 to 2, the node's place in its task"
 )
 VERSION = FieldKind(
     codec=codecs.VERSION,
     column=ColumnType.TEXT,
-    words="three integers, 0 to 2^32-1",
-    to_column=version_text,
-    from_column=version_of,
+    description="three integers, 0 to 2^32-1",
+    to_column=format_version,
+    from_column=parse_version,
 )
-FLAG = FieldKind(codec=codecs.TRUTH, column=ColumnType.FLAG, words="true or false")
+FLAG = FieldKind(codec=codecs.BOOL, column=ColumnType.FLAG, description="true or false")
 
 NodeAddress = Annotated[Address, ADDRESS]
 TaskId = Annotated[TaskKey, HASH]
@@ -139,25 +143,33 @@ RoundPlace = Annotated[int, PLACE]
 VersionTriple = Annotated[tuple[int, int, int], VERSION]
 Flag = Annotated[bool, FLAG]
 
-_TIMED = frozenset(each.name for each in fields(TimedEvent))
+_TIMED_EVENT_FIELDS = frozenset(event_field.name for event_field in fields(TimedEvent))
 
 
-def field_kinds_of(event_type: type[TimedEvent]) -> dict[str, FieldKind]:
+def get_field_kinds(event_type: type[TimedEvent]) -> dict[str, FieldKind]:
     """Return the kinds of an event's own fields, by name, in encoding order.
 
     Raises:
         TypeError: a field has no kind.
     """
-    return {each.name: _kind_of(each) for each in fields(event_type) if each.name not in _TIMED}
+    return {
+        event_field.name: _find_field_kind(event_field)
+        for event_field in fields(event_type)
+        if event_field.name not in _TIMED_EVENT_FIELDS
+    }
 
 
-def required_fields_of(event_type: type[TimedEvent]) -> tuple[str, ...]:
+def get_required_fields(event_type: type[TimedEvent]) -> tuple[str, ...]:
     """Return the required ones of an event's own fields."""
-    own = (each for each in fields(event_type) if each.name not in _TIMED)
-    return tuple(each.name for each in own if each.default is MISSING)
+    own_fields = (
+        event_field
+        for event_field in fields(event_type)
+        if event_field.name not in _TIMED_EVENT_FIELDS
+    )
+    return tuple(event_field.name for event_field in own_fields if event_field.default is MISSING)
 
 
-def _kind_of(event_field: Field[Any]) -> FieldKind:
+def _find_field_kind(event_field: Field[Any]) -> FieldKind:
     for annotation in (event_field.type, *get_args(event_field.type)):
         for kind in getattr(annotation, "__metadata__", ()):
             if isinstance(kind, FieldKind):

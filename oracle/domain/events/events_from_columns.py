@@ -11,7 +11,7 @@ from itertools import repeat
 from typing import Any
 
 
-def events_from(made: type, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
+def build_events(event_class: type, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
     """Return the events whose fields are in these columns; `event_class` has slots.
 
     Values are not checked: the caller ensures that they have the field's type.
@@ -19,13 +19,13 @@ def events_from(made: type, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
     Raises:
         ValueError: a field has no column, or columns are of different lengths.
     """
-    setters = _setters(made)
+    setters = _get_field_setters(event_class)
     if columns.keys() != setters.keys():
-        raise ValueError(f"{made.__name__} has other fields than {', '.join(columns)}")
+        raise ValueError(f"{event_class.__name__} has other fields than {', '.join(columns)}")
     lengths = set(map(len, columns.values()))
     if len(lengths) != 1:
         raise ValueError("columns of events are of different lengths")
-    events: list[Any] = list(map(object.__new__, repeat(made, lengths.pop())))
+    events: list[Any] = list(map(object.__new__, repeat(event_class, lengths.pop())))
     for name, column in columns.items():
         # Only the calls matter; the deque discards their results.
         deque(map(setters[name], events, column), maxlen=0)
@@ -33,6 +33,6 @@ def events_from(made: type, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
 
 
 @cache
-def _setters(made: type) -> dict[str, Callable[[Any, Any], None]]:
-    """Return the setter of each field; works for dataclasses with slots only, as all events are."""
-    return {field.name: getattr(made, field.name).__set__ for field in fields(made)}
+def _get_field_setters(event_class: type) -> dict[str, Callable[[Any, Any], None]]:
+    """Return the setter of each field; only for dataclasses with slots, as events are."""
+    return {field.name: getattr(event_class, field.name).__set__ for field in fields(event_class)}

@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 
 from oracle.domain.blocks import Position
 from oracle.domain.events import jsonl_fields as spelled
-from oracle.domain.events.event_fields import field_kinds_of, required_fields_of
-from oracle.domain.events.event_names import FIELD_KINDS, NAMES, TYPES
-from oracle.domain.events.jsonl_fields import Spelling
+from oracle.domain.events.event_fields import get_field_kinds, get_required_fields
+from oracle.domain.events.event_names import FIELD_KINDS, NAME_BY_TYPE, TYPE_BY_NAME
+from oracle.domain.events.jsonl_fields import FieldCodec
 from oracle.domain.events.network_events import DomainEvent, TaskCreated
-from oracle.domain.feed_rows import is_of_feed
+from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.ids import ZERO_HASH, TaskKey
 from oracle.errors import InputError
 
-_LONGEST_QUOTE = 80
-_MOST_BRACKETS = 1_000
+_MAX_QUOTE_CHARS = 80
+_MAX_BRACKETS = 1_000
 
 
-def json_object(line: str) -> dict[str, object]:
+def parse_json_object(line: str) -> dict[str, object]:
     """Return the JSON object of a line, which must not repeat a key.
 
     Raises:
@@ -29,56 +29,56 @@ def json_object(line: str) -> dict[str, object]:
     """
     # No event nests as deep. An imported library raises the interpreter's recursion limit beyond
     # what its stack bears, so RecursionError is no protection.
-    if line.count("[") + line.count("{") > _MOST_BRACKETS:
+    if line.count("[") + line.count("{") > _MAX_BRACKETS:
         raise ValueError("broken JSON: too many brackets")
     try:
-        said = _DECODER.decode(line)
+        value = _DECODER.decode(line)
     except _RepeatedKeyError as error:
         raise ValueError(f"{error}: given twice") from None
     except ValueError as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else "cannot be read"
         raise ValueError(f"broken JSON: {reason}") from None
-    if not isinstance(said, dict):
-        raise ValueError(f"not an object: {quoted(said)}")  # noqa: TRY004 - the line is at fault
-    return said
+    if not isinstance(value, dict):
+        raise ValueError(f"not an object: {quote_value(value)}")  # noqa: TRY004 - the line is at fault
+    return value
 
 
 class _RepeatedKeyError(ValueError):
     """A key occurs twice in one object."""
 
 
-class _EndlessInteger(NamedTuple):
+class _OversizedInteger(NamedTuple):
     """An integer with more digits than Python parses; every field rejects it by name."""
 
     digits: str
 
 
-def _integer(digits: str) -> int | _EndlessInteger:
+def _parse_integer(digits: str) -> int | _OversizedInteger:
     try:
         return int(digits)
     except ValueError:
-        return _EndlessInteger(digits)
+        return _OversizedInteger(digits)
 
 
 def _reject_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    said = dict(pairs)
-    if len(said) < len(pairs):
+    value_by_key = dict(pairs)
+    if len(value_by_key) < len(pairs):
         keys = [key for key, _ in pairs]
         raise _RepeatedKeyError(next(key for key in keys if keys.count(key) > 1))
-    return said
+    return value_by_key
 
 
 # NaN and Infinity become floats, which every field rejects too.
-_DECODER = json.JSONDecoder(object_pairs_hook=_reject_repeated_keys, parse_int=_integer)
+_DECODER = json.JSONDecoder(object_pairs_hook=_reject_repeated_keys, parse_int=_parse_integer)
 
 
-def quoted(value: object) -> str:
+def quote_value(value: object) -> str:
     """Return a value as JSON text, truncated if it is long."""
-    text = value.digits if isinstance(value, _EndlessInteger) else json.dumps(value)
-    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
+    text = value.digits if isinstance(value, _OversizedInteger) else json.dumps(value)
+    return text if len(text) <= _MAX_QUOTE_CHARS else f"{text[:_MAX_QUOTE_CHARS]}…"
 
 
-_PLACE: Mapping[str, Spelling] = {
+_POSITION_CODECS: Mapping[str, FieldCodec] = {
     "block": spelled.INT63,
     "tx": spelled.TX_INDEX,
     "log": spelled.LOG_INDEX,
@@ -86,28 +86,34 @@ _PLACE: Mapping[str, Spelling] = {
     "time": spelled.INT63,
     "time_ms": spelled.INT63,
 }
-_TIMES = ("time", "time_ms")
+_TIME_KEYS = ("time", "time_ms")
 # Omitted if 0.
-_OPTIONAL_PLACE = ("tx", "sub")
+_OPTIONAL_POSITION_KEYS = ("tx", "sub")
 
 
-class _Shape(NamedTuple):
+class _EventSchema(NamedTuple):
     """The fields of one event type: its own fields in encoding order, and all allowed fields."""
 
     name: str
-    kind: type[DomainEvent]
-    own: Mapping[str, Spelling]
-    allowed: Mapping[str, Spelling]
-    required: tuple[str, ...]
+    event_type: type[DomainEvent]
+    own_codecs: Mapping[str, FieldCodec]
+    allowed_codecs: Mapping[str, FieldCodec]
+    required_keys: tuple[str, ...]
 
 
-def _shape_of(kind: type[DomainEvent]) -> _Shape:
-    own = {name: field.codec for name, field in field_kinds_of(kind).items()}
-    required = ("block", "log", "time", *required_fields_of(kind))
-    return _Shape(NAMES[kind], kind, own, {**_PLACE, **own}, required)
+def _build_schema(event_type: type[DomainEvent]) -> _EventSchema:
+    own_codecs = {name: field.codec for name, field in get_field_kinds(event_type).items()}
+    required_keys = ("block", "log", "time", *get_required_fields(event_type))
+    return _EventSchema(
+        NAME_BY_TYPE[event_type],
+        event_type,
+        own_codecs,
+        {**_POSITION_CODECS, **own_codecs},
+        required_keys,
+    )
 
 
-_SHAPES = {name: _shape_of(kind) for name, kind in TYPES.items()}
+_SCHEMA_BY_NAME = {name: _build_schema(kind) for name, kind in TYPE_BY_NAME.items()}
 
 
 def parse_events(lines: Iterable[str]) -> list[DomainEvent]:
@@ -117,13 +123,13 @@ def parse_events(lines: Iterable[str]) -> list[DomainEvent]:
         InputError: the first fault, with its line and field; or there is no event.
     """
     events: list[DomainEvent] = []
-    seen = _LineIndex({}, {})
+    line_index = _LineIndex({}, {})
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             event = parse_event(line)
-            seen.add(event, number)
+            line_index.add(event, number)
         except ValueError as error:
             raise InputError(f"line {number}: {error}") from None
         events.append(event)
@@ -133,11 +139,11 @@ def parse_events(lines: Iterable[str]) -> list[DomainEvent]:
     return events
 
 
-class NotInOrderError(Exception):
+class OutOfOrderError(Exception):
     """A file's events are invalid or unsorted; `parse_events` sorts or rejects them."""
 
 
-def events_in_order(lines: Iterable[str]) -> Iterator[DomainEvent]:
+def iter_ordered_events(lines: Iterable[str]) -> Iterator[DomainEvent]:
     """Yield the events of a file as `parse_events` returns them, without keeping any.
 
     Raises:
@@ -151,15 +157,15 @@ def events_in_order(lines: Iterable[str]) -> Iterator[DomainEvent]:
         try:
             event = parse_event(line)
         except ValueError:
-            raise NotInOrderError from None
+            raise OutOfOrderError from None
         if last is not None and not _may_follow(event, last):
-            raise NotInOrderError
+            raise OutOfOrderError
         last = event
         yield event
 
 
 def _may_follow(event: DomainEvent, last: DomainEvent) -> bool:
-    is_same_block = event.at.block == last.at.block and not is_of_feed(last.at)
+    is_same_block = event.at.block == last.at.block and not is_feed_position(last.at)
     if is_same_block and event.time != last.time:
         return False
     return event.at > last.at
@@ -172,19 +178,19 @@ class _LineIndex(NamedTuple):
     times: dict[int, tuple[int, int]]
 
     def add(self, event: DomainEvent, line: int) -> None:
-        first = self.positions.setdefault(event.at, line)
-        if first != line:
+        first_line = self.positions.setdefault(event.at, line)
+        if first_line != line:
             block, tx, log, sub = event.at
-            place = f"block {block}, tx {tx}, log {log}, sub {sub}"
-            raise ValueError(f"log: the position of line {first} again ({place})")
-        if is_of_feed(event.at):
+            position_text = f"block {block}, tx {tx}, log {log}, sub {sub}"
+            raise ValueError(f"log: the position of line {first_line} again ({position_text})")
+        if is_feed_position(event.at):
             # An event of a feed has a time of its own, before its block's.
             return
-        time, first = self.times.setdefault(event.at.block, (event.time, line))
+        time, first_line = self.times.setdefault(event.at.block, (event.time, line))
         if time != event.time:
             raise ValueError(
                 f"time: block {event.at.block} has the time {event.time} here"
-                f" and {time} on line {first}"
+                f" and {time} on line {first_line}"
             )
 
 
@@ -194,25 +200,25 @@ def parse_event(line: str) -> DomainEvent:
     Raises:
         ValueError: the fault, with the field's name first if it concerns a field.
     """
-    said = json_object(line)
-    name = said.pop("type", None)
+    record = parse_json_object(line)
+    name = record.pop("type", None)
     if name is None:
         raise ValueError("type: missing")
-    shape = _SHAPES.get(name) if isinstance(name, str) else None
-    if shape is None:
-        raise ValueError(f"type: {quoted(name)} is no type of event")
-    values = _read_fields(shape, said)
-    for key in shape.required:
+    schema = _SCHEMA_BY_NAME.get(name) if isinstance(name, str) else None
+    if schema is None:
+        raise ValueError(f"type: {quote_value(name)} is no type of event")
+    values = _parse_fields(schema, record)
+    for key in schema.required_keys:
         if key not in values:
             raise ValueError(f"{key}: missing")
-    at = Position(
+    position = Position(
         values.pop("block"), values.pop("tx", 0), values.pop("log"), values.pop("sub", 0)
     )
     _check_milliseconds(values)
-    return shape.kind(at=at, **values)
+    return schema.event_type(at=position, **values)
 
 
-def parse_wanted_task(text: str) -> TaskCreated:
+def parse_task_request(text: str) -> TaskCreated:
     """Parse a task request: one object with the fields of `task_created`.
 
     No field is required. `type`, position and time are allowed, as in an exported line; without
@@ -221,16 +227,16 @@ def parse_wanted_task(text: str) -> TaskCreated:
     Raises:
         ValueError: the fault, with the field's name first if it concerns a field.
     """
-    said = json_object(text)
-    name = said.pop("type", None)
-    if name not in (None, NAMES[TaskCreated]):
-        raise ValueError(f"type: must be {NAMES[TaskCreated]}, not {quoted(name)}")
-    values = _read_fields(_SHAPES[NAMES[TaskCreated]], said)
-    at = Position(*(values.pop(key, 0) for key in _PLACE if key not in _TIMES))
+    record = parse_json_object(text)
+    name = record.pop("type", None)
+    if name not in (None, NAME_BY_TYPE[TaskCreated]):
+        raise ValueError(f"type: must be {NAME_BY_TYPE[TaskCreated]}, not {quote_value(name)}")
+    values = _parse_fields(_SCHEMA_BY_NAME[NAME_BY_TYPE[TaskCreated]], record)
+    position = Position(*(values.pop(key, 0) for key in _POSITION_CODECS if key not in _TIME_KEYS))
     values.setdefault("time", 0)
     _check_milliseconds(values)
     values.setdefault("task", TaskKey(ZERO_HASH))
-    return TaskCreated(at=at, **values)
+    return TaskCreated(at=position, **values)
 
 
 def _check_milliseconds(values: Mapping[str, Any]) -> None:
@@ -239,7 +245,7 @@ def _check_milliseconds(values: Mapping[str, Any]) -> None:
         raise ValueError(f"time_ms: {ms} does not lie in the second of time, {values['time']}")
 
 
-def field_value(field: str, value: object) -> object:
+def parse_field_value(field: str, value: object) -> object:
     """Parse the value of a field from a JSON or TOML value.
 
     Raises:
@@ -247,40 +253,40 @@ def field_value(field: str, value: object) -> object:
     """
     if field not in FIELD_KINDS:
         raise ValueError("is no field of any event")
-    return FIELD_KINDS[field].codec.read(value)
+    return FIELD_KINDS[field].codec.decode(value)
 
 
-def _read_fields(shape: _Shape, said: Mapping[str, object]) -> dict[str, Any]:
+def _parse_fields(schema: _EventSchema, record: Mapping[str, object]) -> dict[str, Any]:
     """Parse every field that is present; null means absent."""
     values = {}
-    for key, value in said.items():
-        spelling = shape.allowed.get(key)
-        if spelling is None:
-            raise ValueError(f"{key}: no field of {shape.name}")
+    for key, value in record.items():
+        codec = schema.allowed_codecs.get(key)
+        if codec is None:
+            raise ValueError(f"{key}: no field of {schema.name}")
         if value is not None:
-            values[key] = _read_field(spelling, key, value)
+            values[key] = _parse_field(codec, key, value)
     return values
 
 
-def _read_field(spelling: Spelling, key: str, value: object) -> Any:  # noqa: ANN401 - any field
+def _parse_field(codec: FieldCodec, key: str, value: object) -> Any:  # noqa: ANN401 - any field
     try:
-        return spelling.read(value)
+        return codec.decode(value)
     except ValueError as error:
-        raise ValueError(f"{key}: {error}, not {quoted(value)}") from None
+        raise ValueError(f"{key}: {error}, not {quote_value(value)}") from None
 
 
 def event_to_json(event: DomainEvent) -> str:
     """Encode one event as a line without its end, omitting absent and default values."""
-    name = NAMES[type(event)]
-    said: dict[str, object] = {"type": name}
-    place = {**event.at._asdict(), "time": event.time, "time_ms": event.time_ms}
-    for key in _PLACE:
-        if place[key] is None:
+    name = NAME_BY_TYPE[type(event)]
+    record: dict[str, object] = {"type": name}
+    position_values = {**event.at._asdict(), "time": event.time, "time_ms": event.time_ms}
+    for key in _POSITION_CODECS:
+        if position_values[key] is None:
             continue
-        if place[key] or key not in _OPTIONAL_PLACE:
-            said[key] = spelled.wire_int(place[key])
-    for key, spelling in _SHAPES[name].own.items():
+        if position_values[key] or key not in _OPTIONAL_POSITION_KEYS:
+            record[key] = spelled.encode_int(position_values[key])
+    for key, codec in _SCHEMA_BY_NAME[name].own_codecs.items():
         value = getattr(event, key)
         if value is not None:
-            said[key] = spelling.write(value)
-    return json.dumps(said, separators=(",", ":"))
+            record[key] = codec.encode(value)
+    return json.dumps(record, separators=(",", ":"))

@@ -24,7 +24,7 @@ from oracle.domain.events.event_fields import (
     VersionTriple,
     WeiAmount,
     WholeGigabytes,
-    word_kind,
+    enum_kind,
 )
 from oracle.domain.events.timed_event import TimedEvent
 
@@ -60,9 +60,9 @@ class LastStatus(StrEnum):
     VALIDATED = "validated"
 
 
-TaskKindWord = Annotated[TaskKind, word_kind(TaskKind)]
-AbortReasonWord = Annotated[AbortReason, word_kind(AbortReason)]
-LastStatusWord = Annotated[LastStatus, word_kind(LastStatus)]
+TaskKindField = Annotated[TaskKind, enum_kind(TaskKind)]
+AbortReasonField = Annotated[AbortReason, enum_kind(AbortReason)]
+LastStatusField = Annotated[LastStatus, enum_kind(LastStatus)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class TaskCreated(TimedEvent):
     models: Texts | None = None
     version: VersionTriple | None = None
     size: Count | None = None
-    kind: TaskKindWord | None = None
+    kind: TaskKindField | None = None
     timeout: Seconds | None = None
     group: GroupId | None = None
     group_size: Count | None = None
@@ -288,8 +288,8 @@ class TaskAborted(TimedEvent):
 
     task: TaskId
     node: NodeAddress | None = None
-    reason: AbortReasonWord | None = None
-    last_status: LastStatusWord | None = None
+    reason: AbortReasonField | None = None
+    last_status: LastStatusField | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +298,7 @@ class TaskTimedOut(TimedEvent):
 
     task: TaskId
     node: NodeAddress | None = None
-    last_status: LastStatusWord | None = None
+    last_status: LastStatusField | None = None
 
 
 @dataclass(frozen=True, slots=True)

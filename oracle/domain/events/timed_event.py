@@ -21,6 +21,6 @@ class TimedEvent:
     time_ms: int | None = field(default=None, kw_only=True)
 
     @property
-    def ms(self) -> int:
+    def timestamp_ms(self) -> int:
         """Return the event's time in milliseconds, exact to the second if `time_ms` is unknown."""
         return self.time * 1000 if self.time_ms is None else self.time_ms

@@ -73,7 +73,7 @@ class Fold:
         self.ledger = WorkingSet(rules)
         self.last: LastEvent | None = None
 
-    def block(self, number: int, events: Sequence[DomainEvent], *, journal: bool) -> None:
+    def fold_block(self, number: int, events: Sequence[DomainEvent], *, journal: bool) -> None:
         """Fold the events of one block, sorted by position; `journal` keeps pre-images.
 
         Raises:
@@ -84,17 +84,17 @@ class Fold:
         if events[0].at.block != number or events[-1].at.block != number:
             raise ValueError(f"events of other blocks given as block {number}")
         if not journal:
-            self.many(events)
+            self.fold_events(events)
             return
-        images = PreImages(number, {}, {}, {}, (self.last,))
-        self.ledger.images = images
+        pre_images = PreImages(number, {}, {}, {}, (self.last,))
+        self.ledger.images = pre_images
         try:
-            self.many(events)
+            self.fold_events(events)
         finally:
             self.ledger.images = None
-        self.ledger.changes.pre_images.append(images)
+        self.ledger.changes.pre_images.append(pre_images)
 
-    def many(self, events: Iterable[DomainEvent], *, is_whole: bool = True) -> None:
+    def fold_events(self, events: Iterable[DomainEvent], *, is_complete: bool = True) -> None:
         """Fold events sorted by position, over any number of blocks.
 
         `is_complete`: the last transaction of the events is complete. If its events continue in
@@ -104,34 +104,34 @@ class Fold:
             ValueError: an event is not after the last one folded.
         """
         ledger, handlers = self.ledger, HANDLERS
-        at, time = BEFORE_EVERYTHING if self.last is None else self.last.at, 0
+        last_position, last_time = BEFORE_EVERYTHING if self.last is None else self.last.at, 0
         if self.last is not None:
-            time = self.last.time
+            last_time = self.last.time
         event = None
         for event in events:
-            if event.at <= at:
-                raise ValueError(f"event at {tuple(event.at)} is not after {tuple(at)}")
-            if event.time < time:
-                ledger.anomaly(event, Breach.TIME_FELL)
+            if event.at <= last_position:
+                raise ValueError(f"event at {tuple(event.at)} is not after {tuple(last_position)}")
+            if event.time < last_time:
+                ledger.record_anomaly(event, Breach.TIME_FELL)
             if ledger.closing:
-                self.finish(event.at)
-            at, time = event.at, event.time
-            ledger.at = at
+                self.finish_transaction(event.at)
+            last_position, last_time = event.at, event.time
+            ledger.at = last_position
             handlers[type(event)](ledger, event)
         if event is not None:
-            self.last = ledger.changes.last = LastEvent(at, time)
-        if is_whole:
-            self.finish()
+            self.last = ledger.changes.last = LastEvent(last_position, last_time)
+        if is_complete:
+            self.finish_transaction()
 
-    def finish(self, before: Position | None = None) -> None:
+    def finish_transaction(self, next_position: Position | None = None) -> None:
         """Score the groups that closed in the newest transaction, whose verdicts are all folded.
 
         `next_position`: do so only if this position is of another transaction.
         """
-        if before is None or before[:2] != self.ledger.at[:2]:
+        if next_position is None or next_position[:2] != self.ledger.at[:2]:
             group_validation.score_closed_groups(self.ledger)
 
-    def drain(self) -> Changes:
+    def drain_changes(self) -> Changes:
         """Return the changes since the last call, and start a new collection.
 
         The returned rows are the ledger's own, so write them before the fold continues.

@@ -13,17 +13,17 @@ from oracle.domain.fold.working_set import ClosingGroup, ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.group_ranking import (
-    closing_member_of,
-    confirmed_answers,
+    build_closing_member,
+    filter_confirmed_answers,
     rank_by_speed,
     rank_members,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import (
     append_score,
-    pool_before_score,
-    prior_copies,
-    restarts_until,
+    build_prior_pool,
+    count_restarts,
+    get_pool_before_score,
 )
 from oracle.domain.state.group import GroupMember, GroupResult
 from oracle.domain.state.node import Node
@@ -35,7 +35,7 @@ from oracle.domain.state.task import Ending, Task
 def apply_group_validated(ledger: WorkingSet, event: GroupValidated) -> None:
     """Close a group whose members the event lists, if the rules close groups by that event."""
     if len(set(event.tasks)) != len(event.tasks):
-        ledger.anomaly(event, Breach.GROUP_NAMES_TASK_TWICE)
+        ledger.record_anomaly(event, Breach.GROUP_NAMES_TASK_TWICE)
     elif ledger.rules.close == "validated":
         _close_group(ledger, event, event.group, event.tasks)
 
@@ -44,9 +44,9 @@ def add_task_to_group(ledger: WorkingSet, event: TaskCreated) -> None:
     """Add a created task to its group, if the group is still open."""
     if event.group is None:
         return
-    known = ledger.groups.get(event.group)
-    if known is None or not known.closed:
-        group = ledger.group(event.group)
+    existing = ledger.groups.get(event.group)
+    if existing is None or not existing.closed:
+        group = ledger.group_for_update(event.group)
         group.tasks = (*group.tasks, event.task)
 
 
@@ -56,7 +56,7 @@ def close_group_if_complete(ledger: WorkingSet, event: DomainEvent, task: Task) 
     if group is None or group.closed or len(group.tasks) < ledger.rules.group_size:
         return
     if all(ledger.tasks[key].ending is not None for key in group.tasks):
-        ledger.group(group.group).closed = True
+        ledger.group_for_update(group.group).closed = True
         _close_group(ledger, event, group.group, group.tasks)
 
 
@@ -67,17 +67,19 @@ def _close_group(
     if any(not closing.tasks.isdisjoint(keys) for closing in ledger.closing):
         # One task, one score: the earlier group has the first claim.
         score_closed_groups(ledger)
-    in_order = isinstance(event, GroupValidated) and event.ranked is True
+    is_ranked = isinstance(event, GroupValidated) and event.ranked is True
     invalid = (event.invalid or ()) if isinstance(event, GroupValidated) else ()
-    present, known = _unscored_tasks(ledger, event, keys)
-    seen = {task.key: task for task in known}
+    present_keys, known_tasks = _find_unscored_tasks(ledger, event, keys)
+    task_by_key = {task.key: task for task in known_tasks}
     closing = ClosingGroup(
         group=group,
         at=event.at,
         time=event.time,
-        size=max(len(keys), *(task.group_size or 0 for task in known), 0),
-        entrants=tuple(closing_member_of(key, seen.get(key)) for key in present),
-        answered=tuple(task.key for task in rank_by_speed(known, ledger.rules, in_order=in_order)),
+        size=max(len(keys), *(task.group_size or 0 for task in known_tasks), 0),
+        members=tuple(build_closing_member(key, task_by_key.get(key)) for key in present_keys),
+        answered=tuple(
+            task.key for task in rank_by_speed(known_tasks, ledger.rules, in_order=is_ranked)
+        ),
         invalid=frozenset(invalid),
         possible=(event.possible or ()) if isinstance(event, GroupValidated) else (),
     )
@@ -92,20 +94,20 @@ def score_closed_groups(ledger: WorkingSet) -> None:
     for closing in closing_groups:
         answered = [ledger.tasks[key] for key in closing.answered]
         if ledger.rules.ranked_answers == "right":
-            answered = confirmed_answers(answered, closing.size, closing.invalid)
-        members = rank_members(closing.entrants, [task.key for task in answered], ledger.rules)
+            answered = filter_confirmed_answers(answered, closing.size, closing.invalid)
+        members = rank_members(closing.members, [task.key for task in answered], ledger.rules)
         members = legacy_round_scores.score_group(members, ledger.tasks, ledger.rules)
         if answered:
-            members = (*members, *_possible_members(ledger, closing))
+            members = (*members, *_iter_possible_members(ledger, closing))
         result = GroupResult(closing.group, closing.at, closing.time, members, bool(answered))
         ledger.changes.results.append(result)
         for member in members if result.scored else ():
-            spares = ledger.rules.pool_zero_only_on_timeout
-            if not (spares and member.task in closing.invalid):
+            spares_aborts = ledger.rules.pool_zero_only_on_timeout
+            if not (spares_aborts and member.task in closing.invalid):
                 _score_member(ledger, result, member)
 
 
-def _possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[GroupMember]:
+def _iter_possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[GroupMember]:
     """Yield the tasks that may be members of the group: they have neither a rank nor a score."""
     for key in closing.possible:
         task = ledger.tasks.get(key)
@@ -113,33 +115,33 @@ def _possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[Gro
             yield GroupMember(key, task.node, None, None, None)
 
 
-def _unscored_tasks(
+def _find_unscored_tasks(
     ledger: WorkingSet, event: DomainEvent, keys: Sequence[TaskKey]
 ) -> tuple[list[TaskKey], list[Task]]:
     """Return the keys and rows of tasks that no other group has scored; a task is scored once."""
-    present: list[TaskKey] = []
-    known: list[Task] = []
+    present_keys: list[TaskKey] = []
+    known_tasks: list[Task] = []
     for key in keys:
         task = ledger.tasks.get(key)
         if task is None:
-            ledger.anomaly(event, Breach.GROUP_NAMES_UNSEEN_TASK)
+            ledger.record_anomaly(event, Breach.GROUP_NAMES_UNSEEN_TASK)
         elif task.scored_in is not None:
-            ledger.anomaly(event, Breach.TASK_SCORED_BEFORE)
+            ledger.record_anomaly(event, Breach.TASK_SCORED_BEFORE)
             continue
         else:
-            known.append(task)
-        present.append(key)
-    return present, known
+            known_tasks.append(task)
+        present_keys.append(key)
+    return present_keys, known_tasks
 
 
 def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) -> None:
     if member.node is None or member.score is None:
         return
-    task = ledger.task(member.task)
+    task = ledger.task_for_update(member.task)
     task.scored_in = result.group
     if not _is_counted(task, member, ledger.rules):
         return
-    node = ledger.node(member.node, result.time)
+    node = ledger.node_for_update(member.node, result.time)
     if ledger.rules.legacy is None:
         _append_score(node, member.score, result.time, ledger.rules)
     else:
@@ -172,11 +174,11 @@ def _is_counted(task: Task, member: GroupMember, rules: Rules) -> bool:
 
 
 def _append_score(node: Node, score: int, time: int, rules: Rules) -> None:
-    pool = pool_before_score(node, time, rules)
+    pool = get_pool_before_score(node, time, rules)
     if node.prior is not None:
-        pool = prior_copies(node.prior, rules)
+        pool = build_prior_pool(node.prior, rules)
         node.prior = None
     node.pool = append_score(pool, score, rules)
     node.pool_sum = sum(node.pool)
     if rules.restarts:
-        node.restarts = restarts_until(time, rules)
+        node.restarts = count_restarts(time, rules)

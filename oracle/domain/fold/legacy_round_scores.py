@@ -14,7 +14,7 @@ from oracle.domain.fold import working_set
 from oracle.domain.fold.working_set import ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.scoring import legacy_tally
-from oracle.domain.scoring.group_ranking import score_of
+from oracle.domain.scoring.group_ranking import get_rank_score
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.group import GroupMember
 from oracle.domain.state.task import Run, Task
@@ -34,25 +34,27 @@ class RoundScores(NamedTuple):
         return self.commitment_score + self.disclosure_score
 
 
-def round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]:
+def compute_round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]:
     """Return each run's scores, in the order of the runs; empty if no node answered.
 
     An error report takes its place in every round that the node has not submitted.
     """
-    committed = [run.committed_at or run.reported_at for run in runs]
-    disclosed = [run.disclosed_at or run.reported_at for run in runs]
+    commitment_positions = [run.committed_at or run.reported_at for run in runs]
+    disclosure_positions = [run.disclosed_at or run.reported_at for run in runs]
     # A node must commit before it can disclose.
-    if not any(committed):
+    if not any(commitment_positions):
         return []
     return [
-        RoundScores(*first, *second)
-        for first, second in zip(
-            _rank_and_score(committed, rules), _rank_and_score(disclosed, rules), strict=True
+        RoundScores(*commitment, *disclosure)
+        for commitment, disclosure in zip(
+            _rank_and_score(commitment_positions, rules),
+            _rank_and_score(disclosure_positions, rules),
+            strict=True,
         )
     ]
 
 
-def rounds_of_group(tasks: Sequence[Task]) -> dict[TaskKey, Run]:
+def build_group_runs(tasks: Sequence[Task]) -> dict[TaskKey, Run]:
     """Return the tasks of a validation group as runs of one task, in their order.
 
     A task that never started is left out. The result is empty unless a member revealed an answer
@@ -62,15 +64,15 @@ def rounds_of_group(tasks: Sequence[Task]) -> dict[TaskKey, Run]:
         return {}
     return {
         task.key: Run(
-            round=place,
+            round=index,
             node=task.node,
             started_at=task.started_at,
             started_time=task.started_time,
             committed_at=None if _is_open_error(task) else task.stopped_at,
             disclosed_at=None if task.error_reported else task.revealed_at,
-            reported_at=_error_position(task),
+            reported_at=_get_error_position(task),
         )
-        for place, task in enumerate(tasks)
+        for index, task in enumerate(tasks)
         if task.node is not None and task.started_at is not None and task.started_time is not None
     }
 
@@ -79,7 +81,7 @@ def _is_open_error(task: Task) -> bool:
     return task.error_reported and task.revealed_at is None
 
 
-def _error_position(task: Task) -> Position | None:
+def _get_error_position(task: Task) -> Position | None:
     if not task.error_reported:
         return None
     return task.stopped_at if task.revealed_at is None else task.revealed_at
@@ -95,41 +97,45 @@ def score_group(
     """
     if rules.legacy is None:
         return members
-    runs = rounds_of_group([tasks[member.task] for member in members if member.task in tasks])
-    scores = dict(zip(runs, round_scores(list(runs.values()), rules), strict=True))
+    runs = build_group_runs([tasks[member.task] for member in members if member.task in tasks])
+    scores = dict(zip(runs, compute_round_scores(list(runs.values()), rules), strict=True))
     return tuple(
-        member._replace(rank=scored.commitment_rank, score=scored.task_score)
-        if (scored := scores.get(member.task)) is not None
+        member._replace(rank=round_score.commitment_rank, score=round_score.task_score)
+        if (round_score := scores.get(member.task)) is not None
         else member
         for member in members
     )
 
 
 def _rank_and_score(
-    places: Sequence[Position | None], rules: Rules
+    positions: Sequence[Position | None], rules: Rules
 ) -> list[tuple[int | None, int]]:
-    order = sorted(place for place in places if place is not None)
-    ranks = [None if place is None else order.index(place) + 1 for place in places]
+    sorted_positions = sorted(position for position in positions if position is not None)
+    ranks = [
+        None if position is None else sorted_positions.index(position) + 1
+        for position in positions
+    ]
     return [
-        (rank, rules.absent_score if rank is None else score_of(rank, rules)) for rank in ranks
+        (rank, rules.absent_score if rank is None else get_rank_score(rank, rules))
+        for rank in ranks
     ]
 
 
 def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
     """Add the scores of a task that ended with `event` to the windows of its nodes, once."""
     rules = ledger.rules
-    scores = round_scores(task.runs, rules)
+    scores = compute_round_scores(task.runs, rules)
     if rules.legacy is None or not scores:
         return
     # The contracts of that generation have no other group than the three parts of one task.
     task.scored_in = GroupKey(task.key)
-    for run, scored in zip(task.runs, scores, strict=True):
-        node = ledger.node(run.node, event.time)
+    for run, round_score in zip(task.runs, scores, strict=True):
+        node = ledger.node_for_update(run.node, event.time)
         legacy_tally.start_new_window(node, event.time, rules.legacy)
         # A kickout due in an earlier window ends with it, before this score can make a new one
         # due.
         working_set.update_kickout_interval(ledger, node, event.at)
-        legacy_tally.add_score(node, scored.task_score, event.time, rules.legacy)
+        legacy_tally.add_score(node, round_score.task_score, event.time, rules.legacy)
         node.scored += 1
         entry = ScoreEntry(
             node=node.address,
@@ -138,7 +144,7 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
             group=task.scored_in,
             rank=None,
             elapsed=None,
-            score=scored.task_score,
+            score=round_score.task_score,
             at=event.at,
             time=event.time,
         )

@@ -30,15 +30,15 @@ from oracle.domain.fold.working_set import (
 from oracle.domain.ids import Address
 from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.node_scores import is_kickout_due
-from oracle.domain.scoring.reliability import healed_reliability
+from oracle.domain.scoring.reliability import heal_reliability
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import mean_of, restarts_until
+from oracle.domain.scoring.score_window import compute_pool_mean, count_restarts
 from oracle.domain.state.node import (
-    REMEMBERED_SECONDS,
+    DOWNLOAD_HISTORY_SECONDS,
     DownloadRequest,
     Membership,
     Node,
-    Pending,
+    PendingLeave,
 )
 
 
@@ -47,25 +47,25 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
 
     See docs/reference/scoring-rules.md#coming-back.
     """
-    known = ledger.nodes.get(event.node)
-    if known is not None and known.pending is Pending.QUIT:
+    existing = ledger.nodes.get(event.node)
+    if existing is not None and existing.pending is PendingLeave.QUIT:
         # The node can only join if its quit took effect without an event.
-        apply_pending_leave(ledger, known.address, event.at, event.time)
-    if known is not None and known.membership is Membership.MEMBER:
-        ledger.anomaly(event, Breach.JOINED_WHILE_MEMBER)
+        apply_pending_leave(ledger, existing.address, event.at, event.time)
+    if existing is not None and existing.membership is Membership.MEMBER:
+        ledger.record_anomaly(event, Breach.JOINED_WHILE_MEMBER)
         return
     ledger.just_quit.pop(event.node, None)
-    node = ledger.node(event.node, event.time)
-    is_known = node.membership is not Membership.UNKNOWN
-    is_whole = not is_known or node.starts_anew or ledger.rules.rejoin_heals
-    if is_known:
+    node = ledger.node_for_update(event.node, event.time)
+    was_known = node.membership is not Membership.UNKNOWN
+    resets_reliability = not was_known or node.starts_anew or ledger.rules.rejoin_heals
+    if was_known:
         _restore_pool(node, event.time, ledger.rules)
     node.membership = Membership.MEMBER
     _record_membership_change(ledger, node, MembershipTransition.JOINED, (event.at, event.time))
     if ledger.rules.legacy is not None:
-        legacy_tally.follow_membership(node, event.time, ledger.rules.legacy)
+        legacy_tally.update_online_clock(node, event.time, ledger.rules.legacy)
     _set_description(node, event)
-    if is_whole:
+    if resets_reliability:
         _reset_reliability(ledger, node, event)
     working_set.update_kickout_interval(ledger, node, event.at, event.time)
 
@@ -73,7 +73,10 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
 def _restore_pool(node: Node, time: int, rules: Rules) -> None:
     """Set the pool that a node rejoins with."""
     pool, prior = node.pool, node.prior
-    if rules.rejoin_floor is not None and mean_of(pool, prior, rules) < rules.rejoin_floor:
+    if (
+        rules.rejoin_floor is not None
+        and compute_pool_mean(pool, prior, rules) < rules.rejoin_floor
+    ):
         pool, prior = b"", rules.rejoin_floor
     elif node.starts_anew:
         pool = b""
@@ -81,13 +84,13 @@ def _restore_pool(node: Node, time: int, rules: Rules) -> None:
         node.window_sum = node.window_count = 0
     node.pool, node.pool_sum, node.prior = pool, sum(pool), prior
     if not pool:
-        node.restarts = restarts_until(time, rules)
+        node.restarts = count_restarts(time, rules)
     node.starts_anew = False
 
 
 def _reset_reliability(ledger: WorkingSet, node: Node, event: NodeJoined) -> None:
     """Set the node's H to 1, and record the change."""
-    before = healed_reliability(node.base, node.since, event.time, ledger.rules)
+    before = heal_reliability(node.base, node.since, event.time, ledger.rules)
     change = ReliabilityChange(
         node.address, event.at, event.time, ReliabilityCause.JOINED, None, before, UNIT
     )
@@ -97,7 +100,7 @@ def _reset_reliability(ledger: WorkingSet, node: Node, event: NodeJoined) -> Non
 
 def apply_node_updated(ledger: WorkingSet, event: NodeUpdated) -> None:
     """Record a node's new description, whether it is a member or not."""
-    _set_description(ledger.node(event.node, event.time), event)
+    _set_description(ledger.node_for_update(event.node, event.time), event)
 
 
 def _set_description(node: Node, event: NodeJoined | NodeUpdated) -> None:
@@ -109,17 +112,17 @@ def _set_description(node: Node, event: NodeJoined | NodeUpdated) -> None:
 
 def apply_model_added(ledger: WorkingSet, event: ModelAdded) -> None:
     """Add a model to those that the node has on disk."""
-    node = ledger.node(event.node, event.time)
+    node = ledger.node_for_update(event.node, event.time)
     if event.model not in node.models:
         node.models = (*node.models, event.model)
 
 
 def apply_download_requested(ledger: WorkingSet, event: DownloadRequested) -> None:
     """Record a download request to the node, and drop requests of more than a day ago."""
-    node = ledger.node(event.node, event.time)
-    since = event.time - REMEMBERED_SECONDS
-    recent = [each for each in node.downloads if each.asked_at > since]
-    node.downloads = (*recent, DownloadRequest(event.model, event.time, event.until))
+    node = ledger.node_for_update(event.node, event.time)
+    cutoff_time = event.time - DOWNLOAD_HISTORY_SECONDS
+    recent_requests = [request for request in node.downloads if request.asked_at > cutoff_time]
+    node.downloads = (*recent_requests, DownloadRequest(event.model, event.time, event.until))
 
 
 def apply_node_paused(ledger: WorkingSet, event: NodePaused) -> None:
@@ -133,30 +136,30 @@ def apply_node_resumed(ledger: WorkingSet, event: NodeResumed) -> None:
 
 
 def _set_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: bool) -> None:
-    known = ledger.nodes.get(event.node)
-    if known is None or known.membership is not Membership.MEMBER:
-        ledger.anomaly(event, Breach.NOT_A_MEMBER)
+    existing = ledger.nodes.get(event.node)
+    if existing is None or existing.membership is not Membership.MEMBER:
+        ledger.record_anomaly(event, Breach.NOT_A_MEMBER)
         return
-    waits = known.pending is Pending.PAUSE
-    if known.paused is paused and not (waits and not paused):
-        ledger.anomaly(event, Breach.PAUSED_TWICE if paused else Breach.NOT_PAUSED)
+    has_pending_pause = existing.pending is PendingLeave.PAUSE
+    if existing.paused is paused and not (has_pending_pause and not paused):
+        ledger.record_anomaly(event, Breach.PAUSED_TWICE if paused else Breach.NOT_PAUSED)
         return
-    node = ledger.node(event.node, event.time)
+    node = ledger.node_for_update(event.node, event.time)
     node.paused = paused
-    turn = MembershipTransition.PAUSED if paused else MembershipTransition.RESUMED
-    _record_membership_change(ledger, node, turn, (event.at, event.time))
-    if waits:
+    transition = MembershipTransition.PAUSED if paused else MembershipTransition.RESUMED
+    _record_membership_change(ledger, node, transition, (event.at, event.time))
+    if has_pending_pause:
         node.pending = None
 
 
 def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
     """Record that a member wants to pause or quit, which takes effect once it runs no task."""
-    request = Pending.PAUSE if isinstance(event, NodePauseAsked) else Pending.QUIT
+    request = PendingLeave.PAUSE if isinstance(event, NodePauseAsked) else PendingLeave.QUIT
     breach = leave_request_breach(ledger.nodes.get(event.node), request)
     if breach is not None:
-        ledger.anomaly(event, breach)
+        ledger.record_anomaly(event, breach)
         return
-    node = ledger.node(event.node, event.time)
+    node = ledger.node_for_update(event.node, event.time)
     node.pending = request
     if node.running:
         _record_membership_change(
@@ -168,7 +171,7 @@ def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAske
 
 def release_node(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
     """Record that the node, a member or not, runs one task less."""
-    node = ledger.node(address, time)
+    node = ledger.node_for_update(address, time)
     node.running -= 1
     if node.pending is not None and not node.running:
         apply_pending_leave(ledger, address, at, time)
@@ -176,20 +179,27 @@ def release_node(ledger: WorkingSet, address: Address, at: Position, time: int) 
 
 def apply_pending_leave(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
     """Pause the node or end its membership, as requested while it ran tasks."""
-    node = ledger.node(address, time)
+    node = ledger.node_for_update(address, time)
     request, node.pending = node.pending, None
-    if request is Pending.PAUSE:
+    if request is PendingLeave.PAUSE:
         node.paused = True
         _record_membership_change(ledger, node, MembershipTransition.PAUSED, (at, time))
-    elif request is Pending.QUIT:
-        ledger.just_quit = {**_still(ledger.just_quit, at), address: (at.block, at.tx)}
+    elif request is PendingLeave.QUIT:
+        ledger.just_quit = {
+            **_keep_same_transaction(ledger.just_quit, at),
+            address: (at.block, at.tx),
+        }
         _end_membership(ledger, node, Membership.QUIT, (at, time))
 
 
-def _still(
+def _keep_same_transaction(
     just_quit: dict[Address, tuple[int, int]], at: Position
 ) -> dict[Address, tuple[int, int]]:
-    return {node: place for node, place in just_quit.items() if place == (at.block, at.tx)}
+    return {
+        node: transaction
+        for node, transaction in just_quit.items()
+        if transaction == (at.block, at.tx)
+    }
 
 
 def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKickedOut) -> None:
@@ -198,12 +208,12 @@ def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKick
     Contracts report the end of a task before its effect on the node: a kickout and a slash
     override a quit that was pending until then (docs/explanation/crynux.md#vsstask-contracts).
     """
-    known = ledger.nodes.get(event.node)
-    breach = membership_breach(known)
+    existing = ledger.nodes.get(event.node)
+    breach = membership_breach(existing)
     if breach is not None and (isinstance(event, NodeQuit) or not _has_just_quit(ledger, event)):
-        ledger.anomaly(event, breach)
+        ledger.record_anomaly(event, breach)
         return
-    node = ledger.node(event.node, event.time)
+    node = ledger.node_for_update(event.node, event.time)
     _end_membership(ledger, node, _MEMBERSHIP_AFTER[type(event)], (event.at, event.time))
 
 
@@ -213,30 +223,30 @@ def _has_just_quit(ledger: WorkingSet, event: NodeSlashed | NodeKickedOut) -> bo
 
 
 def _end_membership(
-    ledger: WorkingSet, node: Node, how: Membership, when: tuple[Position, int]
+    ledger: WorkingSet, node: Node, membership: Membership, moment: tuple[Position, int]
 ) -> None:
-    at, time = when
+    position, time = moment
     rules = ledger.rules
-    if how is Membership.KICKED_OUT:
+    if membership is Membership.KICKED_OUT:
         node.starts_anew = rules.kickout_starts_anew and is_kickout_due(node, rules, time)
-    node.membership, node.paused, node.pending = how, False, None
-    _record_membership_change(ledger, node, MembershipTransition(how.value), when)
-    if how is not Membership.QUIT:
+    node.membership, node.paused, node.pending = membership, False, None
+    _record_membership_change(ledger, node, MembershipTransition(membership.value), moment)
+    if membership is not Membership.QUIT:
         ledger.just_quit.pop(node.address, None)
     if rules.legacy is not None:
-        legacy_tally.follow_membership(node, time, rules.legacy)
-    working_set.update_kickout_interval(ledger, node, at)
+        legacy_tally.update_online_clock(node, time, rules.legacy)
+    working_set.update_kickout_interval(ledger, node, position)
 
 
 def _record_membership_change(
-    ledger: WorkingSet, node: Node, turn: MembershipTransition, when: tuple[Position, int]
+    ledger: WorkingSet, node: Node, transition: MembershipTransition, moment: tuple[Position, int]
 ) -> None:
-    ledger.changes.memberships.append(MembershipChange(node.address, *when, turn))
+    ledger.changes.memberships.append(MembershipChange(node.address, *moment, transition))
 
 
 _REQUEST_TRANSITIONS = {
-    Pending.PAUSE: MembershipTransition.PAUSE_ASKED,
-    Pending.QUIT: MembershipTransition.QUIT_ASKED,
+    PendingLeave.PAUSE: MembershipTransition.PAUSE_ASKED,
+    PendingLeave.QUIT: MembershipTransition.QUIT_ASKED,
 }
 _MEMBERSHIP_AFTER = {
     NodeQuit: Membership.QUIT,

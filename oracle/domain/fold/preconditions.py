@@ -17,7 +17,7 @@ from oracle.domain.events.network_events import (
     TaskSubmitted,
     TaskTimedOut,
 )
-from oracle.domain.state.node import Membership, Node, Pending
+from oracle.domain.state.node import Membership, Node, PendingLeave
 from oracle.domain.state.task import Task
 
 
@@ -68,14 +68,14 @@ def membership_breach(node: Node | None) -> Breach | None:
     return None
 
 
-def leave_request_breach(node: Node | None, request: Pending) -> Breach | None:
+def leave_request_breach(node: Node | None, request: PendingLeave) -> Breach | None:
     """Return the breach of a repeated request to leave, or of one by a non-member, else None."""
     if node is None or node.membership is not Membership.MEMBER:
         return Breach.NOT_A_MEMBER
-    if node.pending is Pending.QUIT:
+    if node.pending is PendingLeave.QUIT:
         return Breach.PENDING_ALREADY
-    paused = node.paused or node.pending is Pending.PAUSE
-    return Breach.PAUSED_TWICE if paused and request is Pending.PAUSE else None
+    paused = node.paused or node.pending is PendingLeave.PAUSE
+    return Breach.PAUSED_TWICE if paused and request is PendingLeave.PAUSE else None
 
 
 def creation_breach(task: Task) -> Breach | None:
@@ -102,8 +102,8 @@ def start_breach(task: Task, event: TaskStarted) -> Breach | None:
         return None
     if event.round is None:
         return Breach.ROUND_MISSING
-    taken = any(run.round == event.round or run.node == event.node for run in task.runs)
-    return Breach.ROUND_TAKEN if taken else None
+    is_taken = any(run.round == event.round or run.node == event.node for run in task.runs)
+    return Breach.ROUND_TAKEN if is_taken else None
 
 
 def result_breach(task: Task | None, event: TaskSubmitted | TaskErrorReported) -> Breach | None:
@@ -160,10 +160,10 @@ def validation_breach(task: Task | None) -> Breach | None:
         return Breach.AFTER_TERMINAL
     if task.validated:
         return Breach.VALIDATED_TWICE
-    answered = task.stopped_at is not None or any(
+    is_answered = task.stopped_at is not None or any(
         run.disclosed_at or run.reported_at for run in task.runs
     )
-    return None if answered else Breach.VALIDATED_WITHOUT_RESULT
+    return None if is_answered else Breach.VALIDATED_WITHOUT_RESULT
 
 
 def ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
@@ -177,7 +177,7 @@ def ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
     return None
 
 
-def last_status_of(task: Task) -> LastStatus:
+def get_last_status(task: Task) -> LastStatus:
     """Return the last status of a task by the daemon's own record."""
     if task.validated:
         return LastStatus.VALIDATED
@@ -188,6 +188,6 @@ def last_status_of(task: Task) -> LastStatus:
     return LastStatus.QUEUED if task.queued else LastStatus.CREATED
 
 
-def is_status_mismatch(task: Task, event: TaskAborted | TaskTimedOut) -> bool:
+def has_status_mismatch(task: Task, event: TaskAborted | TaskTimedOut) -> bool:
     """Return whether a terminal event claims another last status than the record has."""
-    return event.last_status is not None and event.last_status is not last_status_of(task)
+    return event.last_status is not None and event.last_status is not get_last_status(task)

@@ -12,14 +12,14 @@ from oracle.domain.events.network_events import (
 )
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import group_validation, legacy_round_scores, node_lifecycle, task_runs
-from oracle.domain.fold.preconditions import Breach, ending_breach, is_status_mismatch
+from oracle.domain.fold.preconditions import Breach, ending_breach, has_status_mismatch
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, WorkingSet
 from oracle.domain.ids import Address
 from oracle.domain.scoring.reliability import (
-    boosted_reliability,
-    healed_reliability,
+    boost_reliability,
+    heal_reliability,
     is_excluded_after,
-    penalized_reliability,
+    penalize_reliability,
 )
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Ending, Task
@@ -43,17 +43,17 @@ _CAUSES = {
 
 def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
     """End a task, or one node's run of it."""
-    known = ledger.tasks.get(event.task)
-    breach = ending_breach(known, event)
+    existing = ledger.tasks.get(event.task)
+    breach = ending_breach(existing, event)
     if breach is not None:
-        ledger.anomaly(event, breach)
+        ledger.record_anomaly(event, breach)
         return
-    if known is not None and known.runs:
-        _end_runs(ledger, event, known)
+    if existing is not None and existing.runs:
+        _end_runs(ledger, event, existing)
         return
-    if known is not None:
-        _record_status_mismatch(ledger, event, known)
-    task = ledger.task(event.task)
+    if existing is not None:
+        _record_status_mismatch(ledger, event, existing)
+    task = ledger.task_for_update(event.task)
     _set_ending(event, task)
     if task.node is not None:
         _release_runner(ledger, event, task, task.node)
@@ -64,9 +64,9 @@ def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
 def _record_status_mismatch(ledger: WorkingSet, event: Terminal, task: Task) -> None:
     """Record a terminal event whose claims differ from the record; the record is used."""
     if event.node is not None and event.node != task.node:
-        ledger.anomaly(event, Breach.NODE_DIFFERS)
-    if isinstance(event, TaskAborted | TaskTimedOut) and is_status_mismatch(task, event):
-        ledger.anomaly(event, Breach.LAST_STATUS_DIFFERS)
+        ledger.record_anomaly(event, Breach.NODE_DIFFERS)
+    if isinstance(event, TaskAborted | TaskTimedOut) and has_status_mismatch(task, event):
+        ledger.record_anomaly(event, Breach.LAST_STATUS_DIFFERS)
 
 
 def _set_ending(event: Terminal, task: Task) -> None:
@@ -77,18 +77,18 @@ def _set_ending(event: Terminal, task: Task) -> None:
         task.abort_reason = event.reason
 
 
-def _end_runs(ledger: WorkingSet, event: Terminal, known: Task) -> None:
+def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
     """End the named node's run, or every open run."""
-    ending = task_runs.open_runs(known, event.node)
-    if not ending:
-        breach = task_runs.no_open_run_breach(known, event.node)
-        ledger.anomaly(event, breach)
+    runs_to_end = task_runs.find_open_runs(existing, event.node)
+    if not runs_to_end:
+        breach = task_runs.no_open_run_breach(existing, event.node)
+        ledger.record_anomaly(event, breach)
         return
-    task = ledger.task(event.task)
-    task_runs.end_runs(task, ending, _ENDINGS[type(event)])
+    task = ledger.task_for_update(event.task)
+    task_runs.end_runs(task, runs_to_end, _ENDINGS[type(event)])
     if all(run.ending is not None for run in task.runs):
         _set_ending(event, task)
-    for run in ending:
+    for run in runs_to_end:
         _release_runner(ledger, event, task, run.node)
     if task.ending is not None:
         legacy_round_scores.score_ended_task(ledger, event, task)
@@ -98,11 +98,11 @@ def _end_runs(ledger: WorkingSet, event: Terminal, known: Task) -> None:
 
 def _release_runner(ledger: WorkingSet, event: Terminal, task: Task, address: Address) -> None:
     """Decrement the node's running tasks, unless it was released before, and update its H."""
-    node = ledger.node(address, event.time)
+    node = ledger.node_for_update(address, event.time)
     if not task.freed:
         node.running -= 1
     cause = _CAUSES.get(_ENDINGS[type(event)])
-    if cause is ReliabilityCause.TIMED_OUT and not ledger.rules.is_believed(task.timeout):
+    if cause is ReliabilityCause.TIMED_OUT and not ledger.rules.is_credible_timeout(task.timeout):
         _record_excused_timeout(ledger, event, node)
     elif cause is not None:
         _update_reliability(ledger, event, node, cause)
@@ -115,11 +115,13 @@ def _record_excused_timeout(ledger: WorkingSet, event: Terminal, node: Node) -> 
 
     See docs/reference/scoring-rules.md#limits-that-are-not-believed.
     """
-    ledger.anomaly(event, Breach.LIMIT_NOT_BELIEVED)
-    now = healed_reliability(node.base, node.since, event.time, ledger.rules)
+    ledger.record_anomaly(event, Breach.LIMIT_NOT_BELIEVED)
+    reliability = heal_reliability(node.base, node.since, event.time, ledger.rules)
     cause = ReliabilityCause.TIMEOUT_VOID
-    void = ReliabilityChange(node.address, event.at, event.time, cause, event.task, now, now)
-    ledger.changes.reliability.append(void)
+    change = ReliabilityChange(
+        node.address, event.at, event.time, cause, event.task, reliability, reliability
+    )
+    ledger.changes.reliability.append(change)
 
 
 def _update_reliability(
@@ -127,9 +129,9 @@ def _update_reliability(
 ) -> None:
     """Raise or lower the node's H, and record the change."""
     rules = ledger.rules
-    penalty = cause is ReliabilityCause.TIMED_OUT
-    before = healed_reliability(node.base, node.since, event.time, rules)
-    after = penalized_reliability(before, rules) if penalty else boosted_reliability(before, rules)
+    is_penalty = cause is ReliabilityCause.TIMED_OUT
+    before = heal_reliability(node.base, node.since, event.time, rules)
+    after = penalize_reliability(before, rules) if is_penalty else boost_reliability(before, rules)
     if before != UNIT or after != UNIT:
         change = ReliabilityChange(
             node.address, event.at, event.time, cause, event.task, before, after
@@ -137,6 +139,6 @@ def _update_reliability(
         ledger.changes.reliability.append(change)
     if rules.remembers_exclusion:
         node.excluded = is_excluded_after(
-            before, after, rules, excluded=node.excluded, penalty=penalty
+            before, after, rules, excluded=node.excluded, penalty=is_penalty
         )
     node.base, node.since = after, event.time

@@ -28,7 +28,7 @@ from oracle.domain.fold.preconditions import (
     validation_breach,
 )
 from oracle.domain.fold.working_set import WorkingSet
-from oracle.domain.scoring.reliability import healed_reliability
+from oracle.domain.scoring.reliability import heal_reliability
 from oracle.domain.state.task import Run, Task
 
 
@@ -39,15 +39,15 @@ def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
     timed out, and the others are not at fault
     (docs/explanation/crynux.md#commit-and-disclose-contracts).
     """
-    known = ledger.tasks.get(event.task)
-    breach = _cancellation_breach(known, event)
+    existing = ledger.tasks.get(event.task)
+    breach = _cancellation_breach(existing, event)
     if breach is not None:
-        ledger.anomaly(event, breach)
+        ledger.record_anomaly(event, breach)
     elif event.node is None:
-        _end_waiting(ledger, event, known)
-    elif known is not None:
-        (run,) = task_runs.open_runs(known, event.node)
-        task_endings.apply_task_ended(ledger, _ending_event_of(event, run, known))
+        _abort_unstarted_task(ledger, event, existing)
+    elif existing is not None:
+        (run,) = task_runs.find_open_runs(existing, event.node)
+        task_endings.apply_task_ended(ledger, _build_ending_event(event, run, existing))
 
 
 def _cancellation_breach(task: Task | None, event: TaskCancelled) -> Breach | None:
@@ -59,12 +59,12 @@ def _cancellation_breach(task: Task | None, event: TaskCancelled) -> Breach | No
         return Breach.NOT_STARTED
     return (
         None
-        if task_runs.open_runs(task, event.node)
+        if task_runs.find_open_runs(task, event.node)
         else task_runs.no_open_run_breach(task, event.node)
     )
 
 
-def _end_waiting(ledger: WorkingSet, event: TaskCancelled, task: Task | None) -> None:
+def _abort_unstarted_task(ledger: WorkingSet, event: TaskCancelled, task: Task | None) -> None:
     if task is not None and task.runs:
         # The runs of the task end by their own events.
         return
@@ -73,7 +73,7 @@ def _end_waiting(ledger: WorkingSet, event: TaskCancelled, task: Task | None) ->
     )
 
 
-def _ending_event_of(event: TaskCancelled, run: Run, task: Task) -> TaskTimedOut | TaskAborted:
+def _build_ending_event(event: TaskCancelled, run: Run, task: Task) -> TaskTimedOut | TaskAborted:
     if _was_waited_for(run, task):
         return TaskTimedOut(event.at, event.time, event.task, run.node)
     return TaskAborted(event.at, event.time, event.task, run.node, AbortReason.CANCELLED)
@@ -85,29 +85,29 @@ def _was_waited_for(run: Run, task: Task) -> bool:
     First every node has to commit, then to disclose; an error report counts as both. At the end
     only the node whose result was accepted is still open, and has to upload it.
     """
-    if not _has_any_commitment(task.runs):
+    if not _have_all_committed(task.runs):
         return not _has_committed(run)
     if run.disclosed_at or run.reported_at:
         return task.validated
     return True
 
 
-def _has_any_commitment(parts: Sequence[Run]) -> bool:
-    return all(_has_committed(part) for part in parts)
+def _have_all_committed(runs: Sequence[Run]) -> bool:
+    return all(_has_committed(run) for run in runs)
 
 
-def _has_committed(part: Run) -> bool:
-    return bool(part.committed_at or part.reported_at)
+def _has_committed(run: Run) -> bool:
+    return bool(run.committed_at or run.reported_at)
 
 
 def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
     """Record a new task and its requirements."""
-    known = ledger.tasks.get(event.task)
-    breach = None if known is None else creation_breach(known)
+    existing = ledger.tasks.get(event.task)
+    breach = None if existing is None else creation_breach(existing)
     if breach is not None:
-        ledger.anomaly(event, breach)
+        ledger.record_anomaly(event, breach)
         return
-    task = ledger.task(event.task)
+    task = ledger.task_for_update(event.task)
     task.created_at = event.at
     task.creator = event.creator
     task.fee = event.fee
@@ -127,29 +127,29 @@ def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
 
 def apply_task_queued(ledger: WorkingSet, event: TaskQueued) -> None:
     """Record that no node was free for the task."""
-    known = ledger.tasks.get(event.task)
-    breach = None if known is None else queueing_breach(known)
+    existing = ledger.tasks.get(event.task)
+    breach = None if existing is None else queueing_breach(existing)
     if breach is not None:
-        ledger.anomaly(event, breach)
+        ledger.record_anomaly(event, breach)
         return
-    ledger.task(event.task).queued = True
+    ledger.task_for_update(event.task).queued = True
 
 
 def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
     """Record which node runs the task, and when its execution clock started."""
-    known = ledger.tasks.get(event.task)
-    breach = None if known is None else start_breach(known, event)
+    existing = ledger.tasks.get(event.task)
+    breach = None if existing is None else start_breach(existing, event)
     if breach is not None:
-        ledger.anomaly(event, breach)
+        ledger.record_anomaly(event, breach)
         return
-    task = ledger.task(event.task)
+    task = ledger.task_for_update(event.task)
     if event.round is None:
         task.node = event.node
         task.started_at = event.at
         task.started_time = event.time
     else:
         task_runs.start_run(task, event, event.round)
-    node = ledger.node(event.node, event.time)
+    node = ledger.node_for_update(event.node, event.time)
     node.running += 1
     node.last_start = event.time
     node.in_use = task.models
@@ -159,18 +159,18 @@ def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
 
 def _clear_healed_exclusion(ledger: WorkingSet, event: TaskStarted) -> None:
     """Clear the exclusion of a node whose H has healed past the exit threshold."""
-    node = ledger.node(event.node, event.time)
-    reliability = healed_reliability(node.base, node.since, event.time, ledger.rules)
+    node = ledger.node_for_update(event.node, event.time)
+    reliability = heal_reliability(node.base, node.since, event.time, ledger.rules)
     node.excluded = reliability < ledger.rules.exclude_exit
 
 
 def apply_task_submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
     """Record the submission, which stops the execution clock."""
-    known = ledger.tasks.get(event.task)
-    if known is not None and known.runs:
-        ledger.anomaly(event, Breach.NOT_OF_THIS_GENERATION)
+    existing = ledger.tasks.get(event.task)
+    if existing is not None and existing.runs:
+        ledger.record_anomaly(event, Breach.NOT_OF_THIS_GENERATION)
         return
-    _set_stopped(ledger, event, error=False)
+    _set_stopped(ledger, event, is_error=False)
 
 
 def apply_error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
@@ -178,21 +178,21 @@ def apply_error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
 
     After a submission the report reveals what was committed to, and the submission's time is kept.
     """
-    known = ledger.tasks.get(event.task)
-    if known is not None and known.runs:
+    existing = ledger.tasks.get(event.task)
+    if existing is not None and existing.runs:
         task_runs.apply_run_answer(ledger, event)
         return
-    _set_stopped(ledger, event, error=True)
+    _set_stopped(ledger, event, is_error=True)
 
 
 def _set_stopped(
-    ledger: WorkingSet, event: TaskSubmitted | TaskErrorReported, *, error: bool
+    ledger: WorkingSet, event: TaskSubmitted | TaskErrorReported, *, is_error: bool
 ) -> None:
     breach = result_breach(ledger.tasks.get(event.task), event)
     if breach is not None:
-        ledger.anomaly(event, breach)
+        ledger.record_anomaly(event, breach)
         return
-    task = ledger.task(event.task)
+    task = ledger.task_for_update(event.task)
     if task.stopped_at is None:
         task.stopped_at = event.at
         task.stopped_time = event.time
@@ -201,35 +201,35 @@ def _set_stopped(
             node_lifecycle.release_node(ledger, event.node, event.at, event.time)
     else:
         task.revealed_at = event.at
-    task.error_reported = error
+    task.error_reported = is_error
 
 
 def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
     """Record that the node disclosed its submitted result; its time and rank are kept."""
-    known = ledger.tasks.get(event.task)
-    if known is not None and known.runs:
+    existing = ledger.tasks.get(event.task)
+    if existing is not None and existing.runs:
         task_runs.apply_run_answer(ledger, event)
         return
-    breach = disclosure_breach(known, event)
+    breach = disclosure_breach(existing, event)
     if breach is not None:
-        ledger.anomaly(event, breach)
+        ledger.record_anomaly(event, breach)
         return
-    ledger.task(event.task).revealed_at = event.at
+    ledger.task_for_update(event.task).revealed_at = event.at
 
 
 def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
     """Record the node's share of the group's fee for this task."""
     breach = fee_share_breach(ledger.tasks.get(event.task), event)
     if breach is not None:
-        ledger.anomaly(event, breach)
+        ledger.record_anomaly(event, breach)
         return
-    ledger.task(event.task).paid = event.fee
+    ledger.task_for_update(event.task).paid = event.fee
 
 
 def apply_task_validated(ledger: WorkingSet, event: TaskValidated) -> None:
     """Record that the result was accepted."""
     breach = validation_breach(ledger.tasks.get(event.task))
     if breach is not None:
-        ledger.anomaly(event, breach)
+        ledger.record_anomaly(event, breach)
         return
-    ledger.task(event.task).validated = True
+    ledger.task_for_update(event.task).validated = True

@@ -19,9 +19,9 @@ from oracle.domain.ids import Address
 from oracle.domain.state.task import Ending, Run, Task
 
 
-def start_run(task: Task, event: TaskStarted, place: int) -> None:
+def start_run(task: Task, event: TaskStarted, round_number: int) -> None:
     """Add the run of one more node to the task, in round `round_number`."""
-    run = Run(place, event.node, event.at, event.time)
+    run = Run(round_number, event.node, event.at, event.time)
     task.runs = (*task.runs, run)
 
 
@@ -30,26 +30,26 @@ def apply_run_answer(
 ) -> None:
     """Record that a node commits, discloses or reports an error in its own run."""
     task = ledger.tasks.get(event.task)
-    run = None if task is None else _run_of(task, event.node)
+    run = None if task is None else _find_run(task, event.node)
     breach = _run_breach(task, run, event)
     if task is None or run is None or breach is not None:
-        ledger.anomaly(event, breach or Breach.NOT_STARTED)
+        ledger.record_anomaly(event, breach or Breach.NOT_STARTED)
         return
     if isinstance(event, ResultCommitted):
-        after = run._replace(committed_at=event.at)
+        updated_run = run._replace(committed_at=event.at)
     elif isinstance(event, ResultDisclosed):
-        after = run._replace(disclosed_at=event.at)
+        updated_run = run._replace(disclosed_at=event.at)
     else:
-        after = run._replace(reported_at=event.at)
-    _replace_run(ledger.task(event.task), after)
+        updated_run = run._replace(reported_at=event.at)
+    _replace_run(ledger.task_for_update(event.task), updated_run)
 
 
-def _run_of(task: Task, node: Address) -> Run | None:
+def _find_run(task: Task, node: Address) -> Run | None:
     return next((run for run in task.runs if run.node == node), None)
 
 
-def _replace_run(task: Task, after: Run) -> None:
-    task.runs = tuple(after if run.round == after.round else run for run in task.runs)
+def _replace_run(task: Task, updated_run: Run) -> None:
+    task.runs = tuple(updated_run if run.round == updated_run.round else run for run in task.runs)
 
 
 def _run_breach(
@@ -84,18 +84,18 @@ def _commitment_breach(
     return None
 
 
-def open_runs(task: Task, node: Address | None) -> list[Run]:
+def find_open_runs(task: Task, node: Address | None) -> list[Run]:
     """Return the runs that have not ended: the node's, or all if `node` is None."""
     return [run for run in task.runs if run.ending is None and node in (None, run.node)]
 
 
 def no_open_run_breach(task: Task, node: Address | None) -> Breach:
     """Return the breach of a terminal event that names a node without an open run."""
-    known = node is None or _run_of(task, node) is not None
-    return Breach.AFTER_TERMINAL if known else Breach.NODE_DOES_NOT_RUN_IT
+    has_run = node is None or _find_run(task, node) is not None
+    return Breach.AFTER_TERMINAL if has_run else Breach.NODE_DOES_NOT_RUN_IT
 
 
-def end_runs(task: Task, ending: Sequence[Run], how: Ending) -> None:
+def end_runs(task: Task, runs: Sequence[Run], outcome: Ending) -> None:
     """End these runs of the task."""
-    for run in ending:
-        _replace_run(task, run._replace(ending=how))
+    for run in runs:
+        _replace_run(task, run._replace(ending=outcome))

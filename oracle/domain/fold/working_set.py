@@ -7,19 +7,19 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.event_names import name_of
+from oracle.domain.events.event_names import get_event_name
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.feed_rows import is_of_feed
+from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.group_ranking import ClosingMember
-from oracle.domain.scoring.legacy_tally import tally_of
+from oracle.domain.scoring.legacy_tally import get_stored_tally
 from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import pool_in_memory, restarts_until
+from oracle.domain.scoring.score_window import count_restarts, get_pool_in_memory
 from oracle.domain.state.group import GroupResult, OpenGroup
-from oracle.domain.state.node import Membership, Node, new_node
-from oracle.domain.state.task import Task, new_task
+from oracle.domain.state.node import Membership, Node, create_node
+from oracle.domain.state.task import Task, create_task
 
 
 class ScoreEntry(NamedTuple):
@@ -41,7 +41,7 @@ class ScoreEntry(NamedTuple):
 
         A feed never lists members that timed out, so their score of 0 is derived from other rows.
         """
-        return self.rank is None and is_of_feed(self.at)
+        return self.rank is None and is_feed_position(self.at)
 
 
 class ClosingGroup(NamedTuple):
@@ -55,7 +55,7 @@ class ClosingGroup(NamedTuple):
     at: Position
     time: int
     size: int
-    entrants: tuple[ClosingMember, ...]
+    members: tuple[ClosingMember, ...]
     answered: tuple[TaskKey, ...]
     invalid: frozenset[TaskKey]
     possible: tuple[TaskKey, ...]
@@ -63,7 +63,7 @@ class ClosingGroup(NamedTuple):
     @property
     def tasks(self) -> frozenset[TaskKey]:
         """Return the tasks of the members."""
-        return frozenset(entrant.task for entrant in self.entrants)
+        return frozenset(member.task for member in self.members)
 
 
 class ReliabilityCause(StrEnum):
@@ -85,7 +85,7 @@ class ReliabilityMark(StrEnum):
 class CauseInfo(NamedTuple):
     """The texts of a cause in `explain`, and its mark in the chart of a node's page."""
 
-    words: str
+    description: str
     # None: not drawn.
     mark: ReliabilityMark | None = None
     # The text beside the mark in the chart's legend.
@@ -115,7 +115,7 @@ CAUSES: Mapping[ReliabilityCause, CauseInfo] = MappingProxyType({
     ),
 })  # fmt: skip
 # The causes that lower H, so that a node may become excluded.
-FALLS = tuple(cause for cause, info in CAUSES.items() if info.mark is ReliabilityMark.FALL)
+FALL_CAUSES = tuple(cause for cause, info in CAUSES.items() if info.mark is ReliabilityMark.FALL)
 
 
 class ReliabilityChange(NamedTuple):
@@ -146,7 +146,7 @@ class MembershipTransition(StrEnum):
 
 
 # Transitions that take effect only when the node's task ends.
-ASKED = (MembershipTransition.PAUSE_ASKED, MembershipTransition.QUIT_ASKED)
+REQUEST_TRANSITIONS = (MembershipTransition.PAUSE_ASKED, MembershipTransition.QUIT_ASKED)
 
 
 class MembershipChange(NamedTuple):
@@ -155,7 +155,7 @@ class MembershipChange(NamedTuple):
     node: Address
     at: Position
     time: int
-    turn: MembershipTransition
+    transition: MembershipTransition
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,45 +254,47 @@ class WorkingSet:
         # Nodes whose pending quit took effect, and the (block, transaction) in which it did.
         self.just_quit: dict[Address, tuple[int, int]] = {}
 
-    def node(self, address: Address, time: int) -> Node:
+    def node_for_update(self, address: Address, time: int) -> Node:
         """Return the node for changes; a new node is created with `time` as its first time."""
         node = self.nodes.get(address)
-        images = self.images
-        if images is not None and address not in images.nodes:
-            images.nodes[address] = None if node is None else replace(node)
+        pre_images = self.images
+        if pre_images is not None and address not in pre_images.nodes:
+            pre_images.nodes[address] = None if node is None else replace(node)
         if node is None:
-            node = self.nodes[address] = new_node(address, time, restarts_until(time, self.rules))
+            node = self.nodes[address] = create_node(
+                address, time, count_restarts(time, self.rules)
+            )
         node.changed_at = self.at.block
         self.changes.nodes[address] = node
         return node
 
-    def task(self, key: TaskKey) -> Task:
+    def task_for_update(self, key: TaskKey) -> Task:
         """Return the task for changes, creating it if there is no such row."""
         task = self.tasks.get(key)
-        images = self.images
-        if images is not None and key not in images.tasks:
-            images.tasks[key] = None if task is None else replace(task)
+        pre_images = self.images
+        if pre_images is not None and key not in pre_images.tasks:
+            pre_images.tasks[key] = None if task is None else replace(task)
         if task is None:
-            task = self.tasks[key] = new_task(key)
+            task = self.tasks[key] = create_task(key)
             task.seen_at = self.at.block
         task.changed_at = self.at.block
         self.changes.tasks[key] = task
         return task
 
-    def group(self, key: GroupKey) -> OpenGroup:
+    def group_for_update(self, key: GroupKey) -> OpenGroup:
         """Return the open group for changes, creating it if there is no such row."""
         group = self.groups.get(key)
-        images = self.images
-        if images is not None and key not in images.groups:
-            images.groups[key] = None if group is None else replace(group)
+        pre_images = self.images
+        if pre_images is not None and key not in pre_images.groups:
+            pre_images.groups[key] = None if group is None else replace(group)
         if group is None:
             group = self.groups[key] = OpenGroup(key, (), closed=False)
         self.changes.groups[key] = group
         return group
 
-    def anomaly(self, event: DomainEvent, breach: Breach) -> None:
+    def record_anomaly(self, event: DomainEvent, breach: Breach) -> None:
         """Record that an event broke a rule."""
-        anomaly = Anomaly(event.at, event.time, breach.value, name_of(event))
+        anomaly = Anomaly(event.at, event.time, breach.value, get_event_name(event))
         self.changes.anomalies.append(anomaly)
 
 
@@ -304,19 +306,19 @@ def update_kickout_interval(
     `time` is the block time at which a node joins: a restart may have lost its pool meanwhile.
     """
     rules = ledger.rules
-    pool = node.pool if time is None else pool_in_memory(node, time, rules)
-    due = (
+    pool = node.pool if time is None else get_pool_in_memory(node, time, rules)
+    is_due = (
         node.membership is Membership.MEMBER
         and len(pool) == rules.pool_size
         and is_below_line(node.pool_sum, rules)
     )
-    opened = node.kickout_due_since
+    opened_at = node.kickout_due_since
     if rules.legacy is not None:
-        low = tally_of(node).is_too_low(rules.legacy)
-        due = low and node.membership is Membership.MEMBER
-    if due and opened is None:
+        is_too_low = get_stored_tally(node).is_too_low(rules.legacy)
+        is_due = is_too_low and node.membership is Membership.MEMBER
+    if is_due and opened_at is None:
         node.kickout_due_since = at
         ledger.changes.kickouts.append(KickoutDue(node.address, at, None))
-    elif not due and opened is not None:
+    elif not is_due and opened_at is not None:
         node.kickout_due_since = None
-        ledger.changes.kickouts.append(KickoutDue(node.address, opened, at))
+        ledger.changes.kickouts.append(KickoutDue(node.address, opened_at, at))

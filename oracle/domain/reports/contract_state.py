@@ -15,8 +15,8 @@ from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import LOWEST_SCORE
 
 # At least this many lanes may always fall at once, for the sake of small networks.
-LEAST_FALLS = 4
-_WHOLE_SHARE = 10_000
+MIN_ALLOWED_FALLS = 4
+_SHARE_UNIT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +94,16 @@ class RoundLimits(NamedTuple):
 
     def max_falls(self, open_lanes: int) -> int:
         """Return how many lanes may fall if `open_lanes` were open before."""
-        return max(LEAST_FALLS, open_lanes * self.fall_share // _WHOLE_SHARE)
+        return max(MIN_ALLOWED_FALLS, open_lanes * self.fall_share // _SHARE_UNIT)
 
-    def is_fall(self, before: int, after: int) -> bool:
+    def is_fall(self, old_lane: int, new_lane: int) -> bool:
         """Return whether a lane closes or sinks by more than a big fall; no first lane falls."""
-        is_closed = before >= LOWEST_SCORE > after
-        return is_closed or after + self.big_fall < before
+        is_closed = old_lane >= LOWEST_SCORE > new_lane
+        return is_closed or new_lane + self.big_fall < old_lane
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ContractSettings:
     """The newest settings of the contract; None: not set in any block read."""
 
     vetoer: Address | None = None

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
-from oracle.domain.fixed_point import UNIT, decimal_text
+from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.domain.reports.low_rounds import Shown
+from oracle.domain.reports.low_rounds import LaneObservation
 from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.rules import Rules
 
@@ -36,8 +36,8 @@ class CreatorSpread(NamedTuple):
 
     scores: int
     creators: int
-    most: int
-    decisive: int
+    max_per_creator: int
+    decisive_scores: int
 
     def hold_reason(self, rules: Rules) -> str | None:
         """Return why an operator must propose a kickout on these scores, or None if none must.
@@ -46,15 +46,18 @@ class CreatorSpread(NamedTuple):
         """
         if rules.kick_creator_share >= UNIT:
             return None
-        if self.most * UNIT > rules.kick_creator_share * self.scores:
-            others = "no other has any" if self.creators == 1 else f"of {self.creators} creators"
-            return (
-                f"{self.most} of its {self.scores} scores come from one creator's tasks ({others})"
+        if self.max_per_creator * UNIT > rules.kick_creator_share * self.scores:
+            creator_note = (
+                "no other has any" if self.creators == 1 else f"of {self.creators} creators"
             )
-        if self.decisive:
             return (
-                f"it would be far from due without the {self.decisive} scores that come from one "
-                "creator's tasks"
+                f"{self.max_per_creator} of its {self.scores} scores come from one creator's "
+                f"tasks ({creator_note})"
+            )
+        if self.decisive_scores:
+            return (
+                f"it would be far from due without the {self.decisive_scores} scores that come "
+                "from one creator's tasks"
             )
         return None
 
@@ -64,31 +67,34 @@ def derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | N
 
     The best score is assumed in their place: a stake is not taken on a conclusion alone.
     """
-    derived = sum(entry.is_derived for entry in entries)
-    total = sum(entry.score for entry in entries) + derived * rules.q_max
-    if not derived or is_below_line(total, rules):
+    derived_count = sum(entry.is_derived for entry in entries)
+    total = sum(entry.score for entry in entries) + derived_count * rules.q_max
+    if not derived_count or is_below_line(total, rules):
         return None
-    return f"{derived} of its {len(entries)} scores are zeros derived for timed-out members"
+    return f"{derived_count} of its {len(entries)} scores are zeros derived for timed-out members"
 
 
-def spread_of(scores: Iterable[tuple[Address | None, int]], rules: Rules) -> CreatorSpread:
+def compute_creator_spread(
+    scores: Iterable[tuple[Address | None, int]], rules: Rules
+) -> CreatorSpread:
     """Count the creators behind some scores, each given as a creator and a score.
 
     Tasks of unknown creators (None) count as those of one creator, so that a creator cannot hide
     by omitting its name.
     """
-    counted, sums = Counter[Address | None](), Counter[Address | None]()
+    count_by_creator, sum_by_creator = Counter[Address | None](), Counter[Address | None]()
     for creator, score in scores:
-        counted[creator] += 1
-        sums[creator] += score
-    count, total = counted.total(), sums.total()
-    decisive = (
-        own
-        for creator, own in counted.items()
-        if own < count and _is_clearly_above(total - sums[creator], count - own, rules)
+        count_by_creator[creator] += 1
+        sum_by_creator[creator] += score
+    count, total = count_by_creator.total(), sum_by_creator.total()
+    decisive_counts = (
+        own_count
+        for creator, own_count in count_by_creator.items()
+        if own_count < count
+        and _is_clearly_above(total - sum_by_creator[creator], count - own_count, rules)
     )
-    most = max(counted.values(), default=0)
-    return CreatorSpread(count, len(counted), most, max(decisive, default=0))
+    max_count = max(count_by_creator.values(), default=0)
+    return CreatorSpread(count, len(count_by_creator), max_count, max(decisive_counts, default=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ class KickoutEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Accused:
+class EvidenceContext:
     """The context of a kickout: the lane `index` of the node, in a contract on a chain.
 
     `observations` are the rounds that showed the lane under the line, which is `kick_below` steps
@@ -118,13 +124,13 @@ class Accused:
     chain_id: int | None
     contract: Address | None
     index: int | None
-    rounds: tuple[Shown, ...]
+    observations: tuple[LaneObservation, ...]
     kick_below: int
     creators: Mapping[TaskKey, Address]
 
 
 def evidence_of(
-    interval: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules, accused: Accused
+    interval: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules, context: EvidenceContext
 ) -> KickoutEvidence:
     """Return the evidence why the node is to be kicked out.
 
@@ -147,25 +153,25 @@ def evidence_of(
     size = len(entries) if rules.legacy is not None else rules.pool_size
     if len(entries) != size or any(entry.node != interval.node for entry in entries):
         raise ValueError(f"the evidence against {interval.node} is not a full pool of its scores")
-    if not _is_reason(total, size, rules):
+    if not _justifies_kickout(total, size, rules):
         raise ValueError(f"the scores of {interval.node} sum to {total}: no reason for a kickout")
-    spread = spread_of(
-        ((accused.creators.get(entry.task), entry.score) for entry in entries), rules
+    spread = compute_creator_spread(
+        ((context.creators.get(entry.task), entry.score) for entry in entries), rules
     )
     content = {
-        "chain_id": accused.chain_id,
-        "contract": accused.contract,
+        "chain_id": context.chain_id,
+        "contract": context.contract,
         "creators": spread.creators,
-        "decisive_of_one_creator": spread.decisive,
-        "due_since": _where(interval.opened_at),
-        "entries": [_entry(entry, accused) for entry in entries],
+        "decisive_of_one_creator": spread.decisive_scores,
+        "due_since": _position_to_dict(interval.opened_at),
+        "entries": [_entry_to_dict(entry, context) for entry in entries],
         "formula_version": FORMULA_VERSION,
-        "index": accused.index,
-        "kick_below": accused.kick_below,
-        "kickout_below": decimal_text(_kickout_line(rules)),
-        "most_of_one_creator": spread.most,
+        "index": context.index,
+        "kick_below": context.kick_below,
+        "kickout_below": format_decimal(_get_kickout_line(rules)),
+        "most_of_one_creator": spread.max_per_creator,
         "node": interval.node,
-        "rounds": [one._asdict() for one in accused.rounds],
+        "rounds": [observation._asdict() for observation in context.observations],
         "rules": rules.name,
         "rules_sha256": hashlib.sha256(rules.to_json().encode()).hexdigest(),
         "rules_version": rules.version,
@@ -174,26 +180,26 @@ def evidence_of(
     return KickoutEvidence(json.dumps(content, sort_keys=True, indent=1) + "\n", spread)
 
 
-def _is_reason(total: int, count: int, rules: Rules) -> bool:
+def _justifies_kickout(total: int, count: int, rules: Rules) -> bool:
     """Return whether these scores are enough for a kickout."""
     legacy = rules.legacy
-    enough = legacy is None or count >= legacy.kickout_tasks
-    return enough and total * UNIT < _kickout_line(rules) * count
+    has_enough = legacy is None or count >= legacy.kickout_tasks
+    return has_enough and total * UNIT < _get_kickout_line(rules) * count
 
 
 def _is_clearly_above(total: int, count: int, rules: Rules) -> bool:
-    parts, whole = _CLEARLY_ABOVE
-    return total * UNIT * whole >= _kickout_line(rules) * count * parts
+    numerator, denominator = _CLEARLY_ABOVE
+    return total * UNIT * denominator >= _get_kickout_line(rules) * count * numerator
 
 
-def _kickout_line(rules: Rules) -> int:
+def _get_kickout_line(rules: Rules) -> int:
     return (rules if rules.legacy is None else rules.legacy).kickout_below
 
 
-def _entry(entry: ScoreEntry, accused: Accused) -> dict[str, object]:
+def _entry_to_dict(entry: ScoreEntry, context: EvidenceContext) -> dict[str, object]:
     return {
-        "at": _where(entry.at),
-        "creator": accused.creators.get(entry.task),
+        "at": _position_to_dict(entry.at),
+        "creator": context.creators.get(entry.task),
         "elapsed": entry.elapsed,
         "group": entry.group,
         "rank": entry.rank,
@@ -204,5 +210,5 @@ def _entry(entry: ScoreEntry, accused: Accused) -> dict[str, object]:
     }
 
 
-def _where(at: Position) -> dict[str, int]:
+def _position_to_dict(at: Position) -> dict[str, int]:
     return {"block": at.block, "tx": at.tx, "log": at.log, "sub": at.sub}

@@ -19,7 +19,7 @@ from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 # No contract is called: the network's operator acts on the event.
 NO_TARGET = ZERO_ADDRESS
 # Refusals in a row with the same reason after which there is no automatic retry.
-MOST_ALIKE = 2
+MAX_SAME_REFUSALS = 2
 
 
 class KickState(StrEnum):
@@ -40,9 +40,9 @@ class KickState(StrEnum):
     READMITTED = "readmitted"
 
 
-EXPELLED = frozenset({KickState.EXECUTED, KickState.REFUSED})
+EXPELLED_STATES = frozenset({KickState.EXECUTED, KickState.REFUSED})
 # The maximum time in seconds that the contract can store.
-FOR_EVER = 2**40 - 1
+NEVER_EXPIRES = 2**40 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Expulsion:
 
     at: Position
     round: int
-    until: int
+    expires_at: int
     target: Address
     tried_in: int
     tried_at: Position
@@ -79,14 +79,18 @@ class Kick:
 
     def is_expelled(self, time: int) -> bool:
         """Return whether the node's expulsion holds at `time`, however stale its lane is."""
-        gone = self.expulsion
-        return self.state in EXPELLED and gone is not None and time < gone.until
+        expulsion = self.expulsion
+        return (
+            self.state in EXPELLED_STATES and expulsion is not None and time < expulsion.expires_at
+        )
 
     @property
-    def is_settled(self) -> bool:
+    def requires_operator(self) -> bool:
         """Whether the network refused it so often for one reason that an operator decides."""
-        gone = self.expulsion
-        return self.state is KickState.REFUSED and (gone is None or gone.refusals >= MOST_ALIKE)
+        expulsion = self.expulsion
+        return self.state is KickState.REFUSED and (
+            expulsion is None or expulsion.refusals >= MAX_SAME_REFUSALS
+        )
 
 
 def kick_from_proposal(event: KickProposed) -> Kick:
@@ -103,51 +107,51 @@ def kick_from_proposal(event: KickProposed) -> Kick:
 
 
 def record_execution(
-    before: Kick | None, event: KickExecuted, *, head_round: int, cooldown: int
+    existing: Kick | None, event: KickExecuted, *, head_round: int, cooldown: int
 ) -> Kick:
     """Return the kickout after an execution, which expels the node or asks the network again.
 
     `existing` None: the proposal is older than the first block read. `head_round` is the round
     before the execution; the expulsion lasts `cooldown` seconds.
     """
-    kick = before or _kick_without_proposal(event.node, event.evidence, event.at)
-    gone, until = kick.expulsion, min(event.time + cooldown, FOR_EVER)
+    kick = existing or _build_unproposed_kick(event.node, event.evidence, event.at)
+    previous, until = kick.expulsion, min(event.time + cooldown, NEVER_EXPIRES)
     expulsion = Expulsion(event.at, head_round, until, event.target, head_round, event.at)
-    if gone is not None and kick.state in EXPELLED:
+    if previous is not None and kick.state in EXPELLED_STATES:
         # If the last try succeeded, the node has rejoined since, and refusals are counted anew.
-        count = gone.refusals if kick.state is KickState.REFUSED else 0
+        count = previous.refusals if kick.state is KickState.REFUSED else 0
         expulsion = replace(
-            gone, target=event.target, tried_in=head_round, tried_at=event.at, refusals=count
+            previous, target=event.target, tried_in=head_round, tried_at=event.at, refusals=count
         )
     return replace(kick, state=KickState.EXECUTED, evidence=event.evidence, expulsion=expulsion)
 
 
-def record_refusal(before: Kick | None, event: KickRefused, head_round: int) -> Kick:
+def record_refusal(existing: Kick | None, event: KickRefused, head_round: int) -> Kick:
     """Return the kickout after the network refused to end the membership."""
-    kick = before or _kick_without_proposal(event.node, ZERO_HASH, event.at)
-    gone = kick.expulsion or _expulsion_of_unknown_kick(event.at, head_round)
-    is_alike = gone.refusals > 0 and gone.reason == event.reason
+    kick = existing or _build_unproposed_kick(event.node, ZERO_HASH, event.at)
+    previous = kick.expulsion or _build_unrecorded_expulsion(event.at, head_round)
+    is_same_reason = previous.refusals > 0 and previous.reason == event.reason
     expulsion = replace(
-        gone,
+        previous,
         target=event.target,
         tried_in=head_round,
         tried_at=event.at,
-        refusals=gone.refusals + 1 if is_alike else 1,
+        refusals=previous.refusals + 1 if is_same_reason else 1,
         reason=event.reason,
     )
     return replace(kick, state=KickState.REFUSED, expulsion=expulsion)
 
 
-def initial_expulsion(event: NodeExpelled) -> Kick:
+def build_initial_expulsion(event: NodeExpelled) -> Kick:
     """Return an expulsion that the contract was deployed with."""
-    kick = _kick_without_proposal(event.node, ZERO_HASH, event.at)
-    return replace(kick, expulsion=_expulsion_of_unknown_kick(event.at, 0))
+    kick = _build_unproposed_kick(event.node, ZERO_HASH, event.at)
+    return replace(kick, expulsion=_build_unrecorded_expulsion(event.at, 0))
 
 
-def _expulsion_of_unknown_kick(at: Position, head_round: int) -> Expulsion:
+def _build_unrecorded_expulsion(at: Position, head_round: int) -> Expulsion:
     """Return an expulsion whose own event was not read, dated by a later event."""
-    return Expulsion(at, head_round, FOR_EVER, NO_TARGET, head_round, at)
+    return Expulsion(at, head_round, NEVER_EXPIRES, NO_TARGET, head_round, at)
 
 
-def _kick_without_proposal(node: Address, evidence: Hash, at: Position) -> Kick:
+def _build_unproposed_kick(node: Address, evidence: Hash, at: Position) -> Kick:
     return Kick(node, 0, evidence, 0, 0, at, KickState.EXECUTED)

@@ -27,7 +27,7 @@ _LANE_MASK = 0xFFFF
 _LANES = Struct("<16H")
 
 
-def band_of(lane: int, kick_line: int) -> int:
+def get_band(lane: int, kick_line: int) -> int:
     """Return the band of a lane; crossing from one band to another is reported at once.
 
     0 never reported, 1 not selectable, 2 under the kickout line, 3 above it. `kick_line` is the
@@ -54,19 +54,19 @@ def lane_of(
     return DO_NOT_SELECT if qos is None else qos // QOS_STEP + LOWEST_SCORE
 
 
-def lane_by(figures: NodeFigures) -> int:
+def lane_from_figures(figures: NodeFigures) -> int:
     """Return the lane of a node whose figures were computed before."""
     if figures.qos is None or figures.state not in {"selectable", "recovering"}:
         return DO_NOT_SELECT
     return figures.qos // QOS_STEP + LOWEST_SCORE
 
 
-def qos_in(lane: int) -> int | None:
+def decode_qos(lane: int) -> int | None:
     """Return the QoS of a lane, in units of 10^-18, or None if the lane has none."""
     return (lane - LOWEST_SCORE) * QOS_STEP if lane >= LOWEST_SCORE else None
 
 
-def kick_below_of(rules: Rules) -> int:
+def compute_kick_below(rules: Rules) -> int:
     """Return the kickout line of the rules as the contract counts QoS: 0 to 10000 steps.
 
     Under legacy rules the node score's line is scaled to Q (decision 0061).
@@ -76,22 +76,22 @@ def kick_below_of(rules: Rules) -> int:
     return min(steps, line * steps // (rules.q_max * UNIT))
 
 
-def word_of(index: int) -> int:
+def get_word_index(index: int) -> int:
     """Return the number of the word that holds the lane `index`."""
     return index // LANES_PER_WORD
 
 
-def lane_in(word: int, index: int) -> int:
+def extract_lane(word: int, index: int) -> int:
     """Return the lane `index` of its word."""
     return word >> (index % LANES_PER_WORD * _LANE_BITS) & _LANE_MASK
 
 
-def with_lane(word: int, index: int, lane: int) -> int:
+def replace_lane(word: int, index: int, lane: int) -> int:
     """Return the word with the lane `index` set."""
     shift = index % LANES_PER_WORD * _LANE_BITS
     return word & ~(_LANE_MASK << shift) | lane << shift
 
 
-def lanes_of(word: int) -> tuple[int, ...]:
+def unpack_lanes(word: int) -> tuple[int, ...]:
     """Unpack a word into its sixteen lanes, lowest index first."""
     return _LANES.unpack(word.to_bytes(_LANES.size, "little"))

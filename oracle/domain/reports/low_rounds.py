@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
-from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, word_of
+from oracle.domain.reports.lanes import NEVER_REPORTED, extract_lane, get_word_index
 
 
-class Shown(NamedTuple):
+class LaneObservation(NamedTuple):
     """The value of a lane after a round was accepted in `block`; `as_of`: the report's block."""
 
     round: int
@@ -21,19 +21,25 @@ class Shown(NamedTuple):
     lane: int
 
 
-def lane_after_each_round(
-    rounds: Iterable[RoundAccepted], index: int, before: int
-) -> Iterator[Shown]:
+def iter_lane_observations(
+    rounds: Iterable[RoundAccepted], index: int, initial_lane: int
+) -> Iterator[LaneObservation]:
     """Yield the value of the lane `index` after each round, in order.
 
     A round without its word does not change it. `initial_lane`: the lane before the first round.
     """
-    lane, word = before, word_of(index)
-    for one in rounds:
-        for number, value in one.words:
-            if number == word:
-                lane = lane_in(value, index)
-        yield Shown(one.round, one.at.block, one.as_of, one.digest, lane)
+    lane, word_index = initial_lane, get_word_index(index)
+    for accepted_round in rounds:
+        for number, value in accepted_round.words:
+            if number == word_index:
+                lane = extract_lane(value, index)
+        yield LaneObservation(
+            accepted_round.round,
+            accepted_round.at.block,
+            accepted_round.as_of,
+            accepted_round.digest,
+            lane,
+        )
 
 
 def is_low(lane: int, line: int) -> bool:
@@ -41,21 +47,23 @@ def is_low(lane: int, line: int) -> bool:
     return lane != NEVER_REPORTED and lane < line
 
 
-def first_low_run(seen: Iterable[Shown], line: int, count: int) -> tuple[Shown, ...]:
+def find_first_low_run(
+    observations: Iterable[LaneObservation], line: int, count: int
+) -> tuple[LaneObservation, ...]:
     """Return the first `count` low rounds in a row, or the last run if none is as long."""
-    run: list[Shown] = []
-    for one in seen:
-        run = [*run, one] if is_low(one.lane, line) else []
+    run: list[LaneObservation] = []
+    for observation in observations:
+        run = [*run, observation] if is_low(observation.lane, line) else []
         if len(run) == count:
             break
     return tuple(run)
 
 
-def newest_low_run_length(seen: Sequence[Shown], line: int) -> int:
+def count_newest_low_run(observations: Sequence[LaneObservation], line: int) -> int:
     """Count the low rounds in a row up to the last one."""
     count = 0
-    for one in reversed(seen):
-        if not is_low(one.lane, line):
+    for observation in reversed(observations):
+        if not is_low(observation.lane, line):
             break
         count += 1
     return count

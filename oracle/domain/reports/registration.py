@@ -10,7 +10,7 @@ from typing import NamedTuple
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import Changes, ReliabilityCause
 from oracle.domain.ids import Address
-from oracle.domain.registrations import Registrations, Reuse
+from oracle.domain.registrations import IndexReuse, Registrations
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LANES_PER_WORD
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.node_scores import is_excluded
@@ -44,7 +44,7 @@ class RegistrationRules(NamedTuple):
     max_words: int
 
 
-def is_known(node: Node, time: int, registering: RegistrationRules) -> bool:
+def is_reportable(node: Node, time: int, registration_rules: RegistrationRules) -> bool:
     """Return whether the lane of a node differs from "unknown" at `time`.
 
     The node is a member that has `min_scores` scores, or is excluded, so that consumers learn of
@@ -53,7 +53,9 @@ def is_known(node: Node, time: int, registering: RegistrationRules) -> bool:
     """
     if node.membership is not Membership.MEMBER:
         return False
-    return node.scored >= registering.min_scores or is_excluded(node, time, registering.rules)
+    return node.scored >= registration_rules.min_scores or is_excluded(
+        node, time, registration_rules.rules
+    )
 
 
 class FirstEvents:
@@ -64,7 +66,9 @@ class FirstEvents:
         self._scored: dict[Address, tuple[Position, int]] = {}
         self._timed_out: dict[Address, Position] = {}
 
-    def rows(self) -> tuple[list[tuple[Address, Position, int]], list[tuple[Address, Position]]]:
+    def dump_rows(
+        self,
+    ) -> tuple[list[tuple[Address, Position, int]], list[tuple[Address, Position]]]:
         """Return all gathered events: by scores, and by timeouts."""
         scored = [(node, at, place) for node, (at, place) in self._scored.items()]
         return scored, list(self._timed_out.items())
@@ -78,21 +82,21 @@ class FirstEvents:
         self._scored = {node: (at, place) for node, at, place in scored}
         self._timed_out = dict(timed_out)
 
-    def note(self, changes: Changes) -> None:
+    def record_changes(self, changes: Changes) -> None:
         """Record the changes folded since the last call, in order."""
-        places = {
+        place_by_task = {
             (result.closed_at, member.task): place
             for result in changes.results
             for place, member in enumerate(result.members)
         }
         for score in changes.scores:
             if score.seq == self._min_scores:
-                self._scored[score.node] = score.at, places.get((score.at, score.task), 0)
+                self._scored[score.node] = score.at, place_by_task.get((score.at, score.task), 0)
         for change in changes.reliability:
             if change.cause is ReliabilityCause.TIMED_OUT:
                 self._timed_out.setdefault(change.node, change.at)
 
-    def newcomer(self, node: Address) -> Newcomer | None:
+    def find_newcomer(self, node: Address) -> Newcomer | None:
         """Return the node as a newcomer by its score or its first timeout, or None without either.
 
         A timeout counts because it may exclude the node.
@@ -104,8 +108,8 @@ class FirstEvents:
         return None if timed_out is None else Newcomer(timed_out, 0, node)
 
 
-def free_indexes(
-    rounds: Rounds, time: int, members: Callable[[Sequence[Address]], set[Address]]
+def find_reusable_indexes(
+    rounds: Rounds, time: int, filter_members: Callable[[Sequence[Address]], set[Address]]
 ) -> list[int]:
     """Return the indexes that may be reused, ascending.
 
@@ -117,25 +121,25 @@ def free_indexes(
         time: that block's time.
         filter_members: returns those of the given nodes that are members there.
     """
-    closed = [
+    closed_entries = [
         entry
         for entry in rounds.indexes.values()
         if entry.closed_in is not None
         and rounds.head.round - entry.closed_in + 1 >= CLOSED_ROUNDS
-        and rounds.lane_at(entry.index) == DO_NOT_SELECT
-        and not _is_pending(rounds, entry.node, time)
+        and rounds.get_lane(entry.index) == DO_NOT_SELECT
+        and not _has_pending_kickout(rounds, entry.node, time)
     ]
-    there = members([entry.node for entry in closed])
-    return sorted(entry.index for entry in closed if entry.node not in there)
+    current_members = filter_members([entry.node for entry in closed_entries])
+    return sorted(entry.index for entry in closed_entries if entry.node not in current_members)
 
 
-def _is_pending(rounds: Rounds, node: Address, time: int) -> bool:
-    kick = rounds.live_kick_of(node)
+def _has_pending_kickout(rounds: Rounds, node: Address, time: int) -> bool:
+    kick = rounds.get_live_kick(node)
     return kick is not None and time <= kick.dies_at
 
 
-def registrations_at(
-    rounds: Rounds, newcomers: Iterable[Newcomer], free: Sequence[int], max_words: int
+def choose_registrations(
+    rounds: Rounds, newcomers: Iterable[Newcomer], free_indexes: Sequence[int], max_words: int
 ) -> Registrations:
     """Assign indexes to the first newcomers: the i-th takes the i-th free one, the rest new ones.
 
@@ -143,26 +147,35 @@ def registrations_at(
     the accepted state. So do newcomers beyond `max_words` words, because the contract refuses a
     round that registers a node without its lane.
     """
-    room = max(0, min(rounds.limits.max_new_nodes, INDEX_SPACE - rounds.node_count + len(free)))
-    room = min(room, _indexes_within_words(free, rounds.node_count, max_words))
-    chosen = [one.node for one in sorted(newcomers)[:room]]
-    reused = tuple(
-        Reuse(node, rounds.indexes[index].node) for node, index in zip(chosen, free, strict=False)
+    max_count = max(
+        0, min(rounds.limits.max_new_nodes, INDEX_SPACE - rounds.node_count + len(free_indexes))
     )
-    return Registrations(reused, tuple(chosen[len(reused) :]))
+    max_count = min(
+        max_count, _count_indexes_within_words(free_indexes, rounds.node_count, max_words)
+    )
+    new_nodes = [newcomer.node for newcomer in sorted(newcomers)[:max_count]]
+    reused = tuple(
+        IndexReuse(node, rounds.indexes[index].node)
+        for node, index in zip(new_nodes, free_indexes, strict=False)
+    )
+    return Registrations(reused, tuple(new_nodes[len(reused) :]))
 
 
-def _indexes_within_words(free: Sequence[int], node_count: int, max_words: int) -> int:
+def _count_indexes_within_words(
+    free_indexes: Sequence[int], node_count: int, max_words: int
+) -> int:
     """Return how many indexes, in the order in which they are given, share `max_words` words."""
-    words: set[int] = set()
-    for place, index in enumerate(free):
-        words.add(index // LANES_PER_WORD)
-        if len(words) > max_words:
+    word_indexes: set[int] = set()
+    for place, index in enumerate(free_indexes):
+        word_indexes.add(index // LANES_PER_WORD)
+        if len(word_indexes) > max_words:
             return place
     # New indexes fill the partial word first, and whole words after it.
-    begun = node_count // LANES_PER_WORD
-    more = max_words - len(words) + (begun in words)
-    return len(free) + max(0, (begun + more) * LANES_PER_WORD - node_count)
+    partial_word = node_count // LANES_PER_WORD
+    remaining_words = max_words - len(word_indexes) + (partial_word in word_indexes)
+    return len(free_indexes) + max(
+        0, (partial_word + remaining_words) * LANES_PER_WORD - node_count
+    )
 
 
 # A word's number has 3 bytes, and the contract counts nodes in 3 bytes.

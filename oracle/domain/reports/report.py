@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
-from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, band_of, lanes_of
+from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, get_band, unpack_lanes
 from oracle.domain.reports.round_data import encode_records, encode_round
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.reports.wanted_words import WantedWords
+from oracle.domain.reports.wanted_words import TargetWords
 from oracle.domain.scoring.rules import Rules
 
 # Default maximum of words in a report: about 6.5 million gas, 24 million if all of them are new.
@@ -51,8 +51,8 @@ class ReportSettings:
     min_scores: int = MIN_SCORES
 
     def __post_init__(self) -> None:
-        lengths = ("period_seconds", "heartbeat_seconds", "deviation", "ttl_seconds")
-        for name in (*lengths, "kick_after_rounds", "max_words", "min_scores"):
+        positive_fields = ("period_seconds", "heartbeat_seconds", "deviation", "ttl_seconds")
+        for name in (*positive_fields, "kick_after_rounds", "max_words", "min_scores"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if not 0 <= self.kick_below <= HIGHEST_SCORE - LOWEST_SCORE:
@@ -96,7 +96,7 @@ class Report:
         return Hash("0x" + hashlib.sha256(head.encode() + self.data).hexdigest())
 
 
-def period_of(time: int, length: int) -> int:
+def compute_period(time: int, length: int) -> int:
     """Return the number of the period that `time` lies in, both in seconds.
 
     See docs/explanation/reports.md#cut-at-period-end.
@@ -104,7 +104,7 @@ def period_of(time: int, length: int) -> int:
     return time // length
 
 
-def rules_id(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
+def compute_rules_id(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
     """Return the sha256 that the contract stores as `rulesHash`.
 
     The text is the canonical JSON of everything that all reporters must share. See
@@ -127,7 +127,7 @@ def rules_id(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
 
 
 def cut_report(
-    as_of: BlockRef, rounds: Rounds, wanted: WantedWords, settings: ReportSettings
+    as_of: BlockRef, rounds: Rounds, target_words: TargetWords, settings: ReportSettings
 ) -> Report:
     """Compare the target words with those on-chain, and return a report of those worth sending.
 
@@ -137,20 +137,22 @@ def cut_report(
         target_words: every word with an assigned lane, those of nodes to be registered included.
         settings: the numbers of the rules id.
     """
-    chosen = _select_words(as_of, rounds, wanted, settings)
+    word_indexes = _select_words(as_of, rounds, target_words, settings)
     return Report(
-        period=period_of(as_of.time, settings.period_seconds),
+        period=compute_period(as_of.time, settings.period_seconds),
         as_of=as_of,
         head_round=rounds.head.round,
         prev=rounds.head.digest,
         deadline=as_of.time + settings.ttl_seconds,
-        records=encode_records([(index, wanted.words[index]) for index in sorted(chosen)]),
-        registrations=wanted.registrations,
+        records=encode_records(
+            [(index, target_words.words[index]) for index in sorted(word_indexes)]
+        ),
+        registrations=target_words.registrations,
     )
 
 
 def _select_words(
-    as_of: BlockRef, rounds: Rounds, wanted: WantedWords, settings: ReportSettings
+    as_of: BlockRef, rounds: Rounds, target_words: TargetWords, settings: ReportSettings
 ) -> list[int]:
     """Return the words to send: urgent ones first, then the longest unsent, at most `max_words`.
 
@@ -158,32 +160,36 @@ def _select_words(
     """
     ranked: list[tuple[int, int, int]] = []
     is_heartbeat = False
-    for index, word in wanted.words.items():
-        on_chain = rounds.words.get(index)
-        written = as_of.time if on_chain is None else on_chain.time
-        is_heartbeat = is_heartbeat or as_of.time - written >= settings.heartbeat_seconds
-        urgency = _urgency(0 if on_chain is None else on_chain.value, word, settings)
-        ranked.append((_FRESH if index in wanted.of_fresh else urgency, written, index))
+    for index, word in target_words.words.items():
+        stored_word = rounds.words.get(index)
+        written_time = as_of.time if stored_word is None else stored_word.time
+        is_heartbeat = is_heartbeat or as_of.time - written_time >= settings.heartbeat_seconds
+        urgency = _compute_urgency(0 if stored_word is None else stored_word.value, word, settings)
+        ranked.append(
+            (_NEW_NODE if index in target_words.new_node_words else urgency, written_time, index)
+        )
     ranked.sort()
-    fitting = ranked[: settings.max_words]
-    return [index for urgency, _, index in fitting if is_heartbeat or urgency < _UNCHANGED]
+    selected = ranked[: settings.max_words]
+    return [index for urgency, _, index in selected if is_heartbeat or urgency < _UNCHANGED]
 
 
-_FRESH, _CROSSED, _DEVIATED, _UNCHANGED = range(4)
+_NEW_NODE, _CROSSED, _DEVIATED, _UNCHANGED = range(4)
 
 
-def _urgency(on_chain: int, wanted: int, settings: ReportSettings) -> int:
-    if on_chain == wanted:
+def _compute_urgency(stored_word: int, target_word: int, settings: ReportSettings) -> int:
+    if stored_word == target_word:
         return _UNCHANGED
     # Most changed words differ in one lane of sixteen.
     pairs = [
-        (one, other)
-        for one, other in zip(lanes_of(on_chain), lanes_of(wanted), strict=True)
-        if one != other
+        (old_lane, new_lane)
+        for old_lane, new_lane in zip(
+            unpack_lanes(stored_word), unpack_lanes(target_word), strict=True
+        )
+        if old_lane != new_lane
     ]
     line = settings.kick_line
-    if any(band_of(one, line) != band_of(other, line) for one, other in pairs):
+    if any(get_band(old_lane, line) != get_band(new_lane, line) for old_lane, new_lane in pairs):
         return _CROSSED
-    if any(abs(one - other) >= settings.deviation for one, other in pairs):
+    if any(abs(old_lane - new_lane) >= settings.deviation for old_lane, new_lane in pairs):
         return _DEVIATED
     return _UNCHANGED

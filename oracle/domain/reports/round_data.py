@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from oracle.domain.ids import Address
-from oracle.domain.registrations import Registrations, Reuse
+from oracle.domain.registrations import IndexReuse, Registrations
 
 # One record is the word's number and the word: 3 + 32 bytes
 # (docs/reference/report-format.md#records).
@@ -31,7 +31,7 @@ class RoundData(NamedTuple):
 def encode_round(registrations: Registrations, records: bytes) -> bytes:
     """Return the blob that is pushed and hashed."""
     reused, appended = registrations
-    counts = b"".join(len(one).to_bytes(_COUNT_BYTES) for one in (reused, appended))
+    counts = b"".join(len(group).to_bytes(_COUNT_BYTES) for group in (reused, appended))
     nodes = [*(node for pair in reused for node in pair), *appended]
     return b"".join([counts, *(bytes.fromhex(node[2:]) for node in nodes), records])
 
@@ -49,19 +49,22 @@ def decode_round(blob: bytes) -> RoundData:
 
 def split_registrations(blob: bytes) -> tuple[Registrations, bytes]:
     """Return a blob's registrations, and its records. Raises ValueError if it is too short."""
-    records = records_in(blob)
-    reused, _ = _counts(blob)
+    records = extract_records(blob)
+    reused, _ = _decode_counts(blob)
     nodes = [
-        Address("0x" + blob[at : at + ADDRESS_BYTES].hex())
-        for at in range(HEADER_BYTES, len(blob) - len(records), ADDRESS_BYTES)
+        Address("0x" + blob[offset : offset + ADDRESS_BYTES].hex())
+        for offset in range(HEADER_BYTES, len(blob) - len(records), ADDRESS_BYTES)
     ]
-    pairs = tuple(Reuse(nodes[2 * one], nodes[2 * one + 1]) for one in range(reused))
+    pairs = tuple(
+        IndexReuse(nodes[2 * pair_index], nodes[2 * pair_index + 1])
+        for pair_index in range(reused)
+    )
     return Registrations(pairs, tuple(nodes[2 * reused :])), records
 
 
-def records_in(blob: bytes) -> bytes:
+def extract_records(blob: bytes) -> bytes:
     """Return the records of a blob. Raises ValueError if the blob is too short for its counts."""
-    reused, appended = _counts(blob)
+    reused, appended = _decode_counts(blob)
     start = HEADER_BYTES + ADDRESS_BYTES * (2 * reused + appended)
     if len(blob) < start:
         raise ValueError(f"{len(blob)} bytes are too few for {reused + appended} nodes")
@@ -85,12 +88,12 @@ def decode_records(records: bytes) -> list[tuple[int, int]]:
         raise ValueError(f"{len(records)} bytes are no whole number of records")
     words = [
         (
-            int.from_bytes(records[at : at + _INDEX_BYTES]),
-            int.from_bytes(records[at + _INDEX_BYTES : at + RECORD_BYTES]),
+            int.from_bytes(records[offset : offset + _INDEX_BYTES]),
+            int.from_bytes(records[offset + _INDEX_BYTES : offset + RECORD_BYTES]),
         )
-        for at in range(0, len(records), RECORD_BYTES)
+        for offset in range(0, len(records), RECORD_BYTES)
     ]
-    if any(one[0] >= next_one[0] for one, next_one in pairwise(words)):
+    if any(record[0] >= next_record[0] for record, next_record in pairwise(words)):
         raise ValueError("the words do not ascend")
     return words
 
@@ -100,15 +103,15 @@ def find_word(records: bytes, index: int) -> int | None:
     first, end = 0, len(records) // RECORD_BYTES
     while first < end:
         middle = (first + end) // 2
-        at = middle * RECORD_BYTES
-        found = int.from_bytes(records[at : at + _INDEX_BYTES])
-        if found == index:
-            return int.from_bytes(records[at + _INDEX_BYTES : at + RECORD_BYTES])
-        first, end = (middle + 1, end) if found < index else (first, middle)
+        offset = middle * RECORD_BYTES
+        word_index = int.from_bytes(records[offset : offset + _INDEX_BYTES])
+        if word_index == index:
+            return int.from_bytes(records[offset + _INDEX_BYTES : offset + RECORD_BYTES])
+        first, end = (middle + 1, end) if word_index < index else (first, middle)
     return None
 
 
-def _counts(blob: bytes) -> tuple[int, int]:
+def _decode_counts(blob: bytes) -> tuple[int, int]:
     if len(blob) < HEADER_BYTES:
         raise ValueError(f"{len(blob)} bytes are too few to count nodes")
     reused = int.from_bytes(blob[:_COUNT_BYTES])

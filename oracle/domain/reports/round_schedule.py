@@ -9,7 +9,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.report import Report, ReportSettings
 
 
-class Cut(NamedTuple):
+class ReportHeader(NamedTuple):
     """A report that was cut, without its words; times in unix seconds of the chain.
 
     `as_of` is the number of its block, `has_records` whether it has anything to send.
@@ -21,10 +21,10 @@ class Cut(NamedTuple):
     head_round: int
     prev: Hash
     deadline: int
-    speaks: bool
+    has_records: bool
 
     @classmethod
-    def of(cls, report: Report) -> "Cut":
+    def from_report(cls, report: Report) -> "ReportHeader":
         """Return the header of a report."""
         return cls(
             period=report.period,
@@ -33,7 +33,7 @@ class Cut(NamedTuple):
             head_round=report.head_round,
             prev=report.prev,
             deadline=report.deadline,
-            speaks=bool(report.records),
+            has_records=bool(report.records),
         )
 
 
@@ -50,22 +50,25 @@ class ScheduleMoment:
     last_report: Hash
     anchor_window: int
 
-    def is_over(self, cut: Cut) -> bool:
+    def is_expired(self, header: ReportHeader) -> bool:
         """Return whether a report can no longer land: its time, block or round has passed."""
-        is_late = self.time > cut.deadline
-        is_deep = self.number + 1 - cut.as_of > self.anchor_window
-        is_on_top = (cut.head_round, cut.prev) == (self.head_round, self.last_report)
+        is_late = self.time > header.deadline
+        is_deep = self.number + 1 - header.as_of > self.anchor_window
+        is_on_top = (header.head_round, header.prev) == (self.head_round, self.last_report)
         return is_late or is_deep or not is_on_top
 
 
-def submission_window(settings: ReportSettings) -> int:
+def compute_submission_window(settings: ReportSettings) -> int:
     """Return the periods of a shift, so that a report signed at its start expires by its end."""
     return -(-settings.ttl_seconds // settings.period_seconds)
 
 
-def scheduled_cut_at(
-    cuts: Sequence[Cut], complete_from: int, moment: ScheduleMoment, settings: ReportSettings
-) -> Cut | None:
+def find_scheduled_report(
+    headers: Sequence[ReportHeader],
+    complete_from: int,
+    moment: ScheduleMoment,
+    settings: ReportSettings,
+) -> ReportHeader | None:
     """Return the report that is signed at this moment, or None.
 
     Time is divided into shifts of `compute_submission_window` periods, numbered from the first
@@ -85,32 +88,46 @@ def scheduled_cut_at(
         moment: the block that was folded last, and the contract's head.
         settings: the numbers of the rules id.
     """
-    length = submission_window(settings)
-    for shift, group in groupby(cuts, key=lambda cut: cut.period // length):
-        held = list(group)
-        on_top = [cut for cut in held if cut.speaks and cut.head_round == moment.head_round]
-        if not on_top or not _is_whole(held, complete_from, shift * length, moment.head_round):
+    length = compute_submission_window(settings)
+    for shift, group in groupby(headers, key=lambda header: header.period // length):
+        shift_headers = list(group)
+        candidates = [
+            header
+            for header in shift_headers
+            if header.has_records and header.head_round == moment.head_round
+        ]
+        if not candidates or not _is_complete(
+            shift_headers, complete_from, shift * length, moment.head_round
+        ):
             continue
-        turn = next(
-            (cut for cut in _cuts_in_signing_order(on_top, moment) if not moment.is_over(cut)),
+        scheduled = next(
+            (
+                header
+                for header in _iter_signing_order(candidates, moment)
+                if not moment.is_expired(header)
+            ),
             None,
         )
-        if turn is not None:
-            return turn
+        if scheduled is not None:
+            return scheduled
     return None
 
 
-def _is_whole(held: Sequence[Cut], complete_from: int, start: int, head_round: int) -> bool:
+def _is_complete(
+    headers: Sequence[ReportHeader], complete_from: int, start: int, head_round: int
+) -> bool:
     """Return whether no report on top of this round is missing from a shift's start."""
     return complete_from <= start or any(
-        cut.period >= complete_from and cut.head_round < head_round for cut in held
+        header.period >= complete_from and header.head_round < head_round for header in headers
     )
 
 
-def _cuts_in_signing_order(on_top: Sequence[Cut], moment: ScheduleMoment) -> Iterable[Cut]:
+def _iter_signing_order(
+    candidates: Sequence[ReportHeader], moment: ScheduleMoment
+) -> Iterable[ReportHeader]:
     """Yield the reports of one shift that are signed one after another."""
     free_from = -1
-    for cut in on_top:
-        if cut.as_of >= free_from:
-            yield cut
-            free_from = cut.as_of + moment.anchor_window
+    for header in candidates:
+        if header.as_of >= free_from:
+            yield header
+            free_from = header.as_of + moment.anchor_window

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
 
 # A median of fewer periods is meaningless; of fewer tasks, it may halve by chance.
-_LEAST_PERIODS = 5
-_LEAST_TASKS = 100
+_MIN_PERIODS = 5
+_MIN_TASKS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Sanity:
+class SanityLimits:
     """The limits of a plausible report. Shares are fractions of the members, 0 to 1; 1 disables.
 
     `changed_by`: steps of 0.0001 of QoS beyond which a lane counts as changed. `kick_share`: of
@@ -31,10 +31,10 @@ class Sanity:
     kick_share: float = 0.25
     events_share: float = 0.5
     periods: int = 30
-    least_members: int = 20
+    min_members: int = 20
 
 
-class Move(NamedTuple):
+class LaneChange(NamedTuple):
     """One member's lane: the current one, and that of the report."""
 
     before: int
@@ -51,69 +51,77 @@ class Activity(NamedTuple):
     nodes: int
 
 
-def count_large_changes(moves: Sequence[Move], sanity: Sanity) -> int:
+def count_large_changes(lane_changes: Sequence[LaneChange], limits: SanityLimits) -> int:
     """Count the lanes that change by more than `changed_by`; a first report is no change."""
     return sum(
-        one.before != NEVER_REPORTED and abs(one.after - one.before) > sanity.changed_by
-        for one in moves
+        change.before != NEVER_REPORTED and abs(change.after - change.before) > limits.changed_by
+        for change in lane_changes
     )
 
 
-def count_newly_low(moves: Sequence[Move], kick_line: int) -> int:
+def count_newly_low(lane_changes: Sequence[LaneChange], kick_line: int) -> int:
     """Count the lanes that would fall under the line, or become unselectable.
 
     `kick_line` is a lane: `ReportSettings.kick_line`.
     """
-    return sum(one.before >= kick_line > one.after for one in moves) + sum(
+    return sum(change.before >= kick_line > change.after for change in lane_changes) + sum(
         # Lanes already under the line may still become unselectable.
-        LOWEST_SCORE <= one.before < kick_line and one.after < LOWEST_SCORE
-        for one in moves
+        LOWEST_SCORE <= change.before < kick_line and change.after < LOWEST_SCORE
+        for change in lane_changes
     )
 
 
 def excess_change_reason(
-    moves: Sequence[Move], members: int, kick_line: int, sanity: Sanity
+    lane_changes: Sequence[LaneChange], member_count: int, kick_line: int, limits: SanityLimits
 ) -> str | None:
     """Return which share of the members changes too much at once, or None.
 
     `moves`: members whose lane differs; `members`: how many there are.
     """
-    if members < sanity.least_members:
+    if member_count < limits.min_members:
         return None
-    changed = count_large_changes(moves, sanity)
-    if changed > sanity.changed_share * members:
+    changed_count = count_large_changes(lane_changes, limits)
+    if changed_count > limits.changed_share * member_count:
         return (
-            f"{changed} of {members} members would change by more than {sanity.changed_by} steps, "
-            f"above sanity_changed_share {sanity.changed_share}"
+            f"{changed_count} of {member_count} members would change by more than "
+            f"{limits.changed_by} steps, above sanity_changed_share {limits.changed_share}"
         )
-    low = count_newly_low(moves, kick_line)
-    if low > sanity.kick_share * members:
+    low_count = count_newly_low(lane_changes, kick_line)
+    if low_count > limits.kick_share * member_count:
         return (
-            f"{low} of {members} members would fall under the kickout line or become "
-            f"unselectable, above sanity_kick_share {sanity.kick_share}"
+            f"{low_count} of {member_count} members would fall under the kickout line or become "
+            f"unselectable, above sanity_kick_share {limits.kick_share}"
         )
     return None
 
 
 def quiet_period_reason(
-    now: Activity, before: Sequence[Activity], members: int, sanity: Sanity
+    activity: Activity,
+    previous_periods: Sequence[Activity],
+    member_count: int,
+    limits: SanityLimits,
 ) -> str | None:
     """Return why a period is likely to miss events, or None if it is not.
 
     A period is compared with the median of those before and with the last one, whichever had less,
     so that a network that stays quiet is held only once.
     """
-    if members < sanity.least_members or len(before) < _LEAST_PERIODS:
+    if member_count < limits.min_members or len(previous_periods) < _MIN_PERIODS:
         return None
-    tasks = statistics.median(period.tasks for period in before)
-    if tasks < _LEAST_TASKS:
+    tasks = statistics.median(period.tasks for period in previous_periods)
+    if tasks < _MIN_TASKS:
         return None
-    tasks = min(tasks, before[-1].tasks)
-    nodes = min(statistics.median(period.nodes for period in before), before[-1].nodes)
-    is_usual = now.tasks >= sanity.events_share * tasks or now.nodes >= sanity.events_share * nodes
+    tasks = min(tasks, previous_periods[-1].tasks)
+    nodes = min(
+        statistics.median(period.nodes for period in previous_periods), previous_periods[-1].nodes
+    )
+    is_usual = (
+        activity.tasks >= limits.events_share * tasks
+        or activity.nodes >= limits.events_share * nodes
+    )
     if is_usual:
         return None
     return (
-        f"{now.tasks} tasks of {now.nodes} nodes ended, where {tasks:g} of {nodes:g} are usual: "
-        f"below sanity_events_share {sanity.events_share}"
+        f"{activity.tasks} tasks of {activity.nodes} nodes ended, where {tasks:g} of {nodes:g} "
+        f"are usual: below sanity_events_share {limits.events_share}"
     )

@@ -7,7 +7,7 @@ See docs/explanation/reports.md#when-to-publish.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from oracle.domain.reports.lanes import band_of, lanes_of
+from oracle.domain.reports.lanes import get_band, unpack_lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class SubmissionPolicy:
     sum is ignored.
     """
 
-    cheap: int | None = None
+    cheap_fee_wei: int | None = None
     min_words: int = 1
     min_change: int | None = None
 
@@ -40,16 +40,16 @@ class ReportChange:
 
 
 @dataclass(frozen=True, slots=True)
-class SubmissionValue:
+class SubmissionDecision:
     """Whether to send a report, the reason, and the maximum fee in wei per gas."""
 
-    now: bool
-    why: str
-    most_per_gas: int
+    should_send: bool
+    reason: str
+    max_fee_per_gas: int
 
 
-def change_between(
-    on_chain: Mapping[int, int], wanted: Iterable[tuple[int, int]], kick_line: int
+def measure_change(
+    on_chain: Mapping[int, int], records: Iterable[tuple[int, int]], kick_line: int
 ) -> tuple[int, bool]:
     """Return the sum of steps by which lanes change, and whether one crosses a band.
 
@@ -59,42 +59,52 @@ def change_between(
         kick_line: the kickout line as a lane (`ReportSettings.kick_line`).
     """
     total, crosses = 0, False
-    for number, word in wanted:
+    for number, word in records:
         before = on_chain.get(number, 0)
         if before == word:
             continue
-        for old, new in zip(lanes_of(before), lanes_of(word), strict=True):
-            total += abs(new - old)
-            crosses = crosses or band_of(old, kick_line) != band_of(new, kick_line)
+        for old_lane, new_lane in zip(unpack_lanes(before), unpack_lanes(word), strict=True):
+            total += abs(new_lane - old_lane)
+            crosses = crosses or get_band(old_lane, kick_line) != get_band(new_lane, kick_line)
     return total, crosses
 
 
-def max_fee_for_age(
-    age: int, submission_policy: SubmissionPolicy, *, heartbeat: int, cap: int
+def compute_max_fee(
+    age_seconds: int, submission_policy: SubmissionPolicy, *, heartbeat: int, cap: int
 ) -> int:
     """Return the maximum wei per gas for ordinary changes of this age; it rises to the cap.
 
     `cap` is in wei per gas, `heartbeat` in seconds: at that age the result is the cap, so that
     nothing waits longer for a cheaper block.
     """
-    cheap = cap if submission_policy.cheap is None else min(submission_policy.cheap, cap)
-    waited = min(max(age, 0), heartbeat)
-    return cheap + (cap - cheap) * waited // heartbeat
+    cheap_fee = (
+        cap
+        if submission_policy.cheap_fee_wei is None
+        else min(submission_policy.cheap_fee_wei, cap)
+    )
+    waited_seconds = min(max(age_seconds, 0), heartbeat)
+    return cheap_fee + (cap - cheap_fee) * waited_seconds // heartbeat
 
 
-def submission_value_of(
-    news: ReportChange, submission_policy: SubmissionPolicy, *, heartbeat: int, cap: int
-) -> SubmissionValue:
+def decide_submission(
+    change: ReportChange, submission_policy: SubmissionPolicy, *, heartbeat: int, cap: int
+) -> SubmissionDecision:
     """Return whether a report may be sent now and its maximum fee."""
-    if news.is_urgent:
-        return SubmissionValue(now=True, why="a node crosses a band", most_per_gas=cap)
-    if news.age >= heartbeat:
-        return SubmissionValue(now=True, why="the heartbeat is reached", most_per_gas=cap)
-    most = max_fee_for_age(news.age, submission_policy, heartbeat=heartbeat, cap=cap)
-    is_enough = news.words >= submission_policy.min_words or (
-        submission_policy.min_change is not None and news.change >= submission_policy.min_change
+    if change.is_urgent:
+        return SubmissionDecision(
+            should_send=True, reason="a node crosses a band", max_fee_per_gas=cap
+        )
+    if change.age >= heartbeat:
+        return SubmissionDecision(
+            should_send=True, reason="the heartbeat is reached", max_fee_per_gas=cap
+        )
+    max_fee = compute_max_fee(change.age, submission_policy, heartbeat=heartbeat, cap=cap)
+    is_enough = change.words >= submission_policy.min_words or (
+        submission_policy.min_change is not None and change.change >= submission_policy.min_change
     )
     if not is_enough:
-        why = f"{news.words} words, {news.change} steps: too little before the heartbeat"
-        return SubmissionValue(now=False, why=why, most_per_gas=most)
-    return SubmissionValue(now=True, why="scores have moved", most_per_gas=most)
+        reason = f"{change.words} words, {change.change} steps: too little before the heartbeat"
+        return SubmissionDecision(should_send=False, reason=reason, max_fee_per_gas=max_fee)
+    return SubmissionDecision(
+        should_send=True, reason="scores have moved", max_fee_per_gas=max_fee
+    )

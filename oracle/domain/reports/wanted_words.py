@@ -14,13 +14,13 @@ from oracle.domain.reports.contract_state import RoundLimits
 from oracle.domain.reports.lanes import (
     LANES_PER_WORD,
     LOWEST_SCORE,
+    get_word_index,
     lane_of,
-    lanes_of,
-    with_lane,
-    word_of,
+    replace_lane,
+    unpack_lanes,
 )
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
 from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
@@ -36,7 +36,7 @@ class FallCause(IntEnum):
     OTHER = 4
 
 
-def fall_cause_of(node: Node | None, time: int, rules: Rules) -> FallCause:
+def get_fall_cause(node: Node | None, time: int, rules: Rules) -> FallCause:
     """Return why the lane of a node falls, if it does; None: a node that was never mentioned."""
     if node is None or node.membership is not Membership.MEMBER:
         return FallCause.NO_MEMBER
@@ -47,7 +47,7 @@ def fall_cause_of(node: Node | None, time: int, rules: Rules) -> FallCause:
     return FallCause.PAUSED if node.paused else FallCause.OTHER
 
 
-class SpreadWords(NamedTuple):
+class LimitedWords(NamedTuple):
     """The words that one round may carry; `deferred_falls` counts the falls left for later rounds.
 
     The contract refuses a round in which too many lanes fall, and every reporter defers the same
@@ -55,34 +55,34 @@ class SpreadWords(NamedTuple):
     """
 
     words: dict[int, int]
-    waiting: int
+    deferred_falls: int
 
 
 def count_open_lanes(words: Mapping[int, int]) -> int:
     """Count the lanes that may be selected."""
-    return sum(lane >= LOWEST_SCORE for word in words.values() for lane in lanes_of(word))
+    return sum(lane >= LOWEST_SCORE for word in words.values() for lane in unpack_lanes(word))
 
 
-def falling_lanes(
-    on_chain: Mapping[int, int], wanted: Mapping[int, int], limits: RoundLimits
+def iter_falling_lanes(
+    on_chain: Mapping[int, int], target_words: Mapping[int, int], limits: RoundLimits
 ) -> Iterator[tuple[int, int]]:
     """Yield the index of each lane that would fall, ascending, with its current lane."""
-    for number in sorted(wanted):
-        before, after = on_chain.get(number, 0), wanted[number]
-        if before == after:
+    for number in sorted(target_words):
+        old_word, new_word = on_chain.get(number, 0), target_words[number]
+        if old_word == new_word:
             continue
-        pairs = zip(lanes_of(before), lanes_of(after), strict=True)
-        for place, (old, new) in enumerate(pairs):
-            if limits.is_fall(old, new):
-                yield number * LANES_PER_WORD + place, old
+        pairs = zip(unpack_lanes(old_word), unpack_lanes(new_word), strict=True)
+        for lane_offset, (old_lane, new_lane) in enumerate(pairs):
+            if limits.is_fall(old_lane, new_lane):
+                yield number * LANES_PER_WORD + lane_offset, old_lane
 
 
 def limit_falls(
     on_chain: Mapping[int, int],
-    wanted: Mapping[int, int],
+    target_words: Mapping[int, int],
     limits: RoundLimits,
-    causes: Callable[[list[int]], Mapping[int, FallCause]],
-) -> SpreadWords:
+    get_causes: Callable[[list[int]], Mapping[int, FallCause]],
+) -> LimitedWords:
     """Keep the first falls by cause and index; the other lanes are left unchanged.
 
     Args:
@@ -91,21 +91,21 @@ def limit_falls(
         limits: the contract's limits.
         get_causes: returns why these indexes fall; called only if too many do.
     """
-    falling = dict(falling_lanes(on_chain, wanted, limits))
-    most = limits.max_falls(count_open_lanes(on_chain))
-    words = dict(wanted)
-    if len(falling) <= most:
-        return SpreadWords(words, 0)
-    why = causes(list(falling))
-    ranked = sorted(falling, key=lambda index: (why[index], index))
-    for index in ranked[most:]:
+    lane_by_index = dict(iter_falling_lanes(on_chain, target_words, limits))
+    max_falls = limits.max_falls(count_open_lanes(on_chain))
+    words = dict(target_words)
+    if len(lane_by_index) <= max_falls:
+        return LimitedWords(words, 0)
+    cause_by_index = get_causes(list(lane_by_index))
+    ranked_indexes = sorted(lane_by_index, key=lambda index: (cause_by_index[index], index))
+    for index in ranked_indexes[max_falls:]:
         number = index // LANES_PER_WORD
-        words[number] = with_lane(words[number], index, falling[index])
-    return SpreadWords(words, len(ranked) - most)
+        words[number] = replace_lane(words[number], index, lane_by_index[index])
+    return LimitedWords(words, len(ranked_indexes) - max_falls)
 
 
 @dataclass(frozen=True, slots=True)
-class WantedWords:
+class TargetWords:
     """Target words by word number, and the registrations of the report.
 
     `new_node_words`: the words with the lanes of new nodes, which are always sent;
@@ -114,45 +114,45 @@ class WantedWords:
 
     words: Mapping[int, int]
     registrations: Registrations = NO_REGISTRATIONS
-    of_fresh: frozenset[int] = frozenset()
-    falls_waiting: int = 0
+    new_node_words: frozenset[int] = frozenset()
+    deferred_falls: int = 0
 
 
 # Returns the existing nodes of these addresses.
-NodesNamed = Callable[[Sequence[Address]], Mapping[Address, Node]]
+NodeLoader = Callable[[Sequence[Address]], Mapping[Address, Node]]
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredAt:
+class ScoringContext:
     """The inputs of scoring at the as-of block's `time`; legacy rules need their `peers` there."""
 
     rules: Rules
     time: int
-    named: NodesNamed
+    load_nodes: NodeLoader
     peers: PopulationMaxima | None = None
 
-    def lane(self, node: Node | None) -> int:
+    def compute_lane(self, node: Node | None) -> int:
         """Return the lane of a node that has an index."""
         return lane_of(node, self.time, self.rules, self.peers)
 
 
-def folded_words(
-    rounds: Rounds, nodes: Mapping[Address, Node], scored_at: ScoredAt
+def compute_folded_words(
+    rounds: Rounds, nodes: Mapping[Address, Node], context: ScoringContext
 ) -> dict[int, int]:
     """Return every word with an assigned lane, computed from the folded state."""
     words: dict[int, int] = {}
     for entry in rounds.indexes.values():
-        number, lane = word_of(entry.index), scored_at.lane(nodes.get(entry.node))
-        words[number] = with_lane(words.get(number, 0), entry.index, lane)
+        number, lane = get_word_index(entry.index), context.compute_lane(nodes.get(entry.node))
+        words[number] = replace_lane(words.get(number, 0), entry.index, lane)
     return words
 
 
-def wanted_words(
+def build_target_words(
     rounds: Rounds,
-    folded: Mapping[int, int],
+    folded_words: Mapping[int, int],
     registrations: Registrations,
-    scored_at: ScoredAt,
-) -> WantedWords:
+    context: ScoringContext,
+) -> TargetWords:
     """Add the lanes of nodes that get an index, and defer falls beyond the allowed share.
 
     Args:
@@ -161,36 +161,44 @@ def wanted_words(
         registrations: the nodes that the report registers.
         context: the inputs of scoring.
     """
-    words = dict(folded)
-    given = registrations.placed(rounds.index_by_node, rounds.node_count)
-    fresh = scored_at.named(registrations.fresh)
-    for index, node in given.items():
-        number = word_of(index)
-        words[number] = with_lane(words.get(number, 0), index, scored_at.lane(fresh.get(node)))
+    words = dict(folded_words)
+    node_by_index = registrations.assign_indexes(rounds.index_by_node, rounds.node_count)
+    new_nodes = context.load_nodes(registrations.new_nodes)
+    for index, node in node_by_index.items():
+        number = get_word_index(index)
+        words[number] = replace_lane(
+            words.get(number, 0), index, context.compute_lane(new_nodes.get(node))
+        )
     on_chain = {number: word.value for number, word in rounds.words.items()}
 
-    def causes(indexes: list[int]) -> dict[int, FallCause]:
+    def get_causes(indexes: list[int]) -> dict[int, FallCause]:
         # Lanes of rounds before the first block read have no known holder.
-        known = {index: rounds.indexes[index].node for index in indexes if index in rounds.indexes}
-        nodes = scored_at.named(list(known.values()))
+        holder_by_index = {
+            index: rounds.indexes[index].node for index in indexes if index in rounds.indexes
+        }
+        nodes = context.load_nodes(list(holder_by_index.values()))
         return dict.fromkeys(indexes, FallCause.OTHER) | {
-            index: fall_cause_of(nodes.get(node), scored_at.time, scored_at.rules)
-            for index, node in known.items()
+            index: get_fall_cause(nodes.get(node), context.time, context.rules)
+            for index, node in holder_by_index.items()
         }
 
-    spread_words = limit_falls(on_chain, words, rounds.limits, causes)
-    return WantedWords(
-        words=spread_words.words,
+    limited_words = limit_falls(on_chain, words, rounds.limits, get_causes)
+    return TargetWords(
+        words=limited_words.words,
         registrations=registrations,
-        of_fresh=frozenset(word_of(index) for index in given),
-        falls_waiting=spread_words.waiting,
+        new_node_words=frozenset(get_word_index(index) for index in node_by_index),
+        deferred_falls=limited_words.deferred_falls,
     )
 
 
-def scored_among(nodes: Mapping[Address, Node], time: int, rules: Rules) -> ScoredAt:
+def build_scoring_context(
+    nodes: Mapping[Address, Node], time: int, rules: Rules
+) -> ScoringContext:
     """Return the scoring context of a complete set of nodes in memory."""
 
-    def named(wanted: Sequence[Address]) -> Mapping[Address, Node]:
-        return {node: nodes[node] for node in wanted if node in nodes}
+    def load_nodes(addresses: Sequence[Address]) -> Mapping[Address, Node]:
+        return {node: nodes[node] for node in addresses if node in nodes}
 
-    return ScoredAt(rules, time, named, peers_at(nodes.values(), time, rules))
+    return ScoringContext(
+        rules, time, load_nodes, compute_population_maxima(nodes.values(), time, rules)
+    )

@@ -15,9 +15,9 @@ from oracle.domain.state.task import Ending, Task
 
 # The rounds of a legacy task: the commitment and the disclosure.
 _ROUNDS = 2
-_FRUITLESS = (Ending.ABORTED, Ending.TIMED_OUT)
+_UNANSWERED_ENDINGS = (Ending.ABORTED, Ending.TIMED_OUT)
 # Endings of answers that a verdict does not confirm; a confirmed error report is aborted too.
-_NOT_CONFIRMED = (Ending.INVALIDATED, *_FRUITLESS)
+_UNCONFIRMED_ENDINGS = (Ending.INVALIDATED, *_UNANSWERED_ENDINGS)
 
 
 class ClosingMember(NamedTuple):
@@ -29,7 +29,7 @@ class ClosingMember(NamedTuple):
     timeout: int | None
 
 
-def elapsed_of(task: Task) -> int | None:
+def compute_elapsed(task: Task) -> int | None:
     """Return the seconds from start to submission or error report, or None without one."""
     if task.stopped_time is None or task.started_time is None:
         return None
@@ -48,16 +48,18 @@ def rank_by_speed(tasks: Sequence[Task], rules: Rules, *, in_order: bool = False
     ):
         return []
     answered = [
-        task for task in tasks if task.stopped_time is not None and task.ending not in _FRUITLESS
+        task
+        for task in tasks
+        if task.stopped_time is not None and task.ending not in _UNANSWERED_ENDINGS
     ]
-    errors_last = rules.error_rank == "last"
+    ranks_errors_last = rules.error_rank == "last"
     if not in_order:
-        answered.sort(key=_speed_of)
-    answered.sort(key=lambda task: errors_last and task.error_reported)
+        answered.sort(key=_get_speed_key)
+    answered.sort(key=lambda task: ranks_errors_last and task.error_reported)
     return answered
 
 
-def confirmed_answers(
+def filter_confirmed_answers(
     answered: Sequence[Task], size: int, invalid: AbstractSet[TaskKey] = frozenset()
 ) -> list[Task]:
     """Return the answers that the group's verdict confirms, in the order given.
@@ -78,20 +80,20 @@ def confirmed_answers(
         task
         for task in answered
         if task.key not in invalid
-        and (task.ending not in _NOT_CONFIRMED or (is_error_right and task in errors))
+        and (task.ending not in _UNCONFIRMED_ENDINGS or (is_error_right and task in errors))
     ]
 
 
-def _speed_of(task: Task) -> tuple[int, Position]:
-    came = task.created_at or task.started_at
-    elapsed = elapsed_of(task)
-    if came is None or elapsed is None:
+def _get_speed_key(task: Task) -> tuple[int, Position]:
+    first_position = task.created_at or task.started_at
+    elapsed = compute_elapsed(task)
+    if first_position is None or elapsed is None:
         raise ValueError(f"task {task.key} has a result but was never started")
-    return elapsed, came
+    return elapsed, first_position
 
 
 def rank_members(
-    entrants: Sequence[ClosingMember], fastest: Sequence[TaskKey], rules: Rules
+    closing_members: Sequence[ClosingMember], ranked_keys: Sequence[TaskKey], rules: Rules
 ) -> tuple[GroupMember, ...]:
     """Return the members of a closing group in the chain's order, with ranks and scores.
 
@@ -100,30 +102,36 @@ def rank_members(
         ranked_keys: the tasks that rank, the first one first.
         rules: the scores of ranks.
     """
-    ranks = {key: rank for rank, key in enumerate(fastest, start=1)}
-    return tuple(_member(entrant, ranks, rules) for entrant in entrants)
+    rank_by_task = {key: rank for rank, key in enumerate(ranked_keys, start=1)}
+    return tuple(
+        _score_member(closing_member, rank_by_task, rules) for closing_member in closing_members
+    )
 
 
-def closing_member_of(key: TaskKey, task: Task | None) -> ClosingMember:
+def build_closing_member(key: TaskKey, task: Task | None) -> ClosingMember:
     """Return the member of a group as it is when the group closes; `task` None: never seen."""
     if task is None or task.node is None:
         return ClosingMember(key, None, None, None)
-    return ClosingMember(key, task.node, elapsed_of(task), task.timeout)
+    return ClosingMember(key, task.node, compute_elapsed(task), task.timeout)
 
 
-def _member(entrant: ClosingMember, ranks: dict[TaskKey, int], rules: Rules) -> GroupMember:
-    if entrant.node is None:
-        return GroupMember(entrant.task, None, None, None, None)
-    rank = ranks.get(entrant.task)
+def _score_member(
+    closing_member: ClosingMember, rank_by_task: dict[TaskKey, int], rules: Rules
+) -> GroupMember:
+    if closing_member.node is None:
+        return GroupMember(closing_member.task, None, None, None, None)
+    rank = rank_by_task.get(closing_member.task)
     score: int | None = None
     if rank is not None:
-        score = _task_score(score_of(rank, rules), rules)
-    elif ranks and rules.is_believed(entrant.timeout):
-        score = _task_score(rules.absent_score, rules)
-    return GroupMember(entrant.task, entrant.node, rank, entrant.elapsed, score)
+        score = _compute_task_score(get_rank_score(rank, rules), rules)
+    elif rank_by_task and rules.is_credible_timeout(closing_member.timeout):
+        score = _compute_task_score(rules.absent_score, rules)
+    return GroupMember(
+        closing_member.task, closing_member.node, rank, closing_member.elapsed, score
+    )
 
 
-def _task_score(points: int, rules: Rules) -> int:
+def _compute_task_score(points: int, rules: Rules) -> int:
     """Return the task score of a rank; legacy rules count it for both rounds.
 
     See docs/explanation/legacy.md#scores.
@@ -131,13 +139,13 @@ def _task_score(points: int, rules: Rules) -> int:
     return points if rules.legacy is None else _ROUNDS * points
 
 
-def score_of(rank: int, rules: Rules) -> int:
+def get_rank_score(rank: int, rules: Rules) -> int:
     """Return the task score of a rank, counted from 1."""
     table = rules.rank_scores
     return table[min(rank, len(table)) - 1]
 
 
-def fee_shares(fee: int, scores: Sequence[int]) -> list[int]:
+def split_fee(fee: int, scores: Sequence[int]) -> list[int]:
     """Split a validated group's fee by task score among the paid members, in their order.
 
     Shares are rounded down, and the last member gets the remainder, or the whole fee if no member

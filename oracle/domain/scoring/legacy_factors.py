@@ -7,10 +7,10 @@ docs/explanation/legacy.md#scores.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from oracle.domain.fixed_point import UNIT, multiply
+from oracle.domain.fixed_point import UNIT, multiply_fixed
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.scoring.legacy_tally import WindowTally, tally_at
+from oracle.domain.scoring.legacy_tally import WindowTally, compute_tally
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 
@@ -42,7 +42,9 @@ class Factors:
     combined: int
 
 
-def peers_at(nodes: Iterable[Node], time: int, rules: Rules) -> PopulationMaxima | None:
+def compute_population_maxima(
+    nodes: Iterable[Node], time: int, rules: Rules
+) -> PopulationMaxima | None:
     """Return the maxima over all members as of a time, or None unless the rules are legacy rules.
 
     Nodes that are no members are ignored.
@@ -55,52 +57,58 @@ def peers_at(nodes: Iterable[Node], time: int, rules: Rules) -> PopulationMaxima
         if node.membership is Membership.MEMBER:
             max_vram = max(max_vram, node.gpu_vram or 0)
             max_timeout = max(max_timeout, node.timeout or 0)
-            score = tally_at(node, time, legacy).node_score
+            score = compute_tally(node, time, legacy).node_score
             max_node_score = max(max_node_score, score or 0)
     return PopulationMaxima(max_vram, max_timeout, max_node_score)
 
 
-def size_of(vram: int | None, peers: PopulationMaxima) -> int:
+def compute_vram_share(vram: int | None, peers: PopulationMaxima) -> int:
     """Return R, the share of the largest video memory; 0 if it is unknown or no member has any."""
     return min(vram or 0, peers.max_vram) * UNIT // peers.max_vram if peers.max_vram else 0
 
 
-def promptness_of(timeout: int | None, peers: PopulationMaxima, legacy: LegacyRules) -> int:
+def compute_promptness(timeout: int | None, peers: PopulationMaxima, legacy: LegacyRules) -> int:
     """Return P: 1 for the shortest timeout allowed, 0 for the longest of all members.
 
     P is also 1 for a shorter timeout than allowed, and 0 for an unknown timeout.
     """
     if timeout is None:
         return 0
-    least, most = legacy.least_timeout_seconds, peers.max_timeout
-    if timeout <= least:
+    min_timeout, max_timeout = legacy.least_timeout_seconds, peers.max_timeout
+    if timeout <= min_timeout:
         return UNIT
-    return max(0, most - timeout) * UNIT // (most - least) if most > least else 0
+    return (
+        max(0, max_timeout - timeout) * UNIT // (max_timeout - min_timeout)
+        if max_timeout > min_timeout
+        else 0
+    )
 
 
-def speed_of(node_score: int | None, peers: PopulationMaxima) -> int | None:
+def compute_speed(node_score: int | None, peers: PopulationMaxima) -> int | None:
     """Return B, the share of the best node score; 0 if that is 0, None without a node score."""
     if node_score is None:
         return None
-    best = peers.max_node_score
-    return min(node_score, best) * UNIT // best if best else 0
+    max_score = peers.max_node_score
+    return min(node_score, max_score) * UNIT // max_score if max_score else 0
 
 
-def factors_at(node: Node, time: int, legacy: LegacyRules, peers: PopulationMaxima) -> Factors:
+def compute_factors(
+    node: Node, time: int, legacy: LegacyRules, peers: PopulationMaxima
+) -> Factors:
     """Return the node's factors as of a time; `peers` as of the same time."""
-    tally = tally_at(node, time, legacy)
-    size = size_of(node.gpu_vram, peers)
-    promptness = promptness_of(node.timeout, peers, legacy)
-    speed = speed_of(tally.node_score, peers)
+    tally = compute_tally(node, time, legacy)
+    size = compute_vram_share(node.gpu_vram, peers)
+    promptness = compute_promptness(node.timeout, peers, legacy)
+    speed = compute_speed(tally.node_score, peers)
     combined = (
-        multiply(legacy.vram_weight, size)
-        + multiply(legacy.timeout_weight, promptness)
-        + multiply(legacy.speed_weight, speed or 0)
+        multiply_fixed(legacy.vram_weight, size)
+        + multiply_fixed(legacy.timeout_weight, promptness)
+        + multiply_fixed(legacy.speed_weight, speed or 0)
     )
     return Factors(tally, size, promptness, speed, combined)
 
 
-def incentive_shares(
+def compute_incentive_shares(
     nodes: Iterable[Node], time: int, rules: Rules, peers: PopulationMaxima | None = None
 ) -> dict[Address, int]:
     """Return each member's share of the window's incentive as of a time.
@@ -111,12 +119,12 @@ def incentive_shares(
     of these nodes as of the same time; None: they are computed.
     """
     members = [node for node in nodes if node.membership is Membership.MEMBER]
-    legacy, maxima = rules.legacy, peers or peers_at(members, time, rules)
+    legacy, maxima = rules.legacy, peers or compute_population_maxima(members, time, rules)
     if legacy is None or maxima is None:
         return {}
-    merits = {}
+    merit_by_node = {}
     for node in members:
-        found = factors_at(node, time, legacy, maxima)
-        merits[node.address] = found.combined * found.tally.online_seconds
-    total = sum(merits.values())
-    return {address: merit * UNIT // (total or 1) for address, merit in merits.items()}
+        factors = compute_factors(node, time, legacy, maxima)
+        merit_by_node[node.address] = factors.combined * factors.tally.online_seconds
+    total = sum(merit_by_node.values())
+    return {address: merit * UNIT // (total or 1) for address, merit in merit_by_node.items()}

@@ -12,12 +12,12 @@ from oracle.domain.scoring.rule_fields import (
     POSITIVE,
     SHARE,
     Fraction,
-    between,
-    bound_checks,
-    described,
+    in_range,
+    iter_bound_checks,
     rule,
+    rule_metadata,
 )
-from oracle.domain.scoring.rule_json import missing_rules, read_value, rule_value
+from oracle.domain.scoring.rule_json import find_missing_rules, parse_rule_value, rule_to_json
 
 _SOURCE = "QoS 2024"
 _BEST_SCORE = 20
@@ -36,25 +36,25 @@ class LegacyRules:
 
     # The weights are a, b and c of docs/explanation/legacy.md#scores; together at most 1.
     vram_weight: Fraction = field(
-        metadata=described("weight of the VRAM size in the combined score, a", _SOURCE, SHARE)
+        metadata=rule_metadata("weight of the VRAM size in the combined score, a", _SOURCE, SHARE)
     )
     timeout_weight: Fraction = field(
-        metadata=described("weight of the timeout setting, b", _SOURCE, SHARE)
+        metadata=rule_metadata("weight of the timeout setting, b", _SOURCE, SHARE)
     )
     speed_weight: Fraction = field(
-        metadata=described("weight of the submission speed, c", _SOURCE, SHARE)
+        metadata=rule_metadata("weight of the submission speed, c", _SOURCE, SHARE)
     )
     # O_min (docs/reference/sources.md#crynux-qos-of-2024, The Timeout Setting).
     least_timeout_seconds: int = field(
-        metadata=described("the shortest timeout that a node may set", _SOURCE, NOT_NEGATIVE)
+        metadata=rule_metadata("the shortest timeout that a node may set", _SOURCE, NOT_NEGATIVE)
     )
     kickout_below: Fraction = field(
-        metadata=described(
-            "kickout is due below this node score, of 20", _SOURCE, between(0, _BEST_SCORE, UNIT)
+        metadata=rule_metadata(
+            "kickout is due below this node score, of 20", _SOURCE, in_range(0, _BEST_SCORE, UNIT)
         )
     )
     kickout_tasks: int = field(
-        metadata=described("tasks that the window must hold for a kickout", _SOURCE, POSITIVE)
+        metadata=rule_metadata("tasks that the window must hold for a kickout", _SOURCE, POSITIVE)
     )
     # Windows are counted from the epoch.
     window_seconds: int | None = rule(
@@ -64,7 +64,7 @@ class LegacyRules:
     def __post_init__(self) -> None:
         weights = self.vram_weight + self.timeout_weight + self.speed_weight
         for name, is_sound, refusal in (
-            *bound_checks(self),
+            *iter_bound_checks(self),
             ("speed_weight", 0 < weights <= UNIT, "the three weights make 1 at most"),
         ):
             if not is_sound:
@@ -72,7 +72,10 @@ class LegacyRules:
 
     def to_values(self) -> dict[str, object]:
         """Return the JSON object of the rule set's field `legacy`."""
-        return {each.name: rule_value(each, getattr(self, each.name)) for each in fields(self)}
+        return {
+            rule_field.name: rule_to_json(rule_field, getattr(self, rule_field.name))
+            for rule_field in fields(self)
+        }
 
     @classmethod
     def from_values(cls, values: object) -> Self:
@@ -83,18 +86,21 @@ class LegacyRules:
         """
         if not isinstance(values, dict):
             raise ValueError("legacy: must be a JSON object")  # noqa: TRY004 - the text is at fault
-        known = {each.name: each for each in fields(cls)}
+        field_by_name = {rule_field.name: rule_field for rule_field in fields(cls)}
         for name in values:
-            if name not in known:
+            if name not in field_by_name:
                 raise ValueError(f"legacy.{name}: no such rule")
-        absent = [f"legacy.{name}" for name in missing_rules(known, values)]
-        if absent:
+        missing = [f"legacy.{name}" for name in find_missing_rules(field_by_name, values)]
+        if missing:
             raise ValueError(
-                f"{', '.join(absent)}: missing; the sources never published them, so every "
+                f"{', '.join(missing)}: missing; the sources never published them, so every "
                 "network has to choose its own"
             )
         try:
-            read = {name: read_value(known[name], value) for name, value in values.items()}
+            parsed_values = {
+                name: parse_rule_value(field_by_name[name], value)
+                for name, value in values.items()
+            }
         except ValueError as error:
             raise ValueError(f"legacy.{error}") from None
-        return cls(**read)
+        return cls(**parsed_values)

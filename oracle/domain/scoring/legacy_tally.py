@@ -19,33 +19,33 @@ _MONTHS_BEFORE_EPOCH = 1_969 * 12 + 10
 _DAYS_BEFORE_EPOCH = 719_468
 
 
-def window_of(time: int, legacy: LegacyRules) -> int:
+def compute_window(time: int, legacy: LegacyRules) -> int:
     """Return the number of the window that contains a block time in seconds."""
     if legacy.window_seconds is not None:
         return time // legacy.window_seconds
     days = time // _DAY_SECONDS
     # Never off by more than one, as months differ by three days only.
     month = days * _CYCLE_MONTHS // _CYCLE_DAYS
-    while _first_day_of(month) > days:
+    while _compute_first_day(month) > days:
         month -= 1
-    while _first_day_of(month + 1) <= days:
+    while _compute_first_day(month + 1) <= days:
         month += 1
     return month
 
 
-def start_of(window: int, legacy: LegacyRules) -> int:
+def compute_window_start(window: int, legacy: LegacyRules) -> int:
     """Return the block time in seconds at which a window began."""
     if legacy.window_seconds is not None:
         return window * legacy.window_seconds
-    return _first_day_of(window) * _DAY_SECONDS
+    return _compute_first_day(window) * _DAY_SECONDS
 
 
-def _first_day_of(month: int) -> int:
+def _compute_first_day(month: int) -> int:
     """Return the days from 1970-01-01 to the first of a month, counted from January 1970."""
-    year, place = divmod(month + _MONTHS_BEFORE_EPOCH, 12)
+    year, month_index = divmod(month + _MONTHS_BEFORE_EPOCH, 12)
     days = 365 * year + year // 4 - year // 100 + year // 400
     # From March on, months have 31, 30, 31, 30, 31 days, again and again.
-    return days + (153 * place + 2) // 5 - _DAYS_BEFORE_EPOCH
+    return days + (153 * month_index + 2) // 5 - _DAYS_BEFORE_EPOCH
 
 
 class WindowTally(NamedTuple):
@@ -66,34 +66,38 @@ class WindowTally(NamedTuple):
         return self.total * UNIT // self.tasks if self.tasks else None
 
     def is_too_low(self, legacy: LegacyRules) -> bool:
-        """Return whether there are enough tasks for a kickout, and their mean is below the line."""
-        enough = self.tasks >= legacy.kickout_tasks
-        return enough and self.total * UNIT < legacy.kickout_below * self.tasks
+        """Return whether there are enough tasks for a kickout, and the mean is below the line."""
+        has_enough = self.tasks >= legacy.kickout_tasks
+        return has_enough and self.total * UNIT < legacy.kickout_below * self.tasks
 
 
-def tally_at(node: Node, time: int, legacy: LegacyRules) -> WindowTally:
+def compute_tally(node: Node, time: int, legacy: LegacyRules) -> WindowTally:
     """Return the tally of the window that contains `time`, or of the node's window, if later."""
-    window, since = window_of(time, legacy), node.online_since
+    window, online_since = compute_window(time, legacy), node.online_since
     if window <= node.window:
-        online = node.online_seconds + (0 if since is None else max(0, time - since))
-        return WindowTally(node.window, node.window_sum, node.window_count, online)
-    return WindowTally(window, 0, 0, 0 if since is None else time - start_of(window, legacy))
+        online_seconds = node.online_seconds + (
+            0 if online_since is None else max(0, time - online_since)
+        )
+        return WindowTally(node.window, node.window_sum, node.window_count, online_seconds)
+    return WindowTally(
+        window, 0, 0, 0 if online_since is None else time - compute_window_start(window, legacy)
+    )
 
 
-def tally_of(node: Node) -> WindowTally:
+def get_stored_tally(node: Node) -> WindowTally:
     """Return the tally as of the node's last event."""
     return WindowTally(node.window, node.window_sum, node.window_count, node.online_seconds)
 
 
 def start_new_window(node: Node, time: int, legacy: LegacyRules) -> None:
     """Start a new window, if one has begun since the node's last."""
-    window = window_of(time, legacy)
+    window = compute_window(time, legacy)
     if window <= node.window:
         return
     node.window = window
     node.window_sum = node.window_count = node.online_seconds = 0
     if node.online_since is not None:
-        node.online_since = start_of(window, legacy)
+        node.online_since = compute_window_start(window, legacy)
 
 
 def add_score(node: Node, score: int, time: int, legacy: LegacyRules) -> None:
@@ -103,11 +107,11 @@ def add_score(node: Node, score: int, time: int, legacy: LegacyRules) -> None:
     node.window_count += 1
 
 
-def follow_membership(node: Node, time: int, legacy: LegacyRules) -> None:
+def update_online_clock(node: Node, time: int, legacy: LegacyRules) -> None:
     """Start the online clock of a node that became a member, or stop it for one that left."""
     start_new_window(node, time, legacy)
     if node.membership is Membership.MEMBER:
-        node.online_since = max(time, start_of(node.window, legacy))
+        node.online_since = max(time, compute_window_start(node.window, legacy))
     elif node.online_since is not None:
         node.online_seconds += max(0, time - node.online_since)
         node.online_since = None

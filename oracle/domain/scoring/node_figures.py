@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from oracle.domain.fixed_point import UNIT, multiply
+from oracle.domain.fixed_point import UNIT, multiply_fixed
 from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima
 from oracle.domain.scoring.node_scores import (
+    compute_legacy_factors,
+    compute_long_term,
+    compute_reliability,
+    compute_window_mean,
     exclusion_end_time,
-    factors_of,
-    is_excluded_by,
+    get_status,
+    is_excluded_at,
     is_kickout_due,
-    long_term,
-    reliability_at,
-    status_of,
-    window_mean,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
@@ -67,19 +67,22 @@ def figures_at(
     Raises:
         ValueError: legacy rules without `peers` (`legacy_factors.peers_at`).
     """
-    reliability, factors = reliability_at(node, time, rules), factors_of(node, time, rules, peers)
+    reliability, factors = (
+        compute_reliability(node, time, rules),
+        compute_legacy_factors(node, time, rules, peers),
+    )
     if rules.legacy is None or factors is None:
-        mean, is_due = long_term(node, rules, time), is_kickout_due(node, rules, time)
-        score = multiply(mean, reliability)
+        mean, is_due = compute_long_term(node, rules, time), is_kickout_due(node, rules, time)
+        score = multiply_fixed(mean, reliability)
     else:
         tally, score = factors.tally, factors.combined
-        mean = window_mean(tally, rules)
+        mean = compute_window_mean(tally, rules)
         is_due = tally.is_too_low(rules.legacy)
     is_member = node.membership is Membership.MEMBER
-    is_excluded = is_excluded_by(node, reliability, rules)
+    is_excluded = is_excluded_at(node, reliability, rules)
     return NodeFigures(
-        status=status_of(node),
-        state=state_by(node, reliability, rules),
+        status=get_status(node),
+        state=classify_state(node, reliability, rules),
         long_term=mean,
         reliability=reliability,
         qos=score if is_member else None,
@@ -92,15 +95,15 @@ def figures_at(
 
 def state_at(node: Node, time: int, rules: Rules) -> NodeState:
     """Return the state of a node at `time`; `compute_figures` includes it."""
-    return state_by(node, reliability_at(node, time, rules), rules)
+    return classify_state(node, compute_reliability(node, time, rules), rules)
 
 
-def state_by(node: Node, reliability: int, rules: Rules) -> NodeState:
+def classify_state(node: Node, reliability: int, rules: Rules) -> NodeState:
     """Return the state of a node whose current H is `reliability`."""
     if node.membership is not Membership.MEMBER:
         return _STATE_OF_NON_MEMBER[node.membership]
     if node.paused:
         return "paused"
-    if is_excluded_by(node, reliability, rules):
+    if is_excluded_at(node, reliability, rules):
         return "excluded"
     return "recovering" if reliability < RECOVERING_BELOW else "selectable"

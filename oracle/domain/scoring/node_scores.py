@@ -4,16 +4,16 @@ Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds
 docs/reference/scoring-rules.md.
 """
 
-from oracle.domain.fixed_point import UNIT, multiply
-from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, factors_at
-from oracle.domain.scoring.legacy_tally import WindowTally, tally_at, tally_of
-from oracle.domain.scoring.reliability import healed_reliability, penalized_reliability
+from oracle.domain.fixed_point import UNIT, multiply_fixed
+from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, compute_factors
+from oracle.domain.scoring.legacy_tally import WindowTally, compute_tally, get_stored_tally
+from oracle.domain.scoring.reliability import heal_reliability, penalize_reliability
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import mean_of, pool_in_memory
+from oracle.domain.scoring.score_window import compute_pool_mean, get_pool_in_memory
 from oracle.domain.state.node import Membership, Node
 
 
-def status_of(node: Node) -> str:
+def get_status(node: Node) -> str:
     """Return available, busy, paused, quit, slashed, kicked_out or unknown.
 
     See docs/reference/events-and-jsonl.md#what-replay-prints.
@@ -25,29 +25,29 @@ def status_of(node: Node) -> str:
     return "busy" if node.running else "available"
 
 
-def reliability_at(node: Node, time: int, rules: Rules) -> int:
+def compute_reliability(node: Node, time: int, rules: Rules) -> int:
     """Return H, healed up to `time`."""
-    return healed_reliability(node.base, node.since, time, rules)
+    return heal_reliability(node.base, node.since, time, rules)
 
 
-def long_term(node: Node, rules: Rules, time: int) -> int:
+def compute_long_term(node: Node, rules: Rules, time: int) -> int:
     """Return Q_long / Q_max; `time` matters only to rules that have windows.
 
     Under legacy rules the mean is that of the window: the node score. A restart changes no mean,
     because the relay keeps the exact one until the node's next score.
     """
     if rules.legacy is not None:
-        return window_mean(tally_at(node, time, rules.legacy), rules)
-    return mean_of(node.pool, node.prior, rules)
+        return compute_window_mean(compute_tally(node, time, rules.legacy), rules)
+    return compute_pool_mean(node.pool, node.prior, rules)
 
 
-def window_mean(tally: WindowTally, rules: Rules) -> int:
+def compute_window_mean(tally: WindowTally, rules: Rules) -> int:
     """Return Q_long / Q_max of a window under legacy rules."""
     score = tally.node_score
     return rules.new_node_long_term if score is None else score // rules.q_max
 
 
-def factors_of(
+def compute_legacy_factors(
     node: Node, time: int, rules: Rules, peers: PopulationMaxima | None
 ) -> Factors | None:
     """Return R, P, B and Q under legacy rules; None under others.
@@ -59,7 +59,7 @@ def factors_of(
         return None
     if peers is None:
         raise ValueError("legacy rules compare a node with its peers, and none were given")
-    return factors_at(node, time, rules.legacy, peers)
+    return compute_factors(node, time, rules.legacy, peers)
 
 
 def qos_at(
@@ -74,10 +74,12 @@ def qos_at(
     """
     if node.membership is not Membership.MEMBER:
         return None
-    found = factors_of(node, time, rules, peers)
-    if found is not None:
-        return found.combined
-    return multiply(long_term(node, rules, time), reliability_at(node, time, rules))
+    factors = compute_legacy_factors(node, time, rules, peers)
+    if factors is not None:
+        return factors.combined
+    return multiply_fixed(
+        compute_long_term(node, rules, time), compute_reliability(node, time, rules)
+    )
 
 
 def is_excluded(node: Node, time: int, rules: Rules) -> bool:
@@ -86,10 +88,10 @@ def is_excluded(node: Node, time: int, rules: Rules) -> bool:
         return False
     if rules.remembers_exclusion and not node.excluded:
         return False
-    return is_excluded_by(node, reliability_at(node, time, rules), rules)
+    return is_excluded_at(node, compute_reliability(node, time, rules), rules)
 
 
-def is_excluded_by(node: Node, reliability: int, rules: Rules) -> bool:
+def is_excluded_at(node: Node, reliability: int, rules: Rules) -> bool:
     """Return whether a member whose current H is `reliability` is excluded from tasks."""
     if node.membership is not Membership.MEMBER:
         return False
@@ -106,9 +108,9 @@ def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
     if node.membership is not Membership.MEMBER:
         return False
     if rules.legacy is not None:
-        tally = tally_of(node) if time is None else tally_at(node, time, rules.legacy)
+        tally = get_stored_tally(node) if time is None else compute_tally(node, time, rules.legacy)
         return tally.is_too_low(rules.legacy)
-    pool = node.pool if time is None else pool_in_memory(node, time, rules)
+    pool = node.pool if time is None else get_pool_in_memory(node, time, rules)
     return len(pool) == rules.pool_size and is_below_line(sum(pool), rules)
 
 
@@ -123,7 +125,7 @@ def count_scores(node: Node, time: int, rules: Rules) -> int:
     These are the scores in the pool or, under legacy rules, in the current window.
     """
     if rules.legacy is not None:
-        return tally_at(node, time, rules.legacy).tasks
+        return compute_tally(node, time, rules.legacy).tasks
     return len(node.pool)
 
 
@@ -132,28 +134,28 @@ def count_scores(node: Node, time: int, rules: Rules) -> int:
 _FOREVER = 1 << 21
 
 
-def longest_exclusion(rules: Rules) -> int:
-    """Return the longest exclusion in seconds that one timeout causes, or 0 if it excludes no node.
+def compute_longest_exclusion(rules: Rules) -> int:
+    """Return the longest exclusion in seconds that one timeout causes, 0 if it excludes no node.
 
     The node is just above the line when it times out, because no lower node is given a task.
     """
-    base = penalized_reliability(min(rules.exclude_enter, UNIT), rules)
+    base = penalize_reliability(min(rules.exclude_enter, UNIT), rules)
     if base >= rules.exclude_enter:
         return 0
-    return _seconds_to_exit(base, rules)
+    return _compute_seconds_to_exit(base, rules)
 
 
 def exclusion_end_time(base: int, since: int, rules: Rules) -> int:
     """Return the block time at which healing alone ends an exclusion; H was `base` at `since`."""
-    return since + _seconds_to_exit(base, rules)
+    return since + _compute_seconds_to_exit(base, rules)
 
 
-def _seconds_to_exit(base: int, rules: Rules) -> int:
+def _compute_seconds_to_exit(base: int, rules: Rules) -> int:
     """Return the seconds in which H heals from `base` to the exit threshold."""
     low, high = 0, _FOREVER
     while low < high:
         middle = (low + high) // 2
-        if healed_reliability(base, 0, middle, rules) < rules.exclude_exit:
+        if heal_reliability(base, 0, middle, rules) < rules.exclude_exit:
             low = middle + 1
         else:
             high = middle

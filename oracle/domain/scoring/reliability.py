@@ -4,25 +4,25 @@ Values are in units of 10^-18, rounded down at every step (docs/reference/scorin
 and docs/reference/scoring-rules.md#reliability).
 """
 
-from oracle.domain.fixed_point import UNIT, close_gap_to_one, decay, multiply
+from oracle.domain.fixed_point import UNIT, close_gap_to_one, compute_decay, multiply_fixed
 from oracle.domain.scoring.rules import Rules
 
 
-def healed_reliability(base: int, since: int, time: int, rules: Rules) -> int:
+def heal_reliability(base: int, since: int, time: int, rules: Rules) -> int:
     """Return H at `time`, healed from `base` at `since`; time never heals backwards."""
     if base == UNIT or time <= since:
         return base
-    return close_gap_to_one(base, decay(time - since, rules.tau_seconds))
+    return close_gap_to_one(base, compute_decay(time - since, rules.tau_seconds))
 
 
-def penalized_reliability(reliability: int, rules: Rules) -> int:
+def penalize_reliability(reliability: int, rules: Rules) -> int:
     """Return H after a timeout."""
     if rules.first_penalty is not None and reliability >= rules.first_penalty_from:
-        return multiply(rules.first_penalty, reliability)
-    return multiply(rules.penalty, reliability)
+        return multiply_fixed(rules.first_penalty, reliability)
+    return multiply_fixed(rules.penalty, reliability)
 
 
-def boosted_reliability(reliability: int, rules: Rules) -> int:
+def boost_reliability(reliability: int, rules: Rules) -> int:
     """Return H after a success, at most one."""
     return min(UNIT, reliability + rules.boost)
 
@@ -37,5 +37,5 @@ def is_excluded_after(
     """
     if penalty and after < rules.exclude_enter:
         return True
-    left = max(before, after) >= rules.exclude_exit
-    return excluded and not left
+    has_exited = max(before, after) >= rules.exclude_exit
+    return excluded and not has_exited

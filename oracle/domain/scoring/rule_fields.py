@@ -34,24 +34,24 @@ def one_of(*words: str) -> RuleBounds:
     return RuleBounds(words.__contains__, f"must be one of {', '.join(words)}")
 
 
-def between(low: int, high: int, unit: int = 1) -> RuleBounds:
+def in_range(low: int, high: int, unit: int = 1) -> RuleBounds:
     """Return the bounds of a number from `low` to `high`, both included, in `unit`."""
     return RuleBounds(
         lambda value: low * unit <= value <= high * unit, f"must be {low} to {high}"
     )  # fmt: skip
 
 
-def _ascends(values: tuple[int, ...]) -> bool:
+def _is_ascending(values: tuple[int, ...]) -> bool:
     return all(a < b for a, b in pairwise(values))
 
 
 POSITIVE = RuleBounds(lambda value: value >= 1, "must be 1 or more")
 NOT_NEGATIVE = RuleBounds(lambda value: value >= 0, "must be 0 or more")
 NOT_EMPTY = RuleBounds(bool, "must not be empty")
-SHARE = between(0, 1, UNIT)
+SHARE = in_range(0, 1, UNIT)
 FACTOR = RuleBounds(lambda value: 0 < value <= UNIT, "must be above 0, at most 1")
 AT_MOST_ONE = RuleBounds(lambda value: value <= UNIT, "must be at most 1")
-ASCENDING_TIMES = RuleBounds(_ascends, "must be ascending block times")
+ASCENDING_TIMES = RuleBounds(_is_ascending, "must be ascending block times")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +82,19 @@ def rule(
     return field(default=default, metadata={_KEY: info})
 
 
-def described(meaning: str, source: str, bounds: RuleBounds) -> Mapping[str, RuleInfo]:
+def rule_metadata(meaning: str, source: str, bounds: RuleBounds) -> Mapping[str, RuleInfo]:
     """Return the metadata of a rule without a default, for `field(metadata=…)`."""
     return {_KEY: RuleInfo(f"{meaning} ({source})", bounds)}
 
 
-def no_rule(
+def non_rule_metadata(
     *, bounds: RuleBounds | None = None, omit_default: bool = False
 ) -> Mapping[str, RuleInfo]:
     """Return the metadata of a field of the rule set that is no rule itself, such as its name."""
     return {_KEY: RuleInfo(None, bounds, omit_default=omit_default)}
 
 
-def rule_info(rule_field: Field[Any]) -> RuleInfo | None:
+def get_rule_info(rule_field: Field[Any]) -> RuleInfo | None:
     """Return the declared metadata of a field, or None without any."""
     info: RuleInfo | None = rule_field.metadata.get(_KEY)
     return info
@@ -105,22 +105,24 @@ def is_fraction(rule_field: Field[Any]) -> bool:
     return Fraction in (rule_field.type, *get_args(rule_field.type))
 
 
-def declared_rules(kind: "type[DataclassInstance]") -> dict[str, tuple[Field[Any], RuleInfo]]:
+def get_declared_rules(kind: "type[DataclassInstance]") -> dict[str, tuple[Field[Any], RuleInfo]]:
     """Return the rules of a rule set's class in order, without fields that are no rules."""
-    infos = {each.name: (each, rule_info(each)) for each in fields(kind)}
+    info_by_name = {
+        rule_field.name: (rule_field, get_rule_info(rule_field)) for rule_field in fields(kind)
+    }
     return {
-        name: (each, info)
-        for name, (each, info) in infos.items()
+        name: (rule_field, info)
+        for name, (rule_field, info) in info_by_name.items()
         if info is not None and info.meaning is not None
     }
 
 
-def bound_checks(rules: "DataclassInstance") -> Iterator[tuple[str, bool, str]]:
+def iter_bound_checks(rules: "DataclassInstance") -> Iterator[tuple[str, bool, str]]:
     """Yield the name of each field with bounds, whether its value is valid, and the error.
 
     An absent optional rule is not checked.
     """
-    for each in fields(rules):
-        info, value = rule_info(each), getattr(rules, each.name)
+    for rule_field in fields(rules):
+        info, value = get_rule_info(rule_field), getattr(rules, rule_field.name)
         if info is not None and info.bounds is not None and value is not None:
-            yield each.name, info.bounds.accepts(value), info.bounds.refusal
+            yield rule_field.name, info.bounds.accepts(value), info.bounds.refusal

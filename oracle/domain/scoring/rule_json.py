@@ -9,10 +9,10 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rule_fields import is_fraction
 
 _FRACTION = re.compile(r"(\d{1,3})(?:\.(\d{1,18}))?", re.ASCII)
-_SAID: dict[type, str] = {str: "text", int: "a whole number", bool: "true or false"}
+_TYPE_DESCRIPTIONS: dict[type, str] = {str: "text", int: "a whole number", bool: "true or false"}
 
 
-def json_value(value: object, *, as_decimal: bool) -> object:
+def to_json_value(value: object, *, as_decimal: bool) -> object:
     """Return a value as JSON; `as_decimal`: units of 10^-18 become decimal text."""
     if as_decimal and isinstance(value, int):
         text = f"{value // UNIT}.{value % UNIT:018d}".rstrip("0")
@@ -20,32 +20,32 @@ def json_value(value: object, *, as_decimal: bool) -> object:
     return value
 
 
-def rule_value(field: Field[Any], value: object) -> object:
+def rule_to_json(field: Field[Any], value: object) -> object:
     """Return a rule's value as JSON."""
-    return json_value(value, as_decimal=is_fraction(field))
+    return to_json_value(value, as_decimal=is_fraction(field))
 
 
-def read_value(field: Field[Any], value: object) -> Any:  # noqa: ANN401 - any field
+def parse_rule_value(field: Field[Any], value: object) -> Any:  # noqa: ANN401 - any field
     """Parse the result of `rule_to_json`.
 
     Raises:
         ValueError: the value has another type than the field; the field is named, without a path.
     """
-    if value is None and may_be_absent(field):
+    if value is None and is_optional(field):
         return None
     if is_fraction(field):
-        return fraction(field.name, value)
-    kind = kind_of(field)
+        return parse_fraction(field.name, value)
+    kind = get_value_type(field)
     if kind is tuple:
         if not isinstance(value, list) or not all(type(entry) is int for entry in value):
             raise ValueError(f"{field.name}: must be a list of whole numbers")
         return tuple(value)
     if type(value) is not kind:
-        raise ValueError(f"{field.name}: must be {_SAID[kind]}")
+        raise ValueError(f"{field.name}: must be {_TYPE_DESCRIPTIONS[kind]}")
     return value
 
 
-def fraction(name: str, value: object) -> int:
+def parse_fraction(name: str, value: object) -> int:
     """Parse a decimal such as `0.3` as units of 10^-18.
 
     Raises:
@@ -54,27 +54,29 @@ def fraction(name: str, value: object) -> int:
     match = _FRACTION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise ValueError(f'{name}: must be a decimal in quotes, such as "0.3"')
-    whole, digits = match.groups()
-    return int(whole) * UNIT + int((digits or "").ljust(18, "0"))
+    integer_part, digits = match.groups()
+    return int(integer_part) * UNIT + int((digits or "").ljust(18, "0"))
 
 
-def may_be_absent(field: Field[Any]) -> bool:
+def is_optional(field: Field[Any]) -> bool:
     """Return whether a rule may be None, which disables it."""
     return type(None) in get_args(field.type)
 
 
-def kind_of(field: Field[Any]) -> type:
+def get_value_type(field: Field[Any]) -> type:
     """Return the type of a rule's value when set: str, int, bool or tuple (of integers)."""
     if get_origin(field.type) is tuple:
         return tuple
     if is_fraction(field):
         return int
     kinds = get_args(field.type) or (field.type,)
-    kind: type = next(each for each in kinds if each is not type(None))
-    return kind
+    value_type: type = next(member_type for member_type in kinds if member_type is not type(None))
+    return value_type
 
 
-def missing_rules(known: Mapping[str, Field[Any]], values: Mapping[str, object]) -> list[str]:
+def find_missing_rules(
+    field_by_name: Mapping[str, Field[Any]], values: Mapping[str, object]
+) -> list[str]:
     """Return the fields without a default that the values lack."""
-    required = [name for name, field in known.items() if field.default is MISSING]
+    required = [name for name, field in field_by_name.items() if field.default is MISSING]
     return [name for name in required if name not in values]

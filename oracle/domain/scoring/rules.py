@@ -21,15 +21,15 @@ from oracle.domain.scoring.rule_fields import (
     POSITIVE,
     SHARE,
     Fraction,
-    between,
-    bound_checks,
-    declared_rules,
-    no_rule,
+    get_declared_rules,
+    get_rule_info,
+    in_range,
+    iter_bound_checks,
+    non_rule_metadata,
     one_of,
     rule,
-    rule_info,
 )
-from oracle.domain.scoring.rule_json import missing_rules, read_value, rule_value
+from oracle.domain.scoring.rule_json import find_missing_rules, parse_rule_value, rule_to_json
 
 # Pools are kept as bytes.
 _LARGEST_SCORE = 255
@@ -48,8 +48,8 @@ class Rules:
         ValueError: a number is out of range; the field is named.
     """
 
-    name: str = field(metadata=no_rule(bounds=NOT_EMPTY))
-    version: int = field(metadata=no_rule(bounds=POSITIVE))
+    name: str = field(metadata=non_rule_metadata(bounds=NOT_EMPTY))
+    version: int = field(metadata=non_rule_metadata(bounds=POSITIVE))
 
     # Groups (docs/reference/scoring-rules.md#task-groups).
     close: str = rule(
@@ -113,7 +113,7 @@ class Rules:
 
     # The pool (docs/reference/scoring-rules.md#long-term-score).
     q_max: int = rule(
-        10, "the best score that a mean is measured by", "QoS", bounds=between(1, _LARGEST_SCORE)
+        10, "the best score that a mean is measured by", "QoS", bounds=in_range(1, _LARGEST_SCORE)
     )
     pool_size: int = rule(
         50,
@@ -213,20 +213,20 @@ class Rules:
     # Node scores from two rounds of submission instead of groups
     # (docs/explanation/legacy.md#scores); None: groups. Reliability has no part in them, `q_max`
     # is the best of both rounds together.
-    legacy: LegacyRules | None = field(default=None, metadata=no_rule(omit_default=True))
+    legacy: LegacyRules | None = field(default=None, metadata=non_rule_metadata(omit_default=True))
 
     def __post_init__(self) -> None:
-        for name, is_sound, refusal in self._checks():
+        for name, is_sound, refusal in self._iter_checks():
             if not is_sound:
                 raise ValueError(f"{name}: {refusal}")
 
-    def _checks(self) -> Iterator[tuple[str, bool, str]]:
-        yield from bound_checks(self)
-        yield from self._relation_checks()
+    def _iter_checks(self) -> Iterator[tuple[str, bool, str]]:
+        yield from iter_bound_checks(self)
+        yield from self._list_relation_checks()
         if self.legacy is not None:
-            yield from self._legacy_checks()
+            yield from self._list_legacy_checks()
 
-    def _relation_checks(self) -> tuple[tuple[str, bool, str], ...]:
+    def _list_relation_checks(self) -> tuple[tuple[str, bool, str], ...]:
         scores = (*self.rank_scores, self.absent_score)
         is_entry_sound = 0 < self.exclude_enter <= self.exclude_exit
         return (
@@ -236,11 +236,15 @@ class Rules:
             ("exclude_enter", is_entry_sound, "must be above 0, at most exclude_exit"),
         )
 
-    def _legacy_checks(self) -> tuple[tuple[str, bool, str], ...]:
-        best = 2 * max((*self.rank_scores, self.absent_score))
+    def _list_legacy_checks(self) -> tuple[tuple[str, bool, str], ...]:
+        max_score = 2 * max((*self.rank_scores, self.absent_score))
         inert = "under legacy rules, which have no reliability"
         return (
-            ("q_max", best <= self.q_max, f"must be {best} or more, as two rounds bring that"),
+            (
+                "q_max",
+                max_score <= self.q_max,
+                f"must be {max_score} or more, as two rounds bring that",
+            ),
             ("penalty", self.penalty == UNIT, f"must be 1 {inert}"),
             ("first_penalty", self.first_penalty is None, f"must not be there {inert}"),
             ("boost", self.boost == 0, f"must be 0 {inert}"),
@@ -250,18 +254,22 @@ class Rules:
                 "must not be there under legacy rules, whose window has no prior",
             ),
             *(
-                (each.name, getattr(self, each.name) == each.default, IDLE_RULES[each.name])
-                for each in fields(self)
-                if each.name in IDLE_RULES
+                (
+                    rule_field.name,
+                    getattr(self, rule_field.name) == rule_field.default,
+                    IDLE_RULES[rule_field.name],
+                )
+                for rule_field in fields(self)
+                if rule_field.name in IDLE_RULES
             ),
         )
 
-    def is_believed(self, limit: int | None) -> bool:
+    def is_credible_timeout(self, timeout_seconds: int | None) -> bool:
         """Return whether a task's own limit in seconds is one that a node can be held to.
 
         `timeout_seconds` None: the network does not report it.
         """
-        return limit is None or limit >= self.least_timeout_seconds
+        return timeout_seconds is None or timeout_seconds >= self.least_timeout_seconds
 
     @property
     def remembers_exclusion(self) -> bool:
@@ -271,9 +279,11 @@ class Rules:
     def to_json(self) -> str:
         """Return canonical JSON: sorted keys, no spaces, fractions as decimal strings."""
         values = {
-            each.name: rule_value(each, getattr(self, each.name))
-            for each in fields(self)
-            if not (_omits_default(each) and getattr(self, each.name) == each.default)
+            rule_field.name: rule_to_json(rule_field, getattr(self, rule_field.name))
+            for rule_field in fields(self)
+            if not (
+                _omits_default(rule_field) and getattr(self, rule_field.name) == rule_field.default
+            )
         }
         if self.legacy is not None:
             values["legacy"] = self.legacy.to_values()
@@ -289,25 +299,27 @@ class Rules:
         values = json.loads(text)
         if not isinstance(values, dict):
             raise ValueError("rules must be a JSON object")  # noqa: TRY004 - the text is at fault
-        known = {each.name: each for each in fields(cls)}
+        field_by_name = {rule_field.name: rule_field for rule_field in fields(cls)}
         for name in values:
-            if name not in known:
+            if name not in field_by_name:
                 raise ValueError(f"{name}: no such rule")
-        for name in missing_rules(known, values):
+        for name in find_missing_rules(field_by_name, values):
             raise ValueError(f"{name}: missing")
         legacy = values.pop("legacy", None)
-        plain = {name: read_value(known[name], value) for name, value in values.items()}
+        plain = {
+            name: parse_rule_value(field_by_name[name], value) for name, value in values.items()
+        }
         return cls(**plain, legacy=None if legacy is None else LegacyRules.from_values(legacy))
 
 
 def _omits_default(rule_field: Field[Any]) -> bool:
-    info = rule_info(rule_field)
+    info = get_rule_info(rule_field)
     return info is not None and info.omit_default
 
 
 # Rules that legacy rules ignore, each with its replacement there.
 IDLE_RULES: Mapping[str, str] = MappingProxyType({
     name: info.idle
-    for name, (_, info) in declared_rules(Rules).items()
+    for name, (_, info) in get_declared_rules(Rules).items()
     if info.idle is not None
 })  # fmt: skip

@@ -15,7 +15,7 @@ def append_score(pool: bytes, score: int, rules: Rules) -> bytes:
     return (pool + bytes((score,)))[-rules.pool_size :]
 
 
-def mean_of(pool: bytes, prior: int | None, rules: Rules) -> int:
+def compute_pool_mean(pool: bytes, prior: int | None, rules: Rules) -> int:
     """Return the mean of a pool over the best score, in units of 10^-18.
 
     An empty pool counts as `prior`, or as the rules' value of a new node.
@@ -26,7 +26,7 @@ def mean_of(pool: bytes, prior: int | None, rules: Rules) -> int:
     return total * UNIT // (len(pool) * rules.q_max)
 
 
-def restarts_until(time: int, rules: Rules) -> int:
+def count_restarts(time: int, rules: Rules) -> int:
     """Return how many of the rules' restarts have happened at `time`."""
     return bisect_right(rules.restarts, time)
 
@@ -37,26 +37,26 @@ def is_pool_lost(node: Node, time: int, rules: Rules) -> bool:
     The relay keeps pools in memory and means in its database: from a restart until its next score
     a node has its exact mean, and no pool that could be full.
     """
-    return bool(rules.restarts) and node.restarts < restarts_until(time, rules)
+    return bool(rules.restarts) and node.restarts < count_restarts(time, rules)
 
 
-def pool_in_memory(node: Node, time: int, rules: Rules) -> bytes:
+def get_pool_in_memory(node: Node, time: int, rules: Rules) -> bytes:
     """Return the pool that decides a kickout at `time`; empty if a restart lost it."""
     return b"" if is_pool_lost(node, time, rules) else node.pool
 
 
-def pool_before_score(node: Node, time: int, rules: Rules) -> bytes:
+def get_pool_before_score(node: Node, time: int, rules: Rules) -> bytes:
     """Return the pool that a score at `time` is appended to; reseeded if a restart lost it."""
-    return reseeded_pool(node.pool, rules) if is_pool_lost(node, time, rules) else node.pool
+    return reseed_pool(node.pool, rules) if is_pool_lost(node, time, rules) else node.pool
 
 
-def reseeded_pool(pool: bytes, rules: Rules) -> bytes:
+def reseed_pool(pool: bytes, rules: Rules) -> bytes:
     """Return the replacement of a lost pool: copies of its truncated mean, none if it is zero."""
     if not pool or not any(pool):
         return b""
     return bytes((sum(pool) // len(pool),)) * rules.reseed_copies
 
 
-def prior_copies(prior: int, rules: Rules) -> bytes:
+def build_prior_pool(prior: int, rules: Rules) -> bytes:
     """Return the copies of a prior that precede the first score after it (relay)."""
     return bytes((prior * rules.q_max // UNIT,)) * rules.reseed_copies

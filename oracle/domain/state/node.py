@@ -20,7 +20,7 @@ class Membership(StrEnum):
     KICKED_OUT = "kicked_out"
 
 
-class Pending(StrEnum):
+class PendingLeave(StrEnum):
     """The request that takes effect when the node's current task ends."""
 
     PAUSE = "pause"
@@ -39,7 +39,7 @@ class DownloadRequest(NamedTuple):
 
 
 # Requests are kept for this many seconds, because budgets are per day.
-REMEMBERED_SECONDS = 86_400
+DOWNLOAD_HISTORY_SECONDS = 86_400
 
 
 @dataclass(slots=True)
@@ -94,12 +94,12 @@ class Node:
     window_count: int = 0
     online_since: int | None = None
     online_seconds: int = 0
-    pending: Pending | None = None
+    pending: PendingLeave | None = None
     last_start: int | None = None
     downloads: tuple[DownloadRequest, ...] = ()
 
 
-def new_node(address: Address, time: int, restarts: int) -> Node:
+def create_node(address: Address, time: int, restarts: int) -> Node:
     """Return a new node: no member, nothing known, H = 1."""
     return Node(
         address=address,

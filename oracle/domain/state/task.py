@@ -83,7 +83,7 @@ class Task:
     changed_at: int = 0
 
 
-def new_task(key: TaskKey) -> Task:
+def create_task(key: TaskKey) -> Task:
     """Return a new task without any data."""
     return Task(
         key=key,

@@ -15,40 +15,44 @@ from typing import NamedTuple
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
-from oracle.indexer.audit.disputes import Dispute, disputed, note_dispute
-from oracle.indexer.audit.judgement import Audited, resolve_disputed_blocks
-from oracle.indexer.audit.quarantine_liars import count_usable_witnesses, note_proven_wrong
+from oracle.indexer.audit.disputes import Dispute, build_dispute, record_dispute
+from oracle.indexer.audit.judgement import AuditResult, resolve_disputed_blocks
+from oracle.indexer.audit.quarantine_liars import count_usable_witnesses, record_proven_wrong
 from oracle.indexer.audit.repair import RepairContext
-from oracle.indexer.audit.row_diff import check_or_blame, compare, other_block
-from oracle.indexer.folder import Folder
+from oracle.indexer.audit.row_diff import (
+    check_same_chain_or_blame,
+    compare_rows,
+    find_conflicting_block,
+)
+from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions
-from oracle.rpc.background import in_background
+from oracle.rpc.background import run_in_background
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import integrity_metrics as metrics
 from oracle.telemetry.indexer_metrics import MISSING_LOGS
 
-__all__ = ["AGAIN", "Audited", "Auditor", "audit_next"]
+__all__ = ["RESAMPLE_INTERVAL", "AuditResult", "Auditor", "audit_next_window"]
 
 # Blocks per request.
-WINDOW = 1_000
+WINDOW_BLOCKS = 1_000
 # One of this many new final blocks causes an old window to be audited again.
-AGAIN = 100
+RESAMPLE_INTERVAL = 100
 # While behind the head, only one of this many ticks audits.
-BEHIND = 20
+CATCH_UP_INTERVAL = 20
 
 
-class Due(NamedTuple):
+class AuditTarget(NamedTuple):
     """Blocks to audit, the endpoint that served them, and whether they were audited before.
 
     `is_suspect`: that endpoint was proven wrong.
     """
 
     blocks: BlockRange
-    giver: str
-    again: bool = False
+    source_endpoint: str
+    is_repeated: bool = False
     is_suspect: bool = False
 
 
@@ -62,37 +66,37 @@ class Auditor:
     response, which later ticks check for; None waits until it arrives.
     """
 
-    window: int = WINDOW
+    window_blocks: int = WINDOW_BLOCKS
     # A shorter range that will grow is not audited yet.
-    least: int = WINDOW
-    again: int = AGAIN
-    ahead: int = 0
-    suspect_ahead: int = 0
+    min_blocks: int = WINDOW_BLOCKS
+    resample_interval: int = RESAMPLE_INTERVAL
+    next_block: int = 0
+    next_suspect_block: int = 0
     wait_seconds: float | None = None
     # The request in flight.
-    _pending: tuple[Due, Future[BlockWindow]] | None = None
-    _turns: int = 0
-    _sampled: int = -1
-    _at_fault: dict[str, int] = field(default_factory=dict)
-    _wrong: frozenset[str] = frozenset()
+    _pending: tuple[AuditTarget, Future[BlockWindow]] | None = None
+    _tick_count: int = 0
+    _last_sampled_final: int = -1
+    _wrong_rows_by_endpoint: dict[str, int] = field(default_factory=dict)
+    _proven_wrong: frozenset[str] = frozenset()
 
-    def has_turn(self, *, is_caught_up: bool) -> bool:
+    def should_run(self, *, is_caught_up: bool) -> bool:
         """Return whether to audit now: always at the head, seldom during catch-up."""
-        self._turns += 1
-        return is_caught_up or self._turns % BEHIND == 0
+        self._tick_count += 1
+        return is_caught_up or self._tick_count % CATCH_UP_INTERVAL == 0
 
     @property
     def is_waiting(self) -> bool:
         """Whether a request is in flight, or its response was not taken yet."""
         return self._pending is not None
 
-    def ask(self, due: Due, question: Callable[[], BlockWindow]) -> None:
+    def start_request(self, target: AuditTarget, fetch_window: Callable[[], BlockWindow]) -> None:
         """Send a request in the background, and wait `wait_seconds` for its response."""
-        future = in_background(question, f"audit {due.blocks.first}")
-        self._pending = due, future
+        future = run_in_background(fetch_window, f"audit {target.blocks.first}")
+        self._pending = target, future
         wait([future], self.wait_seconds)
 
-    def answered(self) -> tuple[Due, BlockWindow] | None:
+    def take_response(self) -> tuple[AuditTarget, BlockWindow] | None:
         """Return the target and the fetched window, once; None if there is none yet.
 
         Raises:
@@ -100,44 +104,52 @@ class Auditor:
         """
         if self._pending is None or not self._pending[1].done():
             return None
-        (due, future), self._pending = self._pending, None
-        return due, future.result()
+        (target, future), self._pending = self._pending, None
+        return target, future.result()
 
-    def leave(self, due: Due, blocks: BlockRange) -> None:
+    def skip_blocks(self, target: AuditTarget, blocks: BlockRange) -> None:
         """Continue above these blocks from now on, because they could not be settled."""
-        if due.is_suspect:
-            self.suspect_ahead = max(self.suspect_ahead, blocks.last + 1)
+        if target.is_suspect:
+            self.next_suspect_block = max(self.next_suspect_block, blocks.last + 1)
         else:
-            self.ahead = max(self.ahead, blocks.last + 1)
+            self.next_block = max(self.next_block, blocks.last + 1)
 
-    def knows(self, wrong: Iterable[str]) -> None:
+    def update_proven_wrong(self, endpoints: Iterable[str]) -> None:
         """Restart from the oldest block if another set of endpoints is proven wrong."""
-        names = frozenset(wrong)
-        if names != self._wrong:
-            self._wrong, self.ahead, self.suspect_ahead = names, 0, 0
+        names = frozenset(endpoints)
+        if names != self._proven_wrong:
+            self._proven_wrong, self.next_block, self.next_suspect_block = names, 0, 0
 
-    def found_at_fault(self, endpoint: str, rows: int) -> int:
+    def add_wrong_rows(self, endpoint: str, row_count: int) -> int:
         """Add to an endpoint's count of wrong rows; return its total in this process."""
-        self._at_fault[endpoint] = self._at_fault.get(endpoint, 0) + rows
-        return self._at_fault[endpoint]
+        self._wrong_rows_by_endpoint[endpoint] = (
+            self._wrong_rows_by_endpoint.get(endpoint, 0) + row_count
+        )
+        return self._wrong_rows_by_endpoint[endpoint]
 
-    def sample(self, cursor: Cursor, start: int) -> BlockRange | None:
+    def sample_window(self, cursor: Cursor, start_block: int) -> BlockRange | None:
         """Return an old window to audit again, if the hash of this final block selects one."""
-        final, final_hash = cursor.final_number, cursor.final_hash
-        if final is None or final_hash is None or final == self._sampled:
+        final_number, final_hash = cursor.final_number, cursor.final_hash
+        if final_number is None or final_hash is None or final_number == self._last_sampled_final:
             return None
-        self._sampled = final
-        windows = (final - start + 1) // self.window
+        self._last_sampled_final = final_number
+        window_count = (final_number - start_block + 1) // self.window_blocks
         seed = int.from_bytes(sha256(final_hash.encode()).digest()[:8], "big")
-        if windows < 1 or seed % self.again:
+        if window_count < 1 or seed % self.resample_interval:
             return None
-        first = start + seed // self.again % windows * self.window
-        return BlockRange(first, first + self.window - 1)
+        first_block = (
+            start_block + seed // self.resample_interval % window_count * self.window_blocks
+        )
+        return BlockRange(first_block, first_block + self.window_blocks - 1)
 
 
-def audit_next(
-    chain: ChainReader, store: Store, folder: Folder, auditor: Auditor, manner: RebuildOptions
-) -> Audited | None:
+def audit_next_window(
+    chain: ChainReader,
+    store: Store,
+    folder: EventFolder,
+    auditor: Auditor,
+    rebuild_options: RebuildOptions,
+) -> AuditResult | None:
     """Audit the next due window with another witness; None if none is due or possible.
 
     Raises:
@@ -146,109 +158,141 @@ def audit_next(
     usable_witnesses = count_usable_witnesses(chain)
     metrics.AUDIT_POSSIBLE.set(usable_witnesses > 1)
     if not auditor.is_waiting:
-        with store.reading() as uow:
-            due = _find_suspect(uow, folder, auditor) if usable_witnesses else None
-            if due is None and usable_witnesses > 1:
-                due = _find_due(uow, folder, auditor)
-        if due is None:
+        with store.read_transaction() as uow:
+            target = _find_suspect_target(uow, folder, auditor) if usable_witnesses else None
+            if target is None and usable_witnesses > 1:
+                target = _find_target(uow, folder, auditor)
+        if target is None:
             return None
-        auditor.ask(due, _request_of(chain, due))
-    answered = auditor.answered()
-    if answered is None:
+        auditor.start_request(target, _build_request(chain, target))
+    response = auditor.take_response()
+    if response is None:
         return None
-    return _compare_blocks(RepairContext(chain, store, folder, manner), auditor, *answered)
+    return _compare_blocks(
+        RepairContext(chain, store, folder, rebuild_options), auditor, *response
+    )
 
 
-def _request_of(chain: ChainReader, due: Due) -> Callable[[], BlockWindow]:
-    return lambda: chain.verified(due.blocks, Level.CHECKED, than=due.giver or None)
+def _build_request(chain: ChainReader, target: AuditTarget) -> Callable[[], BlockWindow]:
+    return lambda: chain.fetch_verified_window(
+        target.blocks, VerificationLevel.CHECKED, excluded_endpoint=target.source_endpoint or None
+    )
 
 
 def _compare_blocks(
-    task: RepairContext, auditor: Auditor, due: Due, window: BlockWindow
-) -> Audited:
+    context: RepairContext, auditor: Auditor, target: AuditTarget, window: BlockWindow
+) -> AuditResult:
     """Compare a window with the stored rows, and store the result."""
-    chain, store, folder = task.chain, task.store, task.folder
-    with store.reading() as uow:
-        other = other_block(uow, window)
-        difference = compare(uow, window)
-    if other is not None and not chain.is_vouched():
+    chain, store, folder = context.chain, context.store, context.folder
+    with store.read_transaction() as uow:
+        conflicting_block = find_conflicting_block(uow, window)
+        difference = compare_rows(uow, window)
+    if conflicting_block is not None and not chain.are_receipts_provable():
         # No header shows which side is right, and blaming one of them would hide that.
-        with task.manner.transaction(store) as uow:
-            note_dispute(uow, Dispute(other, other, due.giver, window.endpoint, difference.rows))
-    with store.reading() as uow:
-        check_or_blame(chain, uow, _cursor(uow), window)
-    audited = Audited(window.range, due.giver, window.endpoint, difference, again=due.again)
+        with context.rebuild_options.transaction(store) as uow:
+            record_dispute(
+                uow,
+                Dispute(
+                    conflicting_block,
+                    conflicting_block,
+                    target.source_endpoint,
+                    window.endpoint,
+                    difference.row_count,
+                ),
+            )
+    with store.read_transaction() as uow:
+        check_same_chain_or_blame(chain, uow, _require_cursor(uow), window)
+    audit = AuditResult(
+        window.range,
+        target.source_endpoint,
+        window.endpoint,
+        difference,
+        is_repeated=target.is_repeated,
+    )
     if difference:
-        audited = resolve_disputed_blocks(task, audited)
-        _blame_endpoint(task, auditor, audited)
-        if not chain.is_vouched():
-            with task.manner.transaction(store) as uow:
-                note_dispute(uow, disputed(audited, difference))
-    metrics.AUDITS.labels(audited.result).inc()
-    if audited.result == "unproven" or audited.left:
-        auditor.leave(due, audited.blocks)
-        return audited
-    with task.manner.transaction(store) as uow:
-        newest = _cursor(uow).number
-        uow.coverage.note_audit(folder.scope.id, audited.blocks, window.endpoint, newest)
-    return audited
+        audit = resolve_disputed_blocks(context, audit)
+        _blame_endpoint(context, auditor, audit)
+        if not chain.are_receipts_provable():
+            with context.rebuild_options.transaction(store) as uow:
+                record_dispute(uow, build_dispute(audit, difference))
+    metrics.AUDITS.labels(audit.result).inc()
+    if audit.result == "unproven" or audit.unsettled_blocks:
+        auditor.skip_blocks(target, audit.blocks)
+        return audit
+    with context.rebuild_options.transaction(store) as uow:
+        newest_number = _require_cursor(uow).number
+        uow.coverage.record_audit(folder.scope.id, audit.blocks, window.endpoint, newest_number)
+    return audit
 
 
-def _find_suspect(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
+def _find_suspect_target(
+    uow: UnitOfWork, folder: EventFolder, auditor: Auditor
+) -> AuditTarget | None:
     """Return the oldest blocks that only an endpoint proven wrong served, or None.
 
     Even a few of them, up to the newest block: nothing may depend on them before an audit.
     """
     quarantine, cursor = uow.facts.quarantine, uow.cursor.get()
-    wrong = quarantine.reasons()
-    auditor.knows(wrong)
-    if not wrong or cursor is None or auditor.suspect_ahead > cursor.number:
+    reason_by_endpoint = quarantine.get_reason_by_endpoint()
+    auditor.update_proven_wrong(reason_by_endpoint)
+    if not reason_by_endpoint or cursor is None or auditor.next_suspect_block > cursor.number:
         return None
-    rest = BlockRange(auditor.suspect_ahead, cursor.number)
-    span = quarantine.unaudited(folder.scope.id, rest, auditor.window)
-    return None if span is None else Due(span.blocks, span.endpoint, is_suspect=True)
+    remaining = BlockRange(auditor.next_suspect_block, cursor.number)
+    span = quarantine.find_unaudited_blocks(folder.scope.id, remaining, auditor.window_blocks)
+    return None if span is None else AuditTarget(span.blocks, span.endpoint, is_suspect=True)
 
 
-def _find_due(uow: UnitOfWork, folder: Folder, auditor: Auditor) -> Due | None:
+def _find_target(uow: UnitOfWork, folder: EventFolder, auditor: Auditor) -> AuditTarget | None:
     """Return the blocks to audit now, or None."""
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None or cursor.final_number is None:
         return None
-    final = min(cursor.final_number, cursor.number)
-    if auditor.ahead <= final:
-        rest = BlockRange(auditor.ahead, final)
-        span = uow.coverage.unaudited(folder.scope.id, rest, auditor.window)
+    final_number = min(cursor.final_number, cursor.number)
+    if auditor.next_block <= final_number:
+        remaining = BlockRange(auditor.next_block, final_number)
+        span = uow.coverage.find_unaudited_blocks(
+            folder.scope.id, remaining, auditor.window_blocks
+        )
         # Everything below is audited and need not be searched again.
-        auditor.ahead = final + 1 if span is None else span.first
+        auditor.next_block = final_number + 1 if span is None else span.first
         # Wait for a growing range, so that one request covers many blocks.
-        is_enough = span is not None and len(span.blocks) >= min(auditor.least, auditor.window)
-        if span is not None and (is_enough or span.last < final):
-            return Due(span.blocks, span.endpoint)
-    sampled = auditor.sample(replace(cursor, final_number=final), identity.start_block)
-    if sampled is None:
+        is_enough = span is not None and len(span.blocks) >= min(
+            auditor.min_blocks, auditor.window_blocks
+        )
+        if span is not None and (is_enough or span.last < final_number):
+            return AuditTarget(span.blocks, span.endpoint)
+    sampled_range = auditor.sample_window(
+        replace(cursor, final_number=final_number), identity.start_block
+    )
+    if sampled_range is None:
         return None
-    spans = uow.coverage.spans(folder.scope.id, sampled.first, sampled.last)
-    return Due(spans[0].blocks, spans[0].endpoint, again=True) if spans else None
+    spans = uow.coverage.list_spans(folder.scope.id, sampled_range.first, sampled_range.last)
+    return AuditTarget(spans[0].blocks, spans[0].endpoint, is_repeated=True) if spans else None
 
 
-def _blame_endpoint(task: RepairContext, auditor: Auditor, audited: Audited) -> None:
+def _blame_endpoint(context: RepairContext, auditor: Auditor, audit: AuditResult) -> None:
     """Deprioritise or quarantine the endpoint that was wrong, and count its rows."""
-    if not audited.at_fault:
+    if not audit.at_fault:
         return
-    difference = audited.difference
-    left_out = difference.missing if audited.at_fault == audited.giver else difference.extra
-    MISSING_LOGS.labels(audited.at_fault).inc(len(left_out))
-    rows = len(difference.missing) + len(difference.extra) + len(difference.other)
-    count = auditor.found_at_fault(audited.at_fault, rows)
-    blocks = f"blocks {audited.blocks.first} to {audited.blocks.last}"
-    chain = task.chain
-    chain.blame(audited.at_fault, f"was wrong about {rows} rows of {blocks}, {count} in all")
-    if audited.proven_wrong:
-        chain.convict(audited.at_fault, audited.proven_wrong)
-        note_proven_wrong(chain, task.store, task.manner)
+    difference = audit.difference
+    missing_rows = (
+        difference.missing if audit.at_fault == audit.source_endpoint else difference.extra
+    )
+    MISSING_LOGS.labels(audit.at_fault).inc(len(missing_rows))
+    row_count = len(difference.missing) + len(difference.extra) + len(difference.changed)
+    total_row_count = auditor.add_wrong_rows(audit.at_fault, row_count)
+    blocks_text = f"blocks {audit.blocks.first} to {audit.blocks.last}"
+    chain = context.chain
+    chain.report_wrong_logs(
+        audit.at_fault,
+        f"was wrong about {row_count} rows of {blocks_text}, {total_row_count} in all",
+    )
+    if audit.proven_wrong:
+        chain.mark_proven_wrong(audit.at_fault, audit.proven_wrong)
+        record_proven_wrong(chain, context.store, context.rebuild_options)
 
 
-def _cursor(uow: UnitOfWork) -> Cursor:
+def _require_cursor(uow: UnitOfWork) -> Cursor:
     cursor = uow.cursor.get()
     if cursor is None:
         raise TransientError("nothing is indexed any more")

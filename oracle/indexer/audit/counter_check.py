@@ -16,7 +16,7 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry import integrity_metrics as metrics
 
 # How many blocks below the head endpoints without an archive still have the state.
-NEAR = 64
+MAX_HEAD_DISTANCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +24,16 @@ class CounterComparison:
     """Counters at a block, by name: from the index and on chain."""
 
     block: int
-    here: dict[str, int]
-    on_chain: dict[str, int]
+    stored_counts: dict[str, int]
+    chain_counts: dict[str, int]
 
     @property
     def differing(self) -> dict[str, tuple[int, int]]:
         """Return (stored, on chain) for the counters that differ."""
         return {
-            name: (self.here[name], count)
-            for name, count in self.on_chain.items()
-            if name in self.here and self.here[name] != count
+            name: (self.stored_counts[name], count)
+            for name, count in self.chain_counts.items()
+            if name in self.stored_counts and self.stored_counts[name] != count
         }
 
 
@@ -43,21 +43,23 @@ class CounterQuery:
 
     background_call: BackgroundCall[dict[str, int]] = field(default_factory=BackgroundCall)
     block: int = 0
-    here: dict[str, int] = field(default_factory=dict)
+    stored_counts: dict[str, int] = field(default_factory=dict)
 
-    def ask(self, chain: ChainReader, store: Store, heads: Heads) -> None:
+    def start(self, chain: ChainReader, store: Store, heads: Heads) -> None:
         """Count at the newest indexed block and read the contracts; only near the head."""
-        with store.reading() as uow:
+        with store.read_transaction() as uow:
             cursor = uow.cursor.get()
-            if cursor is None or heads.latest.number - cursor.number > NEAR:
+            if cursor is None or heads.latest.number - cursor.number > MAX_HEAD_DISTANCE:
                 return
-            self.block, self.here = cursor.number, _counted(uow)
-        at: Hash = cursor.hash
-        self.background_call.begin(lambda: dict(chain.counted(at)), "counters")
+            self.block, self.stored_counts = cursor.number, _count_stored(uow)
+        block_hash: Hash = cursor.hash
+        self.background_call.start(
+            lambda: dict(chain.fetch_contract_counters(block_hash)), "counters"
+        )
 
 
 def compare_counters(
-    chain: ChainReader, store: Store, heads: Heads, question: CounterQuery | None = None
+    chain: ChainReader, store: Store, heads: Heads, query: CounterQuery | None = None
 ) -> CounterComparison | None:
     """Compare all counters of the profile's contracts; None if not possible now.
 
@@ -67,26 +69,26 @@ def compare_counters(
     Raises:
         TransientError: no endpoint responds, or the block has left the chain.
     """
-    question = CounterQuery() if question is None else question
-    if not question.background_call.is_out:
-        question.ask(chain, store, heads)
-    ended = question.background_call.take()
-    on_chain = {} if ended is None else ended.result()
-    if not on_chain:
+    query = CounterQuery() if query is None else query
+    if not query.background_call.is_pending:
+        query.start(chain, store, heads)
+    finished_call = query.background_call.take_finished()
+    chain_counts = {} if finished_call is None else finished_call.result()
+    if not chain_counts:
         return None
-    here = question.here
+    stored_counts = query.stored_counts
     metrics.COUNTERS_COMPARED.inc()
-    for name, count in on_chain.items():
-        if name in here:
-            metrics.COUNTER_DIFFERENCE.labels(name).set(count - here[name])
-    return CounterComparison(question.block, here, on_chain)
+    for name, count in chain_counts.items():
+        if name in stored_counts:
+            metrics.COUNTER_DIFFERENCE.labels(name).set(count - stored_counts[name])
+    return CounterComparison(query.block, stored_counts, chain_counts)
 
 
-def _counted(uow: UnitOfWork) -> dict[str, int]:
+def _count_stored(uow: UnitOfWork) -> dict[str, int]:
     """Return the stored counts; the names are those of oracle/chain/contract_checks.py."""
     members = sum(
         count
-        for (membership, _, _), count in uow.nodes.counts().items()
+        for (membership, _, _), count in uow.nodes.count_by_state().items()
         if membership is Membership.MEMBER
     )
     rounds = uow.rounds.load()

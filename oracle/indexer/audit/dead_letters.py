@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from oracle.domain.logs import DeadLetter
-from oracle.indexer.folder import Folder
+from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_state
 from oracle.store.database import Store
 
 # Above every block.
-_NEVER = 2**62
+_MAX_BLOCK = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +20,19 @@ class RetryResult:
     """Letters that are readable now, and those still unreadable; `rebuilt` is None if none are."""
 
     readable: tuple[DeadLetter, ...]
-    left: tuple[DeadLetter, ...]
+    unreadable: tuple[DeadLetter, ...]
     rebuilt: RebuildResult | None
 
 
-def open_letters(store: Store) -> list[DeadLetter]:
+def get_open_letters(store: Store) -> list[DeadLetter]:
     """Return the dead letters that are still unreadable, in order of position."""
-    with store.reading() as uow:
-        return uow.dead_letters.open_between(0, _NEVER)
+    with store.read_transaction() as uow:
+        return uow.dead_letters.list_open(0, _MAX_BLOCK)
 
 
-def retry(store: Store, folder: Folder, manner: RebuildOptions) -> RetryResult:
+def retry_dead_letters(
+    store: Store, folder: EventFolder, rebuild_options: RebuildOptions
+) -> RetryResult:
     """Decode the dead letters again; if any is readable now, refold everything.
 
     The state is then as if they had been readable from the start.
@@ -38,22 +40,26 @@ def retry(store: Store, folder: Folder, manner: RebuildOptions) -> RetryResult:
     Raises:
         InputError: nothing is indexed yet.
     """
-    before = open_letters(store)
-    left = list(_unreadable(store, folder, before))
-    still = {_place(letter) for letter in left}
-    readable = tuple(letter for letter in before if _place(letter) not in still)
-    rebuilt = rebuild_state(store, folder, manner) if readable else None
-    return RetryResult(readable, tuple(left), rebuilt)
+    open_before = get_open_letters(store)
+    unreadable = list(_find_unreadable(store, folder, open_before))
+    unreadable_positions = {_position_of(letter) for letter in unreadable}
+    readable = tuple(
+        letter for letter in open_before if _position_of(letter) not in unreadable_positions
+    )
+    rebuilt = rebuild_state(store, folder, rebuild_options) if readable else None
+    return RetryResult(readable, tuple(unreadable), rebuilt)
 
 
-def _unreadable(store: Store, folder: Folder, letters: list[DeadLetter]) -> Iterator[DeadLetter]:
+def _find_unreadable(
+    store: Store, folder: EventFolder, letters: list[DeadLetter]
+) -> Iterator[DeadLetter]:
     """Yield the dead letters that decoding the blocks of these letters still gives."""
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         for block in sorted({letter.block for letter in letters}):
-            logs = list(uow.logs.between(block, block))
-            calls = list(uow.calls.between(block, block))
-            yield from folder.reader.read(logs, calls).dead
+            logs = list(uow.logs.iterate_between(block, block))
+            calls = list(uow.calls.iterate_between(block, block))
+            yield from folder.reader.decode_rows(logs, calls).dead_letters
 
 
-def _place(letter: DeadLetter) -> tuple[int, int, int]:
+def _position_of(letter: DeadLetter) -> tuple[int, int, int]:
     return letter.block, letter.tx, letter.index

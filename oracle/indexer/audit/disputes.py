@@ -9,13 +9,13 @@ from collections.abc import Mapping
 import msgspec
 
 from oracle.domain.blocks import BlockRange
-from oracle.indexer.audit.judgement import Audited
+from oracle.indexer.audit.judgement import AuditResult
 from oracle.indexer.audit.row_diff import RowDiff
 from oracle.store.database import UnitOfWork
 
 # Facts of the chain, rather than of an endpoint, are stored under this name.
-_CHAIN = ""
-_NAME = "disputed "
+_CHAIN_FACTS_KEY = ""
+_FACT_PREFIX = "disputed "
 
 
 class Dispute(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class Dispute(msgspec.Struct, frozen=True):
     rows: int
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """Description of the dispute, and how to end it."""
         return (
             f"blocks {self.first} to {self.last} are unproven: {self.giver} and {self.auditor} "
@@ -38,28 +38,41 @@ class Dispute(msgspec.Struct, frozen=True):
         )
 
 
-def disputed(found: Audited, difference: RowDiff) -> Dispute:
+def build_dispute(audit: AuditResult, difference: RowDiff) -> Dispute:
     """Return an audit's result as a dispute; `difference` is the complete one before judgement."""
     blocks = difference.blocks
-    return Dispute(blocks[0], blocks[-1], found.giver, found.auditor, difference.rows)
+    return Dispute(
+        blocks[0], blocks[-1], audit.source_endpoint, audit.auditor, difference.row_count
+    )
 
 
-def note_dispute(uow: UnitOfWork, told: Dispute) -> None:
+def record_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
     """Store a dispute, unless one about its first block is already stored."""
-    if any(each.first <= told.first <= each.last for each in disputes_in(uow)):
+    if any(
+        existing_dispute.first <= dispute.first <= existing_dispute.last
+        for existing_dispute in get_disputes(uow)
+    ):
         return
-    uow.facts.set(_CHAIN, {f"{_NAME}{told.first}": msgspec.json.encode(told).decode()}, None)
+    uow.facts.set(
+        _CHAIN_FACTS_KEY,
+        {f"{_FACT_PREFIX}{dispute.first}": msgspec.json.encode(dispute).decode()},
+        None,
+    )
 
 
-def disputes_in(uow: UnitOfWork) -> list[Dispute]:
+def get_disputes(uow: UnitOfWork) -> list[Dispute]:
     """Return the open disputes, by block."""
-    known: Mapping[str, str] = uow.facts.of(_CHAIN, 0)
-    told = [msgspec.json.decode(known[n], type=Dispute) for n in known if n.startswith(_NAME)]
-    return sorted(told, key=lambda each: each.first)
+    fact_by_name: Mapping[str, str] = uow.facts.get_all(_CHAIN_FACTS_KEY, 0)
+    disputes = [
+        msgspec.json.decode(fact_by_name[name], type=Dispute)
+        for name in fact_by_name
+        if name.startswith(_FACT_PREFIX)
+    ]
+    return sorted(disputes, key=lambda dispute: dispute.first)
 
 
-def settle(uow: UnitOfWork, blocks: BlockRange) -> None:
+def settle_disputes(uow: UnitOfWork, blocks: BlockRange) -> None:
     """Delete disputes inside these blocks, which an operator has verified."""
-    for each in disputes_in(uow):
-        if blocks.first <= each.first and each.last <= blocks.last:
-            uow.facts.forget(_CHAIN, f"{_NAME}{each.first}")
+    for dispute in get_disputes(uow):
+        if blocks.first <= dispute.first and dispute.last <= blocks.last:
+            uow.facts.delete(_CHAIN_FACTS_KEY, f"{_FACT_PREFIX}{dispute.first}")

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, IngestScope, Level
-from oracle.indexer.completeness import damaged_spans
-from oracle.indexer.provenance import scope_of
+from oracle.domain.coverage import CoverageInterval, IngestScope, VerificationLevel
+from oracle.indexer.completeness import find_damaged_spans
+from oracle.indexer.provenance import build_scope
 from oracle.store.database import UnitOfWork
 from oracle.store.raw.raw_checksums import DamagedSpan
 from oracle.store.state.cursor_repository import Cursor
@@ -24,86 +24,96 @@ class Gaps:
     """
 
     blocks: BlockRange
-    spans: tuple[Covered, ...]
+    spans: tuple[CoverageInterval, ...]
     unread: tuple[BlockRange, ...]
-    headers: tuple[int, ...]
-    homeless: tuple[int, ...]
-    cursor: tuple[str, ...]
+    broken_headers: tuple[int, ...]
+    conflicting_blocks: tuple[int, ...]
+    cursor_mismatches: tuple[str, ...]
     damaged: tuple[DamagedSpan, ...] = ()
 
     def __bool__(self) -> bool:
-        broken = self.headers or self.homeless or self.cursor
-        return bool(self.unread or broken or self.damaged)
+        has_inconsistency = (
+            self.broken_headers or self.conflicting_blocks or self.cursor_mismatches
+        )
+        return bool(self.unread or has_inconsistency or self.damaged)
 
-    def blocks_at(self, level: Level) -> int:
+    def count_blocks_at(self, level: VerificationLevel) -> int:
         """Return the number of blocks that have reached exactly this level."""
         return sum(len(span.blocks) for span in self.spans if span.level == level)
 
 
-def gaps(uow: UnitOfWork, reader: LogReader) -> Gaps | None:
+def find_gaps(uow: UnitOfWork, reader: LogReader) -> Gaps | None:
     """Find gaps in one snapshot, without requests to the chain; None if nothing is indexed."""
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
     blocks = BlockRange(identity.start_block, cursor.number)
-    scope = scope_of(reader)
+    scope = build_scope(reader)
     return Gaps(
         blocks=blocks,
-        spans=tuple(uow.coverage.spans(scope.id, blocks.first, blocks.last)),
-        unread=tuple(unread(uow, scope, blocks)),
-        headers=tuple(_broken_headers(uow, cursor, blocks)),
-        homeless=tuple(_homeless(uow, blocks)),
-        cursor=tuple(_misplaced(uow, cursor)),
-        damaged=tuple(damaged_spans(uow, cursor.number)),
+        spans=tuple(uow.coverage.list_spans(scope.id, blocks.first, blocks.last)),
+        unread=tuple(find_unread_blocks(uow, scope, blocks)),
+        broken_headers=tuple(_find_broken_headers(uow, cursor, blocks)),
+        conflicting_blocks=tuple(_find_conflicting_blocks(uow, blocks)),
+        cursor_mismatches=tuple(_find_cursor_mismatches(uow, cursor)),
+        damaged=tuple(find_damaged_spans(uow, cursor.number)),
     )
 
 
-def unread(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> list[BlockRange]:
+def find_unread_blocks(
+    uow: UnitOfWork, scope: IngestScope, blocks: BlockRange
+) -> list[BlockRange]:
     """Return the blocks that were not read for this scope."""
-    return uow.coverage.gaps(scope.id, blocks.first, blocks.last)
+    return uow.coverage.list_gaps(scope.id, blocks.first, blocks.last)
 
 
-def _broken_headers(uow: UnitOfWork, cursor: Cursor, blocks: BlockRange) -> list[int]:
+def _find_broken_headers(uow: UnitOfWork, cursor: Cursor, blocks: BlockRange) -> list[int]:
     """Return the blocks above the final one without a linked header."""
-    final = cursor.final_number if cursor.final_number is not None else blocks.first - 1
-    first = max(final + 1, blocks.first)
-    known = {block.number: block for block in uow.blocks.between(final, cursor.number)}
-    parent = cursor.final_hash or (known[final].hash if final in known else None)
+    final_number = cursor.final_number if cursor.final_number is not None else blocks.first - 1
+    first_number = max(final_number + 1, blocks.first)
+    block_by_number = {
+        block.number: block for block in uow.blocks.list_canonical(final_number, cursor.number)
+    }
+    parent_hash = cursor.final_hash or (
+        block_by_number[final_number].hash if final_number in block_by_number else None
+    )
     broken, missing = [], []
-    for number in range(first, cursor.number + 1):
-        block = known.get(number)
+    for number in range(first_number, cursor.number + 1):
+        block = block_by_number.get(number)
         if block is None:
             missing.append(number)
             continue
-        if block.parent_hash != parent and (missing or parent is not None):
+        if block.parent_hash != parent_hash and (missing or parent_hash is not None):
             # Else the chain skipped the missing heights: the next block links to the one before
             # them.
             broken += missing or [number]
-        parent, missing = block.hash, []
+        parent_hash, missing = block.hash, []
     return [*broken, *missing]
 
 
-def _homeless(uow: UnitOfWork, blocks: BlockRange) -> list[int]:
+def _find_conflicting_blocks(uow: UnitOfWork, blocks: BlockRange) -> list[int]:
     """Return the blocks with canonical rows of another block hash than the header's."""
-    headers = {block.number: block.hash for block in uow.blocks.between(0, blocks.last)}
-    found = set()
-    if headers:
+    hash_by_number = {
+        block.number: block.hash for block in uow.blocks.list_canonical(0, blocks.last)
+    }
+    conflicting = set()
+    if hash_by_number:
         for rows in (uow.logs, uow.calls):
-            for row in rows.between(min(headers), blocks.last):
-                if headers.get(row.block, row.block_hash) != row.block_hash:
-                    found.add(row.block)
-    return sorted(found)
+            for row in rows.iterate_between(min(hash_by_number), blocks.last):
+                if hash_by_number.get(row.block, row.block_hash) != row.block_hash:
+                    conflicting.add(row.block)
+    return sorted(conflicting)
 
 
-def _misplaced(uow: UnitOfWork, cursor: Cursor) -> list[str]:
-    words = []
-    newest = uow.blocks.newest()
+def _find_cursor_mismatches(uow: UnitOfWork, cursor: Cursor) -> list[str]:
+    mismatches = []
+    newest = uow.blocks.get_newest()
     if newest is None or (newest.number, newest.hash) != (cursor.number, cursor.hash):
-        there = "none" if newest is None else f"{newest.number} {newest.hash}"
-        words.append(
-            f"the cursor is at {cursor.number} {cursor.hash}, the newest header is {there}"
+        newest_text = "none" if newest is None else f"{newest.number} {newest.hash}"
+        mismatches.append(
+            f"the cursor is at {cursor.number} {cursor.hash}, the newest header is {newest_text}"
         )
-    last_log = uow.logs.last_block()
+    last_log = uow.logs.get_last_block()
     if last_log is not None and last_log > cursor.number:
-        words.append(f"logs up to block {last_log} count, the cursor is at {cursor.number}")
-    return words
+        mismatches.append(f"logs up to block {last_log} count, the cursor is at {cursor.number}")
+    return mismatches

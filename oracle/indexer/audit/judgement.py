@@ -11,25 +11,30 @@ from dataclasses import dataclass, replace
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
 from oracle.indexer.audit.quarantine_liars import (
+    describe_lie,
     is_served_data_wrong,
     is_stored_data_wrong,
-    lie_of,
 )
-from oracle.indexer.audit.repair import RepairContext, proven_in, repair_blocks, settled
-from oracle.indexer.audit.row_diff import RowDiff, check_or_blame, compare
+from oracle.indexer.audit.repair import (
+    RepairContext,
+    find_proven_blocks,
+    repair_blocks,
+    select_repairs,
+)
+from oracle.indexer.audit.row_diff import RowDiff, check_same_chain_or_blame, compare_rows
 from oracle.indexer.rebuild import RebuildResult
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 # Blocks of one window whose receipts are requested to settle a difference.
-_MOST_PROOFS = 50
+_MAX_PROOFS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class AuditResult:
     """Result of auditing one window with a second endpoint.
 
     `source_endpoint` served the window, `auditor` differs if there is a `difference`. `at_fault`:
@@ -40,13 +45,13 @@ class Audited:
     """
 
     blocks: BlockRange
-    giver: str
+    source_endpoint: str
     auditor: str
     difference: RowDiff
     at_fault: str | None = None
     repaired: RebuildResult | None = None
-    again: bool = False
-    left: tuple[int, ...] = ()
+    is_repeated: bool = False
+    unsettled_blocks: tuple[int, ...] = ()
     proven_wrong: str = ""
 
     @property
@@ -59,98 +64,129 @@ class Audited:
         return "unproven" if self.at_fault is None else "denied"
 
 
-def resolve_disputed_blocks(task: RepairContext, found: Audited) -> Audited:
+def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> AuditResult:
     """Find out which side is right about each differing block, and repair the rows."""
-    chain, folder, manner = task.chain, task.folder, task.manner
-    found = _shortened(chain, found)
-    proofs = _proofs(chain, found)
-    repair, rebuilt, lied = RowDiff(), None, list[int]()
-    with folder.following(None), manner.transaction(task.store) as uow:
-        cursor = _cursor(uow)
+    chain, folder, rebuild_options = context.chain, context.folder, context.rebuild_options
+    audit = _limit_to_provable(chain, audit)
+    window_by_block = _fetch_proofs(chain, audit)
+    repair, rebuild_result, wrong_blocks = RowDiff(), None, list[int]()
+    with folder.resume_from(None), rebuild_options.transaction(context.store) as uow:
+        cursor = _require_cursor(uow)
         # What the stored side has proven holds, unless a newer proof contradicts it.
-        proven = proven_in(uow, folder.scope, found.blocks)
-        for number, window in proofs.items():
-            check_or_blame(chain, uow, cursor, window)
+        proven = find_proven_blocks(uow, folder.scope, audit.blocks)
+        for number, window in window_by_block.items():
+            check_same_chain_or_blame(chain, uow, cursor, window)
             if is_stored_data_wrong(uow, folder, number, window):
-                lied.append(number)
-            repair.add(compare(uow, window))
-            uow.verified_blocks.save([(number, window.last.hash)], Level.PROVEN, window.endpoint)
-        repair.add(settled(found.difference, (), proven | proofs.keys()))
+                wrong_blocks.append(number)
+            repair.merge(compare_rows(uow, window))
+            uow.verified_blocks.save(
+                [(number, window.last.hash)], VerificationLevel.PROVEN, window.endpoint
+            )
+        repair.merge(select_repairs(audit.difference, (), proven | window_by_block.keys()))
         if repair:
-            rebuilt = repair_blocks(uow, folder, cursor, repair, manner)
+            rebuild_result = repair_blocks(uow, folder, cursor, repair, rebuild_options)
         # In the same transaction, so that no repair is stored without its quarantine.
-        lie = lie_of(lied) if chain.is_vouched() and found.giver else ""
+        lie = (
+            describe_lie(wrong_blocks)
+            if chain.are_receipts_provable() and audit.source_endpoint
+            else ""
+        )
         if lie:
-            uow.facts.quarantine.add(found.giver, lie)
-    folder.forget()
-    kept = {row.block for row in [*found.difference.extra, *found.difference.other]}
-    left = tuple(sorted(kept - proven - proofs.keys()))
-    found = replace(found, left=left)
-    if rebuilt is not None:
-        found = replace(found, difference=repair, at_fault=found.giver, proven_wrong=lie)
-        return replace(found, repaired=rebuilt)
-    if not proven | proofs.keys() >= set(found.difference.blocks):
-        return found
-    return replace(found, at_fault=found.auditor, proven_wrong=_again(task, found, proofs))
+            uow.facts.quarantine.add(audit.source_endpoint, lie)
+    folder.discard_memory()
+    unmatched_blocks = {row.block for row in [*audit.difference.extra, *audit.difference.changed]}
+    unsettled_blocks = tuple(sorted(unmatched_blocks - proven - window_by_block.keys()))
+    audit = replace(audit, unsettled_blocks=unsettled_blocks)
+    if rebuild_result is not None:
+        audit = replace(audit, difference=repair, at_fault=audit.source_endpoint, proven_wrong=lie)
+        return replace(audit, repaired=rebuild_result)
+    if not proven | window_by_block.keys() >= set(audit.difference.blocks):
+        return audit
+    return replace(
+        audit,
+        at_fault=audit.auditor,
+        proven_wrong=_confirm_auditor_lie(context, audit, window_by_block),
+    )
 
 
-def _again(task: RepairContext, found: Audited, proofs: Mapping[int, BlockWindow]) -> str:
+def _confirm_auditor_lie(
+    context: RepairContext, audit: AuditResult, proofs: Mapping[int, BlockWindow]
+) -> str:
     """Request a proven block from the auditor again; return its proven lie, or "".
 
     One response may have been truncated, and an endpoint that lags behind does not lie: nothing is
     proven if the block is not final, or was not proven now.
     """
-    chain, by = task.chain, task.folder.reader.selectors
-    with task.store.reading() as uow:
-        final = _cursor(uow).final_number
+    chain, selectors = context.chain, context.folder.reader.selectors
+    with context.store.read_transaction() as uow:
+        final_number = _require_cursor(uow).final_number
     number = min(proofs, default=0)
-    if number not in proofs or final is None or number > final or not chain.is_vouched():
+    if (
+        number not in proofs
+        or final_number is None
+        or number > final_number
+        or not chain.are_receipts_provable()
+    ):
         return ""
     try:
-        said = chain.verified(BlockRange(number, number), Level.CHECKED, found.auditor)
+        window = chain.fetch_verified_window(
+            BlockRange(number, number), VerificationLevel.CHECKED, audit.auditor
+        )
     except TransientError:
         return ""
-    if said.last.number != number:
+    if window.last.number != number:
         # The endpoint has no block at this height, so its response proves nothing.
         return ""
     return (
-        lie_of([number]) if is_served_data_wrong(proofs[number], said.logs, said.calls, by) else ""
+        describe_lie([number])
+        if is_served_data_wrong(proofs[number], window.logs, window.calls, selectors)
+        else ""
     )
 
 
-def _shortened(chain: ChainReader, found: Audited) -> Audited:
+def _limit_to_provable(chain: ChainReader, audit: AuditResult) -> AuditResult:
     """Leave blocks above the last one whose receipts are requested now to the next tick."""
-    asked = found.difference.blocks[:_MOST_PROOFS]
-    if chain.level_allowed() < Level.PROVEN or asked == found.difference.blocks:
-        return found
-    blocks = BlockRange(found.blocks.first, asked[-1])
-    return replace(found, blocks=blocks, difference=found.difference.up_to(blocks.last))
+    provable_blocks = audit.difference.blocks[:_MAX_PROOFS]
+    if (
+        chain.get_max_allowed_level() < VerificationLevel.PROVEN
+        or provable_blocks == audit.difference.blocks
+    ):
+        return audit
+    blocks = BlockRange(audit.blocks.first, provable_blocks[-1])
+    return replace(audit, blocks=blocks, difference=audit.difference.limit_to(blocks.last))
 
 
-def _proofs(chain: ChainReader, found: Audited) -> dict[int, BlockWindow]:
+def _fetch_proofs(chain: ChainReader, audit: AuditResult) -> dict[int, BlockWindow]:
     """Return the differing blocks as proven by receipts, from any endpoint that can."""
-    if chain.level_allowed() < Level.PROVEN:
+    if chain.get_max_allowed_level() < VerificationLevel.PROVEN:
         return {}
-    proofs = {number: _proof(chain, number, found) for number in found.difference.blocks}
+    proofs = {number: _fetch_proof(chain, number, audit) for number in audit.difference.blocks}
     return {number: window for number, window in proofs.items() if window is not None}
 
 
-def _proof(chain: ChainReader, number: int, found: Audited) -> BlockWindow | None:
-    names = [name for name in chain.endpoint_names() if name not in chain.proven_wrong()]
+def _fetch_proof(chain: ChainReader, number: int, audit: AuditResult) -> BlockWindow | None:
+    endpoints = [name for name in chain.endpoint_names() if name not in chain.get_proven_wrong()]
     # The source endpoint may be removed from the settings; other endpoints may prove it as well.
-    sides = [name for name in (found.auditor, found.giver) if name in names]
-    for endpoint in [*sides, *(name for name in names if name not in sides)]:
+    disputing_endpoints = [
+        name for name in (audit.auditor, audit.source_endpoint) if name in endpoints
+    ]
+    for endpoint in [
+        *disputing_endpoints,
+        *(name for name in endpoints if name not in disputing_endpoints),
+    ]:
         try:
-            window = chain.verified(BlockRange(number, number), Level.PROVEN, endpoint)
+            window = chain.fetch_verified_window(
+                BlockRange(number, number), VerificationLevel.PROVEN, endpoint
+            )
         except TransientError:
             continue
-        is_proven = window.level >= Level.PROVEN or number in window.proven
+        is_proven = window.level >= VerificationLevel.PROVEN or number in window.proven
         if is_proven and window.last.number == number:
             return window
     return None
 
 
-def _cursor(uow: UnitOfWork) -> Cursor:
+def _require_cursor(uow: UnitOfWork) -> Cursor:
     cursor = uow.cursor.get()
     if cursor is None:
         raise TransientError("nothing is indexed any more")

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import IngestScope, Level
+from oracle.domain.coverage import IngestScope, VerificationLevel
 from oracle.errors import TransientError
 from oracle.indexer.audit.row_diff import RowDiff
 from oracle.indexer.completeness import IncompleteLogsError
-from oracle.indexer.folder import Folder
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, rebuild_up_to
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_up_to, rewrite_cursor
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -24,11 +24,13 @@ class RepairContext:
 
     chain: ChainReader
     store: Store
-    folder: Folder
-    manner: RebuildOptions
+    folder: EventFolder
+    rebuild_options: RebuildOptions
 
 
-def settled(difference: RowDiff, proven: Collection[int], ours: Collection[int]) -> RowDiff:
+def select_repairs(
+    difference: RowDiff, served_proven: Collection[int], stored_proven: Collection[int]
+) -> RowDiff:
     """Return the part of a difference that is to be repaired.
 
     Blocks that the endpoint's side has proven (`served_proven`) are repaired completely. Blocks
@@ -36,25 +38,25 @@ def settled(difference: RowDiff, proven: Collection[int], ours: Collection[int])
     inserted, because endpoints lose logs but hardly ever invent them; stored rows stay.
     """
 
-    def comes_in(block: int) -> bool:
-        return block in proven or block not in ours
+    def should_insert(block_number: int) -> bool:
+        return block_number in served_proven or block_number not in stored_proven
 
     return RowDiff(
-        missing_logs=[log for log in difference.missing_logs if comes_in(log.block)],
-        missing_calls=[call for call in difference.missing_calls if comes_in(call.block)],
-        extra_logs=[log for log in difference.extra_logs if log.block in proven],
-        extra_calls=[call for call in difference.extra_calls if call.block in proven],
-        other_logs=[log for log in difference.other_logs if log.block in proven],
-        other_calls=[call for call in difference.other_calls if call.block in proven],
+        missing_logs=[log for log in difference.missing_logs if should_insert(log.block)],
+        missing_calls=[call for call in difference.missing_calls if should_insert(call.block)],
+        extra_logs=[log for log in difference.extra_logs if log.block in served_proven],
+        extra_calls=[call for call in difference.extra_calls if call.block in served_proven],
+        changed_logs=[log for log in difference.changed_logs if log.block in served_proven],
+        changed_calls=[call for call in difference.changed_calls if call.block in served_proven],
     )
 
 
 def repair_blocks(
     uow: UnitOfWork,
-    folder: Folder,
+    folder: EventFolder,
     cursor: Cursor,
-    repair: RowDiff,
-    manner: RebuildOptions,
+    row_diff: RowDiff,
+    rebuild_options: RebuildOptions,
     verified: BlockRange | None = None,
 ) -> RebuildResult:
     """Write the repaired rows and refold up to the cursor, in the caller's transaction.
@@ -65,26 +67,28 @@ def repair_blocks(
         FatalError: another process moved the cursor.
         TransientError: raw rows are missing elsewhere; nothing was changed.
     """
-    claim(uow, cursor)
+    rewrite_cursor(uow, cursor)
     # Removals first: a removed row may have the same number as an inserted one of another block.
-    uow.logs.orphan(repair.extra_logs)
-    uow.calls.orphan(repair.extra_calls)
-    uow.logs.append(repair.missing_logs)
-    uow.calls.append(repair.missing_calls)
-    uow.logs.replace(repair.other_logs)
-    uow.calls.replace(repair.other_calls)
+    uow.logs.orphan(row_diff.extra_logs)
+    uow.calls.orphan(row_diff.extra_calls)
+    uow.logs.append(row_diff.missing_logs)
+    uow.calls.append(row_diff.missing_calls)
+    uow.logs.replace(row_diff.changed_logs)
+    uow.calls.replace(row_diff.changed_calls)
     try:
-        return rebuild_up_to(uow, folder, cursor.number, manner, verified)
+        return rebuild_up_to(uow, folder, cursor.number, rebuild_options, verified)
     except IncompleteLogsError as error:
         # The daemon continues with its state; an operator has to have those rows read again.
         raise TransientError(str(error)) from error
 
 
-def proven_in(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> set[int]:
+def find_proven_blocks(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> set[int]:
     """Return the blocks that are known to be proven by their receipts."""
-    single = uow.verified_blocks.between(blocks.first, blocks.last)
-    proven = {number for number, level in single.items() if level >= Level.PROVEN}
-    for span in uow.coverage.spans(scope.id, blocks.first, blocks.last):
-        if span.level >= Level.PROVEN:
+    level_by_block = uow.verified_blocks.get_level_by_number(blocks.first, blocks.last)
+    proven = {
+        number for number, level in level_by_block.items() if level >= VerificationLevel.PROVEN
+    }
+    for span in uow.coverage.list_spans(scope.id, blocks.first, blocks.last):
+        if span.level >= VerificationLevel.PROVEN:
             proven.update(range(span.first, span.last + 1))
     return proven

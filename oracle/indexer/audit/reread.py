@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
-from oracle.chain.verification.refused_blocks import RefusalError
+from oracle.chain.verification.refused_blocks import BlockRefusedError
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, Level
+from oracle.domain.coverage import CoverageInterval, VerificationLevel
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.indexer.audit.repair import RepairContext
-from oracle.indexer.audit.reverify import ReverifyRequest, verify
-from oracle.indexer.audit.row_diff import RowDiff, check_or_blame, compare
+from oracle.indexer.audit.reverify import ReverifyRequest, reverify_blocks
+from oracle.indexer.audit.row_diff import RowDiff, check_same_chain_or_blame, compare_rows
 from oracle.indexer.block_confirmation import confirm_block
-from oracle.indexer.folder import Folder
-from oracle.indexer.provenance import note_proven
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.provenance import record_proven_blocks
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
-from oracle.indexer.refused_block import explained, store_refusal
+from oracle.indexer.refused_block import clear_refusal, store_refusal
 from oracle.indexer.reorgs.fork_detection import ForkContext
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
@@ -28,17 +28,17 @@ from oracle.telemetry.indexer_metrics import BELOW_LEVEL
 
 
 @dataclass(frozen=True, slots=True)
-class Reread:
+class RereadResult:
     """Blocks that were read again; `row_count` rows differed, `blocks_left` remain.
 
     `repaired` is None if no row had to be repaired.
     """
 
     blocks: BlockRange
-    level: Level
+    level: VerificationLevel
     endpoint: str
-    rows: int = 0
-    left: int = 0
+    row_count: int = 0
+    blocks_left: int = 0
     repaired: RebuildResult | None = None
 
 
@@ -50,36 +50,44 @@ class Rereader:
     process. The search restarts if another level can be reached than before.
     """
 
-    ahead: int = 0
-    level: Level | None = None
+    next_block: int = 0
+    level: VerificationLevel | None = None
 
-    def due(self, chain: ChainReader, uow: UnitOfWork, folder: Folder) -> Covered | None:
+    def find_due_span(
+        self, chain: ChainReader, uow: UnitOfWork, folder: EventFolder
+    ) -> CoverageInterval | None:
         """Return the lowest blocks to read again, or None."""
-        level, cursor = chain.level_of_history(), uow.cursor.get()
+        level, cursor = chain.get_history_level(), uow.cursor.get()
         if level != self.level:
-            self.level, self.ahead = level, 0
-        if level < Level.BLOOMED or cursor is None or cursor.final_number is None:
+            self.level, self.next_block = level, 0
+        if level < VerificationLevel.BLOOMED or cursor is None or cursor.final_number is None:
             return None
         final = min(cursor.final_number, cursor.number)
-        if self.ahead > final:
+        if self.next_block > final:
             return None
-        span = uow.coverage.lowest_below(folder.scope.id, level, BlockRange(self.ahead, final))
+        span = uow.coverage.find_lowest_below(
+            folder.scope.id, level, BlockRange(self.next_block, final)
+        )
         # Everything below has the highest possible level and need not be searched again.
-        self.ahead = max(self.ahead, final + 1 if span is None else span.first)
+        self.next_block = max(self.next_block, final + 1 if span is None else span.first)
         return span
 
-    def count(self, uow: UnitOfWork, folder: Folder) -> int:
+    def count_due_blocks(self, uow: UnitOfWork, folder: EventFolder) -> int:
         """Return the number of blocks to read again."""
         cursor = uow.cursor.get()
         final = None if cursor is None else cursor.final_number
-        if self.level is None or self.level < Level.BLOOMED or final is None:
+        if self.level is None or self.level < VerificationLevel.BLOOMED or final is None:
             return 0
-        return uow.coverage.blocks_below(folder.scope.id, self.level, self.ahead, final)
+        return uow.coverage.count_blocks_below(folder.scope.id, self.level, self.next_block, final)
 
 
-def reread_next(
-    chain: ChainReader, store: Store, folder: Folder, rereader: Rereader, manner: RebuildOptions
-) -> Reread | None:
+def reread_next_window(
+    chain: ChainReader,
+    store: Store,
+    folder: EventFolder,
+    rereader: Rereader,
+    rebuild_options: RebuildOptions,
+) -> RereadResult | None:
     """Read the next blocks again that are below the level, or return None if there are none.
 
     Rows that an endpoint had left out, invented or changed are repaired, and that endpoint is
@@ -89,64 +97,73 @@ def reread_next(
         TransientError: no endpoint returns a complete and consistent response, or a block is
             refused.
     """
-    task = RepairContext(chain, store, folder, manner)
+    context = RepairContext(chain, store, folder, rebuild_options)
     # Calibrate before the very first window too, so that its level does not depend on chance.
     chain.calibrate()
-    with store.reading() as uow:
-        due = rereader.due(chain, uow, folder)
-        BELOW_LEVEL.set(rereader.count(uow, folder))
-    if due is None:
+    with store.read_transaction() as uow:
+        due_span = rereader.find_due_span(chain, uow, folder)
+        BELOW_LEVEL.set(rereader.count_due_blocks(uow, folder))
+    if due_span is None:
         return None
-    window = _window(task, due.blocks)
-    with store.reading() as uow:
-        check_or_blame(chain, uow, _cursor(uow), window)
-        difference = compare(uow, window)
-    repaired = _put_right(task, difference) if difference else None
-    with manner.transaction(store) as uow:
-        is_same = not compare(uow, window)
-        if is_same:
-            explained(uow, window.range)
-            uow.coverage.raise_to(folder.scope.id, window.range, window.level, window.endpoint)
-            note_proven(uow, window)
-        if not is_same or window.level < chain.level_of_history():
-            rereader.ahead = window.range.last + 1
-        left = rereader.count(uow, folder)
-    BELOW_LEVEL.set(left)
-    return Reread(window.range, window.level, window.endpoint, difference.rows, left, repaired)
+    window = _read_window(context, due_span.blocks)
+    with store.read_transaction() as uow:
+        check_same_chain_or_blame(chain, uow, _require_cursor(uow), window)
+        difference = compare_rows(uow, window)
+    repaired = _repair_rows(context, difference) if difference else None
+    with rebuild_options.transaction(store) as uow:
+        is_equal = not compare_rows(uow, window)
+        if is_equal:
+            clear_refusal(uow, window.range)
+            uow.coverage.raise_level(folder.scope.id, window.range, window.level, window.endpoint)
+            record_proven_blocks(uow, window)
+        if not is_equal or window.level < chain.get_history_level():
+            rereader.next_block = window.range.last + 1
+        blocks_left = rereader.count_due_blocks(uow, folder)
+    BELOW_LEVEL.set(blocks_left)
+    return RereadResult(
+        window.range, window.level, window.endpoint, difference.row_count, blocks_left, repaired
+    )
 
 
-def _window(task: RepairContext, blocks: BlockRange) -> BlockWindow:
+def _read_window(context: RepairContext, blocks: BlockRange) -> BlockWindow:
     try:
-        window = task.chain.window(blocks, with_headers=False)
-    except RefusalError as error:
-        raise store_refusal(task.store, error.refusal) from error
-    fork_context = ForkContext(task.chain, task.store)
+        window = context.chain.fetch_window(blocks, with_headers=False)
+    except BlockRefusedError as error:
+        raise store_refusal(context.store, error.refusal) from error
+    fork_context = ForkContext(context.chain, context.store)
     confirm_block(fork_context, window.last, window.endpoint, window.range)
     return window
 
 
-def _put_right(task: RepairContext, difference: RowDiff) -> RebuildResult | None:
+def _repair_rows(context: RepairContext, difference: RowDiff) -> RebuildResult | None:
     """Verify the differing blocks with proofs and repair their rows; None if none changed."""
     blocks = BlockRange(difference.blocks[0], difference.blocks[-1])
-    with task.store.reading() as uow:
-        spans = uow.coverage.spans(task.folder.scope.id, blocks.first, blocks.last)
-    asked = ReverifyRequest(blocks, Level.PROVEN, repair=True)
+    with context.store.read_transaction() as uow:
+        spans = uow.coverage.list_spans(context.folder.scope.id, blocks.first, blocks.last)
+    request = ReverifyRequest(blocks, VerificationLevel.PROVEN, repair=True)
     try:
-        done = verify(task.chain, task.store, task.folder, asked, task.manner)
+        verify_result = reverify_blocks(
+            context.chain, context.store, context.folder, request, context.rebuild_options
+        )
     except InputError:
         raise
     except FatalError as error:
         # One endpoint's claim about a final block is not fatal; finality_halt compares all of
         # them.
         raise TransientError(str(error)) from error
-    if done.repaired is not None:
-        words = f"was wrong about {done.difference.rows} rows of blocks {blocks.first} to"
-        for giver in sorted({span.endpoint for span in spans} - set(done.endpoints)):
-            task.chain.blame(giver, f"{words} {blocks.last}")
-    return done.repaired
+    if verify_result.repaired is not None:
+        prefix = (
+            f"was wrong about {verify_result.difference.row_count} rows of blocks "
+            f"{blocks.first} to"
+        )
+        for source_endpoint in sorted(
+            {span.endpoint for span in spans} - set(verify_result.endpoints)
+        ):
+            context.chain.report_wrong_logs(source_endpoint, f"{prefix} {blocks.last}")
+    return verify_result.repaired
 
 
-def _cursor(uow: UnitOfWork) -> Cursor:
+def _require_cursor(uow: UnitOfWork) -> Cursor:
     cursor = uow.cursor.get()
     if cursor is None:
         raise TransientError("nothing is indexed any more")

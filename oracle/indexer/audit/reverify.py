@@ -13,20 +13,24 @@ import msgspec
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
-from oracle.indexer.audit.disputes import settle
-from oracle.indexer.audit.quarantine_liars import is_stored_data_wrong, lie_of, note_proven_wrong
-from oracle.indexer.audit.repair import proven_in, repair_blocks, settled
-from oracle.indexer.audit.row_diff import RowDiff, check_same_chain, compare, require_indexed
-from oracle.indexer.folder import Folder
-from oracle.indexer.provenance import note_proven
+from oracle.domain.coverage import VerificationLevel
+from oracle.indexer.audit.disputes import settle_disputes
+from oracle.indexer.audit.quarantine_liars import (
+    describe_lie,
+    is_stored_data_wrong,
+    record_proven_wrong,
+)
+from oracle.indexer.audit.repair import find_proven_blocks, repair_blocks, select_repairs
+from oracle.indexer.audit.row_diff import RowDiff, check_same_chain, compare_rows, require_indexed
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.provenance import record_proven_blocks
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
 from oracle.store.database import Store, UnitOfWork
 
 # Blocks that are read, compared and recorded at a time.
 CHUNK = 1_000
 # Shorter windows are recorded block by block.
-SINGLE = 25
+MIN_SPAN_BLOCKS = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +41,13 @@ class ReverifyRequest:
     """
 
     blocks: BlockRange
-    level: Level
+    level: VerificationLevel
     endpoint: str | None = None
     repair: bool = False
 
 
 @dataclass(slots=True)
-class Verified:
+class VerifyResult:
     """Result of a run: the lowest level reached, the endpoints used, and the differences.
 
     `resumed_at`: the block from which an earlier run was continued; None: a new run. `repaired` is
@@ -52,12 +56,12 @@ class Verified:
     """
 
     blocks: BlockRange
-    reached: Level
+    reached_level: VerificationLevel
     endpoints: tuple[str, ...]
     difference: RowDiff
     resumed_at: int | None = None
     repaired: RebuildResult | None = None
-    left: int = 0
+    unrepaired_count: int = 0
 
 
 @dataclass(slots=True)
@@ -65,11 +69,11 @@ class _RunProgress:
     """Progress of a run, as stored in the database between two chunks."""
 
     next: int
-    reached: int = Level.PROVEN.value
+    reached: int = VerificationLevel.PROVEN.value
     endpoints: list[str] = field(default_factory=list)
     unequal: list[tuple[int, int]] = field(default_factory=list)
 
-    def take(self, window: BlockWindow, difference: RowDiff) -> None:
+    def add_window(self, window: BlockWindow, difference: RowDiff) -> None:
         self.next = window.range.last + 1
         self.reached = min(self.reached, window.level.value)
         if window.endpoint not in self.endpoints:
@@ -78,13 +82,13 @@ class _RunProgress:
             self.unequal.append((window.range.first, window.range.last))
 
 
-def verify(
+def reverify_blocks(
     chain: ChainReader,
     store: Store,
-    folder: Folder,
-    asked: ReverifyRequest,
-    manner: RebuildOptions,
-) -> Verified:
+    folder: EventFolder,
+    request: ReverifyRequest,
+    rebuild_options: RebuildOptions,
+) -> VerifyResult:
     """Read the blocks again and compare; raise the coverage level of those that are equal.
 
     A dry run writes nothing, and needs no lease.
@@ -94,121 +98,133 @@ def verify(
         TransientError: the chain is reorganising, or does not respond.
         FatalError: a final block differs between the chain and the database.
     """
-    run = _Run(chain, store, folder, asked, manner)
-    place, resumed_at = run.resumed()
-    for window in run.windows(place):
-        run.note(window, place)
-    difference, seen = run.looked_again(place)
-    repaired, left = None, difference.rows
-    if asked.repair and difference:
-        repaired, left = run.repair(difference, seen)
-    run.finish(is_equal=left == 0)
-    return Verified(
-        asked.blocks,
-        Level(place.reached),
-        tuple(place.endpoints),
+    run = _ReverifyRun(chain, store, folder, request, rebuild_options)
+    progress, resumed_at = run.load_progress()
+    for window in run.read_windows(progress):
+        run.record_window(window, progress)
+    difference, unequal_windows = run.recheck_unequal(progress)
+    repaired, unrepaired_count = None, difference.row_count
+    if request.repair and difference:
+        repaired, unrepaired_count = run.repair(difference, unequal_windows)
+    run.finish(is_equal=unrepaired_count == 0)
+    return VerifyResult(
+        request.blocks,
+        VerificationLevel(progress.reached),
+        tuple(progress.endpoints),
         difference,
         resumed_at,
         repaired,
-        left,
+        unrepaired_count,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _ReverifyRun:
     chain: ChainReader
     store: Store
-    folder: Folder
-    asked: ReverifyRequest
-    manner: RebuildOptions
+    folder: EventFolder
+    request: ReverifyRequest
+    rebuild_options: RebuildOptions
 
     @property
-    def _key(self) -> str:
-        blocks, level = self.asked.blocks, self.asked.level.value
-        return f"verify {blocks.first} {blocks.last} {level} {self.asked.endpoint or ''}"
+    def _bookmark_key(self) -> str:
+        blocks, level = self.request.blocks, self.request.level.value
+        return f"verify {blocks.first} {blocks.last} {level} {self.request.endpoint or ''}"
 
-    def resumed(self) -> tuple[_RunProgress, int | None]:
+    def load_progress(self) -> tuple[_RunProgress, int | None]:
         """Return the progress to start from, and the resumed block or None."""
-        first = self.asked.blocks.first
-        with self.store.reading() as uow:
-            require_indexed("verify", uow, self.asked.blocks)
-            left = None if self.manner.dry_run else uow.bookmarks.get(self._key)
-        if left is None:
-            return _RunProgress(first), None
-        place = msgspec.json.decode(left, type=_RunProgress)
-        return place, place.next
+        first_block = self.request.blocks.first
+        with self.store.read_transaction() as uow:
+            require_indexed("verify", uow, self.request.blocks)
+            stored_progress = (
+                None if self.rebuild_options.dry_run else uow.bookmarks.get(self._bookmark_key)
+            )
+        if stored_progress is None:
+            return _RunProgress(first_block), None
+        progress = msgspec.json.decode(stored_progress, type=_RunProgress)
+        return progress, progress.next
 
-    def windows(self, place: _RunProgress) -> Iterator[BlockWindow]:
+    def read_windows(self, progress: _RunProgress) -> Iterator[BlockWindow]:
         """Yield the remaining windows, each read after the previous one was recorded."""
-        last = self.asked.blocks.last
-        while place.next <= last:
-            rest = BlockRange(place.next, last)
-            yield self.chain.verified(rest, self.asked.level, self.asked.endpoint, most=CHUNK)
-            self.manner.keep_lease()
-            self.manner.progress(place.next - 1, last)
+        last_block = self.request.blocks.last
+        while progress.next <= last_block:
+            remaining = BlockRange(progress.next, last_block)
+            yield self.chain.fetch_verified_window(
+                remaining, self.request.level, self.request.endpoint, max_blocks=CHUNK
+            )
+            self.rebuild_options.renew_lease()
+            self.rebuild_options.progress(progress.next - 1, last_block)
 
-    def note(self, window: BlockWindow, place: _RunProgress) -> None:
+    def record_window(self, window: BlockWindow, progress: _RunProgress) -> None:
         """Compare one window, and store the progress."""
         with self._transaction() as uow:
-            difference = self._compared(uow, window)
-            place.take(window, difference)
-            if self.manner.dry_run:
+            difference = self._compare_window(uow, window)
+            progress.add_window(window, difference)
+            if self.rebuild_options.dry_run:
                 return
             if not difference:
-                self._raise(uow, window)
-            uow.bookmarks.set(self._key, msgspec.json.encode(place).decode())
+                self._raise_level(uow, window)
+            uow.bookmarks.set(self._bookmark_key, msgspec.json.encode(progress).decode())
 
-    def looked_again(self, place: _RunProgress) -> tuple[RowDiff, list[BlockWindow]]:
+    def recheck_unequal(self, progress: _RunProgress) -> tuple[RowDiff, list[BlockWindow]]:
         """Read unequal windows again; one that is equal now was a temporary fault."""
-        found, seen = RowDiff(), []
-        for first, last in place.unequal:
-            reached = first - 1
-            while reached < last:
-                rest = BlockRange(reached + 1, last)
-                window = self.chain.verified(rest, self.asked.level, self.asked.endpoint)
-                reached = window.range.last
+        total_difference, unequal_windows = RowDiff(), []
+        for first, last in progress.unequal:
+            last_checked = first - 1
+            while last_checked < last:
+                remaining = BlockRange(last_checked + 1, last)
+                window = self.chain.fetch_verified_window(
+                    remaining, self.request.level, self.request.endpoint
+                )
+                last_checked = window.range.last
                 with self._transaction() as uow:
-                    difference = self._compared(uow, window)
-                    if not difference and not self.manner.dry_run:
-                        self._raise(uow, window)
+                    difference = self._compare_window(uow, window)
+                    if not difference and not self.rebuild_options.dry_run:
+                        self._raise_level(uow, window)
                 if difference:
-                    found.add(difference)
-                    seen.append(window)
-        return found, seen
+                    total_difference.merge(difference)
+                    unequal_windows.append(window)
+        return total_difference, unequal_windows
 
     def repair(
-        self, difference: RowDiff, seen: list[BlockWindow]
+        self, difference: RowDiff, unequal_windows: list[BlockWindow]
     ) -> tuple[RebuildResult | None, int]:
         """Repair what can be, in one transaction with the fold; None if there is nothing.
 
         The second value is the number of rows that still differ.
         """
-        proven = {number for window in seen for number in _proven(window)}
-        rebuilt = None
-        with self.folder.following(None), self.manner.transaction(self.store) as uow:
-            cursor = require_indexed("verify", uow, self.asked.blocks)
-            ours = proven_in(uow, self.folder.scope, self.asked.blocks)
-            for window in seen if self.chain.is_vouched() else ():
-                self._quarantine(uow, window, cursor.final_number or 0)
-            repair = settled(difference, proven, ours)
-            if repair:
+        served_proven = {number for window in unequal_windows for number in _proven_blocks(window)}
+        rebuild_result = None
+        with self.folder.resume_from(None), self.rebuild_options.transaction(self.store) as uow:
+            cursor = require_indexed("verify", uow, self.request.blocks)
+            stored_proven = find_proven_blocks(uow, self.folder.scope, self.request.blocks)
+            for window in unequal_windows if self.chain.are_receipts_provable() else ():
+                self._quarantine_sources(uow, window, cursor.final_number or 0)
+            row_diff = select_repairs(difference, served_proven, stored_proven)
+            if row_diff:
                 # The rest of the difference stays as it is and is not verified.
-                verified = self.asked.blocks if repair.rows == difference.rows else None
-                rebuilt = repair_blocks(uow, self.folder, cursor, repair, self.manner, verified)
-                for window in seen:
-                    if not compare(uow, window):
-                        self._raise(uow, window)
-        self.folder.forget()
-        return rebuilt, difference.rows - repair.rows
+                verified = (
+                    self.request.blocks if row_diff.row_count == difference.row_count else None
+                )
+                rebuild_result = repair_blocks(
+                    uow, self.folder, cursor, row_diff, self.rebuild_options, verified
+                )
+                for window in unequal_windows:
+                    if not compare_rows(uow, window):
+                        self._raise_level(uow, window)
+        self.folder.discard_memory()
+        return rebuild_result, difference.row_count - row_diff.row_count
 
-    def _quarantine(self, uow: UnitOfWork, window: BlockWindow, final: int) -> None:
+    def _quarantine_sources(self, uow: UnitOfWork, window: BlockWindow, final_number: int) -> None:
         """Quarantine the endpoints that served rows proven wrong, up to the final block."""
-        for number in sorted(_proven(window)):
-            if number > final or not is_stored_data_wrong(uow, self.folder, number, window):
+        for block_number in sorted(_proven_blocks(window)):
+            if block_number > final_number or not is_stored_data_wrong(
+                uow, self.folder, block_number, window
+            ):
                 continue
-            for span in uow.coverage.spans(self.folder.scope.id, number, number):
+            for span in uow.coverage.list_spans(self.folder.scope.id, block_number, block_number):
                 if span.endpoint not in {"", window.endpoint}:
-                    uow.facts.quarantine.add(span.endpoint, lie_of([number]))
+                    uow.facts.quarantine.add(span.endpoint, describe_lie([block_number]))
 
     def finish(self, *, is_equal: bool) -> None:
         """Delete the progress, so that the next run starts anew.
@@ -216,38 +232,42 @@ class _Run:
         Blocks that an operator compared with a trusted endpoint, and that are equal now, are no
         longer disputed.
         """
-        if self.manner.dry_run:
+        if self.rebuild_options.dry_run:
             return
-        note_proven_wrong(self.chain, self.store, self.manner)
-        with self.manner.transaction(self.store) as uow:
-            uow.bookmarks.clear(self._key)
+        record_proven_wrong(self.chain, self.store, self.rebuild_options)
+        with self.rebuild_options.transaction(self.store) as uow:
+            uow.bookmarks.delete(self._bookmark_key)
             if is_equal:
                 cursor, identity = uow.cursor.get(), uow.identity.get()
                 if cursor is not None and identity is not None:
                     indexed = BlockRange(identity.start_block, cursor.number)
-                    uow.raw_checksums.reset(self.asked.blocks, indexed)
-            if is_equal and self.asked.endpoint is not None:
-                settle(uow, self.asked.blocks)
+                    uow.raw_checksums.reset_spans(self.request.blocks, indexed)
+            if is_equal and self.request.endpoint is not None:
+                settle_disputes(uow, self.request.blocks)
 
     def _transaction(self) -> AbstractContextManager[UnitOfWork]:
-        return self.store.reading() if self.manner.dry_run else self.manner.transaction(self.store)
+        return (
+            self.store.read_transaction()
+            if self.rebuild_options.dry_run
+            else self.rebuild_options.transaction(self.store)
+        )
 
-    def _compared(self, uow: UnitOfWork, window: BlockWindow) -> RowDiff:
-        check_same_chain(uow, require_indexed("verify", uow, self.asked.blocks), window)
-        return compare(uow, window)
+    def _compare_window(self, uow: UnitOfWork, window: BlockWindow) -> RowDiff:
+        check_same_chain(uow, require_indexed("verify", uow, self.request.blocks), window)
+        return compare_rows(uow, window)
 
-    def _raise(self, uow: UnitOfWork, window: BlockWindow) -> None:
+    def _raise_level(self, uow: UnitOfWork, window: BlockWindow) -> None:
         scope, level = self.folder.scope, window.level
-        if len(window.range) < SINGLE and len(window.headers) == len(window.range):
+        if len(window.range) < MIN_SPAN_BLOCKS and len(window.headers) == len(window.range):
             # A few blocks are recorded one by one, so that intervals stay few and long.
-            single = [(block.number, block.hash) for block in window.headers]
-            uow.verified_blocks.save(single, level, window.endpoint)
+            block_hashes = [(block.number, block.hash) for block in window.headers]
+            uow.verified_blocks.save(block_hashes, level, window.endpoint)
             return
-        uow.coverage.raise_to(scope.id, window.range, level, window.endpoint)
-        note_proven(uow, window)
+        uow.coverage.raise_level(scope.id, window.range, level, window.endpoint)
+        record_proven_blocks(uow, window)
 
 
-def _proven(window: BlockWindow) -> set[int]:
-    if window.level >= Level.PROVEN:
+def _proven_blocks(window: BlockWindow) -> set[int]:
+    if window.level >= VerificationLevel.PROVEN:
         return set(range(window.range.first, window.range.last + 1))
     return set(window.proven)

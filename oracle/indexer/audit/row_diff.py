@@ -12,7 +12,7 @@ from oracle.errors import FatalError, InputError, TransientError
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-_NO_BLOCK = Hash("not there")
+_MISSING_BLOCK = Hash("not there")
 
 
 @dataclass(slots=True)
@@ -27,11 +27,11 @@ class RowDiff:
     missing_calls: list[Call] = field(default_factory=list)
     extra_logs: list[Log] = field(default_factory=list)
     extra_calls: list[Call] = field(default_factory=list)
-    other_logs: list[Log] = field(default_factory=list)
-    other_calls: list[Call] = field(default_factory=list)
+    changed_logs: list[Log] = field(default_factory=list)
+    changed_calls: list[Call] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return any(self._all())
+        return any(self._row_lists())
 
     @property
     def missing(self) -> list[Log | Call]:
@@ -44,65 +44,69 @@ class RowDiff:
         return [*self.extra_logs, *self.extra_calls]
 
     @property
-    def other(self) -> list[Log | Call]:
+    def changed(self) -> list[Log | Call]:
         """Rows that both have with different contents, in the endpoint's version."""
-        return [*self.other_logs, *self.other_calls]
+        return [*self.changed_logs, *self.changed_calls]
 
     @property
-    def rows(self) -> int:
+    def row_count(self) -> int:
         """Number of differing rows."""
-        return sum(map(len, self._all()))
+        return sum(map(len, self._row_lists()))
 
     @property
     def blocks(self) -> list[int]:
         """Blocks with differing rows, ascending."""
-        return sorted({row.block for rows in self._all() for row in rows})
+        return sorted({row.block for rows in self._row_lists() for row in rows})
 
-    def add(self, more: "RowDiff") -> None:
+    def merge(self, other: "RowDiff") -> None:
         """Add the differences of other blocks."""
-        self.missing_logs += more.missing_logs
-        self.missing_calls += more.missing_calls
-        self.extra_logs += more.extra_logs
-        self.extra_calls += more.extra_calls
-        self.other_logs += more.other_logs
-        self.other_calls += more.other_calls
+        self.missing_logs += other.missing_logs
+        self.missing_calls += other.missing_calls
+        self.extra_logs += other.extra_logs
+        self.extra_calls += other.extra_calls
+        self.changed_logs += other.changed_logs
+        self.changed_calls += other.changed_calls
 
-    def up_to(self, block: int) -> "RowDiff":
+    def limit_to(self, max_block: int) -> "RowDiff":
         """Return the differences of the blocks up to `max_block`."""
         return RowDiff(
-            [log for log in self.missing_logs if log.block <= block],
-            [call for call in self.missing_calls if call.block <= block],
-            [log for log in self.extra_logs if log.block <= block],
-            [call for call in self.extra_calls if call.block <= block],
-            [log for log in self.other_logs if log.block <= block],
-            [call for call in self.other_calls if call.block <= block],
+            [log for log in self.missing_logs if log.block <= max_block],
+            [call for call in self.missing_calls if call.block <= max_block],
+            [log for log in self.extra_logs if log.block <= max_block],
+            [call for call in self.extra_calls if call.block <= max_block],
+            [log for log in self.changed_logs if log.block <= max_block],
+            [call for call in self.changed_calls if call.block <= max_block],
         )
 
-    def _all(self) -> Sequence[list[Log] | list[Call]]:
+    def _row_lists(self) -> Sequence[list[Log] | list[Call]]:
         return (
             self.missing_logs,
             self.missing_calls,
             self.extra_logs,
             self.extra_calls,
-            self.other_logs,
-            self.other_calls,
+            self.changed_logs,
+            self.changed_calls,
         )
 
 
-def compare(uow: UnitOfWork, window: BlockWindow) -> RowDiff:
+def compare_rows(uow: UnitOfWork, window: BlockWindow) -> RowDiff:
     """Compare a window with the canonical rows of its blocks, in every stored field."""
     first, last = window.range.first, window.range.last
-    ours = {_log_key(log): log for log in uow.logs.between(first, last)}
-    theirs = {_log_key(log): log for log in window.logs}
-    our_calls = {_call_key(call): call for call in uow.calls.between(first, last)}
-    their_calls = {_call_key(call): call for call in window.calls}
+    stored_logs = {_log_key(log): log for log in uow.logs.iterate_between(first, last)}
+    served_logs = {_log_key(log): log for log in window.logs}
+    stored_calls = {_call_key(call): call for call in uow.calls.iterate_between(first, last)}
+    served_calls = {_call_key(call): call for call in window.calls}
     return RowDiff(
-        missing_logs=[log for key, log in theirs.items() if key not in ours],
-        missing_calls=[call for key, call in their_calls.items() if key not in our_calls],
-        extra_logs=[log for key, log in ours.items() if key not in theirs],
-        extra_calls=[call for key, call in our_calls.items() if key not in their_calls],
-        other_logs=[log for key, log in theirs.items() if ours.get(key, log) != log],
-        other_calls=[c for key, c in their_calls.items() if our_calls.get(key, c) != c],
+        missing_logs=[log for key, log in served_logs.items() if key not in stored_logs],
+        missing_calls=[call for key, call in served_calls.items() if key not in stored_calls],
+        extra_logs=[log for key, log in stored_logs.items() if key not in served_logs],
+        extra_calls=[call for key, call in stored_calls.items() if key not in served_calls],
+        changed_logs=[log for key, log in served_logs.items() if stored_logs.get(key, log) != log],
+        changed_calls=[
+            served_call
+            for key, served_call in served_calls.items()
+            if stored_calls.get(key, served_call) != served_call
+        ],
     )
 
 
@@ -114,36 +118,43 @@ def check_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> No
         FatalError: a final block differs.
     """
     if window.last.number > cursor.number:
-        words = f"block {window.last.number} follows block {window.range.first - 1}"
-        raise TransientError(f"{words}, which has others after it here: the chain is changing")
-    ours, theirs = _hashes(uow, window)
-    number = other_block(uow, window)
+        conflict = f"block {window.last.number} follows block {window.range.first - 1}"
+        raise TransientError(f"{conflict}, which has others after it here: the chain is changing")
+    stored_hashes, served_hashes = _block_hashes(uow, window)
+    number = find_conflicting_block(uow, window)
     if number is not None:
-        raise _another(cursor, number, theirs[number], ours[number])
+        raise _conflict_error(cursor, number, served_hashes[number], stored_hashes[number])
 
 
-def other_block(uow: UnitOfWork, window: BlockWindow) -> int | None:
+def find_conflicting_block(uow: UnitOfWork, window: BlockWindow) -> int | None:
     """Return the lowest block with different hashes on both sides, or None."""
-    ours, theirs = _hashes(uow, window)
-    return min((n for n in theirs.keys() & ours.keys() if theirs[n] != ours[n]), default=None)
+    stored_hashes, served_hashes = _block_hashes(uow, window)
+    return min(
+        (
+            number
+            for number in served_hashes.keys() & stored_hashes.keys()
+            if served_hashes[number] != stored_hashes[number]
+        ),
+        default=None,
+    )
 
 
-def _hashes(uow: UnitOfWork, window: BlockWindow) -> tuple[dict[int, Hash], dict[int, Hash]]:
+def _block_hashes(uow: UnitOfWork, window: BlockWindow) -> tuple[dict[int, Hash], dict[int, Hash]]:
     """Return the stored and the served block hashes, by number.
 
     A window with all its headers also shows that there is no block at any height it omits.
     """
     first, last = window.range.first, window.range.last
-    theirs = {block.number: block.hash for block in [*window.headers, window.last]}
-    theirs |= {log.block: log.block_hash for log in window.logs}
-    ours = {block.number: block.hash for block in uow.blocks.between(first, last)}
-    ours |= {log.block: log.block_hash for log in uow.logs.between(first, last)}
+    served_hashes = {block.number: block.hash for block in [*window.headers, window.last]}
+    served_hashes |= {log.block: log.block_hash for log in window.logs}
+    stored_hashes = {block.number: block.hash for block in uow.blocks.list_canonical(first, last)}
+    stored_hashes |= {log.block: log.block_hash for log in uow.logs.iterate_between(first, last)}
     if window.headers:
-        theirs |= dict.fromkeys(ours.keys() - theirs.keys(), _NO_BLOCK)
-    return ours, theirs
+        served_hashes |= dict.fromkeys(stored_hashes.keys() - served_hashes.keys(), _MISSING_BLOCK)
+    return stored_hashes, served_hashes
 
 
-def check_or_blame(
+def check_same_chain_or_blame(
     chain: ChainReader, uow: UnitOfWork, cursor: Cursor, window: BlockWindow
 ) -> None:
     """Check as `check_same_chain`, but blame the endpoint for a different final block.
@@ -157,12 +168,14 @@ def check_or_blame(
     try:
         check_same_chain(uow, cursor, window)
     except FatalError as error:
-        chain.blame(window.endpoint, str(error))
+        chain.report_wrong_logs(window.endpoint, str(error))
         raise TransientError(f"{window.endpoint}: {error}") from error
 
 
-def _another(cursor: Cursor, number: int, theirs: Hash, ours: Hash) -> Exception:
-    difference = f"block {number} is {theirs} on the chain and {ours} here"
+def _conflict_error(
+    cursor: Cursor, number: int, served_hash: Hash, stored_hash: Hash
+) -> Exception:
+    difference = f"block {number} is {served_hash} on the chain and {stored_hash} here"
     if cursor.final_number is None or number > cursor.final_number:
         return TransientError(f"{difference}: let `qos-oracle run` follow the fork first")
     return FatalError(f"{difference}, and final: check the endpoints before anything else")

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, IngestScope
+from oracle.domain.coverage import CoverageInterval, IngestScope
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.indexer.audit.repair import RepairContext
-from oracle.indexer.audit.row_diff import check_or_blame
-from oracle.indexer.folder import Folder
-from oracle.indexer.provenance import note_stale, why_rebuild
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult, claim, rebuild_up_to
+from oracle.indexer.audit.row_diff import check_same_chain_or_blame
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.provenance import mark_fold_stale, why_rebuild
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_up_to, rewrite_cursor
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -27,16 +27,16 @@ CHUNK = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class ScopeBackfilled:
+class ScopeBackfillResult:
     """Result of one step: `blocks` were read for new scopes, or everything was refolded.
 
     `reason` is the cause; `blocks_left` counts the blocks that are still to be read.
     """
 
-    why: str
+    reason: str
     blocks: BlockRange | None = None
-    rows: int = 0
-    left: int = 0
+    row_count: int = 0
+    blocks_left: int = 0
     rebuilt: RebuildResult | None = None
 
 
@@ -44,38 +44,38 @@ class ScopeBackfilled:
 class ScopeBackfill:
     """State between steps; `is_complete`: nothing is missing any more."""
 
-    is_sound: bool = False
-    _chains: dict[IngestScope, ChainReader] = field(default_factory=dict)
+    is_complete: bool = False
+    _chain_by_scope: dict[IngestScope, ChainReader] = field(default_factory=dict)
 
-    def part(self, chain: ChainReader, scope: IngestScope) -> ChainReader:
+    def get_narrowed_chain(self, chain: ChainReader, scope: IngestScope) -> ChainReader:
         """Return the chain limited to this scope; it may read ahead between steps."""
-        if scope not in self._chains:
-            self._chains[scope] = chain.narrowed(scope)
-        return self._chains[scope]
+        if scope not in self._chain_by_scope:
+            self._chain_by_scope[scope] = chain.restrict_to_scope(scope)
+        return self._chain_by_scope[scope]
 
 
-def backfill_next(
+def backfill_next_gap(
     chain: ChainReader,
     store: Store,
-    folder: Folder,
+    folder: EventFolder,
     scope_backfill: ScopeBackfill,
-    manner: RebuildOptions,
-) -> ScopeBackfilled | None:
+    rebuild_options: RebuildOptions,
+) -> ScopeBackfillResult | None:
     """Run the next step; None if nothing is missing, and windows may be indexed.
 
     Raises:
         TransientError: the chain does not respond, is reorganising, or is another one.
     """
-    if scope_backfill.is_sound:
+    if scope_backfill.is_complete:
         return None
-    task = RepairContext(chain, store, folder, manner)
-    with store.reading() as uow:
-        gap, why = _first_gap(uow, folder.scope), why_rebuild(uow, folder.reader)
+    context = RepairContext(chain, store, folder, rebuild_options)
+    with store.read_transaction() as uow:
+        gap, reason = _find_first_gap(uow, folder.scope), why_rebuild(uow, folder.reader)
     if gap is not None:
-        return _fill(task, scope_backfill, gap)
-    if why is not None:
-        return _refold_scope(task, why)
-    scope_backfill.is_sound = True
+        return _fill_gap(context, scope_backfill, gap)
+    if reason is not None:
+        return _refold_scope(context, reason)
+    scope_backfill.is_complete = True
     return None
 
 
@@ -87,100 +87,126 @@ class _Gap:
     """
 
     blocks: BlockRange
-    left: int
-    old: Covered | None
-    parts: tuple[IngestScope, ...]
+    blocks_left: int
+    old_coverage: CoverageInterval | None
+    missing_scopes: tuple[IngestScope, ...]
 
 
-def _first_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
+def _find_first_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
-    if uow.coverage.current() is None:
+    if uow.coverage.get_current_scope() is None:
         # Blocks read by an older program count for this scope; the next window stores it.
         return None
-    gaps = uow.coverage.gaps(scope.id, identity.start_block, cursor.number)
+    gaps = uow.coverage.list_gaps(scope.id, identity.start_block, cursor.number)
     if not gaps:
         return None
-    first, last = gaps[0].first, gaps[0].last
-    left = sum(map(len, gaps))
-    for known in uow.coverage.scopes():
-        span = uow.coverage.lowest_span(known.id, first, last)
-        if span is not None and span.first == first:
-            return _Gap(span.blocks, left, span, missing_of(scope, known))
+    first_block, last_block = gaps[0].first, gaps[0].last
+    blocks_left = sum(map(len, gaps))
+    for scope_read in uow.coverage.list_scopes():
+        span = uow.coverage.get_lowest_span(scope_read.id, first_block, last_block)
+        if span is not None and span.first == first_block:
+            return _Gap(span.blocks, blocks_left, span, find_missing_scopes(scope, scope_read))
         # Later blocks were read for another scope, so only the blocks before them are unread.
-        last = last if span is None else span.first - 1
-    return _Gap(BlockRange(first, last), left, None, (scope,))
+        last_block = last_block if span is None else span.first - 1
+    return _Gap(BlockRange(first_block, last_block), blocks_left, None, (scope,))
 
 
-def missing_of(wanted: IngestScope, known: IngestScope) -> tuple[IngestScope, ...]:
+def find_missing_scopes(
+    required: IngestScope, already_read: IngestScope
+) -> tuple[IngestScope, ...]:
     """Return the scopes still to be read for `required` if `already_read` was read.
 
     New contracts, and those with new calls, with all their events; the others with new events.
     """
-    new_calls = set(wanted.selectors) - set(known.selectors)
-    whole = set(wanted.addresses) - set(known.addresses)
-    whole |= {Address(each.partition(":")[0]) for each in new_calls} & set(wanted.addresses)
-    calls = [each for each in wanted.selectors if each.partition(":")[0] in whole]
-    rest = set(wanted.addresses) - whole
-    topics = set(wanted.topics) - set(known.topics)
-    parts = [IngestScope.of(whole, wanted.topics, calls)] if whole else []
-    return (*parts, IngestScope.of(rest, topics)) if rest and topics else tuple(parts)
+    new_calls = set(required.selectors) - set(already_read.selectors)
+    new_addresses = set(required.addresses) - set(already_read.addresses)
+    new_addresses |= {Address(selector.partition(":")[0]) for selector in new_calls} & set(
+        required.addresses
+    )
+    calls = [
+        selector for selector in required.selectors if selector.partition(":")[0] in new_addresses
+    ]
+    known_addresses = set(required.addresses) - new_addresses
+    topics = set(required.topics) - set(already_read.topics)
+    scopes = [IngestScope.create(new_addresses, required.topics, calls)] if new_addresses else []
+    return (
+        (*scopes, IngestScope.create(known_addresses, topics))
+        if known_addresses and topics
+        else tuple(scopes)
+    )
 
 
-def _fill(task: RepairContext, scope_backfill: ScopeBackfill, gap: _Gap) -> ScopeBackfilled:
+def _fill_gap(
+    context: RepairContext, scope_backfill: ScopeBackfill, gap: _Gap
+) -> ScopeBackfillResult:
     """Read and store one part of what is missing; it is folded once everything is stored."""
-    windows = list(_windows(task.chain, scope_backfill, gap))
-    last = min((window.range.last for window in windows), default=gap.blocks.last)
-    blocks = BlockRange(gap.blocks.first, last)
-    logs = [log for window in windows for log in window.logs if log.block <= last]
-    calls = [call for window in windows for call in window.calls if call.block <= last]
-    with task.folder.following(None), task.manner.transaction(task.store) as uow:
-        cursor = _cursor(uow)
+    windows = list(_read_windows(context.chain, scope_backfill, gap))
+    last_block = min((window.range.last for window in windows), default=gap.blocks.last)
+    blocks = BlockRange(gap.blocks.first, last_block)
+    logs = [log for window in windows for log in window.logs if log.block <= last_block]
+    calls = [call for window in windows for call in window.calls if call.block <= last_block]
+    with (
+        context.folder.resume_from(None),
+        context.rebuild_options.transaction(context.store) as uow,
+    ):
+        cursor = _require_cursor(uow)
         for window in windows:
-            check_or_blame(task.chain, uow, cursor, window)
-        claim(uow, cursor)
-        uow.coverage.set_scope(task.folder.scope)
-        rows = uow.logs.append(logs) + uow.calls.append(calls)
-        uow.coverage.put(task.folder.scope.id, _covered(gap, blocks, windows))
-        if rows:
-            note_stale(uow)
-    return ScopeBackfilled("contracts or events are new", blocks, rows, gap.left - len(blocks))
+            check_same_chain_or_blame(context.chain, uow, cursor, window)
+        rewrite_cursor(uow, cursor)
+        uow.coverage.set_scope(context.folder.scope)
+        row_count = uow.logs.append(logs) + uow.calls.append(calls)
+        uow.coverage.put_span(context.folder.scope.id, _merge_coverage(gap, blocks, windows))
+        if row_count:
+            mark_fold_stale(uow)
+    return ScopeBackfillResult(
+        "contracts or events are new", blocks, row_count, gap.blocks_left - len(blocks)
+    )
 
 
-def _windows(
+def _read_windows(
     chain: ChainReader, scope_backfill: ScopeBackfill, gap: _Gap
 ) -> Iterator[BlockWindow]:
     """Yield a window of each missing scope, from the same block, none longer than the last."""
-    first, last = gap.blocks.first, min(gap.blocks.last, gap.blocks.first + CHUNK - 1)
-    for part in gap.parts:
-        chain_part = scope_backfill.part(chain, part)
-        window = chain_part.window(BlockRange(first, last), with_headers=False)
+    first_block, last_block = gap.blocks.first, min(gap.blocks.last, gap.blocks.first + CHUNK - 1)
+    for missing_scope in gap.missing_scopes:
+        narrowed_chain = scope_backfill.get_narrowed_chain(chain, missing_scope)
+        window = narrowed_chain.fetch_window(
+            BlockRange(first_block, last_block), with_headers=False
+        )
         # A window read ahead for a longer scope may be longer than requested.
-        last = min(last, window.range.last)
+        last_block = min(last_block, window.range.last)
         yield window
 
 
-def _covered(gap: _Gap, blocks: BlockRange, windows: Sequence[BlockWindow]) -> Covered:
+def _merge_coverage(
+    gap: _Gap, blocks: BlockRange, windows: Sequence[BlockWindow]
+) -> CoverageInterval:
     """Return the coverage that holds for all parts of blocks that were read in parts."""
-    old = [] if gap.old is None else [(gap.old.level, gap.old.endpoint)]
-    told = [*old, *((window.level, window.endpoint) for window in windows)]
-    level, endpoint = min(told)
-    if gap.old is not None and not windows:
-        return replace(gap.old, first=blocks.first, last=blocks.last)
-    return Covered(blocks.first, blocks.last, level, endpoint)
+    old_levels = (
+        [] if gap.old_coverage is None else [(gap.old_coverage.level, gap.old_coverage.endpoint)]
+    )
+    levels = [*old_levels, *((window.level, window.endpoint) for window in windows)]
+    level, endpoint = min(levels)
+    if gap.old_coverage is not None and not windows:
+        return replace(gap.old_coverage, first=blocks.first, last=blocks.last)
+    return CoverageInterval(blocks.first, blocks.last, level, endpoint)
 
 
-def _refold_scope(task: RepairContext, why: str) -> ScopeBackfilled:
-    with task.folder.following(None), task.manner.transaction(task.store) as uow:
-        cursor = _cursor(uow)
-        claim(uow, cursor)
-        rebuilt = rebuild_up_to(uow, task.folder, cursor.number, task.manner)
-    task.folder.forget()
-    return ScopeBackfilled(why, rebuilt=rebuilt)
+def _refold_scope(context: RepairContext, reason: str) -> ScopeBackfillResult:
+    with (
+        context.folder.resume_from(None),
+        context.rebuild_options.transaction(context.store) as uow,
+    ):
+        cursor = _require_cursor(uow)
+        rewrite_cursor(uow, cursor)
+        rebuilt = rebuild_up_to(uow, context.folder, cursor.number, context.rebuild_options)
+    context.folder.discard_memory()
+    return ScopeBackfillResult(reason, rebuilt=rebuilt)
 
 
-def _cursor(uow: UnitOfWork) -> Cursor:
+def _require_cursor(uow: UnitOfWork) -> Cursor:
     cursor = uow.cursor.get()
     if cursor is None:
         raise TransientError("nothing is indexed any more")

@@ -16,9 +16,9 @@ from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
-from oracle.indexer.feeds.feed_events import with_feed
-from oracle.indexer.folder import Folder
-from oracle.indexer.stored_events import chunks
+from oracle.indexer.feeds.feed_events import merge_feed_events
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.stored_events import iterate_log_chunks
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.projections import ProjectionRow
 
@@ -38,8 +38,8 @@ class StateRow(NamedTuple):
 class StateComparison:
     """Differences between the state and a fold of the raw rows up to block `last_block`."""
 
-    last: int
-    logs: int
+    last_block: int
+    log_count: int
     differing: tuple[StateRow, ...]
 
 
@@ -51,22 +51,24 @@ def compare_state(
     Raises:
         InputError: nothing is indexed yet.
     """
-    with folded_state(uow, reader, rules, progress) as state:
-        return StateComparison(state.last, state.logs, tuple(differing_rows(uow, state.uow)))
+    with refold_into_temporary_store(uow, reader, rules, progress) as state:
+        return StateComparison(
+            state.last_block, state.log_count, tuple(find_differing_rows(uow, state.uow))
+        )
 
 
-class FreshState(NamedTuple):
+class RefoldedState(NamedTuple):
     """State folded from the raw rows up to block `last_block`, in a temporary database."""
 
     uow: UnitOfWork
-    last: int
-    logs: int
+    last_block: int
+    log_count: int
 
 
 @contextmanager
-def folded_state(
+def refold_into_temporary_store(
     uow: UnitOfWork, reader: LogReader, rules: Rules, progress: Callable[[int, int], None]
-) -> Iterator[FreshState]:
+) -> Iterator[RefoldedState]:
     """Fold all raw rows of a snapshot into a database that is deleted afterwards.
 
     Raises:
@@ -75,42 +77,42 @@ def folded_state(
     cursor = uow.cursor.get()
     if cursor is None:
         raise InputError("nothing is indexed yet: there is no state to compare")
-    final = -1 if cursor.final_number is None else cursor.final_number
-    with TemporaryDirectory(prefix="qos-oracle-fold-") as folder:
-        url = f"sqlite:///{Path(folder) / 'state.sqlite'}"
+    final_number = -1 if cursor.final_number is None else cursor.final_number
+    with TemporaryDirectory(prefix="qos-oracle-fold-") as directory:
+        url = f"sqlite:///{Path(directory) / 'state.sqlite'}"
         with Store.open(url, create=True) as store:
-            logs_folded = 0
-            with store.transaction() as fresh:
-                fold = Folder(rules, reader)
-                for blocks, logs in chunks(uow, BlockRange(0, cursor.number)):
-                    calls = list(uow.calls.between(blocks.first, blocks.last))
-                    decoded = reader.read(logs, calls)
-                    fresh.dead_letters.append(decoded.dead)
-                    decoded = with_feed(uow, reader, decoded, blocks)
-                    fold.fold(fresh, decoded, final=final)
-                    logs_folded += len(logs)
+            log_count = 0
+            with store.transaction() as writer:
+                state_folder = EventFolder(rules, reader)
+                for blocks, logs in iterate_log_chunks(uow, BlockRange(0, cursor.number)):
+                    calls = list(uow.calls.iterate_between(blocks.first, blocks.last))
+                    decoded = reader.decode_rows(logs, calls)
+                    writer.dead_letters.append(decoded.dead_letters)
+                    decoded = merge_feed_events(uow, reader, decoded, blocks)
+                    state_folder.fold_events(writer, decoded, final_number=final_number)
+                    log_count += len(logs)
                     progress(blocks.last, cursor.number)
-                fresh.undo.prune_to(min(final, cursor.number))
-            with store.reading() as folded:
-                yield FreshState(folded, cursor.number, logs_folded)
+                writer.undo.prune_to(min(final_number, cursor.number))
+            with store.read_transaction() as reader_uow:
+                yield RefoldedState(reader_uow, cursor.number, log_count)
 
 
-def differing_rows(stored: UnitOfWork, folded: UnitOfWork) -> Iterator[StateRow]:
+def find_differing_rows(stored: UnitOfWork, folded: UnitOfWork) -> Iterator[StateRow]:
     """Yield every row that differs between the two, by table and key."""
-    for table in stored.projections.compared_tables():
-        sides = merge(
-            ((row, False) for row in stored.projections.rows(table)),
-            ((row, True) for row in folded.projections.rows(table)),
-            key=_key_of,
+    for table in stored.projections.list_compared_tables():
+        tagged_rows = merge(
+            ((row, False) for row in stored.projections.iterate_rows(table)),
+            ((row, True) for row in folded.projections.iterate_rows(table)),
+            key=_row_key,
         )
-        for _, rows in groupby(sides, key=_key_of):
+        for _, rows in groupby(tagged_rows, key=_row_key):
             pair = list(rows)
-            row, is_of_fold = pair[0]
+            row, is_refolded = pair[0]
             if len(pair) == 1:
-                yield StateRow(table.name, row.shown, "missing" if is_of_fold else "extra")
+                yield StateRow(table.name, row.key_text, "missing" if is_refolded else "extra")
             elif pair[0][0].values != pair[1][0].values:
-                yield StateRow(table.name, row.shown, "other")
+                yield StateRow(table.name, row.key_text, "other")
 
 
-def _key_of(side: tuple[ProjectionRow, bool]) -> tuple[object, ...]:
-    return side[0].key
+def _row_key(tagged_row: tuple[ProjectionRow, bool]) -> tuple[object, ...]:
+    return tagged_row[0].key

@@ -12,25 +12,31 @@ from oracle.store.database import UnitOfWork
 
 
 def why_unproven(
-    source: ChainSource, uow: UnitOfWork, scope: IngestScope, *, spare: int = 0
+    source: ChainSource, uow: UnitOfWork, scope: IngestScope, *, max_unaudited: int = 0
 ) -> str | None:
     """Return what is unproven and how to resolve it, or None.
 
     Up to `max_unaudited` blocks may wait for the audit if a second witness can audit them.
     """
-    short, cursor = source.shortfall(), uow.cursor.get()
-    if short is None or cursor is None or cursor.final_number is None:
+    shortfall, cursor = source.find_level_shortfall(), uow.cursor.get()
+    if shortfall is None or cursor is None or cursor.final_number is None:
         return None
-    final = min(cursor.final_number, cursor.number)
-    left = uow.coverage.unaudited_blocks(scope.id, short.unproven_below, final)
+    final_number = min(cursor.final_number, cursor.number)
+    unaudited_blocks = uow.coverage.count_unaudited_blocks(
+        scope.id, shortfall.unproven_below, final_number
+    )
     has_second = count_usable_witnesses(source) > 1
-    if left <= (spare if has_second else 0):
+    if unaudited_blocks <= (max_unaudited if has_second else 0):
         return None
-    way = "no second one has agreed about them yet" if has_second else "there is no second one"
+    explanation = (
+        "no second one has agreed about them yet" if has_second else "there is no second one"
+    )
     advice = "let the audit get an answer" if has_second else "name a second in [chain] endpoints"
     return (
-        f"{left} blocks are unproven and rest on the word of one endpoint, for {way}: the chain's "
-        f"headers ({', '.join(short.refuted)}) do not prove what verify.history = "
-        f'"{short.wanted.name.lower()}" asks for; {advice}, or accept it with verify.history = '
-        f'"{short.reached.name.lower()}"'
+        f"{unaudited_blocks} blocks are unproven and rest on the word of one endpoint, for "
+        f"{explanation}: the chain's "
+        f"headers ({', '.join(shortfall.refuted_features)}) do not prove what verify.history = "
+        f'"{shortfall.wanted_level.name.lower()}" asks for; {advice}, or accept it with '
+        "verify.history = "
+        f'"{shortfall.reachable_level.name.lower()}"'
     )

@@ -8,11 +8,13 @@ from dataclasses import replace
 
 from oracle.domain.feed_rows import FeedFault
 from oracle.errors import InputError
-from oracle.indexer.feeds.feed_faults import STOPPING
+from oracle.indexer.feeds.feed_faults import STOPPING_KINDS
 from oracle.store.database import UnitOfWork
 
 
-def accept(uow: UnitOfWork, begin_after: int | None, now: int | None) -> list[FeedFault]:
+def accept_feed_faults(
+    uow: UnitOfWork, first_row_after: int | None, now: int | None
+) -> list[FeedFault]:
     """Accept every open fault and return them; `first_row_after` starts a new stream.
 
     The new stream begins after that row. With `now` None nothing is changed.
@@ -20,28 +22,28 @@ def accept(uow: UnitOfWork, begin_after: int | None, now: int | None) -> list[Fe
     Raises:
         InputError: there is nothing to accept, or the stream stopped and has to begin anew.
     """
-    cursor, faults = uow.feed.cursor(), uow.feed.faults(is_open=True)
+    cursor, faults = uow.feed.get_cursor(), uow.feed.list_faults(is_open=True)
     if cursor is None:
         raise InputError("no feed was read yet: there is nothing to accept")
-    stopped = next((one for one in faults if one.kind in STOPPING), None)
-    if stopped is not None and begin_after is None:
+    stopping_fault = next((fault for fault in faults if fault.kind in STOPPING_KINDS), None)
+    if stopping_fault is not None and first_row_after is None:
         raise InputError(
-            f"{stopped.kind}: the stream has to begin anew; --from ID says after which row"
+            f"{stopping_fault.kind}: the stream has to begin anew; --from ID says after which row"
         )
-    if begin_after is None and not faults:
+    if first_row_after is None and not faults:
         raise InputError("the feed has no fault that is open")
     if now is None:
         return faults
-    uow.feed.accept(now)
-    if begin_after is not None:
-        anew = replace(
+    uow.feed.accept_faults(now)
+    if first_row_after is not None:
+        new_cursor = replace(
             cursor,
             stream=cursor.stream + 1,
-            settled_id=begin_after,
-            highest_id=begin_after,
-            compared_id=begin_after,
+            settled_id=first_row_after,
+            highest_id=first_row_after,
+            compared_id=first_row_after,
             first_id=None,
             whole_at=0,
         )
-        uow.feed.move(anew, cursor.polls)
+        uow.feed.move_cursor(new_cursor, cursor.polls)
     return faults

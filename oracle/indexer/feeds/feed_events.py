@@ -13,15 +13,15 @@ from operator import attrgetter
 from typing_extensions import override
 
 from oracle.chain.feed.relay_reader import (
-    AROUND,
-    REACH,
+    CONTEXT_IDS,
+    SEARCH_IDS,
     FeedSpan,
     RelayReader,
-    scored_task,
-    scores_in,
-    starts_in,
+    collect_scores,
+    collect_start_ids,
+    find_scored_task,
 )
-from oracle.chain.profiles.event_reader import Decoded
+from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.network_events import DomainEvent
@@ -31,40 +31,44 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 
 
-def with_feed(uow: UnitOfWork, reader: LogReader, said: Decoded, blocks: BlockRange) -> Decoded:
+def merge_feed_events(
+    uow: UnitOfWork, reader: LogReader, decoded: DecodedEvents, blocks: BlockRange
+) -> DecodedEvents:
     """Return the events of the chain and the feed in these blocks, in one order."""
     if reader.feed is None:
-        return said
-    beside: list[DomainEvent] = []
-    placed = uow.feed.placed(blocks.first, blocks.last)
-    for stream, rows in groupby(placed, key=attrgetter("stream")):
-        beside += reader.feed.read(_span_of(uow, stream, list(rows), reader.feed))
-    if not beside:
-        return said
+        return decoded
+    feed_events: list[DomainEvent] = []
+    placed_rows = uow.feed.list_placed(blocks.first, blocks.last)
+    for stream, rows in groupby(placed_rows, key=attrgetter("stream")):
+        feed_events += reader.feed.decode_span(_build_span(uow, stream, list(rows), reader.feed))
+    if not feed_events:
+        return decoded
     # A later stream begins with low ids again, but its rows are later all the same.
-    return replace(said, events=sorted([*said.events, *beside], key=attrgetter("at")))
+    return replace(decoded, events=sorted([*decoded.events, *feed_events], key=attrgetter("at")))
 
 
-def _span_of(
+def _build_span(
     uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], reader: RelayReader
 ) -> FeedSpan:
     """Return the rows with their surroundings; far more of them if a group shows too few."""
-    near = _span_from(uow, stream, rows, rows[0].id - AROUND)
-    if not reader.has_silent_members(near):
-        return near
-    far = _span_from(uow, stream, rows, rows[0].id - 2 * REACH)
-    starts = uow.feed.of_tasks(stream, _scored_tasks(far.around), "TaskStarted")
-    return replace(far, starts=starts_in(starts))
+    near_span = _build_span_from(uow, stream, rows, rows[0].id - CONTEXT_IDS)
+    if not reader.has_silent_members(near_span):
+        return near_span
+    far_span = _build_span_from(uow, stream, rows, rows[0].id - 2 * SEARCH_IDS)
+    starts = uow.feed.list_for_tasks(stream, _scored_tasks(far_span.context_rows), "TaskStarted")
+    return replace(far_span, start_id_by_task=collect_start_ids(starts))
 
 
-def _span_from(uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], first: int) -> FeedSpan:
-    around = uow.feed.between(stream, first, rows[-1].id + AROUND)
-    scores = uow.feed.of_tasks(stream, _scored_tasks(around), "TaskScoreReady")
-    return FeedSpan(rows, around, scores_in(scores))
+def _build_span_from(
+    uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], first_row: int
+) -> FeedSpan:
+    around = uow.feed.list_canonical(stream, first_row, rows[-1].id + CONTEXT_IDS)
+    scores = uow.feed.list_for_tasks(stream, _scored_tasks(around), "TaskScoreReady")
+    return FeedSpan(rows, around, collect_scores(scores))
 
 
 def _scored_tasks(rows: Sequence[FeedRow]) -> list[str]:
-    return sorted({task for row in rows if (task := scored_task(row)) is not None})
+    return sorted({task for row in rows if (task := find_scored_task(row)) is not None})
 
 
 class FeedHook(BlockHook):
@@ -75,20 +79,20 @@ class FeedHook(BlockHook):
         self.first_block = start_block
 
     @override
-    def passed_over(
+    def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
     ) -> None:
-        rows, cursor = iter(uow.feed.unplaced(last.time)), uow.cursor.get()
+        rows, cursor = iter(uow.feed.list_unplaced(last.time)), uow.cursor.get()
         row = next(rows, None)
         for header in headers:
             if cursor is not None and header.number <= cursor.number:
                 continue
-            here: list[FeedRow] = []
+            block_rows: list[FeedRow] = []
             while row is not None and (row.time or 0) < header.time:
-                here.append(row)
+                block_rows.append(row)
                 row = next(rows, None)
-            uow.feed.place(header.number, here)
+            uow.feed.place_rows(header.number, block_rows)
 
     @override
-    def rewound(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
-        uow.feed.unplace_above(ancestor)
+    def on_rewind(self, uow: UnitOfWork, ancestor_number: int, stamp: Stamp) -> None:
+        uow.feed.unplace_above(ancestor_number)

@@ -13,69 +13,95 @@ LATE, CHANGED, VANISHED = "late_row", "changed_row", "vanished_row"
 # The stream is not where reading stopped: nothing is read until `feed accept --from`.
 WENT_BACK, GAP = "went_back", "gap_by_retention"
 # A row of a known kind that cannot be decoded: it is stored but has no effect.
-BAD = "bad_row"
+BAD_ROW = "bad_row"
 # The second feed has a different row for an id, or one of the two lacks it.
 DISAGREE = "disagree"
 
-STOPPING = frozenset({WENT_BACK, GAP})
+STOPPING_KINDS = frozenset({WENT_BACK, GAP})
 # A bad row affects nothing else: it is only listed.
-HOLDING = frozenset({LATE, CHANGED, VANISHED, DISAGREE}) | STOPPING
+HOLDING_KINDS = frozenset({LATE, CHANGED, VANISHED, DISAGREE}) | STOPPING_KINDS
 
 # From 2026-08-06 to 2026-08-11 the relay reported every later abort reason as a timeout.
-_REPAIRED = ('"abort_reason":1', *(f'"abort_reason":{number}' for number in range(5, 11)))
+_ABORT_REASONS = ('"abort_reason":1', *(f'"abort_reason":{number}' for number in range(5, 11)))
 
 
-def holding(uow: UnitOfWork) -> FeedFault | None:
+def find_holding_fault(uow: UnitOfWork) -> FeedFault | None:
     """Return the first fault that prevents publishing, or None."""
-    return next((one for one in uow.feed.faults(is_open=True) if one.kind in HOLDING), None)
+    return next(
+        (fault for fault in uow.feed.list_faults(is_open=True) if fault.kind in HOLDING_KINDS),
+        None,
+    )
 
 
-def stopping(uow: UnitOfWork) -> FeedFault | None:
+def find_stopping_fault(uow: UnitOfWork) -> FeedFault | None:
     """Return the fault that prevents further reading, or None."""
-    return next((one for one in uow.feed.faults(is_open=True) if one.kind in STOPPING), None)
+    return next(
+        (fault for fault in uow.feed.list_faults(is_open=True) if fault.kind in STOPPING_KINDS),
+        None,
+    )
 
 
-def noted(uow: UnitOfWork, faults: Iterable[FeedFault]) -> tuple[FeedFault, ...]:
+def record_faults(uow: UnitOfWork, faults: Iterable[FeedFault]) -> tuple[FeedFault, ...]:
     """Store faults; return those that were not stored before."""
-    known = {(one.kind, one.stream, one.row) for one in uow.feed.faults(is_open=False)}
-    new = [one for one in faults if (one.kind, one.stream, one.row) not in known]
-    uow.feed.note(new)
-    return tuple(new)
+    known_keys = {
+        (fault.kind, fault.stream, fault.row) for fault in uow.feed.list_faults(is_open=False)
+    }
+    new_faults = [
+        fault for fault in faults if (fault.kind, fault.stream, fault.row) not in known_keys
+    ]
+    uow.feed.record_faults(new_faults)
+    return tuple(new_faults)
 
 
-def fault_text(fault: FeedFault) -> str:
+def format_fault(fault: FeedFault) -> str:
     """Return what is wrong and which command accepts it, in one line."""
-    todo = "`qos-oracle feed accept --from ID`" if fault.kind in STOPPING else "`feed accept`"
-    return f"{fault.kind} at row {fault.row}: {fault.detail}; {todo}"
+    command = (
+        "`qos-oracle feed accept --from ID`" if fault.kind in STOPPING_KINDS else "`feed accept`"
+    )
+    return f"{fault.kind} at row {fault.row}: {fault.detail}; {command}"
 
 
-def is_repair(before: FeedRow, now: FeedRow) -> bool:
+def is_corrected_abort_reason(old_row: FeedRow, new_row: FeedRow) -> bool:
     """Return whether the relay only replaced a wrong timeout by an abort's real reason.
 
     See docs/explanation/feed.md#rewritten-abort-reasons.
     """
-    if before.kind != "TaskEndAborted" or not _is_same_but_args(before, now):
+    if old_row.kind != "TaskEndAborted" or not _is_same_but_args(old_row, new_row):
         return False
-    told, tells = (_spaceless(row.args) for row in (before, now))
-    return any(told.replace(_REPAIRED[0], real) == tells for real in _REPAIRED[1:])
+    old_args, new_args = (_strip_whitespace(row.args) for row in (old_row, new_row))
+    return any(
+        old_args.replace(_ABORT_REASONS[0], real_reason) == new_args
+        for real_reason in _ABORT_REASONS[1:]
+    )
 
 
-def _is_same_but_args(one: FeedRow, other: FeedRow) -> bool:
-    return (one.id, one.kind, one.node, one.task) == (other.id, other.kind, other.node, other.task)
+def _is_same_but_args(first_row: FeedRow, second_row: FeedRow) -> bool:
+    return (first_row.id, first_row.kind, first_row.node, first_row.task) == (
+        second_row.id,
+        second_row.kind,
+        second_row.node,
+        second_row.task,
+    )
 
 
-def _spaceless(args: str) -> str:
+def _strip_whitespace(args: str) -> str:
     return "".join(args.split())
 
 
-def differences(
-    ours: Iterable[FeedRow], theirs: Iterable[FeedRow]
+def compare_feed_rows(
+    stored_rows: Iterable[FeedRow], served_rows: Iterable[FeedRow]
 ) -> tuple[list[tuple[FeedRow, FeedRow]], list[FeedRow], list[FeedRow]]:
     """Compare rows by id; return the changed pairs, the stored-only and the served-only rows."""
-    known = {row.id: row for row in ours}
-    told = {row.id: row for row in theirs}
-    both = sorted(known.keys() & told.keys())
-    changed = [(known[each], told[each]) for each in both if known[each].hash != told[each].hash]
-    missing = [known[each] for each in sorted(known.keys() - told.keys())]
-    new = [told[each] for each in sorted(told.keys() - known.keys())]
-    return changed, missing, new
+    stored_by_id = {row.id: row for row in stored_rows}
+    served_by_id = {row.id: row for row in served_rows}
+    shared_ids = sorted(stored_by_id.keys() & served_by_id.keys())
+    changed = [
+        (stored_by_id[row_id], served_by_id[row_id])
+        for row_id in shared_ids
+        if stored_by_id[row_id].hash != served_by_id[row_id].hash
+    ]
+    missing = [
+        stored_by_id[row_id] for row_id in sorted(stored_by_id.keys() - served_by_id.keys())
+    ]
+    added = [served_by_id[row_id] for row_id in sorted(served_by_id.keys() - stored_by_id.keys())]
+    return changed, missing, added

@@ -18,42 +18,47 @@ class FeedHeadLimit:
     """Provides the chain's heads, limited by the progress of the feed."""
 
     store: Store
-    _newest: BlockRef | None = None
+    _last_newest: BlockRef | None = None
 
-    def of(self, chain: ChainReader) -> Heads:
+    def get_heads(self, chain: ChainReader) -> Heads:
         """Return the chain's heads, with the newest block at most as late as the settled feed.
 
         Raises:
             TransientError: the feed was never read, or is settled up to no block yet; or the chain
                 does not return a header.
         """
-        with self.store.reading() as uow:
-            known, cursor = uow.feed.cursor(), uow.cursor.get()
-        if known is None or not known.settled_to:
+        with self.store.read_transaction() as uow:
+            feed_cursor, cursor = uow.feed.get_cursor(), uow.cursor.get()
+        if feed_cursor is None or not feed_cursor.settled_to:
             raise TransientError("the feed was not read yet: no block is folded before")
-        heads = chain.heads()
-        if heads.latest.time <= known.settled_to:
+        heads = chain.fetch_heads()
+        if heads.latest.time <= feed_cursor.settled_to:
             return heads
         lowest = 0 if cursor is None else cursor.number
-        newest = self._highest(chain, lowest, heads.latest, known.settled_to)
-        self._newest = newest
+        newest = self._find_highest_block(chain, lowest, heads.latest, feed_cursor.settled_to)
+        self._last_newest = newest
         safe = heads.safe if heads.safe is None or heads.safe.number <= newest.number else newest
         final = heads.final if heads.final.number <= newest.number else newest
         return replace(heads, latest=newest, safe=safe, final=final)
 
-    def _highest(self, chain: ChainReader, low: int, above: BlockRef, until: int) -> BlockRef:
+    def _find_highest_block(
+        self, chain: ChainReader, low_number: int, upper_block: BlockRef, max_time: int
+    ) -> BlockRef:
         """Return the highest block from `low_number` on whose time is at most `max_time`."""
-        known = self._newest
-        if known is not None and low < known.number < above.number:
-            low = known.number
-        found, high = chain.header_up_to(low), above.number
-        if found.time > until:
+        previous_newest = self._last_newest
+        if (
+            previous_newest is not None
+            and low_number < previous_newest.number < upper_block.number
+        ):
+            low_number = previous_newest.number
+        highest_block, high_number = chain.fetch_header_at_or_below(low_number), upper_block.number
+        if highest_block.time > max_time:
             raise TransientError("the feed is not settled up to the first block yet")
-        while high - low > 1:
-            height = (low + high) // 2
-            middle = chain.header_up_to(height)
-            if middle.time <= until:
-                found, low = middle, height
+        while high_number - low_number > 1:
+            height = (low_number + high_number) // 2
+            middle_block = chain.fetch_header_at_or_below(height)
+            if middle_block.time <= max_time:
+                highest_block, low_number = middle_block, height
             else:
-                high = middle.number
-        return found
+                high_number = middle_block.number
+        return highest_block

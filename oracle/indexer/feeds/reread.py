@@ -14,85 +14,102 @@ from oracle.indexer.feeds.feed_faults import (
     DISAGREE,
     LATE,
     VANISHED,
-    differences,
-    is_repair,
-    noted,
+    compare_feed_rows,
+    is_corrected_abort_reason,
+    record_faults,
 )
 from oracle.store.database import Store
 from oracle.store.raw.feed_repository import FeedCursor
 
 # Number of newest settled rows that are requested again.
-REREAD_IDS = 5_000
+REREAD_ROWS = 5_000
 
 
-def reread_start(cursor: FeedCursor) -> int:
+def get_reread_start(cursor: FeedCursor) -> int:
     """Return the id above which settled rows are requested again."""
-    return max(0, cursor.settled_id - REREAD_IDS)
+    return max(0, cursor.settled_id - REREAD_ROWS)
 
 
-def take_reread(store: Store, answer: FeedAnswer) -> tuple[FeedFault, ...]:
+def ingest_reread(store: Store, response: FeedAnswer) -> tuple[FeedFault, ...]:
     """Compare settled rows with the feed's current ones; return new faults.
 
     Rows below the feed's first one were deleted by age, as a relay may do. A late row is stored as
     evidence but not folded, because its place has passed.
     """
     with store.transaction() as uow:
-        cursor = uow.feed.cursor()
+        cursor = uow.feed.get_cursor()
         if cursor is None:
             return ()
         # The response's own clock was not compared with the local one, so it is not stored.
         now = cursor.asked_at
-        told = _within(answer, cursor.settled_id, cursor.stream, now)
-        first = told[0].id if told else cursor.settled_id
-        known = uow.feed.between(cursor.stream, first, _last(answer, told, cursor))
-        changed, missing, late = differences(known, told)
-        uow.feed.append([*(theirs for _, theirs in changed), *late], canonical=False)
-        late = [row for row in late if row.id > (cursor.first_id or 0)]
-        found = [_fault(LATE, row, now, "it came after its place was settled") for row in late]
-        found += [
-            _fault(CHANGED, ours, now, f"it was {ours.hash}, and is told as {theirs.hash} now")
-            for ours, theirs in changed
-            if not is_repair(ours, theirs)
+        served_rows = _rows_up_to(response, cursor.settled_id, cursor.stream, now)
+        first_id = served_rows[0].id if served_rows else cursor.settled_id
+        stored_rows = uow.feed.list_canonical(
+            cursor.stream, first_id, _last_covered_id(response, served_rows, cursor)
+        )
+        changed, missing, late_rows = compare_feed_rows(stored_rows, served_rows)
+        uow.feed.append([*(served_row for _, served_row in changed), *late_rows], canonical=False)
+        late_rows = [row for row in late_rows if row.id > (cursor.first_id or 0)]
+        faults = [
+            _build_fault(LATE, row, now, "it came after its place was settled")
+            for row in late_rows
         ]
-        found += [_fault(VANISHED, row, now, "it is told no more") for row in missing]
-        uow.feed.move(replace(cursor, reread_at=now), cursor.polls)
-        return noted(uow, found)
+        faults += [
+            _build_fault(
+                CHANGED,
+                stored_row,
+                now,
+                f"it was {stored_row.hash}, and is told as {served_row.hash} now",
+            )
+            for stored_row, served_row in changed
+            if not is_corrected_abort_reason(stored_row, served_row)
+        ]
+        faults += [_build_fault(VANISHED, row, now, "it is told no more") for row in missing]
+        uow.feed.move_cursor(replace(cursor, reread_at=now), cursor.polls)
+        return record_faults(uow, faults)
 
 
-def take_comparison(store: Store, answer: FeedAnswer, name: str) -> tuple[FeedFault, ...]:
+def ingest_comparison(store: Store, response: FeedAnswer, name: str) -> tuple[FeedFault, ...]:
     """Compare settled rows with a second feed's; return new faults.
 
     Rows are compared as far as both feeds have come: lagging behind is not a fault.
     """
     with store.transaction() as uow:
-        cursor = uow.feed.cursor()
-        if cursor is None or answer.start != cursor.compared_id or not answer.rows:
+        cursor = uow.feed.get_cursor()
+        if cursor is None or response.start_id != cursor.compared_id or not response.rows:
             return ()
-        told = _within(answer, cursor.settled_id, cursor.stream, cursor.asked_at)
-        last = min(cursor.settled_id, answer.rows[-1].id)
-        known = uow.feed.between(cursor.stream, answer.start + 1, last)
-        changed, missing, new = differences(known, told)
+        served_rows = _rows_up_to(response, cursor.settled_id, cursor.stream, cursor.asked_at)
+        last_id = min(cursor.settled_id, response.rows[-1].id)
+        stored_rows = uow.feed.list_canonical(cursor.stream, response.start_id + 1, last_id)
+        changed, missing, added = compare_feed_rows(stored_rows, served_rows)
         now = cursor.asked_at
-        found = [
-            _fault(DISAGREE, ours, now, f"{ours.hash} here, {theirs.hash} at {name}")
-            for ours, theirs in changed
-            if not (is_repair(ours, theirs) or is_repair(theirs, ours))
+        faults = [
+            _build_fault(
+                DISAGREE, stored_row, now, f"{stored_row.hash} here, {served_row.hash} at {name}"
+            )
+            for stored_row, served_row in changed
+            if not (
+                is_corrected_abort_reason(stored_row, served_row)
+                or is_corrected_abort_reason(served_row, stored_row)
+            )
         ]
-        found += [_fault(DISAGREE, row, now, f"{name} lacks it") for row in missing]
-        found += [_fault(DISAGREE, row, now, f"only {name} has it") for row in new]
-        uow.feed.move(replace(cursor, compared_id=last), cursor.polls)
-        return noted(uow, found)
+        faults += [_build_fault(DISAGREE, row, now, f"{name} lacks it") for row in missing]
+        faults += [_build_fault(DISAGREE, row, now, f"only {name} has it") for row in added]
+        uow.feed.move_cursor(replace(cursor, compared_id=last_id), cursor.polls)
+        return record_faults(uow, faults)
 
 
-def _within(answer: FeedAnswer, last: int, stream: int, now: int) -> list[FeedRow]:
-    seen = {"stream": stream, "seen_from": now, "seen_to": now}
-    return [replace(row, **seen) for row in answer.rows if row.id <= last]  # type: ignore[arg-type]
+def _rows_up_to(response: FeedAnswer, last_id: int, stream: int, now: int) -> list[FeedRow]:
+    row_values = {"stream": stream, "seen_from": now, "seen_to": now}
+    return [replace(row, **row_values) for row in response.rows if row.id <= last_id]  # type: ignore[arg-type]
 
 
-def _last(answer: FeedAnswer, told: Sequence[FeedRow], cursor: FeedCursor) -> int:
+def _last_covered_id(
+    response: FeedAnswer, served_rows: Sequence[FeedRow], cursor: FeedCursor
+) -> int:
     """Return the last id that the response covers: later rows may have settled since."""
-    return min(cursor.settled_id, answer.rows[-1].id) if told else cursor.settled_id
+    return min(cursor.settled_id, response.rows[-1].id) if served_rows else cursor.settled_id
 
 
-def _fault(kind: str, row: FeedRow, now: int, detail: str) -> FeedFault:
+def _build_fault(kind: str, row: FeedRow, now: int, detail: str) -> FeedFault:
     return FeedFault(kind, row.stream, row.id, now, detail)

@@ -20,69 +20,75 @@ class _StoredBlock(NamedTuple):
     hash: Hash
 
 
-def check_ours(chain: ChainReader, store: Store, block: BlockRef) -> None:
+def check_indexed_blocks(chain: ChainReader, store: Store, block: BlockRef) -> None:
     """Check that the index equals the chain below `block`, a block of the chain.
 
     Raises:
         InputError: it does not, or this is unknown; names the highest block that is equal.
         TransientError: the chain does not respond.
     """
-    with store.reading() as uow:
-        identity, above = uow.identity.get(), _at_or_above(uow, block.number)
+    with store.read_transaction() as uow:
+        identity, block_above = uow.identity.get(), _find_at_or_above(uow, block.number)
     # Nothing below the start block can differ; block 0 was compared at the start.
-    start = 0 if identity is None else identity.start_block
-    lowest = max(0, start - 1)
-    if above is None or block.number <= lowest:
+    start_block = 0 if identity is None else identity.start_block
+    lowest_number = max(0, start_block - 1)
+    if block_above is None or block.number <= lowest_number:
         return
-    theirs = block.hash if above.number == block.number else _shown(chain, above.number)
-    if theirs == above.hash:
+    chain_hash = (
+        block.hash
+        if block_above.number == block.number
+        else _fetch_block_hash(chain, block_above.number)
+    )
+    if chain_hash == block_above.hash:
         return
-    shared = _highest_shared(chain, store, lowest, block.number)
+    shared_number = _find_highest_shared(chain, store, lowest_number, block.number)
     raise InputError(
-        f"block {above.number} is {theirs or 'not there'} on the chain and {above.hash} here; the "
-        f"newest that is sure to be the same on both is {shared}: rewind to block {shared}"
+        f"block {block_above.number} is {chain_hash or 'not there'} on the chain and "
+        f"{block_above.hash} here; the "
+        f"newest that is sure to be the same on both is {shared_number}: rewind to block "
+        f"{shared_number}"
     )
 
 
-def _highest_shared(chain: ChainReader, store: Store, lowest: int, number: int) -> int:
+def _find_highest_shared(chain: ChainReader, store: Store, lowest: int, number: int) -> int:
     """Return the highest equal block below `number` with a known hash; else `lowest`."""
-    shared, low, high = lowest, lowest, number
-    while high - low > 1:
-        middle = (low + high) // 2
-        with store.reading() as uow:
-            known = _at_or_below(uow, middle)
-        if known is None or known.number <= shared:
-            low = middle
-        elif _shown(chain, known.number) == known.hash:
-            shared, low = known.number, middle
+    shared_number, low_number, high_number = lowest, lowest, number
+    while high_number - low_number > 1:
+        middle_number = (low_number + high_number) // 2
+        with store.read_transaction() as uow:
+            stored_block = _find_at_or_below(uow, middle_number)
+        if stored_block is None or stored_block.number <= shared_number:
+            low_number = middle_number
+        elif _fetch_block_hash(chain, stored_block.number) == stored_block.hash:
+            shared_number, low_number = stored_block.number, middle_number
         else:
-            high = known.number
-    return shared
+            high_number = stored_block.number
+    return shared_number
 
 
-def _shown(chain: ChainReader, number: int) -> Hash | None:
-    block = chain.header(number)
+def _fetch_block_hash(chain: ChainReader, number: int) -> Hash | None:
+    block = chain.fetch_header(number)
     return None if block is None else block.hash
 
 
-def _at_or_above(uow: UnitOfWork, number: int) -> _StoredBlock | None:
+def _find_at_or_above(uow: UnitOfWork, number: int) -> _StoredBlock | None:
     """Return the lowest indexed block from `number` on whose hash is known."""
-    cursor, headers = uow.cursor.get(), uow.blocks.lowest_from(number)
-    found = [] if headers is None else [_StoredBlock(headers.number, headers.hash)]
+    cursor, headers = uow.cursor.get(), uow.blocks.get_lowest_from(number)
+    candidates = [] if headers is None else [_StoredBlock(headers.number, headers.hash)]
     if cursor is not None:
-        found.append(_StoredBlock(cursor.number, cursor.hash))
+        candidates.append(_StoredBlock(cursor.number, cursor.hash))
         if cursor.final_number is not None and cursor.final_hash is not None:
             # During history the final block may be above the cursor.
-            found.append(_StoredBlock(cursor.final_number, cursor.final_hash))
-    rows = uow.logs.lowest_hash(number), uow.calls.lowest_hash(number)
-    found += [_StoredBlock(*row) for row in rows if row is not None]
-    return min((one for one in found if one.number >= number), default=None)
+            candidates.append(_StoredBlock(cursor.final_number, cursor.final_hash))
+    rows = uow.logs.get_lowest_block_hash(number), uow.calls.get_lowest_block_hash(number)
+    candidates += [_StoredBlock(*row) for row in rows if row is not None]
+    return min((candidate for candidate in candidates if candidate.number >= number), default=None)
 
 
-def _at_or_below(uow: UnitOfWork, number: int) -> _StoredBlock | None:
+def _find_at_or_below(uow: UnitOfWork, number: int) -> _StoredBlock | None:
     """Return the highest indexed block up to `number` whose hash is known."""
-    headers = uow.blocks.highest_to(number)
-    found = [] if headers is None else [_StoredBlock(headers.number, headers.hash)]
-    rows = uow.logs.highest_hash(number), uow.calls.highest_hash(number)
-    found += [_StoredBlock(*row) for row in rows if row is not None]
-    return max(found, default=None)
+    headers = uow.blocks.get_highest_up_to(number)
+    candidates = [] if headers is None else [_StoredBlock(headers.number, headers.hash)]
+    rows = uow.logs.get_highest_block_hash(number), uow.calls.get_highest_block_hash(number)
+    candidates += [_StoredBlock(*row) for row in rows if row is not None]
+    return max(candidates, default=None)

@@ -12,24 +12,24 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 from oracle.indexer.reorgs.fork_detection import (
-    ENOUGH,
-    POLL_BLOCKS,
+    BLOCKS_BETWEEN_POLLS,
+    MIN_PROVIDERS,
     ForkClaim,
     ForkContext,
     ForkJudgement,
     ForkVerdict,
     OutvotedError,
-    block_seconds,
+    get_block_seconds,
     judge_fork,
 )
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.ops.halts import Cleared, HaltEvidence
+from oracle.store.ops.halts import HaltClearRecord, HaltEvidence
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics
 
 FINALITY_VIOLATION = "finality_violation"
 # Cleared by: the chain itself showed that the halt may end.
-PROOF = "proof"
+CLEARED_BY_PROOF = "proof"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +37,25 @@ class HaltChanged:
     """The halt was started or cleared, and why."""
 
     name: str
-    is_closed: bool
+    is_active: bool
     reason: str
 
 
-def show(store: Store) -> str | None:
+def publish_halt_metric(store: Store) -> str | None:
     """Set the halt metric at the start of a process.
 
     Returns why nothing may be sent, or None.
     """
-    with store.reading() as uow:
-        is_closed, why = uow.halts.closed(FINALITY_VIOLATION) is not None, uow.halts.reason()
-    indexer_metrics.FINALITY_VIOLATION.set(is_closed)
-    return why
+    with store.read_transaction() as uow:
+        is_active, reason = (
+            uow.halts.get_open_halt(FINALITY_VIOLATION) is not None,
+            uow.halts.get_halt_reason(),
+        )
+    indexer_metrics.FINALITY_VIOLATION.set(is_active)
+    return reason
 
 
-def compare_final(fork_context: ForkContext) -> HaltChanged | None:
+def compare_final_block(fork_context: ForkContext) -> HaltChanged | None:
     """Compare the indexed final block at all endpoints; judge any other block shown.
 
     In routine checks a slow endpoint is skipped: it shows its final block when it confirms one.
@@ -61,27 +64,31 @@ def compare_final(fork_context: ForkContext) -> HaltChanged | None:
         TransientError: an endpoint contradicts another, and is quarantined.
         OutvotedError: the same, and two providers show the indexed block.
     """
-    with fork_context.store.reading() as uow:
+    with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
     if cursor is None or cursor.final_number is None:
         return None
-    is_routine = not fork_context.fork_watch.final.is_open()
-    views = fork_context.chain.witness(cursor.final_number, spares_slow=is_routine)
-    seen = [one.block for one in views if one.head.number >= cursor.final_number and one.block]
-    other = next((block for block in seen if block.hash != cursor.final_hash), None)
-    if other is not None:
-        return accuse_final(fork_context, cursor, other)
-    if seen:
+    is_routine = not fork_context.fork_watch.final.is_pending()
+    views = fork_context.chain.fetch_witnesses(cursor.final_number, skips_slow=is_routine)
+    shown_blocks = [
+        view.block for view in views if view.head.number >= cursor.final_number and view.block
+    ]
+    conflicting_block = next(
+        (block for block in shown_blocks if block.hash != cursor.final_hash), None
+    )
+    if conflicting_block is not None:
+        return judge_final_block(fork_context, cursor, conflicting_block)
+    if shown_blocks:
         # The endpoint that denied the block shows it again.
-        fork_context.fork_watch.final.forget()
+        fork_context.fork_watch.final.reset()
     return None
 
 
-def accuse_final(
+def judge_final_block(
     fork_context: ForkContext,
     cursor: Cursor,
-    theirs: BlockRef,
-    on_top: ForkJudgement | None = None,
+    chain_block: BlockRef,
+    child_judgement: ForkJudgement | None = None,
 ) -> HaltChanged | None:
     """Judge the claim that the indexed final block is not on the chain; None: undecided.
 
@@ -95,18 +102,26 @@ def accuse_final(
     """
     if cursor.final_number is None or cursor.final_hash is None:
         return None
-    final = cursor.final_number
-    is_skipped = on_top is not None and theirs.number > final
-    is_sure = on_top is not None and (is_skipped or on_top.deniers < ENOUGH)
-    by = next(iter(on_top.against)) if on_top is not None and is_skipped else ""
-    accused = ForkClaim(final, cursor.final_hash, theirs.hash, tip=final, endpoint=by)
-    judged = judge_fork(fork_context, accused, fork_context.fork_watch.final)
-    if judged.verdict is ForkVerdict.STAYS:
-        raise _quarantined(fork_context, accused, judged)
-    if judged.verdict is ForkVerdict.OPEN and not (is_sure and judged.against):
+    final_number = cursor.final_number
+    is_skipped = child_judgement is not None and chain_block.number > final_number
+    is_sure = child_judgement is not None and (
+        is_skipped or child_judgement.denier_count < MIN_PROVIDERS
+    )
+    accuser = (
+        next(iter(child_judgement.hash_by_denier))
+        if child_judgement is not None and is_skipped
+        else ""
+    )
+    claim = ForkClaim(
+        final_number, cursor.final_hash, chain_block.hash, tip=final_number, endpoint=accuser
+    )
+    judgement = judge_fork(fork_context, claim, fork_context.fork_watch.final)
+    if judgement.verdict is ForkVerdict.CANONICAL:
+        raise _quarantine_liars(fork_context, claim, judgement)
+    if judgement.verdict is ForkVerdict.UNDECIDED and not (is_sure and judgement.hash_by_denier):
         return None
-    fork_context.fork_watch.final.forget()
-    return _close(fork_context.store, cursor, accused, judged)
+    fork_context.fork_watch.final.reset()
+    return _start_halt(fork_context.store, cursor, claim, judgement)
 
 
 def recheck_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
@@ -115,88 +130,101 @@ def recheck_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
     A single endpoint has to show it as often as it had to deny it. `now` is the chain's time, in
     unix seconds. Returns None if the halt stays active.
     """
-    with fork_context.store.reading() as uow:
+    with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        pause = POLL_BLOCKS * block_seconds(uow, 0 if cursor is None else cursor.number)
+        pause_seconds = BLOCKS_BETWEEN_POLLS * get_block_seconds(
+            uow, 0 if cursor is None else cursor.number
+        )
     if (
         cursor is None
         or cursor.final_number is None
         or fork_context.fork_watch.final.seconds_left(fork_context.now)
     ):
         return None
-    said = _shown_at(fork_context, cursor.final_number)
-    if not _is_proof(fork_context, cursor, said, pause):
+    hash_by_endpoint = _fetch_hashes_at(fork_context, cursor.final_number)
+    if not _is_proof(fork_context, cursor, hash_by_endpoint, pause_seconds):
         return None
-    fork_context.fork_watch.final.forget()
-    reason = f"block {cursor.final_number} is {cursor.final_hash} on {' and '.join(said)}"
+    fork_context.fork_watch.final.reset()
+    reason = (
+        f"block {cursor.final_number} is {cursor.final_hash} on {' and '.join(hash_by_endpoint)}"
+    )
     with fork_context.store.transaction() as uow:
-        clear_halt_if_proven(uow, FINALITY_VIOLATION, Cleared(now, PROOF, reason))
-    return HaltChanged(FINALITY_VIOLATION, is_closed=False, reason=reason)
+        clear_stored_halt(uow, FINALITY_VIOLATION, HaltClearRecord(now, CLEARED_BY_PROOF, reason))
+    return HaltChanged(FINALITY_VIOLATION, is_active=False, reason=reason)
 
 
-def clear_halt_if_proven(uow: UnitOfWork, name: str, cleared: Cleared) -> bool:
+def clear_stored_halt(uow: UnitOfWork, name: str, cleared: HaltClearRecord) -> bool:
     """Clear a halt; return False if it was not active."""
-    is_open = uow.halts.clear(name, cleared)
+    was_active = uow.halts.clear(name, cleared)
     if name == FINALITY_VIOLATION:
         indexer_metrics.FINALITY_VIOLATION.set(0)
-    return is_open
+    return was_active
 
 
-def _shown_at(fork_context: ForkContext, number: int) -> dict[str, Hash]:
+def _fetch_hashes_at(fork_context: ForkContext, block_number: int) -> dict[str, Hash]:
     """Return the hash that each endpoint shows at this height, if its head is that high."""
     return {
-        one.endpoint: one.block.hash
-        for one in fork_context.chain.witness(number)
-        if one.block is not None and one.head.number >= number
+        witness.endpoint: witness.block.hash
+        for witness in fork_context.chain.fetch_witnesses(block_number)
+        if witness.block is not None and witness.head.number >= block_number
     }
 
 
 def _is_proof(
-    fork_context: ForkContext, cursor: Cursor, said: Mapping[str, Hash], pause: float
+    fork_context: ForkContext,
+    cursor: Cursor,
+    hash_by_endpoint: Mapping[str, Hash],
+    pause_seconds: float,
 ) -> bool:
     """Return whether enough endpoints show the final block and none denies it."""
     fork_evidence = fork_context.fork_watch.final
     if cursor.final_number is None or cursor.final_hash is None:
         return False
-    if set(said.values()) != {cursor.final_hash}:
-        fork_evidence.forget()
+    if set(hash_by_endpoint.values()) != {cursor.final_hash}:
+        fork_evidence.reset()
         return False
-    provider = fork_context.chain.providers()
-    if len(set(provider.values())) >= ENOUGH:
-        return len({provider.get(endpoint, endpoint) for endpoint in said}) >= ENOUGH
-    about = cursor.final_number, cursor.final_hash, frozenset(said.values())
-    return fork_evidence.is_repeated(about, fork_context.now, pause)
+    provider_by_endpoint = fork_context.chain.providers()
+    if len(set(provider_by_endpoint.values())) >= MIN_PROVIDERS:
+        return (
+            len({provider_by_endpoint.get(endpoint, endpoint) for endpoint in hash_by_endpoint})
+            >= MIN_PROVIDERS
+        )
+    evidence_key = cursor.final_number, cursor.final_hash, frozenset(hash_by_endpoint.values())
+    return fork_evidence.record_report(evidence_key, fork_context.now, pause_seconds)
 
 
-def _close(store: Store, cursor: Cursor, accused: ForkClaim, judged: ForkJudgement) -> HaltChanged:
-    theirs = next(iter(judged.against.values()), accused.theirs)
-    who = " and ".join(judged.against)
+def _start_halt(
+    store: Store, cursor: Cursor, claim: ForkClaim, judgement: ForkJudgement
+) -> HaltChanged:
+    chain_hash = next(iter(judgement.hash_by_denier.values()), claim.claimed_hash)
+    endpoints_text = " and ".join(judgement.hash_by_denier)
     reason = (
-        f"block {accused.number} was final here as {accused.ours}, but {who} now have {theirs}: "
+        f"block {claim.number} was final here as {claim.indexed_hash}, but {endpoints_text} now "
+        f"have {chain_hash}: "
         "nothing was changed, nothing is folded or sent. If the endpoints are wrong, take them "
         "out of [chain] endpoints; if the chain did change, run "
-        f"`qos-oracle resync rewind --to-block {max(1, accused.number) - 1}`, which names a lower "
+        f"`qos-oracle resync rewind --to-block {max(1, claim.number) - 1}`, which names a lower "
         "block where they part below it"
     )
-    evidence = HaltEvidence(accused.number, accused.ours, theirs)
+    evidence = HaltEvidence(claim.number, claim.indexed_hash, chain_hash)
     with store.transaction() as uow:
-        uow.halts.close(FINALITY_VIOLATION, (cursor.number, cursor.time), reason, evidence)
+        uow.halts.open_halt(FINALITY_VIOLATION, (cursor.number, cursor.time), reason, evidence)
     indexer_metrics.FINALITY_VIOLATION.set(1)
-    return HaltChanged(FINALITY_VIOLATION, is_closed=True, reason=reason)
+    return HaltChanged(FINALITY_VIOLATION, is_active=True, reason=reason)
 
 
-def _quarantined(
-    fork_context: ForkContext, accused: ForkClaim, judged: ForkJudgement
+def _quarantine_liars(
+    fork_context: ForkContext, claim: ForkClaim, judgement: ForkJudgement
 ) -> TransientError:
     indexer_metrics.REJECTED.labels("outvoted").inc()
-    words = (
-        f"block {accused.number}, final as {accused.ours}, is another one, which "
-        f"{', '.join(judged.with_us)} denies"
+    claim_text = (
+        f"block {claim.number}, final as {claim.indexed_hash}, is another one, which "
+        f"{', '.join(judgement.supporting_endpoints)} denies"
     )
-    for endpoint in judged.liars:
+    for endpoint in judgement.liars:
         fork_context.chain.quarantine(
-            endpoint, f"says that {words}", (accused.number, accused.ours)
+            endpoint, f"says that {claim_text}", (claim.number, claim.indexed_hash)
         )
-    said = ", ".join(judged.liars) or "an endpoint"
-    error = OutvotedError if judged.supporters >= ENOUGH else TransientError
-    return error(f"{said} says that {words}: nothing was changed")
+    liars_text = ", ".join(judgement.liars) or "an endpoint"
+    error_class = OutvotedError if judgement.supporter_count >= MIN_PROVIDERS else TransientError
+    return error_class(f"{liars_text} says that {claim_text}: nothing was changed")

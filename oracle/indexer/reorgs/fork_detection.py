@@ -17,17 +17,17 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry import indexer_metrics
 
 # A single endpoint must report the same this many times, this many block times apart.
-POLLS = 3
-POLL_BLOCKS = 2
+REQUIRED_POLLS = 3
+BLOCKS_BETWEEN_POLLS = 2
 # A block counts if endpoints of two providers show it.
-ENOUGH = 2
+MIN_PROVIDERS = 2
 # Placeholder for a hash at a height that the indexed chain skipped.
 NO_BLOCK = Hash("no block")
 # Bounds of the block time in seconds, and its default.
-_SHORTEST, _LONGEST, _USUAL = 0.5, 60.0, 12.0
+_MIN_BLOCK_SECONDS, _MAX_BLOCK_SECONDS, _DEFAULT_BLOCK_SECONDS = 0.5, 60.0, 12.0
 _BLOCKS_MEASURED = 20
 # A contradiction between endpoints that lasts longer blocks indexing; a spreading fork does not.
-DISPUTED_SECONDS = 30.0
+MAX_DISPUTE_SECONDS = 30.0
 
 
 class OutvotedError(TransientError):
@@ -45,8 +45,8 @@ class ForkClaim:
     """
 
     number: int
-    ours: Hash
-    theirs: Hash
+    indexed_hash: Hash
+    claimed_hash: Hash
     tip: int
     endpoint: str = ""
 
@@ -54,9 +54,9 @@ class ForkClaim:
 class ForkVerdict(Enum):
     """Verdict on an indexed block: orphaned, still canonical, or undecided."""
 
-    LEFT = auto()
-    STAYS = auto()
-    OPEN = auto()
+    ORPHANED = auto()
+    CANONICAL = auto()
+    UNDECIDED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +64,24 @@ class ForkJudgement:
     """Judgement of a fork claim: the verdict, and the endpoints that deny or show the block."""
 
     verdict: ForkVerdict
-    against: dict[str, Hash]
-    with_us: tuple[str, ...]
+    hash_by_denier: dict[str, Hash]
+    supporting_endpoints: tuple[str, ...]
     # The newest block of the endpoints that were right.
-    newest: int = -1
+    newest_number: int = -1
     # Number of providers that deny the indexed block, and that show it.
-    deniers: int = 0
-    supporters: int = 0
+    denier_count: int = 0
+    supporter_count: int = 0
 
     @property
     def liars(self) -> tuple[str, ...]:
         """Endpoints that were outvoted; one that only contradicts itself was not."""
-        if self.verdict is ForkVerdict.LEFT:
-            return self.with_us
-        return tuple(self.against) if set(self.with_us) - self.against.keys() else ()
+        if self.verdict is ForkVerdict.ORPHANED:
+            return self.supporting_endpoints
+        return (
+            tuple(self.hash_by_denier)
+            if set(self.supporting_endpoints) - self.hash_by_denier.keys()
+            else ()
+        )
 
 
 @dataclass(slots=True)
@@ -87,36 +91,36 @@ class ForkEvidence:
     Times are seconds of the clock that gives `now`.
     """
 
-    _about: tuple[int, Hash, frozenset[Hash]] | None = None
-    _polls: int = 0
-    _next_at: float = field(default=0.0)
+    _key: tuple[int, Hash, frozenset[Hash]] | None = None
+    _poll_count: int = 0
+    _next_poll_at: float = field(default=0.0)
 
     def seconds_left(self, now: float) -> float:
         """Return the seconds until the next poll; 0 if it is due or nothing is pending."""
-        return 0.0 if self._about is None else max(0.0, self._next_at - now)
+        return 0.0 if self._key is None else max(0.0, self._next_poll_at - now)
 
-    def is_open(self) -> bool:
+    def is_pending(self) -> bool:
         """Return whether a single endpoint's report still has to be repeated."""
-        return self._about is not None
+        return self._key is not None
 
-    def is_repeated(
-        self, about: tuple[int, Hash, frozenset[Hash]], now: float, pause: float
+    def record_report(
+        self, key: tuple[int, Hash, frozenset[Hash]], now: float, pause_seconds: float
     ) -> bool:
         """Record a single report; return whether it was the same often enough.
 
         A report is ignored until the last one is `pause_seconds` old.
         """
-        if about != self._about:
-            self._about, self._polls = about, 0
-        elif now < self._next_at:
+        if key != self._key:
+            self._key, self._poll_count = key, 0
+        elif now < self._next_poll_at:
             return False
-        self._polls += 1
-        self._next_at = now + pause
-        return self._polls >= POLLS
+        self._poll_count += 1
+        self._next_poll_at = now + pause_seconds
+        return self._poll_count >= REQUIRED_POLLS
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Discard the evidence, because nothing is in doubt any more."""
-        self._about, self._polls, self._next_at = None, 0, 0.0
+        self._key, self._poll_count, self._next_poll_at = None, 0, 0.0
 
 
 @dataclass(slots=True)
@@ -131,24 +135,24 @@ class ForkWatch:
     dispute: str | None = None
     disputed_since: float = 0.0
 
-    def dispute_about(self, words: str, now: float) -> None:
+    def record_dispute(self, description: str, now: float) -> None:
         """Record that endpoints contradict each other, until `clear_dispute`."""
         if self.dispute is None:
             self.disputed_since = now
-        self.dispute = words
+        self.dispute = description
 
-    def held_up(self, now: float) -> str | None:
+    def long_dispute(self, now: float) -> str | None:
         """Return a dispute that has blocked the newest block for long, or None."""
-        return self.dispute if now - self.disputed_since > DISPUTED_SECONDS else None
+        return self.dispute if now - self.disputed_since > MAX_DISPUTE_SECONDS else None
 
-    def goes_on(self) -> None:
+    def clear_dispute(self) -> None:
         """Clear the dispute, because the newest indexed block has changed."""
         self.dispute = None
-        self.tip.forget()
+        self.tip.reset()
 
-    def is_open(self) -> bool:
+    def is_pending(self) -> bool:
         """Return whether a single endpoint denies an indexed block and must repeat it."""
-        return self.tip.is_open() or self.final.is_open()
+        return self.tip.is_pending() or self.final.is_pending()
 
     def seconds_left(self, now: float) -> float:
         """Return the seconds until the next poll about what is in doubt."""
@@ -166,7 +170,7 @@ class ForkContext:
 
 
 def judge_fork(
-    fork_context: ForkContext, accused: ForkClaim, fork_evidence: ForkEvidence
+    fork_context: ForkContext, claim: ForkClaim, fork_evidence: ForkEvidence
 ) -> ForkJudgement:
     """Compare the block at every endpoint; a single denial has to be repeated.
 
@@ -175,99 +179,137 @@ def judge_fork(
     Raises:
         InputError: an endpoint is on another chain.
     """
-    views = fork_context.chain.witness(accused.number)
-    views = [one for one in views if one.head.number >= accused.number]
-    judged = _weighed(accused, views, fork_context.chain.providers())
-    if judged.verdict is not ForkVerdict.OPEN:
-        fork_evidence.forget()
-    elif judged.against:
-        with fork_context.store.reading() as uow:
-            pause = POLL_BLOCKS * block_seconds(uow, accused.tip)
-        about = accused.number, accused.ours, frozenset(judged.against.values())
-        if fork_evidence.is_repeated(about, fork_context.now, pause):
-            fork_evidence.forget()
-            return replace(judged, verdict=ForkVerdict.LEFT)
-    return judged
+    views = fork_context.chain.fetch_witnesses(claim.number)
+    views = [view for view in views if view.head.number >= claim.number]
+    judgement = _weigh_views(claim, views, fork_context.chain.providers())
+    if judgement.verdict is not ForkVerdict.UNDECIDED:
+        fork_evidence.reset()
+    elif judgement.hash_by_denier:
+        with fork_context.store.read_transaction() as uow:
+            pause_seconds = BLOCKS_BETWEEN_POLLS * get_block_seconds(uow, claim.tip)
+        key = claim.number, claim.indexed_hash, frozenset(judgement.hash_by_denier.values())
+        if fork_evidence.record_report(key, fork_context.now, pause_seconds):
+            fork_evidence.reset()
+            return replace(judgement, verdict=ForkVerdict.ORPHANED)
+    return judgement
 
 
-def block_seconds(uow: UnitOfWork, newest: int) -> float:
+def get_block_seconds(uow: UnitOfWork, newest_number: int) -> float:
     """Return the recent time between two blocks, within bounds."""
-    blocks = uow.blocks.between(newest - _BLOCKS_MEASURED, newest)
+    blocks = uow.blocks.list_canonical(newest_number - _BLOCKS_MEASURED, newest_number)
     if len(blocks) < 2:  # noqa: PLR2004  one block has no distance
-        return _USUAL
-    first, last = blocks[0], blocks[-1]
-    return min(_LONGEST, max(_SHORTEST, (last.time - first.time) / (last.number - first.number)))
+        return _DEFAULT_BLOCK_SECONDS
+    first_block, last_block = blocks[0], blocks[-1]
+    return min(
+        _MAX_BLOCK_SECONDS,
+        max(
+            _MIN_BLOCK_SECONDS,
+            (last_block.time - first_block.time) / (last_block.number - first_block.number),
+        ),
+    )
 
 
-def reject(fork_context: ForkContext, accused: ForkClaim, judged: ForkJudgement) -> TransientError:
+def reject_fork_claim(
+    fork_context: ForkContext, claim: ForkClaim, judgement: ForkJudgement
+) -> TransientError:
     """Demote the endpoints that were outvoted about a false fork; return the error."""
-    words = f"block {accused.number} left the chain, which {', '.join(judged.with_us)} denies"
-    if not judged.liars:
+    claim_text = (
+        f"block {claim.number} left the chain, which "
+        f"{', '.join(judgement.supporting_endpoints)} denies"
+    )
+    if not judgement.liars:
         indexer_metrics.REJECTED.labels("recanted").inc()
         return TransientError(
-            f"block {accused.number + 1} came with the parent {accused.theirs}, which is not our "
-            "block; asked again, the chain still has ours"
+            f"block {claim.number + 1} came with the parent {claim.claimed_hash}, which is not "
+            "our block; asked again, the chain still has ours"
         )
-    error = OutvotedError if judged.supporters >= ENOUGH else TransientError
-    beyond = _contradict_final(fork_context)
-    for endpoint in judged.liars:
+    error_class = OutvotedError if judgement.supporter_count >= MIN_PROVIDERS else TransientError
+    final_by_endpoint = _find_final_contradictions(fork_context)
+    for endpoint in judgement.liars:
         indexer_metrics.REJECTED.labels("outvoted").inc()
-        if endpoint in beyond:
-            why = f"said that {words}, and shows another final block"
-            fork_context.chain.quarantine(endpoint, why, beyond[endpoint])
+        if endpoint in final_by_endpoint:
+            reason = f"said that {claim_text}, and shows another final block"
+            fork_context.chain.quarantine(endpoint, reason, final_by_endpoint[endpoint])
         else:
-            fork_context.chain.deprioritise(endpoint, f"said that {words}", judged.newest)
-    liars = ", ".join(judged.liars)
-    if error is TransientError:
-        fork_context.fork_watch.dispute_about(f"{liars} said that {words}", fork_context.now)
-    return error(f"{liars} said that {words}: put aside, nothing undone")
+            fork_context.chain.deprioritise(
+                endpoint, f"said that {claim_text}", judgement.newest_number
+            )
+    liars_text = ", ".join(judgement.liars)
+    if error_class is TransientError:
+        fork_context.fork_watch.record_dispute(
+            f"{liars_text} said that {claim_text}", fork_context.now
+        )
+    return error_class(f"{liars_text} said that {claim_text}: put aside, nothing undone")
 
 
-def _contradict_final(fork_context: ForkContext) -> dict[str, tuple[int, Hash]]:
+def _find_final_contradictions(fork_context: ForkContext) -> dict[str, tuple[int, Hash]]:
     """Return the endpoints that contradict the indexed final block, with that block.
 
     Empty if no endpoint shows the indexed final block.
     """
-    with fork_context.store.reading() as uow:
+    with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
     if cursor is None or cursor.final_number is None or cursor.final_hash is None:
         return {}
     final = cursor.final_number, cursor.final_hash
-    shown = {
-        one.endpoint: one.block.hash
-        for one in fork_context.chain.witness(cursor.final_number)
-        if one.block is not None and one.head.number >= cursor.final_number
+    hash_by_endpoint = {
+        witness.endpoint: witness.block.hash
+        for witness in fork_context.chain.fetch_witnesses(cursor.final_number)
+        if witness.block is not None and witness.head.number >= cursor.final_number
     }
-    if cursor.final_hash not in shown.values():
+    if cursor.final_hash not in hash_by_endpoint.values():
         return {}
-    return {endpoint: final for endpoint, hash_ in shown.items() if hash_ != cursor.final_hash}
+    return {
+        endpoint: final
+        for endpoint, shown_hash in hash_by_endpoint.items()
+        if shown_hash != cursor.final_hash
+    }
 
 
-def _weighed(
-    accused: ForkClaim, views: Sequence[Witness], providers: Mapping[str, str]
+def _weigh_views(
+    claim: ForkClaim, views: Sequence[Witness], providers: Mapping[str, str]
 ) -> ForkJudgement:
-    with_us = tuple(one.endpoint for one in views if _hash(one) == accused.ours)
-    against = {one.endpoint: one.block.hash for one in views if one.block is not None}
-    against = {name: hash_ for name, hash_ in against.items() if hash_ != accused.ours}
-    if accused.endpoint:
+    supporting_endpoints = tuple(
+        view.endpoint for view in views if _witness_hash(view) == claim.indexed_hash
+    )
+    hash_by_denier = {view.endpoint: view.block.hash for view in views if view.block is not None}
+    hash_by_denier = {
+        denier: shown_hash
+        for denier, shown_hash in hash_by_denier.items()
+        if shown_hash != claim.indexed_hash
+    }
+    if claim.endpoint:
         # A newer block of this endpoint builds on another one, so its report of this height is
         # outdated.
-        against.setdefault(accused.endpoint, accused.theirs)
+        hash_by_denier.setdefault(claim.endpoint, claim.claimed_hash)
     # A shorter chain does not outvote an endpoint that still has the newest indexed block.
     is_longer = any(
-        one.head.number >= accused.tip > accused.number and one.endpoint in with_us
-        for one in views
+        view.head.number >= claim.tip > claim.number and view.endpoint in supporting_endpoints
+        for view in views
     )
-    deniers = {providers.get(endpoint, endpoint) for endpoint in against}
-    supporters = {providers.get(endpoint, endpoint) for endpoint in with_us} - deniers
-    if len(deniers) >= ENOUGH and not is_longer:
-        verdict = ForkVerdict.LEFT
+    denying_providers = {providers.get(endpoint, endpoint) for endpoint in hash_by_denier}
+    supporting_providers = {
+        providers.get(endpoint, endpoint) for endpoint in supporting_endpoints
+    } - denying_providers
+    if len(denying_providers) >= MIN_PROVIDERS and not is_longer:
+        verdict = ForkVerdict.ORPHANED
     else:
-        verdict = ForkVerdict.STAYS if with_us else ForkVerdict.OPEN
-    right = against.keys() if verdict is ForkVerdict.LEFT else with_us
-    newest = max((one.head.number for one in views if one.endpoint in right), default=-1)
-    return ForkJudgement(verdict, against, with_us, newest, len(deniers), len(supporters))
+        verdict = ForkVerdict.CANONICAL if supporting_endpoints else ForkVerdict.UNDECIDED
+    right_endpoints = (
+        hash_by_denier.keys() if verdict is ForkVerdict.ORPHANED else supporting_endpoints
+    )
+    newest_number = max(
+        (view.head.number for view in views if view.endpoint in right_endpoints), default=-1
+    )
+    return ForkJudgement(
+        verdict,
+        hash_by_denier,
+        supporting_endpoints,
+        newest_number,
+        len(denying_providers),
+        len(supporting_providers),
+    )
 
 
-def _hash(one: Witness) -> Hash:
-    return NO_BLOCK if one.block is None else one.block.hash
+def _witness_hash(witness: Witness) -> Hash:
+    return NO_BLOCK if witness.block is None else witness.block.hash

@@ -15,10 +15,10 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.errors import InputError, TransientError
 from oracle.indexer.block_hooks import BlockHook
-from oracle.indexer.folder import Folder
+from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
-from oracle.indexer.reorgs.common_ancestor import check_ours
-from oracle.indexer.reorgs.finality_halt import HaltChanged, accuse_final
+from oracle.indexer.reorgs.common_ancestor import check_indexed_blocks
+from oracle.indexer.reorgs.finality_halt import HaltChanged, judge_final_block
 from oracle.indexer.reorgs.fork_detection import (
     NO_BLOCK,
     ForkClaim,
@@ -26,7 +26,7 @@ from oracle.indexer.reorgs.fork_detection import (
     ForkJudgement,
     ForkVerdict,
     judge_fork,
-    reject,
+    reject_fork_claim,
 )
 from oracle.indexer.snapshot_refold import refold_from_snapshot
 from oracle.store.database import Store, UnitOfWork
@@ -36,11 +36,11 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
 
 # Headers per request while searching for the common ancestor: as many as fit one batch.
-HEADERS_AT_ONCE = 100
+HEADERS_PER_REQUEST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Rewound:
+class RewindResult:
     """Result of a rewind to `ancestor`.
 
     `abandoned_number` is the block of the cursor before, `depth` how many blocks were undone,
@@ -51,10 +51,10 @@ class Rewound:
     """
 
     ancestor: BlockRef
-    abandoned: int
+    abandoned_number: int
     depth: int
-    logs: int
-    reports: int
+    log_count: int
+    report_count: int
     by_rebuild: bool
     endpoints: tuple[str, ...] = ()
     snapshot: int | None = None
@@ -62,10 +62,10 @@ class Rewound:
 
 def rewind_if_forked(
     fork_context: ForkContext,
-    folder: Folder,
+    folder: EventFolder,
     heads: Heads,
     window: BlockWindow | None = None,
-) -> Rewound | HaltChanged | None:
+) -> RewindResult | HaltChanged | None:
     """Rewind to the common ancestor if the chain has left the indexed blocks.
 
     Returns None if it has not, or if this is undecided. `heads` are current, and `window` is one
@@ -77,34 +77,38 @@ def rewind_if_forked(
         TransientError: the other endpoints deny the fork, or the chain contradicts itself; nothing
             was changed.
     """
-    with fork_context.store.reading() as uow:
+    with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-    accused = None if cursor is None else _fork_claim(fork_context, cursor, heads.latest, window)
-    if cursor is None or accused is None:
-        fork_context.fork_watch.tip.forget()
+    claim = (
+        None if cursor is None else _build_fork_claim(fork_context, cursor, heads.latest, window)
+    )
+    if cursor is None or claim is None:
+        fork_context.fork_watch.tip.reset()
         return None
-    judged = judge_fork(fork_context, accused, fork_context.fork_watch.tip)
-    if judged.verdict is ForkVerdict.STAYS and (window is not None or judged.liars):
-        raise reject(fork_context, accused, judged)
-    if judged.verdict is not ForkVerdict.LEFT:
+    judgement = judge_fork(fork_context, claim, fork_context.fork_watch.tip)
+    if judgement.verdict is ForkVerdict.CANONICAL and (window is not None or judgement.liars):
+        raise reject_fork_claim(fork_context, claim, judgement)
+    if judgement.verdict is not ForkVerdict.ORPHANED:
         return None
-    for endpoint in judged.liars:
-        why = f"still has block {accused.number} as {accused.ours}"
-        fork_context.chain.deprioritise(endpoint, why, judged.newest)
-    ancestor, is_shared = _common_ancestor(fork_context, cursor, accused, judged)
+    for endpoint in judgement.liars:
+        reason = f"still has block {claim.number} as {claim.indexed_hash}"
+        fork_context.chain.deprioritise(endpoint, reason, judgement.newest_number)
+    ancestor, is_shared = _find_common_ancestor(fork_context, cursor, claim, judgement)
     if not is_shared:
-        return accuse_final(fork_context, cursor, ancestor, judged)
-    return _roll_back(fork_context, folder, heads.latest, cursor, ancestor, tuple(judged.against))
+        return judge_final_block(fork_context, cursor, ancestor, judgement)
+    return _undo_blocks(
+        fork_context, folder, heads.latest, cursor, ancestor, tuple(judgement.hash_by_denier)
+    )
 
 
-def rewind_to(
+def rewind_to_block(
     chain: ChainReader,
     store: Store,
-    folder: Folder,
-    number: int,
-    manner: RebuildOptions,
+    folder: EventFolder,
+    block_number: int,
+    rebuild_options: RebuildOptions,
     min_scores: int = MIN_SCORES,
-) -> Rewound:
+) -> RewindResult:
     """Rewind to block `block_number`: by the journal, or else by refolding.
 
     If the chain skipped that height, the target is the block before it. `min_scores`: as in the
@@ -116,136 +120,144 @@ def rewind_to(
             or the index up to it may differ from the chain, see `check_indexed_blocks`.
         TransientError: the chain does not respond.
     """
-    with store.reading() as uow:
-        cursor, lowest = _cursor_above(uow, number)
-        reach = uow.undo.reach()
-    block = chain.header_up_to(number)
-    if block.number < lowest:
+    with store.read_transaction() as uow:
+        cursor, lowest_number = _require_cursor_above(uow, block_number)
+        journal_start = uow.undo.get_lowest_reachable_block()
+    block = chain.fetch_header_at_or_below(block_number)
+    if block.number < lowest_number:
         raise InputError(
-            f"cannot rewind to before the start block: the chain skipped block {number}; name "
-            f"block {number + 1}, or begin anew with an empty database"
+            f"cannot rewind to before the start block: the chain skipped block {block_number}; "
+            f"name block {block_number + 1}, or begin anew with an empty database"
         )
-    check_ours(chain, store, block)
-    by_rebuild = reach is None or reach > number
-    with folder.following(None), manner.transaction(store) as uow:
+    check_indexed_blocks(chain, store, block)
+    by_rebuild = journal_start is None or journal_start > block_number
+    with folder.resume_from(None), rebuild_options.transaction(store) as uow:
         if not by_rebuild:
-            uow.undo.rollback_to(number)
-        rewound = _go_back(uow, folder.hooks, cursor, block, by_rebuild=by_rebuild)
+            uow.undo.rollback_to(block_number)
+        result = _rewind_tables(uow, folder.hooks, cursor, block, by_rebuild=by_rebuild)
         if by_rebuild:
-            snapshot = refold_from_snapshot(uow, folder, number, min_scores, manner)
-            rewound = replace(rewound, snapshot=snapshot)
+            snapshot = refold_from_snapshot(uow, folder, block_number, min_scores, rebuild_options)
+            result = replace(result, snapshot=snapshot)
             if snapshot is None:
-                rebuild_up_to(uow, folder, number, manner)
-    folder.forget()
-    return rewound
+                rebuild_up_to(uow, folder, block_number, rebuild_options)
+    folder.discard_memory()
+    return result
 
 
-def _cursor_above(uow: UnitOfWork, number: int) -> tuple[Cursor, int]:
+def _require_cursor_above(uow: UnitOfWork, block_number: int) -> tuple[Cursor, int]:
     """Return the cursor, and the lowest block to which a rewind is possible."""
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None:
         raise InputError("nothing is indexed yet: there is nothing to rewind")
-    lowest = max(0, identity.start_block - 1)
-    if not lowest <= number < cursor.number:
+    lowest_number = max(0, identity.start_block - 1)
+    if not lowest_number <= block_number < cursor.number:
         raise InputError(
-            f"cannot rewind to block {number}: name one from {lowest} (before the start block) "
-            f"to {cursor.number - 1} (below the cursor)"
+            f"cannot rewind to block {block_number}: name one from {lowest_number} (before the "
+            f"start block) to {cursor.number - 1} (below the cursor)"
         )
-    return cursor, lowest
+    return cursor, lowest_number
 
 
-def _go_back(
+def _rewind_tables(
     uow: UnitOfWork,
     hooks: Sequence[BlockHook],
     cursor: Cursor,
     block: BlockRef,
     *,
     by_rebuild: bool,
-) -> Rewound:
+) -> RewindResult:
     """Rewind everything but the projections; raw rows above become non-canonical."""
     number = block.number
-    logs = uow.logs.orphan_above(number)
+    log_count = uow.logs.orphan_above(number)
     uow.calls.orphan_above(number)
-    uow.blocks.discard_above(number)
+    uow.blocks.orphan_above(number)
     uow.blocks.save([block])
-    uow.uncover_above(number)
-    uow.snapshots.discard_above(number)
+    uow.discard_verification_above(number)
+    uow.snapshots.delete_above(number)
     # Reports are cut again on the new chain, like those of a reporter that never saw the old one.
-    reports = uow.reports.drop_from(number)
+    report_count = uow.reports.drop_from(number)
     # Intents without a nonce are dropped with their report; the time is the chain's.
-    stamp = Stamp(cursor.time, uow.lease.current().epoch)
+    stamp = Stamp(cursor.time, uow.lease.get_state().epoch)
     for hook in hooks:
-        hook.rewound(uow, number, stamp)
-    uow.outbox.intents.forget_above(number, stamp)
+        hook.on_rewind(uow, number, stamp)
+    uow.outbox.intents.expire_above(number, stamp)
     # Only a user rewinds below the final block, which then becomes the ancestor.
     is_below_final = cursor.final_number is not None and number < cursor.final_number
     uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
     depth = cursor.number - number
-    return Rewound(block, cursor.number, depth, logs, reports, by_rebuild)
+    return RewindResult(block, cursor.number, depth, log_count, report_count, by_rebuild)
 
 
-def _roll_back(
+def _undo_blocks(
     fork_context: ForkContext,
-    folder: Folder,
-    newest: BlockRef,
+    folder: EventFolder,
+    newest_block: BlockRef,
     cursor: Cursor,
     ancestor: BlockRef,
     endpoints: tuple[str, ...],
-) -> Rewound:
+) -> RewindResult:
     """Undo the blocks above the ancestor; `endpoints` reported that they left the chain."""
-    with folder.following(None), fork_context.store.transaction() as uow:
+    with folder.resume_from(None), fork_context.store.transaction() as uow:
         uow.undo.rollback_to(ancestor.number)
-        rewound = _go_back(uow, folder.hooks, cursor, ancestor, by_rebuild=False)
-        rewound = replace(rewound, endpoints=endpoints)
+        result = _rewind_tables(uow, folder.hooks, cursor, ancestor, by_rebuild=False)
+        result = replace(result, endpoints=endpoints)
         uow.reorgs.append(
             Reorg(
                 ancestor=ancestor.number,
                 ancestor_hash=ancestor.hash,
                 old_tip=cursor.number,
                 old_hash=cursor.hash,
-                new_tip=newest.number,
-                new_hash=newest.hash,
+                new_tip=newest_block.number,
+                new_hash=newest_block.hash,
                 time=cursor.time,
-                endpoints=rewound.endpoints,
-                logs_orphaned=rewound.logs,
+                endpoints=result.endpoints,
+                logs_orphaned=result.log_count,
             )
         )
-    fork_context.fork_watch.goes_on()
+    fork_context.fork_watch.clear_dispute()
     metrics.REORGS.inc()
-    metrics.REORG_DEPTH.observe(rewound.depth)
-    return rewound
+    metrics.REORG_DEPTH.observe(result.depth)
+    return result
 
 
-def _fork_claim(
+def _build_fork_claim(
     fork_context: ForkContext,
     cursor: Cursor,
-    newest: BlockRef,
+    newest_block: BlockRef,
     window: BlockWindow | None,
 ) -> ForkClaim | None:
     """Return the claim against an indexed block, or None if there is none."""
     tip = cursor.number
-    if newest.number < tip:
-        return _of_shorter_chain(fork_context.store, cursor, newest)
+    if newest_block.number < tip:
+        return _build_shorter_chain_claim(fork_context.store, cursor, newest_block)
     if window is not None:
         return ForkClaim(tip, cursor.hash, window.first_parent, tip, window.endpoint)
-    seen = newest if newest.number == tip else fork_context.chain.header(tip)
-    if seen is None or seen.hash == cursor.hash:
+    chain_block = (
+        newest_block if newest_block.number == tip else fork_context.chain.fetch_header(tip)
+    )
+    if chain_block is None or chain_block.hash == cursor.hash:
         return None
-    return ForkClaim(tip, cursor.hash, seen.hash, tip)
+    return ForkClaim(tip, cursor.hash, chain_block.hash, tip)
 
 
-def _of_shorter_chain(store: Store, cursor: Cursor, newest: BlockRef) -> ForkClaim | None:
+def _build_shorter_chain_claim(
+    store: Store, cursor: Cursor, newest_block: BlockRef
+) -> ForkClaim | None:
     """Return the claim of a head below the newest indexed block; None if it only lags."""
-    with store.reading() as uow:
-        ours = uow.blocks.highest_to(newest.number)
-    if ours is None or ours.hash == newest.hash or newest.number < (cursor.final_number or 0):
+    with store.read_transaction() as uow:
+        indexed_block = uow.blocks.get_highest_up_to(newest_block.number)
+    if (
+        indexed_block is None
+        or indexed_block.hash == newest_block.hash
+        or newest_block.number < (cursor.final_number or 0)
+    ):
         return None
-    held = ours.hash if ours.number == newest.number else NO_BLOCK
-    return ForkClaim(newest.number, held, newest.hash, cursor.number)
+    indexed_hash = indexed_block.hash if indexed_block.number == newest_block.number else NO_BLOCK
+    return ForkClaim(newest_block.number, indexed_hash, newest_block.hash, cursor.number)
 
 
-def _common_ancestor(
-    fork_context: ForkContext, cursor: Cursor, accused: ForkClaim, judged: ForkJudgement
+def _find_common_ancestor(
+    fork_context: ForkContext, cursor: Cursor, claim: ForkClaim, judgement: ForkJudgement
 ) -> tuple[BlockRef, bool]:
     """Return the highest block shared with the chain, searched downwards in batches.
 
@@ -255,39 +267,47 @@ def _common_ancestor(
     Raises:
         TransientError: the chain changed during the search.
     """
-    top = accused.number
-    with fork_context.store.reading() as uow:
+    top_number = claim.number
+    with fork_context.store.read_transaction() as uow:
         identity = uow.identity.get()
-        final = cursor.final_number or 0
-        ours = {block.number: block.hash for block in uow.blocks.between(final, top)}
-    ours[cursor.number] = cursor.hash
+        final_number = cursor.final_number or 0
+        hash_by_number = {
+            block.number: block.hash
+            for block in uow.blocks.list_canonical(final_number, top_number)
+        }
+    hash_by_number[cursor.number] = cursor.hash
     if cursor.final_hash is not None:
-        ours[final] = cursor.final_hash
+        hash_by_number[final_number] = cursor.final_hash
     # Nothing below the start block can differ.
-    start = 0 if identity is None else identity.start_block
-    floor = min(max(start - 1, final, 0), top)
-    expected = set(judged.against.values())
-    lowest: BlockRef | None = None
-    for blocks in _downwards(top, floor, final):
-        theirs = fork_context.chain.headers(blocks)
-        if not theirs:
+    start_block = 0 if identity is None else identity.start_block
+    lowest_number = min(max(start_block - 1, final_number, 0), top_number)
+    expected_hashes = set(judgement.hash_by_denier.values())
+    lowest_block: BlockRef | None = None
+    for blocks in _iterate_ranges_down(top_number, lowest_number, final_number):
+        headers = fork_context.chain.fetch_headers(blocks)
+        if not headers:
             continue
-        if theirs[-1].hash not in expected:
+        if headers[-1].hash not in expected_hashes:
             raise TransientError("the chain changed while we looked for where it forked")
-        for block in reversed(theirs):
-            if ours.get(block.number) == block.hash or block.number < start:
+        for block in reversed(headers):
+            if hash_by_number.get(block.number) == block.hash or block.number < start_block:
                 return block, True
-        lowest, expected = theirs[0], {theirs[0].parent_hash}
-    if lowest is None or floor > final:
-        raise TransientError(f"the chain does not give the block at or below {floor} now")
-    return lowest, False
+        lowest_block, expected_hashes = headers[0], {headers[0].parent_hash}
+    if lowest_block is None or lowest_number > final_number:
+        raise TransientError(f"the chain does not give the block at or below {lowest_number} now")
+    return lowest_block, False
 
 
-def _downwards(top: int, floor: int, final: int) -> Iterator[BlockRange]:
+def _iterate_ranges_down(
+    top_number: int, lowest_number: int, final_number: int
+) -> Iterator[BlockRange]:
     """Yield block ranges of one request each, from `top_number` down to `lowest_number`.
 
     One more range follows, not below `final_number`, for chains without a block at the end.
     """
-    for highest, lowest in ((top, floor), (floor - 1, max(final, floor - HEADERS_AT_ONCE))):
-        for last in range(highest, lowest - 1, -HEADERS_AT_ONCE):
-            yield BlockRange(max(lowest, last - HEADERS_AT_ONCE + 1), last)
+    for range_end, range_start in (
+        (top_number, lowest_number),
+        (lowest_number - 1, max(final_number, lowest_number - HEADERS_PER_REQUEST)),
+    ):
+        for last_number in range(range_end, range_start - 1, -HEADERS_PER_REQUEST):
+            yield BlockRange(max(range_start, last_number - HEADERS_PER_REQUEST + 1), last_number)

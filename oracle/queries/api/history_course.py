@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
-from oracle.domain.fixed_point import UNIT, multiply
+from oracle.domain.fixed_point import UNIT, multiply_fixed
 from oracle.domain.fold.working_set import (
     KickoutDue,
     MembershipChange,
@@ -19,18 +19,18 @@ from oracle.domain.fold.working_set import (
     ScoreEntry,
 )
 from oracle.domain.scoring.node_scores import exclusion_end_time
-from oracle.domain.scoring.reliability import healed_reliability
+from oracle.domain.scoring.reliability import heal_reliability
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import append_score, mean_of
+from oracle.domain.scoring.score_window import append_score, compute_pool_mean
 
 # Points added to a span in which H recovers without events, so that its curve is drawn smoothly.
 _HEALING_POINTS = 24
-_LEAST_RISE = UNIT // 100
+_MIN_RISE = UNIT // 100
 # First, last, and the minimum and maximum of QoS and of H.
-_POINTS_OF_A_BUCKET = 6
+_POINTS_PER_BUCKET = 6
 
 
-class CoursePoint(NamedTuple):
+class HistoryPoint(NamedTuple):
     """The figures of a node at a time; all but `time` in units of 10^-18."""
 
     time: int
@@ -43,65 +43,69 @@ class CoursePoint(NamedTuple):
 class NodeRecord:
     """The stored past of a node, in order; `earlier_scores` are the scores before the span."""
 
-    earlier: list[ScoreEntry]
+    earlier_scores: list[ScoreEntry]
     scores: list[ScoreEntry]
     changes: list[ReliabilityChange]
-    kickouts: list[KickoutDue]
-    turns: list[MembershipChange]
+    kickout_intervals: list[KickoutDue]
+    membership_changes: list[MembershipChange]
 
 
-def course(record: NodeRecord, span: tuple[int, int], rules: Rules) -> Iterator[CoursePoint]:
+def compute_history(
+    record: NodeRecord, span: tuple[int, int], rules: Rules
+) -> Iterator[HistoryPoint]:
     """Yield the points of a span in order of time, two at each event: before it and after it."""
-    first, last = span
-    resets = list(_resets(record)) if rules.kickout_starts_anew else []
-    pool = _pool_before(record, resets, first, rules)
-    base, since = _reliability_before(record.changes, first)
-    anew = {turn.at for turn in resets}
+    span_start, span_end = span
+    resets = list(_find_resets(record)) if rules.kickout_starts_anew else []
+    pool = _compute_pool_before(record, resets, span_start, rules)
+    base, since = _find_reliability_before(record.changes, span_start)
+    reset_positions = {change.at for change in resets}
 
-    def at(time: int) -> CoursePoint:
+    def point_at(time: int) -> HistoryPoint:
         mean, reliability = (
-            mean_of(pool, None, rules),
-            healed_reliability(base, since, time, rules),
+            compute_pool_mean(pool, None, rules),
+            heal_reliability(base, since, time, rules),
         )
-        return CoursePoint(time, multiply(mean, reliability), mean, reliability)
+        return HistoryPoint(time, multiply_fixed(mean, reliability), mean, reliability)
 
-    yield at(first)
-    time = first
-    for event in _events(record, first, last):
-        yield from _healing(at, time, event.time)
+    yield point_at(span_start)
+    time = span_start
+    for event in _list_events(record, span_start, span_end):
+        yield from _sample_recovery(point_at, time, event.time)
         time = event.time
-        yield at(time)
+        yield point_at(time)
         if isinstance(event, ScoreEntry):
             pool = append_score(pool, event.score, rules)
         else:
             base, since = event.after, event.time
-            pool = b"" if event.at in anew else pool
-        yield at(time)
-    yield from _healing(at, time, last)
-    yield at(last)
+            pool = b"" if event.at in reset_positions else pool
+        yield point_at(time)
+    yield from _sample_recovery(point_at, time, span_end)
+    yield point_at(span_end)
 
 
-def thinned(points: list[CoursePoint], most: int) -> list[CoursePoint]:
-    """Return the first point, the last one and the extremes of QoS and of H in equal parts of time.
+def downsample_points(points: list[HistoryPoint], max_points: int) -> list[HistoryPoint]:
+    """Return the first point, the last one and the extremes of QoS and of H in equal time spans.
 
     At most six points of each part are kept (M4 of Jugel et al., VLDB 2014, for two curves), in
     their order, and no point is interpolated. `max_points`: at least 12.
     """
-    buckets = max(1, most // _POINTS_OF_A_BUCKET)
-    begin, width = points[0].time, points[-1].time - points[0].time + 1
-    parts: dict[int, list[int]] = {}
+    buckets = max(1, max_points // _POINTS_PER_BUCKET)
+    start_time, span_seconds = points[0].time, points[-1].time - points[0].time + 1
+    indexes_by_bucket: dict[int, list[int]] = {}
     for index, point in enumerate(points):
-        parts.setdefault((point.time - begin) * buckets // width, []).append(index)
-    kept: set[int] = set()
-    for inside in parts.values():
-        kept |= {inside[0], inside[-1]}
+        indexes_by_bucket.setdefault(
+            (point.time - start_time) * buckets // span_seconds, []
+        ).append(index)
+    kept_indexes: set[int] = set()
+    for bucket_indexes in indexes_by_bucket.values():
+        kept_indexes |= {bucket_indexes[0], bucket_indexes[-1]}
         for column in ("qos", "reliability"):
-            found = [(getattr(points[index], column), index) for index in inside]
-            kept |= {min(found)[1], max(found)[1]}
-    return [points[index] for index in sorted(kept)]
+            values = [(getattr(points[index], column), index) for index in bucket_indexes]
+            kept_indexes |= {min(values)[1], max(values)[1]}
+    return [points[index] for index in sorted(kept_indexes)]
 
 
-def why_inexact(rules: Rules) -> str | None:
+def inexactness_reason(rules: Rules) -> str | None:
     """Return why the history may differ from what the fold computed, or None if it is exact."""
     if rules.legacy is not None:
         return "under legacy rules a score depends on all other nodes; `explain` tells it"
@@ -115,58 +119,71 @@ def excluded_until(base: int, since: int, rules: Rules) -> int | None:
     return None if base >= rules.exclude_enter else exclusion_end_time(base, since, rules)
 
 
-def _events(record: NodeRecord, first: int, last: int) -> list[ScoreEntry | ReliabilityChange]:
+def _list_events(
+    record: NodeRecord, span_start: int, span_end: int
+) -> list[ScoreEntry | ReliabilityChange]:
     """Return the events inside the span, in the order of positions."""
-    changes = [change for change in record.changes if first <= change.time <= last]
-    both: list[ScoreEntry | ReliabilityChange] = [*record.scores, *changes]
-    return sorted(both, key=_position_of)
+    changes = [change for change in record.changes if span_start <= change.time <= span_end]
+    events: list[ScoreEntry | ReliabilityChange] = [*record.scores, *changes]
+    return sorted(events, key=_get_position)
 
 
-def _position_of(event: ScoreEntry | ReliabilityChange) -> Position:
+def _get_position(event: ScoreEntry | ReliabilityChange) -> Position:
     return event.at
 
 
-def _pool_before(
-    record: NodeRecord, resets: list[MembershipChange], first: int, rules: Rules
+def _compute_pool_before(
+    record: NodeRecord, resets: list[MembershipChange], before_time: int, rules: Rules
 ) -> bytes:
     """Return the pool just before a time, from the scores since the node's last reset."""
-    begun = max((turn.at for turn in resets if turn.time < first), default=None)
+    last_reset = max((change.at for change in resets if change.time < before_time), default=None)
     pool = b""
-    for entry in record.earlier:
-        if begun is None or begun < entry.at:
+    for entry in record.earlier_scores:
+        if last_reset is None or last_reset < entry.at:
             pool = append_score(pool, entry.score, rules)
     return pool
 
 
-def _reliability_before(changes: list[ReliabilityChange], time: int) -> tuple[int, int]:
+def _find_reliability_before(changes: list[ReliabilityChange], time: int) -> tuple[int, int]:
     """Return H's base and since just before a time; before its first change H is 1."""
-    before = [change for change in changes if change.time < time]
-    return (before[-1].after, before[-1].time) if before else (UNIT, time)
+    earlier_changes = [change for change in changes if change.time < time]
+    return (
+        (earlier_changes[-1].after, earlier_changes[-1].time) if earlier_changes else (UNIT, time)
+    )
 
 
-def _resets(record: NodeRecord) -> Iterator[MembershipChange]:
+def _find_resets(record: NodeRecord) -> Iterator[MembershipChange]:
     """Yield the joins that reset a node: the first join after each kickout that was due.
 
     The kickout is the event that closed its interval
     (docs/reference/scoring-rules.md#qos-and-kickout).
     """
-    closed = {interval.closed_at for interval in record.kickouts}
-    is_anew = False
-    for turn in record.turns:
-        if turn.turn is MembershipTransition.KICKED_OUT:
-            is_anew = turn.at in closed
-        elif turn.turn is MembershipTransition.JOINED and is_anew:
-            is_anew = False
-            yield turn
+    closing_positions = {interval.closed_at for interval in record.kickout_intervals}
+    is_reset_pending = False
+    for change in record.membership_changes:
+        if change.transition is MembershipTransition.KICKED_OUT:
+            is_reset_pending = change.at in closing_positions
+        elif change.transition is MembershipTransition.JOINED and is_reset_pending:
+            is_reset_pending = False
+            yield change
 
 
-def _healing(at: Callable[[int], CoursePoint], start: int, end: int) -> Iterator[CoursePoint]:
+def _sample_recovery(
+    point_at: Callable[[int], HistoryPoint], start_time: int, end_time: int
+) -> Iterator[HistoryPoint]:
     """Yield points inside a span in which H recovers, at equal steps of H."""
-    low, high = at(start).reliability, at(end).reliability
-    if high - low < _LEAST_RISE:
+    start_reliability, end_reliability = (
+        point_at(start_time).reliability,
+        point_at(end_time).reliability,
+    )
+    if end_reliability - start_reliability < _MIN_RISE:
         return
-    for part in range(1, _HEALING_POINTS):
-        wanted = low + (high - low) * part // _HEALING_POINTS
-        time = start + bisect_left(range(start, end), wanted, key=lambda t: at(t).reliability)
-        if start < time < end:
-            yield at(time)
+    for step in range(1, _HEALING_POINTS):
+        target = (
+            start_reliability + (end_reliability - start_reliability) * step // _HEALING_POINTS
+        )
+        time = start_time + bisect_left(
+            range(start_time, end_time), target, key=lambda moment: point_at(moment).reliability
+        )
+        if start_time < time < end_time:
+            yield point_at(time)

@@ -6,11 +6,15 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from oracle.domain.fixed_point import UNIT, multiply
-from oracle.domain.scoring.node_scores import is_below_line, is_excluded, reliability_at
-from oracle.domain.scoring.reliability import boosted_reliability, penalized_reliability
+from oracle.domain.fixed_point import UNIT, multiply_fixed
+from oracle.domain.scoring.node_scores import compute_reliability, is_below_line, is_excluded
+from oracle.domain.scoring.reliability import boost_reliability, penalize_reliability
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import append_score, mean_of, pool_before_score
+from oracle.domain.scoring.score_window import (
+    append_score,
+    compute_pool_mean,
+    get_pool_before_score,
+)
 from oracle.domain.state.node import Membership, Node
 from oracle.queries.answers import ApiModel
 from oracle.queries.api.node_order import NodeRanking, SortKey
@@ -18,7 +22,7 @@ from oracle.queries.api.node_order import NodeRanking, SortKey
 T = TypeVar("T")
 
 # The longest sequence of events that is simulated.
-MOST_STEPS = 200
+MAX_STEPS = 200
 
 
 class NodeLift(ApiModel):
@@ -39,40 +43,47 @@ NO_LIFT = NodeLift(
 )
 
 
-def lift_of(node: Node, time: int, rules: Rules, ranking: NodeRanking | None) -> NodeLift:
+def compute_node_lift(
+    node: Node, time: int, rules: Rules, ranking: NodeRanking | None
+) -> NodeLift:
     """Simulate future events from a block time on; under legacy rules nothing can be simulated.
 
     `ranking`: of the same block, or None for an earlier block, whose places are not known.
     """
     if node.membership is not Membership.MEMBER or rules.legacy is not None:
         return NO_LIFT
-    pool, reliability = pool_before_score(node, time, rules), reliability_at(node, time, rules)
+    pool, reliability = (
+        get_pool_before_score(node, time, rules),
+        compute_reliability(node, time, rules),
+    )
 
     def is_due(scores: Sequence[int]) -> bool:
         return len(scores) == rules.pool_size and is_below_line(sum(scores), rules)
 
-    place = None if ranking is None else ranking.place_of(node.address)
+    place = None if ranking is None else ranking.find_place(node.address)
     is_behind = ranking is not None and place is not None and place > 1
-    firsts = _first_places(node, ranking, rules) if ranking and is_behind else None
+    overtaking = _count_first_places(node, ranking, rules) if ranking and is_behind else None
     return NodeLift(
-        first_places=None if firsts is None else firsts[0],
-        place_then=None if firsts is None else firsts[1],
-        successes=_steps(
-            reliability, lambda h: boosted_reliability(h, rules), lambda h: h == UNIT
+        first_places=None if overtaking is None else overtaking[0],
+        place_then=None if overtaking is None else overtaking[1],
+        successes=_count_steps(
+            reliability,
+            lambda reliability_value: boost_reliability(reliability_value, rules),
+            lambda reliability_value: reliability_value == UNIT,
         ),
         timeouts=0
         if is_excluded(node, time, rules)
-        else _steps(
+        else _count_steps(
             reliability,
-            lambda h: penalized_reliability(h, rules),
-            lambda h: h < rules.exclude_enter,
+            lambda reliability_value: penalize_reliability(reliability_value, rules),
+            lambda reliability_value: reliability_value < rules.exclude_enter,
         ),
-        zeros=_steps(
+        zeros=_count_steps(
             pool,
             lambda scores: append_score(scores, 0, rules),
             is_due,
         ),
-        over_line=_steps(
+        over_line=_count_steps(
             pool,
             lambda scores: append_score(scores, max(rules.rank_scores), rules),
             lambda scores: not is_due(scores),
@@ -80,26 +91,31 @@ def lift_of(node: Node, time: int, rules: Rules, ranking: NodeRanking | None) ->
     )
 
 
-def _first_places(node: Node, ranking: NodeRanking, rules: Rules) -> tuple[int, int] | None:
+def _count_first_places(node: Node, ranking: NodeRanking, rules: Rules) -> tuple[int, int] | None:
     """Return how many first ranks overtake the next better node, and the place after them."""
-    time, order = ranking.cursor.time, ranking.ordered("qos")
-    mine = ranking.key("qos", node)
-    better = order[bisect_left(order, mine) - 1]
-    pool, reliability = pool_before_score(node, time, rules), reliability_at(node, time, rules)
-    for step in range(1, MOST_STEPS + 1):
+    time, order = ranking.cursor.time, ranking.sorted_keys("qos")
+    own_key = ranking.build_sort_key("qos", node)
+    next_better = order[bisect_left(order, own_key) - 1]
+    pool, reliability = (
+        get_pool_before_score(node, time, rules),
+        compute_reliability(node, time, rules),
+    )
+    for step in range(1, MAX_STEPS + 1):
         pool = append_score(pool, max(rules.rank_scores), rules)
-        reliability = boosted_reliability(reliability, rules)
-        qos = multiply(mean_of(pool, None, rules), reliability)
-        then = SortKey(0, -qos, node.address)
-        if then < better:
-            return step, bisect_left(order, then) + 1
+        reliability = boost_reliability(reliability, rules)
+        qos = multiply_fixed(compute_pool_mean(pool, None, rules), reliability)
+        new_key = SortKey(0, -qos, node.address)
+        if new_key < next_better:
+            return step, bisect_left(order, new_key) + 1
     return None
 
 
-def _steps(start: T, step: Callable[[T], T], is_there: Callable[[T], bool]) -> int | None:
+def _count_steps(
+    state: T, advance: Callable[[T], T], is_reached: Callable[[T], bool]
+) -> int | None:
     """Return the number of steps until `is_reached`, or None if it exceeds `MAX_STEPS`."""
-    for taken in range(MOST_STEPS + 1):
-        if is_there(start):
-            return taken
-        start = step(start)
+    for step_count in range(MAX_STEPS + 1):
+        if is_reached(state):
+            return step_count
+        state = advance(state)
     return None

@@ -2,15 +2,15 @@
 
 from pydantic import Field
 
-from oracle.domain.fixed_point import UNIT, decimal_text
+from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.scoring.node_figures import NODE_STATES, NodeState
 from oracle.queries.answers import Answer, ApiModel, FractionText
 from oracle.queries.api.source import ApiSnapshot
 
-_BINS = 20
+_HISTOGRAM_BINS = 20
 _QUARTERS = 4
-SPAN_SECONDS = {"1h": 3_600, "24h": 86_400, "7d": 604_800}
-_BUCKETS = {"1h": 12, "24h": 24, "7d": 28}
+SECONDS_BY_SPAN = {"1h": 3_600, "24h": 86_400, "7d": 604_800}
+_BUCKET_COUNT_BY_SPAN = {"1h": 12, "24h": 24, "7d": 28}
 
 
 class ActivityBucket(ApiModel):
@@ -46,8 +46,8 @@ class NetworkAnswer(Answer):
     states: dict[NodeState, int]
     histogram: list[int] = Field(
         description="Members by QoS in twenty equal parts of 0 to 1, the least first.",
-        min_length=_BINS,
-        max_length=_BINS,
+        min_length=_HISTOGRAM_BINS,
+        max_length=_HISTOGRAM_BINS,
     )
     quartiles: list[FractionText] = Field(
         description="Least, first quarter, half, third quarter and greatest; empty: no member."
@@ -61,72 +61,81 @@ class NetworkAnswer(Answer):
     waiting: list[Waiting] = Field(description="What waits for a person; empty: nothing.")
 
 
-def network(look: ApiSnapshot, span: str = "24h") -> NetworkAnswer:
+def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkAnswer:
     """Return the totals; `span`: a key of `SECONDS_BY_SPAN`."""
-    ranking, uow, identity = look.ranking(), look.uow, look.uow.identity.get()
+    ranking, uow, identity = snapshot.get_ranking(), snapshot.uow, snapshot.uow.identity.get()
     scores = sorted(
-        qos for node in ranking.nodes.values() if (qos := ranking.qos(node)) is not None
+        qos for node in ranking.nodes.values() if (qos := ranking.compute_qos(node)) is not None
     )
-    halts = uow.halts.all_closed()
-    held = [
-        f"the report of period {one.period} is held: {one.reason}" for one in uow.holds.waiting()
+    halts = uow.halts.list_open_halts()
+    held_texts = [
+        f"the report of period {hold.period} is held: {hold.reason}"
+        for hold in uow.holds.list_waiting()
     ]
-    stopped = [f"{halt.name}: {halt.reason}" for halt in halts]
+    halt_texts = [f"{halt.name}: {halt.reason}" for halt in halts]
     return NetworkAnswer(
-        as_of=look.as_of,
+        as_of=snapshot.as_of,
         chain_id=None if identity is None else identity.chain_id,
         start_block=None if identity is None else identity.start_block,
         nodes=len(ranking.nodes),
         members=len(scores),
         states={state: ranking.counts.get(state, 0) for state in NODE_STATES},
-        histogram=_histogram(scores),
-        quartiles=_quartiles(scores),
-        kickouts_due=len(uow.kickouts.open()),
-        activity=_activity(look, span),
-        last_round=_last_round(look),
+        histogram=_count_bins(scores),
+        quartiles=_compute_quartiles(scores),
+        kickouts_due=len(uow.kickouts.list_open()),
+        activity=_load_activity(snapshot, span),
+        last_round=_load_last_round(snapshot),
         tasks_waiting=uow.tasks.count_waiting(),
-        draws_standing=len(uow.draws.active()),
+        draws_standing=len(uow.draws.list_active()),
         halted=bool(halts),
         waiting=[
-            *(Waiting(what=text, command="qos-oracle halt list") for text in stopped),
-            *(Waiting(what=text, command="qos-oracle report release --help") for text in held),
+            *(Waiting(what=text, command="qos-oracle halt list") for text in halt_texts),
+            *(
+                Waiting(what=text, command="qos-oracle report release --help")
+                for text in held_texts
+            ),
         ],
     )
 
 
-def _histogram(scores: list[int]) -> list[int]:
-    bins = [0] * _BINS
+def _count_bins(scores: list[int]) -> list[int]:
+    bins = [0] * _HISTOGRAM_BINS
     for qos in scores:
-        bins[min(_BINS - 1, qos * _BINS // UNIT)] += 1
+        bins[min(_HISTOGRAM_BINS - 1, qos * _HISTOGRAM_BINS // UNIT)] += 1
     return bins
 
 
-def _quartiles(scores: list[int]) -> list[str]:
+def _compute_quartiles(scores: list[int]) -> list[str]:
     """Return the quartiles by nearest rank, so that each is the QoS of an actual node."""
     if not scores:
         return []
-    last = len(scores) - 1
-    return [decimal_text(scores[last * part // _QUARTERS]) for part in range(_QUARTERS + 1)]
-
-
-def _activity(look: ApiSnapshot, span: str) -> list[ActivityBucket]:
-    many, seconds = _BUCKETS[span], SPAN_SECONDS[span]
-    width, start = seconds // many, look.cursor.time - seconds + 1
-    last = look.cursor.number
-    scores = look.uow.activity.scores_by_time(start, width, last)
-    timeouts = look.uow.activity.timeouts_by_time(start, width, last)
+    last_index = len(scores) - 1
     return [
-        ActivityBucket(
-            since=start + part * width, scores=scores.get(part, 0), timeouts=timeouts.get(part, 0)
-        )
-        for part in range(many)
+        format_decimal(scores[last_index * quarter // _QUARTERS])
+        for quarter in range(_QUARTERS + 1)
     ]
 
 
-def _last_round(look: ApiSnapshot) -> LastRound | None:
-    newest = look.uow.rounds.accepted(1)
-    if not newest:
+def _load_activity(snapshot: ApiSnapshot, span: str) -> list[ActivityBucket]:
+    bucket_count, span_seconds = _BUCKET_COUNT_BY_SPAN[span], SECONDS_BY_SPAN[span]
+    bucket_seconds, start = span_seconds // bucket_count, snapshot.cursor.time - span_seconds + 1
+    last_block = snapshot.cursor.number
+    scores = snapshot.uow.activity.count_scores_by_time(start, bucket_seconds, last_block)
+    timeouts = snapshot.uow.activity.count_timeouts_by_time(start, bucket_seconds, last_block)
+    return [
+        ActivityBucket(
+            since=start + bucket * bucket_seconds,
+            scores=scores.get(bucket, 0),
+            timeouts=timeouts.get(bucket, 0),
+        )
+        for bucket in range(bucket_count)
+    ]
+
+
+def _load_last_round(snapshot: ApiSnapshot) -> LastRound | None:
+    newest_rounds = snapshot.uow.rounds.list_accepted(1)
+    if not newest_rounds:
         return None
-    accepted = newest[-1]
-    age = max(0, look.cursor.time - accepted.time)
-    return LastRound(round=accepted.round, age_seconds=age, as_of=accepted.as_of)
+    accepted = newest_rounds[-1]
+    age_seconds = max(0, snapshot.cursor.time - accepted.time)
+    return LastRound(round=accepted.round, age_seconds=age_seconds, as_of=accepted.as_of)

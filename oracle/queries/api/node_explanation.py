@@ -15,11 +15,11 @@ from oracle.queries.api.source import (
     ApiSource,
     NotKnownError,
     QuestionError,
-    looking,
+    open_snapshot,
 )
-from oracle.queries.explain import Explanation, explain
+from oracle.queries.explain import Explanation, explain_score
 from oracle.queries.explanation_models import NodeExplanation
-from oracle.queries.explanation_view import explanation_view
+from oracle.queries.explanation_view import build_explanation_view
 
 
 class ExplanationAnswer(Answer):
@@ -31,7 +31,9 @@ class ExplanationAnswer(Answer):
     )
 
 
-def node_explanation(source: ApiSource, address: Address, at: int | None) -> ExplanationAnswer:
+def node_explanation(
+    source: ApiSource, address: Address, block_number: int | None
+) -> ExplanationAnswer:
     """Explain a node's score at a block; `block_number` None: the cursor's block.
 
     Raises:
@@ -39,36 +41,40 @@ def node_explanation(source: ApiSource, address: Address, at: int | None) -> Exp
         NotKnownError: the node was not seen up to the block, or the time of the block is not
             stored.
     """
-    with looking(source) as look:
-        as_of, block = look.as_of, _block(look, at)
+    with open_snapshot(source) as snapshot:
+        as_of, block = snapshot.as_of, _resolve_block(snapshot, block_number)
     return ExplanationAnswer(
         as_of=as_of,
-        explanation=explanation_view(explained(source, address, block), source.labels),
+        explanation=build_explanation_view(
+            explain_known_node(source, address, block), source.labels
+        ),
     )
 
 
-def explained(source: ApiSource, address: Address, block: BlockRef) -> Explanation:
+def explain_known_node(source: ApiSource, address: Address, block: BlockRef) -> Explanation:
     """Return the explanation of a node; raise NotKnownError if it was not seen up to the block."""
     try:
-        return explain(source.archive, address, block)
+        return explain_score(source.archive, address, block)
     except InputError as error:
         raise NotKnownError(str(error)) from error
 
 
-def _block(look: ApiSnapshot, at: int | None) -> BlockRef:
+def _resolve_block(snapshot: ApiSnapshot, block_number: int | None) -> BlockRef:
     """Return the requested block, from its header or from a log in it."""
-    cursor = look.cursor
-    if at is None or at == cursor.number:
+    cursor = snapshot.cursor
+    if block_number is None or block_number == cursor.number:
         return BlockRef(cursor.number, cursor.hash, ZERO_HASH, cursor.time)
-    if at > cursor.number:
-        raise QuestionError(f"block {at} is not indexed; the last one is {cursor.number}")
-    known = look.uow.blocks.at(at)
-    if known is not None:
-        return known
-    log = next(iter(look.uow.logs.between(at, at)), None)
+    if block_number > cursor.number:
+        raise QuestionError(
+            f"block {block_number} is not indexed; the last one is {cursor.number}"
+        )
+    stored_block = snapshot.uow.blocks.get_canonical(block_number)
+    if stored_block is not None:
+        return stored_block
+    log = next(iter(snapshot.uow.logs.iterate_between(block_number, block_number)), None)
     if log is None:
         raise NotKnownError(
-            f"nothing was said in block {at}, and its time is not kept: name one in which "
-            "something happened"
+            f"nothing was said in block {block_number}, and its time is not kept: name one in "
+            "which something happened"
         )
-    return BlockRef(at, log.block_hash, ZERO_HASH, log.time)
+    return BlockRef(block_number, log.block_hash, ZERO_HASH, log.time)

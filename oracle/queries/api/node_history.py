@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fixed_point import format_decimal
 from oracle.domain.fold.working_set import ReliabilityChange
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
@@ -16,20 +16,20 @@ from oracle.queries.answers import (
     LogPlace,
 )
 from oracle.queries.api.history_course import (
-    CoursePoint,
+    HistoryPoint,
     NodeRecord,
-    course,
+    compute_history,
+    downsample_points,
     excluded_until,
-    thinned,
-    why_inexact,
+    inexactness_reason,
 )
 from oracle.queries.api.source import ApiSnapshot, QuestionError
 from oracle.store.database import UnitOfWork
 
-MOST_POINTS = 2_000
+MAX_POINTS = 2_000
 _MIN_POINTS = 12
-LONGEST_SPAN_SECONDS = 400 * 86_400
-_MOST_MARKS = 500
+MAX_SPAN_SECONDS = 400 * 86_400
+_MAX_MARKS = 500
 
 
 class HistoryMark(ApiModel):
@@ -57,9 +57,7 @@ class NodeHistory(Answer):
     columns: tuple[str, ...] = Field(
         default=("time", "qos", "long_term", "reliability"), description="Of each row."
     )
-    rows: list[tuple[int, FractionText, FractionText, FractionText]] = Field(
-        max_length=MOST_POINTS
-    )
+    rows: list[tuple[int, FractionText, FractionText, FractionText]] = Field(max_length=MAX_POINTS)
     thinned: bool = Field(
         description="Points were left out; each extreme of each part of the span is kept."
     )
@@ -79,81 +77,101 @@ class HistoryQuery(ApiModel):
         None, ge=0, le=LARGEST_INTEGER, description="Unix seconds; the beginning."
     )
     last: int | None = Field(None, ge=0, le=LARGEST_INTEGER, description="Unix seconds; now.")
-    points: int = Field(MOST_POINTS, ge=_MIN_POINTS, le=MOST_POINTS)
+    points: int = Field(MAX_POINTS, ge=_MIN_POINTS, le=MAX_POINTS)
 
 
-def node_history(look: ApiSnapshot, address: Address, asked: HistoryQuery) -> NodeHistory:
+def build_node_history(
+    snapshot: ApiSnapshot, address: Address, query: HistoryQuery
+) -> NodeHistory:
     """Return the history of a node that exists.
 
     Raises:
         QuestionError: the span is empty, or longer than 400 days.
     """
-    rules = look.source.archive.rules
-    last = min(look.cursor.time, look.cursor.time if asked.last is None else asked.last)
-    changes = look.uow.reliability.of_node(address, 1 << 31)
-    begun = _begun(look.uow, address, changes, last)
-    first = max(begun, last - LONGEST_SPAN_SECONDS) if asked.first is None else asked.first
-    if not 0 <= last - first <= LONGEST_SPAN_SECONDS:
+    rules = snapshot.source.archive.rules
+    end_time = min(
+        snapshot.cursor.time, snapshot.cursor.time if query.last is None else query.last
+    )
+    changes = snapshot.uow.reliability.list_for_node(address, 1 << 31)
+    known_since = _find_first_time(snapshot.uow, address, changes, end_time)
+    start_time = (
+        max(known_since, end_time - MAX_SPAN_SECONDS) if query.first is None else query.first
+    )
+    if not 0 <= end_time - start_time <= MAX_SPAN_SECONDS:
         raise QuestionError("from and to: must be in order, and 400 days apart at most")
     # Nothing is stored of the time before the node was first seen.
-    first = max(first, begun)
-    record = _record(look.uow, address, changes, (first, last, rules.pool_size))
-    points = [] if rules.legacy is not None else list(course(record, (first, last), rules))
-    kept = thinned(points, asked.points) if len(points) > asked.points else points
-    note = why_inexact(rules)
-    marks = [change for change in changes if first <= change.time <= last]
-    places = look.places(change.at for change in marks[-_MOST_MARKS:])
+    start_time = max(start_time, known_since)
+    record = _load_record(snapshot.uow, address, changes, (start_time, end_time, rules.pool_size))
+    points = (
+        []
+        if rules.legacy is not None
+        else list(compute_history(record, (start_time, end_time), rules))
+    )
+    kept_points = downsample_points(points, query.points) if len(points) > query.points else points
+    inexact_note = inexactness_reason(rules)
+    marks = [change for change in changes if start_time <= change.time <= end_time]
+    place_by_position = snapshot.load_places(change.at for change in marks[-_MAX_MARKS:])
     return NodeHistory(
-        as_of=look.as_of,
+        as_of=snapshot.as_of,
         node=address,
-        first=first,
-        last=last,
-        rows=[_row(point) for point in kept],
-        thinned=len(kept) < len(points),
-        exact=note is None,
-        note=note,
-        marks=[_mark(change, places[change.at], rules) for change in marks[-_MOST_MARKS:]],
-        marks_left_out=max(0, len(marks) - _MOST_MARKS),
+        first=start_time,
+        last=end_time,
+        rows=[_build_row(point) for point in kept_points],
+        thinned=len(kept_points) < len(points),
+        exact=inexact_note is None,
+        note=inexact_note,
+        marks=[
+            _build_mark(change, place_by_position[change.at], rules)
+            for change in marks[-_MAX_MARKS:]
+        ],
+        marks_left_out=max(0, len(marks) - _MAX_MARKS),
     )
 
 
-def _row(point: CoursePoint) -> tuple[int, str, str, str]:
+def _build_row(point: HistoryPoint) -> tuple[int, str, str, str]:
     return (
         point.time,
-        decimal_text(point.qos),
-        decimal_text(point.long_term),
-        decimal_text(point.reliability),
+        format_decimal(point.qos),
+        format_decimal(point.long_term),
+        format_decimal(point.reliability),
     )
 
 
-def _begun(uow: UnitOfWork, address: Address, changes: list[ReliabilityChange], last: int) -> int:
-    """Return the time of the first stored event of a node, or `default_time` if that is earlier."""
-    first_score = uow.scores.first_time(address)
-    times_known = [change.time for change in changes[:1]]
-    times_known += [] if first_score is None else [first_score]
-    return min([*times_known, last])
+def _find_first_time(
+    uow: UnitOfWork, address: Address, changes: list[ReliabilityChange], default_time: int
+) -> int:
+    """Return the time of the first stored event of a node, or `default_time` if earlier."""
+    first_score = uow.scores.get_first_time(address)
+    first_times = [change.time for change in changes[:1]]
+    first_times += [] if first_score is None else [first_score]
+    return min([*first_times, default_time])
 
 
-def _record(
+def _load_record(
     uow: UnitOfWork,
     address: Address,
     changes: list[ReliabilityChange],
     span: tuple[int, int, int],
 ) -> NodeRecord:
-    first, last, pool_size = span
-    earlier, scores = uow.scores.between(address, first, last, pool_size)
-    kickouts, turns = uow.kickouts.of_node(address), uow.memberships.of_node(address, 1 << 31)
-    return NodeRecord(earlier, scores, changes, kickouts, turns)
+    start_time, end_time, pool_size = span
+    earlier_scores, scores = uow.scores.list_for_node_between(
+        address, start_time, end_time, pool_size
+    )
+    kickout_intervals, membership_changes = (
+        uow.kickouts.list_for_node(address),
+        uow.memberships.list_for_node(address, 1 << 31),
+    )
+    return NodeRecord(earlier_scores, scores, changes, kickout_intervals, membership_changes)
 
 
-def _mark(change: ReliabilityChange, place: LogPlace, rules: Rules) -> HistoryMark:
+def _build_mark(change: ReliabilityChange, place: LogPlace, rules: Rules) -> HistoryMark:
     is_lower = change.after < change.before
     return HistoryMark(
         time=change.time,
         cause=change.cause.value,
         task=change.task,
-        before=decimal_text(change.before),
-        after=decimal_text(change.after),
+        before=format_decimal(change.before),
+        after=format_decimal(change.after),
         back_at=excluded_until(change.after, change.time, rules) if is_lower else None,
         place=place,
     )

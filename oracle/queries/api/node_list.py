@@ -14,10 +14,10 @@ from oracle.domain.state.node import Node
 from oracle.queries.api.node_order import NodeRanking, NodeSort, SortKey
 from oracle.queries.api.source import AmbiguousError, ApiSnapshot, NotKnownError, QuestionError
 from oracle.queries.node_models import NodeEntry, NodePage
-from oracle.queries.population import Population, node_entry, rests_on_feed
+from oracle.queries.population import Population, build_node_entry, has_feed_cursor
 
-MOST_ROWS = 200
-_SHOWN_OF_SEVERAL = 10
+MAX_ROWS = 200
+_MAX_CANDIDATES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class NodeListQuery:
     cursor: str | None = None
     limit: int = 100
 
-    def wants(self, ranking: NodeRanking, node: Node) -> bool:
+    def matches(self, ranking: NodeRanking, node: Node) -> bool:
         """Return whether a node passes the filters."""
         if self.prefix is not None and not node.address.startswith(self.prefix):
             return False
@@ -44,81 +44,87 @@ class NodeListQuery:
             return False
         if self.gpu is not None and self.gpu.casefold() not in (node.gpu_name or "").casefold():
             return False
-        return self.state is None or ranking.state_of(node) == self.state
+        return self.state is None or ranking.compute_state(node) == self.state
 
 
-def nodes(look: ApiSnapshot, asked: NodeListQuery) -> NodePage:
+def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
     """Return one page; raise QuestionError if this API did not issue the cursor."""
-    ranking = look.ranking()
-    epoch, start = (None, None) if asked.cursor is None else _opened(asked)
-    wanted = (node for node in ranking.after(asked.sort, start) if asked.wants(ranking, node))
-    found = list(islice(wanted, asked.limit + 1))
-    rows = found[: asked.limit]
-    last = ranking.key(asked.sort, rows[-1]) if len(found) > asked.limit else None
+    ranking = snapshot.get_ranking()
+    epoch, start_key = (None, None) if query.cursor is None else _decode_cursor(query)
+    matching_nodes = (
+        node for node in ranking.iter_after(query.sort, start_key) if query.matches(ranking, node)
+    )
+    page_nodes = list(islice(matching_nodes, query.limit + 1))
+    rows = page_nodes[: query.limit]
+    last_key = (
+        ranking.build_sort_key(query.sort, rows[-1]) if len(page_nodes) > query.limit else None
+    )
     return NodePage(
-        as_of=look.as_of,
+        as_of=snapshot.as_of,
         total=len(ranking.nodes),
         counts=dict(ranking.counts),
-        nodes=list(_entries(look, rows)),
-        next=None if last is None else _closed(look.cursor.epoch, asked.sort, last),
-        moved=epoch is not None and epoch != look.cursor.epoch,
+        nodes=list(_build_entries(snapshot, rows)),
+        next=None
+        if last_key is None
+        else _encode_cursor(snapshot.cursor.epoch, query.sort, last_key),
+        moved=epoch is not None and epoch != snapshot.cursor.epoch,
     )
 
 
-def population_at(look: ApiSnapshot, nodes: Collection[Node]) -> Population:
+def load_population(snapshot: ApiSnapshot, nodes: Collection[Node]) -> Population:
     """Return the data that the figures of some nodes depend on, as of the cursor."""
-    ranking = look.ranking()
+    ranking = snapshot.get_ranking()
     return Population(
-        time=look.cursor.time,
-        rules=look.source.archive.rules,
+        time=snapshot.cursor.time,
+        rules=snapshot.source.archive.rules,
         peers=ranking.peers,
-        shares=ranking.incentive_shares(),
-        rounds=look.uow.rounds.about([node.address for node in nodes]),
-        rests_on_feed=rests_on_feed(look.uow),
-        labels=look.source.labels,
+        shares=ranking.load_incentive_shares(),
+        rounds=snapshot.uow.rounds.load_for_nodes([node.address for node in nodes]),
+        uses_feed=has_feed_cursor(snapshot.uow),
+        labels=snapshot.source.labels,
     )
 
 
-def _entries(look: ApiSnapshot, nodes: Sequence[Node]) -> Iterator[NodeEntry]:
+def _build_entries(snapshot: ApiSnapshot, nodes: Sequence[Node]) -> Iterator[NodeEntry]:
     """Yield some nodes as rows, in the given order."""
-    ranking, population = look.ranking(), population_at(look, nodes)
+    ranking, population = snapshot.get_ranking(), load_population(snapshot, nodes)
     for node in nodes:
-        figures = population.figures(node)
-        place = ranking.place_by(node.address, figures.qos)
-        yield node_entry(node, figures, population, place)
+        figures = population.compute_figures(node)
+        place = ranking.find_place_by_qos(node.address, figures.qos)
+        yield build_node_entry(node, figures, population, place)
 
 
-def named(look: ApiSnapshot, prefix: str) -> Node:
+def find_node_by_prefix(snapshot: ApiSnapshot, prefix: str) -> Node:
     """Return the node with this address, or the only node whose address starts with `prefix`.
 
     Raises:
         NotKnownError: no address starts with `prefix`.
         AmbiguousError: several addresses start with it.
     """
-    found = look.uow.nodes.beginning(prefix[2:], _SHOWN_OF_SEVERAL)
-    if not found:
+    addresses = snapshot.uow.nodes.list_by_prefix(prefix[2:], _MAX_CANDIDATES)
+    if not addresses:
         raise NotKnownError(f"no node of this network begins with {prefix}")
-    if len(found) > 1:
-        raise AmbiguousError(prefix, list(found))
-    return look.uow.nodes.named(found)[Address(found[0])]
+    if len(addresses) > 1:
+        raise AmbiguousError(prefix, list(addresses))
+    return snapshot.uow.nodes.get_many(addresses)[Address(addresses[0])]
 
 
-def _closed(epoch: int, sort: NodeSort, key: SortKey) -> str:
-    written = json.dumps([epoch, sort, *key], separators=(",", ":"))
-    return base64.urlsafe_b64encode(written.encode()).decode().rstrip("=")
+def _encode_cursor(epoch: int, sort: NodeSort, key: SortKey) -> str:
+    cursor_json = json.dumps([epoch, sort, *key], separators=(",", ":"))
+    return base64.urlsafe_b64encode(cursor_json.encode()).decode().rstrip("=")
 
 
-def _opened(asked: NodeListQuery) -> tuple[int, SortKey]:
+def _decode_cursor(query: NodeListQuery) -> tuple[int, SortKey]:
     """Decode a cursor; raise QuestionError if it is malformed or belongs to another sort order."""
-    text = asked.cursor or ""
+    text = query.cursor or ""
     try:
-        held = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        epoch, sort, group, value, address = held
+        fields = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        epoch, sort, group, value, address = fields
     except (binascii.Error, ValueError, TypeError, RecursionError):
         raise QuestionError("cursor: is none that this API gave out") from None
-    known = all(type(number) is int for number in (epoch, group, value))
-    if not known or sort not in get_args(NodeSort) or not isinstance(address, str):
+    has_valid_numbers = all(type(number) is int for number in (epoch, group, value))
+    if not has_valid_numbers or sort not in get_args(NodeSort) or not isinstance(address, str):
         raise QuestionError("cursor: is none that this API gave out")
-    if sort != asked.sort:
+    if sort != query.sort:
         raise QuestionError("cursor: belongs to another sort")
     return epoch, SortKey(group, value, address)

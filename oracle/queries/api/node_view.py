@@ -1,23 +1,23 @@
-"""One node: its score here and on chain, its place, and its distance from exclusion and kickout."""
+"""One node: its score here and on chain, its place, and distance from exclusion and kickout."""
 
 from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import TaskKey
-from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, word_of
+from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, get_word_index
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.scoring.group_ranking import fee_shares
+from oracle.domain.scoring.group_ranking import split_fee
 from oracle.domain.state.group import GroupResult
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.queries.answers import Answer, ApiModel, FixedPoint, Integer
-from oracle.queries.api.lifting import NodeLift, lift_of
-from oracle.queries.api.node_list import population_at
+from oracle.queries.api.lifting import NodeLift, compute_node_lift
+from oracle.queries.api.node_list import load_population
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.kickout_models import ProposedKickout
-from oracle.queries.kickout_view import proposed_kickout
+from oracle.queries.kickout_view import build_proposed_kickout
 from oracle.queries.node_models import NodeEntry
-from oracle.queries.population import Population, node_entry
+from oracle.queries.population import Population, build_node_entry
 
 
 class OnChainScore(ApiModel):
@@ -71,53 +71,55 @@ class NodeView(Answer):
     lift: NodeLift = Field(description="What would change its standing, played by the fold.")
 
 
-def node_view(look: ApiSnapshot, node: Node) -> NodeView:
+def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
     """Return the data of a node's page."""
-    ranking, population = look.ranking(), population_at(look, [node])
-    rules, figures = population.rules, population.figures(node)
-    row = node_entry(node, figures, population, ranking.place_by(node.address, figures.qos))
+    ranking, population = snapshot.get_ranking(), load_population(snapshot, [node])
+    rules, figures = population.rules, population.compute_figures(node)
+    row = build_node_entry(
+        node, figures, population, ranking.find_place_by_qos(node.address, figures.qos)
+    )
     return NodeView(
-        as_of=look.as_of,
+        as_of=snapshot.as_of,
         row=row,
-        members=ranking.members,
+        members=ranking.member_count,
         models=list(node.models),
         version=None if node.version is None else ".".join(map(str, node.version)),
         stake=node.stake,
         pool=list(node.pool),
         pool_size=rules.pool_size,
         excluded_below=rules.exclude_enter,
-        kickout=_kickout(population, node, row),
-        on_chain=_on_chain(population.rounds, row),
-        earned=_earned(look, node),
-        lift=lift_of(node, population.time, rules, ranking),
+        kickout=_build_kickout_progress(population, node, row),
+        on_chain=_build_on_chain_score(population.rounds, row),
+        earned=_compute_earned(snapshot, node),
+        lift=compute_node_lift(node, population.time, rules, ranking),
     )
 
 
-def _kickout(population: Population, node: Node, row: NodeEntry) -> KickoutProgress:
+def _build_kickout_progress(population: Population, node: Node, row: NodeEntry) -> KickoutProgress:
     rules, since = population.rules, node.kickout_due_since
-    proposed = population.rounds.kicks.get(node.address)
-    scores, mean = len(node.pool), None
-    needed, below = rules.pool_size, rules.kickout_below
+    kick = population.rounds.kicks.get(node.address)
+    scores, mean_score = len(node.pool), None
+    required_scores, threshold = rules.pool_size, rules.kickout_below
     if rules.legacy is not None and row.legacy is not None:
-        scores, mean = row.legacy.tasks, row.legacy.node_score
-        needed, below = rules.legacy.kickout_tasks, rules.legacy.kickout_below
+        scores, mean_score = row.legacy.tasks, row.legacy.node_score
+        required_scores, threshold = rules.legacy.kickout_tasks, rules.legacy.kickout_below
     elif node.pool:
-        mean = node.pool_sum * UNIT // len(node.pool)
+        mean_score = node.pool_sum * UNIT // len(node.pool)
     return KickoutProgress(
         is_due=row.kickout_due,
         due_since_block=None if since is None else since.block,
         scores=scores,
-        pool_size=needed,
-        mean=mean,
-        below=below,
-        proposed=None if proposed is None else proposed_kickout(proposed),
+        pool_size=required_scores,
+        mean=mean_score,
+        below=threshold,
+        proposed=None if kick is None else build_proposed_kickout(kick),
     )
 
 
-def _on_chain(rounds: Rounds, row: NodeEntry) -> OnChainScore | None:
+def _build_on_chain_score(rounds: Rounds, row: NodeEntry) -> OnChainScore | None:
     if row.index is None:
         return None
-    lane, word = row.lane_on_chain, rounds.words.get(word_of(row.index))
+    lane, word = row.lane_on_chain, rounds.words.get(get_word_index(row.index))
     return OnChainScore(
         index=row.index,
         lane=lane,
@@ -129,23 +131,35 @@ def _on_chain(rounds: Rounds, row: NodeEntry) -> OnChainScore | None:
     )
 
 
-def _earned(look: ApiSnapshot, node: Node) -> Earned:
-    results = look.uow.results.of_node(node.address, look.source.archive.rules.pool_size)
-    tasks = look.uow.tasks.named({member.task for one in results for member in one.members})
-    shares = [share for one in results for share in _shares(one, node, tasks)]
-    known = [share for share in shares if share is not None]
-    return Earned(tasks=len(shares), amount=sum(known), without_fee=len(shares) - len(known))
+def _compute_earned(snapshot: ApiSnapshot, node: Node) -> Earned:
+    results = snapshot.uow.results.list_for_node(
+        node.address, snapshot.source.archive.rules.pool_size
+    )
+    tasks = snapshot.uow.tasks.get_many(
+        {member.task for result in results for member in result.members}
+    )
+    shares = [share for result in results for share in _compute_fee_shares(result, node, tasks)]
+    known_shares = [share for share in shares if share is not None]
+    return Earned(
+        tasks=len(shares), amount=sum(known_shares), without_fee=len(shares) - len(known_shares)
+    )
 
 
-def _shares(result: GroupResult, node: Node, tasks: dict[TaskKey, Task]) -> list[int | None]:
+def _compute_fee_shares(
+    result: GroupResult, node: Node, tasks: dict[TaskKey, Task]
+) -> list[int | None]:
     """Return the node's fee share of each of its tasks in a group; None if a fee is not known."""
-    counted = [member for member in result.members if member.score is not None]
+    scored_members = [member for member in result.members if member.score is not None]
     shares: list[int | None] = []
-    for place, member in enumerate(counted):
+    for member_index, member in enumerate(scored_members):
         if member.node != node.address:
             continue
         task = tasks.get(member.task)
         fee = None if task is None else task.fee
-        split = None if fee is None else fee_shares(fee, [one.score or 0 for one in counted])
-        shares.append(None if split is None else split[place])
+        shares_by_member = (
+            None
+            if fee is None
+            else split_fee(fee, [scored_member.score or 0 for scored_member in scored_members])
+        )
+        shares.append(None if shares_by_member is None else shares_by_member[member_index])
     return shares

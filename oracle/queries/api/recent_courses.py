@@ -9,22 +9,22 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from oracle.domain.fixed_point import UNIT, multiply
+from oracle.domain.fixed_point import UNIT, multiply_fixed
 from oracle.domain.ids import Address
-from oracle.domain.scoring.node_scores import long_term
-from oracle.domain.scoring.reliability import healed_reliability
+from oracle.domain.scoring.node_scores import compute_long_term
+from oracle.domain.scoring.reliability import heal_reliability
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import append_score, mean_of
+from oracle.domain.scoring.score_window import append_score, compute_pool_mean
 from oracle.domain.state.node import Node
-from oracle.store.activity_repository import NodeStep
+from oracle.store.activity_repository import NodeTrendPoint
 from oracle.store.database import UnitOfWork
 
 # The newest blocks that changed a node.
-MOST_POINTS = 30
-_MOST_KEPT = 20_000
+MAX_TREND_POINTS = 30
+_MAX_CACHED = 20_000
 
 
-class _Key(NamedTuple):
+class _TrendKey(NamedTuple):
     """The fields of a node's row that determine its trend."""
 
     generation: int
@@ -35,15 +35,15 @@ class _Key(NamedTuple):
     since: int
 
 
-class RecentCourses:
+class TrendCache:
     """A thread-safe cache of trends by node, each valid while the node's row is unchanged."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._lock = threading.Lock()
-        self._kept: OrderedDict[_Key, tuple[int, ...]] = OrderedDict()
+        self._cached: OrderedDict[_TrendKey, tuple[int, ...]] = OrderedDict()
 
-    def of(
+    def load_trends(
         self, uow: UnitOfWork, nodes: Sequence[Node], generation: int
     ) -> dict[Address, tuple[int, ...]]:
         """Return the QoS at the end of the newest blocks that changed each node, oldest first.
@@ -52,23 +52,28 @@ class RecentCourses:
         values of its row; all nodes are left out under rules that compare nodes or restart pools.
         `generation` identifies one fold: after a rewind, other rows may have the same key fields.
         """
-        if why_none(self._rules) is not None:
+        if trend_obstacle(self._rules) is not None:
             return {}
-        keys = {node.address: _key_of(node, generation) for node in nodes}
+        keys = {node.address: _build_key(node, generation) for node in nodes}
         with self._lock:
-            found = {name: self._kept[key] for name, key in keys.items() if key in self._kept}
-        new = {node.address: node for node in nodes if node.address not in found}
-        depth = self._rules.pool_size + MOST_POINTS
-        steps = uow.activity.last_steps(new, depth) if new else {}
-        made = {name: recent(steps.get(name, []), node, self._rules) for name, node in new.items()}
+            cached = {
+                address: self._cached[key] for address, key in keys.items() if key in self._cached
+            }
+        missing = {node.address: node for node in nodes if node.address not in cached}
+        max_steps = self._rules.pool_size + MAX_TREND_POINTS
+        steps = uow.activity.list_trend_points(missing, max_steps) if missing else {}
+        computed = {
+            address: compute_trend(steps.get(address, []), node, self._rules)
+            for address, node in missing.items()
+        }
         with self._lock:
-            self._kept.update((keys[name], course) for name, course in made.items())
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-        return {name: course for name, course in (found | made).items() if course}
+            self._cached.update((keys[address], trend) for address, trend in computed.items())
+            while len(self._cached) > _MAX_CACHED:
+                self._cached.popitem(last=False)
+        return {address: trend for address, trend in (cached | computed).items() if trend}
 
 
-def why_none(rules: Rules) -> str | None:
+def trend_obstacle(rules: Rules) -> str | None:
     """Return why no trend can be computed under these rules, or None if it can."""
     if rules.legacy is not None:
         return "a score depends on all other nodes"
@@ -77,28 +82,30 @@ def why_none(rules: Rules) -> str | None:
     return None
 
 
-def recent(steps: Sequence[NodeStep], node: Node, rules: Rules) -> tuple[int, ...]:
+def compute_trend(steps: Sequence[NodeTrendPoint], node: Node, rules: Rules) -> tuple[int, ...]:
     """Return the QoS at the end of the newest blocks of a node's steps, oldest first.
 
     `steps`: in the order of blocks. The result is empty if they do not end in the values of the
     row.
     """
-    pool, scores, mean = b"", 0, rules.new_node_long_term
+    pool, score_count, mean_score = b"", 0, rules.new_node_long_term
     base, since = UNIT, 0
-    points: dict[int, int] = {}
-    in_all = sum(step.score is not None for step in steps)
+    qos_by_block: dict[int, int] = {}
+    total_scores = sum(step.score is not None for step in steps)
     for step in steps:
         if step.score is not None:
-            pool, scores = append_score(pool, step.score, rules), scores + 1
-            mean = mean_of(pool, None, rules)
+            pool, score_count = append_score(pool, step.score, rules), score_count + 1
+            mean_score = compute_pool_mean(pool, None, rules)
         else:
             base, since = step.reliability, step.time
-        if scores >= rules.pool_size or in_all == node.scored:
-            points[step.block] = multiply(mean, healed_reliability(base, since, step.time, rules))
-    is_its_own = mean == long_term(node, rules, since) and base == node.base
-    return tuple(points.values())[-MOST_POINTS:] if is_its_own else ()
+        if score_count >= rules.pool_size or total_scores == node.scored:
+            qos_by_block[step.block] = multiply_fixed(
+                mean_score, heal_reliability(base, since, step.time, rules)
+            )
+    matches_row = mean_score == compute_long_term(node, rules, since) and base == node.base
+    return tuple(qos_by_block.values())[-MAX_TREND_POINTS:] if matches_row else ()
 
 
-def _key_of(node: Node, generation: int) -> _Key:
-    told = (node.changed_at, node.scored, node.base, node.since)
-    return _Key(generation, node.address, *told)
+def _build_key(node: Node, generation: int) -> _TrendKey:
+    row_fields = (node.changed_at, node.scored, node.base, node.since)
+    return _TrendKey(generation, node.address, *row_fields)

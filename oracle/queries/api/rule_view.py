@@ -4,8 +4,8 @@ from pydantic import Field
 
 from oracle.queries.answers import Answer, ApiModel
 from oracle.queries.api.source import ApiSnapshot
-from oracle.store.state.rule_set_repository import named_by
-from oracle.systems.registry import changes_in, published_rules, systems
+from oracle.store.state.rule_set_repository import identify_rules
+from oracle.systems.registry import find_rule_changes, get_published_rules, get_systems
 from oracle.systems.rule_overrides import MEANINGS
 
 
@@ -28,21 +28,24 @@ class RulesAnswer(Answer):
     rules: list[RuleEntry]
 
 
-def rules_view(look: ApiSnapshot) -> RulesAnswer:
+def build_rules_answer(snapshot: ApiSnapshot) -> RulesAnswer:
     """Return every number of the rules in effect."""
-    rules = look.source.archive.rules
-    known = published_rules(rules.name)
-    system = systems().get(rules.name)
-    values = {**known, **changed_numbers(look)}
+    rules = snapshot.source.archive.rules
+    published = get_published_rules(rules.name)
+    system = get_systems().get(rules.name)
+    values = {**published, **find_changed_numbers(snapshot)}
     return RulesAnswer(
-        as_of=look.as_of,
+        as_of=snapshot.as_of,
         name=rules.name,
         version=rules.version,
-        sha256=named_by(rules).sha256,
+        sha256=identify_rules(rules).sha256,
         source=None if system is None else system.source,
         rules=[
             RuleEntry(
-                name=name, value=values[name], published=known.get(name), meaning=MEANINGS[name]
+                name=name,
+                value=values[name],
+                published=published.get(name),
+                meaning=MEANINGS[name],
             )
             for name in MEANINGS
             if name in values
@@ -50,6 +53,6 @@ def rules_view(look: ApiSnapshot) -> RulesAnswer:
     )
 
 
-def changed_numbers(look: ApiSnapshot) -> dict[str, str]:
+def find_changed_numbers(snapshot: ApiSnapshot) -> dict[str, str]:
     """Return the numbers that differ from the published ones."""
-    return changes_in(look.source.archive.rules)
+    return find_rule_changes(snapshot.source.archive.rules)

@@ -2,24 +2,26 @@
 
 from oracle.domain.events.network_events import TaskCreated
 from oracle.queries.answers import Answer
-from oracle.queries.api.source import ApiSource, looking
-from oracle.queries.selection.network_snapshot import SnapshotQuery, snapshot_of_store
-from oracle.queries.selection.node_selection import select, wanted_task
-from oracle.queries.selection.selection_models import SelectionFigures, node_selection
-from oracle.systems.registry import policy_named
+from oracle.queries.api.source import ApiSource, open_snapshot
+from oracle.queries.selection.network_snapshot import SnapshotQuery, load_snapshot
+from oracle.queries.selection.node_selection import build_task, run_selection
+from oracle.queries.selection.selection_models import SelectionFigures, build_selection_figures
+from oracle.systems.registry import get_policy
 
 
 class SelectionAnswer(SelectionFigures, Answer):
     """The verdict on every member for a task, as of the cursor; no node is drawn."""
 
 
-def selection_view(source: ApiSource, said: TaskCreated) -> SelectionAnswer:
+def build_selection_answer(source: ApiSource, event: TaskCreated) -> SelectionAnswer:
     """Judge every member for a task that does not exist yet."""
     rules = source.archive.rules
-    with looking(source) as look:
-        as_of = look.as_of
-    policy = policy_named(rules.name)
-    snapshot = snapshot_of_store(source.archive, SnapshotQuery(rules, group=said.group))
-    found = select(snapshot, policy, policy.follow(), wanted_task(said, rules))
-    selection = node_selection(found, rules.name, {})
-    return SelectionAnswer(as_of=as_of, **selection.model_dump())
+    with open_snapshot(source) as api_snapshot:
+        as_of = api_snapshot.as_of
+    policy = get_policy(rules.name)
+    snapshot = load_snapshot(source.archive, SnapshotQuery(rules, group=event.group))
+    member_selection = run_selection(
+        snapshot, policy, policy.create_follower(), build_task(event, rules)
+    )
+    figures = build_selection_figures(member_selection, rules.name, {})
+    return SelectionAnswer(as_of=as_of, **figures.model_dump())

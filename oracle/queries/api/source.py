@@ -10,12 +10,12 @@ from oracle.domain.blocks import Position
 from oracle.domain.health import HealthReport
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
-from oracle.indexer.rules_binding import refuse_other_rules
-from oracle.queries.answers import AsOf, LogPlace, as_of_cursor
-from oracle.queries.api.node_order import NodeOrder, NodeRanking
+from oracle.indexer.rules_binding import check_bound_rules
+from oracle.queries.answers import AsOf, LogPlace, build_as_of
+from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.explain import EventArchive
-from oracle.queries.health import Worker, health_of
-from oracle.queries.log_places import log_places
+from oracle.queries.health import LeaderLookup, build_health_report
+from oracle.queries.log_places import load_log_places
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -31,9 +31,9 @@ class NotKnownError(QuestionError):
 class AmbiguousError(QuestionError):
     """A prefix that fits several objects; `candidates` are the first of them."""
 
-    def __init__(self, prefix: str, found: list[str]) -> None:
-        self.found = found
-        super().__init__(f"{prefix} is the beginning of {len(found)} or more")
+    def __init__(self, prefix: str, candidates: list[str]) -> None:
+        self.candidates = candidates
+        super().__init__(f"{prefix} is the beginning of {len(candidates)} or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,24 @@ class ApiSource:
     """
 
     archive: EventArchive
-    order: NodeOrder
-    head: Callable[[], int | None]
+    rankings: NodeRankingCache
+    get_head: Callable[[], int | None]
     clock: Callable[[], int]
-    worker: Worker
+    find_leader: LeaderLookup
     dispatch: DispatchSettings | None = None
     token: Token = DEFAULT_TOKEN
     labels: Mapping[Address, str] = field(default_factory=dict)
 
-    def labelled(self, text: str) -> list[Address]:
+    def find_addresses_by_label(self, text: str) -> list[Address]:
         """Return the addresses whose label is `text`, or else those whose label starts with it."""
-        wanted = text.casefold()
-        exact = [at for at, label in self.labels.items() if label.casefold() == wanted]
-        return exact or sorted(
-            at for at, label in self.labels.items() if label.casefold().startswith(wanted)
+        folded_text = text.casefold()
+        exact_matches = [
+            address for address, label in self.labels.items() if label.casefold() == folded_text
+        ]
+        return exact_matches or sorted(
+            address
+            for address, label in self.labels.items()
+            if label.casefold().startswith(folded_text)
         )
 
 
@@ -74,40 +78,43 @@ class ApiSnapshot:
     cursor: Cursor
     as_of: AsOf
 
-    def health(self) -> HealthReport:
+    def load_health(self) -> HealthReport:
         """Return the health report, as `status` shows it."""
-        return health_of(self.uow, self.source.worker)
+        return build_health_report(self.uow, self.source.find_leader)
 
-    def ranking(self) -> NodeRanking:
+    def get_ranking(self) -> NodeRanking:
         """Return all nodes as of the cursor, in order."""
-        return self.source.order.at(self.uow, self.cursor)
+        return self.source.rankings.get_ranking(self.uow, self.cursor)
 
-    def time_of(self, at: Position) -> int | None:
+    def find_time(self, position: Position) -> int | None:
         """Return the time of a block that has an event, or None if its logs are not kept."""
-        block = self.uow.blocks.at(at.block)
+        block = self.uow.blocks.get_canonical(position.block)
         if block is not None:
             return block.time
-        return next((log.time for log in self.uow.logs.between(at.block, at.block)), None)
+        return next(
+            (log.time for log in self.uow.logs.iterate_between(position.block, position.block)),
+            None,
+        )
 
-    def places(self, positions: Iterable[Position]) -> dict[Position, LogPlace]:
+    def load_places(self, positions: Iterable[Position]) -> dict[Position, LogPlace]:
         """Return each position with the transaction of its log."""
-        return log_places(self.uow, positions)
+        return load_log_places(self.uow, positions)
 
 
 @contextmanager
-def looking(source: ApiSource) -> Iterator[ApiSnapshot]:
+def open_snapshot(source: ApiSource) -> Iterator[ApiSnapshot]:
     """Open one snapshot; keep it short, because a reader delays SQLite's checkpoints.
 
     Raises:
         TransientError: nothing is indexed yet, or the database does not answer.
         InputError: the database was folded under other rules.
     """
-    with source.archive.store.reading() as uow:
+    with source.archive.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             raise TransientError("nothing is indexed yet")
-        refuse_other_rules(uow, source.archive.rules)
-        block = as_of_cursor(
-            uow, cursor, source.archive.rules, head=source.head(), now=source.clock()
+        check_bound_rules(uow, source.archive.rules)
+        as_of = build_as_of(
+            uow, cursor, source.archive.rules, head=source.get_head(), now=source.clock()
         )
-        yield ApiSnapshot(source, uow, cursor, block)
+        yield ApiSnapshot(source, uow, cursor, as_of)

@@ -11,131 +11,135 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.event_fields import FieldKind, field_kinds_of, required_fields_of
-from oracle.domain.events.event_names import FIELD_KINDS, NAMES, TYPES
-from oracle.domain.events.events_from_columns import events_from
+from oracle.domain.events.event_fields import FieldKind, get_field_kinds, get_required_fields
+from oracle.domain.events.event_names import FIELD_KINDS, NAME_BY_TYPE, TYPE_BY_NAME
+from oracle.domain.events.events_from_columns import build_events
 from oracle.domain.events.network_events import DomainEvent
 from oracle.errors import InputError
-from oracle.queries.parquet.parquet_tables import COLUMN_OF, SCHEMAS, ExportTable
+from oracle.queries.parquet.parquet_tables import COLUMN_BY_FIELD, SCHEMAS, ExportTable
 
 _SCHEMA = SCHEMAS[ExportTable.EVENTS]
-_PLACE = (*Position._fields, "time", "time_ms", "type")
-_OWN = tuple(_SCHEMA.names[len(_PLACE) :])
-_FIELD_OF = {column: field for field, column in COLUMN_OF.items()}
-_KIND_OF: Mapping[str, FieldKind] = {
-    COLUMN_OF.get(name, name): kind for name, kind in FIELD_KINDS.items()
+_POSITION_COLUMNS = (*Position._fields, "time", "time_ms", "type")
+_FIELD_COLUMNS = tuple(_SCHEMA.names[len(_POSITION_COLUMNS) :])
+_FIELD_BY_COLUMN = {column: field for field, column in COLUMN_BY_FIELD.items()}
+_KIND_BY_COLUMN: Mapping[str, FieldKind] = {
+    COLUMN_BY_FIELD.get(name, name): kind for name, kind in FIELD_KINDS.items()
 }
-_HEX = {name: kind.hex_digits for name, kind in _KIND_OF.items() if kind.hex_digits}
+_HEX_DIGITS_BY_COLUMN = {
+    name: kind.hex_digits for name, kind in _KIND_BY_COLUMN.items() if kind.hex_digits
+}
 
 
-class _Kind(NamedTuple):
+class _EventLayout(NamedTuple):
     """The columns of one event type; the first `required_count` of them must not be null."""
 
-    make: type[DomainEvent]
+    event_type: type[DomainEvent]
     columns: tuple[str, ...]
-    required: int
+    required_count: int
 
 
-def _kind_of(kind: type[DomainEvent]) -> _Kind:
-    columns = tuple(COLUMN_OF.get(name, name) for name in field_kinds_of(kind))
-    return _Kind(kind, columns, len(required_fields_of(kind)))
+def _build_layout(event_type: type[DomainEvent]) -> _EventLayout:
+    columns = tuple(COLUMN_BY_FIELD.get(name, name) for name in get_field_kinds(event_type))
+    return _EventLayout(event_type, columns, len(get_required_fields(event_type)))
 
 
-_KINDS = {name: _kind_of(kind) for name, kind in TYPES.items()}
+_LAYOUT_BY_TYPE = {name: _build_layout(kind) for name, kind in TYPE_BY_NAME.items()}
 
 
-def batch_of(events: Sequence[DomainEvent]) -> pa.RecordBatch:
+def build_batch(events: Sequence[DomainEvent]) -> pa.RecordBatch:
     """Return events as rows of the table, in their order."""
-    blocks, txs, logs, subs = zip(*(event.at for event in events), strict=True)
+    blocks, txs, logs, sub_indexes = zip(*(event.at for event in events), strict=True)
     times = ([event.time for event in events], [event.time_ms for event in events])
-    place = (blocks, txs, logs, subs, *times)
-    own: dict[str, list[Any]] = {name: [None] * len(events) for name in _OWN}
+    position_columns = (blocks, txs, logs, sub_indexes, *times)
+    values_by_column: dict[str, list[Any]] = {
+        name: [None] * len(events) for name in _FIELD_COLUMNS
+    }
     # Filled event by event, because each type uses only a few of the columns.
     for row, event in enumerate(events):
-        for column in _KINDS[NAMES[type(event)]].columns:
-            value = getattr(event, _FIELD_OF.get(column, column))
+        for column in _LAYOUT_BY_TYPE[NAME_BY_TYPE[type(event)]].columns:
+            value = getattr(event, _FIELD_BY_COLUMN.get(column, column))
             if value is not None:
-                own[column][row] = value
-    columns = [*place, [NAMES[type(event)] for event in events]]
-    columns += [_written(values, name) for name, values in own.items()]
+                values_by_column[column][row] = value
+    columns = [*position_columns, [NAME_BY_TYPE[type(event)] for event in events]]
+    columns += [_encode_column(values, name) for name, values in values_by_column.items()]
     return pa.record_batch(
-        [pa.array(values, each.type) for values, each in zip(columns, _SCHEMA, strict=True)],
+        [pa.array(values, field.type) for values, field in zip(columns, _SCHEMA, strict=True)],
         schema=_SCHEMA,
     )
 
 
-def _written(values: list[Any], name: str) -> list[Any]:
-    write = _KIND_OF[name].to_column
-    if write is None:
+def _encode_column(values: list[Any], name: str) -> list[Any]:
+    encode = _KIND_BY_COLUMN[name].to_column
+    if encode is None:
         return values
-    return [None if value is None else write(value) for value in values]
+    return [None if value is None else encode(value) for value in values]
 
 
-def events_of(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
+def decode_batch(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
     """Yield the events of rows of the table.
 
     Raises:
         InputError: a row is no event: its type is unknown, a required field is null, or a value is
             invalid.
     """
-    for name, digits in _HEX.items():
+    for name, digits in _HEX_DIGITS_BY_COLUMN.items():
         _check_hex(batch.column(name), name, digits)
     try:
-        yield from _read(batch)
+        yield from _decode_rows(batch)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise InputError(f"a row of events is none: {type(error).__name__}: {error}") from None
 
 
-def _read(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
-    for name in _PLACE:
+def _decode_rows(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
+    for name in _POSITION_COLUMNS:
         if name != "time_ms" and batch.column(name).null_count:
             raise ValueError(f"{name} is missing")
     types = batch.column("type")
-    order: list[str] = types.to_pylist()
-    by_kind = {name: iter(_events_of_type(batch, types, name)) for name in set(order)}
-    return map(next, map(by_kind.__getitem__, order))
+    type_by_row: list[str] = types.to_pylist()
+    events_by_type = {name: iter(_decode_type(batch, types, name)) for name in set(type_by_row)}
+    return map(next, map(events_by_type.__getitem__, type_by_row))
 
 
-def _events_of_type(batch: pa.RecordBatch, types: pa.Array, name: str) -> list[DomainEvent]:
+def _decode_type(batch: pa.RecordBatch, types: pa.Array, name: str) -> list[DomainEvent]:
     """Return the events of one type, in order."""
-    kind = _KINDS[name]
-    rows = batch.select([*_PLACE[:-1], *kind.columns]).filter(pc.equal(types, name))
-    for required in kind.columns[: kind.required]:
+    layout = _LAYOUT_BY_TYPE[name]
+    rows = batch.select([*_POSITION_COLUMNS[:-1], *layout.columns]).filter(pc.equal(types, name))
+    for required in layout.columns[: layout.required_count]:
         if rows.column(required).null_count:
             raise ValueError(f"{required} of {name} is missing")
-    columns = {each: _values(rows.column(each), each) for each in rows.schema.names}
+    columns = {column: _decode_column(rows.column(column), column) for column in rows.schema.names}
     if rows.column("time_ms").null_count < len(rows):
         _check_milliseconds(columns["time"], columns["time_ms"])
-    place = [columns.pop(each) for each in Position._fields]
-    fields = {_FIELD_OF.get(each, each): values for each, values in columns.items()}
-    made: type[DomainEvent] = kind.make
-    return events_from(made, {"at": list(map(Position, *place)), **fields})
+    position_values = [columns.pop(column) for column in Position._fields]
+    fields = {_FIELD_BY_COLUMN.get(column, column): values for column, values in columns.items()}
+    event_type: type[DomainEvent] = layout.event_type
+    return build_events(event_type, {"at": list(map(Position, *position_values)), **fields})
 
 
 def _check_milliseconds(seconds: list[int], milliseconds: list[int | None]) -> None:
-    for time, ms in zip(seconds, milliseconds, strict=True):
-        if ms is not None and ms // 1000 != time:
-            raise ValueError(f"time_ms {ms} does not lie in the second of time, {time}")
+    for time, time_ms in zip(seconds, milliseconds, strict=True):
+        if time_ms is not None and time_ms // 1000 != time:
+            raise ValueError(f"time_ms {time_ms} does not lie in the second of time, {time}")
 
 
-def _values(column: pa.Array, name: str) -> list[Any]:
+def _decode_column(column: pa.Array, name: str) -> list[Any]:
     """Return a column as a list of event values; null values cost nothing."""
-    there: list[Any] = column.drop_null().to_pylist()
-    kind = _KIND_OF.get(name)
+    present_values: list[Any] = column.drop_null().to_pylist()
+    kind = _KIND_BY_COLUMN.get(name)
     if kind is not None and kind.from_column is not None:
-        there = list(map(kind.from_column, there))
-    if len(there) == len(column):
-        return there
+        present_values = list(map(kind.from_column, present_values))
+    if len(present_values) == len(column):
+        return present_values
     values: list[Any] = [None] * len(column)
-    if there:
+    if present_values:
         rows = pc.indices_nonzero(column.is_valid()).to_pylist()
-        for row, value in zip(rows, there, strict=True):
+        for row, value in zip(rows, present_values, strict=True):
             values[row] = value
     return values
 
 
 def _check_hex(column: pa.Array, name: str, digits: int) -> None:
     """Check a whole column at once, because every event of a history is checked."""
-    good = pc.match_substring_regex(column, f"^0x[0-9a-f]{{{digits}}}$")
-    if pc.all(good).as_py() is False:
+    is_valid = pc.match_substring_regex(column, f"^0x[0-9a-f]{{{digits}}}$")
+    if pc.all(is_valid).as_py() is False:
         raise InputError(f"a row of events is none: {name} must be 0x and {digits} hex digits")

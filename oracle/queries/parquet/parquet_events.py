@@ -14,12 +14,12 @@ from oracle.domain.blocks import BEFORE_EVERYTHING
 from oracle.domain.events.network_events import DomainEvent
 from oracle.errors import InputError
 from oracle.queries.event_history import History
-from oracle.queries.parquet.event_columns import events_of
+from oracle.queries.parquet.event_columns import decode_batch
 from oracle.queries.parquet.parquet_folder import ParquetFolder
 from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 
 # The number of events that exist as objects at the same time.
-_EVENTS_AT_ONCE = 5_000
+_EVENTS_PER_BATCH = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,38 +27,38 @@ class ParquetEvents:
     """The final events of an export up to `max_block` (None: all), in order of position."""
 
     paths: tuple[Path, ...]
-    last: int | None = None
+    max_block: int | None = None
 
     @classmethod
-    def of(cls, path: Path, last: int | None = None) -> Self:
+    def open_export(cls, path: Path, max_block: int | None = None) -> Self:
         """Open the export in a folder.
 
         Raises:
             InputError: there is no export, or none of its blocks is final.
         """
-        found = ParquetFolder.existing(path).files(ExportTable.EVENTS)
-        if not found:
+        event_files = ParquetFolder.open_existing(path).list_files(ExportTable.EVENTS)
+        if not event_files:
             raise InputError(f"{path}: no final block is exported")
-        return cls(tuple(found), last)
+        return cls(tuple(event_files), max_block)
 
-    def chunks(self) -> Iterator[list[DomainEvent]]:
+    def read_chunks(self) -> Iterator[list[DomainEvent]]:
         """Yield all events, a few thousand at a time.
 
         Raises:
             InputError: a file is no table of events, or its events are out of order.
         """
-        before = BEFORE_EVERYTHING
+        last_position = BEFORE_EVERYTHING
         for path in self.paths:
-            for batch in _batches(path):
-                events = list(events_of(self._until(batch)))
+            for batch in _read_batches(path):
+                events = list(decode_batch(self._filter_until(batch)))
                 for event in events:
-                    if event.at <= before:
+                    if event.at <= last_position:
                         raise InputError(f"{path}: events out of order at {tuple(event.at)}")
-                    before = event.at
+                    last_position = event.at
                 if events:
                     yield events
 
-    def history(self, first: int) -> History:
+    def build_history(self, min_block: int) -> History:
         """Return the history that counts the events from block `min_block` on.
 
         Only three columns are read for the counts.
@@ -67,50 +67,63 @@ class ParquetEvents:
             InputError: there is no event from block `min_block` on, or a file cannot be read.
         """
         try:
-            found = ds.dataset([str(path) for path in self.paths], schema=_SCHEMA)
-            upto = None if self.last is None else ds.field("block") <= self.last
-            folded = found.count_rows(filter=upto)
-            counted = _Tally()
-            wanted = ds.field("block") >= first
-            for batch in found.to_batches(
+            event_dataset = ds.dataset([str(path) for path in self.paths], schema=_SCHEMA)
+            max_block_filter = (
+                None if self.max_block is None else ds.field("block") <= self.max_block
+            )
+            folded_count = event_dataset.count_rows(filter=max_block_filter)
+            tally = _EventTally()
+            min_block_filter = ds.field("block") >= min_block
+            for batch in event_dataset.to_batches(
                 columns=["block", "time", "type"],
-                filter=wanted if upto is None else wanted & upto,
+                filter=min_block_filter
+                if max_block_filter is None
+                else min_block_filter & max_block_filter,
             ):
-                counted.add(batch)
+                tally.add_batch(batch)
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{self.paths[0].parent}: cannot be read: {error}") from None
-        if counted.first is None:
-            raise InputError(f"--from {first}: there is no event at or after it")
-        (block, time), (last, until) = counted.first, counted.last
-        return History(self, folded, counted.events, counted.starts, block, last, time, until)
+        if tally.first_row is None:
+            raise InputError(f"--from {min_block}: there is no event at or after it")
+        (first_block, from_time), (last_block, to_time) = tally.first_row, tally.last_row
+        return History(
+            self,
+            folded_count,
+            tally.event_count,
+            tally.start_count,
+            first_block,
+            last_block,
+            from_time,
+            to_time,
+        )
 
-    def _until(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self.last is None:
+    def _filter_until(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.max_block is None:
             return batch
-        return batch.filter(pc.less_equal(batch.column("block"), self.last))
+        return batch.filter(pc.less_equal(batch.column("block"), self.max_block))
 
 
 _SCHEMA = SCHEMAS[ExportTable.EVENTS]
 
 
 @dataclass(slots=True)
-class _Tally:
-    events: int = 0
-    starts: int = 0
-    first: tuple[int, int] | None = None
-    last: tuple[int, int] = (0, 0)
+class _EventTally:
+    event_count: int = 0
+    start_count: int = 0
+    first_row: tuple[int, int] | None = None
+    last_row: tuple[int, int] = (0, 0)
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add_batch(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
         blocks, times = batch.column("block"), batch.column("time")
-        self.events += batch.num_rows
-        self.starts += pc.sum(pc.equal(batch.column("type"), "task_started")).as_py() or 0
-        self.first = self.first or (blocks[0].as_py(), times[0].as_py())
-        self.last = (blocks[-1].as_py(), times[-1].as_py())
+        self.event_count += batch.num_rows
+        self.start_count += pc.sum(pc.equal(batch.column("type"), "task_started")).as_py() or 0
+        self.first_row = self.first_row or (blocks[0].as_py(), times[0].as_py())
+        self.last_row = (blocks[-1].as_py(), times[-1].as_py())
 
 
-def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+def _read_batches(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield a file's rows as the table's columns.
 
     Raises:
@@ -120,6 +133,6 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.equals(_SCHEMA):
                 raise InputError(f"{path}: has other columns than the table of events")
-            yield from file.iter_batches(_EVENTS_AT_ONCE)
+            yield from file.iter_batches(_EVENTS_PER_BATCH)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None

@@ -15,22 +15,22 @@ from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.state.node import Node
 from oracle.errors import InputError
-from oracle.indexer.provenance import rebuilds, why_rebuild
-from oracle.indexer.rules_binding import folded_by
-from oracle.indexer.stored_events import stored_events
-from oracle.queries.parquet.event_columns import batch_of
-from oracle.queries.parquet.parquet_folder import ROWS_AT_ONCE, ExportSource, ParquetFolder
+from oracle.indexer.provenance import get_rebuild_count, why_rebuild
+from oracle.indexer.rules_binding import get_bound_rules
+from oracle.indexer.stored_events import iterate_stored_events
+from oracle.queries.parquet.event_columns import build_batch
+from oracle.queries.parquet.parquet_folder import ROWS_PER_GROUP, ExportSource, ParquetFolder
 from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 from oracle.store.bulk import Row
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.encoding import version_text
+from oracle.store.encoding import format_version
 
 # Called with the last written block and the last block to write.
-Told = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportResult:
     """The result of a run: `blocks` is None if nothing was new; `rows` by table.
 
     `final_block`: blocks up to this one will not be written again.
@@ -38,16 +38,16 @@ class Exported:
 
     blocks: BlockRange | None
     rows: Mapping[ExportTable, int]
-    final: int
+    final_block: int
 
 
-def source_of(uow: UnitOfWork, reader: LogReader) -> ExportSource:
+def load_source(uow: UnitOfWork, reader: LogReader) -> ExportSource:
     """Return the identity of the history that a database holds.
 
     Raises:
         InputError: nothing is indexed yet, or the stored logs have to be folded again first.
     """
-    identity, rules = uow.identity.get(), folded_by(uow)
+    identity, rules = uow.identity.get(), get_bound_rules(uow)
     if identity is None or rules is None or uow.cursor.get() is None:
         raise InputError("nothing is indexed yet: there is nothing to export")
     why = why_rebuild(uow, reader)
@@ -59,13 +59,18 @@ def source_of(uow: UnitOfWork, reader: LogReader) -> ExportSource:
         start_block=identity.start_block,
         profile=reader.identity,
         rules_sha256=rules.sha256,
-        rebuilds=rebuilds(uow),
+        rebuilds=get_rebuild_count(uow),
     )
 
 
-def export_to(
-    folder: ParquetFolder, store: Store, reader: LogReader, told: Told, *, recent: bool = False
-) -> Exported:
+def export_blocks(
+    folder: ParquetFolder,
+    store: Store,
+    reader: LogReader,
+    on_progress: ProgressCallback,
+    *,
+    include_recent: bool = False,
+) -> ExportResult:
     """Write the blocks that became final since the last run, saving after each range.
 
     Args:
@@ -79,29 +84,29 @@ def export_to(
         InputError: the folder has another history, or the database was rebuilt meanwhile.
         OSError: from the disk; ranges that were saved before stay valid.
     """
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         _check_chain(uow, folder)
-    folder.begin()
-    first = folder.manifest.next
-    run = _Run(folder, store, reader, dict.fromkeys(ExportTable, 0))
-    while run.append_final_blocks(told):
+    folder.prepare_run()
+    first_block = folder.manifest.next
+    run = _ExportRun(folder, store, reader, dict.fromkeys(ExportTable, 0))
+    while run.append_final_blocks(on_progress):
         pass
-    last = run.add_recent() if recent else folder.manifest.next - 1
-    blocks = BlockRange(first, last) if first <= last else None
-    return Exported(blocks, run.rows, folder.manifest.next - 1)
+    last_block = run.write_recent_blocks() if include_recent else folder.manifest.next - 1
+    blocks = BlockRange(first_block, last_block) if first_block <= last_block else None
+    return ExportResult(blocks, run.row_count_by_table, folder.manifest.next - 1)
 
 
-def planned(folder: ParquetFolder, store: Store, *, recent: bool) -> Exported:
+def plan_export(folder: ParquetFolder, store: Store, *, include_recent: bool) -> ExportResult:
     """Return the blocks that a run would write now, without rows. Raises as `export_blocks`."""
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         _check_chain(uow, folder)
-        newest, final = _heads(uow)
-    first, last = folder.manifest.next, newest if recent else final
-    blocks = BlockRange(first, last) if first <= last else None
-    return Exported(blocks, {}, max(final, first - 1))
+        newest_block, final_block = _load_heads(uow)
+    first_block, last_block = folder.manifest.next, newest_block if include_recent else final_block
+    blocks = BlockRange(first_block, last_block) if first_block <= last_block else None
+    return ExportResult(blocks, {}, max(final_block, first_block - 1))
 
 
-def _heads(uow: UnitOfWork) -> tuple[int, int]:
+def _load_heads(uow: UnitOfWork) -> tuple[int, int]:
     """Return the last folded block and the last final block, -1 if no block is final."""
     cursor = uow.cursor.get()
     if cursor is None:
@@ -113,7 +118,7 @@ def _heads(uow: UnitOfWork) -> tuple[int, int]:
 def _check_chain(uow: UnitOfWork, folder: ParquetFolder) -> None:
     """Raise InputError if the last exported block with a log is not in the database."""
     manifest = folder.manifest
-    if manifest.last_log != uow.logs.highest_hash(manifest.next - 1):
+    if manifest.last_log != uow.logs.get_highest_block_hash(manifest.next - 1):
         raise InputError(
             f"{folder.path}: its last block with a log is not the database's: the chain, or what "
             "was read of it, is another; export into another folder, or remove this one"
@@ -121,92 +126,96 @@ def _check_chain(uow: UnitOfWork, folder: ParquetFolder) -> None:
 
 
 @dataclass(slots=True)
-class _Run:
+class _ExportRun:
     folder: ParquetFolder
     store: Store
     reader: LogReader
-    rows: dict[ExportTable, int]
+    row_count_by_table: dict[ExportTable, int]
 
-    def append_final_blocks(self, told: Told) -> bool:
+    def append_final_blocks(self, on_progress: ProgressCallback) -> bool:
         """Write one range of final blocks and save it; return whether more final blocks wait."""
         manifest = self.folder.manifest
-        with self.store.reading() as uow:
+        with self.store.read_transaction() as uow:
             self._check_source(uow)
-            _, final = _heads(uow)
-            if manifest.next > final:
+            _, final_block = _load_heads(uow)
+            if manifest.next > final_block:
                 return False
-            blocks = next(self.folder.cut(BlockRange(manifest.next, final)))
-            self._write(uow, blocks)
-            if blocks.last == final:
+            blocks = next(self.folder.split_blocks(BlockRange(manifest.next, final_block)))
+            self._write_tables(uow, blocks)
+            if blocks.last == final_block:
                 self._write_nodes(uow, blocks)
-                manifest.nodes_next = final + 1
-            manifest.last_log = uow.logs.highest_hash(blocks.last)
+                manifest.nodes_next = final_block + 1
+            manifest.last_log = uow.logs.get_highest_block_hash(blocks.last)
         manifest.next = blocks.last + 1
-        self.folder.save()
-        told(blocks.last, final)
-        return blocks.last < final
+        self.folder.save_manifest()
+        on_progress(blocks.last, final_block)
+        return blocks.last < final_block
 
-    def add_recent(self) -> int:
+    def write_recent_blocks(self) -> int:
         """Write the blocks that are not final, without saving; return the last block."""
-        first = self.folder.manifest.next
-        with self.store.reading() as uow:
+        first_block = self.folder.manifest.next
+        with self.store.read_transaction() as uow:
             self._check_source(uow)
-            newest, _ = _heads(uow)
-            if first > newest:
-                return first - 1
-            for blocks in self.folder.cut(BlockRange(first, newest)):
-                self._write(uow, blocks)
-                if blocks.last == newest:
+            newest_block, _ = _load_heads(uow)
+            if first_block > newest_block:
+                return first_block - 1
+            for blocks in self.folder.split_blocks(BlockRange(first_block, newest_block)):
+                self._write_tables(uow, blocks)
+                if blocks.last == newest_block:
                     self._write_nodes(uow, blocks)
-        return newest
+        return newest_block
 
     def _check_source(self, uow: UnitOfWork) -> None:
-        if source_of(uow, self.reader) != self.folder.manifest.source:
+        if load_source(uow, self.reader) != self.folder.manifest.source:
             raise InputError("everything was folded anew meanwhile: export into another folder")
 
-    def _write(self, uow: UnitOfWork, blocks: BlockRange) -> None:
-        for table, batches in _tables(uow, self.reader, blocks).items():
-            self.rows[table] += self.folder.write(table, blocks, batches)
+    def _write_tables(self, uow: UnitOfWork, blocks: BlockRange) -> None:
+        for table, batches in _open_tables(uow, self.reader, blocks).items():
+            self.row_count_by_table[table] += self.folder.write_table(table, blocks, batches)
 
     def _write_nodes(self, uow: UnitOfWork, blocks: BlockRange) -> None:
         since = BlockRange(self.folder.manifest.nodes_next, blocks.last)
         table = ExportTable.NODES
-        rows = map(_node_row, uow.histories.nodes(since))
-        self.rows[table] += self.folder.write(table, blocks, _batches(table, rows))
+        rows = map(_build_node_row, uow.histories.iterate_nodes(since))
+        self.row_count_by_table[table] += self.folder.write_table(
+            table, blocks, _build_batches(table, rows)
+        )
 
 
-def _tables(
+def _open_tables(
     uow: UnitOfWork, reader: LogReader, blocks: BlockRange
 ) -> dict[ExportTable, Iterator[pa.RecordBatch]]:
     """Return lazy batches of these blocks for every table except `nodes`."""
-    read = uow.histories
-    rows: dict[ExportTable, Iterable[Row]] = {
-        ExportTable.SCORES: read.scores(blocks),
-        ExportTable.RELIABILITY_CHANGES: read.reliability_changes(blocks),
-        ExportTable.ROUNDS: read.rounds(blocks),
-        ExportTable.KICKOUTS: read.kickouts(blocks),
+    histories = uow.histories
+    rows_by_table: dict[ExportTable, Iterable[Row]] = {
+        ExportTable.SCORES: histories.iterate_scores(blocks),
+        ExportTable.RELIABILITY_CHANGES: histories.iterate_reliability_changes(blocks),
+        ExportTable.ROUNDS: histories.iterate_rounds(blocks),
+        ExportTable.KICKOUTS: histories.list_kickouts(blocks),
     }
-    events = iter(stored_events(uow, reader, blocks))
-    made = {table: _batches(table, found) for table, found in rows.items()}
-    pages = iter(lambda: list(islice(events, ROWS_AT_ONCE)), [])
-    return {ExportTable.EVENTS: map(batch_of, pages), **made}
+    events = iter(iterate_stored_events(uow, reader, blocks))
+    batches_by_table = {
+        table: _build_batches(table, table_rows) for table, table_rows in rows_by_table.items()
+    }
+    pages = iter(lambda: list(islice(events, ROWS_PER_GROUP)), [])
+    return {ExportTable.EVENTS: map(build_batch, pages), **batches_by_table}
 
 
-def _batches(table: ExportTable, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-    schema, left = SCHEMAS[table], iter(rows)
-    while page := list(islice(left, ROWS_AT_ONCE)):
+def _build_batches(table: ExportTable, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+    schema, remaining_rows = SCHEMAS[table], iter(rows)
+    while page := list(islice(remaining_rows, ROWS_PER_GROUP)):
         columns = zip(*page, strict=True)
         arrays = [
-            pa.array(values, each.type) for values, each in zip(columns, schema, strict=True)
+            pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)
         ]
         yield pa.record_batch(arrays, schema=schema)
 
 
-def _node_row(node: Node) -> Row:
+def _build_node_row(node: Node) -> Row:
     return (
         *(node.changed_at, node.address, node.membership.value, node.paused, node.running),
         None if node.stake is None else str(node.stake),
-        *(node.gpu_name, node.gpu_vram, version_text(node.version), list(node.models)),
+        *(node.gpu_name, node.gpu_vram, format_version(node.version), list(node.models)),
         *(node.timeout, list(node.pool), node.pool_sum, node.scored, node.base, node.since),
         *(node.excluded, node.kickout_due_since is not None),
     )

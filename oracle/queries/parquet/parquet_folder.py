@@ -22,10 +22,10 @@ from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 MANIFEST = "export.json"
 FORMAT = 1
 # Rows per row group: a reader skips or reads them together, and a writer holds them in memory.
-ROWS_AT_ONCE = 65_536
-_DIGITS = 12
+ROWS_PER_GROUP = 65_536
+_BLOCK_DIGITS = 12
 _SUFFIX = ".parquet"
-_PART = ".part"
+_PART_SUFFIX = ".part"
 
 
 class ExportSource(msgspec.Struct, frozen=True):
@@ -63,23 +63,25 @@ class ParquetFolder:
     manifest: ExportManifest
 
     @classmethod
-    def of(cls, path: Path, source: ExportSource, blocks_per_folder: int) -> Self:
+    def open_for_append(cls, path: Path, source: ExportSource, blocks_per_folder: int) -> Self:
         """Open a folder, or a new one if it does not exist; nothing is written yet.
 
         Raises:
             InputError: the folder has other content or another history, or cannot be read.
         """
         if (path / MANIFEST).exists():
-            found = cls.existing(path)
-            _check_source(path, found.manifest.source, source)
-            return found
+            folder = cls.open_existing(path)
+            _check_source(path, folder.manifest.source, source)
+            return folder
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise InputError(f"{path}: is no export, and not empty; name another folder")
-        first = source.start_block
-        return cls(path, ExportManifest(FORMAT, source, blocks_per_folder, first, first))
+        start_block = source.start_block
+        return cls(
+            path, ExportManifest(FORMAT, source, blocks_per_folder, start_block, start_block)
+        )
 
     @classmethod
-    def existing(cls, path: Path) -> Self:
+    def open_existing(cls, path: Path) -> Self:
         """Open an export.
 
         Raises:
@@ -95,27 +97,31 @@ class ParquetFolder:
             raise InputError(f"{path}: an export of format {manifest.format}, not {FORMAT}")
         return cls(path, manifest)
 
-    def files(self, table: ExportTable, *, final: bool = True) -> list[Path]:
+    def list_files(self, table: ExportTable, *, only_final: bool = True) -> list[Path]:
         """Return the files of a table by block; `only_final` leaves out replaceable files."""
-        found = sorted((self.path / table).glob(f"*/*{_SUFFIX}"))
-        return [one for one in found if not final or _first_of(one) < self.manifest.next]
+        paths = sorted((self.path / table).glob(f"*/*{_SUFFIX}"))
+        return [
+            path
+            for path in paths
+            if not only_final or _parse_first_block(path) < self.manifest.next
+        ]
 
-    def begin(self) -> None:
-        """Claim the folder, and delete files of an unfinished run or of blocks that were not final.
+    def prepare_run(self) -> None:
+        """Claim the folder, and delete files of an unfinished run or of non-final blocks.
 
         Raises:
             OSError: from the disk.
         """
         if not (self.path / MANIFEST).exists():
-            self.save()
+            self.save_manifest()
         for table in ExportTable:
-            for path in self.files(table, final=False):
-                if _first_of(path) >= self.manifest.next:
+            for path in self.list_files(table, only_final=False):
+                if _parse_first_block(path) >= self.manifest.next:
                     path.unlink()
-            for path in (self.path / table).glob(f"*/.*{_PART}"):
+            for path in (self.path / table).glob(f"*/.*{_PART_SUFFIX}"):
                 path.unlink()
 
-    def cut(self, blocks: BlockRange) -> Iterator[BlockRange]:
+    def split_blocks(self, blocks: BlockRange) -> Iterator[BlockRange]:
         """Split blocks so that no range crosses the border of a partition folder."""
         size, first = self.manifest.blocks_per_folder, blocks.first
         while first <= blocks.last:
@@ -123,7 +129,7 @@ class ParquetFolder:
             yield BlockRange(first, last)
             first = last + 1
 
-    def write(
+    def write_table(
         self, table: ExportTable, blocks: BlockRange, batches: Iterable[pa.RecordBatch]
     ) -> int:
         """Write a table's rows of these blocks, which cross no border; return the number of rows.
@@ -134,74 +140,83 @@ class ParquetFolder:
         Raises:
             OSError: from the disk; no partial file is left.
         """
-        path = self._file(table, blocks)
+        path = self._build_path(table, blocks)
         rows = iter(batches)
-        first = next(rows, None)
-        if first is None and self.files(table, final=False):
+        first_batch = next(rows, None)
+        if first_batch is None and self.list_files(table, only_final=False):
             return 0
         path.parent.mkdir(parents=True, exist_ok=True)
-        written = 0
-        with _whole(path) as part, pq.ParquetWriter(part, SCHEMAS[table], **_STYLE) as writer:
-            batch = first
+        row_count = 0
+        with (
+            _atomic_write(path) as temporary_path,
+            pq.ParquetWriter(temporary_path, SCHEMAS[table], **_WRITER_OPTIONS) as writer,
+        ):
+            batch = first_batch
             while batch is not None:
                 writer.write_batch(batch)
-                written += batch.num_rows
+                row_count += batch.num_rows
                 batch = next(rows, None)
-        return written
+        return row_count
 
-    def save(self) -> None:
+    def save_manifest(self) -> None:
         """Write the manifest, which makes the files written before it valid."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with _whole(self.path / MANIFEST) as part:
-            part.write_bytes(msgspec.json.format(msgspec.json.encode(self.manifest)) + b"\n")
+        with _atomic_write(self.path / MANIFEST) as temporary_path:
+            temporary_path.write_bytes(
+                msgspec.json.format(msgspec.json.encode(self.manifest)) + b"\n"
+            )
 
-    def _file(self, table: ExportTable, blocks: BlockRange) -> Path:
-        begin = blocks.first - blocks.first % self.manifest.blocks_per_folder
-        name = f"{blocks.first:0{_DIGITS}}-{blocks.last:0{_DIGITS}}{_SUFFIX}"
-        return self.path / table / f"from_block={begin:0{_DIGITS}}" / name
+    def _build_path(self, table: ExportTable, blocks: BlockRange) -> Path:
+        partition_start = blocks.first - blocks.first % self.manifest.blocks_per_folder
+        name = f"{blocks.first:0{_BLOCK_DIGITS}}-{blocks.last:0{_BLOCK_DIGITS}}{_SUFFIX}"
+        return self.path / table / f"from_block={partition_start:0{_BLOCK_DIGITS}}" / name
 
 
 # Hashes are all different: a dictionary of them is useless, and by default abandoned late.
-_STYLE = {"compression": "zstd", "compression_level": 3, "dictionary_pagesize_limit": 1 << 18}
+_WRITER_OPTIONS = {
+    "compression": "zstd",
+    "compression_level": 3,
+    "dictionary_pagesize_limit": 1 << 18,
+}
 
 
-def _first_of(path: Path) -> int:
+def _parse_first_block(path: Path) -> int:
     """Return the first block of a file, from its name."""
-    first = path.name.partition("-")[0]
-    if not first.isdecimal():
+    digits = path.name.partition("-")[0]
+    if not digits.isdecimal():
         raise InputError(f"{path}: is no file of an export; put it elsewhere")
-    return int(first)
+    return int(digits)
 
 
-def _check_source(path: Path, known: ExportSource, ours: ExportSource) -> None:
+def _check_source(path: Path, exported: ExportSource, current: ExportSource) -> None:
     for name in ExportSource.__struct_fields__:
-        before, now = getattr(known, name), getattr(ours, name)
-        if before != now:
+        old_value, new_value = getattr(exported, name), getattr(current, name)
+        if old_value != new_value:
             raise InputError(
-                f"{path}: was exported with {name} {before}, and it is {now} now: "
+                f"{path}: was exported with {name} {old_value}, and it is {new_value} now: "
                 "export into another folder, or remove this one"
             )
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
+def _atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path, then fsync the file and rename it to `path`."""
-    part = path.with_name(f".{path.name}.{os.getpid()}{_PART}")
+    temporary_path = path.with_name(f".{path.name}.{os.getpid()}{_PART_SUFFIX}")
     try:
-        yield part
-        with part.open("rb") as written:
-            os.fsync(written.fileno())
-        part.replace(path)
+        yield temporary_path
+        with temporary_path.open("rb") as part_stream:
+            os.fsync(part_stream.fileno())
+        temporary_path.replace(path)
     finally:
-        part.unlink(missing_ok=True)
+        temporary_path.unlink(missing_ok=True)
     if os.name == "posix":
         _sync_folder(path.parent)
 
 
 def _sync_folder(path: Path) -> None:
     """Fsync a folder, so that a renamed file survives a power loss."""
-    folder = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)

@@ -24,72 +24,81 @@ class ExportTable(StrEnum):
     KICKOUTS = "kickouts"
 
 
-_WHOLE, _TEXT, _FLAG = pa.int64(), pa.string(), pa.bool_()
+_INTEGER, _TEXT, _BOOLEAN = pa.int64(), pa.string(), pa.bool_()
 _TEXTS = pa.list_(pa.string())
 # Amounts reach 2^256: decimal digits, as in JSON lines.
 _WEI = pa.string()
 
 
-def _schema(*columns: tuple[str, pa.DataType], null: str = "") -> pa.Schema:
+def _build_schema(*columns: tuple[str, pa.DataType], nullable_names: str = "") -> pa.Schema:
     """Return a schema in which only the columns named in `nullable_names` may be null."""
-    may = set(null.split())
-    return pa.schema([pa.field(name, kind, nullable=name in may) for name, kind in columns])
+    nullable = set(nullable_names.split())
+    return pa.schema([pa.field(name, kind, nullable=name in nullable) for name, kind in columns])
 
 
-_PLACE = (("block", _WHOLE), ("tx", _WHOLE), ("log", _WHOLE), ("sub", _WHOLE))
-_AT = (*_PLACE, ("time", _WHOLE))
+_POSITION_COLUMNS = (("block", _INTEGER), ("tx", _INTEGER), ("log", _INTEGER), ("sub", _INTEGER))
+_TIMED_COLUMNS = (*_POSITION_COLUMNS, ("time", _INTEGER))
 
 # GROUP is a reserved word of SQL.
-COLUMN_OF: Mapping[str, str] = MappingProxyType({"group": "task_group"})
+COLUMN_BY_FIELD: Mapping[str, str] = MappingProxyType({"group": "task_group"})
 # The published order of the columns of `events`; columns of later fields come after them.
-_PUBLISHED = (
+_PUBLISHED_FIELDS = (
     *("node", "creator", "task", "group", "tasks", "stake", "fee", "gpu_name", "gpu_vram"),
     *("required_gpu", "required_gpu_vram", "min_vram", "model", "models", "version", "timeout"),
     *("size", "kind", "round", "reason", "last_status", "group_size", "frees", "ranked"),
     *("invalid", "derived", "possible", "until"),
 )
-_TYPE_OF: Mapping[ColumnType, pa.DataType] = {
-    ColumnType.WHOLE: _WHOLE,
-    ColumnType.FLAG: _FLAG,
+_ARROW_TYPE_BY_COLUMN_TYPE: Mapping[ColumnType, pa.DataType] = {
+    ColumnType.WHOLE: _INTEGER,
+    ColumnType.FLAG: _BOOLEAN,
     ColumnType.TEXT: _TEXT,
     ColumnType.TEXTS: _TEXTS,
 }
 
 
-def _events_schema() -> pa.Schema:
-    names = dict.fromkeys((*_PUBLISHED, *FIELD_KINDS))
-    own = [(COLUMN_OF.get(name, name), _TYPE_OF[FIELD_KINDS[name].column]) for name in names]
-    null = " ".join(["time_ms", *(name for name, _ in own)])
-    return _schema(*_AT, ("time_ms", _WHOLE), ("type", _TEXT), *own, null=null)
+def _build_events_schema() -> pa.Schema:
+    names = dict.fromkeys((*_PUBLISHED_FIELDS, *FIELD_KINDS))
+    field_columns = [
+        (COLUMN_BY_FIELD.get(name, name), _ARROW_TYPE_BY_COLUMN_TYPE[FIELD_KINDS[name].column])
+        for name in names
+    ]
+    nullable_names = " ".join(["time_ms", *(name for name, _ in field_columns)])
+    return _build_schema(
+        *_TIMED_COLUMNS,
+        ("time_ms", _INTEGER),
+        ("type", _TEXT),
+        *field_columns,
+        nullable_names=nullable_names,
+    )
 
 
-_EVENTS = _events_schema()
-_SCORES = _schema(
-    *(*_AT, ("node", _TEXT), ("seq", _WHOLE), ("task", _TEXT), ("task_group", _TEXT)),
-    *(("rank", _WHOLE), ("elapsed", _WHOLE), ("score", _WHOLE), ("rules_sha256", _TEXT)),
-    null="rank elapsed rules_sha256",
+_EVENTS = _build_events_schema()
+_SCORES = _build_schema(
+    *(*_TIMED_COLUMNS, ("node", _TEXT), ("seq", _INTEGER), ("task", _TEXT), ("task_group", _TEXT)),
+    *(("rank", _INTEGER), ("elapsed", _INTEGER), ("score", _INTEGER), ("rules_sha256", _TEXT)),
+    nullable_names="rank elapsed rules_sha256",
 )
-_RELIABILITY_CHANGES = _schema(
-    *(*_AT, ("node", _TEXT), ("seq", _WHOLE), ("cause", _TEXT), ("task", _TEXT)),
-    *(("h_before", _WHOLE), ("h_after", _WHOLE)),
-    null="task",
+_RELIABILITY_CHANGES = _build_schema(
+    *(*_TIMED_COLUMNS, ("node", _TEXT), ("seq", _INTEGER), ("cause", _TEXT), ("task", _TEXT)),
+    *(("h_before", _INTEGER), ("h_after", _INTEGER)),
+    nullable_names="task",
 )
-_ROUNDS = _schema(
-    *(*_AT, ("round", _WHOLE), ("as_of", _WHOLE), ("as_of_hash", _TEXT)),
+_ROUNDS = _build_schema(
+    *(*_TIMED_COLUMNS, ("round", _INTEGER), ("as_of", _INTEGER), ("as_of_hash", _TEXT)),
     *(("data_hash", _TEXT), ("digest", _TEXT), ("config", _TEXT), ("transmitter", _TEXT)),
     ("data", pa.binary()),
 )
-_KICKOUTS = _schema(
-    *(*_PLACE, ("node", _TEXT), ("due", _FLAG)),
-    *((f"since_{name}", kind) for name, kind in _PLACE),
+_KICKOUTS = _build_schema(
+    *(*_POSITION_COLUMNS, ("node", _TEXT), ("due", _BOOLEAN)),
+    *((f"since_{name}", kind) for name, kind in _POSITION_COLUMNS),
 )
-_NODES = _schema(
-    *(("block", _WHOLE), ("node", _TEXT), ("membership", _TEXT), ("paused", _FLAG)),
-    *(("running", _WHOLE), ("stake", _WEI), ("gpu_name", _TEXT), ("gpu_vram", _WHOLE)),
-    *(("version", _TEXT), ("models", _TEXTS), ("timeout", _WHOLE)),
-    *(("pool", pa.list_(pa.uint8())), ("pool_sum", _WHOLE), ("scored", _WHOLE)),
-    *(("h", _WHOLE), ("h_since", _WHOLE), ("excluded", _FLAG), ("kickout_due", _FLAG)),
-    null="stake gpu_name gpu_vram version timeout",
+_NODES = _build_schema(
+    *(("block", _INTEGER), ("node", _TEXT), ("membership", _TEXT), ("paused", _BOOLEAN)),
+    *(("running", _INTEGER), ("stake", _WEI), ("gpu_name", _TEXT), ("gpu_vram", _INTEGER)),
+    *(("version", _TEXT), ("models", _TEXTS), ("timeout", _INTEGER)),
+    *(("pool", pa.list_(pa.uint8())), ("pool_sum", _INTEGER), ("scored", _INTEGER)),
+    *(("h", _INTEGER), ("h_since", _INTEGER), ("excluded", _BOOLEAN), ("kickout_due", _BOOLEAN)),
+    nullable_names="stake gpu_name gpu_vram version timeout",
 )
 
 SCHEMAS: Mapping[ExportTable, pa.Schema] = MappingProxyType(

@@ -7,18 +7,18 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from oracle.chain.feed.relay_reader import why_unreadable
-from oracle.chain.feed.relay_rows import arguments_of
+from oracle.chain.feed.relay_reader import find_unreadable_reason
+from oracle.chain.feed.relay_rows import parse_arguments
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 
 # How long the relay may lag behind the chain, or the chain behind the relay.
-PATIENCE_SECONDS = 3600
+MAX_LAG_SECONDS = 3600
 # The tolerated difference between the relay's clock and that of the chain's blocks.
-_CLOCK_SECONDS = 60
+_CLOCK_TOLERANCE_SECONDS = 60
 _STAKED, _KICKED = "NodeStaking", "NodeKickedOut"
-_BY_A_RUNNER = frozenset(
+_RUNNER_KINDS = frozenset(
     {
         "TaskScoreReady",
         "TaskErrorReported",
@@ -62,8 +62,8 @@ class RowContradictions:
     unjudged: int = 0
 
 
-def contradictions(
-    rows: Sequence[FeedRow], chain: ChainStakes | None, patience_seconds: int
+def find_contradictions(
+    rows: Sequence[FeedRow], chain: ChainStakes | None, max_lag_seconds: int
 ) -> RowContradictions:
     """Return the contradictions of rows in the order of ids; without a chain, among rows alone.
 
@@ -74,76 +74,76 @@ def contradictions(
     Raises:
         InputError: the rows are of several networks, and the chain's network is not given.
     """
-    made = RowContradictions(list(_other_nodes(rows)))
+    results = RowContradictions(list(_find_foreign_answers(rows)))
     if chain is not None:
-        _refuse_several(rows, chain)
+        _check_single_network(rows, chain)
         for row in rows:
-            if row.kind in (_STAKED, _KICKED) and _is_of(row, chain):
-                _judge(made, row, chain, patience_seconds)
-    made.found.sort(key=lambda one: one.row)
-    return made
+            if row.kind in (_STAKED, _KICKED) and _is_of_network(row, chain):
+                _check_against_chain(results, row, chain, max_lag_seconds)
+    results.found.sort(key=lambda contradiction: contradiction.row)
+    return results
 
 
-def _other_nodes(rows: Sequence[FeedRow]) -> Iterator[RowContradiction]:
+def _find_foreign_answers(rows: Sequence[FeedRow]) -> Iterator[RowContradiction]:
     """Yield the tasks that one node started and another node answered or ended."""
     starters: dict[str, str] = {}
     for row in rows:
         task, node = row.task.lower(), row.node.lower()
-        if why_unreadable(row) is not None:
+        if find_unreadable_reason(row) is not None:
             continue
         if row.kind == "TaskStarted":
             starters.setdefault(task, node)
-        elif row.kind in _BY_A_RUNNER and starters.get(task, node) != node:
-            why = f"{row.kind} of task {task[:10]}, which {starters[task]} had started"
-            yield RowContradiction("other_node", row.id, Address(node), why)
+        elif row.kind in _RUNNER_KINDS and starters.get(task, node) != node:
+            reason = f"{row.kind} of task {task[:10]}, which {starters[task]} had started"
+            yield RowContradiction("other_node", row.id, Address(node), reason)
 
 
-def _refuse_several(rows: Sequence[FeedRow], chain: ChainStakes) -> None:
-    named = sorted({told for row in rows if (told := _network(row)) is not None})
-    if chain.network is None and len(named) > 1:
+def _check_single_network(rows: Sequence[FeedRow], chain: ChainStakes) -> None:
+    networks = sorted({network for row in rows if (network := _parse_network(row)) is not None})
+    if chain.network is None and len(networks) > 1:
         raise InputError(
-            f"rows are of the networks {', '.join(named)}: name the chain's, --network"
+            f"rows are of the networks {', '.join(networks)}: name the chain's, --network"
         )
 
 
-def _is_of(row: FeedRow, chain: ChainStakes) -> bool:
-    return chain.network is None or _network(row) in (None, chain.network)
+def _is_of_network(row: FeedRow, chain: ChainStakes) -> bool:
+    return chain.network is None or _parse_network(row) in (None, chain.network)
 
 
-def _network(row: FeedRow) -> str | None:
-    if row.kind not in (_STAKED, _KICKED) or why_unreadable(row) is not None:
+def _parse_network(row: FeedRow) -> str | None:
+    if row.kind not in (_STAKED, _KICKED) or find_unreadable_reason(row) is not None:
         return None
-    told = arguments_of(row).get("network")
-    return told if isinstance(told, str) else None
+    network = parse_arguments(row).get("network")
+    return network if isinstance(network, str) else None
 
 
-def _judge(
-    made: RowContradictions, row: FeedRow, chain: ChainStakes, patience_seconds: int
+def _check_against_chain(
+    results: RowContradictions, row: FeedRow, chain: ChainStakes, max_lag_seconds: int
 ) -> None:
-    if why_unreadable(row) is not None:
+    if find_unreadable_reason(row) is not None:
         return
     is_kick = row.kind == _KICKED
-    until = row.seen_to + _CLOCK_SECONDS + (patience_seconds if is_kick else 0)
-    if not row.seen_to or chain.read_until < until:
-        made.unjudged += 1
+    max_time = row.seen_to + _CLOCK_TOLERANCE_SECONDS + (max_lag_seconds if is_kick else 0)
+    if not row.seen_to or chain.read_until < max_time:
+        results.unjudged += 1
         return
-    since = row.seen_from - _CLOCK_SECONDS - (0 if is_kick else patience_seconds)
+    min_time = row.seen_from - _CLOCK_TOLERANCE_SECONDS - (0 if is_kick else max_lag_seconds)
     # Rows that existed before the observation began may be of any earlier time.
-    since = since if row.seen_from < row.seen_to else 0
+    min_time = min_time if row.seen_from < row.seen_to else 0
     node = Address(row.node.lower())
-    stakes = _stakes_in(chain.changes.get(node, ()), since, until)
+    stakes = _collect_stakes(chain.changes.get(node, ()), min_time, max_time)
     if is_kick:
-        wanted, kind = 0, "kick_without_unstake"
-        why = f"kicked out, and still staked {patience_seconds} seconds later"
+        expected_stake, kind = 0, "kick_without_unstake"
+        reason = f"kicked out, and still staked {max_lag_seconds} seconds later"
     else:
-        wanted, kind = int(arguments_of(row)["staking_amount"]), "stake"
-        why = f"a stake of {wanted} wei, which the chain does not have at that time"
-    if wanted not in stakes:
-        made.found.append(RowContradiction(kind, row.id, node, why))
+        expected_stake, kind = int(parse_arguments(row)["staking_amount"]), "stake"
+        reason = f"a stake of {expected_stake} wei, which the chain does not have at that time"
+    if expected_stake not in stakes:
+        results.found.append(RowContradiction(kind, row.id, node, reason))
 
 
-def _stakes_in(changes: Sequence[tuple[int, int]], since: int, until: int) -> set[int]:
+def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time: int) -> set[int]:
     """Return every stake that a node had between two times, without the 0 before its first one."""
-    first = bisect_right(changes, since, key=lambda change: change[0])
-    last = bisect_right(changes, until, key=lambda change: change[0])
-    return {stake for _, stake in changes[max(0, first - 1) : last]} or {0}
+    first_index = bisect_right(changes, min_time, key=lambda change: change[0])
+    end_index = bisect_right(changes, max_time, key=lambda change: change[0])
+    return {stake for _, stake in changes[max(0, first_index - 1) : end_index]} or {0}

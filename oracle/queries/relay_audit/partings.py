@@ -8,24 +8,24 @@ docs/explanation/relay-audit.md#kinds.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from oracle.chain.feed.relay_groups import NEAR
+from oracle.chain.feed.relay_groups import MAX_ID_GAP
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
 from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.reliability import (
-    boosted_reliability,
-    healed_reliability,
-    penalized_reliability,
+    boost_reliability,
+    heal_reliability,
+    penalize_reliability,
 )
-from oracle.domain.scoring.score_window import mean_of, reseeded_pool
-from oracle.queries.relay_audit.own_figures import OwnNode
+from oracle.domain.scoring.score_window import compute_pool_mean, reseed_pool
+from oracle.queries.relay_audit.own_figures import DerivedNode
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
 _PENALTIES = (ReliabilityCause.TIMED_OUT, ReliabilityCause.TIMEOUT_VOID)
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class Divergence:
     """The row at which two figures diverge, 0 if no row explains it; `why` is a sentence."""
 
     kind: str
@@ -34,143 +34,180 @@ class Parting:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class RelayClaim:
     """A relay's value of a node's Q_long / 10, within `slack`, as of a row after `after_row`."""
 
     long_term: float
     slack: float
-    since: int = 0
+    after_row: int = 0
 
-    def matches(self, scores: Sequence[int]) -> bool:
+    def matches_scores(self, scores: Sequence[int]) -> bool:
         """Return whether a pool of these scores, the oldest first, has the claimed mean."""
         pool = bytes(scores[-RELAY.pool_size :])
-        return abs(mean_of(pool, None, RELAY) / UNIT - self.long_term) <= self.slack
+        return abs(compute_pool_mean(pool, None, RELAY) / UNIT - self.long_term) <= self.slack
 
 
-def kick_parting(node: OwnNode) -> Parting | None:
+def find_kickout_divergence(node: DerivedNode) -> Divergence | None:
     """Return the first kickout without a cause, or task end without the kickout that was due."""
-    found = [*_causeless(node), *_missed(node)]
-    return min(found, key=lambda one: one.row, default=None)
+    divergences = [*_find_unjustified_kickouts(node), *_find_missed_kickouts(node)]
+    return min(divergences, key=lambda divergence: divergence.row, default=None)
 
 
-def _causeless(node: OwnNode) -> Iterator[Parting]:
+def _find_unjustified_kickouts(node: DerivedNode) -> Iterator[Divergence]:
     for row in node.kicked_at:
         # A group's scores have the position of its first row, which may come after the kickout.
-        given = [one.score for one in node.scores if one.at.log <= row + NEAR]
-        pool = given[-RELAY.pool_size :]
+        scores = [entry.score for entry in node.scores if entry.at.log <= row + MAX_ID_GAP]
+        pool = scores[-RELAY.pool_size :]
         if len(pool) < RELAY.pool_size or not is_below_line(sum(pool), RELAY):
-            mean = f"{sum(pool) / len(pool):.2f}" if pool else "none"
-            why = f"kicked out with {len(pool)} scores and a mean of {mean}"
-            yield Parting("kick_without_cause", row, why)
+            mean_text = f"{sum(pool) / len(pool):.2f}" if pool else "none"
+            reason = f"kicked out with {len(pool)} scores and a mean of {mean_text}"
+            yield Divergence("kick_without_cause", row, reason)
 
 
-def _missed(node: OwnNode) -> Iterator[Parting]:
-    for interval in node.due:
+def _find_missed_kickouts(node: DerivedNode) -> Iterator[Divergence]:
+    for interval in node.due_intervals:
         opened = interval.opened_at.log
         closed = None if interval.closed_at is None else interval.closed_at.log
-        for end in node.ended_at:
-            if end > opened + NEAR and (closed is None or end < closed - NEAR):
-                why = f"was due to be kicked out from row {opened} on, ended a task, and was not"
-                yield Parting("no_kick_with_cause", end, why)
+        for end_row in node.ended_at:
+            if end_row > opened + MAX_ID_GAP and (closed is None or end_row < closed - MAX_ID_GAP):
+                reason = (
+                    f"was due to be kicked out from row {opened} on, ended a task, and was not"
+                )
+                yield Divergence("no_kick_with_cause", end_row, reason)
                 break
 
 
-def score_parting(
-    node: OwnNode, claim: Claim, groups: Mapping[int, Sequence[ScoreEntry]]
-) -> Parting:
+def find_score_divergence(
+    node: DerivedNode, claim: RelayClaim, scores_by_group: Mapping[int, Sequence[ScoreEntry]]
+) -> Divergence:
     """Return the earliest score change that yields the relay's figure, best evidence first."""
-    for tried in (_missing_zero, swapped, _other_score, _unseen):
-        found = [one for one in tried(node, claim, groups) if one.row > claim.since]
-        if found:
-            first = min(found, key=lambda one: one.row)
-            rows = len({one.row for one in found})
-            return replace(first, why=f"{first.why}; the first of {rows} rows that would do")
-    why = f"no single score explains {claim.long_term:.4f}"
-    return Parting("unexplained_jump", 0, why)
+    for find_divergences in (
+        _find_missing_zeros,
+        find_swapped_scores,
+        _find_changed_scores,
+        _find_unseen_scores,
+    ):
+        divergences = [
+            divergence
+            for divergence in find_divergences(node, claim, scores_by_group)
+            if divergence.row > claim.after_row
+        ]
+        if divergences:
+            first_divergence = min(divergences, key=lambda divergence: divergence.row)
+            row_count = len({divergence.row for divergence in divergences})
+            return replace(
+                first_divergence,
+                why=f"{first_divergence.why}; the first of {row_count} rows that would do",
+            )
+    reason = f"no single score explains {claim.long_term:.4f}"
+    return Divergence("unexplained_jump", 0, reason)
 
 
-_Groups = Mapping[int, Sequence[ScoreEntry]]
+_ScoresByGroup = Mapping[int, Sequence[ScoreEntry]]
 
 
-def swapped(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
+def find_swapped_scores(
+    node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
+) -> Iterator[Divergence]:
     """Yield the groups in which two members may have got each other's score."""
-    scores = [one.score for one in node.scores]
-    for place, entry in enumerate(node.scores):
-        for other in groups.get(entry.at.log, ()):
-            if entry.rank is None or other.rank is None or other.score == entry.score:
+    scores = [score_entry.score for score_entry in node.scores]
+    for index, entry in enumerate(node.scores):
+        for other_entry in scores_by_group.get(entry.at.log, ()):
+            if entry.rank is None or other_entry.rank is None or other_entry.score == entry.score:
                 continue
-            if claim.matches([*scores[:place], other.score, *scores[place + 1 :]]):
-                why = f"rank {other.rank} ({other.score}) instead of {entry.rank} ({entry.score})"
-                yield Parting("rank", entry.at.log, f"{why}, task {entry.task[:10]}")
+            if claim.matches_scores([*scores[:index], other_entry.score, *scores[index + 1 :]]):
+                reason = (
+                    f"rank {other_entry.rank} ({other_entry.score}) instead of {entry.rank} "
+                    f"({entry.score})"
+                )
+                yield Divergence("rank", entry.at.log, f"{reason}, task {entry.task[:10]}")
 
 
-def _missing_zero(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
+def _find_missing_zeros(
+    node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
+) -> Iterator[Divergence]:
     """Yield the groups in which a member that timed out may have got no 0."""
-    del groups
-    scores = [one.score for one in node.scores]
-    for place, entry in enumerate(node.scores):
-        if entry.rank is None and claim.matches([*scores[:place], *scores[place + 1 :]]):
-            why = f"no 0 for the member that timed out, task {entry.task[:10]}"
-            yield Parting("missing_zero", entry.at.log, why)
+    del scores_by_group
+    scores = [score_entry.score for score_entry in node.scores]
+    for index, entry in enumerate(node.scores):
+        if entry.rank is None and claim.matches_scores([*scores[:index], *scores[index + 1 :]]):
+            reason = f"no 0 for the member that timed out, task {entry.task[:10]}"
+            yield Divergence("missing_zero", entry.at.log, reason)
 
 
-def _other_score(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
-    del groups
-    scores = [one.score for one in node.scores]
-    for place, entry in enumerate(node.scores):
+def _find_changed_scores(
+    node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
+) -> Iterator[Divergence]:
+    del scores_by_group
+    scores = [score_entry.score for score_entry in node.scores]
+    for index, entry in enumerate(node.scores):
         for score in (*RELAY.rank_scores, RELAY.absent_score):
-            if claim.matches([*scores[:place], score, *scores[place + 1 :]]):
-                yield Parting("rank", entry.at.log, f"{score} instead of {entry.score}")
+            if claim.matches_scores([*scores[:index], score, *scores[index + 1 :]]):
+                yield Divergence("rank", entry.at.log, f"{score} instead of {entry.score}")
 
 
-def _unseen(node: OwnNode, claim: Claim, groups: _Groups) -> Iterator[Parting]:
+def _find_unseen_scores(
+    node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
+) -> Iterator[Divergence]:
     """Yield one score more than the rows give, usually a 0 of a group that is not in the rows."""
-    del groups
-    scores = [one.score for one in node.scores]
+    del scores_by_group
+    scores = [entry.score for entry in node.scores]
     for score in (RELAY.absent_score, *RELAY.rank_scores):
-        if claim.matches([*scores, score]):
-            why = f"a score of {score} more than the rows give"
-            yield Parting("unexplained_jump", node.rows[-1], why)
+        if claim.matches_scores([*scores, score]):
+            reason = f"a score of {score} more than the rows give"
+            yield Divergence("unexplained_jump", node.rows[-1], reason)
 
 
-def restart_spans(node: OwnNode, claim: Claim) -> list[tuple[int, int]]:
+def find_restart_spans(node: DerivedNode, claim: RelayClaim) -> list[tuple[int, int]]:
     """Return the row ranges `(after, until)` in which a restart yields the relay's figure."""
-    scores, spans = [one.score for one in node.scores], []
-    for place in range(1, len(scores) + 1):
-        lost = reseeded_pool(bytes(scores[:place][-RELAY.pool_size :]), RELAY)
-        if claim.matches([*lost, *scores[place:]]):
-            until = node.scores[place].at.log if place < len(scores) else 1 << 62
-            spans.append((max(node.scores[place - 1].at.log, claim.since), until))
+    scores, spans = [entry.score for entry in node.scores], []
+    for index in range(1, len(scores) + 1):
+        reseeded = reseed_pool(bytes(scores[:index][-RELAY.pool_size :]), RELAY)
+        if claim.matches_scores([*reseeded, *scores[index:]]):
+            next_row = node.scores[index].at.log if index < len(scores) else 1 << 62
+            spans.append((max(node.scores[index - 1].at.log, claim.after_row), next_row))
     return [span for span in spans if span[0] < span[1]]
 
 
-def common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Parting | None:
+def find_common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Divergence | None:
     """Return the restart that explains several nodes at once, or None if no row fits them all."""
-    starts = sorted({above for each in spans for above, _ in each})
-    for start in starts:
-        if all(any(above <= start < until for above, until in each) for each in spans):
-            why = f"{len(spans)} nodes fit pools that were lost after this row, and reseeded"
-            return Parting("restart", start, why)
+    start_rows = sorted({after_row for node_spans in spans for after_row, _ in node_spans})
+    for start_row in start_rows:
+        if all(
+            any(after_row <= start_row < until_row for after_row, until_row in node_spans)
+            for node_spans in spans
+        ):
+            reason = f"{len(spans)} nodes fit pools that were lost after this row, and reseeded"
+            return Divergence("restart", start_row, reason)
     return None
 
 
-def health_parting(node: OwnNode, health: float, slack: float, time: int) -> Parting:
+def find_health_divergence(
+    node: DerivedNode, health: float, slack: float, time: int
+) -> Divergence:
     """Return the earliest change of H without which the derived H equals the relay's."""
-    changes = [one for one in node.changes if one.at.log >= node.joined_at]
-    for place, change in enumerate(changes):
-        without = [*changes[:place], *changes[place + 1 :]]
-        if change.task is not None and abs(_replayed(without, time) / UNIT - health) <= slack:
+    candidates = [
+        stored_change for stored_change in node.changes if stored_change.at.log >= node.joined_at
+    ]
+    for index, change in enumerate(candidates):
+        remaining = [*candidates[:index], *candidates[index + 1 :]]
+        if (
+            change.task is not None
+            and abs(_replay_health(remaining, time) / UNIT - health) <= slack
+        ):
             kind = "penalty" if change.cause in _PENALTIES else "boost"
-            why = f"H is as without this {kind}, task {change.task[:10]}"
-            return Parting(kind, change.at.log, why)
-    return Parting("penalty", 0, f"no single penalty or boost explains H {health:.4f}")
+            reason = f"H is as without this {kind}, task {change.task[:10]}"
+            return Divergence(kind, change.at.log, reason)
+    return Divergence("penalty", 0, f"no single penalty or boost explains H {health:.4f}")
 
 
-def _replayed(changes: Sequence[ReliabilityChange], time: int) -> int:
+def _replay_health(changes: Sequence[ReliabilityChange], time: int) -> int:
     base, since = UNIT, 0
     for change in changes:
-        base, since = healed_reliability(base, since, change.time, RELAY), change.time
+        base, since = heal_reliability(base, since, change.time, RELAY), change.time
         if change.task is not None:
-            happened = penalized_reliability if change.cause in _PENALTIES else boosted_reliability
-            base = happened(base, RELAY)
-    return healed_reliability(base, since, time, RELAY)
+            apply_change = (
+                penalize_reliability if change.cause in _PENALTIES else boost_reliability
+            )
+            base = apply_change(base, RELAY)
+    return heal_reliability(base, since, time, RELAY)

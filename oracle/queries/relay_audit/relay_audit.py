@@ -11,73 +11,75 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.queries.relay_audit.contradictions import RowContradictions
 from oracle.queries.relay_audit.own_figures import (
-    OwnFigures,
-    OwnNode,
-    by_group,
+    DerivedFigures,
+    DerivedNode,
     compute_figures_from_rows,
+    group_scores,
 )
 from oracle.queries.relay_audit.partings import (
-    Claim,
-    Parting,
-    common_restart,
-    health_parting,
-    kick_parting,
-    restart_spans,
-    score_parting,
-    swapped,
+    Divergence,
+    RelayClaim,
+    find_common_restart,
+    find_health_divergence,
+    find_kickout_divergence,
+    find_restart_spans,
+    find_score_divergence,
+    find_swapped_scores,
 )
 from oracle.queries.relay_audit.relay_watch import Poll, RelayWatch
-from oracle.queries.relay_audit.separation import Separated, separated
+from oracle.queries.relay_audit.separation import QualityFactors, separate_factors
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
 # A timeout may be one poll older than its row, and the relay counts fractions of seconds.
-_SEEN_LATE_SECONDS = 4.0
+_MAX_OBSERVATION_DELAY_SECONDS = 4.0
 _HEALTH_SLACK = 0.002
 # The relay's exclusions are not checked this close to a threshold of H.
-_NEAR_LINE = 0.01
-_LINES = (0.2, 0.8)
+_THRESHOLD_MARGIN = 0.01
+_EXCLUSION_THRESHOLDS = (0.2, 0.8)
 
 
-def health_slack(health: float) -> float:
-    """Return the tolerated difference of two readers' H, because rows are observed with a delay."""
-    return _HEALTH_SLACK + (1 - health) * _SEEN_LATE_SECONDS / RELAY.tau_seconds
+def compute_health_slack(health: float) -> float:
+    """Return the tolerated difference of two readers' H, because rows are seen with a delay."""
+    return _HEALTH_SLACK + (1 - health) * _MAX_OBSERVATION_DELAY_SECONDS / RELAY.tau_seconds
 
 
-def judged_health(node: OwnNode, told: Separated, health: float, poll: Poll) -> Parting | None:
+def check_health(
+    node: DerivedNode, factors: QualityFactors, health: float, poll: Poll
+) -> Divergence | None:
     """Return where H or the exclusion diverges, or None; `health` is the derived H at the poll."""
-    now, figure = poll.relay_now, poll.figures[node.address]
-    theirs = told.health_at(figure.at)
-    slack = health_slack(health) + told.slack / told.long_term
-    if abs(health - theirs) > slack:
-        return health_parting(node, theirs, slack, now)
-    if _is_exclusion_doubted(node, health) or figure.stake_score == 0:
+    relay_now, figure = poll.relay_now, poll.figures[node.address]
+    relay_health = factors.compute_health(figure.measured_at)
+    slack = compute_health_slack(health) + factors.slack / factors.long_term
+    if abs(health - relay_health) > slack:
+        return find_health_divergence(node, relay_health, slack, relay_now)
+    if _is_exclusion_uncertain(node, health) or figure.stake_score == 0:
         return None
-    if node.is_member and figure.is_excluded != node.is_excluded_at(now):
-        said = "excluded" if figure.is_excluded else "not excluded"
-        return Parting("exclusion", node.changes[-1].at.log, f"the relay has it {said}")
+    if node.is_member and figure.is_excluded != node.is_excluded_at(relay_now):
+        state_text = "excluded" if figure.is_excluded else "not excluded"
+        return Divergence("exclusion", node.changes[-1].at.log, f"the relay has it {state_text}")
     return None
 
 
-def _is_exclusion_doubted(node: OwnNode, health: float) -> bool:
+def _is_exclusion_uncertain(node: DerivedNode, health: float) -> bool:
     """Return whether the node is too close to an exclusion threshold for a verdict.
 
     Between the two thresholds the state stays as it was. The last H outside of them decides, and
     any later H close to a threshold may have crossed it at the relay.
     """
-    passed = [health]
+    health_values = [health]
     for change in reversed(node.changes):
-        passed += (change.after / UNIT, change.before / UNIT)
-    low, high = _LINES
-    for value in passed:
-        if min(abs(value - low), abs(value - high)) <= _NEAR_LINE:
+        health_values += (change.after / UNIT, change.before / UNIT)
+    low_threshold, high_threshold = _EXCLUSION_THRESHOLDS
+    for value in health_values:
+        if min(abs(value - low_threshold), abs(value - high_threshold)) <= _THRESHOLD_MARGIN:
             return True
-        if not low < value < high:
+        if not low_threshold < value < high_threshold:
             return False
     return False
 
 
-_OF_SCORES = ("rank", "missing_zero", "unexplained_jump")
-_OF_KICKS = ("kick_without_cause", "no_kick_with_cause")
+_SCORE_KINDS = ("rank", "missing_zero", "unexplained_jump")
+_KICKOUT_KINDS = ("kick_without_cause", "no_kick_with_cause")
 
 
 class Verdict(StrEnum):
@@ -111,7 +113,7 @@ class NodeAudit:
     highest: float
     # The maximum error of `theirs`.
     slack: float = 0.0
-    parting: Parting | None = None
+    parting: Divergence | None = None
     why: str = ""
 
 
@@ -132,209 +134,245 @@ class RelayAudit:
     changed: list[int]
     contradictions: RowContradictions
 
-    def count(self, verdict: Verdict) -> int:
+    def count_verdicts(self, verdict: Verdict) -> int:
         """Return the number of nodes with a verdict."""
-        return sum(one.verdict is verdict for one in self.nodes)
+        return sum(node_audit.verdict is verdict for node_audit in self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class _PollComparison:
     """A poll, the previous one, and the figures derived from the rows up to it."""
 
-    before: Poll | None
+    previous_poll: Poll | None
     poll: Poll
-    own: OwnFigures
+    derived: DerivedFigures
 
-    def by_two(self, node: OwnNode) -> Separated | None:
+    def separate_by_two_polls(self, node: DerivedNode) -> QualityFactors | None:
         """Return the factors of a figure from two polls, or None if a row came between."""
-        earlier = None if self.before is None else self.before.figures.get(node.address)
+        previous_figure = (
+            None if self.previous_poll is None else self.previous_poll.figures.get(node.address)
+        )
         figure = self.poll.figures.get(node.address)
-        if self.before is None or earlier is None or figure is None:
+        if self.previous_poll is None or previous_figure is None or figure is None:
             return None
-        busy = node.has_rows_in(self.before.before, self.poll.after)
-        return None if busy else separated(earlier, figure)
+        has_rows = node.has_rows_between(
+            self.previous_poll.last_id_before, self.poll.last_id_after
+        )
+        return None if has_rows else separate_factors(previous_figure, figure)
 
-    def by_one(self, node: OwnNode) -> Separated | None:
+    def separate_by_derived_health(self, node: DerivedNode) -> QualityFactors | None:
         """Return the factors from this poll and the derived H, or None if H is not known."""
         figure = self.poll.figures.get(node.address)
-        busy = node.has_rows_in(self.poll.before, self.poll.after)
-        if figure is None or busy or not node.has_known_times:
+        has_rows = node.has_rows_between(self.poll.last_id_before, self.poll.last_id_after)
+        if figure is None or has_rows or not node.has_known_times:
             return None
-        health = node.health_at(self.poll.relay_now)
-        least = health - health_slack(health)
-        if least <= 0:
+        health = node.compute_health(self.poll.relay_now)
+        min_health = health - compute_health_slack(health)
+        if min_health <= 0:
             return None
         long_term = figure.quality / health
-        return Separated(long_term, health, figure.at, figure.quality / least - long_term)
+        return QualityFactors(
+            long_term, health, figure.measured_at, figure.quality / min_health - long_term
+        )
 
 
-def audited(watch: RelayWatch, contradictions: RowContradictions) -> RelayAudit:
+def audit_relay(watch: RelayWatch, contradictions: RowContradictions) -> RelayAudit:
     """Judge the nodes of a watched relay, from at least two polls."""
-    rows = [watch.rows[number] for number in sorted(watch.rows)]
-    looks = []
-    for before, poll in zip([None, *watch.polls], watch.polls, strict=False):
-        known = [row for row in rows if row.id <= poll.after]
-        looks.append(_PollComparison(before, poll, compute_figures_from_rows(known, watch.times)))
-    own = looks[-1].own
-    judged = [_judged(own.nodes[address], looks) for address in sorted(own.nodes)]
+    rows = [watch.rows[row_id] for row_id in sorted(watch.rows)]
+    comparisons = []
+    for previous_poll, poll in zip([None, *watch.polls], watch.polls, strict=False):
+        known_rows = [row for row in rows if row.id <= poll.last_id_after]
+        comparisons.append(
+            _PollComparison(
+                previous_poll, poll, compute_figures_from_rows(known_rows, watch.time_by_row)
+            )
+        )
+    derived = comparisons[-1].derived
+    judged_nodes = [
+        _judge_node(derived.nodes[address], comparisons) for address in sorted(derived.nodes)
+    ]
     starts = sum(row.kind == "TaskStarted" for row in rows)
     ends = sum(row.kind.startswith("TaskEnd") for row in rows)
     return RelayAudit(
-        nodes=_together(judged, own),
-        rows=own.rows,
-        first_id=own.first_id,
-        last_id=own.last_id,
-        headless=own.headless,
+        nodes=_merge_shared_causes(judged_nodes, derived),
+        rows=derived.row_count,
+        first_id=derived.first_id,
+        last_id=derived.last_id,
+        headless=derived.headless_count,
         polls=len(watch.polls),
         running=starts - ends,
-        changed=watch.changed,
+        changed=watch.changed_rows,
         contradictions=contradictions,
     )
 
 
 # The audit of a node, and the node as derived at the deciding poll.
-_Judged = tuple[NodeAudit, OwnNode]
+_JudgedNode = tuple[NodeAudit, DerivedNode]
 
 
-def _judged(node: OwnNode, looks: Sequence[_PollComparison]) -> _Judged:
+def _judge_node(node: DerivedNode, comparisons: Sequence[_PollComparison]) -> _JudgedNode:
     """Judge a node by pairs of polls, or by single polls if it had rows between all of them."""
-    found = _by(_PollComparison.by_two, node, looks) or _by(_PollComparison.by_one, node, looks)
-    verdict, decided = found or (_beginning(node), node)
-    return _with_kicks(verdict, node, looks[-1].own), decided
+    judged_node = _judge_by_polls(
+        _PollComparison.separate_by_two_polls, node, comparisons
+    ) or _judge_by_polls(_PollComparison.separate_by_derived_health, node, comparisons)
+    audit, deciding_node = judged_node or (_build_unproven_audit(node), node)
+    return _apply_kickout_divergence(audit, node, comparisons[-1].derived), deciding_node
 
 
-def _by(
-    taken_apart: Callable[[_PollComparison, OwnNode], Separated | None],
-    node: OwnNode,
-    looks: Sequence[_PollComparison],
-) -> _Judged | None:
+def _judge_by_polls(
+    separate: Callable[[_PollComparison, DerivedNode], QualityFactors | None],
+    node: DerivedNode,
+    comparisons: Sequence[_PollComparison],
+) -> _JudgedNode | None:
     """Return the judgement over the polls in order; the first difference decides."""
-    agreed, found = 0, None
-    for look in looks:
-        known = look.own.nodes.get(node.address)
-        told = None if known is None else taken_apart(look, known)
-        if known is None or told is None:
+    agreed_row, judged_node = 0, None
+    for comparison in comparisons:
+        derived_node = comparison.derived.nodes.get(node.address)
+        factors = None if derived_node is None else separate(comparison, derived_node)
+        if derived_node is None or factors is None:
             continue
-        verdict = _compared(known, told, look, agreed)
-        found = verdict, known
-        if verdict.verdict is Verdict.DIFFERS:
+        audit = _compare_node(derived_node, factors, comparison, agreed_row)
+        judged_node = audit, derived_node
+        if audit.verdict is Verdict.DIFFERS:
             break
-        agreed = look.poll.before if verdict.verdict is Verdict.AGREES else agreed
-    return found
+        agreed_row = (
+            comparison.poll.last_id_before if audit.verdict is Verdict.AGREES else agreed_row
+        )
+    return judged_node
 
 
-def _beginning(node: OwnNode) -> NodeAudit:
-    lowest, highest = node.long_term_bounds()
+def _build_unproven_audit(node: DerivedNode) -> NodeAudit:
+    lowest, highest = node.compute_long_term_bounds()
     return NodeAudit(
         node=node.address,
         verdict=Verdict.UNPROVEN,
-        ours=node.long_term(),
+        ours=node.compute_long_term(),
         theirs=None,
         our_health=None,
         their_health=None,
         excluded=False,
         groups=len(node.scores),
-        zeros=node.derived,
+        zeros=node.derived_count,
         lowest=lowest,
         highest=highest,
         why="it worked between all polls, or is not listed",
     )
 
 
-def _compared(node: OwnNode, told: Separated, look: _PollComparison, agreed: int) -> NodeAudit:
-    now = look.poll.relay_now
-    health = node.health_at(now) if node.has_known_times else None
-    line = replace(
-        _beginning(node),
-        theirs=told.long_term,
-        slack=told.slack,
+def _compare_node(
+    node: DerivedNode, factors: QualityFactors, comparison: _PollComparison, agreed_row: int
+) -> NodeAudit:
+    relay_now = comparison.poll.relay_now
+    health = node.compute_health(relay_now) if node.has_known_times else None
+    audit = replace(
+        _build_unproven_audit(node),
+        theirs=factors.long_term,
+        slack=factors.slack,
         our_health=health,
-        their_health=told.health_at(look.poll.figures[node.address].at),
-        excluded=look.poll.figures[node.address].is_excluded,
+        their_health=factors.compute_health(comparison.poll.figures[node.address].measured_at),
+        excluded=comparison.poll.figures[node.address].is_excluded,
         why="",
     )
-    if not _is_known(node, look.own):
-        why = f"{len(node.scores)} of {RELAY.pool_size} scores since row {look.own.first_id}"
-        return replace(line, why=why)
-    if abs(line.ours - told.long_term) > told.slack:
-        if line.lowest - told.slack <= told.long_term <= line.highest + told.slack:
-            between = f"{line.lowest:.4f} and {line.highest:.4f}"
-            return replace(line, why=f"rows cannot tell some scores: between {between}")
-        if _is_doubted(node):
-            return replace(line, why=f"groups beside row {node.doubted_at} are ambiguous")
-        claim = Claim(told.long_term, told.slack, agreed)
-        parting = score_parting(node, claim, by_group(look.own.nodes))
-        return replace(line, verdict=Verdict.DIFFERS, parting=parting)
+    if not _is_pool_complete(node, comparison.derived):
+        reason = (
+            f"{len(node.scores)} of {RELAY.pool_size} scores since row "
+            f"{comparison.derived.first_id}"
+        )
+        return replace(audit, why=reason)
+    if abs(audit.ours - factors.long_term) > factors.slack:
+        if audit.lowest - factors.slack <= factors.long_term <= audit.highest + factors.slack:
+            bounds_text = f"{audit.lowest:.4f} and {audit.highest:.4f}"
+            return replace(audit, why=f"rows cannot tell some scores: between {bounds_text}")
+        if _is_pool_ambiguous(node):
+            return replace(audit, why=f"groups beside row {node.ambiguous_at} are ambiguous")
+        claim = RelayClaim(factors.long_term, factors.slack, agreed_row)
+        parting = find_score_divergence(node, claim, group_scores(comparison.derived.nodes))
+        return replace(audit, verdict=Verdict.DIFFERS, parting=parting)
     if health is not None:
-        parted = judged_health(node, told, health, look.poll)
-        if parted is not None:
-            return replace(line, verdict=Verdict.DIFFERS, parting=parted)
-    return replace(line, verdict=Verdict.AGREES)
+        divergence = check_health(node, factors, health, comparison.poll)
+        if divergence is not None:
+            return replace(audit, verdict=Verdict.DIFFERS, parting=divergence)
+    return replace(audit, verdict=Verdict.AGREES)
 
 
-def _is_known(node: OwnNode, own: OwnFigures) -> bool:
+def _is_pool_complete(node: DerivedNode, derived: DerivedFigures) -> bool:
     """Return whether the rows have every score of the pool."""
-    return own.first_id == 1 or len(node.scores) >= RELAY.pool_size
+    return derived.first_id == 1 or len(node.scores) >= RELAY.pool_size
 
 
-def _is_doubted(node: OwnNode) -> bool:
+def _is_pool_ambiguous(node: DerivedNode) -> bool:
     """Return whether one of the counted scores may belong to a group that was left out."""
-    window = node.scores[-RELAY.pool_size :]
-    oldest = window[0].at.log if len(node.scores) >= RELAY.pool_size else 0
-    return node.doubted_at > oldest
+    counted_scores = node.scores[-RELAY.pool_size :]
+    oldest_row = counted_scores[0].at.log if len(node.scores) >= RELAY.pool_size else 0
+    return node.ambiguous_at > oldest_row
 
 
-def _with_kicks(line: NodeAudit, node: OwnNode, own: OwnFigures) -> NodeAudit:
+def _apply_kickout_divergence(
+    audit: NodeAudit, node: DerivedNode, derived: DerivedFigures
+) -> NodeAudit:
     """Return the audit, with the verdict DIFFERS if a kickout had no cause."""
-    if not _is_known(node, own) or _is_doubted(node) or line.lowest < line.highest:
-        return line
-    parting = kick_parting(node)
-    if parting is None or (line.parting is not None and 0 < line.parting.row <= parting.row):
-        return line
-    return replace(line, verdict=Verdict.DIFFERS, parting=parting, why="")
+    if (
+        not _is_pool_complete(node, derived)
+        or _is_pool_ambiguous(node)
+        or audit.lowest < audit.highest
+    ):
+        return audit
+    divergence = find_kickout_divergence(node)
+    if divergence is None or (
+        audit.parting is not None and 0 < audit.parting.row <= divergence.row
+    ):
+        return audit
+    return replace(audit, verdict=Verdict.DIFFERS, parting=divergence, why="")
 
 
-def _together(judged: Sequence[_Judged], own: OwnFigures) -> list[NodeAudit]:
+def _merge_shared_causes(
+    judged_nodes: Sequence[_JudgedNode], derived: DerivedFigures
+) -> list[NodeAudit]:
     """Replace the divergences of several nodes by a single cause that explains them all."""
-    found = [one for one, _ in judged]
+    audits = [audit for audit, _ in judged_nodes]
     claims = [
-        (node, Claim(one.theirs, one.slack))
-        for one, node in judged
-        if one.verdict is Verdict.DIFFERS and one.parting is not None
-        if one.theirs is not None and one.parting.kind in _OF_SCORES
+        (node, RelayClaim(audit.theirs, audit.slack))
+        for audit, node in judged_nodes
+        if audit.verdict is Verdict.DIFFERS and audit.parting is not None
+        if audit.theirs is not None and audit.parting.kind in _SCORE_KINDS
     ]
-    shared = _shared_swap(claims, own)
-    if shared:
-        return [replace(one, parting=shared.get(one.node, one.parting)) for one in found]
-    spans = [restart_spans(node, claim) for node, claim in claims]
-    restart = common_restart(spans) if len(spans) > 1 else None
+    swap_by_node = _find_shared_swap(claims, derived)
+    if swap_by_node:
+        return [
+            replace(audit, parting=swap_by_node.get(audit.node, audit.parting)) for audit in audits
+        ]
+    spans = [find_restart_spans(node, claim) for node, claim in claims]
+    restart = find_common_restart(spans) if len(spans) > 1 else None
     if restart is None:
-        return found
-    of_scores = {node.address for node, _ in claims}
+        return audits
+    score_addresses = {node.address for node, _ in claims}
     return [
-        replace(one, parting=restart)
-        if one.node in of_scores or _is_next_row(one, restart)
-        else one
-        for one in found
+        replace(audit, parting=restart)
+        if audit.node in score_addresses or _is_caused_by_restart(audit, restart)
+        else audit
+        for audit in audits
     ]
 
 
-def _is_next_row(one: NodeAudit, restart: Parting) -> bool:
+def _is_caused_by_restart(audit: NodeAudit, restart: Divergence) -> bool:
     """Return whether a kickout followed from a pool that a restart had filled."""
     return (
-        one.parting is not None
-        and one.parting.kind in _OF_KICKS
-        and (one.parting.row > restart.row)
+        audit.parting is not None
+        and audit.parting.kind in _KICKOUT_KINDS
+        and (audit.parting.row > restart.row)
     )
 
 
-def _shared_swap(
-    claims: Sequence[tuple[OwnNode, Claim]], own: OwnFigures
-) -> dict[Address, Parting]:
+def _find_shared_swap(
+    claims: Sequence[tuple[DerivedNode, RelayClaim]], derived: DerivedFigures
+) -> dict[Address, Divergence]:
     """Return the first group in which two of these nodes may have each other's score."""
-    groups, fitting = by_group(own.nodes), dict[int, dict[Address, Parting]]()
+    scores_by_group, divergences_by_row = (
+        group_scores(derived.nodes),
+        dict[int, dict[Address, Divergence]](),
+    )
     for node, claim in claims:
-        for parting in swapped(node, claim, groups):
-            fitting.setdefault(parting.row, {})[node.address] = parting
-    shared = [row for row, nodes in fitting.items() if len(nodes) > 1]
-    return fitting[min(shared)] if shared else {}
+        for divergence in find_swapped_scores(node, claim, scores_by_group):
+            divergences_by_row.setdefault(divergence.row, {})[node.address] = divergence
+    shared_rows = [row for row, nodes in divergences_by_row.items() if len(nodes) > 1]
+    return divergences_by_row[min(shared_rows)] if shared_rows else {}

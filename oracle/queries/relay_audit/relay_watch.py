@@ -12,11 +12,11 @@ from oracle.chain.feed.figures_client import FiguresClient, NodeFigure
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, Hash
 
-_SETTING = "--url"
-_ANSWER_BYTES = 16 << 20
+_URL_OPTION = "--url"
+_MAX_ANSWER_BYTES = 16 << 20
 # A relay commits transactions in another order than that of their ids, so this many rows are
 # requested again each time.
-_AGAIN = 500
+_OVERLAP_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Poll:
     """
 
     figures: Mapping[Address, NodeFigure]
-    before: int
-    after: int
+    last_id_before: int
+    last_id_after: int
     relay_now: int
 
 
@@ -45,18 +45,18 @@ class Poll:
 class RelayWatch:
     """The data read from a relay: rows by id, their observation times, and the polls."""
 
-    stream: FeedClient
-    list_of_nodes: FiguresClient
+    feed_client: FeedClient
+    figures_client: FiguresClient
     clock: WatchClock
     page_rows: int = 1000
     rows: dict[int, FeedRow] = field(default_factory=dict)
     # The relay's second of rows that arrived during the watch, or that a witness observed.
-    times: dict[int, int] = field(default_factory=dict)
-    changed: list[int] = field(default_factory=list)
+    time_by_row: dict[int, int] = field(default_factory=dict)
+    changed_rows: list[int] = field(default_factory=list)
     polls: list[Poll] = field(default_factory=list)
 
     @classmethod
-    def of(
+    def connect_to(
         cls, url: str, timeout_seconds: float, page_rows: int, clock: WatchClock
     ) -> "RelayWatch":
         """Return a watch of the relay at a URL; no request is sent yet.
@@ -64,66 +64,68 @@ class RelayWatch:
         Raises:
             InputError: the URL is invalid.
         """
-        stream = FeedClient(url, _SETTING, timeout_seconds, _ANSWER_BYTES)
-        figures = FiguresClient(url, _SETTING, timeout_seconds, clock.now)
+        stream = FeedClient(url, _URL_OPTION, timeout_seconds, _MAX_ANSWER_BYTES)
+        figures = FiguresClient(url, _URL_OPTION, timeout_seconds, clock.now)
         return cls(stream, figures, clock, page_rows)
 
     def close(self) -> None:
         """Close the connections."""
-        self.stream.close()
-        self.list_of_nodes.close()
+        self.feed_client.close()
+        self.figures_client.close()
 
     @property
     def last_id(self) -> int:
         return max(self.rows, default=0)
 
-    def watch(self, polls: int, seconds: float) -> None:
+    def poll_relay(self, poll_count: int, interval_seconds: float) -> None:
         """Read all rows, then poll `poll_count` times, `interval_seconds` apart.
 
         Raises:
             RpcError: no answer, or a timeout.
             FeedAnswerError: an answer that is not from a relay.
         """
-        self._read(is_first=True)
-        for number in range(polls):
+        self._read_rows(is_first=True)
+        for number in range(poll_count):
             if number:
-                self.clock.wait(seconds)
-            self._read()
-            before = self.last_id
-            figures = self.list_of_nodes.ask()
-            now = self.stream.clock()
-            self._read()
-            self.polls.append(Poll(figures, before, self.last_id, now))
+                self.clock.wait(interval_seconds)
+            self._read_rows()
+            last_id_before = self.last_id
+            figures = self.figures_client.fetch_figures()
+            relay_now = self.feed_client.fetch_clock()
+            self._read_rows()
+            self.polls.append(Poll(figures, last_id_before, self.last_id, relay_now))
 
-    def believe(self, noted: Iterable[tuple[int, Hash, int]]) -> None:
+    def adopt_witness_times(self, witnessed_rows: Iterable[tuple[int, Hash, int]]) -> None:
         """Adopt a witness's times (id, hash, time) of rows whose hash equals the witnessed one."""
-        for number, seen, moment in noted:
-            if number in self.rows and self.rows[number].hash == seen:
-                self.times[number] = moment
+        for row_id, row_hash, row_time in witnessed_rows:
+            if row_id in self.rows and self.rows[row_id].hash == row_hash:
+                self.time_by_row[row_id] = row_time
 
-    def remember(self, seen: Mapping[int, FeedRow]) -> None:
+    def adopt_daemon_times(self, daemon_rows: Mapping[int, FeedRow]) -> None:
         """Adopt a daemon's observation times of rows whose hash equals the stored one."""
-        for number, known in seen.items():
-            row = self.rows.get(number)
-            if row is None or row.hash != known.hash:
+        for row_id, daemon_row in daemon_rows.items():
+            row = self.rows.get(row_id)
+            if row is None or row.hash != daemon_row.hash:
                 continue
-            self.rows[number] = replace(row, seen_from=known.seen_from, seen_to=known.seen_to)
-            if known.time is not None:
-                self.times[number] = known.time
+            self.rows[row_id] = replace(
+                row, seen_from=daemon_row.seen_from, seen_to=daemon_row.seen_to
+            )
+            if daemon_row.time is not None:
+                self.time_by_row[row_id] = daemon_row.time
 
-    def _read(self, *, is_first: bool = False) -> None:
-        start = 0 if is_first else max(0, self.last_id - _AGAIN)
-        is_whole = False
-        while not is_whole:
-            answer = self.stream.ask(start, self.page_rows)
+    def _read_rows(self, *, is_first: bool = False) -> None:
+        after_id = 0 if is_first else max(0, self.last_id - _OVERLAP_ROWS)
+        is_complete = False
+        while not is_complete:
+            answer = self.feed_client.poll(after_id, self.page_rows)
             for row in answer.rows:
-                self._take(row, answer.now, is_first=is_first)
-            is_whole = answer.is_whole
-            start = answer.rows[-1].id if answer.rows else start
+                self._store_row(row, answer.feed_time, is_first=is_first)
+            is_complete = answer.is_complete
+            after_id = answer.rows[-1].id if answer.rows else after_id
 
-    def _take(self, row: FeedRow, now: int, *, is_first: bool) -> None:
-        known = self.rows.setdefault(row.id, row)
-        if known is row and not is_first:
-            self.times.setdefault(row.id, now)
-        if known.hash != row.hash and row.id not in self.changed:
-            self.changed.append(row.id)
+    def _store_row(self, row: FeedRow, now: int, *, is_first: bool) -> None:
+        stored_row = self.rows.setdefault(row.id, row)
+        if stored_row is row and not is_first:
+            self.time_by_row.setdefault(row.id, now)
+        if stored_row.hash != row.hash and row.id not in self.changed_rows:
+            self.changed_rows.append(row.id)

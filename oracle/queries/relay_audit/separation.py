@@ -10,11 +10,11 @@ from oracle.chain.feed.figures_client import NodeFigure
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
 # The tolerated rounding difference of two machines over the complete computation.
-_ROUNDING = 1e-9
+_ROUNDING_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Separated:
+class QualityFactors:
     """A relay's Q_long / 10 and its H at `at`; each has a maximum error of `slack`."""
 
     long_term: float
@@ -22,26 +22,31 @@ class Separated:
     at: float
     slack: float
 
-    def health_at(self, moment: float) -> float:
+    def compute_health(self, moment: float) -> float:
         """Return H at another moment of the same clock, if nothing happens until then."""
         return 1 - (1 - self.health) * math.exp(-(moment - self.at) / RELAY.tau_seconds)
 
 
-def separated(first: NodeFigure, second: NodeFigure) -> Separated | None:
+def separate_factors(first_figure: NodeFigure, second_figure: NodeFigure) -> QualityFactors | None:
     """Return the factors of two figures of a node between which nothing happened to it.
 
     The gap of H to 1 shrinks by exp(-t/tau) and Q_long is constant, so the growth is all H's. The
     result is None if the figure fell, which means that something did happen, or if no time passed.
     """
-    seconds = second.at - first.at
-    gained = second.quality - first.quality
-    timing = first.slack + second.slack
-    if seconds <= timing or gained < -_ROUNDING:
+    elapsed_seconds = second_figure.measured_at - first_figure.measured_at
+    quality_gain = second_figure.quality - first_figure.quality
+    timing_slack = first_figure.max_error_seconds + second_figure.max_error_seconds
+    if elapsed_seconds <= timing_slack or quality_gain < -_ROUNDING_TOLERANCE:
         return None
-    closed = -math.expm1(-seconds / RELAY.tau_seconds)
-    missing = max(0.0, gained) / closed
-    long_term = first.quality + missing
-    slack = missing * timing / (seconds - timing) + _ROUNDING / closed
+    closed_fraction = -math.expm1(-elapsed_seconds / RELAY.tau_seconds)
+    initial_gap = max(0.0, quality_gain) / closed_fraction
+    long_term = first_figure.quality + initial_gap
+    slack = (
+        initial_gap * timing_slack / (elapsed_seconds - timing_slack)
+        + _ROUNDING_TOLERANCE / closed_fraction
+    )
     if not 0 < long_term <= 1 + slack:
         return None
-    return Separated(long_term, first.quality / long_term, first.at, slack)
+    return QualityFactors(
+        long_term, first_figure.quality / long_term, first_figure.measured_at, slack
+    )

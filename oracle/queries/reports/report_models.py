@@ -3,7 +3,7 @@
 from pydantic import Field, JsonValue
 
 from oracle.domain.events.oracle_events import RoundAccepted
-from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, qos_in
+from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, decode_qos
 from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, LogPlace
 
 # A report that came too late may have an as-of block that has left the chain since.
@@ -140,18 +140,18 @@ class RoundVerification(RoundEntry):
     differences: list[LaneDifference]
 
 
-def lane_entry(index: int, node: str | None, lane: int) -> LaneEntry:
+def build_lane_entry(index: int, node: str | None, lane: int) -> LaneEntry:
     """Return the answer for a lane of a report or a round."""
     return LaneEntry(
         index=index,
         node=node,
         lane=lane,
-        qos=qos_in(lane),
+        qos=decode_qos(lane),
         is_selectable=lane not in (NEVER_REPORTED, DO_NOT_SELECT),
     )
 
 
-def round_entry(accepted: RoundAccepted, place: LogPlace) -> RoundEntry:
+def build_round_entry(accepted: RoundAccepted, place: LogPlace) -> RoundEntry:
     """Return the answer for an accepted round, without its words."""
     return RoundEntry(
         round=accepted.round,
@@ -159,7 +159,7 @@ def round_entry(accepted: RoundAccepted, place: LogPlace) -> RoundEntry:
         as_of=accepted.as_of,
         as_of_hash=accepted.as_of_hash,
         words=len(accepted.words),
-        registered=len(accepted.registrations.fresh),
+        registered=len(accepted.registrations.new_nodes),
         transmitter=accepted.transmitter,
         digest=accepted.digest,
         place=place,

@@ -6,12 +6,12 @@ from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
-from oracle.domain.reports.lanes import LANES_PER_WORD, NEVER_REPORTED, lanes_of
+from oracle.domain.reports.lanes import LANES_PER_WORD, NEVER_REPORTED, unpack_lanes
 from oracle.domain.reports.report import Report, ReportSettings
 from oracle.domain.reports.round_data import RECORD_BYTES, decode_records
-from oracle.domain.scoring.legacy_factors import incentive_shares
+from oracle.domain.scoring.legacy_factors import compute_incentive_shares
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.folded_state import folded_up_to
+from oracle.indexer.folded_state import fold_state_up_to
 from oracle.queries.reports.report_models import (
     HeldReport,
     ReportBasis,
@@ -19,39 +19,39 @@ from oracle.queries.reports.report_models import (
     ReportEntry,
     ReportLane,
     ReportRegistrations,
-    lane_entry,
+    build_lane_entry,
 )
-from oracle.reporting.recompute import report_of
+from oracle.reporting.recompute import build_report
 from oracle.store.database import Store
 from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import StoredReport
 
 
-def report_detail(
+def compute_report_detail(
     store: Store, reader: LogReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
 ) -> ReportDetail:
     """Compute the report as of a block, as any reporter with the same rules id would."""
-    with store.reading() as uow:
-        folded = folded_up_to(uow, reader, rules, as_of.number, settings.min_scores)
-        computed = report_of(folded, as_of, rules, settings)
-        stored = uow.reports.at(computed.period)
+    with store.read_transaction() as uow:
+        folded = fold_state_up_to(uow, reader, rules, as_of.number, settings.min_scores)
+        computed = build_report(folded, as_of, rules, settings)
+        stored = uow.reports.get(computed.period)
     rounds = folded.rounds
-    nodes = {entry.index: entry.node for entry in rounds.indexes.values()}
-    nodes |= computed.registrations.placed(rounds.index_by_node, rounds.node_count)
-    shares = incentive_shares(folded.fold.ledger.nodes.values(), as_of.time, rules)
+    node_by_lane = {entry.index: entry.node for entry in rounds.indexes.values()}
+    node_by_lane |= computed.registrations.assign_indexes(rounds.index_by_node, rounds.node_count)
+    share_by_node = compute_incentive_shares(folded.fold.ledger.nodes.values(), as_of.time, rules)
     return ReportDetail(
-        **dict(_report_entry(computed, stored)),
+        **dict(_build_report_entry(computed, stored)),
         same_as_cut=None if stored is None else stored.report == computed,
-        lanes=list(_lanes(computed, nodes, shares)),
+        lanes=list(_build_lanes(computed, node_by_lane, share_by_node)),
     )
 
 
-def report_entry(stored: StoredReport) -> ReportEntry:
+def build_report_entry(stored: StoredReport) -> ReportEntry:
     """Return the answer for a report that was cut."""
-    return _report_entry(stored.report, stored)
+    return _build_report_entry(stored.report, stored)
 
 
-def report_figures(report: Report) -> ReportBasis:
+def build_report_basis(report: Report) -> ReportBasis:
     """Return the block, round and registrations that a report is based on."""
     registrations = report.registrations
     return ReportBasis(
@@ -64,24 +64,24 @@ def report_figures(report: Report) -> ReportBasis:
         deadline=report.deadline,
         words=len(report.records) // RECORD_BYTES,
         registers=ReportRegistrations(
-            reused=[(pair.fresh, pair.old) for pair in registrations.reused],
+            reused=[(pair.new_node, pair.old_node) for pair in registrations.reused],
             appended=list(registrations.appended),
-            gas=REGISTRATION_GAS * len(registrations.fresh),
+            gas=REGISTRATION_GAS * len(registrations.new_nodes),
         ),
         fingerprint=report.fingerprint,
     )
 
 
-def held_report(hold: ReportHold) -> HeldReport:
+def build_held_report(hold: ReportHold) -> HeldReport:
     """Return the answer for a held report."""
     return HeldReport(
         period=hold.period, reason=hold.reason, held_at=hold.held_at, facts=hold.facts
     )
 
 
-def _report_entry(report: Report, stored: StoredReport | None) -> ReportEntry:
+def _build_report_entry(report: Report, stored: StoredReport | None) -> ReportEntry:
     return ReportEntry(
-        **dict(report_figures(report)),
+        **dict(build_report_basis(report)),
         state=None if stored is None else stored.outcome,
         reason=None if stored is None else stored.reason,
         round=None if stored is None else stored.round,
@@ -89,14 +89,14 @@ def _report_entry(report: Report, stored: StoredReport | None) -> ReportEntry:
     )
 
 
-def _lanes(
-    computed: Report, nodes: Mapping[int, Address], shares: Mapping[Address, int]
+def _build_lanes(
+    computed: Report, node_by_lane: Mapping[int, Address], share_by_node: Mapping[Address, int]
 ) -> Iterator[ReportLane]:
     for word, value in decode_records(computed.records):
-        for index, lane in enumerate(lanes_of(value), start=word * LANES_PER_WORD):
+        for index, lane in enumerate(unpack_lanes(value), start=word * LANES_PER_WORD):
             if lane != NEVER_REPORTED:
-                node = nodes.get(index)
+                node = node_by_lane.get(index)
                 yield ReportLane(
-                    **dict(lane_entry(index, node, lane)),
-                    incentive_share=None if node is None else shares.get(node),
+                    **dict(build_lane_entry(index, node, lane)),
+                    incentive_share=None if node is None else share_by_node.get(node),
                 )

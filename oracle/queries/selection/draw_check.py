@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from oracle.chain.protocols import ChainReader, LogReader
-from oracle.dispatch.assigner import refuse_other_settings
+from oracle.dispatch.assigner import require_same_settings
 from oracle.dispatch.dispatch_settings import DispatchSettings
-from oracle.dispatch.redraw import Headers, Redrawing, Start, is_given_at_creation
+from oracle.dispatch.redraw import HeaderReader, Redrawer, TaskStart, is_started_at_creation
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.state.task import Task
 from oracle.errors import InputError
-from oracle.indexer.stored_events import stored_events
+from oracle.indexer.stored_events import iterate_stored_events
 from oracle.store.database import Store, UnitOfWork
-from oracle.systems.assignment import Drawing
+from oracle.systems.assignment import TaskDraw
 
 
 class DrawVerdict(StrEnum):
@@ -39,7 +39,7 @@ class RecordedDraw:
     seed_block: int
     seed_hash: Hash
     node: Address
-    over_block: int | None
+    voided_block: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class DrawCheck:
     task: TaskKey
     verdict: DrawVerdict
     why: str
-    drawings: tuple[Drawing, ...]
+    drawings: tuple[TaskDraw, ...]
     active: bool
     started_by: Address | None
     started_block: int | None
@@ -72,8 +72,8 @@ class AllDraws:
     was used.
     """
 
-    started: int
-    differing: tuple[Start, ...]
+    started_count: int
+    differing: tuple[TaskStart, ...]
     start_block: int
     as_of: BlockRef
 
@@ -82,7 +82,7 @@ class AllDraws:
         """Return the verdict on all draws; NOT_DISPATCHED if no task started."""
         if self.differing:
             return DrawVerdict.DIFFERS
-        return DrawVerdict.AGREES if self.started else DrawVerdict.NOT_DISPATCHED
+        return DrawVerdict.AGREES if self.started_count else DrawVerdict.NOT_DISPATCHED
 
 
 def verify_draw(
@@ -97,42 +97,53 @@ def verify_draw(
             task.
         TransientError: the chain does not answer, or does not have the stored blocks any more.
     """
-    with store.reading() as uow:
-        refuse_other_settings(uow, settings)
+    with store.read_transaction() as uow:
+        require_same_settings(uow, settings)
         cursor, identity = uow.cursor.get(), uow.identity.get()
-        found = uow.tasks.named([task]).get(task)
+        stored_task = uow.tasks.get_many([task]).get(task)
         if cursor is None or identity is None:
             raise InputError("nothing is indexed yet: there is no draw to verify")
-        if found is None or found.created_at is None:
+        if stored_task is None or stored_task.created_at is None:
             raise InputError(f"no task {task} was created up to block {cursor.number}")
         recorded = tuple(
-            RecordedDraw(one.seed_block, one.seed_hash, one.node, one.voided_block)
-            for one in uow.draws.of_task(task)
+            RecordedDraw(
+                stored_draw.seed_block,
+                stored_draw.seed_hash,
+                stored_draw.node,
+                stored_draw.voided_block,
+            )
+            for stored_draw in uow.draws.list_for_task(task)
         )
-        over = found.started_at or found.ended_at
-        last = cursor.number if over is None else over.block - 1
-        events = list(stored_events(uow, reader, BlockRange(identity.start_block, last + 1)))
-        ours = {block.number: block for block in _stored(uow, settings.start_block, last)}
-    headers = Headers(chain, ours, last)
-    redrawing = Redrawing(settings, headers)
-    told = redrawing.up_to(last, events)
-    drawings = tuple(one for one in told if isinstance(one, Drawing) and one.task == task)
-    active = redrawing.active.get(task)
-    verdict, why = _judged(found, active, settings.start_block)
+        end_position = stored_task.started_at or stored_task.ended_at
+        last_block = cursor.number if end_position is None else end_position.block - 1
+        events = list(
+            iterate_stored_events(uow, reader, BlockRange(identity.start_block, last_block + 1))
+        )
+        stored_blocks = {
+            block.number: block for block in _load_blocks(uow, settings.start_block, last_block)
+        }
+    headers = HeaderReader(chain, stored_blocks, last_block)
+    redrawing = Redrawer(settings, headers)
+    outcomes = redrawing.iter_draws_and_starts(last_block, events)
+    drawings = tuple(
+        drawing for drawing in outcomes if isinstance(drawing, TaskDraw) and drawing.task == task
+    )
+    drawn_node = redrawing.active.get(task)
+    verdict, reason = _judge_start(stored_task, drawn_node, settings.start_block)
     return DrawCheck(
         task=task,
         verdict=verdict,
-        why=why,
+        why=reason,
         drawings=drawings,
-        active=active is not None,
-        started_by=found.node,
-        started_block=None if found.started_at is None else found.started_at.block,
+        active=drawn_node is not None,
+        started_by=stored_task.node,
+        started_block=None if stored_task.started_at is None else stored_task.started_at.block,
         recorded=recorded,
-        as_of=headers.up_to(last),
+        as_of=headers.get_header_up_to(last_block),
     )
 
 
-def verify_all(
+def verify_all_draws(
     chain: ChainReader, store: Store, reader: LogReader, settings: DispatchSettings
 ) -> AllDraws:
     """Verify the draw of every task that started after `settings.start_block`, in one pass.
@@ -141,43 +152,53 @@ def verify_all(
         InputError: nothing is indexed, or the settings differ from the daemon's.
         TransientError: the chain does not answer, or does not have the stored blocks any more.
     """
-    with store.reading() as uow:
-        refuse_other_settings(uow, settings)
+    with store.read_transaction() as uow:
+        require_same_settings(uow, settings)
         cursor, identity = uow.cursor.get(), uow.identity.get()
         if cursor is None or identity is None:
             raise InputError("nothing is indexed yet: there is no draw to verify")
-        last = cursor.number
-        events = list(stored_events(uow, reader, BlockRange(identity.start_block, last)))
-        ours = {block.number: block for block in _stored(uow, settings.start_block, last)}
-    headers = Headers(chain, ours, last)
+        last_block = cursor.number
+        events = list(
+            iterate_stored_events(uow, reader, BlockRange(identity.start_block, last_block))
+        )
+        stored_blocks = {
+            block.number: block for block in _load_blocks(uow, settings.start_block, last_block)
+        }
+    headers = HeaderReader(chain, stored_blocks, last_block)
     starts = [
-        one
-        for one in Redrawing(settings, headers).up_to(last, events)
-        if isinstance(one, Start) and one.block > settings.start_block
+        start
+        for start in Redrawer(settings, headers).iter_draws_and_starts(last_block, events)
+        if isinstance(start, TaskStart) and start.block > settings.start_block
     ]
-    differing = tuple(one for one in starts if one.node is None or one.node != one.drawn)
-    return AllDraws(len(starts), differing, settings.start_block, headers.up_to(last))
+    differing = tuple(
+        start for start in starts if start.node is None or start.node != start.drawn_node
+    )
+    return AllDraws(
+        len(starts), differing, settings.start_block, headers.get_header_up_to(last_block)
+    )
 
 
-def _stored(uow: UnitOfWork, first: int, last: int) -> list[BlockRef]:
-    return uow.blocks.between(first, last) if first <= last else []
+def _load_blocks(uow: UnitOfWork, first: int, last: int) -> list[BlockRef]:
+    return uow.blocks.list_canonical(first, last) if first <= last else []
 
 
-def _judged(task: Task, active: Address | None, start: int) -> tuple[DrawVerdict, str]:
+def _judge_start(
+    task: Task, drawn_node: Address | None, start_block: int
+) -> tuple[DrawVerdict, str]:
     if task.started_at is None:
         if task.ending is not None:
-            why = f"it ended ({task.ending}) without having started"
-            return DrawVerdict.NOT_DISPATCHED, why
-        who = "nobody is drawn yet" if active is None else f"{active} is drawn"
-        return DrawVerdict.WAITING, f"it has not started; {who}"
-    started = f"{task.node} started it in block {task.started_at.block}"
-    if task.started_at.block <= start:
-        why = f"{started}, and nothing is drawn up to dispatch.start_block {start}"
-        return DrawVerdict.NOT_DISPATCHED, why
-    if is_given_at_creation(task):
-        why = f"{started}, in the transaction that created it: system tasks are not drawn"
-        return DrawVerdict.NOT_DISPATCHED, why
-    if active == task.node:
-        return DrawVerdict.AGREES, f"{started}, as drawn"
-    instead = "no draw stood then" if active is None else f"{active} was drawn"
-    return DrawVerdict.DIFFERS, f"{started}, and {instead}"
+            reason = f"it ended ({task.ending}) without having started"
+            return DrawVerdict.NOT_DISPATCHED, reason
+        drawn_text = "nobody is drawn yet" if drawn_node is None else f"{drawn_node} is drawn"
+        return DrawVerdict.WAITING, f"it has not started; {drawn_text}"
+    started_text = f"{task.node} started it in block {task.started_at.block}"
+    if task.started_at.block <= start_block:
+        reason = f"{started_text}, and nothing is drawn up to dispatch.start_block {start_block}"
+        return DrawVerdict.NOT_DISPATCHED, reason
+    if is_started_at_creation(task):
+        reason = f"{started_text}, in the transaction that created it: system tasks are not drawn"
+        return DrawVerdict.NOT_DISPATCHED, reason
+    if drawn_node == task.node:
+        return DrawVerdict.AGREES, f"{started_text}, as drawn"
+    actual_text = "no draw stood then" if drawn_node is None else f"{drawn_node} was drawn"
+    return DrawVerdict.DIFFERS, f"{started_text}, and {actual_text}"

@@ -5,9 +5,9 @@ from pydantic import Field
 from oracle.domain.blocks import BlockRef
 from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
 from oracle.queries.selection.draw_check import AllDraws, DrawCheck, DrawVerdict
-from oracle.queries.selection.selection_models import DrawnNode, drawn_node
+from oracle.queries.selection.selection_models import DrawnNode, build_drawn_node
 from oracle.queries.selection.task_models import SnapshotTime
-from oracle.systems.assignment import Drawing
+from oracle.systems.assignment import TaskDraw
 
 
 class CandidateWeight(ApiModel):
@@ -70,16 +70,16 @@ class AllDrawsAnswer(ApiModel):
     differ: list[DifferingStart]
 
 
-def draw_check_answer(check: DrawCheck | AllDraws) -> DrawCheckAnswer | AllDrawsAnswer:
+def build_draw_check_answer(check: DrawCheck | AllDraws) -> DrawCheckAnswer | AllDrawsAnswer:
     """Return the answer for the draws of one task, or of all tasks."""
     if isinstance(check, AllDraws):
-        return _all_draws(check)
+        return _build_all_draws_answer(check)
     return DrawCheckAnswer(
         task=check.task,
         verdict=check.verdict,
         why=check.why,
-        as_of=_as_of(check.as_of),
-        draws=[_made_again(drawing) for drawing in check.drawings],
+        as_of=_build_snapshot_time(check.as_of),
+        draws=[_build_redrawn_entry(drawing) for drawing in check.drawings],
         active=check.active,
         started_by=check.started_by,
         started_block=check.started_block,
@@ -88,20 +88,20 @@ def draw_check_answer(check: DrawCheck | AllDraws) -> DrawCheckAnswer | AllDraws
                 seed_block=draw.seed_block,
                 seed_hash=draw.seed_hash,
                 node=draw.node,
-                voided_block=draw.over_block,
+                voided_block=draw.voided_block,
             )
             for draw in check.recorded
         ],
     )
 
 
-def _as_of(block: BlockRef) -> SnapshotTime:
+def _build_snapshot_time(block: BlockRef) -> SnapshotTime:
     return SnapshotTime(block=block.number, time=block.time)
 
 
-def _made_again(drawing: Drawing) -> DrawMadeAgain:
+def _build_redrawn_entry(drawing: TaskDraw) -> DrawMadeAgain:
     return DrawMadeAgain(
-        **drawn_node(drawing.drawn).model_dump(),
+        **build_drawn_node(drawing.node_draw).model_dump(),
         seed_block=drawing.block.number,
         seed_hash=drawing.block.hash,
         seed="0x" + drawing.seed.hex(),
@@ -112,19 +112,19 @@ def _made_again(drawing: Drawing) -> DrawMadeAgain:
     )
 
 
-def _all_draws(check: AllDraws) -> AllDrawsAnswer:
+def _build_all_draws_answer(check: AllDraws) -> AllDrawsAnswer:
     return AllDrawsAnswer(
         verdict=check.verdict,
         start_block=check.start_block,
-        as_of=_as_of(check.as_of),
-        started=check.started,
-        agree=check.started - len(check.differing),
+        as_of=_build_snapshot_time(check.as_of),
+        started=check.started_count,
+        agree=check.started_count - len(check.differing),
         differ=[
             DifferingStart(
                 task=start.task,
                 started_by=start.node,
                 started_block=start.block,
-                drawn=start.drawn,
+                drawn=start.drawn_node,
             )
             for start in check.differing
         ],

@@ -46,25 +46,27 @@ class RecentDraws(DrawHistory, SnapshotAnswer):
     """The answer of `draws`."""
 
 
-def recent_draws(store: Store, limit: int) -> RecentDraws:
+def load_recent_draws(store: Store, limit: int) -> RecentDraws:
     """Return all active draws, and up to `limit` of the others, with the block of the answer."""
-    with store.reading() as uow:
-        cursor, history = uow.cursor.get(), draw_history(uow, limit)
+    with store.read_transaction() as uow:
+        cursor, history = uow.cursor.get(), load_draw_history(uow, limit)
     as_of = None if cursor is None else SnapshotTime(block=cursor.number, time=cursor.time)
     return RecentDraws(as_of=as_of, active=history.active, over=history.over)
 
 
-def draw_history(uow: UnitOfWork, limit: int) -> DrawHistory:
+def load_draw_history(uow: UnitOfWork, limit: int) -> DrawHistory:
     """Return all active draws, and up to `limit` of the others."""
     return DrawHistory(
-        active=draw_entries(uow, uow.draws.active()),
-        over=draw_entries(uow, uow.draws.over(limit)),
+        active=build_draw_entries(uow, uow.draws.list_active()),
+        over=build_draw_entries(uow, uow.draws.list_voided(limit)),
     )
 
 
-def draw_entries(uow: UnitOfWork, draws: Sequence[StoredDraw]) -> list[DrawEntry]:
+def build_draw_entries(uow: UnitOfWork, draws: Sequence[StoredDraw]) -> list[DrawEntry]:
     """Return stored draws with their outcomes."""
-    tasks = uow.tasks.named({draw.task for draw in draws if draw.voided_block is not None})
+    task_by_key = uow.tasks.get_many(
+        {draw.task for draw in draws if draw.voided_block is not None}
+    )
     return [
         DrawEntry(
             task=draw.task,
@@ -74,13 +76,15 @@ def draw_entries(uow: UnitOfWork, draws: Sequence[StoredDraw]) -> list[DrawEntry
             seed_time=draw.seed_time,
             active=draw.voided_block is None,
             voided_block=draw.voided_block,
-            outcome=None if draw.voided_block is None else _outcome(draw, tasks.get(draw.task)),
+            outcome=None
+            if draw.voided_block is None
+            else _determine_outcome(draw, task_by_key.get(draw.task)),
         )
         for draw in draws
     ]
 
 
-def _outcome(draw: StoredDraw, task: Task | None) -> DrawOutcome:
+def _determine_outcome(draw: StoredDraw, task: Task | None) -> DrawOutcome:
     if task is None:
         return DrawOutcome.UNDONE
     if task.started_at is not None and task.started_at.block == draw.voided_block:

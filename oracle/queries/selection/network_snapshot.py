@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from oracle.dispatch.downloads import wanted_downloads
+from oracle.dispatch.downloads import find_pending_downloads
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
@@ -17,14 +17,14 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.errors import InputError
-from oracle.indexer.stored_events import stored_events
+from oracle.indexer.stored_events import iterate_stored_events
 from oracle.queries.explain import EventArchive
 from oracle.store.state.download_repository import PlannedDownload
 from oracle.systems.policy import Follower
 from oracle.systems.waiting import is_waiting
 
 # Events per folded batch, so that memory use stays flat.
-_AT_ONCE = 5_000
+_EVENTS_PER_BATCH = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +43,24 @@ class NetworkSnapshot:
     time: int
     nodes: Mapping[Address, Node]
     waiting: Sequence[Task]
-    given: Mapping[GroupKey, frozenset[Address]]
-    drawn: Mapping[TaskKey, Address] = field(default_factory=dict)
-    planned: Sequence[PlannedDownload] = ()
-    fellows: Sequence[Task] = ()
+    nodes_by_group: Mapping[GroupKey, frozenset[Address]]
+    drawn_node_by_task: Mapping[TaskKey, Address] = field(default_factory=dict)
+    planned_downloads: Sequence[PlannedDownload] = ()
+    group_tasks: Sequence[Task] = ()
 
-    def given_in(self, group: GroupKey | None) -> frozenset[Address]:
+    def get_group_nodes(self, group: GroupKey | None) -> frozenset[Address]:
         """Return the nodes that had a task of the group, and so get no other task of it."""
-        return frozenset() if group is None else self.given.get(group, frozenset())
+        return frozenset() if group is None else self.nodes_by_group.get(group, frozenset())
 
-    def taken_from(self, task: Task) -> frozenset[Address]:
+    def find_unavailable_nodes(self, task: Task) -> frozenset[Address]:
         """Return the nodes that must not get the task although they are free.
 
         See docs/reference/scoring-rules.md#selection-weight.
         """
-        drawn = {node for key, node in self.drawn.items() if key != task.key}
-        return self.given_in(task.group) | drawn
+        drawn_nodes = {
+            node for task_key, node in self.drawn_node_by_task.items() if task_key != task.key
+        }
+        return self.get_group_nodes(task.group) | drawn_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +73,26 @@ class SnapshotQuery:
     """
 
     rules: Rules
-    at: int | None = None
+    max_time: int | None = None
     follower: Follower | None = None
     group: GroupKey | None = None
 
 
-def snapshot_of_events(events: Sequence[DomainEvent], asked: SnapshotQuery) -> NetworkSnapshot:
+def build_snapshot_from_events(
+    events: Sequence[DomainEvent], query: SnapshotQuery
+) -> NetworkSnapshot:
     """Fold events, sorted by position, from an empty state.
 
     Raises:
         InputError: there is no event, and the query has no time.
     """
-    if asked.at is None and not events:
+    if query.max_time is None and not events:
         raise InputError("no events: there is nothing to fold")
-    time = events[-1].time if asked.at is None else asked.at
-    return _folded(events, asked, time)
+    time = events[-1].time if query.max_time is None else query.max_time
+    return _fold_snapshot(events, query, time)
 
 
-def snapshot_of_store(archive: EventArchive, asked: SnapshotQuery) -> NetworkSnapshot:
+def load_snapshot(archive: EventArchive, query: SnapshotQuery) -> NetworkSnapshot:
     """Read the network at the database's cursor, or fold the stored events up to a time.
 
     Events are folded again for other rules than the database's, for an earlier time, and for a
@@ -97,78 +101,86 @@ def snapshot_of_store(archive: EventArchive, asked: SnapshotQuery) -> NetworkSna
     Raises:
         InputError: nothing is indexed yet.
     """
-    with archive.store.reading() as uow:
+    with archive.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
-        time = cursor.time if asked.at is None else asked.at
-        drawn = {each.task: each.node for each in uow.draws.active()}
-        if time < cursor.time or asked.rules != archive.rules or asked.follower is not None:
+        time = cursor.time if query.max_time is None else query.max_time
+        drawn_node_by_task = {draw.task: draw.node for draw in uow.draws.list_active()}
+        if time < cursor.time or query.rules != archive.rules or query.follower is not None:
             blocks = BlockRange(0, cursor.number)
-            folded = _folded(stored_events(uow, archive.reader, blocks), asked, time)
-            return folded if time < cursor.time else replace(folded, drawn=drawn)
-        waiting = sorted(uow.tasks.waiting(), key=_age)
-        fellows = uow.tasks.of_groups(_groups(waiting, asked))
+            snapshot = _fold_snapshot(
+                iterate_stored_events(uow, archive.reader, blocks), query, time
+            )
+            return (
+                snapshot
+                if time < cursor.time
+                else replace(snapshot, drawn_node_by_task=drawn_node_by_task)
+            )
+        waiting = sorted(uow.tasks.list_waiting(), key=_build_age_key)
+        group_tasks = uow.tasks.list_unscored_in_groups(_collect_groups(waiting, query))
         return NetworkSnapshot(
-            rules=asked.rules,
+            rules=query.rules,
             block=cursor.number,
             time=time,
-            nodes={node.address: node for node in uow.nodes.all()},
+            nodes={node.address: node for node in uow.nodes.iterate_all()},
             waiting=waiting,
-            given=_given(fellows),
-            drawn=drawn,
-            planned=wanted_downloads(uow),
-            fellows=fellows,
+            nodes_by_group=_collect_group_nodes(group_tasks),
+            drawn_node_by_task=drawn_node_by_task,
+            planned_downloads=find_pending_downloads(uow),
+            group_tasks=group_tasks,
         )
 
 
-def _folded(events: Iterable[DomainEvent], asked: SnapshotQuery, time: int) -> NetworkSnapshot:
-    fold = Fold(asked.rules)
-    for batch in _batches(event for event in events if event.time <= time):
-        fold.many(batch, is_whole=False)
+def _fold_snapshot(
+    events: Iterable[DomainEvent], query: SnapshotQuery, time: int
+) -> NetworkSnapshot:
+    fold = Fold(query.rules)
+    for batch in _split_batches(event for event in events if event.time <= time):
+        fold.fold_events(batch, is_complete=False)
         # The changes are discarded, because nothing is stored here.
-        fold.drain()
-        if asked.follower is not None:
+        fold.drain_changes()
+        if query.follower is not None:
             for event in batch:
-                asked.follower.take(event)
-    fold.finish()
+                query.follower.apply_event(event)
+    fold.finish_transaction()
     tasks = fold.ledger.tasks.values()
-    waiting = sorted(filter(is_waiting, tasks), key=_age)
-    groups = _groups(waiting, asked)
+    waiting = sorted(filter(is_waiting, tasks), key=_build_age_key)
+    groups = _collect_groups(waiting, query)
     # A scored group accepts no more tasks.
-    fellows = [task for task in tasks if task.group in groups and not task.scored_in]
+    group_tasks = [task for task in tasks if task.group in groups and not task.scored_in]
     return NetworkSnapshot(
-        rules=asked.rules,
+        rules=query.rules,
         block=None if fold.last is None else fold.last.at.block,
         time=time,
         nodes=fold.ledger.nodes,
         waiting=waiting,
-        given=_given(fellows),
-        fellows=fellows,
+        nodes_by_group=_collect_group_nodes(group_tasks),
+        group_tasks=group_tasks,
     )
 
 
-def _age(task: Task) -> tuple[Position | tuple[()], TaskKey]:
+def _build_age_key(task: Task) -> tuple[Position | tuple[()], TaskKey]:
     return task.created_at or (), task.key
 
 
-def _groups(waiting: Iterable[Task], asked: SnapshotQuery) -> set[GroupKey]:
-    groups = {task.group for task in waiting} | {asked.group}
+def _collect_groups(waiting: Iterable[Task], query: SnapshotQuery) -> set[GroupKey]:
+    groups = {task.group for task in waiting} | {query.group}
     return {group for group in groups if group is not None}
 
 
-def _given(tasks: Iterable[Task]) -> dict[GroupKey, frozenset[Address]]:
+def _collect_group_nodes(tasks: Iterable[Task]) -> dict[GroupKey, frozenset[Address]]:
     """Return the nodes that had a task of each group."""
-    given: dict[GroupKey, set[Address]] = {}
+    nodes_by_group: dict[GroupKey, set[Address]] = {}
     for task in tasks:
         if task.group is not None:
-            nodes = given.setdefault(task.group, set())
+            nodes = nodes_by_group.setdefault(task.group, set())
             nodes.update(run.node for run in task.runs)
             if task.node is not None:
                 nodes.add(task.node)
-    return {group: frozenset(nodes) for group, nodes in given.items()}
+    return {group: frozenset(nodes) for group, nodes in nodes_by_group.items()}
 
 
-def _batches(events: Iterator[DomainEvent]) -> Iterator[list[DomainEvent]]:
-    while batch := list(islice(events, _AT_ONCE)):
+def _split_batches(events: Iterator[DomainEvent]) -> Iterator[list[DomainEvent]]:
+    while batch := list(islice(events, _EVENTS_PER_BATCH)):
         yield batch

@@ -1,9 +1,9 @@
-"""The selection of a node for a task: candidates, chances and the drawn nodes, with all reasons."""
+"""The selection of a node for a task: candidates, chances and the drawn nodes, with reasons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from oracle.dispatch.downloads import with_planned
+from oracle.dispatch.downloads import apply_planned_downloads
 from oracle.domain.events.network_events import TaskCreated
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
@@ -13,12 +13,12 @@ from oracle.domain.state.task import Task
 from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
-from oracle.systems.crynux.predownload import Predownload, predownloads
-from oracle.systems.legacy.grading import TRIO
+from oracle.systems.crynux.predownload import Predownload, plan_predownloads
+from oracle.systems.legacy.grading import TRIO_SIZE
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.legacy.trio_selection import TrioChoice
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
-from oracle.systems.weighted_draw import Drawn, draw
+from oracle.systems.weighted_draw import NodeDraw, draw_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class DrawTickets:
     """
 
     seed: bytes
-    draws: int | None = None
+    draw_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class Selection:
     policy: str
     version: int
     task: Task
-    judged: Sequence[CandidateChance]
-    total: int
-    lots: DrawTickets | None
-    drawn: Sequence[Drawn]
+    chances: Sequence[CandidateChance]
+    total_weight: int
+    tickets: DrawTickets | None
+    drawn: Sequence[NodeDraw]
     trio: TrioChoice | None
-    scarce: Sequence[Predownload] | None
+    predownloads: Sequence[Predownload] | None
 
     @property
     def has_equal_weights(self) -> bool:
@@ -71,15 +71,15 @@ class Selection:
 
         See docs/reference/scoring-rules.md#selection-weight.
         """
-        return not any(judged.verdict.weight for judged in self.judged)
+        return not any(chance.verdict.weight for chance in self.chances)
 
 
-def select(
+def run_selection(
     snapshot: NetworkSnapshot,
     policy: SelectionPolicy,
     follower: Follower,
     task: Task,
-    lots: DrawTickets | None = None,
+    tickets: DrawTickets | None = None,
 ) -> Selection:
     """Judge every member for the task, and draw nodes if there are tickets.
 
@@ -91,66 +91,77 @@ def select(
         InputError: the system cannot draw this number of nodes.
     """
     policy_input = PolicyInput(
-        snapshot.nodes, snapshot.rules, snapshot.time, snapshot.taken_from(task)
+        snapshot.nodes, snapshot.rules, snapshot.time, snapshot.find_unavailable_nodes(task)
     )
-    verdicts = follower.verdicts(task, policy_input)
-    weights = [(each.node, each.weight) for each in verdicts if each.weight is not None]
+    verdicts = follower.judge_candidates(task, policy_input)
+    weights = [
+        (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
+    ]
     total = sum(weight for _, weight in weights)
-    drawn, trio = _draws(policy, task, policy_input, lots, weights)
+    drawn, trio = _draw_nodes(policy, task, policy_input, tickets, weights)
     return Selection(
         policy=policy.name,
         version=policy.version,
         task=task,
-        judged=[CandidateChance(each, _chance(each, total, len(weights))) for each in verdicts],
-        total=total or len(weights),
-        lots=lots,
+        chances=[
+            CandidateChance(verdict, _compute_chance(verdict, total, len(weights)))
+            for verdict in verdicts
+        ],
+        total_weight=total or len(weights),
+        tickets=tickets,
         drawn=drawn,
         trio=trio,
-        scarce=_scarce(policy, task, snapshot, drawn),
+        predownloads=_plan_predownloads(policy, task, snapshot, drawn),
     )
 
 
-def wanted_task(said: TaskCreated, rules: Rules) -> Task:
+def build_task(event: TaskCreated, rules: Rules) -> Task:
     """Return the task that an event creates, as the fold builds it."""
     fold = Fold(rules)
-    fold.many([said])
-    return fold.ledger.tasks[said.task]
+    fold.fold_events([event])
+    return fold.ledger.tasks[event.task]
 
 
-def _draws(
+def _draw_nodes(
     policy: SelectionPolicy,
     task: Task,
     policy_input: PolicyInput,
-    lots: DrawTickets | None,
+    tickets: DrawTickets | None,
     weights: Sequence[tuple[Address, int]],
-) -> tuple[Sequence[Drawn], TrioChoice | None]:
-    if lots is None:
+) -> tuple[Sequence[NodeDraw], TrioChoice | None]:
+    if tickets is None:
         return [], None
     if not isinstance(policy, LegacyPolicy):
-        return draw(weights, lots.seed, 1 if lots.draws is None else lots.draws), None
-    if lots.draws not in (None, TRIO):
-        raise InputError(f"the legacy system draws {TRIO} nodes, not {lots.draws}")
-    trio = policy.choose(task, policy_input, lots.seed)
+        return draw_nodes(
+            weights, tickets.seed, 1 if tickets.draw_count is None else tickets.draw_count
+        ), None
+    if tickets.draw_count not in (None, TRIO_SIZE):
+        raise InputError(f"the legacy system draws {TRIO_SIZE} nodes, not {tickets.draw_count}")
+    trio = policy.choose_nodes(task, policy_input, tickets.seed)
     return ([], None) if trio is None else (trio.nodes, trio)
 
 
-def _chance(verdict: CandidateVerdict, total: int, candidates: int) -> int | None:
+def _compute_chance(
+    verdict: CandidateVerdict, total_weight: int, candidate_count: int
+) -> int | None:
     """Return the probability of being drawn first; if no candidate has any weight, all are equal.
 
     See docs/reference/scoring-rules.md#selection-weight.
     """
     if verdict.weight is None:
         return None
-    return verdict.weight * UNIT // total if total else UNIT // candidates
+    return verdict.weight * UNIT // total_weight if total_weight else UNIT // candidate_count
 
 
-def _scarce(
-    policy: SelectionPolicy, task: Task, snapshot: NetworkSnapshot, drawn: Sequence[Drawn]
+def _plan_predownloads(
+    policy: SelectionPolicy, task: Task, snapshot: NetworkSnapshot, drawn: Sequence[NodeDraw]
 ) -> list[Predownload] | None:
     if not isinstance(policy, CrynuxPolicy):
         return None
     now = PolicyInput(snapshot.nodes, snapshot.rules, snapshot.time)
-    nodes = with_planned(now, snapshot.planned)
-    busy = {each.node: replace(nodes[each.node], running=1) for each in drawn}
-    after = replace(now, nodes={**nodes, **busy}, taken=frozenset(busy))
-    return predownloads(task, after, policy.weighting, policy.spread)
+    nodes = apply_planned_downloads(now, snapshot.planned_downloads)
+    busy_nodes = {
+        drawn_node.node: replace(nodes[drawn_node.node], running=1) for drawn_node in drawn
+    }
+    network_after = replace(now, nodes={**nodes, **busy_nodes}, reserved=frozenset(busy_nodes))
+    return plan_predownloads(task, network_after, policy.weighting, policy.spread)

@@ -1,4 +1,4 @@
-"""The answer about the queue: the waiting entries, the next ones, and the offer to a freed node."""
+"""The answer about the queue: the waiting entries, the next ones, and a freed node's offer."""
 
 from typing import Literal
 

@@ -22,33 +22,33 @@ from oracle.queries.selection.queue_models import (
     QueueOffer,
     QueuePosition,
 )
-from oracle.queries.selection.task_models import requirements_of, snapshot_time
-from oracle.systems.assignment import AssignmentPlan, queue_of
+from oracle.queries.selection.task_models import build_requirements, build_snapshot_time
+from oracle.systems.assignment import AssignmentPlan, get_queued_items
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy, ineligibility_reason
 from oracle.systems.crynux.free_nodes import FreeNodes
-from oracle.systems.crynux.predownload import OPEN, requests_of
+from oracle.systems.crynux.predownload import OPEN, list_requests
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import (
-    Out,
+    IneligibilityReason,
     Requirement,
-    requirement_of,
+    build_requirement,
     unavailability_reason,
 )
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, Weighting
 from oracle.systems.legacy.grading import is_gpt
-from oracle.systems.legacy.legacy_eligibility import Candidacy, candidacy_of
+from oracle.systems.legacy.legacy_eligibility import CandidateGroups, find_candidate_groups
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
-from oracle.systems.legacy.trio_line import group_of as legacy_group_of, trios_of
+from oracle.systems.legacy.trio_line import build_trio_queue, get_task_group as legacy_group_of
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput, SelectionPolicy
-from oracle.systems.waiting import capacity_for, group_of
-from oracle.systems.waiting_line import InLine, drop_with, line_of, tasks_by_group
+from oracle.systems.waiting import compute_queue_capacity, get_queue_group
+from oracle.systems.waiting_line import QueueItem, build_queue, find_drop, tasks_by_group
 
 PLANNED = "planned"
 
 
 @dataclass(frozen=True, slots=True)
-class AskedDownload:
+class PendingDownload:
     """A download request that is not answered yet; `state` is `planned` or `open`.
 
     `until`: when the request expires, unix seconds; None while it is not on chain.
@@ -60,20 +60,22 @@ class AskedDownload:
     until: int | None
 
 
-def downloads_in(snapshot: NetworkSnapshot) -> list[AskedDownload]:
+def list_pending_downloads(snapshot: NetworkSnapshot) -> list[PendingDownload]:
     """Return planned and then open requests to download a model, each by node and model.
 
     See docs/explanation/dispatch.md#pre-download.
     """
-    planned = [
-        AskedDownload(each.node, each.model, PLANNED, None)
-        for each in sorted(snapshot.planned, key=lambda each: (each.node, each.model))
+    planned_downloads = [
+        PendingDownload(download.node, download.model, PLANNED, None)
+        for download in sorted(
+            snapshot.planned_downloads, key=lambda download: (download.node, download.model)
+        )
     ]
-    return planned + [
-        AskedDownload(address, one.request.model, one.state, one.request.until)
+    return planned_downloads + [
+        PendingDownload(address, request.request.model, request.state, request.request.until)
         for address, node in sorted(snapshot.nodes.items())
-        for one in requests_of(node, snapshot.time)
-        if one.state == OPEN
+        for request in list_requests(node, snapshot.time)
+        if request.state == OPEN
     ]
 
 
@@ -96,7 +98,7 @@ class QueueQuery(NamedTuple):
     node: Address | None = None
 
 
-def queue_answer(snapshot: NetworkSnapshot, query: QueueQuery) -> QueueAnswer:
+def build_queue_answer(snapshot: NetworkSnapshot, query: QueueQuery) -> QueueAnswer:
     """Return the answer from the same queue that the daemon draws from.
 
     Raises:
@@ -104,69 +106,82 @@ def queue_answer(snapshot: NetworkSnapshot, query: QueueQuery) -> QueueAnswer:
         ValueError: alpha is not above 0.
     """
     is_legacy = isinstance(query.policy, LegacyPolicy)
-    by_value = trios_of if is_legacy else line_of
-    line = by_value(snapshot.waiting, snapshot.fellows, query.pricing.value_of)
-    in_line = {task.key for entry in line for task in entry.tasks}
+    order_by_value = build_trio_queue if is_legacy else build_queue
+    queue_entries = order_by_value(
+        snapshot.waiting, snapshot.group_tasks, query.pricing.compute_value
+    )
+    queued_tasks = {task.key for entry in queue_entries for task in entry.tasks}
     return QueueAnswer(
-        as_of=snapshot_time(snapshot),
-        waiting=len(line),
-        entries=[_entry(entry, snapshot, query) for entry in line],
-        left_out=[task.key for task in snapshot.waiting if task.key not in in_line],
+        as_of=build_snapshot_time(snapshot),
+        waiting=len(queue_entries),
+        entries=[_build_entry(entry, snapshot, query) for entry in queue_entries],
+        left_out=[task.key for task in snapshot.waiting if task.key not in queued_tasks],
         downloads=[
-            QueueDownload(node=asked.node, model=asked.model, state=asked.state, until=asked.until)
-            for asked in downloads_in(snapshot)
+            QueueDownload(
+                node=download.node,
+                model=download.model,
+                state=download.state,
+                until=download.until,
+            )
+            for download in list_pending_downloads(snapshot)
         ],
-        capacity=None if query.alpha is None else _capacity(line, snapshot, query.alpha),
-        offer=None if query.node is None else _offer(line, snapshot, query.policy, query.node),
+        capacity=None
+        if query.alpha is None
+        else _compute_capacity(queue_entries, snapshot, query.alpha),
+        offer=None
+        if query.node is None
+        else _build_offer(queue_entries, snapshot, query.policy, query.node),
     )
 
 
-def _entry(entry: InLine, snapshot: NetworkSnapshot, query: QueueQuery) -> QueueEntry:
-    task, newest = entry.task, entry.tasks[-1].created_at or BEFORE_EVERYTHING
-    fees = [fellow.fee for fellow in entry.tasks if fellow.fee is not None]
-    requirements = requirements_of(task).model_dump() | {"fee": sum(fees) if fees else None}
-    drawn = (snapshot.drawn.get(fellow.key) for fellow in entry.tasks)
+def _build_entry(entry: QueueItem, snapshot: NetworkSnapshot, query: QueueQuery) -> QueueEntry:
+    task, last_created = entry.task, entry.tasks[-1].created_at or BEFORE_EVERYTHING
+    fees = [entry_task.fee for entry_task in entry.tasks if entry_task.fee is not None]
+    requirements = build_requirements(task).model_dump() | {"fee": sum(fees) if fees else None}
+    drawn_nodes = (snapshot.drawn_node_by_task.get(entry_task.key) for entry_task in entry.tasks)
     return QueueEntry(
         **requirements,
-        queue_group=_group_name(entry, query.policy),
-        tasks=[fellow.key for fellow in entry.tasks],
-        created=QueuePosition(block=newest.block, log=newest.log),
+        queue_group=_build_group_name(entry, query.policy),
+        tasks=[entry_task.key for entry_task in entry.tasks],
+        created=QueuePosition(block=last_created.block, log=last_created.log),
         queued=task.queued,
-        estimated_seconds=int(query.pricing.estimated_seconds(task) * UNIT),
+        estimated_seconds=int(query.pricing.estimate_seconds(task) * UNIT),
         value=int(entry.value * UNIT),
-        drawn=[node for node in drawn if node is not None],
+        drawn=[node for node in drawn_nodes if node is not None],
     )
 
 
-def _group_name(entry: InLine, policy: SelectionPolicy) -> QueueGroupName:
+def _build_group_name(entry: QueueItem, policy: SelectionPolicy) -> QueueGroupName:
     if isinstance(policy, LegacyPolicy):
         legacy_group = legacy_group_of(entry.task)
         return QueueGroupName(
             vram=legacy_group.vram, gpu=None, kind="gpt" if legacy_group.gpt else "sd"
         )
-    group = group_of(entry.task)
+    group = get_queue_group(entry.task)
     return QueueGroupName(vram=group.vram, gpu=group.gpu, kind=None)
 
 
-def _capacity(line: Sequence[InLine], snapshot: NetworkSnapshot, alpha: Fraction) -> QueueCapacity:
+def _compute_capacity(
+    queue_entries: Sequence[QueueItem], snapshot: NetworkSnapshot, alpha: Fraction
+) -> QueueCapacity:
     """Return the entries that the dispatcher would drop in the next block for one more entry.
 
     See docs/reference/scoring-rules.md#queue. An entry with an active draw does not count.
     """
     member = Membership.MEMBER
     members = sum(node.membership is member for node in snapshot.nodes.values())
-    max_tasks = capacity_for(members, alpha)
-    plan = AssignmentPlan(snapshot.drawn, frozenset())
-    queue = queue_of(line, plan, 1 + (snapshot.block or 0))
-    groups = tasks_by_group(snapshot.fellows)
+    max_tasks = compute_queue_capacity(members, alpha)
+    plan = AssignmentPlan(snapshot.drawn_node_by_task, frozenset())
+    queue = get_queued_items(queue_entries, plan, 1 + (snapshot.block or 0))
+    tasks_of_group = tasks_by_group(snapshot.group_tasks)
     drops = (
-        drop_with(entry.task, () if entry.task.group is None else groups[entry.task.group])
+        find_drop(entry.task, () if entry.task.group is None else tasks_of_group[entry.task.group])
         for entry in reversed(queue[max_tasks - 1 :])
     )
     dropped = dict.fromkeys(
         key
         for drop in drops
-        if drop is not None and snapshot.drawn.keys().isdisjoint(drop.tasks)
+        if drop is not None and snapshot.drawn_node_by_task.keys().isdisjoint(drop.tasks)
         for key in drop.tasks
     )
     return QueueCapacity(members=members, max_tasks=max_tasks, dropped_next=list(dropped))
@@ -181,81 +196,96 @@ class _Fit(NamedTuple):
 
 
 # Returns whether the freed node is a candidate in the daemon's pool, without the taken nodes.
-_FitCheck = Callable[[InLine, frozenset[Address]], _Fit]
+_FitCheck = Callable[[QueueItem, frozenset[Address]], _Fit]
 
 
-def _offer(
-    line: Sequence[InLine], snapshot: NetworkSnapshot, policy: SelectionPolicy, address: Address
+def _build_offer(
+    queue_entries: Sequence[QueueItem],
+    snapshot: NetworkSnapshot,
+    policy: SelectionPolicy,
+    address: Address,
 ) -> QueueOffer:
     """Return the first entry that a node would take if it were free, and each group's head."""
-    known = snapshot.nodes.get(address)
-    if known is None:
+    stored_node = snapshot.nodes.get(address)
+    if stored_node is None:
         raise InputError(f"{address} was never seen; `qos-oracle nodes` names all there are")
-    node = replace(known, running=0)
+    node = replace(stored_node, running=0)
     nodes = {**snapshot.nodes, address: node}
     network = PolicyInput(nodes, snapshot.rules, snapshot.time)
-    follower = policy.follow()
+    follower = policy.create_follower()
     is_pocket = isinstance(follower, PocketFollower)
-    unfit = (
-        _pocket_unfit(node)
+    unfit_reason = (
+        _pocket_unfit_reason(node)
         if is_pocket
         else unavailability_reason(node, network.time, network.rules)
     )
-    if unfit is not None:
-        return QueueOffer(node=address, why_not=unfit, takes=None, heads=[])
+    if unfit_reason is not None:
+        return QueueOffer(node=address, why_not=unfit_reason, takes=None, heads=[])
     if isinstance(follower, PocketFollower):
-        check: _FitCheck = _PocketFit(follower, node, network)
+        check_fit: _FitCheck = _PocketFit(follower, node, network)
     elif isinstance(policy, LegacyPolicy):
-        check = _TrioFit(node, network, {})
+        check_fit = _TrioFit(node, network, {})
     else:
         weighting = policy.weighting if isinstance(policy, CrynuxPolicy) else CRYNUX_WEIGHTING
-        check = _CrynuxFit.of(node, network, weighting)
-    fits = [(entry, _fit(entry, address, snapshot.drawn, check)) for entry in line]
-    heads = _heads(fits, policy)
-    takes = next((head.task for head in heads if head.why_not is None), None)
-    return QueueOffer(node=address, why_not=None, takes=takes, heads=heads)
+        check_fit = _CrynuxFit.build_for_node(node, network, weighting)
+    fits = [
+        (entry, _check_entry(entry, address, snapshot.drawn_node_by_task, check_fit))
+        for entry in queue_entries
+    ]
+    heads = _build_heads(fits, policy)
+    taken_task = next((head.task for head in heads if head.why_not is None), None)
+    return QueueOffer(node=address, why_not=None, takes=taken_task, heads=heads)
 
 
-def _pocket_unfit(node: Node) -> Out | None:
+def _pocket_unfit_reason(node: Node) -> IneligibilityReason | None:
     if node.membership is not Membership.MEMBER:
-        return Out.NO_MEMBER
-    return Out.PAUSED if node.paused else None
+        return IneligibilityReason.NO_MEMBER
+    return IneligibilityReason.PAUSED if node.paused else None
 
 
-def _heads(fits: Iterable[tuple[InLine, _Fit]], policy: SelectionPolicy) -> list[QueueHead]:
+def _build_heads(
+    fits: Iterable[tuple[QueueItem, _Fit]], policy: SelectionPolicy
+) -> list[QueueHead]:
     """Return one head for each queue group; the first entry that fits is taken."""
-    chosen: dict[QueueGroupName, tuple[InLine, _Fit]] = {}
-    taken: TaskKey | None = None
+    head_by_group: dict[QueueGroupName, tuple[QueueItem, _Fit]] = {}
+    taken_task: TaskKey | None = None
     for entry, fit in fits:
-        group = _group_name(entry, policy)
-        if fit.reason is None and taken is None:
-            taken = entry.task.key
-        before = chosen.get(group)
-        if before is None or (before[1].reason is not None and fit.reason is None):
-            chosen[group] = (entry, fit)
+        group = _build_group_name(entry, policy)
+        if fit.reason is None and taken_task is None:
+            taken_task = entry.task.key
+        previous_head = head_by_group.get(group)
+        if previous_head is None or (previous_head[1].reason is not None and fit.reason is None):
+            head_by_group[group] = (entry, fit)
     return [
         QueueHead(
             queue_group=group,
             task=entry.task.key,
             value=int(entry.value * UNIT),
-            why_not=None if entry.task.key == taken else fit.reason or LESS_VALUABLE,
+            why_not=None if entry.task.key == taken_task else fit.reason or LESS_VALUABLE,
             gpu=fit.gpu,
             partners=None if fit.partners is None else list(fit.partners),
         )
-        for group, (entry, fit) in chosen.items()
+        for group, (entry, fit) in head_by_group.items()
     ]
 
 
-def _fit(
-    entry: InLine, address: Address, drawn: Mapping[TaskKey, Address], check: _FitCheck
+def _check_entry(
+    entry: QueueItem,
+    address: Address,
+    drawn_node_by_task: Mapping[TaskKey, Address],
+    check_fit: _FitCheck,
 ) -> _Fit:
     """Return whether the entry fits the node, as the planner of the next block sees it."""
-    holders = frozenset(drawn[task.key] for task in entry.tasks if task.key in drawn)
-    if holders and address not in holders:
+    drawn_nodes = frozenset(
+        drawn_node_by_task[task.key] for task in entry.tasks if task.key in drawn_node_by_task
+    )
+    if drawn_nodes and address not in drawn_nodes:
         return _Fit(DRAWN_FOR_ANOTHER)
-    if address in entry.barred:
+    if address in entry.sibling_nodes:
         return _Fit(HAD_ONE_OF_ITS_GROUP)
-    return check(entry, entry.out_of_reach(frozenset(drawn.values()) - holders))
+    return check_fit(
+        entry, entry.get_unavailable_nodes(frozenset(drawn_node_by_task.values()) - drawn_nodes)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,21 +294,25 @@ class _CrynuxFit:
 
     node: Node
     network: PolicyInput
-    free: FreeNodes
+    free_nodes: FreeNodes
 
     @classmethod
-    def of(cls, node: Node, network: PolicyInput, weighting: Weighting) -> "_CrynuxFit":
-        free = FreeNodes(network.rules, weighting)
-        free.settle(network.time)
-        free.put(node)
-        return cls(node, network, free)
+    def build_for_node(
+        cls, node: Node, network: PolicyInput, weighting: Weighting
+    ) -> "_CrynuxFit":
+        free_nodes = FreeNodes(network.rules, weighting)
+        free_nodes.advance_to(network.time)
+        free_nodes.update_node(node)
+        return cls(node, network, free_nodes)
 
-    def __call__(self, entry: InLine, taken: frozenset[Address]) -> _Fit:
-        wanted = entry.asked.wanted
-        if self.free.has_fitting(wanted, taken):
+    def __call__(self, entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
+        requirement = entry.criteria.requirement
+        if self.free_nodes.has_matching_node(requirement, taken_nodes):
             return _Fit(None)
-        reason = ineligibility_reason(self.node, wanted, replace(self.network, taken=taken))
-        return _Fit(reason or Out.MODELS_NOT_ON_DISK)
+        reason = ineligibility_reason(
+            self.node, requirement, replace(self.network, reserved=taken_nodes)
+        )
+        return _Fit(reason or IneligibilityReason.MODELS_NOT_ON_DISK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,12 +323,12 @@ class _PocketFit:
     node: Node
     network: PolicyInput
 
-    def __call__(self, entry: InLine, taken: frozenset[Address]) -> _Fit:
+    def __call__(self, entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
         pool = PocketPool(self.follower, self.network, [self.node], explains=False)
-        if pool.has_candidates(entry, taken):
+        if pool.has_candidates(entry, taken_nodes):
             return _Fit(None)
-        network = replace(self.network, taken=taken)
-        return _Fit(self.follower.why_out(self.node, entry.task, network))
+        network = replace(self.network, reserved=taken_nodes)
+        return _Fit(self.follower.ineligibility_reason(self.node, entry.task, network))
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,15 +338,17 @@ class _TrioFit:
     node: Node
     network: PolicyInput
     # Cached by its inputs, because many waiting groups have the same requirements.
-    known: dict[tuple[Requirement, bool, frozenset[Address]], Candidacy]
+    candidacy_by_query: dict[tuple[Requirement, bool, frozenset[Address]], CandidateGroups]
 
-    def __call__(self, entry: InLine, taken: frozenset[Address]) -> _Fit:
-        query = (requirement_of(entry.task), is_gpt(entry.task), taken)
-        if query not in self.known:
-            self.known[query] = candidacy_of(entry.task, replace(self.network, taken=taken))
-        candidacy, address = self.known[query], self.node.address
+    def __call__(self, entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
+        query = (build_requirement(entry.task), is_gpt(entry.task), taken_nodes)
+        if query not in self.candidacy_by_query:
+            self.candidacy_by_query[query] = find_candidate_groups(
+                entry.task, replace(self.network, reserved=taken_nodes)
+            )
+        candidacy, address = self.candidacy_by_query[query], self.node.address
         for card, nodes in candidacy.groups.items():
             partners = [node.address for node in nodes if node.address != address]
             if len(partners) < len(nodes):
                 return _Fit(None, partners, None if card is None else card.text)
-        return _Fit(candidacy.out.get(address))
+        return _Fit(candidacy.reason_by_node.get(address))

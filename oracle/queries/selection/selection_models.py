@@ -1,4 +1,4 @@
-"""The candidates of a task and the drawn nodes; `select --json` and `/v1/select` print the same."""
+"""A task's candidates and the drawn nodes; `select --json` and `/v1/select` print the same."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,9 @@ from oracle.queries.selection.node_selection import CandidateChance, Selection
 from oracle.queries.selection.task_models import (
     SnapshotAnswer,
     TaskRequirements,
-    requirements_of,
+    build_requirements,
 )
-from oracle.systems.weighted_draw import Drawn
+from oracle.systems.weighted_draw import NodeDraw
 
 
 class CandidateEntry(ApiModel):
@@ -80,30 +80,30 @@ class SelectionResult(SelectionFigures, SnapshotAnswer):
     """The answer of `select`."""
 
 
-def node_selection(
+def build_selection_figures(
     selection: Selection, rules_name: str, changed: Mapping[str, str]
 ) -> SelectionFigures:
-    """Return the answer for a selection; `changed`: numbers that differ from the published ones."""
-    places = {drawn.node: place for place, drawn in enumerate(selection.drawn, start=1)}
+    """Return the answer for a selection; `changed`: values that differ from the published ones."""
+    place_by_node = {drawn.node: place for place, drawn in enumerate(selection.drawn, start=1)}
     min_weight = 1 if selection.has_equal_weights else 0
     return SelectionFigures(
         policy=selection.policy,
         version=selection.version,
         rules=rules_name,
         changed=dict(changed),
-        task=requirements_of(selection.task),
-        sum=selection.total,
-        candidates=sum(judged.verdict.weight is not None for judged in selection.judged),
+        task=build_requirements(selection.task),
+        sum=selection.total_weight,
+        candidates=sum(chance.verdict.weight is not None for chance in selection.chances),
         equal_weights=selection.has_equal_weights,
         nodes=[
-            _candidate(judged, min_weight, places.get(judged.verdict.node))
-            for judged in selection.judged
+            _build_candidate(chance, min_weight, place_by_node.get(chance.verdict.node))
+            for chance in selection.chances
         ],
-        seed=None if selection.lots is None else "0x" + selection.lots.seed.hex(),
-        card=_card(selection),
-        draws=[drawn_node(drawn) for drawn in selection.drawn],
+        seed=None if selection.tickets is None else "0x" + selection.tickets.seed.hex(),
+        card=_build_card(selection),
+        draws=[build_drawn_node(drawn) for drawn in selection.drawn],
         predownload=None
-        if selection.scarce is None
+        if selection.predownloads is None
         else [
             ScarceModel(
                 model=scarce.model,
@@ -111,37 +111,39 @@ def node_selection(
                 pending=scarce.pending,
                 ask=list(scarce.nodes),
             )
-            for scarce in selection.scarce
+            for scarce in selection.predownloads
         ],
     )
 
 
-def drawn_node(drawn: Drawn) -> DrawnNode:
+def build_drawn_node(drawn: NodeDraw) -> DrawnNode:
     """Return one draw: the node, the digest, the number x, and the modulus of x."""
     return DrawnNode(node=drawn.node, digest=drawn.digest, x=drawn.x, sum=drawn.total)
 
 
-def _candidate(judged: CandidateChance, min_weight: int, place: int | None) -> CandidateEntry:
-    verdict = judged.verdict
+def _build_candidate(
+    chance: CandidateChance, min_weight: int, place: int | None
+) -> CandidateEntry:
+    verdict = chance.verdict
     return CandidateEntry(
         node=verdict.node,
         candidate=verdict.weight is not None,
-        why_not=verdict.out,
+        why_not=verdict.reason,
         weight=None if verdict.weight is None else max(min_weight, verdict.weight),
         parts=dict(verdict.parts),
-        chance=judged.chance,
+        chance=chance.chance,
         drawn=place,
     )
 
 
-def _card(selection: Selection) -> DrawnCard | None:
+def _build_card(selection: Selection) -> DrawnCard | None:
     trio = selection.trio
-    if trio is None or trio.card is None or trio.lot is None:
+    if trio is None or trio.card is None or trio.group_draw is None:
         return None
     return DrawnCard(
         gpu=trio.card.model,
         vram=trio.card.vram,
-        digest=trio.lot.digest,
-        x=trio.lot.x,
-        sum=trio.lot.total,
+        digest=trio.group_draw.digest,
+        x=trio.group_draw.x,
+        sum=trio.group_draw.total,
     )

@@ -38,12 +38,12 @@ class TaskRequirements(ApiModel):
     group: HashText | None = Field(description="The tasks of one validation.")
 
 
-def snapshot_time(snapshot: NetworkSnapshot) -> SnapshotTime:
+def build_snapshot_time(snapshot: NetworkSnapshot) -> SnapshotTime:
     """Return the block and the time of a snapshot."""
     return SnapshotTime(block=snapshot.block, time=snapshot.time)
 
 
-def requirements_of(task: Task) -> TaskRequirements:
+def build_requirements(task: Task) -> TaskRequirements:
     """Return a task with its requirements."""
     names = TaskRequirements.model_fields.keys() - {"task"}
     return TaskRequirements(task=task.key, **{name: getattr(task, name) for name in names})

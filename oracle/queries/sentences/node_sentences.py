@@ -7,30 +7,30 @@ Pure functions: the same summary gives the same sentences, on the page and elsew
 from collections import Counter
 from dataclasses import dataclass
 
-from oracle.domain.fixed_point import UNIT, multiply
+from oracle.domain.fixed_point import UNIT, multiply_fixed
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.node_figures import NodeFigures
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.lifting import NodeLift
 from oracle.queries.text.human_numbers import (
-    capital,
-    counted,
-    in_words,
-    listed,
-    moment,
-    ordinal,
-    rank_text,
-    span,
-    two_digits,
+    capitalize_first,
+    format_count,
+    format_duration,
+    format_ordinal,
+    format_rank,
+    format_time,
+    format_two_decimals,
+    join_parts,
+    number_in_words,
 )
 
 # Timeouts up to this age still count as a cause.
-_RECENT_SECONDS = 7_200
-_EXCLUSION_SECONDS = 1_800
+_MAX_TIMEOUT_AGE_SECONDS = 7_200
+_EXCLUSION_CAUSE_SECONDS = 1_800
 # A cause that costs less gets no sentence.
-_WORTH_SAYING = UNIT // 100
+_MIN_MENTIONED_COST = UNIT // 100
 # Sentence of each inactive state, with the time of the last membership change if it is known.
-_GONE = {
+_SENTENCE_BY_STATE = {
     "slashed": ("Slashed{}, and out of the network.", " on {}"),
     "quit": ("It left the network{}.", " on {}"),
     "unknown": ("It never joined.", ""),
@@ -54,7 +54,7 @@ class NodeCauses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStanding(NodeCauses):
+class NodeSummary(NodeCauses):
     """The data from which the sentences about a node are made.
 
     `points` is the mean of the scores that count, in units of 10^-18. `group_size`: of all their
@@ -69,198 +69,256 @@ class NodeStanding(NodeCauses):
     members: int
     lift: NodeLift
     kick_at: int | None = None
-    turned_at: int | None = None
+    changed_at: int | None = None
 
 
-def headline(told: NodeStanding) -> str:
+def format_headline(summary: NodeSummary) -> str:
     """Return the answer in one sentence."""
-    if told.figures.state in _GONE:
-        words, when = _GONE[told.figures.state]
-        turned_at = told.turned_at
-        return words.format("" if turned_at is None else when.format(moment(turned_at)))
-    if told.figures.state == "kicked_out":
-        return f"Kicked out: {_last(told)} brought {two_digits(told.points)} points on average."
-    if told.kick_at is not None:
-        return f"To be kicked out {_in(told.kick_at - told.time)}, unless its scores rise."
-    if told.figures.is_kickout_due:
-        return f"To be kicked out: {_last(told)} brought {two_digits(told.points)} on average."
-    return _excluded(told) if told.figures.state == "excluded" else _of_member(told)
-
-
-def _of_member(told: NodeStanding) -> str:
-    if told.figures.factors is not None:
-        return _of_factors(told, told.figures.factors)
-    if _is_about_timeouts(told):
-        return f"{capital(_recent(told, _RECENT_SECONDS))}: reliability is {_trust(told)}."
-    return _ranks_headline(told)
-
-
-def details(told: NodeStanding) -> str:
-    """Return the secondary cause, and the place among the members."""
-    figures = told.figures
-    needs_line = figures.state == "kicked_out" or figures.is_kickout_due
-    parts = [_line(told)] if needs_line else []
-    is_ranked = told.figures.factors is None and headline(told) == _ranks_headline(told)
-    if told.figures.factors is not None and told.figures.is_kickout_due:
-        parts.append(_of_factors(told, told.figures.factors))
-    elif told.ranks and told.figures.factors is not None:
-        parts.append(f"{capital(_of_window(told))} {two_digits(told.points)} points on average.")
-    elif told.ranks and not is_ranked:
-        parts.append(f"Of {_last(told)} it {_by_rank(told)}.")
-    cost = UNIT - told.figures.reliability
-    if told.place is not None and is_ranked and cost >= _WORTH_SAYING:
-        parts.append(f"Reliability is {_trust(told)}, and heals by itself.")
-    if told.place is not None:
-        parts.append(_place(told.place, told.members))
-    return " ".join(parts)
-
-
-def lifted(told: NodeStanding) -> str | None:
-    """Return at most two events that would improve the node's place or state, or None."""
-    parts = []
-    if told.figures.back_at is not None:
-        parts.append(f"{_in(told.figures.back_at - told.time)} it can be given tasks again")
-    steps = told.lift
-    if told.figures.is_kickout_due and steps.over_line:
-        words = counted(steps.over_line, "first place") + _in_a_row(steps.over_line)
-        parts.append(f"{words} would lift it over the line")
-    if steps.first_places and steps.place_then is not None:
-        words = counted(steps.first_places, "first place") + _in_a_row(steps.first_places)
-        target = f"the {ordinal(steps.place_then)} of {told.members}"
-        parts.append(f"{'then ' if parts else ''}{words} would make it {target}")
-    if steps.successes and told.figures.back_at is None:
-        words = counted(steps.successes, "success", "successes") + _in_a_row(steps.successes)
-        parts.append(f"{words} would make its reliability whole")
-    return capital("; ".join(parts[:2])) + "." if parts else None
-
-
-def short_reason(told: NodeCauses) -> str:
-    """Return the cause in a few words, for a row of a list."""
-    if told.figures.back_at is not None:
-        return f"back in {span(told.figures.back_at - told.time)}"
-    if told.figures.factors is not None:
-        return _shown_factors(told.figures.factors)
-    if _is_about_timeouts(told):
-        return f"{_recent(told, _RECENT_SECONDS)}, H {two_digits(told.figures.reliability)}"
-    rank, many = _commonest(told)
-    if not many:
-        return "no score yet"
+    if summary.figures.state in _SENTENCE_BY_STATE:
+        template, time_template = _SENTENCE_BY_STATE[summary.figures.state]
+        changed_at = summary.changed_at
+        return template.format(
+            "" if changed_at is None else time_template.format(format_time(changed_at))
+        )
+    if summary.figures.state == "kicked_out":
+        return (
+            f"Kicked out: {_format_last_tasks(summary)} brought "
+            f"{format_two_decimals(summary.points)} points on average."
+        )
+    if summary.kick_at is not None:
+        return (
+            f"To be kicked out {_format_delay(summary.kick_at - summary.time)}, unless its "
+            "scores rise."
+        )
+    if summary.figures.is_kickout_due:
+        return (
+            f"To be kicked out: {_format_last_tasks(summary)} brought "
+            f"{format_two_decimals(summary.points)} on average."
+        )
     return (
-        f"{'no right answer' if rank is None else rank_text(rank)} in {many} of {len(told.ranks)}"
+        _format_exclusion(summary)
+        if summary.figures.state == "excluded"
+        else _format_member(summary)
     )
 
 
-def _of_factors(told: NodeStanding, found: Factors) -> str:
+def _format_member(summary: NodeSummary) -> str:
+    if summary.figures.factors is not None:
+        return _format_factor_costs(summary, summary.figures.factors)
+    if _is_caused_by_timeouts(summary):
+        return (
+            f"{capitalize_first(_format_recent_timeouts(summary, _MAX_TIMEOUT_AGE_SECONDS))}: "
+            f"reliability is {_format_reliability(summary)}."
+        )
+    return _format_ranks_headline(summary)
+
+
+def format_details(summary: NodeSummary) -> str:
+    """Return the secondary cause, and the place among the members."""
+    figures = summary.figures
+    needs_line = figures.state == "kicked_out" or figures.is_kickout_due
+    parts = [_format_kickout_line(summary)] if needs_line else []
+    is_ranked = summary.figures.factors is None and format_headline(
+        summary
+    ) == _format_ranks_headline(summary)
+    if summary.figures.factors is not None and summary.figures.is_kickout_due:
+        parts.append(_format_factor_costs(summary, summary.figures.factors))
+    elif summary.ranks and summary.figures.factors is not None:
+        parts.append(
+            f"{capitalize_first(_format_window(summary))} {format_two_decimals(summary.points)} "
+            "points on average."
+        )
+    elif summary.ranks and not is_ranked:
+        parts.append(f"Of {_format_last_tasks(summary)} it {_format_ranks(summary)}.")
+    cost = UNIT - summary.figures.reliability
+    if summary.place is not None and is_ranked and cost >= _MIN_MENTIONED_COST:
+        parts.append(f"Reliability is {_format_reliability(summary)}, and heals by itself.")
+    if summary.place is not None:
+        parts.append(_format_place(summary.place, summary.members))
+    return " ".join(parts)
+
+
+def format_improvement(summary: NodeSummary) -> str | None:
+    """Return at most two events that would improve the node's place or state, or None."""
+    parts = []
+    if summary.figures.back_at is not None:
+        parts.append(
+            f"{_format_delay(summary.figures.back_at - summary.time)} it can be given tasks again"
+        )
+    lift = summary.lift
+    if summary.figures.is_kickout_due and lift.over_line:
+        steps_text = format_count(lift.over_line, "first place") + _format_repetition(
+            lift.over_line
+        )
+        parts.append(f"{steps_text} would lift it over the line")
+    if lift.first_places and lift.place_then is not None:
+        steps_text = format_count(lift.first_places, "first place") + _format_repetition(
+            lift.first_places
+        )
+        target = f"the {format_ordinal(lift.place_then)} of {summary.members}"
+        parts.append(f"{'then ' if parts else ''}{steps_text} would make it {target}")
+    if lift.successes and summary.figures.back_at is None:
+        steps_text = format_count(lift.successes, "success", "successes") + _format_repetition(
+            lift.successes
+        )
+        parts.append(f"{steps_text} would make its reliability whole")
+    return capitalize_first("; ".join(parts[:2])) + "." if parts else None
+
+
+def format_short_reason(causes: NodeCauses) -> str:
+    """Return the cause in a few words, for a row of a list."""
+    if causes.figures.back_at is not None:
+        return f"back in {format_duration(causes.figures.back_at - causes.time)}"
+    if causes.figures.factors is not None:
+        return _format_factors(causes.figures.factors)
+    if _is_caused_by_timeouts(causes):
+        return (
+            f"{_format_recent_timeouts(causes, _MAX_TIMEOUT_AGE_SECONDS)}, H "
+            f"{format_two_decimals(causes.figures.reliability)}"
+        )
+    rank, count = _find_commonest_rank(causes)
+    if not count:
+        return "no score yet"
+    return (
+        f"{'no right answer' if rank is None else format_rank(rank)} in {count} of "
+        f"{len(causes.ranks)}"
+    )
+
+
+def _format_factor_costs(summary: NodeSummary, factors: Factors) -> str:
     """Return the values of R, P and B, and the one that costs most by its weight."""
-    legacy = told.rules.legacy
+    legacy = summary.rules.legacy
     if legacy is None:
         raise ValueError("factors come from legacy rules")
-    costs = {
-        "its memory": multiply(legacy.vram_weight, UNIT - found.size),
-        "its timeout": multiply(legacy.timeout_weight, UNIT - found.promptness),
-        "its speed": multiply(legacy.speed_weight, UNIT - (found.speed or 0)),
+    cost_by_cause = {
+        "its memory": multiply_fixed(legacy.vram_weight, UNIT - factors.size),
+        "its timeout": multiply_fixed(legacy.timeout_weight, UNIT - factors.promptness),
+        "its speed": multiply_fixed(legacy.speed_weight, UNIT - (factors.speed or 0)),
     }
-    heaviest = max(costs, key=lambda cause: costs[cause])
-    said = _shown_factors(found)
-    return f"{said}: {heaviest} costs it most." if costs[heaviest] else f"{said}: at its best."
+    heaviest = max(cost_by_cause, key=lambda cause: cost_by_cause[cause])
+    factor_text = _format_factors(factors)
+    return (
+        f"{factor_text}: {heaviest} costs it most."
+        if cost_by_cause[heaviest]
+        else f"{factor_text}: at its best."
+    )
 
 
-def _shown_factors(found: Factors) -> str:
-    speed = "none" if found.speed is None else two_digits(found.speed)
-    return f"R {two_digits(found.size)}, P {two_digits(found.promptness)}, B {speed}"
+def _format_factors(factors: Factors) -> str:
+    speed = "none" if factors.speed is None else format_two_decimals(factors.speed)
+    return (
+        f"R {format_two_decimals(factors.size)}, P {format_two_decimals(factors.promptness)}, "
+        f"B {speed}"
+    )
 
 
-def _of_window(told: NodeStanding) -> str:
-    many = len(told.ranks)
-    said = "its only task" if many == 1 else f"its {in_words(many)} tasks"
-    return f"{said} of this window brought"
+def _format_window(summary: NodeSummary) -> str:
+    task_count = len(summary.ranks)
+    tasks_text = "its only task" if task_count == 1 else f"its {number_in_words(task_count)} tasks"
+    return f"{tasks_text} of this window brought"
 
 
-def _excluded(told: NodeStanding) -> str:
-    cause = _recent(told, _EXCLUSION_SECONDS)
-    if told.figures.back_at is None:
+def _format_exclusion(summary: NodeSummary) -> str:
+    cause = _format_recent_timeouts(summary, _EXCLUSION_CAUSE_SECONDS)
+    if summary.figures.back_at is None:
         return f"Excluded: {cause}."
-    return f"Excluded for {span(told.figures.back_at - told.time)} more: {cause}."
+    return f"Excluded for {format_duration(summary.figures.back_at - summary.time)} more: {cause}."
 
 
-def _in_a_row(count: int) -> str:
+def _format_repetition(count: int) -> str:
     return "" if count == 1 else " in a row"
 
 
-def _in(seconds: int) -> str:
-    return "now" if seconds <= 0 else f"in {span(seconds)}"
+def _format_delay(seconds: int) -> str:
+    return "now" if seconds <= 0 else f"in {format_duration(seconds)}"
 
 
-def _is_about_timeouts(told: NodeCauses) -> bool:
-    lost = UNIT - told.figures.reliability
-    is_recent = any(told.time - at <= _RECENT_SECONDS for at in told.timeouts)
-    return lost > 0 and lost >= UNIT - told.figures.long_term and is_recent
+def _is_caused_by_timeouts(causes: NodeCauses) -> bool:
+    lost_reliability = UNIT - causes.figures.reliability
+    is_recent = any(
+        causes.time - timeout_time <= _MAX_TIMEOUT_AGE_SECONDS for timeout_time in causes.timeouts
+    )
+    return (
+        lost_reliability > 0 and lost_reliability >= UNIT - causes.figures.long_term and is_recent
+    )
 
 
-def of_timeouts(told: NodeStanding) -> str:
+def format_timeouts(summary: NodeSummary) -> str:
     """Return the number of recent timeouts, and the time since the first of them."""
-    return _recent(told, _RECENT_SECONDS)
+    return _format_recent_timeouts(summary, _MAX_TIMEOUT_AGE_SECONDS)
 
 
-def _recent(told: NodeCauses, seconds: int) -> str:
-    recent = [at for at in told.timeouts if told.time - at <= seconds]
+def _format_recent_timeouts(causes: NodeCauses, max_age_seconds: int) -> str:
+    recent = [
+        timeout_time
+        for timeout_time in causes.timeouts
+        if causes.time - timeout_time <= max_age_seconds
+    ]
     if not recent:
         return "its timeouts have not healed yet"
-    return f"{counted(len(recent), 'timeout')} in the last {span(told.time - recent[0])}"
+    return (
+        f"{format_count(len(recent), 'timeout')} in the last "
+        f"{format_duration(causes.time - recent[0])}"
+    )
 
 
-def _trust(told: NodeStanding) -> str:
-    return f"down to {two_digits(told.figures.reliability)}"
+def _format_reliability(summary: NodeSummary) -> str:
+    return f"down to {format_two_decimals(summary.figures.reliability)}"
 
 
-def _line(told: NodeStanding) -> str:
-    legacy = told.rules.legacy
-    below = told.rules.kickout_below if legacy is None else legacy.kickout_below
-    return f"At least {two_digits(below)} are needed."
+def _format_kickout_line(summary: NodeSummary) -> str:
+    legacy = summary.rules.legacy
+    threshold = summary.rules.kickout_below if legacy is None else legacy.kickout_below
+    return f"At least {format_two_decimals(threshold)} are needed."
 
 
-def _last(told: NodeStanding) -> str:
-    many = len(told.ranks)
-    return "its last task" if many == 1 else f"its last {in_words(many)} tasks"
+def _format_last_tasks(summary: NodeSummary) -> str:
+    task_count = len(summary.ranks)
+    return "its last task" if task_count == 1 else f"its last {number_in_words(task_count)} tasks"
 
 
-def _place(place: int, members: int) -> str:
+def _format_place(place: int, members: int) -> str:
     if members == 1:
         return "It is the only node."
     if place == 1:
         return f"Best of {members} nodes."
-    return f"It is the {ordinal(place)} of {members} nodes."
+    return f"It is the {format_ordinal(place)} of {members} nodes."
 
 
-def _commonest(told: NodeCauses) -> tuple[int | None, int]:
-    found = Counter(told.ranks).most_common(1)
-    return found[0] if found else (None, 0)
+def _find_commonest_rank(causes: NodeCauses) -> tuple[int | None, int]:
+    commonest = Counter(causes.ranks).most_common(1)
+    return commonest[0] if commonest else (None, 0)
 
 
-def _of_size(told: NodeStanding) -> str:
-    return "" if told.group_size is None else f" of {in_words(told.group_size)}"
+def _format_group_size(summary: NodeSummary) -> str:
+    return "" if summary.group_size is None else f" of {number_in_words(summary.group_size)}"
 
 
-def _ranks_headline(told: NodeStanding) -> str:
-    rank, many = _commonest(told)
-    if not told.ranks:
+def _format_ranks_headline(summary: NodeSummary) -> str:
+    rank, count = _find_commonest_rank(summary)
+    if not summary.ranks:
         return "No task was scored yet, so it counts as an average node."
-    if rank is None or 2 * many <= len(told.ranks):
-        return f"Of {_last(told)} it {_by_rank(told)}."
-    word = capital(rank_text(rank)) + _of_size(told)
-    if many == len(told.ranks):
-        return f"{word} in {'' if many == 1 else 'all of '}{_last(told)}."
-    silent = told.ranks.count(None)
-    rest = f", and no right answer in {in_words(silent)}" if silent else ""
-    return f"{word} in {in_words(many)} of {_last(told)}{rest}."
+    if rank is None or 2 * count <= len(summary.ranks):
+        return f"Of {_format_last_tasks(summary)} it {_format_ranks(summary)}."
+    rank_phrase = capitalize_first(format_rank(rank)) + _format_group_size(summary)
+    if count == len(summary.ranks):
+        return f"{rank_phrase} in {'' if count == 1 else 'all of '}{_format_last_tasks(summary)}."
+    unanswered = summary.ranks.count(None)
+    unanswered_text = (
+        f", and no right answer in {number_in_words(unanswered)}" if unanswered else ""
+    )
+    return (
+        f"{rank_phrase} in {number_in_words(count)} of "
+        f"{_format_last_tasks(summary)}{unanswered_text}."
+    )
 
 
-def _by_rank(told: NodeStanding) -> str:
-    found = Counter(told.ranks)
-    ranked = sorted(rank for rank in found if rank is not None)
-    parts = [f"{rank_text(rank)} in {in_words(found[rank])}" for rank in ranked]
+def _format_ranks(summary: NodeSummary) -> str:
+    count_by_rank = Counter(summary.ranks)
+    ranked = sorted(rank for rank in count_by_rank if rank is not None)
+    parts = [f"{format_rank(rank)} in {number_in_words(count_by_rank[rank])}" for rank in ranked]
     if parts:
         parts[0] = f"was {parts[0]}"
-    if found[None]:
-        parts.append(f"gave no right answer in {in_words(found[None])}")
-    return listed(parts)
+    if count_by_rank[None]:
+        parts.append(f"gave no right answer in {number_in_words(count_by_rank[None])}")
+    return join_parts(parts)

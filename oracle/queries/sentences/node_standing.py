@@ -9,104 +9,113 @@ from oracle.domain.reports.kicks import KickState
 from oracle.domain.scoring.node_figures import figures_at
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.state.node import Node
-from oracle.queries.api.lifting import lift_of
+from oracle.queries.api.lifting import compute_node_lift
 from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.api.node_view import NodeView
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.explain import Explanation
-from oracle.queries.sentences.node_sentences import NodeCauses, NodeStanding
+from oracle.queries.sentences.node_sentences import NodeCauses, NodeSummary
 
 # The newest changes to read; sentences cover the last two hours only.
-_CHANGES = 100
+_MAX_CHANGES = 100
 
 
 class NodeScores(NamedTuple):
     """A node's summary, and the task scores that count, oldest first."""
 
-    standing: NodeStanding
+    summary: NodeSummary
     scores: list[ScoreEntry]
 
 
-def standing_of(look: ApiSnapshot, node: Node, view: NodeView) -> NodeScores:
+def build_summary(snapshot: ApiSnapshot, node: Node, view: NodeView) -> NodeScores:
     """Return the data for sentences about a node, as of the cursor."""
-    scores = _scores(look, node)
-    causes, turned = _causes(look, node, scores), look.uow.memberships.in_effect(node.address)
-    standing = NodeStanding(
+    scores = _load_scores(snapshot, node)
+    causes, membership_change = (
+        _build_causes(snapshot, node, scores),
+        snapshot.uow.memberships.get_effective_change(node.address),
+    )
+    summary = NodeSummary(
         time=causes.time,
         rules=causes.rules,
         figures=causes.figures,
         ranks=causes.ranks,
         timeouts=causes.timeouts,
-        points=_mean_points(scores),
-        group_size=_group_size(look, scores),
+        points=_compute_mean_points(scores),
+        group_size=_find_group_size(snapshot, scores),
         place=view.row.place,
         members=view.members,
         lift=view.lift,
-        kick_at=_kick_at(view),
-        turned_at=None if turned is None else turned.time,
+        kick_at=_find_kick_time(view),
+        changed_at=None if membership_change is None else membership_change.time,
     )
-    return NodeScores(standing, scores)
+    return NodeScores(summary, scores)
 
 
-def standing_as_of(explanation: Explanation, ranking: NodeRanking | None = None) -> NodeStanding:
+def build_summary_from_explanation(
+    explanation: Explanation, ranking: NodeRanking | None = None
+) -> NodeSummary:
     """Return the data for sentences about an explained node, as of the explained block.
 
     `ranking`: of the same block, or None if the place among the nodes is not known.
     """
     node, rules, time = explanation.node, explanation.rules, explanation.as_of.time
-    scores, turned = explanation.scores, explanation.turned
-    sizes = {len(explanation.groups.get(entry.at, ())) for entry in scores} - {0}
-    return NodeStanding(
+    scores, membership_change = explanation.scores, explanation.membership_change
+    sizes = {len(explanation.members_by_position.get(entry.at, ())) for entry in scores} - {0}
+    return NodeSummary(
         time=time,
         rules=rules,
         figures=explanation.figures,
         ranks=tuple(entry.rank for entry in scores),
-        timeouts=_timeouts(explanation.changes),
-        points=_mean_points(scores),
+        timeouts=_filter_timeouts(explanation.changes),
+        points=_compute_mean_points(scores),
         group_size=sizes.pop() if len(sizes) == 1 else None,
-        place=None if ranking is None else ranking.place_of(node.address),
-        members=0 if ranking is None else ranking.members,
-        lift=lift_of(node, time, rules, ranking),
-        turned_at=None if turned is None else turned.time,
+        place=None if ranking is None else ranking.find_place(node.address),
+        members=0 if ranking is None else ranking.member_count,
+        lift=compute_node_lift(node, time, rules, ranking),
+        changed_at=None if membership_change is None else membership_change.time,
     )
 
 
-def causes_of(look: ApiSnapshot, node: Node) -> NodeCauses:
+def build_causes(snapshot: ApiSnapshot, node: Node) -> NodeCauses:
     """Return the causes of a node's score as of the cursor; cheaper than a full summary."""
-    return _causes(look, node, _scores(look, node))
+    return _build_causes(snapshot, node, _load_scores(snapshot, node))
 
 
-def _scores(look: ApiSnapshot, node: Node) -> list[ScoreEntry]:
-    counted = count_scores(node, look.cursor.time, look.source.archive.rules)
-    return look.uow.scores.of_node_at(node.address, look.cursor.number, counted)
+def _load_scores(snapshot: ApiSnapshot, node: Node) -> list[ScoreEntry]:
+    score_count = count_scores(node, snapshot.cursor.time, snapshot.source.archive.rules)
+    return snapshot.uow.scores.list_for_node_up_to(
+        node.address, snapshot.cursor.number, score_count
+    )
 
 
-def _causes(look: ApiSnapshot, node: Node, scores: Sequence[ScoreEntry]) -> NodeCauses:
-    rules, time = look.source.archive.rules, look.cursor.time
+def _build_causes(snapshot: ApiSnapshot, node: Node, scores: Sequence[ScoreEntry]) -> NodeCauses:
+    rules, time = snapshot.source.archive.rules, snapshot.cursor.time
     return NodeCauses(
         time=time,
         rules=rules,
-        figures=figures_at(node, time, rules, look.ranking().peers),
+        figures=figures_at(node, time, rules, snapshot.get_ranking().peers),
         ranks=tuple(entry.rank for entry in scores),
-        timeouts=_timeouts(look.uow.reliability.of_node(node.address, _CHANGES)),
+        timeouts=_filter_timeouts(
+            snapshot.uow.reliability.list_for_node(node.address, _MAX_CHANGES)
+        ),
     )
 
 
-def _timeouts(changes: Iterable[ReliabilityChange]) -> tuple[int, ...]:
+def _filter_timeouts(changes: Iterable[ReliabilityChange]) -> tuple[int, ...]:
     return tuple(change.time for change in changes if change.cause is ReliabilityCause.TIMED_OUT)
 
 
-def _mean_points(scores: Sequence[ScoreEntry]) -> int:
+def _compute_mean_points(scores: Sequence[ScoreEntry]) -> int:
     return sum(entry.score for entry in scores) * UNIT // max(1, len(scores))
 
 
-def _group_size(look: ApiSnapshot, scores: list[ScoreEntry]) -> int | None:
-    results = look.uow.results.closed_at([entry.at for entry in scores])
+def _find_group_size(snapshot: ApiSnapshot, scores: list[ScoreEntry]) -> int | None:
+    results = snapshot.uow.results.list_closed_at([entry.at for entry in scores])
     sizes = {len(result.members) for result in results}
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _kick_at(view: NodeView) -> int | None:
-    proposed = view.kickout.proposed
-    is_live = proposed is not None and proposed.state == KickState.LIVE.value
-    return proposed.ready_at if proposed is not None and is_live else None
+def _find_kick_time(view: NodeView) -> int | None:
+    kick = view.kickout.proposed
+    is_live = kick is not None and kick.state == KickState.LIVE.value
+    return kick.ready_at if kick is not None and is_live else None

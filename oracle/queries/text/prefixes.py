@@ -11,21 +11,21 @@ from typing import TypeVar
 from oracle.chain.hex_names import ADDRESS_DIGITS, HASH_DIGITS, HexNameError, parse_address
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import InputError
-from oracle.queries.text.text_tables import foreign
+from oracle.queries.text.text_tables import sanitize_text
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent
 
-CALLS_SHOWN = "`qos-oracle outbox list` shows them"
+OUTBOX_HINT = "`qos-oracle outbox list` shows them"
 
 T = TypeVar("T", bound=str)
 
 # Maximum number of matches that an error lists.
-_SHOWN = 5
+_MAX_LISTED = 5
 # This many digits always fit the 64-bit row ids of databases.
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
-def node_named(uow: UnitOfWork, text: str) -> Address:
+def find_node(uow: UnitOfWork, text: str) -> Address:
     """Return the node whose address is or begins with `text`.
 
     A complete address is returned as it is; the caller checks whether the node exists.
@@ -34,22 +34,22 @@ def node_named(uow: UnitOfWork, text: str) -> Address:
         InputError: `text` is no part of an address, no node's address begins with it, or several
             do.
     """
-    digits = _address_digits(text, "node")
+    digits = _parse_address_digits(text, "node")
     if len(digits) == ADDRESS_DIGITS:
         return Address(f"0x{digits}")
-    return _only("node", text, uow.nodes.beginning(digits, _SHOWN + 1))
+    return _pick_single_match("node", text, uow.nodes.list_by_prefix(digits, _MAX_LISTED + 1))
 
 
-def task_named(uow: UnitOfWork, text: str) -> TaskKey:
+def find_task(uow: UnitOfWork, text: str) -> TaskKey:
     """Return the task whose key is or begins with `text`. Raises as `find_node`."""
-    written = _digits(text, "task", HASH_DIGITS)
-    if len(written) == HASH_DIGITS:
-        return TaskKey(f"0x{written}")
-    return _only("task", text, uow.tasks.beginning(written, _SHOWN + 1))
+    digits = _parse_digits(text, "task", HASH_DIGITS)
+    if len(digits) == HASH_DIGITS:
+        return TaskKey(f"0x{digits}")
+    return _pick_single_match("task", text, uow.tasks.list_by_prefix(digits, _MAX_LISTED + 1))
 
 
-def call_named(uow: UnitOfWork, text: str) -> Intent:
-    """Return the outbox call with this number, or with a transaction whose hash begins with `text`.
+def find_call(uow: UnitOfWork, text: str) -> Intent:
+    """Return the outbox call with this number, or with a transaction hash that begins with `text`.
 
     If several calls share a nonce, the result is the call that the transaction was signed for.
 
@@ -57,29 +57,38 @@ def call_named(uow: UnitOfWork, text: str) -> Intent:
         InputError: there is no such call, or several transactions begin with `text`.
     """
     if not text.lower().startswith("0x"):
-        found = uow.outbox.intents.named(int(text)) if _NUMBER.fullmatch(text) else None
-        if found is None:
-            raise InputError(f"the outbox has no {foreign(text)}; {CALLS_SHOWN}")
-        return found
-    written = _digits(text, "transaction", HASH_DIGITS)
-    known = uow.outbox.slots.transactions_beginning(written, _SHOWN + 1)
-    return call_named(uow, str(known[_only("transaction", text, list(known))]))
+        intent = uow.outbox.intents.get(int(text)) if _NUMBER.fullmatch(text) else None
+        if intent is None:
+            raise InputError(f"the outbox has no {sanitize_text(text)}; {OUTBOX_HINT}")
+        return intent
+    digits = _parse_digits(text, "transaction", HASH_DIGITS)
+    intent_by_transaction = uow.outbox.slots.find_transactions_by_prefix(digits, _MAX_LISTED + 1)
+    return find_call(
+        uow,
+        str(
+            intent_by_transaction[
+                _pick_single_match("transaction", text, list(intent_by_transaction))
+            ]
+        ),
+    )
 
 
-def address_among(known: Sequence[Address], what: str, text: str) -> Address:
+def find_address(candidates: Sequence[Address], kind: str, text: str) -> Address:
     """Return the candidate that is or begins with `text`; errors call it a `kind`.
 
     Raises as `find_node`.
     """
-    digits = _address_digits(text, what)
+    digits = _parse_address_digits(text, kind)
     if len(digits) == ADDRESS_DIGITS:
         return Address(f"0x{digits}")
-    return _only(what, text, [one for one in known if one.startswith(f"0x{digits}")])
+    return _pick_single_match(
+        kind, text, [candidate for candidate in candidates if candidate.startswith(f"0x{digits}")]
+    )
 
 
-def _address_digits(text: str, what: str) -> str:
+def _parse_address_digits(text: str, kind: str) -> str:
     """Return the digits in lower case; raise InputError if malformed or the checksum is wrong."""
-    digits = _digits(text, what, ADDRESS_DIGITS)
+    digits = _parse_digits(text, kind, ADDRESS_DIGITS)
     if len(digits) == ADDRESS_DIGITS:
         try:
             parse_address(text.rstrip("…."))
@@ -88,21 +97,22 @@ def _address_digits(text: str, what: str) -> str:
     return digits
 
 
-def _digits(text: str, what: str, most: int) -> str:
+def _parse_digits(text: str, kind: str, max_digits: int) -> str:
     """Return the hex digits in lower case; a shortened name may end in `…` or `...`."""
-    found = re.fullmatch(r"0[xX]([0-9a-fA-F]+)(?:…|\.\.\.)?", text)
-    if found is None or len(found[1]) > most:
+    match = re.fullmatch(r"0[xX]([0-9a-fA-F]+)(?:…|\.\.\.)?", text)
+    if match is None or len(match[1]) > max_digits:
         raise InputError(
-            f"{foreign(text)}: a {what} is named by 0x and {most} hex digits, or the first of them"
+            f"{sanitize_text(text)}: a {kind} is named by 0x and {max_digits} hex digits, or the "
+            "first of them"
         )
-    return found[1].lower()
+    return match[1].lower()
 
 
-def _only(what: str, text: str, found: Sequence[T]) -> T:
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise InputError(f"{text}: no {what} that begins so is known")
-    shown = ", ".join(found[:_SHOWN])
-    more = ", …" if len(found) > _SHOWN else ""
-    raise InputError(f"{text}: is ambiguous; {what}s that begin so: {shown}{more}")
+def _pick_single_match(kind: str, text: str, matches: Sequence[T]) -> T:
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        raise InputError(f"{text}: no {kind} that begins so is known")
+    listed_matches = ", ".join(matches[:_MAX_LISTED])
+    ellipsis = ", …" if len(matches) > _MAX_LISTED else ""
+    raise InputError(f"{text}: is ambiguous; {kind}s that begin so: {listed_matches}{ellipsis}")

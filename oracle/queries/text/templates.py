@@ -5,7 +5,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 
-def template_environment(*folders: Path) -> Environment:
+def create_template_environment(*folders: Path) -> Environment:
     """Return the template environment of `folders`; a missing value is a rendering error."""
     return Environment(
         loader=FileSystemLoader(folders),

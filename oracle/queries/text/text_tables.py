@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from oracle.telemetry.safe_text import escaped
+from oracle.telemetry.safe_text import escape_unprintable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-WIDTH = 100
+TABLE_WIDTH = 100
 # For rows that are read singly or parsed by other programs, and so must not wrap.
-WIDE = 160
-_LONGEST = 40
+WIDE_TABLE_WIDTH = 160
+_MAX_TEXT_LENGTH = 40
 # `0x` and twelve digits: rarely ambiguous among a million tasks, and ambiguity is an error.
-_CUT = 14
+_SHORT_HASH_LENGTH = 14
 # Columns whose cells are copied elsewhere, and so are never wrapped.
-_NAMES = ("node", "task", "address")
+_NO_WRAP_COLUMNS = ("node", "task", "address")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +32,28 @@ class Column:
     title: str
 
 
-def foreign(text: str, longest: int = _LONGEST) -> str:
+def sanitize_text(text: str, max_length: int = _MAX_TEXT_LENGTH) -> str:
     """Return third-party text, cut to `max_length`, with unprintable characters escaped.
 
     Control characters, line ends and direction marks are shown as Python escapes them, so that a
     name can neither move the cursor nor hide the text after it.
     """
-    shown = escaped(text)
-    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+    shown = escape_unprintable(text)
+    return shown if len(shown) <= max_length else f"{shown[: max_length - 1]}…"
 
 
-def in_utc(seconds: int, form: str) -> str:
+def format_utc(unix_time: int, time_format: str) -> str:
     """Return a block time as text, or the raw number if it is beyond the calendar."""
     try:
-        return datetime.fromtimestamp(seconds, UTC).strftime(form)
+        return datetime.fromtimestamp(unix_time, UTC).strftime(time_format)
     except (ValueError, OverflowError, OSError):
-        return f"{seconds} s"
+        return f"{unix_time} s"
 
 
-def table_of(
+def build_table(
     model: "type[BaseModel]",
     rows: "Iterable[BaseModel]",
-    texts: Mapping[str, Callable[[Any], str]],
+    format_by_field: Mapping[str, Callable[[Any], str]],
 ) -> tuple[list[str], Iterator[list[str]]]:
     """Return the titles and the cells of rows: the fields of the model that have a `Column`.
 
@@ -61,41 +61,41 @@ def table_of(
     row; other values are converted by `str`, None to a dash.
     """
     columns = {
-        name: mark.title
+        name: column.title
         for name, field in model.model_fields.items()
-        for mark in field.metadata
-        if isinstance(mark, Column)
+        for column in field.metadata
+        if isinstance(column, Column)
     }
 
-    def cell(row: "BaseModel", name: str) -> str:
-        if name in texts:
-            return texts[name](row)
+    def format_cell(row: "BaseModel", name: str) -> str:
+        if name in format_by_field:
+            return format_by_field[name](row)
         value = getattr(row, name)
         return "-" if value is None else str(value)
 
-    return [*columns.values()], ([cell(row, name) for name in columns] for row in rows)
+    return [*columns.values()], ([format_cell(row, name) for name in columns] for row in rows)
 
 
 def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
-    left: Collection[str] = (),
-    width: int = WIDTH,
+    left_columns: Collection[str] = (),
+    width: int = TABLE_WIDTH,
     *,
-    err: bool = False,
+    to_stderr: bool = False,
 ) -> None:
     """Print rows under their column names, as `format_table` lays them out."""
-    for line in table_lines(columns, rows, left, width):
-        typer.echo(line, err=err)
+    for line in format_table(columns, rows, left_columns, width):
+        typer.echo(line, err=to_stderr)
 
 
-def table_lines(
+def format_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
-    left: Collection[str] = (),
-    width: int = WIDTH,
+    left_columns: Collection[str] = (),
+    width: int = TABLE_WIDTH,
 ) -> list[str]:
-    """Return a table as lines; numbers are aligned right, and the text columns `left_columns` left.
+    """Return a table as lines; numbers align right, the text columns `left_columns` left.
 
     No cell is cut: addresses and keys are not wrapped, other cells wrap at `width` columns.
     """
@@ -106,8 +106,10 @@ def table_lines(
 
     table = Table(box=None, pad_edge=False)
     for name in columns:
-        justify: Literal["left", "right"] = "left" if name in left or name in _NAMES else "right"
-        table.add_column(name, justify=justify, no_wrap=name in _NAMES, overflow="fold")
+        justify: Literal["left", "right"] = (
+            "left" if name in left_columns or name in _NO_WRAP_COLUMNS else "right"
+        )
+        table.add_column(name, justify=justify, no_wrap=name in _NO_WRAP_COLUMNS, overflow="fold")
     for row in rows:
         # Cells are plain text, because a name may look like markup.
         table.add_row(*(Text(cell) for cell in row))
@@ -124,10 +126,10 @@ def print_facts(rows: Iterable[tuple[str, str]], name_width: int) -> None:
     """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for name, value in rows:
-        typer.echo("\n".join(fact_lines(name, value, name_width, width)))
+        typer.echo("\n".join(format_fact(name, value, name_width, width)))
 
 
-def fact_lines(name: str, value: str, name_width: int, width: int | None) -> list[str]:
+def format_fact(name: str, value: str, name_width: int, width: int | None) -> list[str]:
     """Return one fact in lines of at most `width`, None: in one line; addresses stay whole."""
     line = f"{name:<{name_width}}{value}"
     if width is None or len(line) <= width:
@@ -141,6 +143,6 @@ def fact_lines(name: str, value: str, name_width: int, width: int | None) -> lis
     )
 
 
-def cut_hash(name: str) -> str:
+def shorten_hash(name: str) -> str:
     """Return the beginning of a task's key or a hash, for tables; every command accepts it."""
-    return f"{name[:_CUT]}…"
+    return f"{name[:_SHORT_HASH_LENGTH]}…"

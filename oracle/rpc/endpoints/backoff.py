@@ -7,11 +7,11 @@ from collections.abc import Callable
 from secrets import SystemRandom
 
 # Doubled with every refusal in a row, if the endpoint states no time.
-_FIRST_SECONDS = 1.0
-_LONGEST_BACKOFF_SECONDS = 60.0
+_INITIAL_BACKOFF_SECONDS = 1.0
+_MAX_BACKOFF_SECONDS = 60.0
 # A longer Retry-After is cut to this: a day would outlast every statement.
-_LONGEST_SECONDS = 300.0
-_MOST_DOUBLINGS = 10
+_MAX_RETRY_AFTER_SECONDS = 300.0
+_MAX_DOUBLINGS = 10
 
 
 class Backoff:
@@ -25,24 +25,24 @@ class Backoff:
         self._until: float | None = None
         self._refusals = 0
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Return the seconds until the endpoint may be used; 0 if it may be used now."""
         return 0.0 if self._until is None else max(0.0, self._until - self._clock())
 
-    def begin(self, retry_after: float | None) -> None:
+    def start(self, retry_after: float | None) -> None:
         """Start a backoff: for `retry_after` seconds (max five minutes), or exponential.
 
         Half of the time is random, so that daemons that were refused together do not return
         together.
         """
-        doubled = _FIRST_SECONDS * 2 ** min(self._refusals, _MOST_DOUBLINGS)
-        seconds = min(doubled, _LONGEST_BACKOFF_SECONDS) * (1 + self._jitter()) / 2
+        backoff_seconds = _INITIAL_BACKOFF_SECONDS * 2 ** min(self._refusals, _MAX_DOUBLINGS)
+        wait_seconds = min(backoff_seconds, _MAX_BACKOFF_SECONDS) * (1 + self._jitter()) / 2
         if retry_after is not None:
-            seconds = min(max(retry_after, seconds), _LONGEST_SECONDS)
+            wait_seconds = min(max(retry_after, wait_seconds), _MAX_RETRY_AFTER_SECONDS)
         self._refusals += 1
-        self._until = self._clock() + seconds
+        self._until = self._clock() + wait_seconds
 
-    def end(self) -> None:
+    def reset(self) -> None:
         """End the backoff, because the endpoint responded."""
         self._until = None
         self._refusals = 0

@@ -13,7 +13,7 @@ TAGS = ("safe", "finalized")
 HOUR = 3600.0
 DAY = 24 * HOUR
 # Facts of the chain, rather than of an endpoint, are stored under this name.
-OF_CHAIN = ""
+CHAIN_FACTS_KEY = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +31,20 @@ class Capabilities:
     tags: tuple[str, ...] = ()
     has_logs_by_hash: bool = False
     has_block_receipts: bool = False
-    batch: int = 1
-    oldest_logs: int | None = None
+    max_batch_size: int = 1
+    oldest_log_block: int | None = None
     # None: there is no checkpoint, or the endpoint does not reach it.
-    checkpoint: bool | None = None
+    shows_checkpoint: bool | None = None
     fault: str | None = None
 
 
 class CapabilityStore(Protocol):
     """Stores facts by endpoint and key; implemented over the table `endpoint_fact`."""
 
-    def recall(self, endpoint: str) -> dict[str, str]:
+    def load_facts(self, endpoint: str) -> dict[str, str]:
         """Return the stored facts of this endpoint that have not expired."""
         ...
 
-    def keep(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
+    def save_fact(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
         """Store a fact for so many seconds; None stores it without expiry."""
         ...

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.rpc.client import JsonRpcClient
-from oracle.rpc.headers import headers
-from oracle.rpc.responses import Quantity, number
+from oracle.rpc.headers import get_headers
+from oracle.rpc.responses import Quantity, parse_quantity
 
 
 class Checkpoint(NamedTuple):
@@ -21,12 +21,12 @@ class Checkpoint(NamedTuple):
     source: str
 
 
-def fault_in_chain(
+def find_chain_mismatch(
     client: JsonRpcClient,
     chain_id: int,
-    wanted: Sequence[Checkpoint],
+    checkpoints: Sequence[Checkpoint],
     *,
-    seconds: float | None,
+    timeout_seconds: float | None,
 ) -> str | None:
     """Return why the endpoint is not on the configured chain, or None if it is.
 
@@ -36,19 +36,25 @@ def fault_in_chain(
     Raises:
         RpcError: the endpoint does not respond.
     """
-    written = client.call("eth_chainId", [], Quantity, timeout_seconds=seconds)
-    found = number(client.name, written)
-    if found != chain_id:
-        return f"is on chain {found}, [chain] id says {chain_id}"
-    if not wanted:
+    chain_id_hex = client.call("eth_chainId", [], Quantity, timeout_seconds=timeout_seconds)
+    actual_chain_id = parse_quantity(client.name, chain_id_hex)
+    if actual_chain_id != chain_id:
+        return f"is on chain {actual_chain_id}, [chain] id says {chain_id}"
+    if not checkpoints:
         return None
-    blocks = headers(client, [one.number for one in wanted])
-    faults = (fault_in(block, one) for block, one in zip(blocks, wanted, strict=True))
-    return next((fault for fault in faults if fault), None)
+    blocks = get_headers(client, [checkpoint.number for checkpoint in checkpoints])
+    mismatches = (
+        checkpoint_mismatch(block, checkpoint)
+        for block, checkpoint in zip(blocks, checkpoints, strict=True)
+    )
+    return next((mismatch for mismatch in mismatches if mismatch), None)
 
 
-def fault_in(block: BlockRef | None, wanted: Checkpoint) -> str | None:
+def checkpoint_mismatch(block: BlockRef | None, checkpoint: Checkpoint) -> str | None:
     """Return why the block is not the checkpoint's, or None if it is or is missing."""
-    if block is None or block.hash == wanted.hash:
+    if block is None or block.hash == checkpoint.hash:
         return None
-    return f"shows block {wanted.number} as {block.hash}; {wanted.source} says {wanted.hash}"
+    return (
+        f"shows block {checkpoint.number} as {block.hash}; {checkpoint.source} says "
+        f"{checkpoint.hash}"
+    )

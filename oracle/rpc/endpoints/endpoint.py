@@ -14,32 +14,32 @@ from typing_extensions import override
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.capabilities import DAY, HOUR, TAGS, Capabilities, CapabilityStore
-from oracle.rpc.endpoints.checkpoints import Checkpoint, fault_in_chain
-from oracle.rpc.endpoints.health import Health
+from oracle.rpc.endpoints.checkpoints import Checkpoint, find_chain_mismatch
+from oracle.rpc.endpoints.health import EndpointHealth
 from oracle.rpc.endpoints.learned_limits import LearnedLimits
 from oracle.rpc.endpoints.providers import provider_of
-from oracle.rpc.headers import checked, header_answers
+from oracle.rpc.headers import fetch_full_headers, parse_headers
 from oracle.rpc.responses import FullHeaderResponse
 from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
 
 # After a failure other endpoints are preferred for this many seconds, doubling up to the maximum.
-_FIRST_BACKOFF = 1.0
-_LONGEST_BACKOFF = 60.0
+_INITIAL_BACKOFF_SECONDS = 1.0
+_MAX_BACKOFF_SECONDS = 60.0
 # An endpoint must be healthy for this long before it is preferred again
 # (docs/explanation/endpoints.md#status).
-GOOD_SECONDS = 60.0
+HEALTHY_SECONDS = 60.0
 # An endpoint that is repeatedly too slow loses its place for up to this long.
-_LONGEST_SLOW_SECONDS = 480.0
+_MAX_SLOW_SECONDS = 480.0
 # Interval between recovery checks, doubling from the first to the second.
-_FIRST_ASK = 10.0
-_LONGEST_ASK = 30.0
+_INITIAL_RECHECK_SECONDS = 10.0
+_MAX_RECHECK_SECONDS = 30.0
 # How long a proof of the chain is valid, and how long until a quarantined endpoint is checked.
 PROOF_SECONDS = 3600.0
 QUARANTINE_SECONDS = 300.0
 # The same if no other endpoint is usable.
-LAST_QUARANTINE_SECONDS = 5.0
+SOLE_ENDPOINT_QUARANTINE_SECONDS = 5.0
 # After this many refusals in a row an API key is considered invalid.
-_REFUSALS = 3
+_MAX_REFUSALS = 3
 
 
 @dataclass(slots=True)
@@ -55,42 +55,45 @@ class EndpointStatus:
     refusals: int = 0
     # Failures in a row, for display: the last message, and the times of the first and the last
     # one.
-    trouble: str = ""
+    last_failure: str = ""
     failing_since: float = 0.0
     failed_at: float = 0.0
     # When the chain was last proven to be the configured one, and whether it ever was.
     proven_at: float = -math.inf
     was_proven: bool = False
-    quarantined: str | None = None
+    quarantine_reason: str | None = None
     # Whether it is quarantined for serving another chain.
     is_foreign: bool = False
     # Only an operator ends the quarantine: the endpoint was proven wrong.
-    until_readmitted: bool = False
-    look_again_at: float = 0.0
+    needs_readmission: bool = False
+    release_check_at: float = 0.0
     # A block that it must show, besides the usual ones, before it is released.
-    release: Checkpoint | None = None
+    release_checkpoint: Checkpoint | None = None
     # Until when other endpoints are preferred; when to check for recovery, None: it has recovered.
-    ailing_until: float = 0.0
-    ask_at: float | None = None
+    degraded_until: float = 0.0
+    recheck_at: float | None = None
     # Until when other endpoints are preferred for their speed, and how often in a row.
     slow_until: float = 0.0
-    relapses: int = 0
-    _asked: int = 0
+    slow_count: int = 0
+    _recheck_count: int = 0
 
-    def is_well(self, now: float) -> bool:
+    def is_healthy(self, now: float) -> bool:
         """Return whether the endpoint has its configured place."""
-        is_trusted = self.ask_at is None and now >= max(self.ailing_until, self.slow_until)
-        return self.quarantined is None and is_trusted
+        is_recovered = self.recheck_at is None and now >= max(self.degraded_until, self.slow_until)
+        return self.quarantine_reason is None and is_recovered
 
-    def in_a_word(self, now: float) -> str:
+    def describe(self, now: float) -> str:
         """Return the state: ok, deprioritised, failing or quarantined, with the reason."""
-        if self.quarantined is not None:
-            return f"quarantined: {self.quarantined}"
+        if self.quarantine_reason is not None:
+            return f"quarantined: {self.quarantine_reason}"
         if self.failures:
             # A rate-limited endpoint keeps its place but counts as failing.
-            since, asked = now - self.failing_since, now - self.failed_at
-            return f"failing for {since:.0f} s: {self.trouble}; asked last {asked:.0f} s ago"
-        return "ok" if self.is_well(now) else "deprioritised"
+            failing_seconds, idle_seconds = now - self.failing_since, now - self.failed_at
+            return (
+                f"failing for {failing_seconds:.0f} s: {self.last_failure}; asked last "
+                f"{idle_seconds:.0f} s ago"
+            )
+        return "ok" if self.is_healthy(now) else "deprioritised"
 
     def is_backing_off(self, now: float) -> bool:
         """Return whether other endpoints are preferred because this one has just failed."""
@@ -100,69 +103,82 @@ class EndpointStatus:
         """Return whether the chain was proven recently and since the last failure."""
         return now - self.proven_at < PROOF_SECONDS
 
-    def wants_asking(self, now: float) -> bool:
+    def is_recheck_due(self, now: float) -> bool:
         """Return whether it is time to check for recovery."""
-        return self.quarantined is None and self.ask_at is not None and now >= self.ask_at
+        return (
+            self.quarantine_reason is None
+            and self.recheck_at is not None
+            and now >= self.recheck_at
+        )
 
     @property
     def is_behind(self) -> bool:
         """Whether the endpoint is deprioritised because another one showed a higher block."""
-        return self.failures > 0 and self.trouble.startswith(f"{ErrorKind.BEHIND}:")
+        return self.failures > 0 and self.last_failure.startswith(f"{ErrorKind.BEHIND}:")
 
     @property
     def is_of_another_chain(self) -> bool:
         """Whether it is quarantined and was never proven to be on the configured chain."""
-        is_out = self.quarantined is not None and not self.until_readmitted
-        return is_out and not self.was_proven
+        is_quarantined = self.quarantine_reason is not None and not self.needs_readmission
+        return is_quarantined and not self.was_proven
 
-    def prove(self, now: float) -> None:
+    def mark_proven(self, now: float) -> None:
         """Record that the endpoint is on the configured chain."""
         self.proven_at, self.was_proven = now, True
 
-    def unprove(self) -> None:
+    def clear_proof(self) -> None:
         """Require a new proof of the chain before the next use."""
         self.proven_at = -math.inf
 
     def quarantine(
-        self, reason: str, now: float, release: Checkpoint | None, *, is_foreign: bool = False
+        self,
+        reason: str,
+        now: float,
+        release_checkpoint: Checkpoint | None,
+        *,
+        is_foreign: bool = False,
     ) -> None:
         """Quarantine the endpoint, unless it was already proven wrong.
 
         `is_foreign`: it serves another chain.
         """
-        if self.until_readmitted:
+        if self.needs_readmission:
             return
-        self.quarantined, self.release, self.is_foreign = reason, release, is_foreign
-        self.unprove()
-        self.look_later(now)
+        self.quarantine_reason, self.release_checkpoint, self.is_foreign = (
+            reason,
+            release_checkpoint,
+            is_foreign,
+        )
+        self.clear_proof()
+        self.schedule_release_check(now)
 
-    def convict(self, reason: str) -> None:
+    def mark_proven_wrong(self, reason: str) -> None:
         """Quarantine the endpoint until an operator readmits it: it was proven wrong."""
-        self.quarantined, self.until_readmitted = reason, True
+        self.quarantine_reason, self.needs_readmission = reason, True
         self.is_foreign = False
-        self.unprove()
+        self.clear_proof()
 
     def readmit(self, now: float) -> None:
         """End the quarantine of an endpoint that was proven wrong; its chain is unproven."""
-        self.until_readmitted = False
-        self.release_now(now)
-        self.unprove()
+        self.needs_readmission = False
+        self.release_from_quarantine(now)
+        self.clear_proof()
 
-    def look_later(self, now: float) -> None:
+    def schedule_release_check(self, now: float) -> None:
         """Schedule the next check whether the quarantine can end."""
-        self.look_again_at = now + QUARANTINE_SECONDS
+        self.release_check_at = now + QUARANTINE_SECONDS
 
-    def is_to_be_released(self, now: float, *, is_last: bool = False) -> bool:
+    def is_release_check_due(self, now: float, *, is_sole: bool = False) -> bool:
         """Return whether to check the quarantine now; `is_sole`: no endpoint is usable."""
-        may_pass = self.quarantined is not None and not self.until_readmitted
-        sooner = QUARANTINE_SECONDS - LAST_QUARANTINE_SECONDS if is_last else 0.0
-        return may_pass and now >= self.look_again_at - sooner
+        is_releasable = self.quarantine_reason is not None and not self.needs_readmission
+        advance_seconds = QUARANTINE_SECONDS - SOLE_ENDPOINT_QUARANTINE_SECONDS if is_sole else 0.0
+        return is_releasable and now >= self.release_check_at - advance_seconds
 
-    def release_now(self, now: float) -> None:
+    def release_from_quarantine(self, now: float) -> None:
         """End the quarantine; other endpoints are preferred at first."""
-        self.quarantined, self.release, self.refusals = None, None, 0
+        self.quarantine_reason, self.release_checkpoint, self.refusals = None, None, 0
         self.is_foreign = False
-        self.prove(now)
+        self.mark_proven(now)
         self.mark_degraded(now)
         self.mark_recovered()
 
@@ -173,56 +189,62 @@ class EndpointStatus:
         if not self.failures:
             self.failing_since = now
         self.failures += 1
-        self.trouble, self.failed_at = f"{error.kind}: {error.words}", now
+        self.last_failure, self.failed_at = f"{error.kind}: {error.detail}", now
         self.proven_at = -math.inf
         if error.kind is ErrorKind.THROTTLED:
             # The rate limiter has the waiting time; afterwards the endpoint is as good as the
             # others.
             return False
-        rest = min(_FIRST_BACKOFF * 2 ** min(self.failures - 1, 10), _LONGEST_BACKOFF)
-        self.backoff_until = now + (rest if error.retry_after is None else error.retry_after)
+        backoff_seconds = min(
+            _INITIAL_BACKOFF_SECONDS * 2 ** min(self.failures - 1, 10), _MAX_BACKOFF_SECONDS
+        )
+        self.backoff_until = now + (
+            backoff_seconds if error.retry_after is None else error.retry_after
+        )
         self.mark_degraded(now)
         self.refusals += error.kind is ErrorKind.REFUSED
-        return self.refusals >= _REFUSALS
+        return self.refusals >= _MAX_REFUSALS
 
-    def worked(self) -> None:
+    def record_success(self) -> None:
         """Record that work succeeded."""
         self.failures, self.refusals, self.backoff_until = 0, 0, 0.0
 
     def mark_degraded(self, now: float) -> None:
         """Prefer other endpoints until this one has been healthy for a while."""
-        self.ailing_until = now + GOOD_SECONDS
-        self.ask_later(now)
+        self.degraded_until = now + HEALTHY_SECONDS
+        self.schedule_recheck(now)
 
-    def ask_later(self, now: float) -> None:
+    def schedule_recheck(self, now: float) -> None:
         """Schedule the next check for recovery."""
-        self.ask_at = now + min(_FIRST_ASK * 2 ** min(self._asked, 10), _LONGEST_ASK)
-        self._asked += 1
+        self.recheck_at = now + min(
+            _INITIAL_RECHECK_SECONDS * 2 ** min(self._recheck_count, 10), _MAX_RECHECK_SECONDS
+        )
+        self._recheck_count += 1
 
-    def was_slow(self, now: float) -> None:
+    def mark_slow(self, now: float) -> None:
         """Prefer other endpoints, each time for longer; then measure this one again."""
-        if now - self.slow_until > _LONGEST_SLOW_SECONDS:
-            self.relapses = 0
-        slow = min(GOOD_SECONDS * 2 ** min(self.relapses, 10), _LONGEST_SLOW_SECONDS)
-        self.slow_until = now + slow
-        self.relapses += 1
+        if now - self.slow_until > _MAX_SLOW_SECONDS:
+            self.slow_count = 0
+        slow_seconds = min(HEALTHY_SECONDS * 2 ** min(self.slow_count, 10), _MAX_SLOW_SECONDS)
+        self.slow_until = now + slow_seconds
+        self.slow_count += 1
 
     def mark_recovered(self) -> None:
         """Record that the endpoint responds again; its probation time keeps running."""
-        self.ask_at, self._asked = None, 0
+        self.recheck_at, self._recheck_count = None, 0
         self.failures, self.backoff_until = 0, 0.0
 
-    def acquit(self) -> None:
+    def clear_failures(self) -> None:
         """Clear the recorded failures, because no other endpoint did better."""
         self.mark_recovered()
-        self.ailing_until = 0.0
+        self.degraded_until = 0.0
 
 
 # One tick checks the progress of an endpoint many times; an endpoint that has stopped, or a
 # different node behind its address, is noticed in the next tick.
-_TURN_SECONDS = 1.0
+_TICK_SECONDS = 1.0
 # How long each fact is valid, in seconds: it must outlast the interval of the hourly probe.
-_LASTING = 2 * HOUR
+_FACT_SECONDS = 2 * HOUR
 
 
 class Endpoint:
@@ -237,7 +259,7 @@ class Endpoint:
         self.client = client
         # Endpoints of one provider are one witness.
         self.provider = provider_of(client.name) if provider is None else provider
-        self.health = Health(client.name, clock)
+        self.health = EndpointHealth(client.name, clock)
         self.status = EndpointStatus()
         # The result of the last probe; None before the first.
         self.capabilities: Capabilities | None = None
@@ -256,7 +278,7 @@ class Endpoint:
         # The chain id that it reported, until it becomes unreachable.
         self.chain_id: int | None = None
         # The last block that it was found to have, and when.
-        self._reached: tuple[int, float] | None = None
+        self._last_reached: tuple[int, float] | None = None
         # The full header of its newest block, from the last check of heads.
         self._newest_header: FullHeaderResponse | None = None
         self._clock = clock
@@ -271,7 +293,7 @@ class Endpoint:
         """Scheme, host and port; a pool numbers endpoints of the same host."""
         return self.client.name
 
-    def call_it(self, name: str) -> None:
+    def rename(self, name: str) -> None:
         """Set the name used in messages, metrics and the database."""
         self.client.name = self.health.name = name
 
@@ -279,96 +301,102 @@ class Endpoint:
         """Close the connections; requests in flight finish first."""
         self.client.close()
 
-    def has(self, method: str) -> bool:
+    def supports_method(self, method: str) -> bool:
         """Return whether the endpoint supports the method; True until it reports otherwise."""
-        return self.health.has(method)
+        return self.health.supports_method(method)
 
-    def refusal(self) -> RpcError | None:
+    def unavailability_error(self) -> RpcError | None:
         """Return why the endpoint may not be used now, or None if it may."""
-        if self.status.quarantined is not None:
-            return RpcError(self.name, ErrorKind.QUARANTINED, self.status.quarantined)
-        wait = self.health.bucket.wait()
-        if wait > 0:
-            words = f"asked us to wait, {wait:.1f} s more"
-            return RpcError(self.name, ErrorKind.THROTTLED, words, retry_after=wait)
+        if self.status.quarantine_reason is not None:
+            return RpcError(self.name, ErrorKind.QUARANTINED, self.status.quarantine_reason)
+        wait_seconds = self.health.rate_limiter.wait_seconds()
+        if wait_seconds > 0:
+            message = f"asked us to wait, {wait_seconds:.1f} s more"
+            return RpcError(self.name, ErrorKind.THROTTLED, message, retry_after=wait_seconds)
         return None
 
     def is_usable(self) -> bool:
         """Return whether the endpoint would get work: neither quarantined nor failing."""
-        return self.status.quarantined is None and self.status.failures == 0
+        return self.status.quarantine_reason is None and self.status.failures == 0
 
-    def fault_in_chain(
-        self, chain_id: int, checkpoints: Sequence[Checkpoint], *, seconds: float | None
+    def find_chain_mismatch(
+        self, chain_id: int, checkpoints: Sequence[Checkpoint], *, timeout_seconds: float | None
     ) -> str | None:
         """Return why it is not on the configured chain; see `checkpoints`. Raises RpcError."""
-        return fault_in_chain(self.client, chain_id, checkpoints, seconds=seconds)
+        return find_chain_mismatch(
+            self.client, chain_id, checkpoints, timeout_seconds=timeout_seconds
+        )
 
-    def header(self, number_or_tag: int | str) -> BlockRef | None:
+    def get_header(self, number_or_tag: int | str) -> BlockRef | None:
         """Return a block; see `get_headers`."""
-        return self.headers([number_or_tag])[0]
+        return self.get_headers([number_or_tag])[0]
 
-    def headers(self, wanted: Iterable[int | str]) -> list[BlockRef | None]:
+    def get_headers(self, heights_or_tags: Iterable[int | str]) -> list[BlockRef | None]:
         """Return blocks by height or tag; the full header of `latest` is kept.
 
         Raises:
             RpcError: a response is missing or invalid, or is for another height.
         """
-        asked = list(wanted)
-        answers = header_answers(self.client, asked)
-        if "latest" in asked:
-            self._newest_header = answers[asked.index("latest")]
-        return checked(self.client, asked, answers)
+        requested_blocks = list(heights_or_tags)
+        full_headers = fetch_full_headers(self.client, requested_blocks)
+        if "latest" in requested_blocks:
+            self._newest_header = full_headers[requested_blocks.index("latest")]
+        return parse_headers(self.client, requested_blocks, full_headers)
 
     def take_newest_header(self) -> FullHeaderResponse | None:
         """Return the full header kept by the last request of `latest`, once, or None."""
-        taken, self._newest_header = self._newest_header, None
-        return taken
+        newest_header, self._newest_header = self._newest_header, None
+        return newest_header
 
-    def forget_newest_header(self, unless: str) -> None:
+    def discard_newest_header(self, expected_hash: str) -> None:
         """Discard the kept full header unless it has this hash."""
-        seen = self._newest_header
-        if seen is not None and seen.hash.lower() != unless:
+        newest_header = self._newest_header
+        if newest_header is not None and newest_header.hash.lower() != expected_hash:
             self._newest_header = None
 
-    def is_known_to_reach(self, block: int) -> bool:
+    def has_recently_reached(self, block_number: int) -> bool:
         """Return whether it was found a moment ago to have this very block."""
-        if self._reached is None or self._reached[0] != block:
+        if self._last_reached is None or self._last_reached[0] != block_number:
             return False
-        return self._clock() - self._reached[1] < _TURN_SECONDS
+        return self._clock() - self._last_reached[1] < _TICK_SECONDS
 
-    def reaches(self, block: int) -> None:
+    def record_reached(self, block_number: int) -> None:
         """Record that the endpoint has this block now."""
-        self._reached = (block, self._clock())
+        self._last_reached = (block_number, self._clock())
 
-    def fell_silent(self) -> None:
+    def reset_chain_state(self) -> None:
         """Forget its chain id and progress: another node may be behind the address now."""
-        self.chain_id = self._reached = None
+        self.chain_id = self._last_reached = None
 
-    def remember(self, keeper: CapabilityStore) -> None:
+    def save_capabilities(self, store: CapabilityStore) -> None:
         """Store the capabilities of the last probe, and the batch size."""
-        found = self.capabilities
-        if found is None:
+        capabilities = self.capabilities
+        if capabilities is None:
             return
-        keeper.keep(self.name, "tags", ",".join(found.tags), _LASTING)
-        keeper.keep(self.name, "logs_by_hash", str(int(found.has_logs_by_hash)), _LASTING)
-        keeper.keep(self.name, "block_receipts", str(int(found.has_block_receipts)), _LASTING)
-        keeper.keep(self.name, "batch", str(self.client.batch_limit), DAY)
-        if found.oldest_logs is not None:
-            keeper.keep(self.name, "oldest_logs", str(found.oldest_logs), DAY)
+        store.save_fact(self.name, "tags", ",".join(capabilities.tags), _FACT_SECONDS)
+        store.save_fact(
+            self.name, "logs_by_hash", str(int(capabilities.has_logs_by_hash)), _FACT_SECONDS
+        )
+        store.save_fact(
+            self.name, "block_receipts", str(int(capabilities.has_block_receipts)), _FACT_SECONDS
+        )
+        store.save_fact(self.name, "batch", str(self.client.batch_limit), DAY)
+        if capabilities.oldest_log_block is not None:
+            store.save_fact(self.name, "oldest_logs", str(capabilities.oldest_log_block), DAY)
 
-    def recall(self, keeper: CapabilityStore) -> None:
+    def restore_capabilities(self, store: CapabilityStore) -> None:
         """Restore stored capabilities; malformed values are ignored."""
-        kept = keeper.recall(self.name)
-        if kept.get("batch", "").isdecimal():
-            self.client.learn_batch(int(kept["batch"]))
-        if not {"tags", "logs_by_hash", "block_receipts"} <= kept.keys():
+        facts = store.load_facts(self.name)
+        if facts.get("batch", "").isdecimal():
+            self.client.limit_batch_size(int(facts["batch"]))
+        if not {"tags", "logs_by_hash", "block_receipts"} <= facts.keys():
             return
-        oldest = kept.get("oldest_logs", "")
-        self.tags = tuple(tag for tag in kept["tags"].split(",") if tag)
+        oldest_log_block = facts.get("oldest_logs", "")
+        self.tags = tuple(tag for tag in facts["tags"].split(",") if tag)
         self.capabilities = Capabilities(
             tags=self.tags,
-            has_logs_by_hash=kept["logs_by_hash"] == "1",
-            has_block_receipts=kept["block_receipts"] == "1",
-            batch=self.client.batch_limit,
-            oldest_logs=int(oldest) if oldest.isdecimal() else None,
+            has_logs_by_hash=facts["logs_by_hash"] == "1",
+            has_block_receipts=facts["block_receipts"] == "1",
+            max_batch_size=self.client.batch_limit,
+            oldest_log_block=int(oldest_log_block) if oldest_log_block.isdecimal() else None,
         )

@@ -23,34 +23,34 @@ class EndpointList:
         if not endpoints:
             raise NoEndpointError("[chain] endpoints: name at least one")
         self._clock = clock
-        self._all = tuple(endpoints)
+        self._endpoints = tuple(endpoints)
         # Reasons of the endpoints that were proven wrong, by name.
-        self._convicted: dict[str, str] = {}
-        names: set[str] = set()
+        self._proven_wrong: dict[str, str] = {}
+        seen_names: set[str] = set()
         for position, endpoint in enumerate(endpoints, 1):
             # Two keys at one provider have the same name; the position makes it unique.
-            is_known = endpoint.name in names
-            name = f"{endpoint.name}#{position}" if is_known else endpoint.name
-            endpoint.call_it(name)
-            names.add(name)
-            endpoint.health.is_alone = len(endpoints) == 1
-            metrics.know(endpoint.name)
+            is_duplicate = endpoint.name in seen_names
+            name = f"{endpoint.name}#{position}" if is_duplicate else endpoint.name
+            endpoint.rename(name)
+            seen_names.add(name)
+            endpoint.health.is_sole = len(endpoints) == 1
+            metrics.init_endpoint_metrics(endpoint.name)
             MISSING_LOGS.labels(name)
             WRONG_LOG_TIMES.labels(name)
 
     def __iter__(self) -> Iterator[Endpoint]:
-        return iter(self._all)
+        return iter(self._endpoints)
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._endpoints)
 
-    def of(self, endpoint: Endpoint | str) -> Endpoint:
+    def get(self, endpoint: Endpoint | str) -> Endpoint:
         """Return the endpoint of this name, which must exist; or the endpoint itself."""
         if isinstance(endpoint, Endpoint):
             return endpoint
-        return next(one for one in self._all if one.name == endpoint)
+        return next(candidate for candidate in self._endpoints if candidate.name == endpoint)
 
-    def by_preference(self, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
+    def sort_by_preference(self, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
         """Return the endpoints in the order in which they are to be used.
 
         First those in their configured place; then the deprioritised ones that have recovered;
@@ -58,55 +58,62 @@ class EndpointList:
         """
         now = self._clock()
 
-        def place(endpoint: Endpoint) -> tuple[int, float]:
+        def preference_rank(endpoint: Endpoint) -> tuple[int, float]:
             status = endpoint.status
             if status.is_backing_off(now):
                 return 3, status.backoff_until
-            if status.is_well(now):
+            if status.is_healthy(now):
                 return 0, 0.0
-            return (1 if status.ask_at is None else 2), 0.0
+            return (1 if status.recheck_at is None else 2), 0.0
 
-        return sorted(endpoints, key=place)
+        return sorted(endpoints, key=preference_rank)
 
-    def convict(self, name: str, reason: str) -> None:
+    def mark_proven_wrong(self, name: str, reason: str) -> None:
         """Quarantine an endpoint that was proven wrong until it is readmitted.
 
         A name of an earlier configuration, which is not used any more, is ignored.
         """
-        if self._is_excluded(name, reason):
+        if self._exclude(name, reason):
             structlog.get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
 
-    def recall(self, reasons: Mapping[str, str]) -> None:
+    def sync_proven_wrong(self, reason_by_name: Mapping[str, str]) -> None:
         """Apply the stored list of endpoints proven wrong, and readmit those no longer in it."""
-        for name in self._convicted.keys() - reasons.keys():
-            del self._convicted[name]
-            self.of(name).status.readmit(self._clock())
-            self._show(name, is_out=False)
-        for name, reason in reasons.items():
-            self._is_excluded(name, reason)
+        for name in self._proven_wrong.keys() - reason_by_name.keys():
+            del self._proven_wrong[name]
+            self.get(name).status.readmit(self._clock())
+            self._update_metrics(name, is_excluded=False)
+        for name, reason in reason_by_name.items():
+            self._exclude(name, reason)
 
-    def proven_wrong(self) -> dict[str, str]:
+    def proven_wrong_reasons(self) -> dict[str, str]:
         """Return the reasons of the endpoints proven wrong and not readmitted, by name."""
-        return dict(self._convicted)
+        return dict(self._proven_wrong)
 
-    def _is_excluded(self, name: str, reason: str) -> bool:
-        if name not in {one.name for one in self._all} or name in self._convicted:
+    def _exclude(self, name: str, reason: str) -> bool:
+        if (
+            name not in {endpoint.name for endpoint in self._endpoints}
+            or name in self._proven_wrong
+        ):
             return False
-        self._convicted[name] = reason
-        told = "proven wrong, `qos-oracle endpoint readmit` lets it in again"
-        self.of(name).status.convict(f"{told}: {reason}")
-        self._show(name, is_out=True)
+        self._proven_wrong[name] = reason
+        prefix = "proven wrong, `qos-oracle endpoint readmit` lets it in again"
+        self.get(name).status.mark_proven_wrong(f"{prefix}: {reason}")
+        self._update_metrics(name, is_excluded=True)
         return True
 
-    def _show(self, name: str, *, is_out: bool) -> None:
-        metrics.QUARANTINED.labels(name).set(is_out)
-        metrics.PROVEN_WRONG.labels(name).set(is_out)
-        self.count_usable()
+    def _update_metrics(self, name: str, *, is_excluded: bool) -> None:
+        metrics.QUARANTINED.labels(name).set(is_excluded)
+        metrics.PROVEN_WRONG.labels(name).set(is_excluded)
+        self.update_usable_metric()
 
     def seconds_left(self, failures: Sequence[RpcError]) -> float | None:
         """Return the seconds until one of these may be used again, or None if unknown."""
         throttled = {error.endpoint for error in failures if error.kind is ErrorKind.THROTTLED}
-        waits = [one.health.bucket.wait() for one in self._all if one.name in throttled]
+        waits = [
+            endpoint.health.rate_limiter.wait_seconds()
+            for endpoint in self._endpoints
+            if endpoint.name in throttled
+        ]
         waits += [
             error.retry_after
             for error in failures
@@ -114,11 +121,11 @@ class EndpointList:
         ]
         return min(waits, default=None)
 
-    def count_usable(self) -> None:
+    def update_usable_metric(self) -> None:
         """Set the metric of usable endpoints."""
-        metrics.USABLE.set(sum(endpoint.is_usable() for endpoint in self._all))
+        metrics.USABLE.set(sum(endpoint.is_usable() for endpoint in self._endpoints))
 
-    def wait_at_most(self, seconds: float) -> None:
+    def limit_breaker_wait(self, max_seconds: float) -> None:
         """Let every circuit breaker be tried this long after its last failure."""
-        for endpoint in self._all:
-            endpoint.health.wait_at_most(seconds)
+        for endpoint in self._endpoints:
+            endpoint.health.limit_breaker_wait(max_seconds)

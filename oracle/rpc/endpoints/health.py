@@ -25,9 +25,9 @@ from oracle.rpc.rpc_errors import (
 from oracle.telemetry import rpc_metrics as metrics
 
 # Pauses before the second, third and fourth attempt, in seconds.
-PAUSES = (0.05, 0.2, 0.5)
+RETRY_PAUSES_SECONDS = (0.05, 0.2, 0.5)
 # Retries by kind, for failures that may be temporary; a truncated response may also be too long.
-_TRIES = {
+_MAX_RETRIES_BY_KIND = {
     ErrorKind.UNREACHABLE: 3,
     ErrorKind.INVALID: 3,
     ErrorKind.THROTTLED: 3,
@@ -35,9 +35,9 @@ _TRIES = {
     ErrorKind.CUT: 1,
 }
 # Each failure costs one, each response restores one; above half of it requests are retried.
-_MOST = 10
+_RETRY_BUDGET = 10
 # A request that took longer to fail is not retried, in seconds.
-_QUICK_SECONDS = 1.0
+_MAX_RETRY_DURATION_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -48,43 +48,49 @@ class RetryBudget:
     at the next request. Requests to an endpoint that mostly fails are not retried.
     """
 
-    _left: int = _MOST
+    _left: int = _RETRY_BUDGET
     _lock: Lock = field(default_factory=Lock, repr=False)
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """Record a response."""
         with self._lock:
-            self._left = min(_MOST, self._left + 1)
+            self._left = min(_RETRY_BUDGET, self._left + 1)
 
-    def pause(self, error: RpcError, tries: int, took: float) -> float | None:
+    def record_failure(
+        self, error: RpcError, retry_count: int, duration_seconds: float
+    ) -> float | None:
         """Record a failure after `retry_count` retries; return the pause before the next one.
 
         The pause is in seconds; None means that the request must not be retried at once.
         """
         with self._lock:
             self._left = max(0, self._left - (error.kind not in BLAMELESS))
-            is_often = self._left > _MOST // 2
-        if not is_often or took > _QUICK_SECONDS or tries >= _TRIES.get(error.kind, 0):
+            has_budget = self._left > _RETRY_BUDGET // 2
+        if (
+            not has_budget
+            or duration_seconds > _MAX_RETRY_DURATION_SECONDS
+            or retry_count >= _MAX_RETRIES_BY_KIND.get(error.kind, 0)
+        ):
             return None
-        return PAUSES[tries]
+        return RETRY_PAUSES_SECONDS[retry_count]
 
 
 # Failures in a row that open the breaker, or their share among the last requests.
-_IN_A_ROW = 5
-_LAST = 20
-_SHARE = 0.3
+_MAX_FAILURES_IN_A_ROW = 5
+_RECENT_REQUESTS = 20
+_MAX_FAILURE_SHARE = 0.3
 # Seconds until the breaker may be tried again, doubling from the first to the second.
-FIRST_WAIT = 10.0
-LONGEST_WAIT = 300.0
+INITIAL_BREAKER_WAIT_SECONDS = 10.0
+MAX_BREAKER_WAIT_SECONDS = 300.0
 # A trial without an outcome after this long counts as over.
 _TRIAL_SECONDS = 60.0
 
 
-class State(IntEnum):
+class BreakerState(IntEnum):
     """State of a circuit breaker; the number is the value of the metric."""
 
     CLOSED = 0
-    ON_TRIAL = 1
+    HALF_OPEN = 1
     OPEN = 2
 
 
@@ -92,73 +98,84 @@ class State(IntEnum):
 class CircuitBreaker:
     """Stops one method of one endpoint after too many failures; times are seconds of any clock."""
 
-    _ended: deque[bool] = field(default_factory=lambda: deque(maxlen=_LAST))
-    _in_a_row: int = 0
-    _wait: float = FIRST_WAIT
+    _recent_outcomes: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT_REQUESTS))
+    _failures_in_a_row: int = 0
+    _wait_seconds: float = INITIAL_BREAKER_WAIT_SECONDS
     # When a trial request may be sent; None: closed.
-    _opens_at: float | None = None
+    _trial_at: float | None = None
     _trial_until: float = 0.0
-    _failed_at: float = 0.0
+    _last_failure_at: float = 0.0
 
-    def state(self, now: float) -> State:
+    def get_state(self, now: float) -> BreakerState:
         """Return the state at this time."""
-        if self._opens_at is None:
-            return State.CLOSED
-        is_free = now >= self._opens_at and now >= self._trial_until
-        return State.ON_TRIAL if is_free else State.OPEN
+        if self._trial_at is None:
+            return BreakerState.CLOSED
+        is_free = now >= self._trial_at and now >= self._trial_until
+        return BreakerState.HALF_OPEN if is_free else BreakerState.OPEN
 
     def try_acquire(self, now: float) -> bool:
         """Return whether to send a request now; half open lets one request at a time pass."""
-        state = self.state(now)
-        if state is State.ON_TRIAL:
+        state = self.get_state(now)
+        if state is BreakerState.HALF_OPEN:
             self._trial_until = now + _TRIAL_SECONDS
-        return state is not State.OPEN
+        return state is not BreakerState.OPEN
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """Record a response; the response to a trial closes the breaker."""
-        self._in_a_row = 0
-        if self._opens_at is not None:
-            self._ended.clear()
-            self._opens_at, self._wait, self._trial_until = None, FIRST_WAIT, 0.0
-        self._ended.append(True)
+        self._failures_in_a_row = 0
+        if self._trial_at is not None:
+            self._recent_outcomes.clear()
+            self._trial_at, self._wait_seconds, self._trial_until = (
+                None,
+                INITIAL_BREAKER_WAIT_SECONDS,
+                0.0,
+            )
+        self._recent_outcomes.append(True)
 
-    def failed(self, now: float) -> None:
+    def record_failure(self, now: float) -> None:
         """Record a failure; a failed trial doubles the wait."""
-        self._failed_at = now
-        self._in_a_row += 1
-        self._ended.append(False)
-        if self._opens_at is not None:
-            self._wait = min(LONGEST_WAIT, 2 * self._wait)
-        elif self._in_a_row < _IN_A_ROW and not self._is_error_rate_high():
+        self._last_failure_at = now
+        self._failures_in_a_row += 1
+        self._recent_outcomes.append(False)
+        if self._trial_at is not None:
+            self._wait_seconds = min(MAX_BREAKER_WAIT_SECONDS, 2 * self._wait_seconds)
+        elif self._failures_in_a_row < _MAX_FAILURES_IN_A_ROW and not self._is_error_rate_high():
             return
-        self._opens_at, self._trial_until = now + self._wait, 0.0
+        self._trial_at, self._trial_until = now + self._wait_seconds, 0.0
 
-    def wait_at_most(self, seconds: float) -> None:
+    def limit_wait(self, max_seconds: float) -> None:
         """Let a request pass this long after the last failure at the latest."""
-        if self._opens_at is not None:
-            self._opens_at = min(self._opens_at, self._failed_at + seconds)
+        if self._trial_at is not None:
+            self._trial_at = min(self._trial_at, self._last_failure_at + max_seconds)
 
-    def failing_share(self) -> float:
+    def failure_share(self) -> float:
         """Return the share of failures among the last requests, 0 to 1."""
-        return self._ended.count(False) / len(self._ended) if self._ended else 0.0
+        return (
+            self._recent_outcomes.count(False) / len(self._recent_outcomes)
+            if self._recent_outcomes
+            else 0.0
+        )
 
     def _is_error_rate_high(self) -> bool:
-        return len(self._ended) == _LAST and self.failing_share() > _SHARE
+        return (
+            len(self._recent_outcomes) == _RECENT_REQUESTS
+            and self.failure_share() > _MAX_FAILURE_SHARE
+        )
 
 
 T = TypeVar("T")
 
 # Weight of the newest duration in the running mean.
-_NEWEST = 0.3
+_NEWEST_WEIGHT = 0.3
 # How long a method is skipped after the endpoint reported it as unsupported.
-_OFF_SECONDS = 3600.0
+_UNSUPPORTED_SECONDS = 3600.0
 # Kinds that count against a method. The other kinds are responses to a request that may be halved
 # repeatedly, which the breaker must not stop.
-_BREAKING = {ErrorKind.UNREACHABLE, ErrorKind.SLOW, ErrorKind.INVALID, ErrorKind.REFUSED}
+_BREAKING_KINDS = {ErrorKind.UNREACHABLE, ErrorKind.SLOW, ErrorKind.INVALID, ErrorKind.REFUSED}
 # A sole endpoint that is rate-limited for at most this many seconds is waited for in place.
-LONGEST_WAIT_IN_PLACE = 2.0
+MAX_WAIT_IN_PLACE_SECONDS = 2.0
 # Kinds for which another endpoint, if there is one, is used at once.
-_ALONE = {ErrorKind.THROTTLED, ErrorKind.NOT_THERE}
+_RETRIED_IF_SOLE = {ErrorKind.THROTTLED, ErrorKind.NOT_THERE}
 
 
 @dataclass(slots=True)
@@ -170,35 +187,35 @@ class LatencyMean:
     def record_duration(self, seconds: float) -> None:
         """Add the duration of one response to the mean."""
         mean = self.seconds
-        self.seconds = seconds if mean is None else mean + _NEWEST * (seconds - mean)
+        self.seconds = seconds if mean is None else mean + _NEWEST_WEIGHT * (seconds - mean)
 
 
 @dataclass(slots=True)
-class Health:
+class EndpointHealth:
     """Health of the endpoint of this name; `clock` returns seconds."""
 
     name: str
     clock: Callable[[], float]
-    bucket: RateLimiter = field(init=False)
+    rate_limiter: RateLimiter = field(init=False)
     # For the sending side, after a rate limit or a slow response.
     backoff: Backoff = field(init=False)
-    breakers: dict[str, CircuitBreaker] = field(default_factory=dict)
-    speeds: dict[str, LatencyMean] = field(default_factory=dict)
+    breaker_by_method: dict[str, CircuitBreaker] = field(default_factory=dict)
+    latency_by_method: dict[str, LatencyMean] = field(default_factory=dict)
     # The last error message of each method.
-    last_words: dict[str, str] = field(default_factory=dict)
+    last_error_by_method: dict[str, str] = field(default_factory=dict)
     # Until when a method counts as unsupported.
-    off_until: dict[str, float] = field(default_factory=dict)
+    unsupported_until: dict[str, float] = field(default_factory=dict)
     # The retry budget, and the function that waits before a retry.
-    retries: RetryBudget = field(default_factory=RetryBudget)
-    pause: Callable[[float], None] = time.sleep
+    retry_budget: RetryBudget = field(default_factory=RetryBudget)
+    sleep: Callable[[float], None] = time.sleep
     # Whether no other endpoint can be used while this one is rate-limited.
-    is_alone: bool = False
+    is_sole: bool = False
 
     def __post_init__(self) -> None:
-        self.bucket, self.backoff = RateLimiter(self.clock), Backoff(self.clock)
+        self.rate_limiter, self.backoff = RateLimiter(self.clock), Backoff(self.clock)
 
-    def asking_once(
-        self, method: str, calls: int, ask: Callable[[], list[Any]], *, is_pressing: bool
+    def observe_single_attempt(
+        self, method: str, call_count: int, send: Callable[[], list[Any]], *, ignore_backoff: bool
     ) -> list[Any]:
         """Send requests that must not be retried; start a backoff if the endpoint requests it.
 
@@ -209,41 +226,47 @@ class Health:
         Raises:
             RpcError: the endpoint is in backoff, or a response is missing.
         """
-        left = self.left_alone()
-        if left > 0 and not is_pressing:
-            raise RpcError(self.name, ErrorKind.BACKOFF, f"left alone for {left:.1f} s more")
-        self.bucket.spend(calls)
+        backoff_seconds = self.backoff_seconds_left()
+        if backoff_seconds > 0 and not ignore_backoff:
+            raise RpcError(
+                self.name, ErrorKind.BACKOFF, f"left alone for {backoff_seconds:.1f} s more"
+            )
+        self.rate_limiter.spend(call_count)
         try:
-            answers = ask()
+            results = send()
         except RpcError as error:
             metrics.CALLS.labels(self.name, method, error.kind.value).inc()
-            if left <= 0:
-                self._leave_alone(error)
+            if backoff_seconds <= 0:
+                self._start_backoff(error)
             raise
         metrics.CALLS.labels(self.name, method, "answered").inc()
-        refusals = [one for one in answers if isinstance(one, CallRefusedError)]
-        wanting = next((one for one in refusals if one.is_rate_limited), None)
-        if wanting is not None and left <= 0:
-            self._leave_alone(wanting)
-        elif len(refusals) < len(answers) and left <= 0:
-            self.backoff.end()
-            self.bucket.answered(calls)
-        return answers
+        refusals = [result for result in results if isinstance(result, CallRefusedError)]
+        rate_limit_refusal = next(
+            (refusal for refusal in refusals if refusal.is_rate_limited), None
+        )
+        if rate_limit_refusal is not None and backoff_seconds <= 0:
+            self._start_backoff(rate_limit_refusal)
+        elif len(refusals) < len(results) and backoff_seconds <= 0:
+            self.backoff.reset()
+            self.rate_limiter.record_success(call_count)
+        return results
 
-    def left_alone(self) -> float:
+    def backoff_seconds_left(self) -> float:
         """Return the seconds until the sending side may use the endpoint; 0 if it may now."""
-        return max(self.backoff.left(), self.bucket.blocked())
+        return max(self.backoff.seconds_left(), self.rate_limiter.blocked_seconds())
 
-    def _leave_alone(self, error: RpcError) -> None:
+    def _start_backoff(self, error: RpcError) -> None:
         """Start a backoff after a rate limit or a slow response; not after another refusal."""
-        asks = error.is_rate_limited if isinstance(error, CallRefusedError) else False
-        asks = asks or error.retry_after is not None or error.kind is ErrorKind.THROTTLED
-        if asks:
-            self.bucket.refused(error.retry_after)
-        if asks or error.kind is ErrorKind.SLOW or isinstance(error, RpcTimeoutError):
-            self.backoff.begin(error.retry_after)
+        is_rate_limited = error.is_rate_limited if isinstance(error, CallRefusedError) else False
+        is_rate_limited = (
+            is_rate_limited or error.retry_after is not None or error.kind is ErrorKind.THROTTLED
+        )
+        if is_rate_limited:
+            self.rate_limiter.record_refusal(error.retry_after)
+        if is_rate_limited or error.kind is ErrorKind.SLOW or isinstance(error, RpcTimeoutError):
+            self.backoff.start(error.retry_after)
 
-    def asking(self, method: str, calls: int, ask: Callable[[], T]) -> T:
+    def observe_call(self, method: str, call_count: int, send: Callable[[], T]) -> T:
         """Send one request, with a few immediate retries if it fails.
 
         The breaker and the latency record the request, not each attempt.
@@ -252,110 +275,129 @@ class Health:
             RpcError: the request failed, or was not sent because the method failed too often or is
                 unsupported.
         """
-        self._admit(method)
-        began, tries = self.clock(), 0
+        self._check_admission(method)
+        started_at, retry_count = self.clock(), 0
         while True:
-            tried = self.clock()
-            self.bucket.spend(calls)
+            attempt_started_at = self.clock()
+            self.rate_limiter.spend(call_count)
             try:
-                answer = ask()
+                result = send()
             except RpcError as error:
                 metrics.CALLS.labels(self.name, method, error.kind.value).inc()
-                self._note_refusal(error)
-                pause = self._pause(error, tries, self.clock() - tried)
-                if pause is None:
-                    self._failed(method, error, self.clock() - began)
+                self._record_rate_limit(error)
+                pause_seconds = self._record_and_get_pause(
+                    error, retry_count, self.clock() - attempt_started_at
+                )
+                if pause_seconds is None:
+                    self._record_failure(method, error, self.clock() - started_at)
                     raise
-                tries += 1
-                self.pause(pause)
+                retry_count += 1
+                self.sleep(pause_seconds)
             else:
-                self.retries.succeeded()
-                self.bucket.answered(calls)
-                self._answered(method, self.clock() - tried)
-                return answer
+                self.retry_budget.record_success()
+                self.rate_limiter.record_success(call_count)
+                self._record_success(method, self.clock() - attempt_started_at)
+                return result
 
-    def _pause(self, error: RpcError, tries: int, took: float) -> float | None:
+    def _record_and_get_pause(
+        self, error: RpcError, retry_count: int, duration_seconds: float
+    ) -> float | None:
         """Record the failure; return the pause in seconds before a retry, or None for no retry."""
-        pause = self.retries.pause(error, tries, took)
-        if pause is None or error.kind not in _ALONE:
-            return pause
-        wait = max(pause, self.bucket.wait())
-        is_bearable = self.is_alone and not error.of_batch and wait <= LONGEST_WAIT_IN_PLACE
-        return wait if is_bearable else None
+        pause_seconds = self.retry_budget.record_failure(error, retry_count, duration_seconds)
+        if pause_seconds is None or error.kind not in _RETRIED_IF_SOLE:
+            return pause_seconds
+        wait_seconds = max(pause_seconds, self.rate_limiter.wait_seconds())
+        is_short_enough = (
+            self.is_sole
+            and not error.is_for_whole_batch
+            and wait_seconds <= MAX_WAIT_IN_PLACE_SECONDS
+        )
+        return wait_seconds if is_short_enough else None
 
-    def bear(self) -> None:
+    def wait_if_sole(self) -> None:
         """Wait until the endpoint may be used, if it is the only one and the wait is short."""
-        wait = self.bucket.wait()
-        if self.is_alone and 0 < wait <= LONGEST_WAIT_IN_PLACE:
-            self.pause(wait)
+        wait_seconds = self.rate_limiter.wait_seconds()
+        if self.is_sole and 0 < wait_seconds <= MAX_WAIT_IN_PLACE_SECONDS:
+            self.sleep(wait_seconds)
 
-    def _note_refusal(self, error: RpcError) -> None:
+    def _record_rate_limit(self, error: RpcError) -> None:
         if error.kind is ErrorKind.THROTTLED:
-            self.bucket.refused(error.retry_after)
+            self.rate_limiter.record_refusal(error.retry_after)
 
-    def has(self, method: str) -> bool:
+    def supports_method(self, method: str) -> bool:
         """Return whether the endpoint supports the method, as far as known."""
-        return self.clock() >= self.off_until.get(method, -math.inf)
+        return self.clock() >= self.unsupported_until.get(method, -math.inf)
 
-    def slower_than(self, other: "Health") -> float:
+    def latency_excess(self, other_health: "EndpointHealth") -> float:
         """Return by how many seconds this endpoint is slower at methods that both served."""
         # Copies, because other threads change the originals meanwhile.
-        mine, theirs = self.speeds.copy(), other.speeds.copy()
-        shared = mine.keys() & theirs.keys()
-        pairs = [(mine[m].seconds or 0, theirs[m].seconds or 0) for m in shared]
-        return max((ours - others for ours, others in pairs), default=0.0)
+        own_latencies, other_latencies = (
+            self.latency_by_method.copy(),
+            other_health.latency_by_method.copy(),
+        )
+        shared_methods = own_latencies.keys() & other_latencies.keys()
+        latency_pairs = [
+            (own_latencies[method].seconds or 0, other_latencies[method].seconds or 0)
+            for method in shared_methods
+        ]
+        return max(
+            (own_seconds - other_seconds for own_seconds, other_seconds in latency_pairs),
+            default=0.0,
+        )
 
-    def wait_at_most(self, seconds: float) -> None:
+    def limit_breaker_wait(self, max_seconds: float) -> None:
         """Let one request of each method pass this long after its last failure."""
-        for breaker in list(self.breakers.values()):
-            breaker.wait_at_most(seconds)
+        for breaker in list(self.breaker_by_method.values()):
+            breaker.limit_wait(max_seconds)
 
-    def forget_speed(self) -> None:
+    def reset_latency(self) -> None:
         """Reset the latencies, so that the next responses measure them anew."""
-        self.speeds.clear()
+        self.latency_by_method.clear()
 
-    def _admit(self, method: str) -> None:
-        if not self.has(method):
+    def _check_admission(self, method: str) -> None:
+        if not self.supports_method(method):
             raise RpcError(self.name, ErrorKind.UNSUPPORTED, f"{method}: it said so before")
-        breaker = self.breakers.get(method)
+        breaker = self.breaker_by_method.get(method)
         if breaker is not None and not breaker.try_acquire(self.clock()):
-            last = self.last_words.get(method, "")
-            words = f"{method} failed too often, the last time: {last}"
-            raise RpcError(self.name, ErrorKind.BACKOFF, words)
+            last_error = self.last_error_by_method.get(method, "")
+            message = f"{method} failed too often, the last time: {last_error}"
+            raise RpcError(self.name, ErrorKind.BACKOFF, message)
 
-    def _answered(self, method: str, seconds: float) -> None:
-        self._breaker(method).succeeded()
-        speed = self.speeds.setdefault(method, LatencyMean())
-        speed.record_duration(seconds)
+    def _record_success(self, method: str, duration_seconds: float) -> None:
+        self._get_breaker(method).record_success()
+        latency = self.latency_by_method.setdefault(method, LatencyMean())
+        latency.record_duration(duration_seconds)
         metrics.CALLS.labels(self.name, method, "answered").inc()
-        metrics.LATENCY.labels(self.name, method).set(speed.seconds or 0.0)
-        self._show(method)
+        metrics.LATENCY.labels(self.name, method).set(latency.seconds or 0.0)
+        self._update_metrics(method)
 
-    def _failed(self, method: str, error: RpcError, seconds: float) -> None:
-        if error.of_batch or error.kind is ErrorKind.THROTTLED:
+    def _record_failure(self, method: str, error: RpcError, duration_seconds: float) -> None:
+        if error.is_for_whole_batch or error.kind is ErrorKind.THROTTLED:
             # A smaller batch follows, or the rate limiter handles it.
             pass
-        elif error.kind is ErrorKind.UNSUPPORTED and method not in self.speeds:
+        elif error.kind is ErrorKind.UNSUPPORTED and method not in self.latency_by_method:
             # A method that has worked before exists, so a parameter must be unsupported.
-            self.off_until[method] = self.clock() + _OFF_SECONDS
+            self.unsupported_until[method] = self.clock() + _UNSUPPORTED_SECONDS
         elif error.kind is ErrorKind.SLOW and not isinstance(error, RpcTimeoutError):
             # The endpoint responded with its own time limit: the range is divided until it fits.
-            self._breaker(method).succeeded()
-        elif error.kind in _BREAKING:
-            self._breaker(method).failed(self.clock())
-            self.last_words[method] = error.words
+            self._get_breaker(method).record_success()
+        elif error.kind in _BREAKING_KINDS:
+            self._get_breaker(method).record_failure(self.clock())
+            self.last_error_by_method[method] = error.detail
             if error.kind is ErrorKind.SLOW:
-                self.speeds.setdefault(method, LatencyMean()).record_duration(seconds)
+                self.latency_by_method.setdefault(method, LatencyMean()).record_duration(
+                    duration_seconds
+                )
         elif error.kind in BLAMELESS:
-            self._breaker(method).succeeded()
-        self._show(method)
+            self._get_breaker(method).record_success()
+        self._update_metrics(method)
 
-    def _breaker(self, method: str) -> CircuitBreaker:
-        return self.breakers.setdefault(method, CircuitBreaker())
+    def _get_breaker(self, method: str) -> CircuitBreaker:
+        return self.breaker_by_method.setdefault(method, CircuitBreaker())
 
-    def _show(self, method: str) -> None:
-        breaker = self.breakers.get(method)
-        state = State.CLOSED if breaker is None else breaker.state(self.clock())
+    def _update_metrics(self, method: str) -> None:
+        breaker = self.breaker_by_method.get(method)
+        state = BreakerState.CLOSED if breaker is None else breaker.get_state(self.clock())
         metrics.CIRCUIT_STATE.labels(self.name, method).set(state)
-        rate = self.bucket.rate
+        rate = self.rate_limiter.rate
         metrics.RATE_LIMIT.labels(self.name).set(0 if rate == math.inf else rate)

@@ -11,11 +11,11 @@ from threading import Lock
 from oracle.rpc.endpoints.range_sizer import RangeSizer
 
 # How often a request is tried that is refused with an ambiguous error.
-_TRIES = 3
+_MAX_TRIES = 3
 # The largest of this many recent responses counts, because a limit may be lowered.
-_RECENT = 32
+_RECENT_RESPONSES = 32
 # One of this many windows of history is also read by the hashes of some blocks.
-_SAMPLED = 8
+_SAMPLE_INTERVAL = 8
 
 
 @dataclass(slots=True)
@@ -28,52 +28,52 @@ class LearnedLimits:
     ranges lacked logs that it returned by block hash.
     """
 
-    sizer: RangeSizer = field(default_factory=RangeSizer)
-    pins: bool | None = None
-    admits: bool | None = None
-    gives_receipts: bool | None = None
-    most_logs: int | None = None
-    omits: bool = False
+    range_sizer: RangeSizer = field(default_factory=RangeSizer)
+    serves_logs_by_hash: bool | None = None
+    rejects_unknown_blocks: bool | None = None
+    serves_block_receipts: bool | None = None
+    max_logs: int | None = None
+    omits_logs: bool = False
     # Whether the facts of an earlier run are loaded; and the facts stored for the next one.
-    is_recalled: bool = False
-    kept: dict[str, str] = field(default_factory=dict)
-    _unpinned: int = 0
-    _windows: int = 0
+    is_loaded: bool = False
+    stored_facts: dict[str, str] = field(default_factory=dict)
+    _hash_query_failures: int = 0
+    _window_count: int = 0
     _lock: Lock = field(default_factory=Lock, repr=False)
     # The number of logs in recent responses that were not empty.
-    _counts: deque[int] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    _recent_log_counts: deque[int] = field(default_factory=lambda: deque(maxlen=_RECENT_RESPONSES))
 
-    def was_not_pinned(self) -> None:
+    def record_hash_query_failure(self) -> None:
         """Record a failed query of logs by hash; stop trying if none ever succeeded."""
         with self._lock:
-            self._unpinned += 1
-            if self.pins is None and self._unpinned >= _TRIES:
-                self.pins = False
+            self._hash_query_failures += 1
+            if self.serves_logs_by_hash is None and self._hash_query_failures >= _MAX_TRIES:
+                self.serves_logs_by_hash = False
 
-    def may_be_cut_off(self, count: int) -> bool:
+    def may_be_truncated(self, log_count: int) -> bool:
         """Return whether a response of so many logs may be truncated.
 
         True for the first response and for the largest of the recent ones: only an endpoint that
         returned more lately is known to be able to return more.
         """
         with self._lock:
-            if not count:
+            if not log_count:
                 return False
-            largest = max(self._counts, default=0)
-            self._counts.append(count)
-            is_limit = self.most_logs is not None and count >= self.most_logs
-            return is_limit or count >= largest
+            largest = max(self._recent_log_counts, default=0)
+            self._recent_log_counts.append(log_count)
+            is_limit = self.max_logs is not None and log_count >= self.max_logs
+            return is_limit or log_count >= largest
 
-    def was_cut_off(self, count: int) -> bool:
+    def record_truncation(self, log_count: int) -> bool:
         """Record that a response of so many logs was truncated; return whether that is new."""
         with self._lock:
-            is_new = self.most_logs is None or count < self.most_logs
-            if is_new:
-                self.most_logs = count
-            return is_new
+            is_lower = self.max_logs is None or log_count < self.max_logs
+            if is_lower:
+                self.max_logs = log_count
+            return is_lower
 
-    def is_sample(self) -> bool:
-        """Return whether to read this window a second way: the first one, and then every eighth."""
+    def should_sample_window(self) -> bool:
+        """Return whether to read this window a second way: the first one, then every eighth."""
         with self._lock:
-            self._windows += 1
-            return self._windows % _SAMPLED == 1
+            self._window_count += 1
+            return self._window_count % _SAMPLE_INTERVAL == 1

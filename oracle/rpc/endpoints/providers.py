@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 _PRIVATE_SUFFIXES = frozenset({"internal", "lan", "local", "localdomain", "localhost", "arpa"})
 _REGISTERED_LABELS = 2
 # Witnesses that have to agree, if there are that many.
-_ENOUGH = 2
+_MIN_WITNESSES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class WitnessQuorum:
     @property
     def size(self) -> int:
         """Number of witnesses that have to agree: two, or the only one."""
-        return min(_ENOUGH, self.count(self.provider_by_endpoint))
+        return min(_MIN_WITNESSES, self.count_witnesses(self.provider_by_endpoint))
 
     @property
     def has_many_providers(self) -> bool:
         """Whether the configured endpoints have two or more providers."""
-        return len(set(self.provider_by_endpoint.values())) >= _ENOUGH
+        return len(set(self.provider_by_endpoint.values())) >= _MIN_WITNESSES
 
     @property
     def witness_kind(self) -> str:
@@ -53,19 +53,21 @@ class WitnessQuorum:
             return endpoint
         return self.provider_by_endpoint.get(endpoint) or provider_of(endpoint)
 
-    def count(self, endpoints: Iterable[str]) -> int:
+    def count_witnesses(self, endpoints: Iterable[str]) -> int:
         """Return the number of witnesses among these endpoints, given by name."""
         return len(set(map(self.witness_of, endpoints)))
 
     def is_reached_by(self, endpoints: Iterable[str]) -> bool:
         """Return whether these endpoints are enough to accept what they agree on."""
-        return self.count(endpoints) >= self.size
+        return self.count_witnesses(endpoints) >= self.size
 
-    def same_witness(self, endpoint: str) -> frozenset[str]:
+    def endpoints_of_same_witness(self, endpoint: str) -> frozenset[str]:
         """Return the endpoint and all endpoints of the same witness."""
         witness = self.witness_of(endpoint)
-        others = (name for name in self.provider_by_endpoint if self.witness_of(name) == witness)
-        return frozenset({endpoint, *others})
+        same_witness_names = (
+            name for name in self.provider_by_endpoint if self.witness_of(name) == witness
+        )
+        return frozenset({endpoint, *same_witness_names})
 
 
 def host_of(url: str) -> str:
@@ -73,7 +75,7 @@ def host_of(url: str) -> str:
     return (urlsplit(url).hostname or "").rstrip(".").lower()
 
 
-def provider_of(url: str, named: Mapping[str, str] | None = None) -> str:
+def provider_of(url: str, provider_by_host: Mapping[str, str] | None = None) -> str:
     """Return the provider of the endpoint at `url`.
 
     `provider_by_host` maps hosts to provider names. Any other host belongs to its registered
@@ -82,19 +84,19 @@ def provider_of(url: str, named: Mapping[str, str] | None = None) -> str:
     own, because a tunnel may listen there.
     """
     host = host_of(url)
-    if named is not None and host in named:
-        return named[host]
+    if provider_by_host is not None and host in provider_by_host:
+        return provider_by_host[host]
     try:
         address = ip_address(host)
     except ValueError:
         labels = host.split(".")
         if host == "localhost":
-            return f"{host}:{_port(url)}"
+            return f"{host}:{_port_of(url)}"
         is_private = labels[-1] in _PRIVATE_SUFFIXES
         return host if is_private else ".".join(labels[-_REGISTERED_LABELS:])
-    return f"{host}:{_port(url)}" if address.is_loopback else host
+    return f"{host}:{_port_of(url)}" if address.is_loopback else host
 
 
-def _port(url: str) -> int:
+def _port_of(url: str) -> int:
     parts = urlsplit(url)
     return parts.port or (443 if parts.scheme == "https" else 80)

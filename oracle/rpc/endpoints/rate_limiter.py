@@ -11,20 +11,20 @@ from secrets import SystemRandom
 from threading import Lock
 
 # Factor applied to the rate after a refusal, and growth per second without one, in calls/s.
-_CUT = 0.7
-_GROWTH = 0.5
-_LEAST_RATE = 0.5
+_DECREASE_FACTOR = 0.7
+_GROWTH_PER_SECOND = 0.5
+_MIN_RATE = 0.5
 # Above this rate there is no limit.
-_MOST_RATE = 500.0
+_MAX_RATE = 500.0
 # The rate is never cut below this share of the recent peak within one second: slower requests do
 # not help with an endpoint that refuses at any rate, such as a busy node.
-_BORNE = 0.5
-_BORNE_SECONDS = 60.0
+_MIN_SHARE_OF_PEAK = 0.5
+_PEAK_WINDOW_SECONDS = 60.0
 # How long calls are counted to measure their rate.
-_COUNTED_SECONDS = 10.0
+_RATE_WINDOW_SECONDS = 10.0
 # Wait after a refusal without a stated time: doubling up to the maximum, with jitter.
-_FIRST_WAIT = 0.25
-_LONGEST_WAIT = 30.0
+_INITIAL_WAIT_SECONDS = 0.25
+_MAX_WAIT_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -38,79 +38,92 @@ class RateLimiter:
     _filled_at: float = 0.0
     _blocked_until: float = -math.inf
     _refusals: int = 0
-    _calls: int = 0
-    _counted_from: float = 0.0
-    _seen: float = 0.0
+    _window_calls: int = 0
+    _window_started_at: float = 0.0
+    _measured_rate: float = 0.0
     # The current second's start and its answered calls; the peak of any second in this minute and
     # in the one before; and when this minute began.
-    _second: tuple[float, int] = (-math.inf, 0)
-    _most: tuple[int, int] = (0, 0)
-    _minute: float = -math.inf
+    _current_second: tuple[float, int] = (-math.inf, 0)
+    _peaks: tuple[int, int] = (0, 0)
+    _minute_started_at: float = -math.inf
     _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
-        self._filled_at = self._counted_from = self.clock()
+        self._filled_at = self._window_started_at = self.clock()
 
-    def wait(self) -> float:
+    def wait_seconds(self) -> float:
         """Return the seconds until a request may be sent; 0 if it may be sent now."""
         with self._lock:
             now = self.clock()
-            self._fill(now)
+            self._refill(now)
             debt = 0.0 if self._tokens > 0 else (1e-3 - self._tokens) / self.rate
             return max(0.0, self._blocked_until - now, debt)
 
-    def blocked(self) -> float:
+    def blocked_seconds(self) -> float:
         """Return the seconds until the endpoint accepts requests, ignoring overdrawn tokens."""
         with self._lock:
             return max(0.0, self._blocked_until - self.clock())
 
-    def spend(self, calls: int) -> None:
+    def spend(self, call_count: int) -> None:
         """Take tokens for the calls that are being sent."""
         with self._lock:
             now = self.clock()
-            self._fill(now)
-            if now - self._counted_from >= _COUNTED_SECONDS:
-                self._seen = self._calls / (now - self._counted_from)
-                self._calls, self._counted_from = 0, now
-            self._calls += calls
+            self._refill(now)
+            if now - self._window_started_at >= _RATE_WINDOW_SECONDS:
+                self._measured_rate = self._window_calls / (now - self._window_started_at)
+                self._window_calls, self._window_started_at = 0, now
+            self._window_calls += call_count
             if self.rate < math.inf:
-                self._tokens -= calls
+                self._tokens -= call_count
 
-    def refused(self, retry_after: float | None) -> None:
+    def record_refusal(self, retry_after: float | None) -> None:
         """Lower the rate after a refusal; `retry_after` in seconds, if stated."""
         with self._lock:
             now = self.clock()
-            self._fill(now)
-            counted = self._calls / max(1.0, now - self._counted_from)
-            cut = _CUT * min(self.rate, max(counted, self._seen, 1.0))
-            self.rate = max(_LEAST_RATE, cut, min(self.rate, _BORNE * max(self._most)))
+            self._refill(now)
+            window_rate = self._window_calls / max(1.0, now - self._window_started_at)
+            reduced_rate = _DECREASE_FACTOR * min(
+                self.rate, max(window_rate, self._measured_rate, 1.0)
+            )
+            self.rate = max(
+                _MIN_RATE, reduced_rate, min(self.rate, _MIN_SHARE_OF_PEAK * max(self._peaks))
+            )
             if retry_after is None:
-                whole = min(_LONGEST_WAIT, _FIRST_WAIT * 2**self._refusals)
-                retry_after = whole * (1 + self.jitter()) / 2
+                max_wait_seconds = min(
+                    _MAX_WAIT_SECONDS, _INITIAL_WAIT_SECONDS * 2**self._refusals
+                )
+                retry_after = max_wait_seconds * (1 + self.jitter()) / 2
             # Capped, because 2 to the power of thousands does not fit a float.
             self._refusals = min(self._refusals + 1, 10)
             self._blocked_until = max(self._blocked_until, now + retry_after)
             self._tokens = min(self._tokens, 1.0)
 
-    def answered(self, calls: int = 1) -> None:
+    def record_success(self, call_count: int = 1) -> None:
         """Record that the endpoint answered so many calls."""
         with self._lock:
             self._refusals = 0
             now = self.clock()
-            if now - self._minute >= _BORNE_SECONDS:
-                is_next = now - self._minute < 2 * _BORNE_SECONDS
-                self._most, self._minute = (0, self._most[0] if is_next else 0), now
-            began, count = self._second
-            self._second = (began, count + calls) if now - began < 1.0 else (now, calls)
-            self._most = max(self._most[0], self._second[1]), self._most[1]
+            if now - self._minute_started_at >= _PEAK_WINDOW_SECONDS:
+                is_following_minute = now - self._minute_started_at < 2 * _PEAK_WINDOW_SECONDS
+                self._peaks, self._minute_started_at = (
+                    (0, self._peaks[0] if is_following_minute else 0),
+                    now,
+                )
+            second_started_at, second_calls = self._current_second
+            self._current_second = (
+                (second_started_at, second_calls + call_count)
+                if now - second_started_at < 1.0
+                else (now, call_count)
+            )
+            self._peaks = max(self._peaks[0], self._current_second[1]), self._peaks[1]
 
-    def _fill(self, now: float) -> None:
-        passed, self._filled_at = max(0.0, now - self._filled_at), now
+    def _refill(self, now: float) -> None:
+        elapsed_seconds, self._filled_at = max(0.0, now - self._filled_at), now
         if self.rate == math.inf:
             return
-        self._tokens = min(max(1.0, self.rate), self._tokens + passed * self.rate)
+        self._tokens = min(max(1.0, self.rate), self._tokens + elapsed_seconds * self.rate)
         # Time during which the endpoint was blocked does not count.
-        calm = min(passed, max(0.0, now - self._blocked_until))
-        self.rate += calm * _GROWTH
-        if self.rate > _MOST_RATE:
+        unblocked_seconds = min(elapsed_seconds, max(0.0, now - self._blocked_until))
+        self.rate += unblocked_seconds * _GROWTH_PER_SECOND
+        if self.rate > _MAX_RATE:
             self.rate = math.inf

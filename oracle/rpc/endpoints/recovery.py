@@ -12,7 +12,7 @@ from oracle.rpc.rpc_errors import RpcError
 from oracle.telemetry import rpc_metrics as metrics
 
 # A recovery check must be answered within this many seconds.
-_ASKED_SECONDS = 3.0
+_CHECK_TIMEOUT_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,54 +28,61 @@ class EndpointRecovery:
     checkpoints: Callable[[], tuple[Checkpoint, ...]]
     clock: Callable[[], float]
     quarantine: Callable[[Endpoint, str], None]
-    failed: Callable[[Endpoint, RpcError], None]
+    on_failure: Callable[[Endpoint, RpcError], None]
 
-    def call_back(self, chosen: Sequence[Endpoint]) -> None:
+    def recheck_due_endpoints(self, candidates: Sequence[Endpoint]) -> None:
         """Check those of the candidates that are degraded or quarantined, if a check is due."""
         now = self.clock()
-        is_last = all(one.status.quarantined is not None for one in self.endpoints)
-        for endpoint in chosen:
+        is_sole = all(
+            listed_endpoint.status.quarantine_reason is not None
+            for listed_endpoint in self.endpoints
+        )
+        for endpoint in candidates:
             status = endpoint.status
-            if status.is_to_be_released(now, is_last=is_last):
-                self._release(endpoint)
-            elif len(chosen) > 1 and status.wants_asking(now):
-                self._ask_back(endpoint)
+            if status.is_release_check_due(now, is_sole=is_sole):
+                self._try_release(endpoint)
+            elif len(candidates) > 1 and status.is_recheck_due(now):
+                self._recheck(endpoint)
 
-    def _ask_back(self, endpoint: Endpoint) -> None:
-        began = self.clock()
+    def _recheck(self, endpoint: Endpoint) -> None:
+        started_at = self.clock()
         try:
-            fault = self._fault_of(endpoint, self.checkpoints())
+            mismatch = self._find_chain_mismatch(endpoint, self.checkpoints())
         except RpcError as error:
-            endpoint.status.ask_later(self.clock())
-            self.failed(endpoint, error)
+            endpoint.status.schedule_recheck(self.clock())
+            self.on_failure(endpoint, error)
             return
         now = self.clock()
-        if fault is not None:
-            self.quarantine(endpoint, fault)
+        if mismatch is not None:
+            self.quarantine(endpoint, mismatch)
             return
-        endpoint.status.prove(now)
+        endpoint.status.mark_proven(now)
         endpoint.status.mark_recovered()
         structlog.get_logger().info("endpoint_recovered", endpoint=endpoint.name)
-        endpoint.health.wait_at_most(0.0)
-        if now - began > _ASKED_SECONDS:
-            endpoint.status.was_slow(now)
+        endpoint.health.limit_breaker_wait(0.0)
+        if now - started_at > _CHECK_TIMEOUT_SECONDS:
+            endpoint.status.mark_slow(now)
 
-    def _release(self, endpoint: Endpoint) -> None:
-        status, wanted = endpoint.status, self.checkpoints()
-        if status.release is not None:
-            wanted = (*wanted, status.release)
+    def _try_release(self, endpoint: Endpoint) -> None:
+        status, checkpoints = endpoint.status, self.checkpoints()
+        if status.release_checkpoint is not None:
+            checkpoints = (*checkpoints, status.release_checkpoint)
         try:
-            fault = self._fault_of(endpoint, wanted)
+            mismatch = self._find_chain_mismatch(endpoint, checkpoints)
         except RpcError as error:
-            fault = str(error)
-        if fault is not None:
-            status.look_later(self.clock())
+            mismatch = str(error)
+        if mismatch is not None:
+            status.schedule_release_check(self.clock())
             return
-        status.release_now(self.clock())
+        status.release_from_quarantine(self.clock())
         metrics.QUARANTINED.labels(endpoint.name).set(0)
         structlog.get_logger().warning("endpoint_released", endpoint=endpoint.name)
-        self.endpoints.count_usable()
+        self.endpoints.update_usable_metric()
 
-    def _fault_of(self, endpoint: Endpoint, wanted: Sequence[Checkpoint]) -> str | None:
-        endpoint.health.wait_at_most(0.0)
-        return endpoint.fault_in_chain(self.chain_id, wanted, seconds=_ASKED_SECONDS)
+    def _find_chain_mismatch(
+        self, endpoint: Endpoint, checkpoints: Sequence[Checkpoint]
+    ) -> str | None:
+        endpoint.health.limit_breaker_wait(0.0)
+        return endpoint.find_chain_mismatch(
+            self.chain_id, checkpoints, timeout_seconds=_CHECK_TIMEOUT_SECONDS
+        )

@@ -4,15 +4,15 @@ from sqlalchemy import BigInteger, Connection, cast, func
 from sqlalchemy.sql.elements import ColumnElement
 
 # Julian day of 1970-01-01, and milliseconds per day (for SQLite's clock).
-_JULIAN_1970, _DAY = 2440587.5, 86_400_000
-_SECOND = 1000
+_UNIX_EPOCH_JULIAN_DAY, _MS_PER_DAY = 2440587.5, 86_400_000
+_MS_PER_SECOND = 1000
 
 
-def now_ms(connection: Connection) -> ColumnElement[int]:
+def build_now_ms(connection: Connection) -> ColumnElement[int]:
     """Return an expression for the current time in milliseconds since 1970.
 
     The value is that of the statement, not of the start of the transaction.
     """
     if connection.dialect.name == "sqlite":
-        return cast((func.julianday("now") - _JULIAN_1970) * _DAY, BigInteger)
-    return cast(func.extract("epoch", func.clock_timestamp()) * _SECOND, BigInteger)
+        return cast((func.julianday("now") - _UNIX_EPOCH_JULIAN_DAY) * _MS_PER_DAY, BigInteger)
+    return cast(func.extract("epoch", func.clock_timestamp()) * _MS_PER_SECOND, BigInteger)

@@ -9,15 +9,17 @@ from collections.abc import Mapping
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, Level
-from oracle.store.bulk import append_missing, upsert
-from oracle.store.raw.coverage_repository import covered_of
+from oracle.domain.coverage import CoverageInterval, VerificationLevel
+from oracle.store.bulk import insert_missing_rows, upsert_rows
+from oracle.store.raw.coverage_repository import decode_coverage_row
 from oracle.store.tables.integrity_tables import coverage, endpoint_fact, verified_block
 
-_NAME = "proven_wrong"
-_WRONG = select(endpoint_fact.c.endpoint).where(endpoint_fact.c.name == _NAME)
+_PROVEN_WRONG = "proven_wrong"
+_PROVEN_WRONG_ENDPOINTS = select(endpoint_fact.c.endpoint).where(
+    endpoint_fact.c.name == _PROVEN_WRONG
+)
 # Blocks served by such an endpoint and audited by no other.
-_ALONE = coverage.c.endpoint.in_(_WRONG) & coverage.c.audited_by.is_(None)
+_IS_UNAUDITED = coverage.c.endpoint.in_(_PROVEN_WRONG_ENDPOINTS) & coverage.c.audited_by.is_(None)
 
 
 class QuarantineRepository:
@@ -36,63 +38,79 @@ class QuarantineRepository:
         Its evidence no longer counts: verified blocks, and audits of other endpoints' blocks, are
         deleted, and the level of its own blocks is lowered.
         """
-        if not append_missing(self._connection, endpoint_fact, [(endpoint, _NAME, reason, None)]):
+        if not insert_missing_rows(
+            self._connection, endpoint_fact, [(endpoint, _PROVEN_WRONG, reason, None)]
+        ):
             return False
-        given = (coverage.c.endpoint == endpoint) & coverage.c.audited_by.is_(None)
-        raised = given & (coverage.c.level > Level.SEAMED.value)
-        lowered = update(coverage).where(raised).values(level=Level.SEAMED.value)
-        said = update(coverage).where(coverage.c.audited_by == endpoint)
-        self._connection.execute(lowered)
-        self._connection.execute(said.values(audited_by=None, audited_at=None))
-        theirs = verified_block.c.endpoint == endpoint
-        self._connection.execute(delete(verified_block).where(theirs))
+        is_unaudited = (coverage.c.endpoint == endpoint) & coverage.c.audited_by.is_(None)
+        is_above_seamed = is_unaudited & (coverage.c.level > VerificationLevel.SEAMED.value)
+        lower_level = (
+            update(coverage).where(is_above_seamed).values(level=VerificationLevel.SEAMED.value)
+        )
+        clear_audits = update(coverage).where(coverage.c.audited_by == endpoint)
+        self._connection.execute(lower_level)
+        self._connection.execute(clear_audits.values(audited_by=None, audited_at=None))
+        is_by_endpoint = verified_block.c.endpoint == endpoint
+        self._connection.execute(delete(verified_block).where(is_by_endpoint))
         return True
 
     def readmit(self, endpoint: str) -> None:
         """Remove an endpoint from quarantine; its responses count like any other's again."""
-        here = (endpoint_fact.c.endpoint == endpoint) & (endpoint_fact.c.name == _NAME)
-        self._connection.execute(delete(endpoint_fact).where(here))
-
-    def reasons(self) -> Mapping[str, str]:
-        """Return the proof against each quarantined endpoint, by name."""
-        chosen = select(endpoint_fact.c.endpoint, endpoint_fact.c.value).where(
-            endpoint_fact.c.name == _NAME
+        is_quarantine_fact = (endpoint_fact.c.endpoint == endpoint) & (
+            endpoint_fact.c.name == _PROVEN_WRONG
         )
-        rows = self._connection.execute(chosen.order_by(endpoint_fact.c.endpoint))
+        self._connection.execute(delete(endpoint_fact).where(is_quarantine_fact))
+
+    def get_reason_by_endpoint(self) -> Mapping[str, str]:
+        """Return the proof against each quarantined endpoint, by name."""
+        query = select(endpoint_fact.c.endpoint, endpoint_fact.c.value).where(
+            endpoint_fact.c.name == _PROVEN_WRONG
+        )
+        rows = self._connection.execute(query.order_by(endpoint_fact.c.endpoint))
         return {row.endpoint: row.value for row in rows}
 
-    def unaudited(self, scope_id: bytes, blocks: BlockRange, most: int) -> Covered | None:
+    def find_unaudited_blocks(
+        self, scope_id: bytes, blocks: BlockRange, max_blocks: int
+    ) -> CoverageInterval | None:
         """Return the lowest blocks of the range that only one such endpoint served.
 
         The result has at most `max_blocks` blocks; None if there are none.
         """
-        chosen = select(coverage).where(_of(scope_id, blocks)).order_by(coverage.c.first_block)
-        row = self._connection.execute(chosen.limit(1)).one_or_none()
+        query = (
+            select(coverage)
+            .where(_build_unaudited_condition(scope_id, blocks))
+            .order_by(coverage.c.first_block)
+        )
+        row = self._connection.execute(query.limit(1)).one_or_none()
         if row is None:
             return None
-        found = covered_of(row)
-        first = max(blocks.first, found.first)
-        last = min(blocks.last, found.last, first + most - 1)
-        return Covered(first, last, found.level, found.endpoint)
+        span = decode_coverage_row(row)
+        first = max(blocks.first, span.first)
+        last = min(blocks.last, span.last, first + max_blocks - 1)
+        return CoverageInterval(first, last, span.level, span.endpoint)
 
-    def spans(self, scope_id: bytes, blocks: BlockRange) -> list[Covered]:
+    def list_unaudited_spans(self, scope_id: bytes, blocks: BlockRange) -> list[CoverageInterval]:
         """Return the intervals overlapping the range that only one such endpoint served."""
-        chosen = select(coverage).where(_of(scope_id, blocks)).order_by(coverage.c.first_block)
-        return [covered_of(row) for row in self._connection.execute(chosen)]
+        query = (
+            select(coverage)
+            .where(_build_unaudited_condition(scope_id, blocks))
+            .order_by(coverage.c.first_block)
+        )
+        return [decode_coverage_row(row) for row in self._connection.execute(query)]
 
-    def blocks(self, scope_id: bytes, endpoint: str | None = None) -> int:
+    def count_unaudited_blocks(self, scope_id: bytes, endpoint: str | None = None) -> int:
         """Count the blocks that only one such endpoint served, or only `endpoint` if given."""
-        blocks = func.sum(coverage.c.last_block - coverage.c.first_block + 1)
-        counted = select(blocks).where(coverage.c.scope == scope_id, _ALONE)
+        block_count = func.sum(coverage.c.last_block - coverage.c.first_block + 1)
+        count_query = select(block_count).where(coverage.c.scope == scope_id, _IS_UNAUDITED)
         if endpoint is not None:
-            counted = counted.where(coverage.c.endpoint == endpoint)
-        return int(self._connection.execute(counted).scalar() or 0)
+            count_query = count_query.where(coverage.c.endpoint == endpoint)
+        return int(self._connection.execute(count_query).scalar() or 0)
 
 
-def _of(scope_id: bytes, blocks: BlockRange) -> ColumnElement[bool]:
+def _build_unaudited_condition(scope_id: bytes, blocks: BlockRange) -> ColumnElement[bool]:
     return and_(
         coverage.c.scope == scope_id,
-        _ALONE,
+        _IS_UNAUDITED,
         coverage.c.last_block >= blocks.first,
         coverage.c.first_block <= blocks.last,
     )
@@ -106,26 +124,26 @@ class EndpointFactsRepository:
 
     def get(self, endpoint: str, name: str, now: int) -> str | None:
         """Return the fact of this name, or None if missing or expired at `now`."""
-        return self.of(endpoint, now).get(name)
+        return self.get_all(endpoint, now).get(name)
 
-    def of(self, endpoint: str, now: int) -> dict[str, str]:
+    def get_all(self, endpoint: str, now: int) -> dict[str, str]:
         """Return all facts about an endpoint by name, without those expired at `now`."""
-        fresh = or_(endpoint_fact.c.expires.is_(None), endpoint_fact.c.expires > now)
-        chosen = select(endpoint_fact.c.name, endpoint_fact.c.value).where(
-            endpoint_fact.c.endpoint == endpoint, fresh
+        is_fresh = or_(endpoint_fact.c.expires.is_(None), endpoint_fact.c.expires > now)
+        query = select(endpoint_fact.c.name, endpoint_fact.c.value).where(
+            endpoint_fact.c.endpoint == endpoint, is_fresh
         )
-        rows = self._connection.execute(chosen.order_by(endpoint_fact.c.name))
+        rows = self._connection.execute(query.order_by(endpoint_fact.c.name))
         return {row.name: row.value for row in rows}
 
     def set(self, endpoint: str, facts: Mapping[str, str], expires: int | None) -> None:
         """Store facts; `expires` in unix seconds, or None to keep them forever."""
         rows = [(endpoint, name, value, expires) for name, value in facts.items()]
-        upsert(self._connection, endpoint_fact, rows)
+        upsert_rows(self._connection, endpoint_fact, rows)
 
-    def forget(self, endpoint: str, name: str) -> None:
+    def delete(self, endpoint: str, name: str) -> None:
         """Delete one fact that proved to be wrong."""
-        here = (endpoint_fact.c.endpoint == endpoint) & (endpoint_fact.c.name == name)
-        self._connection.execute(delete(endpoint_fact).where(here))
+        is_this_fact = (endpoint_fact.c.endpoint == endpoint) & (endpoint_fact.c.name == name)
+        self._connection.execute(delete(endpoint_fact).where(is_this_fact))
 
     def prune(self, now: int) -> None:
         """Delete the facts that expired by `now`."""

@@ -9,7 +9,12 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select, update
 
 from oracle.domain.ids import Hash
-from oracle.store.encoding import as_said, hexed_or_none, plain, raw_or_none
+from oracle.store.encoding import (
+    decode_optional_hex,
+    encode_optional_hex,
+    escape_nul,
+    unescape_nul,
+)
 from oracle.store.tables.integrity_tables import halt
 
 
@@ -18,12 +23,12 @@ class HaltEvidence:
     """The block on which two sources disagree; a hash is None if that side has no such block."""
 
     block: int
-    ours: Hash | None
-    theirs: Hash | None
+    our_hash: Hash | None
+    their_hash: Hash | None
 
 
 @dataclass(frozen=True, slots=True)
-class Cleared:
+class HaltClearRecord:
     """By whom and why a halt was cleared; `time` in unix seconds."""
 
     time: int
@@ -44,89 +49,96 @@ class Halt:
     since_time: int
     reason: str
     evidence: HaltEvidence | None
-    cleared: Cleared | None
+    cleared: HaltClearRecord | None
 
 
 class HaltRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def close(
-        self, name: str, at: tuple[int, int], reason: str, evidence: HaltEvidence | None = None
+    def open_halt(
+        self, name: str, since: tuple[int, int], reason: str, evidence: HaltEvidence | None = None
     ) -> bool:
-        """Open a halt at `since` (newest indexed block, its time); return False if open already."""
-        if self.closed(name) is not None:
+        """Open a halt at `since` (newest indexed block, its time); False if open already."""
+        if self.get_open_halt(name) is not None:
             return False
         self._connection.execute(
             insert(halt).values(
                 name=name,
-                since_block=at[0],
-                since_time=at[1],
-                reason=plain(reason),
+                since_block=since[0],
+                since_time=since[1],
+                reason=escape_nul(reason),
                 block=None if evidence is None else evidence.block,
-                our_hash=None if evidence is None else raw_or_none(evidence.ours),
-                their_hash=None if evidence is None else raw_or_none(evidence.theirs),
+                our_hash=None if evidence is None else decode_optional_hex(evidence.our_hash),
+                their_hash=None if evidence is None else decode_optional_hex(evidence.their_hash),
             )
         )
         return True
 
-    def clear(self, name: str, cleared: Cleared) -> bool:
+    def clear(self, name: str, cleared: HaltClearRecord) -> bool:
         """Clear a halt and keep it as history. Return False if it is not open."""
-        closed = (halt.c.name == name) & halt.c.cleared_time.is_(None)
-        opened = (
+        is_open = (halt.c.name == name) & halt.c.cleared_time.is_(None)
+        clear_statement = (
             update(halt)
-            .where(closed)
+            .where(is_open)
             .values(
                 cleared_time=cleared.time,
-                cleared_by=plain(cleared.by),
-                cleared_reason=plain(cleared.reason),
+                cleared_by=escape_nul(cleared.by),
+                cleared_reason=escape_nul(cleared.reason),
             )
         )
-        return self._connection.execute(opened).rowcount == 1
+        return self._connection.execute(clear_statement).rowcount == 1
 
-    def closed(self, name: str) -> Halt | None:
+    def get_open_halt(self, name: str) -> Halt | None:
         """Return the open halt of this name, or None."""
-        return next((each for each in self.all_closed() if each.name == name), None)
+        return next(
+            (open_halt for open_halt in self.list_open_halts() if open_halt.name == name), None
+        )
 
-    def all_closed(self) -> list[Halt]:
+    def list_open_halts(self) -> list[Halt]:
         """Return the open halts, oldest first."""
-        return [_halt_of(row) for row in self._connection.execute(_CLOSED)]
+        return [_decode_halt_row(row) for row in self._connection.execute(_OPEN_HALTS)]
 
-    def reason(self) -> str | None:
+    def get_halt_reason(self) -> str | None:
         """Return why nothing may be planned, signed or sent now, or None if it may."""
-        closed = self.all_closed()
-        return f"halt {closed[0].name}: {closed[0].reason}" if closed else None
+        open_halts = self.list_open_halts()
+        return f"halt {open_halts[0].name}: {open_halts[0].reason}" if open_halts else None
 
-    def changes(self) -> int:
+    def count_changes(self) -> int:
         """Count how often halts were opened or cleared; while one is open no cursor moves."""
-        counted = select(func.count(halt.c.id) + func.count(halt.c.cleared_time))
-        return int(self._connection.execute(counted).scalar_one())
+        count_query = select(func.count(halt.c.id) + func.count(halt.c.cleared_time))
+        return int(self._connection.execute(count_query).scalar_one())
 
-    def history(self, limit: int) -> list[Halt]:
+    def list_history(self, limit: int) -> list[Halt]:
         """Return up to `limit` halts, open and cleared, newest first."""
-        chosen = select(halt).order_by(halt.c.id.desc()).limit(limit)
-        return [_halt_of(row) for row in self._connection.execute(chosen)]
+        query = select(halt).order_by(halt.c.id.desc()).limit(limit)
+        return [_decode_halt_row(row) for row in self._connection.execute(query)]
 
 
 # Built once, because every step runs it.
-_CLOSED = select(halt).where(halt.c.cleared_time.is_(None)).order_by(halt.c.id)
+_OPEN_HALTS = select(halt).where(halt.c.cleared_time.is_(None)).order_by(halt.c.id)
 
 
-def _halt_of(row: Any) -> Halt:  # noqa: ANN401  a row of any driver
-    ours, theirs = hexed_or_none(row.our_hash), hexed_or_none(row.their_hash)
+def _decode_halt_row(row: Any) -> Halt:  # noqa: ANN401  a row of any driver
+    our_hash, their_hash = encode_optional_hex(row.our_hash), encode_optional_hex(row.their_hash)
     evidence = HaltEvidence(
-        row.block, None if ours is None else Hash(ours), None if theirs is None else Hash(theirs)
+        row.block,
+        None if our_hash is None else Hash(our_hash),
+        None if their_hash is None else Hash(their_hash),
     )
     cleared = None
     if row.cleared_time is not None:
-        by, why = as_said(row.cleared_by) or "", as_said(row.cleared_reason) or ""
-        cleared = Cleared(row.cleared_time, by, why)
+        cleared_by, reason = (
+            unescape_nul(row.cleared_by) or "",
+            unescape_nul(row.cleared_reason) or "",
+        )
+        cleared = HaltClearRecord(row.cleared_time, cleared_by, reason)
     return Halt(
         id=row.id,
         name=row.name,
         since_block=row.since_block,
         since_time=row.since_time,
-        reason=as_said(row.reason) or "",
+        reason=unescape_nul(row.reason) or "",
         evidence=None if row.block is None else evidence,
         cleared=cleared,
     )

@@ -7,12 +7,12 @@ import msgspec
 from sqlalchemy import Connection, select, update
 
 from oracle.domain.health import Condition, HealthFinding
-from oracle.store.bulk import upsert
-from oracle.store.ops.database_clock import now_ms
+from oracle.store.bulk import upsert_rows
+from oracle.store.ops.database_clock import build_now_ms
 from oracle.store.tables.outbox_tables import daemon_health
 
-_ROW = 1
-_SECOND = 1000
+_ROW_ID = 1
+_MS_PER_SECOND = 1000
 # An older report means that the daemon is stuck or gone: it reports every few seconds.
 STALE_SECONDS = 30.0
 
@@ -48,33 +48,39 @@ class HealthRepository:
     def get(self) -> ReportedHealth | None:
         """Return the last report, or None if no daemon ever reported."""
         table = daemon_health
-        columns = select(table, now_ms(self._connection).label("now_ms"))
-        row = self._connection.execute(columns).one_or_none()
+        query = select(table, build_now_ms(self._connection).label("now_ms"))
+        row = self._connection.execute(query).one_or_none()
         if row is None:
             return None
         pairs = msgspec.json.decode(row.findings, type=list[tuple[str, str]])
         return ReportedHealth(
             process=row.process,
-            age_seconds=(row.now_ms - row.beaten_ms) / _SECOND,
-            reported_at=row.beaten_ms // _SECOND,
+            age_seconds=(row.now_ms - row.beaten_ms) / _MS_PER_SECOND,
+            reported_at=row.beaten_ms // _MS_PER_SECOND,
             # A later release may define more conditions than this one.
             findings=tuple(
                 HealthFinding(Condition[key.upper()], detail)
                 for key, detail in pairs
                 if key.upper() in Condition.__members__
             ),
-            ended_at=None if row.ended_ms is None else row.ended_ms // _SECOND,
+            ended_at=None if row.ended_ms is None else row.ended_ms // _MS_PER_SECOND,
             failure=row.failure,
         )
 
-    def report(self, process: str, findings: Iterable[HealthFinding]) -> None:
+    def save_report(self, process: str, findings: Iterable[HealthFinding]) -> None:
         """Save the findings of a running daemon about itself."""
-        text = msgspec.json.encode([(one.condition.key, one.detail) for one in findings]).decode()
-        now = self._connection.execute(select(now_ms(self._connection))).scalar_one()
-        upsert(self._connection, daemon_health, [(_ROW, process, now, text, None, None)])
+        text = msgspec.json.encode(
+            [(finding.condition.key, finding.detail) for finding in findings]
+        ).decode()
+        now_value_ms = self._connection.execute(
+            select(build_now_ms(self._connection))
+        ).scalar_one()
+        upsert_rows(
+            self._connection, daemon_health, [(_ROW_ID, process, now_value_ms, text, None, None)]
+        )
 
-    def end(self, process: str, failure: str | None) -> None:
+    def record_end(self, process: str, failure: str | None) -> None:
         """Record that this daemon ended, and the failure, or None if an operator stopped it."""
-        mine = daemon_health.c.process == process
-        ended = {"ended_ms": now_ms(self._connection), "failure": failure}
-        self._connection.execute(update(daemon_health).where(mine).values(ended))
+        is_own_row = daemon_health.c.process == process
+        values = {"ended_ms": build_now_ms(self._connection), "failure": failure}
+        self._connection.execute(update(daemon_health).where(is_own_row).values(values))

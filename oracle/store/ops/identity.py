@@ -7,12 +7,12 @@ from sqlalchemy import Connection, insert, select, update
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
-from oracle.store.encoding import hexed, raw, raw_or_none
-from oracle.store.raw.coverage_repository import NAMELESS
+from oracle.store.encoding import decode_hex, decode_optional_hex, encode_hex
+from oracle.store.raw.coverage_repository import UNNAMED_SCOPE_ID
 from oracle.store.tables.chain_tables import identity
 from oracle.store.tables.integrity_tables import coverage
 
-_WORDS = {
+_LABEL_BY_FIELD = {
     "chain_id": "chain id",
     "genesis_hash": "the chain with genesis",
     "contracts": "the contracts",
@@ -47,88 +47,95 @@ class IdentityRepository:
             return None
         return Identity(
             chain_id=row.chain_id,
-            genesis_hash=Hash(hexed(row.genesis_hash)),
+            genesis_hash=Hash(encode_hex(row.genesis_hash)),
             contracts=msgspec.json.decode(row.contracts, type=dict[str, Address]),
-            oracle=None if row.oracle is None else Address(hexed(row.oracle)),
+            oracle=None if row.oracle is None else Address(encode_hex(row.oracle)),
             start_block=row.start_block,
         )
 
-    def set(self, wanted: Identity) -> None:
+    def set(self, configured: Identity) -> None:
         """Store the identity the first time; later check it and store new contracts.
 
         Raises:
             InputError: the database belongs to another chain, contract or start block, or is of an
                 older version and contracts are new.
         """
-        known = self.get()
-        if known is None:
-            self._write(wanted)
+        stored = self.get()
+        if stored is None:
+            self._write(configured)
             return
-        self.check(wanted)
-        if known != wanted:
-            self._check_ledger()
-            self._extend(wanted)
+        self.check(configured)
+        if stored != configured:
+            self._check_coverage_is_scoped()
+            self._extend(configured)
 
-    def check(self, wanted: Identity) -> None:
+    def check(self, configured: Identity) -> None:
         """Reject a configuration that differs from the stored identity; contracts may be added.
 
         Raises:
             InputError: the database belongs to another chain, contract or start block.
         """
-        known = self.get()
-        if known is None:
+        stored = self.get()
+        if stored is None:
             return
         for field in fields(Identity):
-            here, there = getattr(known, field.name), getattr(wanted, field.name)
-            if here != there and not _is_added(here, there):
+            stored_value, configured_value = (
+                getattr(stored, field.name),
+                getattr(configured, field.name),
+            )
+            if stored_value != configured_value and not _is_addition(
+                stored_value, configured_value
+            ):
                 raise InputError(
-                    f"this database is about {_WORDS[field.name]} {_shown(here)}, the "
-                    f"configuration says {_shown(there)}: name another database, or put "
-                    "the configuration right"
+                    f"this database is about {_LABEL_BY_FIELD[field.name]} "
+                    f"{_format_value(stored_value)}, the "
+                    f"configuration says {_format_value(configured_value)}: name another "
+                    "database, or put the configuration right"
                 )
 
-    def _check_ledger(self) -> None:
+    def _check_coverage_is_scoped(self) -> None:
         """Reject new contracts while stored coverage does not name its contracts."""
-        unnamed = select(coverage.c.first_block).where(coverage.c.scope == NAMELESS).limit(1)
-        if self._connection.execute(unnamed).first() is not None:
+        query = select(coverage.c.first_block).where(coverage.c.scope == UNNAMED_SCOPE_ID).limit(1)
+        if self._connection.execute(query).first() is not None:
             raise InputError(
                 "this database was written by an older version, which did not note for which "
                 "contracts it read: let `qos-oracle run` take in a block with the contracts that "
                 "it knows, then add the new ones"
             )
 
-    def _extend(self, wanted: Identity) -> None:
+    def _extend(self, configured: Identity) -> None:
         self._connection.execute(
             update(identity).values(
-                contracts=_contracts(wanted), oracle=raw_or_none(wanted.oracle)
+                contracts=_encode_contracts(configured),
+                oracle=decode_optional_hex(configured.oracle),
             )
         )
 
-    def _write(self, wanted: Identity) -> None:
+    def _write(self, configured: Identity) -> None:
         self._connection.execute(
             insert(identity).values(
                 id=1,
-                chain_id=wanted.chain_id,
-                genesis_hash=raw(wanted.genesis_hash),
-                contracts=_contracts(wanted),
-                oracle=raw_or_none(wanted.oracle),
-                start_block=wanted.start_block,
+                chain_id=configured.chain_id,
+                genesis_hash=decode_hex(configured.genesis_hash),
+                contracts=_encode_contracts(configured),
+                oracle=decode_optional_hex(configured.oracle),
+                start_block=configured.start_block,
             )
         )
 
 
-def _contracts(wanted: Identity) -> str:
-    return msgspec.json.encode(dict(sorted(wanted.contracts.items()))).decode()
+def _encode_contracts(configured: Identity) -> str:
+    return msgspec.json.encode(dict(sorted(configured.contracts.items()))).decode()
 
 
-def _is_added(here: object, there: object) -> bool:
+def _is_addition(stored_value: object, configured_value: object) -> bool:
     """Return whether the values differ only by added contracts, whose past is read later."""
-    if isinstance(here, dict) and isinstance(there, dict):
-        return here.items() <= there.items()
-    return here is None
+    if isinstance(stored_value, dict) and isinstance(configured_value, dict):
+        return stored_value.items() <= configured_value.items()
+    return stored_value is None
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} = {address}" for name, address in sorted(value.items()))
     return "none" if value is None else str(value)

@@ -9,18 +9,18 @@ from sqlalchemy import Connection, text
 # The daemon renews its lease every few seconds, so on a replica that keeps up the newest replayed
 # transaction is never old.
 # A replica that has replayed nothing since its start is at least as old as that.
-_LAG = text(
+_LAG_QUERY = text(
     "SELECT CASE WHEN pg_is_in_recovery() THEN extract(epoch FROM clock_timestamp() - "
     "coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time())) END"
 )
 
 
-def replica_lag_seconds(connection: Connection) -> float | None:
+def get_replica_lag_seconds(connection: Connection) -> float | None:
     """Return the age of the newest replayed transaction, or None if this is no replica.
 
     SQLite has no replicas. For a replica that has replayed nothing yet the value is a lower bound.
     """
     if connection.dialect.name == "sqlite":
         return None
-    lag = connection.execute(_LAG).scalar_one()
+    lag = connection.execute(_LAG_QUERY).scalar_one()
     return None if lag is None else max(0.0, float(lag))

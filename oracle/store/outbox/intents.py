@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Select, and_, bindparam, func, insert, select
 from oracle.errors import FatalError
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.records import (
-    FAILED,
-    ON_ITS_WAY,
-    UNFINISHED,
-    YIELDED,
+    FAILED_STATES,
+    PENDING_STATES,
+    UNFINISHED_STATES,
+    YIELDED_CLASS,
     Account,
     CallRequest,
     Intent,
@@ -23,18 +23,18 @@ from oracle.store.outbox.records import (
     PauseKind,
     Stamp,
 )
-from oracle.store.outbox.row_mapping import intent_of, request_row
+from oracle.store.outbox.row_mapping import decode_intent_row, encode_request_row
 from oracle.store.tables.outbox_tables import pub_intent
 
 # Columns that a change of state may set as well.
 Values = Mapping[str, str | int | None]
 
 _NO_VALUES: Values = {}
-_NO_REASON: Values = {"error_class": None, "error_text": None, "not_before": None}
-_NO_NONCE_YET = (IntentState.PLANNED, IntentState.READY)
+_CLEARED_REASON: Values = {"error_class": None, "error_text": None, "not_before": None}
+_STATES_WITHOUT_NONCE = (IntentState.PLANNED, IntentState.READY)
 
 
-class Intents:
+class IntentRepository:
     """The table pub_intent, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
@@ -43,39 +43,46 @@ class Intents:
 
     def add(self, request: CallRequest, stamp: Stamp) -> int | None:
         """Insert a request as planned, or return None if its dedup key exists already."""
-        same = and_(
+        is_same_request = and_(
             pub_intent.c.chain_id == request.account.chain_id,
             pub_intent.c.contract == request.contract,
             pub_intent.c.dedup_key == request.dedup_key,
         )
-        if self._connection.execute(select(pub_intent.c.id).where(same)).first() is not None:
+        if (
+            self._connection.execute(select(pub_intent.c.id).where(is_same_request)).first()
+            is not None
+        ):
             return None
-        row = request_row(request) | {
+        row = encode_request_row(request) | {
             "state": IntentState.PLANNED.value,
             "created_at": stamp.at,
             "updated_at": stamp.at,
         }
-        written = self._connection.execute(
+        result = self._connection.execute(
             insert(pub_intent).values(row).returning(pub_intent.c.id)
         )
-        intent_id = int(written.scalar_one())
+        intent_id = int(result.scalar_one())
         self._journal.write("planned", stamp, JournalSubject(intent_id), request.dedup_key)
         return intent_id
 
-    def move(
-        self, intent: Intent, to: IntentState, stamp: Stamp, values: Values = _NO_VALUES
+    def change_state(
+        self, intent: Intent, new_state: IntentState, stamp: Stamp, values: Values = _NO_VALUES
     ) -> None:
         """Change the state and the accompanying values.
 
         Raises:
             FatalError: the row changed since it was read: another writer was active.
         """
-        told = {name: value for name, value in values.items() if name != "nonce"}
-        detail = " ".join(f"{name}={value}" for name, value in told.items() if value is not None)
-        self._change(intent, to, stamp, values)
-        self._journal.write(to.value, stamp, JournalSubject(intent.id, intent.nonce), detail)
+        journalled_values = {name: value for name, value in values.items() if name != "nonce"}
+        detail = " ".join(
+            f"{name}={value}" for name, value in journalled_values.items() if value is not None
+        )
+        self._update_row(intent, new_state, stamp, values)
+        self._journal.write(
+            new_state.value, stamp, JournalSubject(intent.id, intent.nonce), detail
+        )
 
-    def note_mined(self, intent: Intent, outcome: str, stamp: Stamp) -> None:
+    def mark_mined(self, intent: Intent, outcome: str, stamp: Stamp) -> None:
         """Move to mined with the outcome in the journal: a receipt is no error.
 
         An earlier loss of the nonce is cleared, because a reorg may have reversed it.
@@ -83,64 +90,66 @@ class Intents:
         Raises:
             FatalError: see `change_state`.
         """
-        no_more: Values = {"superseded_by": None, "error_class": None, "error_text": None}
-        self._change(intent, IntentState.MINED, stamp, no_more)
-        about = JournalSubject(intent.id, intent.nonce)
-        self._journal.write(IntentState.MINED.value, stamp, about, outcome)
+        cleared_values: Values = {"superseded_by": None, "error_class": None, "error_text": None}
+        self._update_row(intent, IntentState.MINED, stamp, cleared_values)
+        subject = JournalSubject(intent.id, intent.nonce)
+        self._journal.write(IntentState.MINED.value, stamp, subject, outcome)
 
-    def set_error(self, intent: Intent, why: tuple[str, str], stamp: Stamp) -> bool:
+    def set_error(self, intent: Intent, error: tuple[str, str], stamp: Stamp) -> bool:
         """Store why the intent waits, as (class, text); return whether that is new.
 
         Raises:
             FatalError: see `change_state`.
         """
-        if (intent.error_class, intent.error_text) == why:
+        if (intent.error_class, intent.error_text) == error:
             return False
-        values: Values = dict(zip(("error_class", "error_text"), why, strict=True))
-        self._change(intent, intent.state, stamp, values)
-        self._journal.write(why[0], stamp, JournalSubject(intent.id, intent.nonce), why[1])
+        values: Values = dict(zip(("error_class", "error_text"), error, strict=True))
+        self._update_row(intent, intent.state, stamp, values)
+        self._journal.write(error[0], stamp, JournalSubject(intent.id, intent.nonce), error[1])
         return True
 
-    def make_ready(self, intent: Intent, gas_limit: int, max_cost: int, stamp: Stamp) -> None:
+    def mark_ready(self, intent: Intent, gas_limit: int, max_cost: int, stamp: Stamp) -> None:
         """Mark as ready after a successful simulation, with gas limit and max cost in wei."""
-        found: Values = {"gas_limit": gas_limit, "max_cost_wei": max_cost}
-        self.move(intent, IntentState.READY, stamp, {**found, **_NO_REASON})
+        limits: Values = {"gas_limit": gas_limit, "max_cost_wei": max_cost}
+        self.change_state(intent, IntentState.READY, stamp, {**limits, **_CLEARED_REASON})
 
-    def reserve(self, intent: Intent, cost: int) -> None:
+    def raise_reserved_cost(self, intent: Intent, cost: int) -> None:
         """Raise the reserved cost to `cost` wei, if that is higher.
 
         Part of the commit that stores the signed bytes: a rollup's fee beside gas is not in them.
         """
-        most = max(cost, intent.max_cost_wei or 0)
+        max_cost_wei = max(cost, intent.max_cost_wei or 0)
         self._connection.execute(
-            update(pub_intent).where(pub_intent.c.id == intent.id).values(max_cost_wei=most)
+            update(pub_intent)
+            .where(pub_intent.c.id == intent.id)
+            .values(max_cost_wei=max_cost_wei)
         )
 
-    def postpone(self, intent: Intent, until: int, why: tuple[str, str], stamp: Stamp) -> bool:
+    def postpone(self, intent: Intent, until: int, error: tuple[str, str], stamp: Stamp) -> bool:
         """Move back to planned until a chain time; return whether the reason is new.
 
         An assigned nonce becomes free for the next intent, because nothing was signed for it.
         `error` is (class, text); a class that is set already is not journalled again. The time of
         yielding to another transmitter is kept.
         """
-        error_class, text = why
-        reason: dict[str, str | int | None] = {"error_class": error_class, "error_text": text}
-        reason["not_before"] = until
-        if error_class == YIELDED:
-            reason["yielded_at"] = stamp.at
+        error_class, text = error
+        values: dict[str, str | int | None] = {"error_class": error_class, "error_text": text}
+        values["not_before"] = until
+        if error_class == YIELDED_CLASS:
+            values["yielded_at"] = stamp.at
         if intent.state is IntentState.PLANNED and intent.error_class == error_class:
             self._connection.execute(
-                update(pub_intent).where(pub_intent.c.id == intent.id).values(reason)
+                update(pub_intent).where(pub_intent.c.id == intent.id).values(values)
             )
             return False
-        self.move(intent, IntentState.PLANNED, stamp, {**reason, "nonce": None})
+        self.change_state(intent, IntentState.PLANNED, stamp, {**values, "nonce": None})
         return True
 
-    def end(self, intent: Intent, state: IntentState, reason: str, stamp: Stamp) -> None:
+    def end_unsent(self, intent: Intent, state: IntentState, reason: str, stamp: Stamp) -> None:
         """End an intent that was never sent; an assigned nonce becomes free for the next one."""
-        word = reason.split("(", maxsplit=1)[0]
-        values: Values = {"error_class": word, "error_text": reason, "nonce": None}
-        self.move(intent, state, stamp, values)
+        error_class = reason.split("(", maxsplit=1)[0]
+        values: Values = {"error_class": error_class, "error_text": reason, "nonce": None}
+        self.change_state(intent, state, stamp, values)
 
     def hold(self, intent: Intent, kind: PauseKind, text: str, stamp: Stamp) -> None:
         """Hold an intent without a nonce until `release`.
@@ -149,7 +158,7 @@ class Intents:
             FatalError: the intent has a nonce, or changed since it was read.
         """
         values: Values = {"error_class": kind.value, "error_text": text}
-        self.move(_without_nonce(intent), IntentState.HELD, stamp, values)
+        self.change_state(_require_no_nonce(intent), IntentState.HELD, stamp, values)
 
     def release(self, intent: Intent, stamp: Stamp) -> None:
         """Move a held intent back to planned.
@@ -159,7 +168,7 @@ class Intents:
         """
         if intent.state is not IntentState.HELD:
             raise FatalError(f"outbox intent {intent.id} is {intent.state}, not held")
-        self.move(_without_nonce(intent), IntentState.PLANNED, stamp, _NO_REASON)
+        self.change_state(_require_no_nonce(intent), IntentState.PLANNED, stamp, _CLEARED_REASON)
 
     def cancel(self, intent: Intent, text: str, stamp: Stamp) -> None:
         """Cancel for good an intent that has no nonce, or that is held after its nonce ended.
@@ -170,56 +179,65 @@ class Intents:
         values: Values = {"error_class": PauseKind.OPERATOR.value, "error_text": text}
         # An intent held with a nonce is over: the nonce is foreign, or had no effect.
         is_over = intent.state is IntentState.HELD
-        given_up = intent if is_over else _without_nonce(intent)
-        self.move(given_up, IntentState.CANCELLED, stamp, values)
+        cancellable = intent if is_over else _require_no_nonce(intent)
+        self.change_state(cancellable, IntentState.CANCELLED, stamp, values)
 
-    def bound_to(self, account: Account, nonce: int) -> list[Intent]:
+    def list_bound_to(self, account: Account, nonce: int) -> list[Intent]:
         """Return every intent that was ever assigned to a nonce, first one first."""
-        return self._where(_all_of(account).where(pub_intent.c.nonce == nonce))
+        return self._load(_select_of_account(account).where(pub_intent.c.nonce == nonce))
 
-    def named(self, intent_id: int) -> Intent | None:
-        row = self._connection.execute(_NAMED, {"named": intent_id}).one_or_none()
-        return None if row is None else intent_of(row)
+    def get(self, intent_id: int) -> Intent | None:
+        row = self._connection.execute(_INTENT_BY_ID, {"named": intent_id}).one_or_none()
+        return None if row is None else decode_intent_row(row)
 
-    def in_states(self, account: Account, states: Sequence[IntentState]) -> list[Intent]:
+    def list_in_states(self, account: Account, states: Sequence[IntentState]) -> list[Intent]:
         """Return the account's intents in these states, by priority, then oldest first."""
-        whose = {"chain": account.chain_id, "account": account.address}
-        chosen = {**whose, "states": [state.value for state in states]}
-        return [intent_of(row) for row in self._connection.execute(_IN_STATES, chosen)]
+        account_parameters = {"chain": account.chain_id, "account": account.address}
+        parameters = {**account_parameters, "states": [state.value for state in states]}
+        return [
+            decode_intent_row(row)
+            for row in self._connection.execute(_INTENTS_IN_STATES, parameters)
+        ]
 
-    def unfinished(self, account: Account) -> list[Intent]:
+    def list_unfinished(self, account: Account) -> list[Intent]:
         """Return the unfinished intents: planned, ready, assigned, live, mined."""
-        return self.in_states(account, UNFINISHED)
+        return self.list_in_states(account, UNFINISHED_STATES)
 
-    def on_its_way(self, account: Account, kind: str) -> Intent | None:
+    def find_pending(self, account: Account, kind: str) -> Intent | None:
         """Return the most urgent pending call of a kind, or None; mined ones do not count."""
-        open_ = self.in_states(account, ON_ITS_WAY)
-        return next((one for one in open_ if one.request.kind == kind), None)
+        pending = self.list_in_states(account, PENDING_STATES)
+        return next((intent for intent in pending if intent.request.kind == kind), None)
 
-    def tries(self, account: Account, kind: str, subject: str, around: int | None) -> int:
+    def count_attempted(
+        self, account: Account, kind: str, subject: str, round_number: int | None
+    ) -> int:
         """Count the intents of a kind about a subject in a round (or None); ended ones too."""
-        counted = select(func.count()).where(
+        count_query = select(func.count()).where(
             pub_intent.c.chain_id == account.chain_id,
             pub_intent.c.kind == kind,
             pub_intent.c.subject == subject,
-            pub_intent.c.round == around,
+            pub_intent.c.round == round_number,
         )
-        return int(self._connection.execute(counted).scalar_one())
+        return int(self._connection.execute(count_query).scalar_one())
 
-    def of_periods(self, account: Account, kind: str, first: int) -> list[Intent]:
+    def list_from_period(self, account: Account, kind: str, first: int) -> list[Intent]:
         """Return the intents of a kind for period `first` and later ones, ended ones too."""
-        chosen = (pub_intent.c.kind == kind) & (pub_intent.c.period >= first)
-        return self._where(_all_of(account).where(chosen))
+        condition = (pub_intent.c.kind == kind) & (pub_intent.c.period >= first)
+        return self._load(_select_of_account(account).where(condition))
 
-    def newest(
+    def list_newest(
         self, limit: int, state: IntentState | None = None, kind: str | None = None
     ) -> list[Intent]:
         """Return the last `limit` intents, optionally of one state or kind, newest first."""
-        chosen = _ALL if state is None else _ALL.where(pub_intent.c.state == state.value)
-        chosen = chosen if kind is None else chosen.where(pub_intent.c.kind == kind)
-        return self._where(chosen.order_by(pub_intent.c.id.desc()).limit(limit))
+        query = (
+            _ALL_INTENTS
+            if state is None
+            else _ALL_INTENTS.where(pub_intent.c.state == state.value)
+        )
+        query = query if kind is None else query.where(pub_intent.c.kind == kind)
+        return self._load(query.order_by(pub_intent.c.id.desc()).limit(limit))
 
-    def counts(self) -> dict[tuple[str, str], int]:
+    def count_by_kind_and_state(self) -> dict[tuple[str, str], int]:
         """Count intents by (kind, state)."""
         rows = self._connection.execute(
             select(pub_intent.c.kind, pub_intent.c.state, func.count()).group_by(
@@ -228,13 +246,13 @@ class Intents:
         )
         return {(row[0], row[1]): row[2] for row in rows}
 
-    def failures(self, kinds: Collection[str]) -> dict[str, int]:
+    def count_failures(self, kinds: Collection[str]) -> dict[str, int]:
         """Count the failed intents of these kinds, by reason."""
         rows = self._connection.execute(
             select(pub_intent.c.error_class, func.count())
             .where(
                 pub_intent.c.kind.in_(sorted(kinds)),
-                pub_intent.c.state.in_([state.value for state in FAILED]),
+                pub_intent.c.state.in_([state.value for state in FAILED_STATES]),
             )
             .group_by(pub_intent.c.error_class)
         )
@@ -245,51 +263,53 @@ class Intents:
             counts[reason] = counts.get(reason, 0) + count
         return counts
 
-    def forget_above(self, block: int, stamp: Stamp) -> int:
+    def expire_above(self, block: int, stamp: Stamp) -> int:
         """Expire intents planned on blocks above `block` without a nonce; return how many.
 
         Intents with a nonce are kept: the contract rejects the call, and the receipt shows it.
         """
-        stale = self._where(
-            _ALL.where(
+        stale = self._load(
+            _ALL_INTENTS.where(
                 pub_intent.c.as_of_block > block,
-                pub_intent.c.state.in_([state.value for state in _NO_NONCE_YET]),
+                pub_intent.c.state.in_([state.value for state in _STATES_WITHOUT_NONCE]),
             )
         )
         for intent in stale:
-            self.move(intent, IntentState.EXPIRED, stamp, {"error_class": "as_of_reorged"})
+            self.change_state(intent, IntentState.EXPIRED, stamp, {"error_class": "as_of_reorged"})
         return len(stale)
 
-    def _change(self, intent: Intent, to: IntentState, stamp: Stamp, values: Values) -> None:
-        mine = (pub_intent.c.id == intent.id) & (pub_intent.c.state == intent.state.value)
-        changed = self._connection.execute(
+    def _update_row(
+        self, intent: Intent, new_state: IntentState, stamp: Stamp, values: Values
+    ) -> None:
+        is_unchanged = (pub_intent.c.id == intent.id) & (pub_intent.c.state == intent.state.value)
+        result = self._connection.execute(
             update(pub_intent)
-            .where(mine)
-            .values({**values, "state": to.value, "updated_at": stamp.at})
+            .where(is_unchanged)
+            .values({**values, "state": new_state.value, "updated_at": stamp.at})
         )
-        if changed.rowcount != 1:
+        if result.rowcount != 1:
             raise FatalError(f"outbox intent {intent.id} is no longer {intent.state}")
 
-    def _where(self, chosen: Select[Any]) -> list[Intent]:
-        return [intent_of(row) for row in self._connection.execute(chosen)]
+    def _load(self, query: Select[Any]) -> list[Intent]:
+        return [decode_intent_row(row) for row in self._connection.execute(query)]
 
 
-_ALL = select(pub_intent)
+_ALL_INTENTS = select(pub_intent)
 # Built once: every tick runs them many times, and building one costs more than running it.
-_NAMED = _ALL.where(pub_intent.c.id == bindparam("named"))
-_IN_STATES = _ALL.where(
+_INTENT_BY_ID = _ALL_INTENTS.where(pub_intent.c.id == bindparam("named"))
+_INTENTS_IN_STATES = _ALL_INTENTS.where(
     pub_intent.c.chain_id == bindparam("chain"),
     pub_intent.c.sender == bindparam("account"),
     pub_intent.c.state.in_(bindparam("states", expanding=True)),
 ).order_by(pub_intent.c.priority, pub_intent.c.id)
 
 
-def _all_of(account: Account) -> Select[Any]:
-    mine = _ALL.where(pub_intent.c.chain_id == account.chain_id)
-    return mine.where(pub_intent.c.sender == account.address).order_by(pub_intent.c.id)
+def _select_of_account(account: Account) -> Select[Any]:
+    on_chain = _ALL_INTENTS.where(pub_intent.c.chain_id == account.chain_id)
+    return on_chain.where(pub_intent.c.sender == account.address).order_by(pub_intent.c.id)
 
 
-def _without_nonce(intent: Intent) -> Intent:
+def _require_no_nonce(intent: Intent) -> Intent:
     if intent.nonce is not None:
         raise FatalError(f"outbox intent {intent.id} has nonce {intent.nonce}: it may land")
     return intent

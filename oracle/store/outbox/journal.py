@@ -12,13 +12,13 @@ class Journal:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def write(self, event: str, stamp: Stamp, about: JournalSubject, detail: str = "") -> None:
+    def write(self, event: str, stamp: Stamp, subject: JournalSubject, detail: str = "") -> None:
         """Append an entry; `detail` never holds a secret."""
         row = {
             "at": stamp.at,
-            "intent_id": about.intent_id,
-            "nonce": about.nonce,
-            "attempt_id": about.attempt_id,
+            "intent_id": subject.intent_id,
+            "nonce": subject.nonce,
+            "attempt_id": subject.attempt_id,
             "event": event,
             "detail": detail,
             "lease_epoch": stamp.epoch,
@@ -26,7 +26,7 @@ class Journal:
         }
         self._connection.execute(insert(pub_journal).values(row))
 
-    def of_intent(self, intent_id: int) -> list[JournalEntry]:
+    def list_for_intent(self, intent_id: int) -> list[JournalEntry]:
         """Return the entries of one intent, oldest first."""
         rows = self._connection.execute(
             select(

@@ -8,23 +8,23 @@ from sqlalchemy import Connection, insert, update
 
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError
-from oracle.store.outbox.intents import Intents
+from oracle.store.outbox.intents import IntentRepository
 from oracle.store.outbox.journal import Journal
-from oracle.store.outbox.nonce_queries import WatchedNonceQueries, of_account
+from oracle.store.outbox.nonce_queries import AttemptQueries, build_account_condition
 from oracle.store.outbox.records import (
     NOOP,
     REBUILT,
     Account,
     Attempt,
     AttemptReason,
+    CallCost,
+    CallReceipt,
     CallRequest,
     Intent,
     IntentState,
     JournalSubject,
-    Mined,
     NonceSlot,
     NonceState,
-    Paid,
     PauseKind,
     SignedCall,
     Stamp,
@@ -44,29 +44,31 @@ _NO_RECEIPT: dict[str, None] = dict.fromkeys(
     )
 )
 # States of intents that may still land on a nonce, beside the winner.
-_RIVALS = frozenset({IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED})
+_RIVAL_STATES = frozenset({IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED})
 
 
-class NonceSlots(WatchedNonceQueries):
+class NonceSlotRepository(AttemptQueries):
     """Write access to the tables pub_nonce and pub_attempt, inside one transaction."""
 
-    def __init__(self, connection: Connection, journal: Journal, intents: Intents) -> None:
+    def __init__(
+        self, connection: Connection, journal: Journal, intents: IntentRepository
+    ) -> None:
         super().__init__(connection)
         self._journal = journal
         self._intents = intents
 
-    def open(self, intent: Intent, nonce: int, block: int, stamp: Stamp) -> None:
+    def assign_nonce(self, intent: Intent, nonce: int, block: int, stamp: Stamp) -> None:
         """Assign a nonce to the intent: a new slot, or a vacant one that it takes over.
 
         `block` is the head's number, because the age of a transaction is counted in blocks.
         """
         account = intent.request.account
-        moved = self._connection.execute(
+        result = self._connection.execute(
             update(pub_nonce)
-            .where(of_account(account), pub_nonce.c.nonce == nonce)
+            .where(build_account_condition(account), pub_nonce.c.nonce == nonce)
             .values(intent_id=intent.id, opened_at=stamp.at, opened_block=block)
         )
-        if moved.rowcount == 0:
+        if result.rowcount == 0:
             self._connection.execute(
                 insert(pub_nonce).values(
                     chain_id=account.chain_id,
@@ -78,7 +80,7 @@ class NonceSlots(WatchedNonceQueries):
                     opened_block=block,
                 )
             )
-        self._intents.move(intent, IntentState.ASSIGNED, stamp, {"nonce": nonce})
+        self._intents.change_state(intent, IntentState.ASSIGNED, stamp, {"nonce": nonce})
 
     def replace_call(self, slot: NonceSlot, intent: Intent, block: int, stamp: Stamp) -> None:
         """Assign a ready intent to another's nonce that may still land: one of them will.
@@ -91,7 +93,7 @@ class NonceSlots(WatchedNonceQueries):
         """
         if slot.state not in {NonceState.OPEN, NonceState.LIVE}:
             raise FatalError(f"outbox nonce {slot.nonce} is {slot.state}: it is taken")
-        self._set(
+        self._update_slot(
             slot,
             slot.state,
             intent_id=intent.id,
@@ -99,17 +101,17 @@ class NonceSlots(WatchedNonceQueries):
             last_bump_block=block,
         )
         values = {"nonce": slot.nonce, "replaces": slot.intent_id}
-        self._intents.move(intent, IntentState.ASSIGNED, stamp, values)
+        self._intents.change_state(intent, IntentState.ASSIGNED, stamp, values)
 
-    def sign(
+    def store_attempt(
         self, slot: NonceSlot, signed: SignedCall, reason: AttemptReason, stamp: Stamp
     ) -> int:
         """Store signed bytes before they are sent; return the attempt's id.
 
         The bytes are for the intent that the slot serves now.
         """
-        seq = len(self.attempts(slot))
-        written = self._connection.execute(
+        seq = len(self.list_attempts(slot))
+        result = self._connection.execute(
             insert(pub_attempt)
             .values(
                 chain_id=slot.account.chain_id,
@@ -130,14 +132,14 @@ class NonceSlots(WatchedNonceQueries):
             )
             .returning(pub_attempt.c.id)
         )
-        attempt_id = int(written.scalar_one())
-        about = JournalSubject(slot.intent_id, slot.nonce, attempt_id)
+        attempt_id = int(result.scalar_one())
+        subject = JournalSubject(slot.intent_id, slot.nonce, attempt_id)
         if reason is not AttemptReason.FIRST:
-            self._set(slot, slot.state, last_bump_at=stamp.at)
-        self._journal.write("signed", stamp, about, f"{signed.tx_hash} {reason.value}")
+            self._update_slot(slot, slot.state, last_bump_at=stamp.at)
+        self._journal.write("signed", stamp, subject, f"{signed.tx_hash} {reason.value}")
         return attempt_id
 
-    def sent(
+    def record_send(
         self, slot: NonceSlot, attempt: Attempt, block: int, error: str | None, stamp: Stamp
     ) -> None:
         """Record that the bytes were sent at head `block`, and the endpoints' response.
@@ -146,16 +148,16 @@ class NonceSlots(WatchedNonceQueries):
         """
         error_class, _, text = (error or "").partition(": ")
         is_first = attempt.sends == 0
-        first = {"first_sent_at": stamp.at, "first_sent_block": block} if is_first else {}
+        first_values = {"first_sent_at": stamp.at, "first_sent_block": block} if is_first else {}
         if error is None and attempt.last_error_class == PauseKind.FUNDS.value:
             # No pool accepted them until now: waiting in blocks starts here.
-            first = {"first_sent_block": block}
+            first_values = {"first_sent_block": block}
         self._connection.execute(
             update(pub_attempt)
             .where(pub_attempt.c.id == attempt.id)
             .values(
                 {
-                    **first,
+                    **first_values,
                     "sends": pub_attempt.c.sends + 1,
                     "last_sent_at": stamp.at,
                     "last_sent_block": block,
@@ -164,75 +166,88 @@ class NonceSlots(WatchedNonceQueries):
                 }
             )
         )
-        about = JournalSubject(attempt.intent_id, slot.nonce, attempt.id)
-        self._journal.write("sent", stamp, about, error or "")
+        subject = JournalSubject(attempt.intent_id, slot.nonce, attempt.id)
+        self._journal.write("sent", stamp, subject, error or "")
         is_bump = is_first and attempt.reason is not AttemptReason.FIRST
-        bumped: dict[str, str | int | None] = {"last_bump_block": block} if is_bump else {}
+        bump_values: dict[str, str | int | None] = {"last_bump_block": block} if is_bump else {}
         if slot.state is NonceState.OPEN:
-            self._set(slot, NonceState.LIVE, **bumped)
-        elif bumped:
-            self._set(slot, slot.state, **bumped)
-        self._follow(attempt.intent_id, IntentState.ASSIGNED, IntentState.LIVE, stamp)
+            self._update_slot(slot, NonceState.LIVE, **bump_values)
+        elif bump_values:
+            self._update_slot(slot, slot.state, **bump_values)
+        self._advance_intent(attempt.intent_id, IntentState.ASSIGNED, IntentState.LIVE, stamp)
 
-    def mined(self, slot: NonceSlot, attempt: Attempt, mined: Mined, stamp: Stamp) -> None:
+    def record_receipt(
+        self, slot: NonceSlot, attempt: Attempt, receipt: CallReceipt, stamp: Stamp
+    ) -> None:
         """Record a receipt, or a new one after a reorg; rival intents of the nonce have lost."""
-        self._set(
+        self._update_slot(
             slot,
             NonceState.MINED,
             intent_id=attempt.intent_id,
             won_attempt=attempt.id,
-            block_number=mined.block_number,
-            block_hash=mined.block_hash,
-            receipt_status=int(mined.succeeded),
-            gas_used=mined.gas_used,
-            gas_price_wei=mined.gas_price_wei,
-            l1_fee_wei=mined.l1_fee_wei,
+            block_number=receipt.block_number,
+            block_hash=receipt.block_hash,
+            receipt_status=int(receipt.succeeded),
+            gas_used=receipt.gas_used,
+            gas_price_wei=receipt.gas_price_wei,
+            l1_fee_wei=receipt.l1_fee_wei,
             mined_at=stamp.at,
         )
-        won = self._named(attempt.intent_id)
+        winner = self._require_intent(attempt.intent_id)
         # A call that an operator replaced by a no-op must not be retried.
-        is_given_up = won.request.kind == NOOP
-        to = IntentState.CANCELLED if is_given_up else IntentState.SUPERSEDED
+        is_given_up = winner.request.kind == NOOP
+        rival_state = IntentState.CANCELLED if is_given_up else IntentState.SUPERSEDED
         # Losers first: the unique index allows one intent per kind.
-        for rival in self._intents.bound_to(slot.account, slot.nonce):
-            if rival.id != attempt.intent_id and rival.state in _RIVALS:
-                lost = {"superseded_by": attempt.intent_id}
-                self._intents.move(rival, to, stamp, lost)
-        outcome = f"block {mined.block_number}, {'worked' if mined.succeeded else 'failed'}"
-        self._intents.note_mined(won, outcome, stamp)
+        for rival in self._intents.list_bound_to(slot.account, slot.nonce):
+            if rival.id != attempt.intent_id and rival.state in _RIVAL_STATES:
+                values = {"superseded_by": attempt.intent_id}
+                self._intents.change_state(rival, rival_state, stamp, values)
+        outcome = f"block {receipt.block_number}, {'worked' if receipt.succeeded else 'failed'}"
+        self._intents.mark_mined(winner, outcome, stamp)
 
-    def unmined(self, slot: NonceSlot, stamp: Stamp) -> None:
+    def revert_to_live(self, slot: NonceSlot, stamp: Stamp) -> None:
         """Record that a reorg removed the receipt: the same bytes are sent again."""
-        self._set(slot, NonceState.LIVE, **_NO_RECEIPT)
-        intent = self._named(slot.intent_id)
-        about = JournalSubject(intent.id, slot.nonce)
-        self._journal.write("reorged", stamp, about, f"block {slot.block_number}")
-        self._intents.move(intent, IntentState.LIVE, stamp)
+        self._update_slot(slot, NonceState.LIVE, **_NO_RECEIPT)
+        intent = self._require_intent(slot.intent_id)
+        subject = JournalSubject(intent.id, slot.nonce)
+        self._journal.write("reorged", stamp, subject, f"block {slot.block_number}")
+        self._intents.change_state(intent, IntentState.LIVE, stamp)
 
     def finalize(
-        self, slot: NonceSlot, stamp: Stamp, reason: str | None = None, paid: Paid | None = None
+        self,
+        slot: NonceSlot,
+        stamp: Stamp,
+        reason: str | None = None,
+        call_cost: CallCost | None = None,
     ) -> None:
         """Close a mined slot for good; `reason` is the revert reason of a failed call.
 
         `call_cost` is the cost, if it is more certain now than when the call was mined.
         """
-        price = {} if paid is None else paid._asdict()
-        self._set(slot, NonceState.FINAL, finalised_at=stamp.at, **price)
-        to = IntentState.FINAL if slot.succeeded else IntentState.REVERTED
+        cost_values = {} if call_cost is None else call_cost._asdict()
+        self._update_slot(slot, NonceState.FINAL, finalised_at=stamp.at, **cost_values)
+        final_state = IntentState.FINAL if slot.succeeded else IntentState.REVERTED
         # The class is the contract's error name, without its arguments.
-        why = {"error_class": reason and reason.partition("(")[0], "error_text": reason}
-        self._intents.move(self._named(slot.intent_id), to, stamp, why)
+        error_values = {"error_class": reason and reason.partition("(")[0], "error_text": reason}
+        self._intents.change_state(
+            self._require_intent(slot.intent_id), final_state, stamp, error_values
+        )
 
-    def lose_to_foreign(self, slot: NonceSlot, stamp: Stamp, reason: str | None = None) -> None:
+    def mark_foreign(self, slot: NonceSlot, stamp: Stamp, reason: str | None = None) -> None:
         """Record that a foreign transaction used this nonce: an operator must investigate."""
-        why = {"error_class": "foreign", "error_text": reason}
-        self._set(slot, NonceState.FOREIGN, finalised_at=stamp.at)
-        for intent in self._intents.bound_to(slot.account, slot.nonce):
+        error_values = {"error_class": "foreign", "error_text": reason}
+        self._update_slot(slot, NonceState.FOREIGN, finalised_at=stamp.at)
+        for intent in self._intents.list_bound_to(slot.account, slot.nonce):
             if intent.state in {IntentState.ASSIGNED, IntentState.LIVE}:
-                self._intents.move(intent, IntentState.HELD, stamp, why)
+                self._intents.change_state(intent, IntentState.HELD, stamp, error_values)
 
-    def rebuild(
-        self, account: Account, nonce: int, tx_hash: Hash | None, mined: Mined | None, stamp: Stamp
+    def record_rebuilt(
+        self,
+        account: Account,
+        nonce: int,
+        tx_hash: Hash | None,
+        receipt: CallReceipt | None,
+        stamp: Stamp,
     ) -> None:
         """Record a nonce that was used on chain but never assigned by this database.
 
@@ -241,60 +256,75 @@ class NonceSlots(WatchedNonceQueries):
         nonce has lost it.
         """
         request = CallRequest(account, account.address, REBUILT, f"rebuilt:nonce={nonce}", "0x")
-        intent = self._named(self._intents.add(request, stamp) or 0)
-        found = f"{tx_hash}" if mined is None else f"{tx_hash} in block {mined.block_number}"
+        intent = self._require_intent(self._intents.add(request, stamp) or 0)
+        description = (
+            f"{tx_hash}" if receipt is None else f"{tx_hash} in block {receipt.block_number}"
+        )
         values: dict[str, str | int | None] = {
             "nonce": nonce,
             "error_class": "rebuilt",
-            "error_text": tx_hash and found,
+            "error_text": tx_hash and description,
         }
-        self._intents.move(intent, IntentState.FINAL, stamp, values)
-        for rival in self._intents.bound_to(account, nonce):
+        self._intents.change_state(intent, IntentState.FINAL, stamp, values)
+        for rival in self._intents.list_bound_to(account, nonce):
             # An intent is held if its nonce was found to be foreign.
-            if rival.id != intent.id and rival.state in _RIVALS | {IntentState.HELD}:
-                lost = {"superseded_by": intent.id}
-                self._intents.move(rival, IntentState.SUPERSEDED, stamp, lost)
-        self._close_rebuilt(account, nonce, intent.id, (mined, stamp))
+            if rival.id != intent.id and rival.state in _RIVAL_STATES | {IntentState.HELD}:
+                rival_values = {"superseded_by": intent.id}
+                self._intents.change_state(rival, IntentState.SUPERSEDED, stamp, rival_values)
+        self._finalize_rebuilt_slot(account, nonce, intent.id, (receipt, stamp))
 
-    def _close_rebuilt(
-        self, account: Account, nonce: int, intent_id: int, seen: tuple[Mined | None, Stamp]
+    def _finalize_rebuilt_slot(
+        self,
+        account: Account,
+        nonce: int,
+        intent_id: int,
+        receipt_and_stamp: tuple[CallReceipt | None, Stamp],
     ) -> None:
-        mined, stamp = seen
+        receipt, stamp = receipt_and_stamp
         row: dict[str, str | int | None] = {
             "intent_id": intent_id,
             "state": NonceState.FINAL.value,
             "finalised_at": stamp.at,
-            "opened_at": stamp.at if mined is None or mined.time is None else mined.time,
+            "opened_at": stamp.at if receipt is None or receipt.time is None else receipt.time,
         }
-        if mined is not None:
+        if receipt is not None:
             row |= {
-                "block_number": mined.block_number,
-                "block_hash": mined.block_hash,
-                "receipt_status": int(mined.succeeded),
-                "gas_used": mined.gas_used,
-                "gas_price_wei": mined.gas_price_wei,
-                "l1_fee_wei": mined.l1_fee_wei,
-                "opened_block": mined.block_number,
+                "block_number": receipt.block_number,
+                "block_hash": receipt.block_hash,
+                "receipt_status": int(receipt.succeeded),
+                "gas_used": receipt.gas_used,
+                "gas_price_wei": receipt.gas_price_wei,
+                "l1_fee_wei": receipt.l1_fee_wei,
+                "opened_block": receipt.block_number,
             }
-        mine = of_account(account) & (pub_nonce.c.nonce == nonce)
-        if self._connection.execute(update(pub_nonce).where(mine).values(row)).rowcount == 0:
+        is_this_nonce = build_account_condition(account) & (pub_nonce.c.nonce == nonce)
+        if (
+            self._connection.execute(update(pub_nonce).where(is_this_nonce).values(row)).rowcount
+            == 0
+        ):
             key = {"chain_id": account.chain_id, "sender": account.address, "nonce": nonce}
             self._connection.execute(insert(pub_nonce).values({**key, **row}))
 
-    def _follow(self, intent_id: int, was: IntentState, to: IntentState, stamp: Stamp) -> None:
-        intent = self._named(intent_id)
-        if intent.state is was:
-            self._intents.move(intent, to, stamp)
+    def _advance_intent(
+        self, intent_id: int, old_state: IntentState, new_state: IntentState, stamp: Stamp
+    ) -> None:
+        intent = self._require_intent(intent_id)
+        if intent.state is old_state:
+            self._intents.change_state(intent, new_state, stamp)
 
-    def _named(self, intent_id: int) -> Intent:
-        intent = self._intents.named(intent_id)
+    def _require_intent(self, intent_id: int) -> Intent:
+        intent = self._intents.get(intent_id)
         if intent is None:
             raise FatalError(f"outbox intent {intent_id} is missing")
         return intent
 
-    def _set(self, slot: NonceSlot, state: NonceState, **values: str | int | None) -> None:
-        mine = of_account(slot.account) & (pub_nonce.c.nonce == slot.nonce)
-        as_it_was = update(pub_nonce).where(mine, pub_nonce.c.state == slot.state.value)
-        changed = self._connection.execute(as_it_was.values({**values, "state": state.value}))
-        if changed.rowcount != 1:
+    def _update_slot(self, slot: NonceSlot, state: NonceState, **values: str | int | None) -> None:
+        is_this_nonce = build_account_condition(slot.account) & (pub_nonce.c.nonce == slot.nonce)
+        update_unchanged = update(pub_nonce).where(
+            is_this_nonce, pub_nonce.c.state == slot.state.value
+        )
+        result = self._connection.execute(
+            update_unchanged.values({**values, "state": state.value})
+        )
+        if result.rowcount != 1:
             raise FatalError(f"outbox nonce {slot.nonce} is no longer {slot.state}")

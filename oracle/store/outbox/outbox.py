@@ -16,10 +16,10 @@ from sqlalchemy import (
 
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
-from oracle.store.outbox.intents import Intents
+from oracle.store.outbox.intents import IntentRepository
 from oracle.store.outbox.journal import Journal
-from oracle.store.outbox.nonce_queries import of_account
-from oracle.store.outbox.nonce_slots import NonceSlots
+from oracle.store.outbox.nonce_queries import build_account_condition
+from oracle.store.outbox.nonce_slots import NonceSlotRepository
 from oracle.store.outbox.outbox_stats import OutboxStats
 from oracle.store.outbox.records import (
     Account,
@@ -39,10 +39,10 @@ class AccountRepository:
         self._connection = connection
         self._journal = journal
 
-    def next_nonce(self, account: Account) -> int | None:
+    def get_next_nonce(self, account: Account) -> int | None:
         """Return the nonce of the next intent, or None if the account is not enrolled."""
-        chosen = select(pub_account.c.next_nonce).where(_is(account))
-        return self._connection.execute(chosen).scalar_one_or_none()
+        query = select(pub_account.c.next_nonce).where(_build_account_condition(account))
+        return self._connection.execute(query).scalar_one_or_none()
 
     def enroll(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
         """Start counting an account's nonces from the chain's value."""
@@ -62,44 +62,46 @@ class AccountRepository:
         Raises:
             FatalError: the account is not enrolled.
         """
-        taken = (
+        increment = (
             update(pub_account)
-            .where(_is(account))
+            .where(_build_account_condition(account))
             .values(next_nonce=pub_account.c.next_nonce + 1)
             .returning(pub_account.c.next_nonce)
         )
-        after = self._connection.execute(taken).scalar_one_or_none()
-        if after is None:
+        incremented = self._connection.execute(increment).scalar_one_or_none()
+        if incremented is None:
             raise FatalError(f"{account.address} is not enrolled as a sender")
-        return int(after) - 1
+        return int(incremented) - 1
 
-    def rebuild(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
+    def raise_next_nonce(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
         """Enroll the account, or raise its next nonce to the chain's.
 
         The next nonce is never lowered: a nonce is assigned only once.
         """
-        known = self.next_nonce(account)
-        if known is None:
+        stored_nonce = self.get_next_nonce(account)
+        if stored_nonce is None:
             self.enroll(account, next_nonce, stamp)
-        elif next_nonce > known:
+        elif next_nonce > stored_nonce:
             self._connection.execute(
-                update(pub_account).where(_is(account)).values(next_nonce=next_nonce)
+                update(pub_account)
+                .where(_build_account_condition(account))
+                .values(next_nonce=next_nonce)
             )
-        detail = f"{account.address} from {known} to {next_nonce}"
+        detail = f"{account.address} from {stored_nonce} to {next_nonce}"
         self._journal.write("rebuilt", stamp, JournalSubject(nonce=next_nonce), detail)
 
-    def paused_because(self, account: Account) -> Pause | None:
+    def get_pause(self, account: Account) -> Pause | None:
         """Return why the account opens no new nonce, or None if it is not paused."""
-        asked = {"chain": account.chain_id, "account": account.address}
-        row = self._connection.execute(_PAUSED, asked).one_or_none()
-        return None if row is None else _pause(row)
+        parameters = {"chain": account.chain_id, "account": account.address}
+        row = self._connection.execute(_PAUSED_ACCOUNT, parameters).one_or_none()
+        return None if row is None else _decode_pause(row)
 
-    def paused(self) -> dict[Account, Pause]:
+    def list_paused(self) -> dict[Account, Pause]:
         """Return every paused account with its reason."""
-        chosen = select(pub_account).where(pub_account.c.paused).order_by(pub_account.c.address)
+        query = select(pub_account).where(pub_account.c.paused).order_by(pub_account.c.address)
         return {
-            Account(row.chain_id, Address(row.address)): _pause(row)
-            for row in self._connection.execute(chosen)
+            Account(row.chain_id, Address(row.address)): _decode_pause(row)
+            for row in self._connection.execute(query)
         }
 
     def pause(self, account: Account, kind: PauseKind, reason: str, stamp: Stamp) -> None:
@@ -110,7 +112,7 @@ class AccountRepository:
         """
         self._connection.execute(
             update(pub_account)
-            .where(_is(account))
+            .where(_build_account_condition(account))
             .values(paused=True, pause_class=kind.value, pause_reason=reason)
         )
         self._journal.write("paused", stamp, JournalSubject(), f"{kind.value}: {reason}")
@@ -119,76 +121,81 @@ class AccountRepository:
         """Resume a paused account."""
         self._connection.execute(
             update(pub_account)
-            .where(_is(account))
+            .where(_build_account_condition(account))
             .values(paused=False, pause_class=None, pause_reason=None)
         )
         self._journal.write("resumed", stamp, JournalSubject(), account.address)
 
 
 # Built once, because every tick runs it many times.
-_PAUSED = select(pub_account).where(
+_PAUSED_ACCOUNT = select(pub_account).where(
     pub_account.c.chain_id == bindparam("chain"),
     pub_account.c.address == bindparam("account"),
     pub_account.c.paused,
 )
 
 
-def _is(account: Account) -> ColumnElement[bool]:
+def _build_account_condition(account: Account) -> ColumnElement[bool]:
     return and_(
         pub_account.c.chain_id == account.chain_id, pub_account.c.address == account.address
     )
 
 
-def _pause(row: Row[Any]) -> Pause:
+def _decode_pause(row: Row[Any]) -> Pause:
     return Pause(PauseKind(row.pause_class or PauseKind.OPERATOR), row.pause_reason or "")
 
 
-class NonceGaps:
+class NonceGapRepository:
     """Final slots without a block, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
         self._journal = journal
 
-    def of(self, account: Account, from_nonce: int) -> list[int]:
+    def list_gaps(self, account: Account, from_nonce: int) -> list[int]:
         """Return the rebuilt nonces from `from_nonce` on that are in no known block.
 
         The caller passes the transaction count of chain and pools: nonces from there on are in
         neither.
         """
-        chosen = (
+        query = (
             select(pub_nonce.c.nonce)
-            .where(_unseen(account), pub_nonce.c.nonce >= from_nonce)
+            .where(_build_unseen_condition(account), pub_nonce.c.nonce >= from_nonce)
             .order_by(pub_nonce.c.nonce)
         )
-        return [nonce for (nonce,) in self._connection.execute(chosen)]
+        return [nonce for (nonce,) in self._connection.execute(query)]
 
-    def reopen(self, account: Account, nonce: int, stamp: Stamp) -> None:
+    def reopen_nonce(self, account: Account, nonce: int, stamp: Stamp) -> None:
         """Make a nonce vacant, so that the account's next call takes it.
 
         Raises:
             FatalError: the nonce was not rebuilt, is in a block, or has signed bytes.
         """
-        opened = (
+        reopen_statement = (
             update(pub_nonce)
-            .where(_unseen(account), pub_nonce.c.nonce == nonce)
+            .where(_build_unseen_condition(account), pub_nonce.c.nonce == nonce)
             .values(state=NonceState.OPEN.value, opened_at=stamp.at, finalised_at=None)
             .returning(pub_nonce.c.intent_id)
         )
-        intent_id = self._connection.execute(opened).scalar_one_or_none()
+        intent_id = self._connection.execute(reopen_statement).scalar_one_or_none()
         if intent_id is None:
             raise FatalError(f"outbox nonce {nonce} is no rebuilt one that waits for a block")
         self._journal.write("reopened", stamp, JournalSubject(int(intent_id), nonce))
 
 
-def _unseen(account: Account) -> ColumnElement[bool]:
-    signed = exists().where(
+def _build_unseen_condition(account: Account) -> ColumnElement[bool]:
+    is_signed = exists().where(
         pub_attempt.c.chain_id == pub_nonce.c.chain_id,
         pub_attempt.c.sender == pub_nonce.c.sender,
         pub_attempt.c.nonce == pub_nonce.c.nonce,
     )
     is_over = pub_nonce.c.state == NonceState.FINAL.value
-    return of_account(account) & is_over & pub_nonce.c.block_number.is_(None) & ~signed
+    return (
+        build_account_condition(account)
+        & is_over
+        & pub_nonce.c.block_number.is_(None)
+        & ~is_signed
+    )
 
 
 class Outbox:
@@ -197,7 +204,7 @@ class Outbox:
     def __init__(self, connection: Connection) -> None:
         self.journal = Journal(connection)
         self.accounts = AccountRepository(connection, self.journal)
-        self.intents = Intents(connection, self.journal)
-        self.slots = NonceSlots(connection, self.journal, self.intents)
-        self.gaps = NonceGaps(connection, self.journal)
+        self.intents = IntentRepository(connection, self.journal)
+        self.slots = NonceSlotRepository(connection, self.journal, self.intents)
+        self.gaps = NonceGapRepository(connection, self.journal)
         self.counts = OutboxStats(connection)

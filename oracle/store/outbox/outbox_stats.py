@@ -7,7 +7,7 @@ from oracle.store.outbox.records import Account, NonceState
 from oracle.store.tables.outbox_tables import pub_account, pub_attempt, pub_intent, pub_nonce
 from oracle.telemetry.outbox_counts import OutboxFigures
 
-_ENDED = (NonceState.FINAL.value, NonceState.FOREIGN.value)
+_FINISHED_STATES = (NonceState.FINAL.value, NonceState.FOREIGN.value)
 
 
 class OutboxStats:
@@ -16,14 +16,14 @@ class OutboxStats:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def accounts(self) -> dict[Account, tuple[int, int]]:
+    def get_nonce_progress(self) -> dict[Account, tuple[int, int]]:
         """Return (next nonce, lowest unfinished nonce) of every account that ever sent."""
-        waiting = (
+        lowest_waiting = (
             select(func.min(pub_nonce.c.nonce))
             .where(
                 pub_nonce.c.chain_id == pub_account.c.chain_id,
                 pub_nonce.c.sender == pub_account.c.address,
-                pub_nonce.c.state.not_in(_ENDED),
+                pub_nonce.c.state.not_in(_FINISHED_STATES),
             )
             .scalar_subquery()
         )
@@ -32,12 +32,14 @@ class OutboxStats:
                 pub_account.c.chain_id,
                 pub_account.c.address,
                 pub_account.c.next_nonce,
-                func.coalesce(waiting, pub_account.c.next_nonce),
+                func.coalesce(lowest_waiting, pub_account.c.next_nonce),
             )
         )
         return {Account(row[0], Address(row[1])): (row[2], row[3]) for row in rows}
 
-    def add_ended(self, figures: OutboxFigures, account: Account, first: int, below: int) -> None:
+    def add_finished_nonces(
+        self, figures: OutboxFigures, account: Account, first: int, below: int
+    ) -> None:
         """Add the finished nonces from `first` to under `below` to the figures."""
         attempts = (
             select(func.count())
@@ -70,7 +72,7 @@ class OutboxStats:
                 pub_nonce.c.sender == account.address,
                 pub_nonce.c.nonce >= first,
                 pub_nonce.c.nonce < below,
-                pub_nonce.c.state.in_(_ENDED),
+                pub_nonce.c.state.in_(_FINISHED_STATES),
             )
             .order_by(pub_nonce.c.nonce)
         )
@@ -78,7 +80,7 @@ class OutboxStats:
             gas_used = row.gas_used or 0
             is_foreign = row.state == NonceState.FOREIGN.value
             outcome = "success" if row.receipt_status else "reverted"
-            figures.add_nonce(
+            figures.add_finished_nonce(
                 row.kind,
                 "foreign" if is_foreign else outcome,
                 gas_used=gas_used,
@@ -87,7 +89,7 @@ class OutboxStats:
             if is_foreign or row.mined_at is None:
                 continue
             is_final, has_blocks = row.finalised_at is not None, row.block_number is not None
-            figures.add_mined(
+            figures.add_mined_nonce(
                 row.kind,
                 seconds=row.mined_at - row.opened_at,
                 final_seconds=row.finalised_at - row.opened_at if is_final else None,
@@ -97,16 +99,16 @@ class OutboxStats:
                 bumps=max(0, row.signed - 1),
             )
 
-    def open_nonces(self) -> dict[Address, int]:
+    def count_open_nonces(self) -> dict[Address, int]:
         """Count the unfinished nonces, by account."""
         rows = self._connection.execute(
             select(pub_nonce.c.sender, func.count())
-            .where(pub_nonce.c.state.not_in(_ENDED))
+            .where(pub_nonce.c.state.not_in(_FINISHED_STATES))
             .group_by(pub_nonce.c.sender)
         )
         return {Address(row[0]): row[1] for row in rows}
 
-    def attempts(self) -> dict[tuple[str, str], int]:
+    def count_attempts(self) -> dict[tuple[str, str], int]:
         """Count the transactions ever signed, by kind of call and reason."""
         rows = self._connection.execute(
             select(pub_intent.c.kind, pub_attempt.c.reason, func.count())
@@ -115,7 +117,7 @@ class OutboxStats:
         )
         return {(row[0], row[1]): row[2] for row in rows}
 
-    def superseded(self) -> dict[str, int]:
+    def count_superseded(self) -> dict[str, int]:
         """Count the calls that lost their nonce to another intent, by kind."""
         rows = self._connection.execute(
             select(pub_intent.c.kind, func.count())
@@ -124,7 +126,7 @@ class OutboxStats:
         )
         return {row[0]: row[1] for row in rows}
 
-    def oldest(self) -> dict[tuple[str, str], int]:
+    def get_oldest_update_times(self) -> dict[tuple[str, str], int]:
         """Return the oldest last change (unix seconds) of waiting intents, by (kind, state)."""
         waiting = ("planned", "ready", "assigned", "live", "mined", "held")
         rows = self._connection.execute(

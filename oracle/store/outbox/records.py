@@ -32,17 +32,17 @@ class IntentState(StrEnum):
 
 
 # Error class of a call that waits while another transmitter's equal call is pending.
-YIELDED = "yielded"
+YIELDED_CLASS = "yielded"
 
 # States of a call that is pending.
-ON_ITS_WAY = (
+PENDING_STATES = (
     IntentState.PLANNED,
     IntentState.READY,
     IntentState.ASSIGNED,
     IntentState.LIVE,
 )
-UNFINISHED = (*ON_ITS_WAY, IntentState.MINED)
-FAILED = (
+UNFINISHED_STATES = (*PENDING_STATES, IntentState.MINED)
+FAILED_STATES = (
     IntentState.REVERTED,
     IntentState.SUPERSEDED,
     IntentState.EXPIRED,
@@ -69,7 +69,7 @@ class AttemptReason(StrEnum):
 
 
 # Prefix of the reason of a pause that only an operator can end.
-WRONG_SIGNATURE = "wrong answer of the signer"
+WRONG_SIGNATURE_PREFIX = "wrong answer of the signer"
 
 
 class PauseKind(StrEnum):
@@ -96,8 +96,10 @@ class Pause(NamedTuple):
     @property
     def is_temporary(self) -> bool:
         """Return whether the pause ends by itself: with ether, or when a refusing key signs."""
-        refused = self.kind is PauseKind.SIGNER and not self.reason.startswith(WRONG_SIGNATURE)
-        return refused or self.kind is PauseKind.FUNDS
+        has_refused = self.kind is PauseKind.SIGNER and not self.reason.startswith(
+            WRONG_SIGNATURE_PREFIX
+        )
+        return has_refused or self.kind is PauseKind.FUNDS
 
 
 class Account(NamedTuple):
@@ -226,7 +228,7 @@ class Attempt:
     last_sent_at: int | None
 
 
-class Paid(NamedTuple):
+class CallCost(NamedTuple):
     """Cost of a mined call: wei per unit of gas, and a rollup's fee beside gas."""
 
     gas_price_wei: int
@@ -234,7 +236,7 @@ class Paid(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Mined:
+class CallReceipt:
     """Receipt of a call; `gas_price_wei` is the effective price.
 
     `time` is that of the block in unix seconds, or None if it was not fetched. `l1_fee_wei` is a

@@ -19,7 +19,7 @@ from oracle.store.outbox.records import (
 )
 
 
-def request_row(request: CallRequest) -> dict[str, str | int | None]:
+def encode_request_row(request: CallRequest) -> dict[str, str | int | None]:
     return {
         "chain_id": request.account.chain_id,
         "sender": request.account.address,
@@ -40,7 +40,7 @@ def request_row(request: CallRequest) -> dict[str, str | int | None]:
     }
 
 
-def intent_of(row: Row[Any]) -> Intent:
+def decode_intent_row(row: Row[Any]) -> Intent:
     request = CallRequest(
         account=Account(row.chain_id, Address(row.sender)),
         contract=Address(row.contract),
@@ -75,7 +75,7 @@ def intent_of(row: Row[Any]) -> Intent:
     )
 
 
-def slot_of(row: Row[Any]) -> NonceSlot:
+def decode_slot_row(row: Row[Any]) -> NonceSlot:
     return NonceSlot(
         account=Account(row.chain_id, Address(row.sender)),
         nonce=row.nonce,
@@ -95,7 +95,7 @@ def slot_of(row: Row[Any]) -> NonceSlot:
     )
 
 
-def attempt_of(row: Row[Any]) -> Attempt:
+def decode_attempt_row(row: Row[Any]) -> Attempt:
     return Attempt(
         id=row.id,
         nonce=row.nonce,
@@ -116,7 +116,7 @@ def attempt_of(row: Row[Any]) -> Attempt:
     )
 
 
-def statement_row(statement: SignedStatement) -> dict[str, Any]:
+def encode_statement_row(statement: SignedStatement) -> dict[str, Any]:
     return {
         "chain_id": statement.chain_id,
         "contract": statement.contract,
@@ -134,7 +134,7 @@ def statement_row(statement: SignedStatement) -> dict[str, Any]:
     }
 
 
-def statement_of(row: Row[Any], expiry_reason: str | None) -> SignedStatement:
+def decode_statement_row(row: Row[Any], expiry_reason: str | None) -> SignedStatement:
     return SignedStatement(
         chain_id=row.chain_id,
         contract=Address(row.contract),

@@ -21,64 +21,66 @@ from sqlalchemy import (
 )
 
 from oracle.domain.ids import Hash
-from oracle.domain.log_table import INDEX_BITS, MOST_INDEX, LogBlock, LogTable, log_of_row
+from oracle.domain.log_table import LOG_INDEX_BITS, MAX_LOG_INDEX, LogBlock, LogTable, build_log
 from oracle.domain.logs import Log
 from oracle.errors import FatalError
-from oracle.store.bulk import Row, append, append_missing, upsert
-from oracle.store.encoding import hexed, raw
+from oracle.store.bulk import Row, insert_missing_rows, insert_rows, upsert_rows
+from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.raw.log_sources import LogSources
-from oracle.store.raw.raw_checksums import LOGS, RawChecksums, hashed_logs
-from oracle.store.tables.log_tables import MOST_BLOCK, log_block, log_orphan, log_row
+from oracle.store.raw.raw_checksums import LOGS, RawChecksums, hash_logs
+from oracle.store.tables.log_tables import MAX_BLOCK, log_block, log_orphan, log_row
 
 
-def key_of(log: Log) -> int:
+def compute_row_key(log: Log) -> int:
     """Return the primary key of a log's row."""
-    return log.block << INDEX_BITS | log.index
+    return log.block << LOG_INDEX_BITS | log.index
 
 
-def rows_of(table: LogTable, sources: LogSources) -> list[Row]:
+def encode_log_rows(table: LogTable, sources: LogSources) -> list[Row]:
     """Return the rows, in the order of the table's columns; store new sources."""
     rows: list[Row] = []
     for part in table.parts:
-        numbers = [sources[source] for source in part.sources]
+        source_ids = [sources[source] for source in part.sources]
         rows += [
-            (key, tx, numbers[place], tx_hash, topics, data)
-            for key, tx, place, tx_hash, topics, data in part.rows
+            (key, tx_index, source_ids[source_index], tx_hash, topics, data)
+            for key, tx_index, source_index, tx_hash, topics, data in part.rows
         ]
     sources.save()
     return rows
 
 
-def log_of(row: Any, blocks: Mapping[int, LogBlock], sources: LogSources) -> Log:  # noqa: ANN401
+def decode_log_row(row: Any, blocks: Mapping[int, LogBlock], sources: LogSources) -> Log:  # noqa: ANN401
     """Decode a row of `log_row`."""
-    key, tx, source, tx_hash, topics, data = row
-    return log_of_row(
-        (key, tx, tx_hash, topics, data), blocks[key >> INDEX_BITS], sources.named(source)
+    key, tx_index, source, tx_hash, topics, data = row
+    return build_log(
+        (key, tx_index, tx_hash, topics, data),
+        blocks[key >> LOG_INDEX_BITS],
+        sources.get_source(source),
     )
 
 
-def orphan_of(row: Any, sources: LogSources) -> Log:  # noqa: ANN401  a row of any driver
+def decode_orphan_row(row: Any, sources: LogSources) -> Log:  # noqa: ANN401  a row of any driver
     """Decode a row of `log_orphan`."""
-    number, index, block_hash, time, *content = row
-    key = number << INDEX_BITS | index
-    return log_of((key, *content), {number: (block_hash, time)}, sources)
+    number, log_index, block_hash, time, *values = row
+    key = number << LOG_INDEX_BITS | log_index
+    return decode_log_row((key, *values), {number: (block_hash, time)}, sources)
 
 
 # Rows per query: large enough for speed, small enough for flat memory.
-PAGE = 2_000
+PAGE_ROWS = 2_000
 
 _KEY = log_row.c.id
 # PostgreSQL shifts only by INTEGER, and literal numbers would be BIGINT.
-_BITS = literal_column(str(INDEX_BITS), Integer)
-_NUMBER = _KEY.bitwise_rshift(_BITS)
+_INDEX_BITS = literal_column(str(LOG_INDEX_BITS), Integer)
+_BLOCK_NUMBER = _KEY.bitwise_rshift(_INDEX_BITS)
 # Rows become orphans unchanged.
 _AS_ORPHANS = select(
-    _NUMBER,
-    _KEY.bitwise_and(MOST_INDEX),
+    _BLOCK_NUMBER,
+    _KEY.bitwise_and(MAX_LOG_INDEX),
     log_block.c.hash,
     log_block.c.time,
     *(log_row.c[name] for name in ("tx_index", "source", "tx_hash", "topics", "data")),
-).join_from(log_row, log_block, log_block.c.number == _NUMBER)
+).join_from(log_row, log_block, log_block.c.number == _BLOCK_NUMBER)
 _ORPHAN_KEY = tuple(log_orphan.primary_key.columns)
 _IS_ORPHAN = tuple(column == bindparam(f"that_{column.name}") for column in _ORPHAN_KEY)
 
@@ -102,26 +104,30 @@ class LogRepository:
         """
         if not logs:
             return 0
-        table, blocks = _table_of(logs)
-        known = self._known(blocks)
-        if self._checksums.is_above(min(blocks)):
-            self._checksums.add(LOGS, hashed_logs(table))
-            return self._append(table, blocks, known)
-        with self._checksums.follow(LOGS, min(blocks), max(blocks)):
-            return self._append(table, blocks, known)
+        table, blocks = _build_log_table(logs)
+        known_blocks = self._load_known_blocks(blocks)
+        if self._checksums.is_above_cursor(min(blocks)):
+            self._checksums.add_rows(LOGS, hash_logs(table))
+            return self._append_to_blocks(table, blocks, known_blocks)
+        with self._checksums.track_changes(LOGS, min(blocks), max(blocks)):
+            return self._append_to_blocks(table, blocks, known_blocks)
 
-    def _append(
-        self, table: LogTable, blocks: dict[int, LogBlock], known: Mapping[int, LogBlock]
+    def _append_to_blocks(
+        self, table: LogTable, blocks: dict[int, LogBlock], known_blocks: Mapping[int, LogBlock]
     ) -> int:
-        self._drop_orphans(table, blocks)
-        fresh = [(n, time, h) for n, (h, time) in blocks.items() if n not in known]
-        append(self._connection, log_block, fresh)
-        rows = rows_of(table, self._sources)
+        self._delete_orphans(table, blocks)
+        new_block_rows = [
+            (number, time, block_hash)
+            for number, (block_hash, time) in blocks.items()
+            if number not in known_blocks
+        ]
+        insert_rows(self._connection, log_block, new_block_rows)
+        rows = encode_log_rows(table, self._sources)
         # Without stored blocks there are no rows, so PostgreSQL can COPY straight into the table.
-        if not known and self._connection.dialect.name != "sqlite":
-            append(self._connection, log_row, rows)
+        if not known_blocks and self._connection.dialect.name != "sqlite":
+            insert_rows(self._connection, log_row, rows)
             return len(rows)
-        return append_missing(self._connection, log_row, rows)
+        return insert_missing_rows(self._connection, log_row, rows)
 
     def replace(self, logs: Sequence[Log]) -> None:
         """Overwrite logs of the same keys, which were proven wrong.
@@ -133,162 +139,178 @@ class LogRepository:
         """
         if not logs:
             return
-        table, blocks = _table_of(logs)
-        self._known(blocks)
-        self._drop_orphans(table, blocks)
-        told = [(number, time, block_hash) for number, (block_hash, time) in blocks.items()]
-        with self._checksums.follow(LOGS, min(blocks), max(blocks)):
-            upsert(self._connection, log_block, told)
-            upsert(self._connection, log_row, rows_of(table, self._sources))
+        table, blocks = _build_log_table(logs)
+        self._load_known_blocks(blocks)
+        self._delete_orphans(table, blocks)
+        block_rows = [(number, time, block_hash) for number, (block_hash, time) in blocks.items()]
+        with self._checksums.track_changes(LOGS, min(blocks), max(blocks)):
+            upsert_rows(self._connection, log_block, block_rows)
+            upsert_rows(self._connection, log_row, encode_log_rows(table, self._sources))
 
     def orphan(self, logs: Sequence[Log]) -> None:
         """Mark these logs as not canonical: proofs show that their block does not contain them."""
         if not logs:
             return
         numbers = {log.block for log in logs}
-        with self._checksums.follow(LOGS, min(numbers), max(numbers)):
+        with self._checksums.track_changes(LOGS, min(numbers), max(numbers)):
             for log in logs:
-                here = log_block.c.hash == raw(log.block_hash)
-                self._set_aside(_KEY.in_([key_of(log)]) & here)
-            self._drop_empty(numbers)
+                is_in_block = log_block.c.hash == decode_hex(log.block_hash)
+                self._move_to_orphans(_KEY.in_([compute_row_key(log)]) & is_in_block)
+            self._delete_empty_blocks(numbers)
 
     def orphan_above(self, number: int) -> int:
         """Mark every log above block `number` as not canonical; return how many."""
-        with self._checksums.follow_above(LOGS, number):
-            moved = self._set_aside(_within(number + 1, MOST_BLOCK))
+        with self._checksums.track_removal_above(LOGS, number):
+            moved_count = self._move_to_orphans(_build_range_condition(number + 1, MAX_BLOCK))
             self._connection.execute(delete(log_block).where(log_block.c.number > number))
-        return moved
+        return moved_count
 
-    def between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Log]:
+    def iterate_between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Log]:
         """Yield the logs of blocks `first` to `last`, both included, by block and index.
 
         Read in pages, so memory stays flat and the same transaction may write in between.
         `canonical=False` yields orphans only.
         """
         if not canonical:
-            yield from self._orphans(first, last)
+            yield from self._iterate_orphans(first, last)
             return
-        chosen = select(log_row).where(_within(first, last)).order_by(_KEY).limit(PAGE)
-        after = (first << INDEX_BITS) - 1
+        query = (
+            select(log_row)
+            .where(_build_range_condition(first, last))
+            .order_by(_KEY)
+            .limit(PAGE_ROWS)
+        )
+        last_key = (first << LOG_INDEX_BITS) - 1
         while True:
-            page = self._connection.execute(chosen.where(after < _KEY)).all()
+            page = self._connection.execute(query.where(last_key < _KEY)).all()
             if page:
-                after = page[-1][0]
-                blocks = self._blocks(page[0][0] >> INDEX_BITS, after >> INDEX_BITS)
-                yield from [log_of(row, blocks, self._sources) for row in page]
-            if len(page) < PAGE:
+                last_key = page[-1][0]
+                blocks = self._load_blocks(
+                    page[0][0] >> LOG_INDEX_BITS, last_key >> LOG_INDEX_BITS
+                )
+                yield from [decode_log_row(row, blocks, self._sources) for row in page]
+            if len(page) < PAGE_ROWS:
                 return
 
-    def lowest_hash(self, number: int) -> tuple[int, Hash] | None:
+    def get_lowest_block_hash(self, number: int) -> tuple[int, Hash] | None:
         """Return the lowest block from `number` on that has a canonical log, and its hash."""
-        return self._hash_of(log_block.c.number >= number, log_block.c.number)
+        return self._get_block_hash(log_block.c.number >= number, log_block.c.number)
 
-    def highest_hash(self, number: int) -> tuple[int, Hash] | None:
+    def get_highest_block_hash(self, number: int) -> tuple[int, Hash] | None:
         """Return the highest block up to `number` that has a canonical log, and its hash."""
-        return self._hash_of(log_block.c.number <= number, log_block.c.number.desc())
+        return self._get_block_hash(log_block.c.number <= number, log_block.c.number.desc())
 
-    def block_after(self, first: int, count: int) -> int | None:
+    def find_block_after(self, first: int, count: int) -> int | None:
         """Return the block of the `count`-th canonical log from `first` on, or None if fewer."""
-        chosen = select(_KEY).where(first << INDEX_BITS <= _KEY).order_by(_KEY)
-        row = self._connection.execute(chosen.offset(count - 1).limit(1)).first()
-        return None if row is None else row[0] >> INDEX_BITS
+        query = select(_KEY).where(first << LOG_INDEX_BITS <= _KEY).order_by(_KEY)
+        row = self._connection.execute(query.offset(count - 1).limit(1)).first()
+        return None if row is None else row[0] >> LOG_INDEX_BITS
 
-    def block_before(self, last: int, count: int) -> int | None:
+    def find_block_before(self, last: int, count: int) -> int | None:
         """Return the block of the `count`-th canonical log down from `last`, or None if fewer."""
-        chosen = select(_KEY).where((last + 1) << INDEX_BITS > _KEY).order_by(_KEY.desc())
-        row = self._connection.execute(chosen.offset(count - 1).limit(1)).first()
-        return None if row is None else row[0] >> INDEX_BITS
+        query = select(_KEY).where((last + 1) << LOG_INDEX_BITS > _KEY).order_by(_KEY.desc())
+        row = self._connection.execute(query.offset(count - 1).limit(1)).first()
+        return None if row is None else row[0] >> LOG_INDEX_BITS
 
     def count_between(self, first: int, last: int) -> int:
         """Count the canonical logs of blocks `first` to `last`, by the index alone."""
-        counted = select(func.count(_KEY)).where(_within(first, last))
-        return int(self._connection.execute(counted).scalar_one())
+        count_query = select(func.count(_KEY)).where(_build_range_condition(first, last))
+        return int(self._connection.execute(count_query).scalar_one())
 
-    def last_block(self) -> int | None:
+    def get_last_block(self) -> int | None:
         """Return the highest block that has a canonical log."""
         highest = select(log_block.c.number).order_by(log_block.c.number.desc()).limit(1)
         return self._connection.execute(highest).scalar_one_or_none()
 
     def count(self, *, canonical: bool = True) -> int:
         """Count the logs; reads the whole table."""
-        counted = select(func.count()).select_from(log_row if canonical else log_orphan)
-        return int(self._connection.execute(counted).scalar_one())
+        count_query = select(func.count()).select_from(log_row if canonical else log_orphan)
+        return int(self._connection.execute(count_query).scalar_one())
 
-    def block_of(self, transactions: Iterable[Hash], first: int) -> int | None:
+    def find_transaction_block(self, transactions: Iterable[Hash], first: int) -> int | None:
         """Return a block, from `first` on, with a log of one of these transactions, or None."""
-        known = [raw(one) for one in transactions]
-        chosen = _within(first, MOST_BLOCK) & log_row.c.tx_hash.in_(known)
-        found = select(_NUMBER).where(chosen)
-        return self._connection.execute(found.limit(1)).scalar_one_or_none()
+        tx_hashes = [decode_hex(tx_hash) for tx_hash in transactions]
+        condition = _build_range_condition(first, MAX_BLOCK) & log_row.c.tx_hash.in_(tx_hashes)
+        query = select(_BLOCK_NUMBER).where(condition)
+        return self._connection.execute(query.limit(1)).scalar_one_or_none()
 
-    def _known(self, blocks: Mapping[int, LogBlock]) -> dict[int, LogBlock]:
+    def _load_known_blocks(self, blocks: Mapping[int, LogBlock]) -> dict[int, LogBlock]:
         """Return the stored blocks of this span; raise FatalError if a hash differs."""
-        known = self._blocks(min(blocks), max(blocks))
+        known_blocks = self._load_blocks(min(blocks), max(blocks))
         for number, (block_hash, _) in blocks.items():
-            if known.get(number, (block_hash, 0))[0] != block_hash:
+            if known_blocks.get(number, (block_hash, 0))[0] != block_hash:
                 raise FatalError(
-                    f"logs of another block {number}, {hexed(block_hash)}, than we have: "
-                    f"{hexed(known[number][0])}"
+                    f"logs of another block {number}, {encode_hex(block_hash)}, than we have: "
+                    f"{encode_hex(known_blocks[number][0])}"
                 )
-        return known
+        return known_blocks
 
-    def _blocks(self, first: int, last: int) -> dict[int, LogBlock]:
-        within = select(log_block).where(log_block.c.number.between(first, last))
-        return {number: (h, time) for number, time, h in self._connection.execute(within)}
+    def _load_blocks(self, first: int, last: int) -> dict[int, LogBlock]:
+        query = select(log_block).where(log_block.c.number.between(first, last))
+        return {
+            number: (block_hash, time)
+            for number, time, block_hash in self._connection.execute(query)
+        }
 
-    def _orphans(self, first: int, last: int) -> Iterator[Log]:
-        within = select(log_orphan).where(log_orphan.c.block.between(first, last))
-        for row in self._connection.execute(within.order_by(*_ORPHAN_KEY)).all():
-            yield orphan_of(row, self._sources)
+    def _iterate_orphans(self, first: int, last: int) -> Iterator[Log]:
+        query = select(log_orphan).where(log_orphan.c.block.between(first, last))
+        for row in self._connection.execute(query.order_by(*_ORPHAN_KEY)).all():
+            yield decode_orphan_row(row, self._sources)
 
-    def _drop_orphans(self, logs: Sequence[Log], blocks: Mapping[int, LogBlock]) -> None:
+    def _delete_orphans(self, logs: Sequence[Log], blocks: Mapping[int, LogBlock]) -> None:
         """Delete the orphans of these logs, which are inserted again with their new values."""
-        within = log_orphan.c.block.between(min(blocks), max(blocks))
-        found = self._connection.execute(select(*_ORPHAN_KEY).where(within))
-        orphans = {tuple(row) for row in found}
+        is_in_range = log_orphan.c.block.between(min(blocks), max(blocks))
+        rows = self._connection.execute(select(*_ORPHAN_KEY).where(is_in_range))
+        orphans = {tuple(row) for row in rows}
         if not orphans:
             return
-        back = {(log.block, log.index, raw(log.block_hash)) for log in logs} & orphans
+        returning_keys = {
+            (log.block, log.index, decode_hex(log.block_hash)) for log in logs
+        } & orphans
         names = [f"that_{column.name}" for column in _ORPHAN_KEY]
-        if back:
-            named = [dict(zip(names, key, strict=True)) for key in back]
-            self._connection.execute(delete(log_orphan).where(*_IS_ORPHAN), named)
+        if returning_keys:
+            parameters = [dict(zip(names, key, strict=True)) for key in returning_keys]
+            self._connection.execute(delete(log_orphan).where(*_IS_ORPHAN), parameters)
 
-    def _set_aside(self, chosen: ColumnElement[bool]) -> int:
+    def _move_to_orphans(self, condition: ColumnElement[bool]) -> int:
         """Move rows to the orphans and return how many; their blocks are kept."""
         columns = log_orphan.columns.keys()
-        moving = insert(log_orphan).from_select(columns, _AS_ORPHANS.where(chosen))
-        self._connection.execute(moving)
-        moved = select(_KEY).join_from(log_row, log_block, log_block.c.number == _NUMBER)
+        insert_orphans = insert(log_orphan).from_select(columns, _AS_ORPHANS.where(condition))
+        self._connection.execute(insert_orphans)
+        moved_keys = select(_KEY).join_from(
+            log_row, log_block, log_block.c.number == _BLOCK_NUMBER
+        )
         return self._connection.execute(
-            delete(log_row).where(_KEY.in_(moved.where(chosen)))
+            delete(log_row).where(_KEY.in_(moved_keys.where(condition)))
         ).rowcount
 
-    def _drop_empty(self, numbers: Iterable[int]) -> None:
+    def _delete_empty_blocks(self, numbers: Iterable[int]) -> None:
         """Delete those of these blocks that have no canonical log any more."""
-        first = log_block.c.number.bitwise_lshift(_BITS)
-        rows = exists().where(_KEY.between(first, first + MOST_INDEX))
-        named = log_block.c.number.in_(list(numbers))
-        self._connection.execute(delete(log_block).where(named, ~rows))
+        first_key = log_block.c.number.bitwise_lshift(_INDEX_BITS)
+        has_logs = exists().where(_KEY.between(first_key, first_key + MAX_LOG_INDEX))
+        is_listed = log_block.c.number.in_(list(numbers))
+        self._connection.execute(delete(log_block).where(is_listed, ~has_logs))
 
-    def _hash_of(
-        self, chosen: ColumnElement[bool], order: ColumnElement[Any]
+    def _get_block_hash(
+        self, condition: ColumnElement[bool], order: ColumnElement[Any]
     ) -> tuple[int, Hash] | None:
-        found = select(log_block.c.number, log_block.c.hash).where(chosen).order_by(order).limit(1)
-        row = self._connection.execute(found).one_or_none()
-        return None if row is None else (row[0], Hash(hexed(row[1])))
+        query = (
+            select(log_block.c.number, log_block.c.hash).where(condition).order_by(order).limit(1)
+        )
+        row = self._connection.execute(query).one_or_none()
+        return None if row is None else (row[0], Hash(encode_hex(row[1])))
 
 
-def _table_of(logs: Sequence[Log]) -> tuple[LogTable, dict[int, LogBlock]]:
+def _build_log_table(logs: Sequence[Log]) -> tuple[LogTable, dict[int, LogBlock]]:
     try:
-        table = LogTable.of(logs)
+        table = LogTable.from_logs(logs)
         blocks = table.blocks
     except ValueError as error:
         raise FatalError(str(error)) from None
     return table, blocks
 
 
-def _within(first: int, last: int) -> ColumnElement[bool]:
+def _build_range_condition(first: int, last: int) -> ColumnElement[bool]:
     """Build the condition that a row belongs to blocks `first` to `last`, both included."""
-    above = min(last, MOST_BLOCK) + 1
-    return _KEY.between(first << INDEX_BITS, (above << INDEX_BITS) - 1)
+    end_block = min(last, MAX_BLOCK) + 1
+    return _KEY.between(first << LOG_INDEX_BITS, (end_block << LOG_INDEX_BITS) - 1)

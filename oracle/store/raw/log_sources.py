@@ -4,8 +4,8 @@ from sqlalchemy import Connection, select
 
 from oracle.domain.ids import Address
 from oracle.domain.log_table import LogSource
-from oracle.store.bulk import Row, append
-from oracle.store.encoding import hexed, raw
+from oracle.store.bulk import Row, insert_rows
+from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.tables.log_tables import log_source
 
 
@@ -18,39 +18,41 @@ class LogSources(dict[LogSource, int]):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._named: dict[int, LogSource] = {}
+        self._source_by_number: dict[int, LogSource] = {}
         self._is_read = False
-        self._new: list[Row] = []
+        self._new_rows: list[Row] = []
 
     def __missing__(self, source: LogSource) -> int:
-        self._read()
+        self._load()
         if source not in self:
             address, topic = source
             number = self[source] = len(self) + 1
-            self._named[number] = source
-            self._new.append((number, raw(address), raw(topic) if topic else b""))
+            self._source_by_number[number] = source
+            self._new_rows.append(
+                (number, decode_hex(address), decode_hex(topic) if topic else b"")
+            )
         return self[source]
 
     def save(self) -> None:
         """Insert the new sources."""
-        append(self._connection, log_source, self._new)
-        self._new = []
+        insert_rows(self._connection, log_source, self._new_rows)
+        self._new_rows = []
 
-    def named(self, number: int) -> LogSource:
+    def get_source(self, number: int) -> LogSource:
         """Return the source that has this number."""
-        self._read()
-        return self._named[number]
+        self._load()
+        return self._source_by_number[number]
 
-    def of_contract(self, address: Address) -> list[int]:
+    def list_numbers(self, address: Address) -> list[int]:
         """Return the numbers of all sources of one contract."""
-        self._read()
+        self._load()
         return [number for (emitter, _), number in self.items() if emitter == address]
 
-    def _read(self) -> None:
+    def _load(self) -> None:
         if self._is_read:
             return
         self._is_read = True
         for number, address, topic in self._connection.execute(select(log_source)):
-            source = Address(hexed(address)), hexed(topic) if topic else ""
-            self._named[number] = source
+            source = Address(encode_hex(address)), encode_hex(topic) if topic else ""
+            self._source_by_number[number] = source
             self[source] = number

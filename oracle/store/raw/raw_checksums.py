@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Integer, delete, exists, literal_column, select
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.log_table import INDEX_BITS, MOST_INDEX, LogTable
-from oracle.store.bulk import Row, upsert
+from oracle.domain.log_table import LOG_INDEX_BITS, MAX_LOG_INDEX, LogTable
+from oracle.store.bulk import Row, upsert_rows
 from oracle.store.tables.chain_tables import call, cursor
 from oracle.store.tables.feed_tables import feed_row
 from oracle.store.tables.integrity_tables import raw_checksum
-from oracle.store.tables.log_tables import MOST_BLOCK, log_block, log_row, log_source
+from oracle.store.tables.log_tables import MAX_BLOCK, log_block, log_row, log_source
 
 # Blocks per span: the unit that is read again after damage.
 SPAN_BLOCKS = 1_000
@@ -32,7 +32,7 @@ _CHECKSUM_BYTES = 32
 _PAGE = 5_000
 
 # Pairs of block number and row hash.
-Hashed = Iterator[tuple[int, int]]
+HashedRows = Iterator[tuple[int, int]]
 
 
 class Checksum(NamedTuple):
@@ -41,10 +41,10 @@ class Checksum(NamedTuple):
     rows: int = 0
     total: int = 0
 
-    def plus(self, other: "Checksum") -> "Checksum":
+    def add(self, other: "Checksum") -> "Checksum":
         return Checksum(self.rows + other.rows, (self.total + other.total) % _MODULUS)
 
-    def minus(self, other: "Checksum") -> "Checksum":
+    def subtract(self, other: "Checksum") -> "Checksum":
         return Checksum(self.rows - other.rows, (self.total - other.total) % _MODULUS)
 
 
@@ -56,8 +56,8 @@ class DamagedSpan(NamedTuple):
     missing: int
 
 
-Sums = dict[int, Checksum]
-_NOTHING = Checksum()
+ChecksumBySpan = dict[int, Checksum]
+_EMPTY_CHECKSUM = Checksum()
 
 
 class RawChecksums:
@@ -66,208 +66,242 @@ class RawChecksums:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, kind: str, hashed: Iterable[tuple[int, int]]) -> None:
+    def add_rows(self, kind: str, hashed: Iterable[tuple[int, int]]) -> None:
         """Add new rows of blocks above the cursor (`is_above_cursor`)."""
-        self._move(kind, _sums(hashed))
+        self._apply_changes(kind, _sum_by_span(hashed))
 
-    def is_above(self, block: int) -> bool:
+    def is_above_cursor(self, block: int) -> bool:
         """Return whether a block lies above the cursor, so that it has no committed rows."""
         number = self._connection.execute(select(cursor.c.number)).scalar_one_or_none()
         return number is not None and block > number
 
     @contextmanager
-    def follow(self, kind: str, first: int, last: int) -> Iterator[None]:
+    def track_changes(self, kind: str, first: int, last: int) -> Iterator[None]:
         """Update the checksums by the changes made meanwhile in blocks `first` to `last`.
 
         The checksum of a span that was damaged before is kept: restoring the committed rows
         repairs the span, and any other change leaves it damaged.
         """
-        low, high = first // SPAN_BLOCKS, min(last, MOST_BLOCK) // SPAN_BLOCKS
-        blocks = low * SPAN_BLOCKS, (high + 1) * SPAN_BLOCKS - 1
-        committed = self._stored(kind, low, high)
-        before = _sums(self._hashed(kind, *blocks))
+        first_span, last_span = first // SPAN_BLOCKS, min(last, MAX_BLOCK) // SPAN_BLOCKS
+        blocks = first_span * SPAN_BLOCKS, (last_span + 1) * SPAN_BLOCKS - 1
+        committed = self._load_stored(kind, first_span, last_span)
+        before = _sum_by_span(self._hash_stored_rows(kind, *blocks))
         yield
-        after = _sums(self._hashed(kind, *blocks))
-        self._move(
+        after = _sum_by_span(self._hash_stored_rows(kind, *blocks))
+        self._apply_changes(
             kind,
             {
-                span: after.get(span, _NOTHING).minus(before.get(span, _NOTHING))
+                span: after.get(span, _EMPTY_CHECKSUM).subtract(before.get(span, _EMPTY_CHECKSUM))
                 for span in before.keys() | after.keys()
-                if before.get(span, _NOTHING) == committed.get(span, _NOTHING)
+                if before.get(span, _EMPTY_CHECKSUM) == committed.get(span, _EMPTY_CHECKSUM)
             },
         )
 
     @contextmanager
-    def follow_above(self, kind: str, number: int) -> Iterator[None]:
+    def track_removal_above(self, kind: str, number: int) -> Iterator[None]:
         """Remove the checksums above block `number`, whose rows are deleted meanwhile."""
         span = number // SPAN_BLOCKS
-        with self.follow(kind, number + 1, (span + 1) * SPAN_BLOCKS - 1):
+        with self.track_changes(kind, number + 1, (span + 1) * SPAN_BLOCKS - 1):
             yield
-        above = (raw_checksum.c.kind == kind) & (raw_checksum.c.span > span)
-        self._connection.execute(delete(raw_checksum).where(above))
+        is_above = (raw_checksum.c.kind == kind) & (raw_checksum.c.span > span)
+        self._connection.execute(delete(raw_checksum).where(is_above))
 
-    def damaged(self, first: int, last: int) -> list[DamagedSpan]:
+    def find_damaged_spans(self, first: int, last: int) -> list[DamagedSpan]:
         """Compare the rows of the spans around `first` to `last`; reads all of them."""
-        low, high = first // SPAN_BLOCKS, last // SPAN_BLOCKS
-        found = []
+        first_span, last_span = first // SPAN_BLOCKS, last // SPAN_BLOCKS
+        damaged_spans = []
         for kind in KINDS:
-            committed = self._stored(kind, low, high)
-            there = _sums(self._hashed(kind, low * SPAN_BLOCKS, (high + 1) * SPAN_BLOCKS - 1))
-            empty = self._spans_of_empty_blocks(low, high) if kind == LOGS else set[int]()
-            for span in sorted(committed.keys() | there.keys() | empty):
-                difference = committed.get(span, _NOTHING).minus(there.get(span, _NOTHING))
-                if difference != _NOTHING or span in empty:
+            committed = self._load_stored(kind, first_span, last_span)
+            current = _sum_by_span(
+                self._hash_stored_rows(
+                    kind, first_span * SPAN_BLOCKS, (last_span + 1) * SPAN_BLOCKS - 1
+                )
+            )
+            empty_spans = (
+                self._find_spans_of_empty_blocks(first_span, last_span)
+                if kind == LOGS
+                else set[int]()
+            )
+            for span in sorted(committed.keys() | current.keys() | empty_spans):
+                difference = committed.get(span, _EMPTY_CHECKSUM).subtract(
+                    current.get(span, _EMPTY_CHECKSUM)
+                )
+                if difference != _EMPTY_CHECKSUM or span in empty_spans:
                     blocks = BlockRange(
                         max(first, span * SPAN_BLOCKS), min(last, (span + 1) * SPAN_BLOCKS - 1)
                     )
-                    found.append(DamagedSpan(kind, blocks, difference.rows))
-        return found
+                    damaged_spans.append(DamagedSpan(kind, blocks, difference.rows))
+        return damaged_spans
 
-    def reset(self, blocks: BlockRange, indexed: BlockRange) -> None:
+    def reset_spans(self, blocks: BlockRange, indexed: BlockRange) -> None:
         """Recompute the chain's checksums in spans of which `blocks` holds all indexed blocks.
 
         Call it only after comparing the rows with the chain and finding them equal.
         """
         spans = blocks.first // SPAN_BLOCKS, blocks.last // SPAN_BLOCKS
-        self._connection.execute(delete(log_block).where(_empty_span(*spans)))
+        self._connection.execute(delete(log_block).where(_build_empty_block_condition(*spans)))
         for kind in (LOGS, CALLS):
             for span in range(blocks.first // SPAN_BLOCKS, blocks.last // SPAN_BLOCKS + 1):
-                low, high = span * SPAN_BLOCKS, (span + 1) * SPAN_BLOCKS - 1
-                if max(low, indexed.first) < blocks.first or min(high, indexed.last) > blocks.last:
+                low_block, high_block = span * SPAN_BLOCKS, (span + 1) * SPAN_BLOCKS - 1
+                if (
+                    max(low_block, indexed.first) < blocks.first
+                    or min(high_block, indexed.last) > blocks.last
+                ):
                     continue
-                there = _sums(self._hashed(kind, low, high)).get(span, _NOTHING)
-                stored = self._stored(kind, span, span).get(span, _NOTHING)
-                self._move(kind, {span: there.minus(stored)})
+                current = _sum_by_span(self._hash_stored_rows(kind, low_block, high_block)).get(
+                    span, _EMPTY_CHECKSUM
+                )
+                stored = self._load_stored(kind, span, span).get(span, _EMPTY_CHECKSUM)
+                self._apply_changes(kind, {span: current.subtract(stored)})
 
-    def _stored(self, kind: str, low: int, high: int) -> Sums:
+    def _load_stored(self, kind: str, first_span: int, last_span: int) -> ChecksumBySpan:
         columns = raw_checksum.c
-        chosen = select(columns.span, columns.rows, columns.checksum).where(
-            columns.kind == kind, columns.span.between(low, high)
+        query = select(columns.span, columns.rows, columns.checksum).where(
+            columns.kind == kind, columns.span.between(first_span, last_span)
         )
         return {
             span: Checksum(rows, int.from_bytes(total, "big"))
-            for span, rows, total in self._connection.execute(chosen).all()
+            for span, rows, total in self._connection.execute(query).all()
         }
 
-    def _move(self, kind: str, changes: Mapping[int, Checksum]) -> None:
-        moved = {span: change for span, change in changes.items() if change != _NOTHING}
+    def _apply_changes(self, kind: str, changes: Mapping[int, Checksum]) -> None:
+        moved = {span: change for span, change in changes.items() if change != _EMPTY_CHECKSUM}
         if not moved:
             return
-        known = self._stored(kind, min(moved), max(moved))
+        stored = self._load_stored(kind, min(moved), max(moved))
         rows: list[Row] = []
         for span, change in moved.items():
-            now = known.get(span, _NOTHING).plus(change)
-            if now == _NOTHING:
-                here = (raw_checksum.c.kind == kind) & (raw_checksum.c.span == span)
-                self._connection.execute(delete(raw_checksum).where(here))
+            updated = stored.get(span, _EMPTY_CHECKSUM).add(change)
+            if updated == _EMPTY_CHECKSUM:
+                is_stored_span = (raw_checksum.c.kind == kind) & (raw_checksum.c.span == span)
+                self._connection.execute(delete(raw_checksum).where(is_stored_span))
             else:
-                rows.append((kind, span, now.rows, now.total.to_bytes(_CHECKSUM_BYTES, "big")))
-        upsert(self._connection, raw_checksum, rows)
+                rows.append(
+                    (kind, span, updated.rows, updated.total.to_bytes(_CHECKSUM_BYTES, "big"))
+                )
+        upsert_rows(self._connection, raw_checksum, rows)
 
-    def _hashed(self, kind: str, first: int, last: int) -> Hashed:
+    def _hash_stored_rows(self, kind: str, first: int, last: int) -> HashedRows:
         if kind == LOGS:
-            return self._hashed_logs(first, min(last, MOST_BLOCK))
+            return self._hash_stored_logs(first, min(last, MAX_BLOCK))
         if kind == CALLS:
-            return self._hashed_rows(call.c.block.between(first, last) & call.c.canonical, call)
-        within = feed_row.c.block.between(first, last) & feed_row.c.canonical
-        return self._hashed_rows(within, feed_row)
+            return self._hash_table_rows(
+                call.c.block.between(first, last) & call.c.canonical, call
+            )
+        condition = feed_row.c.block.between(first, last) & feed_row.c.canonical
+        return self._hash_table_rows(condition, feed_row)
 
-    def _hashed_logs(self, first: int, last: int) -> Hashed:
+    def _hash_stored_logs(self, first: int, last: int) -> HashedRows:
         """Hash stored logs; a missing block or source of a row counts as empty."""
         sources = {
-            number: _source_bytes(address.hex(), topic.hex())
+            number: _encode_source(address.hex(), topic.hex())
             for number, address, topic in self._connection.execute(select(log_source)).all()
         }
-        after, end = (first << INDEX_BITS) - 1, ((last + 1) << INDEX_BITS) - 1
-        chosen = select(log_row).where(log_row.c.id <= end).order_by(log_row.c.id).limit(_PAGE)
+        last_key, end_key = (first << LOG_INDEX_BITS) - 1, ((last + 1) << LOG_INDEX_BITS) - 1
+        query = select(log_row).where(log_row.c.id <= end_key).order_by(log_row.c.id).limit(_PAGE)
         while True:
-            page = self._connection.execute(chosen.where(log_row.c.id > after)).all()
+            page = self._connection.execute(query.where(log_row.c.id > last_key)).all()
             blocks: dict[int, bytes] = {}
             if page:
-                after = page[-1][0]
-                within = log_block.c.number.between(page[0][0] >> INDEX_BITS, after >> INDEX_BITS)
+                last_key = page[-1][0]
+                condition = log_block.c.number.between(
+                    page[0][0] >> LOG_INDEX_BITS, last_key >> LOG_INDEX_BITS
+                )
                 blocks = {
-                    number: _block_bytes(block_hash, time)
+                    number: _encode_block(block_hash, time)
                     for number, time, block_hash in self._connection.execute(
-                        select(log_block).where(within)
+                        select(log_block).where(condition)
                     ).all()
                 }
             for key, tx, source, tx_hash, topics, data in page:
-                number = key >> INDEX_BITS
+                number = key >> LOG_INDEX_BITS
                 shared = blocks.get(number, b"") + sources.get(source, b"")
-                yield number, _log_hash(key, tx, shared, tx_hash, topics, data)
+                yield number, _compute_log_hash(key, tx, shared, tx_hash, topics, data)
             if len(page) < _PAGE:
                 return
 
-    def _spans_of_empty_blocks(self, low: int, high: int) -> set[int]:
+    def _find_spans_of_empty_blocks(self, first_span: int, last_span: int) -> set[int]:
         """Return the spans with a block row without logs; there should be none."""
-        named = select(log_block.c.number).where(_empty_span(low, high))
-        return {row[0] // SPAN_BLOCKS for row in self._connection.execute(named).all()}
+        query = select(log_block.c.number).where(
+            _build_empty_block_condition(first_span, last_span)
+        )
+        return {row[0] // SPAN_BLOCKS for row in self._connection.execute(query).all()}
 
-    def _hashed_rows(self, within: Any, table: Any) -> Hashed:  # noqa: ANN401  SQL's own types
-        place = table.columns.keys().index("block")
-        chosen = select(table).where(within).execution_options(yield_per=_PAGE)
-        for row in self._connection.execute(chosen):
-            yield row[place], row_hash(row)
+    def _hash_table_rows(self, condition: Any, table: Any) -> HashedRows:  # noqa: ANN401
+        block_column = table.columns.keys().index("block")
+        query = select(table).where(condition).execution_options(yield_per=_PAGE)
+        for row in self._connection.execute(query):
+            yield row[block_column], compute_row_hash(row)
 
 
-def _empty_span(low: int, high: int) -> ColumnElement[bool]:
+def _build_empty_block_condition(first_span: int, last_span: int) -> ColumnElement[bool]:
     """Build the condition for rows of `log_block` in these spans without any log."""
-    first = log_block.c.number.bitwise_lshift(literal_column(str(INDEX_BITS), Integer))
-    has_logs = exists().where(log_row.c.id.between(first, first + MOST_INDEX))
-    within = log_block.c.number.between(low * SPAN_BLOCKS, (high + 1) * SPAN_BLOCKS - 1)
-    return within & ~has_logs
+    first_key = log_block.c.number.bitwise_lshift(literal_column(str(LOG_INDEX_BITS), Integer))
+    has_logs = exists().where(log_row.c.id.between(first_key, first_key + MAX_LOG_INDEX))
+    is_in_spans = log_block.c.number.between(
+        first_span * SPAN_BLOCKS, (last_span + 1) * SPAN_BLOCKS - 1
+    )
+    return is_in_spans & ~has_logs
 
 
-def hashed_logs(table: LogTable) -> Hashed:
+def hash_logs(table: LogTable) -> HashedRows:
     """Yield block and hash of each log, as stored."""
     for part in table.parts:
-        sources = [_source_bytes(address[2:], topic[2:]) for address, topic in part.sources]
-        blocks = {number: _block_bytes(*block) for number, block in part.blocks.items()}
-        for key, tx, place, tx_hash, topics, data in part.rows:
-            number = key >> INDEX_BITS
-            shared = blocks[number] + sources[place]
-            yield number, _log_hash(key, tx, shared, tx_hash, topics, data)
+        sources = [_encode_source(address[2:], topic[2:]) for address, topic in part.sources]
+        blocks = {number: _encode_block(*block) for number, block in part.blocks.items()}
+        for key, tx_index, source_index, tx_hash, topics, data in part.rows:
+            number = key >> LOG_INDEX_BITS
+            shared = blocks[number] + sources[source_index]
+            yield number, _compute_log_hash(key, tx_index, shared, tx_hash, topics, data)
 
 
-def row_hash(row: Iterable[Any]) -> int:
+def compute_row_hash(row: Iterable[Any]) -> int:
     """Return the hash of a row of another table; length prefixes separate its values."""
     parts = []
     for value in row:
         if isinstance(value, (bytes, bytearray, memoryview)):
-            written = bytes(value)
+            encoded = bytes(value)
         else:
             # SQLite's booleans are numbers.
-            written = str(int(value) if isinstance(value, bool) else value).encode()
-        parts.append(b"%d:%b" % (len(written), written))
+            encoded = str(int(value) if isinstance(value, bool) else value).encode()
+        parts.append(b"%d:%b" % (len(encoded), encoded))
     return int.from_bytes(sha256(b"".join(parts)).digest(), "big")
 
 
-def _log_hash(key: int, tx: int, shared: bytes, tx_hash: Any, topics: Any, data: Any) -> int:  # noqa: ANN401  as any driver has it
-    head = b"%d,%d,%d," % (key, tx, len(topics))
+def _compute_log_hash(
+    key: int,
+    tx_index: int,
+    shared: bytes,
+    tx_hash: Any,  # noqa: ANN401
+    topics: Any,  # noqa: ANN401
+    data: Any,  # noqa: ANN401
+) -> int:
+    head = b"%d,%d,%d," % (key, tx_index, len(topics))
     digest = sha256(b"".join((head, shared, tx_hash, topics, data))).digest()
     return int.from_bytes(digest, "big")
 
 
-def _source_bytes(address: str, topic: str) -> bytes:
+def _encode_source(address: str, topic: str) -> bytes:
     return f"{address}:{topic};".encode()
 
 
-def _block_bytes(block_hash: Any, time: int) -> bytes:  # noqa: ANN401  bytes of any driver
+def _encode_block(block_hash: Any, time: int) -> bytes:  # noqa: ANN401
     return b"%d:%b;" % (time, bytes(block_hash))
 
 
-def _sums(hashed: Iterable[tuple[int, int]]) -> Sums:
-    sums: Sums = {}
+def _sum_by_span(hashed: Iterable[tuple[int, int]]) -> ChecksumBySpan:
+    checksum_by_span: ChecksumBySpan = {}
     for span, rows in groupby(hashed, key=_SPAN_OF):
-        totals = list(map(_HASH, rows))
-        sums[span] = sums.get(span, _NOTHING).plus(Checksum(len(totals), sum(totals) % _MODULUS))
-    return sums
+        hashes = list(map(_HASH, rows))
+        checksum_by_span[span] = checksum_by_span.get(span, _EMPTY_CHECKSUM).add(
+            Checksum(len(hashes), sum(hashes) % _MODULUS)
+        )
+    return checksum_by_span
 
 
-def _span_of(hashed: tuple[int, int]) -> int:
+def _get_span(hashed: tuple[int, int]) -> int:
     return hashed[0] // SPAN_BLOCKS
 
 
-_SPAN_OF: Callable[[tuple[int, int]], int] = _span_of
+_SPAN_OF: Callable[[tuple[int, int]], int] = _get_span
 _HASH = itemgetter(1)

@@ -6,7 +6,14 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select
 
 from oracle.domain.ids import Hash
-from oracle.store.encoding import hexed, hexed_or_none, list_of, list_text, raw, raw_or_none
+from oracle.store.encoding import (
+    decode_hex,
+    decode_name_list,
+    decode_optional_hex,
+    encode_hex,
+    encode_name_list,
+    encode_optional_hex,
+)
 from oracle.store.tables.integrity_tables import reorg_log
 
 
@@ -43,38 +50,38 @@ class ReorgRepository:
         self._connection.execute(
             insert(reorg_log).values(
                 ancestor=reorg.ancestor,
-                ancestor_hash=raw(reorg.ancestor_hash),
+                ancestor_hash=decode_hex(reorg.ancestor_hash),
                 old_tip=reorg.old_tip,
-                old_hash=raw(reorg.old_hash),
+                old_hash=decode_hex(reorg.old_hash),
                 new_tip=reorg.new_tip,
-                new_hash=raw_or_none(reorg.new_hash),
+                new_hash=decode_optional_hex(reorg.new_hash),
                 time=reorg.time,
-                endpoints=list_text(reorg.endpoints),
+                endpoints=encode_name_list(reorg.endpoints),
                 logs_orphaned=reorg.logs_orphaned,
             )
         )
 
-    def newest(self, limit: int) -> list[Reorg]:
+    def list_newest(self, limit: int) -> list[Reorg]:
         """Return up to `limit` reorgs, newest first."""
-        chosen = select(reorg_log).order_by(reorg_log.c.id.desc()).limit(limit)
-        return [_reorg_of(row) for row in self._connection.execute(chosen)]
+        query = select(reorg_log).order_by(reorg_log.c.id.desc()).limit(limit)
+        return [_decode_reorg_row(row) for row in self._connection.execute(query)]
 
     def count(self) -> int:
         """Count all reorgs."""
-        counted = select(func.count()).select_from(reorg_log)
-        return int(self._connection.execute(counted).scalar_one())
+        count_query = select(func.count()).select_from(reorg_log)
+        return int(self._connection.execute(count_query).scalar_one())
 
 
-def _reorg_of(row: Any) -> Reorg:  # noqa: ANN401  a row of any driver
-    new_hash = hexed_or_none(row.new_hash)
+def _decode_reorg_row(row: Any) -> Reorg:  # noqa: ANN401  a row of any driver
+    new_hash = encode_optional_hex(row.new_hash)
     return Reorg(
         ancestor=row.ancestor,
-        ancestor_hash=Hash(hexed(row.ancestor_hash)),
+        ancestor_hash=Hash(encode_hex(row.ancestor_hash)),
         old_tip=row.old_tip,
-        old_hash=Hash(hexed(row.old_hash)),
+        old_hash=Hash(encode_hex(row.old_hash)),
         new_tip=row.new_tip,
         new_hash=None if new_hash is None else Hash(new_hash),
         time=row.time,
-        endpoints=list_of(row.endpoints),
+        endpoints=decode_name_list(row.endpoints),
         logs_orphaned=row.logs_orphaned,
     )

@@ -16,7 +16,7 @@ from oracle.store.reports.report_repository import ReportRepository
 from oracle.store.tables.statement_tables import report_hold
 
 # Prefix of the reason if no quorum is possible for a report.
-DISPUTED = "disagreement: "
+DISPUTED_PREFIX = "disagreement: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ReportHold:
     @property
     def is_disputed(self) -> bool:
         """Return whether it is held because peers signed a different report."""
-        return self.reason.startswith(DISPUTED)
+        return self.reason.startswith(DISPUTED_PREFIX)
 
 
 class HoldRepository:
@@ -46,54 +46,56 @@ class HoldRepository:
         self._journal = journal
         self._reports = reports
 
-    def hold(self, period: int, why: str, facts: Mapping[str, object], stamp: Stamp) -> bool:
+    def hold(self, period: int, reason: str, facts: Mapping[str, object], stamp: Stamp) -> bool:
         """Hold a period's report, with `facts` as JSON; return False if a hold exists already.
 
         A period that an operator released is never held again.
         """
-        if self.at(period) is not None:
+        if self.get(period) is not None:
             return False
         text = msgspec.json.encode(dict(facts)).decode()
-        row = {"period": period, "reason": why, "facts": text, "held_at": stamp.at}
+        row = {"period": period, "reason": reason, "facts": text, "held_at": stamp.at}
         self._connection.execute(insert(report_hold).values(row))
-        self._journal.write("report held", stamp, JournalSubject(), f"period {period}: {why}")
+        self._journal.write("report held", stamp, JournalSubject(), f"period {period}: {reason}")
         return True
 
-    def held(self) -> list[ReportHold]:
+    def list_held(self) -> list[ReportHold]:
         """Return the reports that are held now, by period."""
-        chosen = select(report_hold).where(report_hold.c.released_at.is_(None))
-        return [_hold_of(row) for row in self._connection.execute(chosen.order_by("period"))]
+        query = select(report_hold).where(report_hold.c.released_at.is_(None))
+        return [
+            _decode_hold_row(row) for row in self._connection.execute(query.order_by("period"))
+        ]
 
-    def waiting(self) -> list[ReportHold]:
+    def list_waiting(self) -> list[ReportHold]:
         """Return the held reports that no landed report followed."""
-        held = self.held()
+        holds = self.list_held()
         # Usually nothing is held, and no further query is needed.
-        newest = self._reports.newest_landed() if held else None
-        return [hold for hold in held if newest is None or hold.period > newest]
+        newest_landed = self._reports.get_newest_landed_period() if holds else None
+        return [hold for hold in holds if newest_landed is None or hold.period > newest_landed]
 
-    def is_any(self) -> bool:
+    def has_waiting(self) -> bool:
         """Return whether a report waits for an operator: scores may be wrong."""
-        return bool(self.waiting())
+        return bool(self.list_waiting())
 
-    def at(self, period: int) -> ReportHold | None:
+    def get(self, period: int) -> ReportHold | None:
         """Return the hold of a period, even if released, or None."""
-        chosen = select(report_hold).where(report_hold.c.period == period)
-        row = self._connection.execute(chosen).one_or_none()
-        return None if row is None else _hold_of(row)
+        query = select(report_hold).where(report_hold.c.period == period)
+        row = self._connection.execute(query).one_or_none()
+        return None if row is None else _decode_hold_row(row)
 
     def release(self, period: int, stamp: Stamp) -> bool:
         """Release a held report, by `stamp.actor`; return False if it is not held."""
-        opened = self._connection.execute(
+        result = self._connection.execute(
             update(report_hold)
             .where(report_hold.c.period == period, report_hold.c.released_at.is_(None))
             .values(released_at=stamp.at, released_by=stamp.actor)
         )
-        if opened.rowcount == 0:
+        if result.rowcount == 0:
             return False
         self._journal.write("hold released", stamp, JournalSubject(), f"period {period}")
         return True
 
 
-def _hold_of(row: Row[Any]) -> ReportHold:
+def _decode_hold_row(row: Row[Any]) -> ReportHold:
     facts = msgspec.json.decode(row.facts, type=dict[str, Any])
     return ReportHold(row.period, row.reason, facts, row.held_at, row.released_at, row.released_by)

@@ -14,13 +14,13 @@ from oracle.domain.ids import Hash
 from oracle.domain.registrations import NO_REGISTRATIONS
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_data import split_registrations
-from oracle.domain.reports.round_schedule import Cut
-from oracle.store.encoding import hexed, raw
+from oracle.domain.reports.round_schedule import ReportHeader
+from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.tables.round_tables import report
 
 # Every report from this period on was cut: none ended during backfill.
-_COMPLETE_FROM = "reports_complete_from"
+_COMPLETE_FROM_BOOKMARK = "reports_complete_from"
 
 
 # Reason of a report that another round preceded: normal operation, not a failure.
@@ -54,14 +54,14 @@ class StoredReport:
         `superseded`: a round came first, and the next report covers everything in this one;
         `missed` is left for failures (docs/explanation/reports.md#cut-at-period-end).
         """
-        came_late = self.state is ReportState.MISSED and self.reason == SUPERSEDED_REASON
-        return "superseded" if came_late else self.state.value
+        is_superseded = self.state is ReportState.MISSED and self.reason == SUPERSEDED_REASON
+        return "superseded" if is_superseded else self.state.value
 
 
 class StoredCut(NamedTuple):
     """A report without its words, and its outcome."""
 
-    cut: Cut
+    cut: ReportHeader
     state: ReportState
     round: int | None
     digest: Hash | None
@@ -72,80 +72,80 @@ class ReportRepository:
         self._connection = connection
         self._bookmarks = Bookmarks(connection)
 
-    def add(self, new: Report) -> None:
+    def add(self, new_report: Report) -> None:
         """Insert a new report: due, or skipped if it has nothing to send."""
-        is_empty = not new.records
+        is_empty = not new_report.records
         self._connection.execute(
             insert(report).values(
-                period=new.period,
-                as_of_number=new.as_of.number,
-                as_of_hash=raw(new.as_of.hash),
-                as_of_parent=raw(new.as_of.parent_hash),
-                as_of_time=new.as_of.time,
-                head_round=new.head_round,
-                prev=raw(new.prev),
-                deadline=new.deadline,
-                data=new.data,
-                fingerprint=raw(new.fingerprint),
+                period=new_report.period,
+                as_of_number=new_report.as_of.number,
+                as_of_hash=decode_hex(new_report.as_of.hash),
+                as_of_parent=decode_hex(new_report.as_of.parent_hash),
+                as_of_time=new_report.as_of.time,
+                head_round=new_report.head_round,
+                prev=decode_hex(new_report.prev),
+                deadline=new_report.deadline,
+                data=new_report.data,
+                fingerprint=decode_hex(new_report.fingerprint),
                 state=ReportState.SKIPPED if is_empty else ReportState.DUE,
                 reason="nothing to send" if is_empty else None,
             )
         )
 
-    def newest_period(self) -> int | None:
+    def get_newest_period(self) -> int | None:
         """Return the highest period that has a row."""
         newest = select(report.c.period).order_by(report.c.period.desc()).limit(1)
         return self._connection.execute(newest).scalar_one_or_none()
 
-    def newest_landed(self) -> int | None:
+    def get_newest_landed_period(self) -> int | None:
         """Return the highest period whose report landed."""
         landed = select(report.c.period).where(report.c.state == ReportState.LANDED)
         newest = landed.order_by(report.c.period.desc()).limit(1)
         return self._connection.execute(newest).scalar_one_or_none()
 
-    def first_due(self) -> int | None:
+    def get_first_due_period(self) -> int | None:
         """Return the lowest period whose report waits to be sent or to land, or None."""
         due = select(report.c.period).where(report.c.state == ReportState.DUE)
         lowest = due.order_by(report.c.period).limit(1)
         return self._connection.execute(lowest).scalar_one_or_none()
 
-    def at(self, period: int) -> StoredReport | None:
+    def get(self, period: int) -> StoredReport | None:
         """Return the report of one period, or None."""
-        found = self._where(report.c.period == period)
-        return found[0] if found else None
+        reports = self._select_reports(report.c.period == period)
+        return reports[0] if reports else None
 
-    def due(self) -> list[StoredReport]:
+    def list_due(self) -> list[StoredReport]:
         """Return the reports that wait to be sent or to land, oldest first."""
-        return self._where(report.c.state == ReportState.DUE)
+        return self._select_reports(report.c.state == ReportState.DUE)
 
-    def latest(self, last: int = 20) -> list[StoredReport]:
+    def list_latest(self, limit: int = 20) -> list[StoredReport]:
         """Return the newest reports, oldest first."""
-        newest = select(report).order_by(report.c.period.desc()).limit(last)
-        return [_report_of(row) for row in reversed(self._connection.execute(newest).all())]
+        query = select(report).order_by(report.c.period.desc()).limit(limit)
+        return [_decode_report_row(row) for row in reversed(self._connection.execute(query).all())]
 
-    def above(self, block: int) -> list[StoredReport]:
+    def list_above(self, block: int) -> list[StoredReport]:
         """Return the reports whose as-of block lies above `block`, oldest first."""
-        return self._where(report.c.as_of_number > block)
+        return self._select_reports(report.c.as_of_number > block)
 
-    def between(self, first: int, last: int) -> list[StoredReport]:
+    def list_between(self, first_block: int, last_block: int) -> list[StoredReport]:
         """Return the reports as of a block from `first_block` to `last_block`, oldest first."""
-        return self._where(report.c.as_of_number.between(first, last))
+        return self._select_reports(report.c.as_of_number.between(first_block, last_block))
 
-    def bind(self, period: int, number: int, digest: Hash) -> None:
+    def bind_round(self, period: int, round_number: int, digest: Hash) -> None:
         """Store the round for which the report is signed, and the signed digest.
 
         Raises:
             ValueError: there is no report of this period.
         """
-        self._change(period, round=number, digest=raw(digest))
+        self._update_report(period, round=round_number, digest=decode_hex(digest))
 
-    def mark(self, period: int, state: ReportState, reason: str | None = None) -> None:
+    def mark_state(self, period: int, state: ReportState, reason: str | None = None) -> None:
         """Store the outcome of a report.
 
         Raises:
             ValueError: there is no report of this period.
         """
-        self._change(period, state=state, reason=reason)
+        self._update_report(period, state=state, reason=reason)
 
     def drop_from(self, block: int) -> int:
         """Delete the reports cut at `block` or above; return how many were due.
@@ -153,79 +153,79 @@ class ReportRepository:
         Whether a period ends with `block` depends on the next block, so that report is deleted as
         well. Landed reports are kept, because final blocks do not change.
         """
-        gone = (report.c.as_of_number >= block) & (report.c.state != ReportState.LANDED)
-        counted = select(func.count()).where(gone, report.c.state == ReportState.DUE)
-        due = int(self._connection.execute(counted).scalar_one())
-        self._connection.execute(delete(report).where(gone))
-        return due
+        is_dropped = (report.c.as_of_number >= block) & (report.c.state != ReportState.LANDED)
+        count_query = select(func.count()).where(is_dropped, report.c.state == ReportState.DUE)
+        due_count = int(self._connection.execute(count_query).scalar_one())
+        self._connection.execute(delete(report).where(is_dropped))
+        return due_count
 
-    def cuts_since(self, period: int) -> list[StoredCut]:
+    def list_cuts_since(self, period: int) -> list[StoredCut]:
         """Return the cuts of `period` and later ones, oldest first, including empty ones."""
-        named = [
+        columns = [
             report.c[name]
             for name in ("period", "as_of_number", "as_of_time", "head_round", "prev", "deadline")
         ]
         speaks = (func.length(report.c.data) > 0).label("speaks")
-        chosen = select(*named, speaks, report.c.state, report.c.round, report.c.digest)
+        query = select(*columns, speaks, report.c.state, report.c.round, report.c.digest)
         rows = self._connection.execute(
-            chosen.where(report.c.period >= period).order_by(report.c.period)
+            query.where(report.c.period >= period).order_by(report.c.period)
         )
-        return [_cut_of(row) for row in rows]
+        return [_decode_cut_row(row) for row in rows]
 
-    def complete_from(self) -> int:
+    def get_first_complete_period(self) -> int:
         """Return the first period from which none was left out (see `mark_left_out_below`)."""
-        return self._bookmarks.number(_COMPLETE_FROM) or 0
+        return self._bookmarks.get_number(_COMPLETE_FROM_BOOKMARK) or 0
 
-    def left_out(self, period: int) -> None:
+    def mark_left_out_below(self, period: int) -> None:
         """Record that reports below this period were left out: they ended during backfill."""
-        if period > self.complete_from():
-            self._bookmarks.set(_COMPLETE_FROM, period)
+        if period > self.get_first_complete_period():
+            self._bookmarks.set(_COMPLETE_FROM_BOOKMARK, period)
 
-    def miss_unsigned_below(self, block: int, reason: str) -> None:
+    def mark_unsigned_missed_below(self, block: int, reason: str) -> None:
         """Mark unsigned due reports as of a block below `block` as missed."""
-        left = (
+        is_unsigned_due = (
             (report.c.state == ReportState.DUE)
             & (report.c.as_of_number < block)
             & report.c.digest.is_(None)
         )
         self._connection.execute(
-            update(report).where(left).values(state=ReportState.MISSED, reason=reason)
+            update(report).where(is_unsigned_due).values(state=ReportState.MISSED, reason=reason)
         )
 
-    def _where(self, chosen: ColumnElement[bool]) -> list[StoredReport]:
+    def _select_reports(self, condition: ColumnElement[bool]) -> list[StoredReport]:
         rows = self._connection.execute(
-            select(report).where(chosen).order_by(report.c.period)
+            select(report).where(condition).order_by(report.c.period)
         ).all()
-        return [_report_of(row) for row in rows]
+        return [_decode_report_row(row) for row in rows]
 
-    def _change(self, period: int, **values: object) -> None:
-        changing = update(report).where(report.c.period == period).values(**values)
-        if self._connection.execute(changing).rowcount != 1:
+    def _update_report(self, period: int, **values: object) -> None:
+        update_statement = update(report).where(report.c.period == period).values(**values)
+        if self._connection.execute(update_statement).rowcount != 1:
             raise ValueError(f"there is no report of period {period}")
 
 
-def _cut_of(row: Any) -> StoredCut:  # noqa: ANN401  a row of any driver
+def _decode_cut_row(row: Any) -> StoredCut:  # noqa: ANN401  a row of any driver
     return StoredCut(
-        cut=Cut(
+        cut=ReportHeader(
             period=row.period,
             as_of=row.as_of_number,
             as_of_time=row.as_of_time,
             head_round=row.head_round,
-            prev=Hash(hexed(row.prev)),
+            prev=Hash(encode_hex(row.prev)),
             deadline=row.deadline,
-            speaks=bool(row.speaks),
+            has_records=bool(row.speaks),
         ),
         state=ReportState(row.state),
         round=row.round,
-        digest=None if row.digest is None else Hash(hexed(row.digest)),
+        digest=None if row.digest is None else Hash(encode_hex(row.digest)),
     )
 
 
-def _report_of(row: Any) -> StoredReport:  # noqa: ANN401  a row of any driver
+def _decode_report_row(row: Any) -> StoredReport:  # noqa: ANN401  a row of any driver
     as_of = BlockRef(
         number=row.as_of_number,
-        hash=Hash(hexed(row.as_of_hash)),
-        parent_hash=Hash(hexed(row.as_of_parent)),
+        hash=Hash(encode_hex(row.as_of_hash)),
+        parent_hash=Hash(encode_hex(row.as_of_parent)),
         time=row.as_of_time,
     )
     registrations, records = split_registrations(row.data) if row.data else (NO_REGISTRATIONS, b"")
@@ -234,7 +234,7 @@ def _report_of(row: Any) -> StoredReport:  # noqa: ANN401  a row of any driver
             period=row.period,
             as_of=as_of,
             head_round=row.head_round,
-            prev=Hash(hexed(row.prev)),
+            prev=Hash(encode_hex(row.prev)),
             deadline=row.deadline,
             records=records,
             registrations=registrations,
@@ -242,5 +242,5 @@ def _report_of(row: Any) -> StoredReport:  # noqa: ANN401  a row of any driver
         state=ReportState(row.state),
         reason=row.reason,
         round=row.round,
-        digest=None if row.digest is None else Hash(hexed(row.digest)),
+        digest=None if row.digest is None else Hash(encode_hex(row.digest)),
     )

@@ -8,46 +8,48 @@ from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, up
 from oracle.domain.ids import Address, Hash
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.records import JournalSubject, SignedStatement, Stamp
-from oracle.store.outbox.row_mapping import statement_of, statement_row
+from oracle.store.outbox.row_mapping import decode_statement_row, encode_statement_row
 from oracle.store.tables.statement_tables import pub_peer_statement, pub_signature, signing_embargo
 
 
-class Signatures:
+class SignatureRepository:
     """The tables pub_signature and signing_embargo, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
         self._journal = journal
 
-    def live(self, wanted: SignedStatement) -> SignedStatement | None:
+    def get_live(self, statement: SignedStatement) -> SignedStatement | None:
         """Return the live statement of the same signer, kind, round and subject."""
-        chosen = select(pub_signature).where(
-            pub_signature.c.chain_id == wanted.chain_id,
-            pub_signature.c.contract == wanted.contract,
-            pub_signature.c.signer == wanted.signer,
-            pub_signature.c.kind == wanted.kind,
-            pub_signature.c.round == wanted.round,
-            pub_signature.c.subject == wanted.subject,
+        query = select(pub_signature).where(
+            pub_signature.c.chain_id == statement.chain_id,
+            pub_signature.c.contract == statement.contract,
+            pub_signature.c.signer == statement.signer,
+            pub_signature.c.kind == statement.kind,
+            pub_signature.c.round == statement.round,
+            pub_signature.c.subject == statement.subject,
             pub_signature.c.expiry_reason.is_(None),
         )
-        row = self._connection.execute(chosen).one_or_none()
-        return None if row is None else statement_of(row, row.expiry_reason)
+        row = self._connection.execute(query).one_or_none()
+        return None if row is None else decode_statement_row(row, row.expiry_reason)
 
-    def of_round(
-        self, contract: Address, kind: str, around: int, subject: str = ""
+    def list_for_round(
+        self, contract: Address, kind: str, round_number: int, subject: str = ""
     ) -> list[SignedStatement]:
         """Return the statements signed for a round, newest first, expired ones included."""
-        chosen = (
+        query = (
             select(pub_signature)
             .where(
                 pub_signature.c.contract == contract,
                 pub_signature.c.kind == kind,
-                pub_signature.c.round == around,
+                pub_signature.c.round == round_number,
                 pub_signature.c.subject == subject,
             )
             .order_by(pub_signature.c.id.desc())
         )
-        return [statement_of(row, row.expiry_reason) for row in self._connection.execute(chosen)]
+        return [
+            decode_statement_row(row, row.expiry_reason) for row in self._connection.execute(query)
+        ]
 
     def add(self, statement: SignedStatement, stamp: Stamp) -> None:
         """Store a signature before it is used.
@@ -57,7 +59,7 @@ class Signatures:
         Raises:
             sqlalchemy.exc.IntegrityError: another statement of this round is live.
         """
-        again = (
+        revive = (
             update(pub_signature)
             .where(
                 pub_signature.c.signer == statement.signer,
@@ -66,9 +68,11 @@ class Signatures:
             )
             .values(expiry_reason=None)
         )
-        if self._connection.execute(again).rowcount == 0:
+        if self._connection.execute(revive).rowcount == 0:
             self._connection.execute(
-                insert(pub_signature).values(statement_row(statement) | {"signed_at": stamp.at})
+                insert(pub_signature).values(
+                    encode_statement_row(statement) | {"signed_at": stamp.at}
+                )
             )
         self._journal.write(
             "stated",
@@ -77,39 +81,47 @@ class Signatures:
             f"{statement.kind} {statement.round} {statement.digest}",
         )
 
-    def mark_expired(self, digest: Hash, why: str, stamp: Stamp) -> None:
+    def mark_expired(self, digest: Hash, reason: str, stamp: Stamp) -> None:
         """Mark a statement as one that can no longer land.
 
         `reason` is `expired`, `as_of_reorged`, `prev_reorged`, `round_taken` or `config_replaced`.
         """
         self._connection.execute(
-            update(pub_signature).where(pub_signature.c.digest == digest).values(expiry_reason=why)
+            update(pub_signature)
+            .where(pub_signature.c.digest == digest)
+            .values(expiry_reason=reason)
         )
-        self._journal.write("expired", stamp, JournalSubject(), f"{digest} {why}")
+        self._journal.write("expired", stamp, JournalSubject(), f"{digest} {reason}")
 
-    def embargo(
+    def set_embargo(
         self, chain_id: int, contract: Address, signer: Address, until: int, stamp: Stamp
     ) -> None:
         """Sign nothing before `until` (chain time): lost statements may still land.
 
         A later stored end is kept.
         """
-        present = self.embargoed_until(chain_id, contract, signer)
+        stored_until = self.get_embargo_end(chain_id, contract, signer)
         row = {"chain_id": chain_id, "contract": contract, "signer": signer, "until": until}
-        if present is None:
+        if stored_until is None:
             self._connection.execute(insert(signing_embargo).values(row))
-        elif present < until:
-            mine = _embargo_of(chain_id, contract, signer)
-            self._connection.execute(update(signing_embargo).where(mine).values(until=until))
+        elif stored_until < until:
+            is_this_embargo = _build_embargo_condition(chain_id, contract, signer)
+            self._connection.execute(
+                update(signing_embargo).where(is_this_embargo).values(until=until)
+            )
         self._journal.write("embargoed", stamp, JournalSubject(), f"{signer} until {until}")
 
-    def embargoed_until(self, chain_id: int, contract: Address, signer: Address) -> int | None:
+    def get_embargo_end(self, chain_id: int, contract: Address, signer: Address) -> int | None:
         """Return the chain time before which this signer signs nothing, or None."""
-        chosen = select(signing_embargo.c.until).where(_embargo_of(chain_id, contract, signer))
-        return self._connection.execute(chosen).scalar_one_or_none()
+        query = select(signing_embargo.c.until).where(
+            _build_embargo_condition(chain_id, contract, signer)
+        )
+        return self._connection.execute(query).scalar_one_or_none()
 
 
-def _embargo_of(chain_id: int, contract: Address, signer: Address) -> ColumnElement[bool]:
+def _build_embargo_condition(
+    chain_id: int, contract: Address, signer: Address
+) -> ColumnElement[bool]:
     return and_(
         signing_embargo.c.chain_id == chain_id,
         signing_embargo.c.contract == contract,
@@ -125,45 +137,45 @@ class PeerStatementRepository:
 
     def add(self, statement: SignedStatement, source: str, stamp: Stamp) -> bool:
         """Store a verified statement from host `source`; return False if it is stored already."""
-        same = select(pub_peer_statement.c.id).where(
+        query = select(pub_peer_statement.c.id).where(
             pub_peer_statement.c.signer == statement.signer,
             pub_peer_statement.c.digest == statement.digest,
         )
-        if self._connection.execute(same).first() is not None:
+        if self._connection.execute(query).first() is not None:
             return False
-        told = {"source": source, "received_at": stamp.at}
+        source_values = {"source": source, "received_at": stamp.at}
         self._connection.execute(
-            insert(pub_peer_statement).values(statement_row(statement) | told)
+            insert(pub_peer_statement).values(encode_statement_row(statement) | source_values)
         )
         return True
 
-    def told_since(self, like: SignedStatement, time: int) -> int:
+    def count_received_since(self, statement: SignedStatement, time: int) -> int:
         """Count the statements of the same signer, round and subject received since a time.
 
         `time` is in unix seconds.
         """
-        counted = select(func.count()).where(
-            pub_peer_statement.c.contract == like.contract,
-            pub_peer_statement.c.kind == like.kind,
-            pub_peer_statement.c.round == like.round,
-            pub_peer_statement.c.subject == like.subject,
-            pub_peer_statement.c.signer == like.signer,
+        count_query = select(func.count()).where(
+            pub_peer_statement.c.contract == statement.contract,
+            pub_peer_statement.c.kind == statement.kind,
+            pub_peer_statement.c.round == statement.round,
+            pub_peer_statement.c.subject == statement.subject,
+            pub_peer_statement.c.signer == statement.signer,
             pub_peer_statement.c.received_at > time,
         )
-        return int(self._connection.execute(counted).scalar_one())
+        return int(self._connection.execute(count_query).scalar_one())
 
-    def of(
-        self, contract: Address, kind: str, around: int, subject: str = ""
+    def list_for_round(
+        self, contract: Address, kind: str, round_number: int, subject: str = ""
     ) -> list[SignedStatement]:
         """Return the statements of peers for a round, newest first; a signer may occur twice."""
-        chosen = (
+        query = (
             select(pub_peer_statement)
             .where(
                 pub_peer_statement.c.contract == contract,
                 pub_peer_statement.c.kind == kind,
-                pub_peer_statement.c.round == around,
+                pub_peer_statement.c.round == round_number,
                 pub_peer_statement.c.subject == subject,
             )
             .order_by(pub_peer_statement.c.id.desc())
         )
-        return [statement_of(row, None) for row in self._connection.execute(chosen)]
+        return [decode_statement_row(row, None) for row in self._connection.execute(query)]

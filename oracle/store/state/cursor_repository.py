@@ -8,8 +8,8 @@ from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.fold.working_set import LastEvent
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError
-from oracle.store.bulk import Row, append_missing, upsert
-from oracle.store.encoding import hexed, raw
+from oracle.store.bulk import Row, insert_missing_rows, upsert_rows
+from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.tables.chain_tables import cursor
 from oracle.store.tables.state_tables import last_event
 
@@ -39,10 +39,10 @@ class CursorRepository:
         row = self._connection.execute(select(cursor)).one_or_none()
         if row is None:
             return None
-        final_hash = None if row.final_hash is None else Hash(hexed(row.final_hash))
+        final_hash = None if row.final_hash is None else Hash(encode_hex(row.final_hash))
         return Cursor(
             number=row.number,
-            hash=Hash(hexed(row.hash)),
+            hash=Hash(encode_hex(row.hash)),
             time=row.time,
             final_number=row.final_number,
             final_hash=final_hash,
@@ -58,19 +58,21 @@ class CursorRepository:
         Raises:
             FatalError: another writer has moved the cursor since.
         """
-        place = {"number": block.number, "hash": raw(block.hash), "time": block.time}
+        values = {"number": block.number, "hash": decode_hex(block.hash), "time": block.time}
         if final is not None:
-            place |= {"final_number": final.number, "final_hash": raw(final.hash)}
+            values |= {"final_number": final.number, "final_hash": decode_hex(final.hash)}
         if epoch == 0:
-            row = {"id": 1, "epoch": 1, "final_number": None, "final_hash": None} | place
+            row = {"id": 1, "epoch": 1, "final_number": None, "final_hash": None} | values
             columns = [column.name for column in cursor.columns]
-            moved = append_missing(
+            moved_count = insert_missing_rows(
                 self._connection, cursor, [tuple(row[name] for name in columns)]
             )
         else:
-            moving = update(cursor).where(cursor.c.epoch == epoch)
-            moved = self._connection.execute(moving.values(epoch=epoch + 1, **place)).rowcount
-        if moved != 1:
+            update_statement = update(cursor).where(cursor.c.epoch == epoch)
+            moved_count = self._connection.execute(
+                update_statement.values(epoch=epoch + 1, **values)
+            ).rowcount
+        if moved_count != 1:
             raise FatalError("another process moved the cursor: only one may write")
         return epoch + 1
 
@@ -88,11 +90,11 @@ class LastEventRepository:
         row = self._connection.execute(select(last_event)).one_or_none()
         return None if row is None else LastEvent(Position(*row[1:5]), row.time)
 
-    def set(self, last: LastEvent) -> None:
+    def set(self, event: LastEvent) -> None:
         """Store the newest event."""
-        upsert(self._connection, last_event, [last_row(last)])
+        upsert_rows(self._connection, last_event, [encode_last_event_row(event)])
 
 
-def last_row(last: LastEvent) -> Row:
+def encode_last_event_row(event: LastEvent) -> Row:
     """Encode the event as the table's one row."""
-    return (1, *last.at, last.time)
+    return (1, *event.at, event.time)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, TaskKey
-from oracle.store.encoding import as_said, hexed, plain, raw
+from oracle.store.encoding import decode_hex, encode_hex, escape_nul, unescape_nul
 from oracle.store.tables.selection_tables import planned_download
 
 
@@ -41,26 +41,26 @@ class DownloadRepository:
                 already.
         """
         for node in nodes:
-            row = (block.number, raw(node), plain(model), raw(task), block.time)
+            row = (block.number, decode_hex(node), escape_nul(model), decode_hex(task), block.time)
             self._connection.execute(insert(planned_download).values(row))
 
-    def since(self, time: int) -> list[PlannedDownload]:
+    def list_since(self, time: int) -> list[PlannedDownload]:
         """Return the downloads planned after a block time, oldest first."""
         columns = planned_download.c
-        chosen = select(planned_download).where(columns.time > time)
-        ordered = chosen.order_by(columns.block, columns.node, columns.model)
+        query = select(planned_download).where(columns.time > time)
+        in_order = query.order_by(columns.block, columns.node, columns.model)
         return [
             PlannedDownload(
-                task=TaskKey(hexed(row.task)),
-                model=as_said(row.model) or "",
-                node=Address(hexed(row.node)),
+                task=TaskKey(encode_hex(row.task)),
+                model=unescape_nul(row.model) or "",
+                node=Address(encode_hex(row.node)),
                 block=row.block,
                 time=row.time,
             )
-            for row in self._connection.execute(ordered)
+            for row in self._connection.execute(in_order)
         ]
 
-    def take_back_above(self, block: int) -> None:
+    def undo_above(self, block: int) -> None:
         """Restore the record as of the end of `block`."""
-        later = planned_download.c.block > block
-        self._connection.execute(delete(planned_download).where(later))
+        is_later = planned_download.c.block > block
+        self._connection.execute(delete(planned_download).where(is_later))

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.store.encoding import hexed, raw
+from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.tables.selection_tables import draw
 
 
@@ -42,7 +42,14 @@ class DrawRepository:
         Raises:
             IntegrityError: another draw of the task is active, or one was made by the same block.
         """
-        row = (raw(task), seed.number, raw(seed.hash), seed.time, raw(node), None)
+        row = (
+            decode_hex(task),
+            seed.number,
+            decode_hex(seed.hash),
+            seed.time,
+            decode_hex(node),
+            None,
+        )
         self._connection.execute(insert(draw).values(row))
 
     def void(self, task: TaskKey, block: int) -> None:
@@ -51,56 +58,63 @@ class DrawRepository:
         Raises:
             ValueError: the task has no active draw.
         """
-        over = update(draw).where(draw.c.task == raw(task), draw.c.voided_block.is_(None))
-        if self._connection.execute(over.values(voided_block=block)).rowcount != 1:
+        active_draw = update(draw).where(
+            draw.c.task == decode_hex(task), draw.c.voided_block.is_(None)
+        )
+        if self._connection.execute(active_draw.values(voided_block=block)).rowcount != 1:
             raise ValueError(f"no draw of task {task} stands")
 
-    def active(self) -> list[StoredDraw]:
+    def list_active(self) -> list[StoredDraw]:
         """Return the active draws, oldest first."""
-        return self._where(draw.c.voided_block.is_(None))
+        return self._select_draws(draw.c.voided_block.is_(None))
 
-    def over(self, limit: int) -> list[StoredDraw]:
+    def list_voided(self, limit: int) -> list[StoredDraw]:
         """Return the last voided draws, most recently voided first."""
-        rows = select(draw).where(draw.c.voided_block.is_not(None))
-        newest = (draw.c.voided_block.desc(), draw.c.seed_block.desc(), draw.c.task)
-        found = self._connection.execute(rows.order_by(*newest).limit(limit))
-        return [_draw_of(row) for row in found]
+        query = select(draw).where(draw.c.voided_block.is_not(None))
+        order = (draw.c.voided_block.desc(), draw.c.seed_block.desc(), draw.c.task)
+        results = self._connection.execute(query.order_by(*order).limit(limit))
+        return [_decode_draw_row(row) for row in results]
 
-    def of_task(self, task: TaskKey) -> list[StoredDraw]:
+    def list_for_task(self, task: TaskKey) -> list[StoredDraw]:
         """Return every draw of the task, oldest first."""
-        return self._where(draw.c.task == raw(task))
+        return self._select_draws(draw.c.task == decode_hex(task))
 
-    def of_node(self, node: Address, limit: int) -> list[StoredDraw]:
+    def list_for_node(self, node: Address, limit: int) -> list[StoredDraw]:
         """Return the last draws of this node, newest first."""
-        rows = select(draw).where(draw.c.node == raw(node))
-        newest = (draw.c.seed_block.desc(), draw.c.task)
+        query = select(draw).where(draw.c.node == decode_hex(node))
+        order = (draw.c.seed_block.desc(), draw.c.task)
         return [
-            _draw_of(row) for row in self._connection.execute(rows.order_by(*newest).limit(limit))
+            _decode_draw_row(row)
+            for row in self._connection.execute(query.order_by(*order).limit(limit))
         ]
 
-    def before(self, block: int) -> tuple[list[StoredDraw], list[TaskKey]]:
+    def get_state_before(self, block: int) -> tuple[list[StoredDraw], list[TaskKey]]:
         """Return the draws active just before a block, and the tasks that the block drew for."""
-        over = draw.c.voided_block
-        stood = self._where((draw.c.seed_block < block) & (over.is_(None) | (over >= block)))
-        return stood, [one.task for one in self._where(draw.c.seed_block == block)]
+        voided_block = draw.c.voided_block
+        active = self._select_draws(
+            (draw.c.seed_block < block) & (voided_block.is_(None) | (voided_block >= block))
+        )
+        return active, [
+            stored_draw.task for stored_draw in self._select_draws(draw.c.seed_block == block)
+        ]
 
-    def take_back_above(self, block: int) -> None:
+    def undo_above(self, block: int) -> None:
         """Restore the record as of the end of `block`."""
         self._connection.execute(delete(draw).where(draw.c.seed_block > block))
-        later = update(draw).where(draw.c.voided_block > block)
-        self._connection.execute(later.values(voided_block=None))
+        voided_later = update(draw).where(draw.c.voided_block > block)
+        self._connection.execute(voided_later.values(voided_block=None))
 
-    def _where(self, chosen: ColumnElement[bool]) -> list[StoredDraw]:
-        rows = select(draw).where(chosen).order_by(draw.c.seed_block, draw.c.task)
-        return [_draw_of(row) for row in self._connection.execute(rows)]
+    def _select_draws(self, condition: ColumnElement[bool]) -> list[StoredDraw]:
+        rows = select(draw).where(condition).order_by(draw.c.seed_block, draw.c.task)
+        return [_decode_draw_row(row) for row in self._connection.execute(rows)]
 
 
-def _draw_of(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driver
+def _decode_draw_row(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driver
     return StoredDraw(
-        task=TaskKey(hexed(row.task)),
+        task=TaskKey(encode_hex(row.task)),
         seed_block=row.seed_block,
-        seed_hash=Hash(hexed(row.seed_hash)),
+        seed_hash=Hash(encode_hex(row.seed_hash)),
         seed_time=row.seed_time,
-        node=Address(hexed(row.node)),
+        node=Address(encode_hex(row.node)),
         voided_block=row.voided_block,
     )

@@ -10,8 +10,15 @@ from oracle.domain.blocks import Position
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state.group import GroupMember, GroupResult, OpenGroup
 from oracle.domain.state.task import Ending
-from oracle.store.bulk import Row, append, fetch, upsert
-from oracle.store.encoding import hexed, hexed_or_none, joined, raw, raw_or_none, split
+from oracle.store.bulk import Row, fetch_rows, insert_rows, upsert_rows
+from oracle.store.encoding import (
+    decode_hex,
+    decode_optional_hex,
+    encode_hex,
+    encode_optional_hex,
+    join_hashes,
+    split_hashes,
+)
 from oracle.store.tables.state_tables import group_member, group_result, open_group, score, task
 
 
@@ -21,40 +28,42 @@ class GroupRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def named(self, groups: Iterable[GroupKey]) -> dict[GroupKey, OpenGroup]:
+    def get_many(self, groups: Iterable[GroupKey]) -> dict[GroupKey, OpenGroup]:
         """Return the stored groups among these keys."""
-        rows = fetch(self._connection, open_group, map(raw, groups))
-        return {found.group: found for found in map(_group_of, rows)}
+        rows = fetch_rows(self._connection, open_group, map(decode_hex, groups))
+        return {group.group: group for group in map(_decode_group_row, rows)}
 
     def save(self, groups: Iterable[OpenGroup]) -> None:
         """Insert or replace the row of each group."""
-        upsert(self._connection, open_group, [group_row(each) for each in groups])
+        upsert_rows(self._connection, open_group, [encode_group_row(group) for group in groups])
 
 
-def group_row(each: OpenGroup) -> Row:
+def encode_group_row(group: OpenGroup) -> Row:
     """Encode the group as a row of its table."""
-    return (raw(each.group), joined(each.tasks), each.closed)
+    return (decode_hex(group.group), join_hashes(group.tasks), group.closed)
 
 
-def group_in(row: Row) -> OpenGroup:
+def decode_group_values(row: Row) -> OpenGroup:
     """Decode a group from a row's values in the table's column order."""
     key, tasks, closed = row
-    return OpenGroup(GroupKey(hexed(key)), tuple(map(TaskKey, split(tasks))), closed=bool(closed))
-
-
-def _group_of(row: Any) -> OpenGroup:  # noqa: ANN401  a row of any driver
     return OpenGroup(
-        group=GroupKey(hexed(row.task_group)),
-        tasks=tuple(TaskKey(key) for key in split(row.tasks)),
+        GroupKey(encode_hex(key)), tuple(map(TaskKey, split_hashes(tasks))), closed=bool(closed)
+    )
+
+
+def _decode_group_row(row: Any) -> OpenGroup:  # noqa: ANN401  a row of any driver
+    return OpenGroup(
+        group=GroupKey(encode_hex(row.task_group)),
+        tasks=tuple(TaskKey(key) for key in split_hashes(row.tasks)),
         closed=bool(row.closed),
     )
 
 
 _NOT_ACCEPTED = [ending.value for ending in (Ending.INVALIDATED, Ending.ABORTED, Ending.TIMED_OUT)]
-_RESULT_AT = [group_result.c[name] for name in Position._fields]
-_SCORED_AT = [score.c[name] for name in Position._fields]
-_MEMBER_AT = [group_member.c[name] for name in Position._fields]
-_MEMBER = [group_member.c[name] for name in ("task", "node", "rank", "elapsed", "score")]
+_RESULT_POSITION = [group_result.c[name] for name in Position._fields]
+_SCORE_POSITION = [score.c[name] for name in Position._fields]
+_MEMBER_POSITION = [group_member.c[name] for name in Position._fields]
+_MEMBER_COLUMNS = [group_member.c[name] for name in ("task", "node", "rank", "elapsed", "score")]
 
 
 class GroupResultRepository:
@@ -63,120 +72,142 @@ class GroupResultRepository:
 
     def append(self, results: Sequence[GroupResult]) -> None:
         """Append results, each at the position where its group closed."""
-        append(
+        insert_rows(
             self._connection,
             group_result,
-            [(*each.closed_at, raw(each.group), each.time, each.scored) for each in results],
+            [
+                (*result.closed_at, decode_hex(result.group), result.time, result.scored)
+                for result in results
+            ],
         )
-        append(
+        insert_rows(
             self._connection,
             group_member,
             [
                 (
-                    *each.closed_at,
-                    place,
-                    raw(member.task),
-                    raw_or_none(member.node),
+                    *result.closed_at,
+                    member_index,
+                    decode_hex(member.task),
+                    decode_optional_hex(member.node),
                     member.rank,
                     member.elapsed,
                     member.score,
                 )
-                for each in results
-                for place, member in enumerate(each.members)
+                for result in results
+                for member_index, member in enumerate(result.members)
             ],
         )
 
-    def of_group(self, group: GroupKey) -> list[GroupResult]:
+    def list_for_group(self, group: GroupKey) -> list[GroupResult]:
         """Return the results of this group: usually at most one, more if group keys repeat."""
-        return self._where(group_result.c.task_group == raw(group))
+        return self._select_results(group_result.c.task_group == decode_hex(group))
 
-    def of_node(self, node: Address, last: int = 50) -> list[GroupResult]:
+    def list_for_node(self, node: Address, limit: int = 50) -> list[GroupResult]:
         """Return the newest results that gave this node a score, oldest first."""
         # The node's scores hold the closing positions, so members need no index of their own.
-        newest = (
-            select(*_SCORED_AT)
-            .where(score.c.node == raw(node))
+        query = (
+            select(*_SCORE_POSITION)
+            .where(score.c.node == decode_hex(node))
             .order_by(score.c.seq.desc())
-            .limit(last)
+            .limit(limit)
         )
-        return self.closed_at([Position(*row) for row in self._connection.execute(newest)])
+        return self.list_closed_at([Position(*row) for row in self._connection.execute(query)])
 
-    def possible_zeros(self, node: Address, first_block: int, last_block: int) -> list[Position]:
+    def find_possible_zeros(
+        self, node: Address, first_block: int, last_block: int
+    ) -> list[Position]:
         """Return where groups closed that may have scored this node 0, oldest first."""
-        at = [mine == theirs for mine, theirs in zip(_RESULT_AT, _MEMBER_AT, strict=True)]
-        chosen = (
-            select(*_MEMBER_AT)
-            .join_from(group_result, group_member, and_(*at))
+        same_position = [
+            result_column == member_column
+            for result_column, member_column in zip(
+                _RESULT_POSITION, _MEMBER_POSITION, strict=True
+            )
+        ]
+        query = (
+            select(*_MEMBER_POSITION)
+            .join_from(group_result, group_member, and_(*same_position))
             .where(
                 group_result.c.block.between(first_block, last_block),
                 group_result.c.scored,
-                group_member.c.node == raw(node),
+                group_member.c.node == decode_hex(node),
                 group_member.c.score.is_(None),
             )
-            .order_by(*_MEMBER_AT)
+            .order_by(*_MEMBER_POSITION)
         )
-        return [Position(*row) for row in self._connection.execute(chosen)]
+        return [Position(*row) for row in self._connection.execute(query)]
 
-    def closed_at(self, places: Sequence[Position]) -> list[GroupResult]:
+    def list_closed_at(self, positions: Sequence[Position]) -> list[GroupResult]:
         """Return the results of the groups that closed at these positions, oldest first."""
-        wanted = [tuple(place) for place in places]
-        return self._where(tuple_(*_RESULT_AT).in_(wanted)) if wanted else []
+        keys = [tuple(position) for position in positions]
+        return self._select_results(tuple_(*_RESULT_POSITION).in_(keys)) if keys else []
 
-    def outvoted_between(
-        self, first: int, last: int, limit: int | None = None
+    def list_outvoted(
+        self, first_block: int, last_block: int, limit: int | None = None
     ) -> list[GroupResult]:
         """Return up to `limit` groups of these blocks with an unaccepted answer.
 
         Oldest groups come first. Groups in which a node only timed out are included.
         """
-        at = [mine == theirs for mine, theirs in zip(_RESULT_AT, _MEMBER_AT, strict=True)]
-        ended = task.c.ending.in_(_NOT_ACCEPTED)
-        places = (
-            select(*_RESULT_AT)
+        same_position = [
+            result_column == member_column
+            for result_column, member_column in zip(
+                _RESULT_POSITION, _MEMBER_POSITION, strict=True
+            )
+        ]
+        is_not_accepted = task.c.ending.in_(_NOT_ACCEPTED)
+        query = (
+            select(*_RESULT_POSITION)
             .distinct()
-            .join_from(group_result, group_member, and_(*at))
+            .join_from(group_result, group_member, and_(*same_position))
             .join(task, task.c.key == group_member.c.task)
-            .where(group_result.c.block.between(first, last), ended)
-            .order_by(*_RESULT_AT)
+            .where(group_result.c.block.between(first_block, last_block), is_not_accepted)
+            .order_by(*_RESULT_POSITION)
             .limit(limit)
         )
-        return self.closed_at([Position(*row) for row in self._connection.execute(places)])
+        return self.list_closed_at([Position(*row) for row in self._connection.execute(query)])
 
     def count(self) -> int:
         """Count the closed groups."""
-        counted = select(func.count()).select_from(group_result)
-        return int(self._connection.execute(counted).scalar_one())
+        count_query = select(func.count()).select_from(group_result)
+        return int(self._connection.execute(count_query).scalar_one())
 
-    def _where(self, chosen: ColumnElement[bool]) -> list[GroupResult]:
-        at = [mine == theirs for mine, theirs in zip(_RESULT_AT, _MEMBER_AT, strict=True)]
+    def _select_results(self, condition: ColumnElement[bool]) -> list[GroupResult]:
+        same_position = [
+            result_column == member_column
+            for result_column, member_column in zip(
+                _RESULT_POSITION, _MEMBER_POSITION, strict=True
+            )
+        ]
         rows = self._connection.execute(
-            select(group_result, *_MEMBER)
-            .join_from(group_result, group_member, and_(*at))
-            .where(chosen)
-            .order_by(*_RESULT_AT, group_member.c.place)
+            select(group_result, *_MEMBER_COLUMNS)
+            .join_from(group_result, group_member, and_(*same_position))
+            .where(condition)
+            .order_by(*_RESULT_POSITION, group_member.c.place)
         )
-        return [_result_of(list(members)) for _, members in groupby(rows, key=_place_of)]
+        return [
+            _decode_result_rows(list(members)) for _, members in groupby(rows, key=_get_position)
+        ]
 
 
-def _place_of(row: Any) -> Position:  # noqa: ANN401  a row of any driver
+def _get_position(row: Any) -> Position:  # noqa: ANN401  a row of any driver
     return Position(row.block, row.tx, row.log, row.sub)
 
 
-def _result_of(rows: list[Any]) -> GroupResult:
-    first = rows[0]
+def _decode_result_rows(rows: list[Any]) -> GroupResult:
+    first_row = rows[0]
     return GroupResult(
-        group=GroupKey(hexed(first.task_group)),
-        closed_at=_place_of(first),
-        time=first.time,
-        members=tuple(_member_of(row) for row in rows),
-        scored=bool(first.scored),
+        group=GroupKey(encode_hex(first_row.task_group)),
+        closed_at=_get_position(first_row),
+        time=first_row.time,
+        members=tuple(_decode_member_row(row) for row in rows),
+        scored=bool(first_row.scored),
     )
 
 
-def _member_of(row: Any) -> GroupMember:  # noqa: ANN401  a row of any driver
-    node = hexed_or_none(row.node)
+def _decode_member_row(row: Any) -> GroupMember:  # noqa: ANN401  a row of any driver
+    node = encode_optional_hex(row.node)
     return GroupMember(
-        task=TaskKey(hexed(row.task)),
+        task=TaskKey(encode_hex(row.task)),
         node=None if node is None else Address(node),
         rank=row.rank,
         elapsed=row.elapsed,

@@ -10,32 +10,32 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
-from oracle.domain.state.node import DownloadRequest, Membership, Node, Pending
-from oracle.store.bulk import Row, fetch, upsert
+from oracle.domain.state.node import DownloadRequest, Membership, Node, PendingLeave
+from oracle.store.bulk import Row, fetch_rows, upsert_rows
 from oracle.store.encoding import (
-    amount_or_none,
-    as_said,
-    bounded,
-    hexed,
-    list_of,
-    list_text,
-    plain,
-    position_or_none,
-    position_text,
-    range_of_prefix,
-    raw,
-    version_of,
-    version_text,
-    wei_or_none,
+    clamp_to_bigint,
+    compute_prefix_range,
+    decode_hex,
+    decode_name_list,
+    decode_optional_wei,
+    encode_hex,
+    encode_name_list,
+    encode_optional_wei,
+    escape_nul,
+    format_position,
+    format_version,
+    parse_optional_position,
+    parse_version,
+    unescape_nul,
 )
 from oracle.store.tables.state_tables import node
 
-_PAGE = 1_000
+_PAGE_ROWS = 1_000
 _ADDRESS_BYTES = 20
 # Reliability 1 in units of 10^-18, and the seconds after which a penalty has healed
 # (docs/reference/scoring-rules.md#numbers).
-_WHOLE = 10**18
-_HEALED_AFTER = 2**21
+_FULL_RELIABILITY = 10**18
+_HEALING_SECONDS = 2**21
 _COLUMNS = node.columns.keys()
 
 
@@ -43,153 +43,153 @@ class NodeRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def named(self, addresses: Iterable[Address]) -> dict[Address, Node]:
+    def get_many(self, addresses: Iterable[Address]) -> dict[Address, Node]:
         """Return the stored nodes among these addresses."""
-        rows = fetch(self._connection, node, map(raw, addresses))
-        return {found.address: found for found in map(_node_of, rows)}
+        rows = fetch_rows(self._connection, node, map(decode_hex, addresses))
+        return {stored_node.address: stored_node for stored_node in map(_decode_node_row, rows)}
 
-    def beginning(self, digits: str, limit: int) -> list[Address]:
+    def list_by_prefix(self, digits: str, limit: int) -> list[Address]:
         """Return up to `limit` addresses whose hex begins with `digits`, by address."""
-        low, high = range_of_prefix(digits, _ADDRESS_BYTES)
-        chosen = select(node.c.address).where(node.c.address.between(low, high))
-        found = self._connection.execute(chosen.order_by(node.c.address).limit(limit))
-        return [Address(hexed(address)) for (address,) in found]
+        low, high = compute_prefix_range(digits, _ADDRESS_BYTES)
+        query = select(node.c.address).where(node.c.address.between(low, high))
+        rows = self._connection.execute(query.order_by(node.c.address).limit(limit))
+        return [Address(encode_hex(address)) for (address,) in rows]
 
     def save(self, nodes: Iterable[Node]) -> None:
         """Insert or replace the row of each node."""
-        upsert(self._connection, node, [node_row(each) for each in nodes])
+        upsert_rows(self._connection, node, [encode_node_row(entry) for entry in nodes])
 
-    def all(self) -> Iterator[Node]:
+    def iterate_all(self) -> Iterator[Node]:
         """Yield every node, by address, in pages."""
-        after: Address | None = None
-        while page := self.page(after, _PAGE):
+        last_address: Address | None = None
+        while page := self.list_page(last_address, _PAGE_ROWS):
             yield from page
-            after = page[-1].address
+            last_address = page[-1].address
 
-    def page(self, after: Address | None, limit: int) -> list[Node]:
+    def list_page(self, after_address: Address | None, limit: int) -> list[Node]:
         """Return up to `limit` nodes with an address above `after_address`, by address."""
-        chosen = select(node).order_by(node.c.address).limit(limit)
-        if after is not None:
-            chosen = chosen.where(node.c.address > raw(after))
-        return [_node_of(row) for row in self._connection.execute(chosen)]
+        query = select(node).order_by(node.c.address).limit(limit)
+        if after_address is not None:
+            query = query.where(node.c.address > decode_hex(after_address))
+        return [_decode_node_row(row) for row in self._connection.execute(query)]
 
-    def changed_since(self, block: int) -> Iterator[Node]:
+    def iterate_changed_since(self, block: int) -> Iterator[Node]:
         """Yield the nodes whose row changed in a block above `block`."""
-        yield from self._few(node.c.changed_at > block)
+        yield from self._iterate_matching(node.c.changed_at > block)
 
-    def without_start_since(self, time: int) -> list[Node]:
+    def list_idle_since(self, time: int) -> list[Node]:
         """Return the members without a task start since a block time, by address."""
-        is_old = node.c.last_start.is_(None) | (node.c.last_start < time)
+        has_no_recent_start = node.c.last_start.is_(None) | (node.c.last_start < time)
         is_member = node.c.membership == Membership.MEMBER.value
-        chosen = select(node).where(is_member & is_old).order_by(node.c.address)
-        return list(map(_node_of, self._connection.execute(chosen)))
+        query = select(node).where(is_member & has_no_recent_start).order_by(node.c.address)
+        return list(map(_decode_node_row, self._connection.execute(query)))
 
-    def recovering_at(self, time: int) -> Iterator[Node]:
+    def iterate_recovering(self, time: int) -> Iterator[Node]:
         """Yield the nodes whose reliability was still healing at `time`, in seconds.
 
         Their base is below 1 and the penalty less than 2^21 seconds old
         (docs/reference/scoring-rules.md#numbers).
         """
-        yield from self._few(node.c.recovers_until > time)
+        yield from self._iterate_matching(node.c.recovers_until > time)
 
-    def _few(self, condition: ColumnElement[bool]) -> Iterator[Node]:
+    def _iterate_matching(self, condition: ColumnElement[bool]) -> Iterator[Node]:
         """Yield the nodes that an index finds, by address.
 
         Sorted in Python: given ORDER BY, SQLite reads the whole table in key order instead.
         """
         rows = self._connection.execute(select(node).where(condition)).all()
-        yield from map(_node_of, sorted(rows, key=attrgetter("address")))
+        yield from map(_decode_node_row, sorted(rows, key=attrgetter("address")))
 
-    def asked(self) -> list[Node]:
+    def list_with_downloads(self) -> list[Node]:
         """Return the nodes with requested downloads, by address."""
-        chosen = select(node).where(node.c.downloads.is_not(None)).order_by(node.c.address)
-        return [_node_of(row) for row in self._connection.execute(chosen)]
+        query = select(node).where(node.c.downloads.is_not(None)).order_by(node.c.address)
+        return [_decode_node_row(row) for row in self._connection.execute(query)]
 
-    def counts(self) -> dict[tuple[Membership, bool, bool], int]:
+    def count_by_state(self) -> dict[tuple[Membership, bool, bool], int]:
         """Count the nodes by membership, whether paused, and whether running a task."""
-        busy = node.c.running > 0
-        counted = select(node.c.membership, node.c.paused, busy, func.count()).group_by(
-            node.c.membership, node.c.paused, busy
+        is_running = node.c.running > 0
+        count_query = select(node.c.membership, node.c.paused, is_running, func.count()).group_by(
+            node.c.membership, node.c.paused, is_running
         )
         return {
-            (Membership(membership), bool(paused), bool(runs)): int(number)
-            for membership, paused, runs, number in self._connection.execute(counted)
+            (Membership(membership), bool(paused), bool(is_busy)): int(count)
+            for membership, paused, is_busy, count in self._connection.execute(count_query)
         }
 
 
-def nodes_as_of(
-    connection: Connection, blocks: BlockRange, later: Mapping[bytes, Row | None]
+def iterate_nodes_as_of(
+    connection: Connection, blocks: BlockRange, row_after_by_key: Mapping[bytes, Row | None]
 ) -> Iterator[Node]:
     """Yield the nodes that changed in these blocks, by address, as of the last block.
 
     `row_after_by_key` maps each node that changed later to its row after the last block, or to
     None if it had no row.
     """
-    chosen = select(node).where(node.c.changed_at >= blocks.first).order_by(node.c.address)
-    for row in connection.execute(chosen):
-        before = later.get(row.address, tuple(row))
-        if before is None:
+    query = select(node).where(node.c.changed_at >= blocks.first).order_by(node.c.address)
+    for row in connection.execute(query):
+        values = row_after_by_key.get(row.address, tuple(row))
+        if values is None:
             continue
-        found = node_in(before)
-        if blocks.first <= found.changed_at <= blocks.last:
-            yield found
+        decoded = decode_node_values(values)
+        if blocks.first <= decoded.changed_at <= blocks.last:
+            yield decoded
 
 
-def node_row(each: Node) -> Row:
+def encode_node_row(entry: Node) -> Row:
     """Encode the node as a row of its table."""
-    recovers_until = each.since + _HEALED_AFTER if each.base < _WHOLE else None
+    recovers_until = entry.since + _HEALING_SECONDS if entry.base < _FULL_RELIABILITY else None
     return (
-        raw(each.address),
-        each.membership.value,
-        each.paused,
-        each.running,
-        wei_or_none(each.stake),
-        plain(each.gpu_name),
-        bounded(each.gpu_vram),
-        version_text(each.version),
-        list_text(each.models),
-        list_text(each.in_use),
-        bounded(each.timeout),
-        each.pool,
-        each.pool_sum,
-        each.scored,
-        each.base,
-        each.since,
-        each.excluded,
-        each.prior,
-        each.restarts,
-        position_text(each.kickout_due_since),
-        each.starts_anew,
-        each.changed_at,
+        decode_hex(entry.address),
+        entry.membership.value,
+        entry.paused,
+        entry.running,
+        encode_optional_wei(entry.stake),
+        escape_nul(entry.gpu_name),
+        clamp_to_bigint(entry.gpu_vram),
+        format_version(entry.version),
+        encode_name_list(entry.models),
+        encode_name_list(entry.in_use),
+        clamp_to_bigint(entry.timeout),
+        entry.pool,
+        entry.pool_sum,
+        entry.scored,
+        entry.base,
+        entry.since,
+        entry.excluded,
+        entry.prior,
+        entry.restarts,
+        format_position(entry.kickout_due_since),
+        entry.starts_anew,
+        entry.changed_at,
         recovers_until,
-        each.window,
-        each.window_sum,
-        each.window_count,
-        each.online_since,
-        each.online_seconds,
-        None if each.pending is None else each.pending.value,
-        each.last_start,
-        json.encode(each.downloads).decode() if each.downloads else None,
+        entry.window,
+        entry.window_sum,
+        entry.window_count,
+        entry.online_since,
+        entry.online_seconds,
+        None if entry.pending is None else entry.pending.value,
+        entry.last_start,
+        json.encode(entry.downloads).decode() if entry.downloads else None,
     )
 
 
-def node_in(row: Row) -> Node:
+def decode_node_values(row: Row) -> Node:
     """Decode a node from a row's values in the table's column order."""
-    return _node_of(SimpleNamespace(**dict(zip(_COLUMNS, row, strict=True))))
+    return _decode_node_row(SimpleNamespace(**dict(zip(_COLUMNS, row, strict=True))))
 
 
-def _node_of(row: Any) -> Node:  # noqa: ANN401  a row of any driver
+def _decode_node_row(row: Any) -> Node:  # noqa: ANN401  a row of any driver
     return Node(
-        address=Address(hexed(row.address)),
+        address=Address(encode_hex(row.address)),
         membership=Membership(row.membership),
         paused=bool(row.paused),
         running=row.running,
-        stake=amount_or_none(row.stake),
-        gpu_name=as_said(row.gpu_name),
+        stake=decode_optional_wei(row.stake),
+        gpu_name=unescape_nul(row.gpu_name),
         gpu_vram=row.gpu_vram,
-        version=version_of(row.version),
-        models=list_of(row.models),
-        in_use=list_of(row.in_use),
+        version=parse_version(row.version),
+        models=decode_name_list(row.models),
+        in_use=decode_name_list(row.in_use),
         timeout=row.timeout,
         pool=row.pool,
         pool_sum=row.pool_sum,
@@ -199,7 +199,7 @@ def _node_of(row: Any) -> Node:  # noqa: ANN401  a row of any driver
         excluded=bool(row.excluded),
         prior=row.prior,
         restarts=row.restarts,
-        kickout_due_since=position_or_none(row.kickout_due_since),
+        kickout_due_since=parse_optional_position(row.kickout_due_since),
         starts_anew=bool(row.starts_anew),
         changed_at=row.changed_at,
         window=row.window,
@@ -207,11 +207,11 @@ def _node_of(row: Any) -> Node:  # noqa: ANN401  a row of any driver
         window_count=row.window_count,
         online_since=row.online_since,
         online_seconds=row.online_seconds,
-        pending=None if row.pending is None else Pending(row.pending),
+        pending=None if row.pending is None else PendingLeave(row.pending),
         last_start=row.last_start,
-        downloads=() if row.downloads is None else _downloads_of(row.downloads),
+        downloads=() if row.downloads is None else _decode_downloads(row.downloads),
     )
 
 
-def _downloads_of(text: str) -> tuple[DownloadRequest, ...]:
+def _decode_downloads(text: str) -> tuple[DownloadRequest, ...]:
     return json.decode(text, type=tuple[DownloadRequest, ...])

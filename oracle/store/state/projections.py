@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 from msgspec.json import Encoder
 from sqlalchemy import Connection, Table, bindparam, delete, select
 
-from oracle.store.bulk import Row, append, fetch, upsert
-from oracle.store.encoding import HASH_BYTES, hexed, position_of
+from oracle.store.bulk import Row, fetch_rows, insert_rows, upsert_rows
+from oracle.store.encoding import HASH_BYTES, encode_hex, parse_position
 from oracle.store.ops.bookmarks import Bookmarks
-from oracle.store.state.cursor_repository import last_row
-from oracle.store.state.group_repository import group_row
-from oracle.store.state.node_repository import node_row
-from oracle.store.state.round_rows import index_row, kick_row, word_row
+from oracle.store.state.cursor_repository import encode_last_event_row
+from oracle.store.state.group_repository import encode_group_row
+from oracle.store.state.node_repository import encode_node_row
+from oracle.store.state.round_rows import encode_index_row, encode_kick_row, encode_word_row
 from oracle.store.state.snapshot_codec import PackedState
-from oracle.store.state.task_repository import task_row
+from oracle.store.state.task_repository import encode_task_row
 from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.chain_tables import state_snapshot, undo
 from oracle.store.tables.integrity_tables import dead_letter
@@ -61,16 +61,16 @@ PROJECTIONS = (
     kick,
 )
 # Other tables that a fold writes and a comparison covers.
-_BESIDE = (undo, dead_letter)
+_ALSO_COMPARED = (undo, dead_letter)
 # Rule set numbers differ between databases, so comparisons use their hash.
-_SAID = {
+_COMPARED_QUERIES = {
     score.name: select(
         *(rule_set.c.sha256 if column.name == "rule_set" else column for column in score.columns)
     ).join_from(score, rule_set, score.c.rule_set == rule_set.c.id, isouter=True)
 }
-_PAGE = 2_000
+_PAGE_ROWS = 2_000
 # The encoder writes bytes as base64.
-_JSON = Encoder()
+_JSON_ENCODER = Encoder()
 
 
 class ProjectionRow(NamedTuple):
@@ -80,9 +80,9 @@ class ProjectionRow(NamedTuple):
     values: tuple[Any, ...]
 
     @property
-    def shown(self) -> str:
-        parts = (hexed(part) if isinstance(part, bytes) else str(part) for part in self.key)
-        return " ".join(parts)
+    def key_text(self) -> str:
+        texts = (encode_hex(part) if isinstance(part, bytes) else str(part) for part in self.key)
+        return " ".join(texts)
 
 
 class ProjectionRepository:
@@ -97,7 +97,7 @@ class ProjectionRepository:
             self._connection.execute(delete(table))
         self._connection.execute(delete(state_snapshot))
         UndoJournal(self._connection).clear()
-        Bookmarks(self._connection).count_remake()
+        Bookmarks(self._connection).increment_rebuild_count()
 
     def restore(self, block: int, state: PackedState) -> bool:
         """Restore every projection to its state after `block`; empty the undo journal.
@@ -106,32 +106,34 @@ class ProjectionRepository:
         snapshot leaves out changed after it. The caller restores raw rows, dead letters, blocks,
         cursor and reports.
         """
-        tasks = [task_row(restored) for restored in state.tasks]
-        if self._tasks_changed_after(block) - {row[0] for row in tasks}:
+        tasks = [encode_task_row(restored_task) for restored_task in state.tasks]
+        if self._list_tasks_changed_after(block) - {row[0] for row in tasks}:
             return False
         self._delete_groups_created_after(block)
         self._connection.execute(delete(task).where(task.c.seen_at > block))
-        upsert(self._connection, task, tasks)
-        upsert(self._connection, open_group, list(map(group_row, state.groups)))
-        self._replace(node, list(map(node_row, state.nodes)))
-        self._replace(node_index, list(map(index_row, state.indexes)))
-        self._replace(lane_word, list(map(word_row, state.words)))
-        self._replace(kick, list(map(kick_row, state.kicks)))
-        self._replace(last_event, [] if state.last is None else [last_row(state.last)])
+        upsert_rows(self._connection, task, tasks)
+        upsert_rows(self._connection, open_group, list(map(encode_group_row, state.groups)))
+        self._replace_rows(node, list(map(encode_node_row, state.nodes)))
+        self._replace_rows(node_index, list(map(encode_index_row, state.indexes)))
+        self._replace_rows(lane_word, list(map(encode_word_row, state.words)))
+        self._replace_rows(kick, list(map(encode_kick_row, state.kicks)))
+        self._replace_rows(
+            last_event, [] if state.last is None else [encode_last_event_row(state.last)]
+        )
         journal = UndoJournal(self._connection)
         journal.delete_appended_above(block)
         journal.clear()
-        Bookmarks(self._connection).count_remake()
+        Bookmarks(self._connection).increment_rebuild_count()
         return True
 
-    def _replace(self, table: Table, rows: list[Row]) -> None:
+    def _replace_rows(self, table: Table, rows: list[Row]) -> None:
         self._connection.execute(delete(table))
-        append(self._connection, table, rows)
+        insert_rows(self._connection, table, rows)
 
-    def _tasks_changed_after(self, block: int) -> set[bytes]:
+    def _list_tasks_changed_after(self, block: int) -> set[bytes]:
         """Return the keys of the tasks that existed after `block` and changed since."""
-        changed = (task.c.seen_at <= block) & (task.c.changed_at > block)
-        return set(self._connection.execute(select(task.c.key).where(changed)).scalars())
+        is_changed = (task.c.seen_at <= block) & (task.c.changed_at > block)
+        return set(self._connection.execute(select(task.c.key).where(is_changed)).scalars())
 
     def _delete_groups_created_after(self, block: int) -> None:
         """Delete the groups whose first task was created above `block`.
@@ -140,46 +142,52 @@ class ProjectionRepository:
         """
         if self._connection.execute(select(open_group.c.task_group).limit(1)).first() is None:
             return
-        changed = select(task.c.key, task.c.task_group, task.c.created_at).where(
+        query = select(task.c.key, task.c.task_group, task.c.created_at).where(
             task.c.changed_at > block, task.c.task_group.is_not(None)
         )
         group_by_task = {
             key: group
-            for key, group, created_at in self._connection.execute(changed)
-            if position_of(created_at).block > block
+            for key, group, created_at in self._connection.execute(query)
+            if parse_position(created_at).block > block
         }
-        groups = fetch(self._connection, open_group, set(group_by_task.values()))
-        later = [{"gone": key} for key, tasks, _ in groups if tasks[:HASH_BYTES] in group_by_task]
-        if later:
-            gone = delete(open_group).where(open_group.c.task_group == bindparam("gone"))
-            self._connection.execute(gone, later)
+        groups = fetch_rows(self._connection, open_group, set(group_by_task.values()))
+        parameters = [
+            {"gone": key} for key, tasks, _ in groups if tasks[:HASH_BYTES] in group_by_task
+        ]
+        if parameters:
+            delete_statement = delete(open_group).where(
+                open_group.c.task_group == bindparam("gone")
+            )
+            self._connection.execute(delete_statement, parameters)
 
-    def compared_tables(self) -> tuple[Table, ...]:
+    def list_compared_tables(self) -> tuple[Table, ...]:
         """Return the tables whose rows are fully determined by the raw rows."""
-        return (*PROJECTIONS, *_BESIDE)
+        return (*PROJECTIONS, *_ALSO_COMPARED)
 
-    def rows(self, table: Table) -> Iterator[ProjectionRow]:
+    def iterate_rows(self, table: Table) -> Iterator[ProjectionRow]:
         """Yield the rows of a compared table by key, equal on both databases."""
         columns = table.primary_key.columns
-        chosen = _SAID.get(table.name, select(table)).order_by(*columns)
+        query = _COMPARED_QUERIES.get(table.name, select(table)).order_by(*columns)
         if table is dead_letter:
-            chosen = chosen.where(dead_letter.c.canonical)
-        places = [table.columns.keys().index(column.name) for column in columns]
-        for row in self._connection.execute(chosen.execution_options(yield_per=_PAGE)):
+            query = query.where(dead_letter.c.canonical)
+        key_indexes = [table.columns.keys().index(column.name) for column in columns]
+        for row in self._connection.execute(query.execution_options(yield_per=_PAGE_ROWS)):
             values = tuple(row)
-            yield ProjectionRow(tuple(values[place] for place in places), values)
+            yield ProjectionRow(tuple(values[key_index] for key_index in key_indexes), values)
 
-    def dump(self) -> Iterator[str]:
+    def iterate_dump_lines(self) -> Iterator[str]:
         """Yield all projections as text, one line per row, equal on both databases."""
         for table in PROJECTIONS:
-            rows = _SAID.get(table.name, select(table)).order_by(*table.primary_key.columns)
-            for row in self._connection.execute(rows.execution_options(yield_per=_PAGE)):
-                yield f"{table.name} {_JSON.encode(tuple(row)).decode()}"
+            query = _COMPARED_QUERIES.get(table.name, select(table)).order_by(
+                *table.primary_key.columns
+            )
+            for row in self._connection.execute(query.execution_options(yield_per=_PAGE_ROWS)):
+                yield f"{table.name} {_JSON_ENCODER.encode(tuple(row)).decode()}"
 
-    def digest(self) -> str:
+    def compute_digest(self) -> str:
         """Return the sha256 of all dump lines, in hex."""
-        digest = sha256()
-        for line in self.dump():
-            digest.update(line.encode())
-            digest.update(b"\n")
-        return digest.hexdigest()
+        hasher = sha256()
+        for line in self.iterate_dump_lines():
+            hasher.update(line.encode())
+            hasher.update(b"\n")
+        return hasher.hexdigest()

@@ -11,29 +11,29 @@ from sqlalchemy import Connection, Table, func, select
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
-from oracle.domain.reports.contract_state import RoundHead, RoundsChanges, Standing, Word
+from oracle.domain.reports.contract_state import ContractSettings, RoundHead, RoundsChanges, Word
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import (
     LANES_PER_WORD,
     NEVER_REPORTED,
-    lanes_of,
-    word_of as word_number_of,
+    get_word_index as word_number_of,
+    unpack_lanes,
 )
 from oracle.domain.reports.rounds import Rounds
-from oracle.store.bulk import KEYS, append, upsert
-from oracle.store.encoding import hexed, raw
+from oracle.store.bulk import KEYS_PER_QUERY, insert_rows, upsert_rows
+from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.state.round_rows import (
-    accepted_of,
-    accepted_row,
-    config_in,
-    index_of,
-    index_row,
-    kick_of,
-    kick_row,
-    setting_row,
-    standing_of,
-    word_of,
-    word_row,
+    decode_accepted_row,
+    decode_config_digest,
+    decode_contract_settings,
+    decode_index_row,
+    decode_kick_row,
+    decode_word_row,
+    encode_accepted_row,
+    encode_index_row,
+    encode_kick_row,
+    encode_setting_row,
+    encode_word_row,
 )
 from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.round_tables import (
@@ -51,199 +51,223 @@ class RoundRepository:
 
     def load(self) -> Rounds:
         """Return the contract's state at the cursor: head, indexes, words, kickouts, settings."""
-        newest = self.accepted(last=1)
+        newest = self.list_accepted(limit=1)
         return Rounds(
-            head=_head_of(newest[0]) if newest else None,
-            indexes=[index_of(row) for row in self._rows(node_index)],
-            words=[word_of(row) for row in self._rows(lane_word)],
-            kicks=self.kicks(),
-            standing=self.standing(),
+            head=_build_head(newest[0]) if newest else None,
+            indexes=[decode_index_row(row) for row in self._select_rows(node_index)],
+            words=[decode_word_row(row) for row in self._select_rows(lane_word)],
+            kicks=self.list_kicks(),
+            settings=self.get_contract_settings(),
         )
 
-    def write(self, changes: RoundsChanges) -> None:
+    def save_changes(self, changes: RoundsChanges) -> None:
         """Write the changes drained from `Rounds`, with pre-images into the undo journal."""
-        upsert(self._connection, lane_word, [word_row(each) for each in changes.words.values()])
-        upsert(
-            self._connection, node_index, [index_row(each) for each in changes.indexes.values()]
+        upsert_rows(
+            self._connection,
+            lane_word,
+            [encode_word_row(entry) for entry in changes.words.values()],
         )
-        upsert(self._connection, kick, [kick_row(each) for each in changes.kicks.values()])
-        accepted = [accepted_row(each) for each in changes.accepted]
-        append(self._connection, accepted_round, accepted)
-        append(self._connection, contract_setting, [setting_row(each) for each in changes.set])
+        upsert_rows(
+            self._connection,
+            node_index,
+            [encode_index_row(entry) for entry in changes.indexes.values()],
+        )
+        upsert_rows(
+            self._connection, kick, [encode_kick_row(entry) for entry in changes.kicks.values()]
+        )
+        accepted_rows = [encode_accepted_row(entry) for entry in changes.accepted]
+        insert_rows(self._connection, accepted_round, accepted_rows)
+        insert_rows(
+            self._connection,
+            contract_setting,
+            [encode_setting_row(entry) for entry in changes.set],
+        )
         UndoJournal(self._connection).write(changes.pre_images)
 
-    def accepted(self, last: int = 50, *, up_to_block: int | None = None) -> list[RoundAccepted]:
+    def list_accepted(
+        self, limit: int = 50, *, up_to_block: int | None = None
+    ) -> list[RoundAccepted]:
         """Return the newest accepted rounds with their words, oldest first."""
-        newest = [accepted_round.c[name].desc() for name in Position._fields]
-        chosen = select(accepted_round).order_by(*newest).limit(last)
+        order = [accepted_round.c[name].desc() for name in Position._fields]
+        query = select(accepted_round).order_by(*order).limit(limit)
         if up_to_block is not None:
-            chosen = chosen.where(accepted_round.c.block <= up_to_block)
-        return [accepted_of(row) for row in reversed(self._connection.execute(chosen).all())]
+            query = query.where(accepted_round.c.block <= up_to_block)
+        return [
+            decode_accepted_row(row) for row in reversed(self._connection.execute(query).all())
+        ]
 
-    def accepted_below(self, number: int | None, limit: int) -> list[RoundAccepted]:
+    def list_accepted_below(self, number: int | None, limit: int) -> list[RoundAccepted]:
         """Return up to `limit` rounds below `number` (None: no limit), newest first."""
-        chosen = select(accepted_round).order_by(accepted_round.c.round.desc()).limit(limit)
+        query = select(accepted_round).order_by(accepted_round.c.round.desc()).limit(limit)
         if number is not None:
-            chosen = chosen.where(accepted_round.c.round < number)
-        return [accepted_of(row) for row in self._connection.execute(chosen)]
+            query = query.where(accepted_round.c.round < number)
+        return [decode_accepted_row(row) for row in self._connection.execute(query)]
 
-    def accepted_from(self, block: int, limit: int) -> list[RoundAccepted]:
+    def list_accepted_from(self, block: int, limit: int) -> list[RoundAccepted]:
         """Return the first rounds that were accepted in this block or later, in order."""
-        chosen = select(accepted_round).where(accepted_round.c.block >= block)
-        rows = self._connection.execute(chosen.order_by(accepted_round.c.round).limit(limit))
-        return [accepted_of(row) for row in rows]
+        query = select(accepted_round).where(accepted_round.c.block >= block)
+        rows = self._connection.execute(query.order_by(accepted_round.c.round).limit(limit))
+        return [decode_accepted_row(row) for row in rows]
 
-    def nodes_at(self, indexes: Collection[int]) -> dict[int, Address]:
+    def get_node_by_index(self, indexes: Collection[int]) -> dict[int, Address]:
         """Return the nodes of these lane indexes; unassigned ones are left out."""
-        chosen = select(node_index.c.lane_index, node_index.c.node)
-        rows = self._connection.execute(chosen.where(node_index.c.lane_index.in_(indexes)))
-        return {index: Address(hexed(found)) for index, found in rows}
+        query = select(node_index.c.lane_index, node_index.c.node)
+        rows = self._connection.execute(query.where(node_index.c.lane_index.in_(indexes)))
+        return {index: Address(encode_hex(address)) for index, address in rows}
 
-    def low_nodes(self, line: int) -> set[Address]:
+    def find_low_nodes(self, max_lane: int) -> set[Address]:
         """Return the nodes whose lane is reported and below the lane value `max_lane`."""
         words = self._connection.execute(select(lane_word.c.word_index, lane_word.c.value)).all()
-        low = [
-            LANES_PER_WORD * number + place
+        low_indexes = [
+            LANES_PER_WORD * number + lane_position
             for number, value in words
-            for place, lane in enumerate(lanes_of(int.from_bytes(value, "big")))
-            if lane != NEVER_REPORTED and lane < line
+            for lane_position, lane in enumerate(unpack_lanes(int.from_bytes(value, "big")))
+            if lane != NEVER_REPORTED and lane < max_lane
         ]
-        found = set[Address]()
-        for at in range(0, len(low), KEYS):
-            some = node_index.c.lane_index.in_(low[at : at + KEYS])
-            rows = self._connection.execute(select(node_index.c.node).where(some)).all()
-            found.update(Address(hexed(row[0])) for row in rows)
-        return found
+        addresses = set[Address]()
+        for offset in range(0, len(low_indexes), KEYS_PER_QUERY):
+            is_low = node_index.c.lane_index.in_(low_indexes[offset : offset + KEYS_PER_QUERY])
+            rows = self._connection.execute(select(node_index.c.node).where(is_low)).all()
+            addresses.update(Address(encode_hex(row[0])) for row in rows)
+        return addresses
 
-    def newest_digest(self) -> Hash | None:
+    def get_newest_digest(self) -> Hash | None:
         """Return the digest of the newest accepted round, or None."""
-        newest = [accepted_round.c[name].desc() for name in Position._fields]
-        chosen = select(accepted_round.c.digest).order_by(*newest).limit(1)
-        digest = self._connection.execute(chosen).scalar_one_or_none()
-        return None if digest is None else Hash(hexed(digest))
+        order = [accepted_round.c[name].desc() for name in Position._fields]
+        query = select(accepted_round.c.digest).order_by(*order).limit(1)
+        digest = self._connection.execute(query).scalar_one_or_none()
+        return None if digest is None else Hash(encode_hex(digest))
 
-    def accepted_round(self, number: int) -> RoundAccepted | None:
+    def get_accepted_round(self, number: int) -> RoundAccepted | None:
         """Return one accepted round with its words, or None."""
-        chosen = select(accepted_round).where(accepted_round.c.round == number)
-        row = self._connection.execute(chosen).one_or_none()
-        return None if row is None else accepted_of(row)
+        query = select(accepted_round).where(accepted_round.c.round == number)
+        row = self._connection.execute(query).one_or_none()
+        return None if row is None else decode_accepted_row(row)
 
-    def accepted_as_of(self, block: int) -> RoundAccepted | None:
+    def get_accepted_as_of(self, block: int) -> RoundAccepted | None:
         """Return the newest accepted round as of this block with its words, or None."""
-        newest = accepted_round.c.round.desc()
-        chosen = select(accepted_round).where(accepted_round.c.as_of == block)
-        row = self._connection.execute(chosen.order_by(newest).limit(1)).one_or_none()
-        return None if row is None else accepted_of(row)
+        order = accepted_round.c.round.desc()
+        query = select(accepted_round).where(accepted_round.c.as_of == block)
+        row = self._connection.execute(query.order_by(order).limit(1)).one_or_none()
+        return None if row is None else decode_accepted_row(row)
 
-    def since(
-        self, word: int, as_of: int, after: int = 0, limit: int = 100
+    def list_accepted_since(
+        self, word_index: int, as_of: int, after_round: int = 0, limit: int = 100
     ) -> list[RoundAccepted]:
         """Return the first rounds after `after_round` as of `as_of` or later, in order.
 
         Only one word is decoded, if the round carries it: decoding all would yield thousands.
         """
-        chosen = select(accepted_round).where(
-            accepted_round.c.as_of >= as_of, accepted_round.c.round > after
+        query = select(accepted_round).where(
+            accepted_round.c.as_of >= as_of, accepted_round.c.round > after_round
         )
-        rows = self._connection.execute(chosen.order_by(accepted_round.c.round).limit(limit))
-        return [accepted_of(row, word) for row in rows]
+        rows = self._connection.execute(query.order_by(accepted_round.c.round).limit(limit))
+        return [decode_accepted_row(row, word_index) for row in rows]
 
-    def until(self, word: int, number: int, limit: int = 100) -> list[RoundAccepted]:
+    def list_accepted_up_to(
+        self, word_index: int, round_number: int, limit: int = 100
+    ) -> list[RoundAccepted]:
         """Return the last rounds up to `round_number`, newest first, with one word only."""
-        chosen = select(accepted_round).where(accepted_round.c.round <= number)
-        newest = accepted_round.c.round.desc()
-        rows = self._connection.execute(chosen.order_by(newest).limit(limit))
-        return [accepted_of(row, word) for row in rows]
+        query = select(accepted_round).where(accepted_round.c.round <= round_number)
+        order = accepted_round.c.round.desc()
+        rows = self._connection.execute(query.order_by(order).limit(limit))
+        return [decode_accepted_row(row, word_index) for row in rows]
 
-    def words(self, numbers: Iterable[int]) -> dict[int, Word]:
+    def get_words(self, numbers: Iterable[int]) -> dict[int, Word]:
         """Return the stored words of these numbers, by number."""
-        chosen = select(lane_word).where(lane_word.c.word_index.in_(list(numbers)))
-        return {row.word_index: word_of(row) for row in self._connection.execute(chosen)}
+        query = select(lane_word).where(lane_word.c.word_index.in_(list(numbers)))
+        return {row.word_index: decode_word_row(row) for row in self._connection.execute(query)}
 
-    def kicks(self) -> list[Kick]:
+    def list_kicks(self) -> list[Kick]:
         """Return the newest proposed kickout of each node."""
-        return [kick_of(row) for row in self._rows(kick)]
+        return [decode_kick_row(row) for row in self._select_rows(kick)]
 
-    def proposed_in(self, number: int) -> int:
+    def count_kicks_proposed_in(self, number: int) -> int:
         """Count the kickouts that were proposed in a round, whatever their state."""
-        counted = select(func.count()).select_from(kick).where(kick.c.round == number)
-        return int(self._connection.execute(counted).scalar_one())
+        count_query = select(func.count()).select_from(kick).where(kick.c.round == number)
+        return int(self._connection.execute(count_query).scalar_one())
 
-    def live_kicks(self) -> list[Kick]:
+    def list_live_kicks(self) -> list[Kick]:
         """Return the kickouts that await execution, by node."""
-        return self._in_states(KickState.LIVE)
+        return self._list_kicks_in_states(KickState.LIVE)
 
-    def expelled(self) -> list[Kick]:
+    def list_expulsions(self) -> list[Kick]:
         """Return the executed kickouts that are still in force, by node."""
-        return self._in_states(KickState.EXECUTED, KickState.REFUSED)
+        return self._list_kicks_in_states(KickState.EXECUTED, KickState.REFUSED)
 
-    def _in_states(self, *states: KickState) -> list[Kick]:
-        chosen = select(kick).where(kick.c.state.in_([one.value for one in states]))
-        rows = self._connection.execute(chosen.order_by(kick.c.node)).all()
-        return [kick_of(row) for row in rows]
+    def _list_kicks_in_states(self, *states: KickState) -> list[Kick]:
+        query = select(kick).where(kick.c.state.in_([state.value for state in states]))
+        rows = self._connection.execute(query.order_by(kick.c.node)).all()
+        return [decode_kick_row(row) for row in rows]
 
-    def newest_kicks(self, last: int = 50) -> list[Kick]:
+    def list_newest_kicks(self, limit: int = 50) -> list[Kick]:
         """Return the last proposed kickouts, whatever their state, oldest first.
 
         Ordered by the time from which they may be executed; after a shortened veto that is not
         their exact order.
         """
-        chosen = select(kick).order_by(kick.c.ready_at.desc(), kick.c.node.desc())
-        rows = self._connection.execute(chosen.limit(last)).all()
-        return [kick_of(row) for row in reversed(rows)]
+        query = select(kick).order_by(kick.c.ready_at.desc(), kick.c.node.desc())
+        rows = self._connection.execute(query.limit(limit)).all()
+        return [decode_kick_row(row) for row in reversed(rows)]
 
-    def standing(self, *, up_to_block: int | None = None) -> Standing:
+    def get_contract_settings(self, *, up_to_block: int | None = None) -> ContractSettings:
         """Return the contract's newest settings, as far as their events were read."""
-        newest = [contract_setting.c[name] for name in Position._fields]
-        chosen = select(contract_setting).order_by(*newest)
+        order = [contract_setting.c[name] for name in Position._fields]
+        query = select(contract_setting).order_by(*order)
         if up_to_block is not None:
-            chosen = chosen.where(contract_setting.c.block <= up_to_block)
-        rows = self._connection.execute(chosen).all()
-        return standing_of({row.name: row for row in rows})
+            query = query.where(contract_setting.c.block <= up_to_block)
+        rows = self._connection.execute(query).all()
+        return decode_contract_settings({row.name: row for row in rows})
 
-    def config_before(self, at: Position) -> Hash | None:
+    def get_config_before(self, position: Position) -> Hash | None:
         """Return the configuration in force at a position, or None if no event was read."""
-        newest = [contract_setting.c[name].desc() for name in Position._fields]
-        chosen = select(contract_setting).where(
-            contract_setting.c.name == "config", contract_setting.c.block <= at.block
+        order = [contract_setting.c[name].desc() for name in Position._fields]
+        query = select(contract_setting).where(
+            contract_setting.c.name == "config", contract_setting.c.block <= position.block
         )
-        rows = self._connection.execute(chosen.order_by(*newest))
-        before = (row for row in rows if (row.block, row.tx, row.log) < (at.block, at.tx, at.log))
-        found = next(before, None)
-        return None if found is None else config_in(found)
+        rows = self._connection.execute(query.order_by(*order))
+        earlier_rows = (
+            row
+            for row in rows
+            if (row.block, row.tx, row.log) < (position.block, position.tx, position.log)
+        )
+        newest_row = next(earlier_rows, None)
+        return None if newest_row is None else decode_config_digest(newest_row)
 
-    def vetoer(self) -> Address | None:
+    def get_vetoer(self) -> Address | None:
         """Return the vetoer of kickouts, or None if no event was read."""
-        return self.standing().vetoer
+        return self.get_contract_settings().vetoer
 
-    def node_at(self, index: int) -> Address | None:
+    def get_node_at(self, index: int) -> Address | None:
         """Return the node of a lane index, or None."""
-        chosen = select(node_index.c.node).where(node_index.c.lane_index == index)
-        node = self._connection.execute(chosen).scalar_one_or_none()
-        return None if node is None else Address(hexed(node))
+        query = select(node_index.c.node).where(node_index.c.lane_index == index)
+        address = self._connection.execute(query).scalar_one_or_none()
+        return None if address is None else Address(encode_hex(address))
 
-    def about(self, nodes: Collection[Address]) -> Rounds:
+    def load_for_nodes(self, nodes: Collection[Address]) -> Rounds:
         """Return the contract's state of some nodes: their lanes' words and kickouts.
 
         The head is left out. Only a few rows are read, whereas `load` reads every lane.
         """
-        named = select(node_index).where(node_index.c.node.in_([raw(node) for node in nodes]))
-        indexes = [index_of(row) for row in self._connection.execute(named).all()]
+        index_query = select(node_index).where(
+            node_index.c.node.in_([decode_hex(node) for node in nodes])
+        )
+        indexes = [decode_index_row(row) for row in self._connection.execute(index_query).all()]
         lanes = [entry.index for entry in indexes]
-        words = select(lane_word).where(
+        word_query = select(lane_word).where(
             lane_word.c.word_index.in_({word_number_of(lane) for lane in lanes})
         )
-        kicks = select(kick).where(kick.c.node.in_([raw(node) for node in nodes]))
+        kick_query = select(kick).where(kick.c.node.in_([decode_hex(node) for node in nodes]))
         return Rounds(
             indexes=indexes,
-            words=[word_of(row) for row in self._connection.execute(words)],
-            kicks=[kick_of(row) for row in self._connection.execute(kicks)],
+            words=[decode_word_row(row) for row in self._connection.execute(word_query)],
+            kicks=[decode_kick_row(row) for row in self._connection.execute(kick_query)],
         )
 
-    def _rows(self, table: Table) -> Iterable[Any]:
+    def _select_rows(self, table: Table) -> Iterable[Any]:
         (key,) = table.primary_key.columns
         return self._connection.execute(select(table).order_by(key))
 
 
-def _head_of(accepted: RoundAccepted) -> RoundHead:
+def _build_head(accepted: RoundAccepted) -> RoundHead:
     return RoundHead(accepted.round, accepted.as_of, accepted.digest, accepted.time)

@@ -17,148 +17,158 @@ from oracle.domain.events.oracle_events import (
 )
 from oracle.domain.ids import Address, Hash
 from oracle.domain.registrations import NO_REGISTRATIONS
-from oracle.domain.reports.contract_state import NodeIndex, Standing, Word
+from oracle.domain.reports.contract_state import ContractSettings, NodeIndex, Word
 from oracle.domain.reports.kicks import Expulsion, Kick, KickState
 from oracle.domain.reports.round_data import (
     RoundData,
     decode_round,
     encode_records,
     encode_round,
+    extract_records,
     find_word,
-    records_in,
 )
 from oracle.store.bulk import Row
-from oracle.store.encoding import hexed, position_of, position_text, raw, wei
+from oracle.store.encoding import (
+    decode_hex,
+    encode_hex,
+    encode_wei,
+    format_position,
+    parse_position,
+)
 from oracle.store.tables.round_tables import kick as kick_table, lane_word, node_index
 
 
-def word_row(word: Word) -> Row:
-    return (word.index, wei(word.value), word.round, word.time)
+def encode_word_row(word: Word) -> Row:
+    return (word.index, encode_wei(word.value), word.round, word.time)
 
 
-def word_of(row: Any) -> Word:  # noqa: ANN401  a row of any driver
+def decode_word_row(row: Any) -> Word:  # noqa: ANN401  a row of any driver
     return Word(row.word_index, int.from_bytes(row.value, "big"), row.round, row.time)
 
 
-def index_row(entry: NodeIndex) -> Row:
-    return (entry.index, raw(entry.node), entry.closed_in)
+def encode_index_row(entry: NodeIndex) -> Row:
+    return (entry.index, decode_hex(entry.node), entry.closed_in)
 
 
-def word_in(row: Row) -> Word:
+def decode_word_values(row: Row) -> Word:
     """Decode a word from a row's values in the table's column order."""
-    return word_of(_named(lane_word, row))
+    return decode_word_row(_name_columns(lane_word, row))
 
 
-def index_in(row: Row) -> NodeIndex:
+def decode_index_values(row: Row) -> NodeIndex:
     """Decode a lane from a row's values in the table's column order."""
-    return index_of(_named(node_index, row))
+    return decode_index_row(_name_columns(node_index, row))
 
 
-def kick_in(row: Row) -> Kick:
+def decode_kick_values(row: Row) -> Kick:
     """Decode a kickout from a row's values in the table's column order."""
-    return kick_of(_named(kick_table, row))
+    return decode_kick_row(_name_columns(kick_table, row))
 
 
-def _named(table: Table, row: Row) -> SimpleNamespace:
+def _name_columns(table: Table, row: Row) -> SimpleNamespace:
     return SimpleNamespace(**dict(zip(table.columns.keys(), row, strict=True)))
 
 
-def index_of(row: Any) -> NodeIndex:  # noqa: ANN401  a row of any driver
-    return NodeIndex(row.lane_index, Address(hexed(row.node)), row.closed_in)
+def decode_index_row(row: Any) -> NodeIndex:  # noqa: ANN401  a row of any driver
+    return NodeIndex(row.lane_index, Address(encode_hex(row.node)), row.closed_in)
 
 
-def kick_row(kick: Kick) -> Row:
-    gone = kick.expulsion
-    expelled: Row = (None,) * 8
-    if gone is not None:
-        expelled = (
-            position_text(gone.at),
-            gone.round,
-            gone.until,
-            raw(gone.target),
-            gone.tried_in,
-            position_text(gone.tried_at),
-            gone.refusals,
-            raw(gone.reason),
+def encode_kick_row(kick: Kick) -> Row:
+    expulsion = kick.expulsion
+    expulsion_columns: Row = (None,) * 8
+    if expulsion is not None:
+        expulsion_columns = (
+            format_position(expulsion.at),
+            expulsion.round,
+            expulsion.expires_at,
+            decode_hex(expulsion.target),
+            expulsion.tried_in,
+            format_position(expulsion.tried_at),
+            expulsion.refusals,
+            decode_hex(expulsion.reason),
         )
     return (
-        raw(kick.node),
+        decode_hex(kick.node),
         kick.round,
-        raw(kick.evidence),
+        decode_hex(kick.evidence),
         kick.ready_at,
         kick.dies_at,
-        position_text(kick.proposed_at),
+        format_position(kick.proposed_at),
         kick.state.value,
-        *expelled,
+        *expulsion_columns,
     )
 
 
-def kick_of(row: Any) -> Kick:  # noqa: ANN401  a row of any driver
+def decode_kick_row(row: Any) -> Kick:  # noqa: ANN401  a row of any driver
     return Kick(
-        node=Address(hexed(row.node)),
+        node=Address(encode_hex(row.node)),
         round=row.round,
-        evidence=Hash(hexed(row.evidence)),
+        evidence=Hash(encode_hex(row.evidence)),
         ready_at=row.ready_at,
         dies_at=row.dies_at,
-        proposed_at=position_of(row.proposed_at),
+        proposed_at=parse_position(row.proposed_at),
         state=KickState(row.state),
-        expulsion=None if row.executed_at is None else _expulsion_of(row),
+        expulsion=None if row.executed_at is None else _decode_expulsion_columns(row),
     )
 
 
-def _expulsion_of(row: Any) -> Expulsion:  # noqa: ANN401  a row of any driver
+def _decode_expulsion_columns(row: Any) -> Expulsion:  # noqa: ANN401  a row of any driver
     return Expulsion(
-        at=position_of(row.executed_at),
+        at=parse_position(row.executed_at),
         round=row.executed_in,
-        until=row.expelled_until,
-        target=Address(hexed(row.target)),
+        expires_at=row.expelled_until,
+        target=Address(encode_hex(row.target)),
         tried_in=row.tried_in,
-        tried_at=position_of(row.tried_at),
+        tried_at=parse_position(row.tried_at),
         refusals=row.refusals,
-        reason=Hash(hexed(row.reason)),
+        reason=Hash(encode_hex(row.reason)),
     )
 
 
-def accepted_row(accepted: RoundAccepted) -> Row:
+def encode_accepted_row(accepted: RoundAccepted) -> Row:
     return (
         *accepted.at,
         accepted.time,
         accepted.round,
         accepted.as_of,
-        raw(accepted.as_of_hash),
-        raw(accepted.data_hash),
-        raw(accepted.digest),
-        raw(accepted.config),
-        raw(accepted.transmitter),
+        decode_hex(accepted.as_of_hash),
+        decode_hex(accepted.data_hash),
+        decode_hex(accepted.digest),
+        decode_hex(accepted.config),
+        decode_hex(accepted.transmitter),
         encode_round(accepted.registrations, encode_records(accepted.words)),
     )
 
 
-def accepted_of(row: Any, only: int | None = None) -> RoundAccepted:  # noqa: ANN401  a row of any driver
+def decode_accepted_row(row: Any, word_index: int | None = None) -> RoundAccepted:  # noqa: ANN401  a row of any driver
     """Decode a round, with all words or only the one of `word_index`, if carried."""
-    said = decode_round(row.data) if only is None else RoundData(NO_REGISTRATIONS, ())
-    words = said.words if only is None else _only(records_in(row.data), only)
+    round_data = decode_round(row.data) if word_index is None else RoundData(NO_REGISTRATIONS, ())
+    words = (
+        round_data.words
+        if word_index is None
+        else _find_single_word(extract_records(row.data), word_index)
+    )
     return RoundAccepted(
         at=Position(row.block, row.tx, row.log, row.sub),
         time=row.time,
         round=row.round,
         as_of=row.as_of,
-        as_of_hash=Hash(hexed(row.as_of_hash)),
-        data_hash=Hash(hexed(row.data_hash)),
-        digest=Hash(hexed(row.digest)),
-        config=Hash(hexed(row.config)),
-        transmitter=Address(hexed(row.transmitter)),
-        registrations=said.registrations,
+        as_of_hash=Hash(encode_hex(row.as_of_hash)),
+        data_hash=Hash(encode_hex(row.data_hash)),
+        digest=Hash(encode_hex(row.digest)),
+        config=Hash(encode_hex(row.config)),
+        transmitter=Address(encode_hex(row.transmitter)),
+        registrations=round_data.registrations,
         words=words,
     )
 
 
-def _only(records: bytes, index: int) -> tuple[tuple[int, int], ...]:
+def _find_single_word(records: bytes, index: int) -> tuple[tuple[int, int], ...]:
     word = find_word(records, index)
     return () if word is None else ((index, word),)
 
 
-def setting_row(event: SettingEvent) -> Row:
+def encode_setting_row(event: SettingEvent) -> Row:
     name, value = "", list[object]()
     match event:
         case RoleSet():
@@ -172,12 +182,15 @@ def setting_row(event: SettingEvent) -> Row:
     return (*event.at, event.time, name, json.dumps(value))
 
 
-def standing_of(newest: dict[str, Any]) -> Standing:
+def decode_contract_settings(row_by_name: dict[str, Any]) -> ContractSettings:
     """Decode the contract's settings from the newest row of each name."""
-    told = {name: (_when(row), json.loads(row.value)) for name, row in newest.items()}
-    vetoer, limits = told.get("vetoer"), told.get("limits")
-    kick_limits, config = told.get("kick_limits"), told.get("config")
-    return Standing(
+    setting_by_name = {
+        name: (_get_position_and_time(row), json.loads(row.value))
+        for name, row in row_by_name.items()
+    }
+    vetoer, limits = setting_by_name.get("vetoer"), setting_by_name.get("limits")
+    kick_limits, config = setting_by_name.get("kick_limits"), setting_by_name.get("config")
+    return ContractSettings(
         vetoer=None if vetoer is None else Address(vetoer[1][0]),
         limits=None if limits is None else LimitsSet(*limits[0], *limits[1]),
         kick_limits=None
@@ -187,10 +200,10 @@ def standing_of(newest: dict[str, Any]) -> Standing:
     )
 
 
-def config_in(row: Any) -> Hash:  # noqa: ANN401  a row of any driver
+def decode_config_digest(row: Any) -> Hash:  # noqa: ANN401  a row of any driver
     """Decode the digest of a configuration from its row."""
     return Hash(json.loads(row.value)[1])
 
 
-def _when(row: Any) -> tuple[Position, int]:  # noqa: ANN401  a row of any driver
+def _get_position_and_time(row: Any) -> tuple[Position, int]:  # noqa: ANN401  a row of any driver
     return Position(row.block, row.tx, row.log, row.sub), row.time

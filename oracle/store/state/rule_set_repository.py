@@ -22,57 +22,57 @@ class RuleSet:
     sha256: str
 
 
-def named_by(rules: Rules) -> RuleSet:
+def identify_rules(rules: Rules) -> RuleSet:
     """Return name, version and digest of these rules."""
-    return RuleSet(rules.name, rules.version, _digest(rules).hex())
+    return RuleSet(rules.name, rules.version, _hash_rules(rules).hex())
 
 
 class RuleSetRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def number_of(self, rules: Rules) -> int:
+    def get_or_assign_number(self, rules: Rules) -> int:
         """Return the number of these rules in this database; assign one the first time."""
-        digest = _digest(rules)
-        numbered = select(rule_set.c.id).where(rule_set.c.sha256 == digest)
-        number = self._connection.execute(numbered).scalar_one_or_none()
+        digest = _hash_rules(rules)
+        query = select(rule_set.c.id).where(rule_set.c.sha256 == digest)
+        number = self._connection.execute(query).scalar_one_or_none()
         if number is None:
-            highest = self._connection.execute(select(func.max(rule_set.c.id))).scalar()
-            number = (highest or 0) + 1
+            max_number = self._connection.execute(select(func.max(rule_set.c.id))).scalar()
+            number = (max_number or 0) + 1
             row = (number, rules.name, rules.version, digest, rules.to_json())
             self._connection.execute(insert(rule_set).values(row))
         return int(number)
 
-    def with_digest(self, digest: str) -> Rules | None:
+    def get_rules(self, digest: str) -> Rules | None:
         """Return the rules whose canonical JSON has this sha256, in hex, or None.
 
         The result is None for unknown rules, and for rules of a release with other rule fields.
         """
-        kept = select(rule_set.c.text).where(rule_set.c.sha256 == bytes.fromhex(digest))
-        text = self._connection.execute(kept).scalar_one_or_none()
+        query = select(rule_set.c.text).where(rule_set.c.sha256 == bytes.fromhex(digest))
+        text = self._connection.execute(query).scalar_one_or_none()
         if text is None:
             return None
         try:
-            found = Rules.from_json(text)
+            rules = Rules.from_json(text)
         except ValueError:
             return None
-        return found if named_by(found).sha256 == digest else None
+        return rules if identify_rules(rules).sha256 == digest else None
 
-    def named(self, digest: str) -> RuleSet | None:
+    def get_rule_set(self, digest: str) -> RuleSet | None:
         """Return the rule set with this sha256, in hex, or None if it was never used here."""
-        kept = select(rule_set).where(rule_set.c.sha256 == bytes.fromhex(digest))
-        row = self._connection.execute(kept).one_or_none()
-        return None if row is None else _rule_set_of(row)
+        query = select(rule_set).where(rule_set.c.sha256 == bytes.fromhex(digest))
+        row = self._connection.execute(query).one_or_none()
+        return None if row is None else _decode_rule_set_row(row)
 
-    def all(self) -> list[RuleSet]:
+    def list_all(self) -> list[RuleSet]:
         """Return every rule set ever used here, first one first."""
         rows = self._connection.execute(select(rule_set).order_by(rule_set.c.id))
-        return [_rule_set_of(row) for row in rows]
+        return [_decode_rule_set_row(row) for row in rows]
 
 
-def _digest(rules: Rules) -> bytes:
+def _hash_rules(rules: Rules) -> bytes:
     return sha256(rules.to_json().encode()).digest()
 
 
-def _rule_set_of(row: Any) -> RuleSet:  # noqa: ANN401  a row of any driver
+def _decode_rule_set_row(row: Any) -> RuleSet:  # noqa: ANN401  a row of any driver
     return RuleSet(row.name, row.version, row.sha256.hex())

@@ -14,24 +14,24 @@ from oracle.domain.reports.kicks import Kick
 from oracle.domain.state.group import OpenGroup
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.store.state.cursor_repository import last_row
-from oracle.store.state.group_repository import group_in, group_row
-from oracle.store.state.node_repository import node_in, node_row
+from oracle.store.state.cursor_repository import encode_last_event_row
+from oracle.store.state.group_repository import decode_group_values, encode_group_row
+from oracle.store.state.node_repository import decode_node_values, encode_node_row
 from oracle.store.state.round_rows import (
-    index_in,
-    index_row,
-    kick_in,
-    kick_row,
-    word_in,
-    word_row,
+    decode_index_values,
+    decode_kick_values,
+    decode_word_values,
+    encode_index_row,
+    encode_kick_row,
+    encode_word_row,
 )
-from oracle.store.state.task_repository import task_of, task_row
+from oracle.store.state.task_repository import decode_task_row, encode_task_row
 
 # The fastest level; a third of the size.
 _COMPRESSION = 1
 
-FirstScored = list[tuple[Address, Position, int]]
-FirstTimedOut = list[tuple[Address, Position]]
+FirstScores = list[tuple[Address, Position, int]]
+FirstTimeouts = list[tuple[Address, Position]]
 
 
 class PackedState(NamedTuple):
@@ -45,24 +45,24 @@ class PackedState(NamedTuple):
     indexes: Iterable[NodeIndex]
     words: Iterable[Word]
     kicks: Iterable[Kick]
-    first_scored: FirstScored
-    first_timed_out: FirstTimedOut
+    first_scored: FirstScores
+    first_timed_out: FirstTimeouts
 
 
 def pack(state: PackedState) -> bytes:
     """Encode the state; equal states give equal bytes on every database."""
     parts = (
-        sorted(map(node_row, state.nodes)),
-        sorted(map(task_row, state.tasks)),
-        sorted(map(group_row, state.groups)),
-        None if state.last is None else last_row(state.last),
+        sorted(map(encode_node_row, state.nodes)),
+        sorted(map(encode_task_row, state.tasks)),
+        sorted(map(encode_group_row, state.groups)),
+        None if state.last is None else encode_last_event_row(state.last),
         state.head.round,
         state.head.as_of,
         state.head.digest,
         state.head.time,
-        sorted(map(index_row, state.indexes)),
-        sorted(map(word_row, state.words)),
-        sorted(map(kick_row, state.kicks)),
+        sorted(map(encode_index_row, state.indexes)),
+        sorted(map(encode_word_row, state.words)),
+        sorted(map(encode_kick_row, state.kicks)),
         sorted(state.first_scored),
         sorted(state.first_timed_out),
     )
@@ -72,17 +72,17 @@ def pack(state: PackedState) -> bytes:
 def unpack(body: bytes) -> PackedState:
     """Decode a state encoded by `pack`."""
     parts: list[Any] = decode(zlib.decompress(body))
-    nodes, tasks, groups, last, number, as_of, digest, time, *rest = parts
-    indexes, words, kicks, scored, timed_out = rest
+    nodes, tasks, groups, last, number, as_of, digest, time, *trailing_parts = parts
+    indexes, words, kicks, scored, timed_out = trailing_parts
     return PackedState(
-        nodes=map(node_in, nodes),
-        tasks=map(task_of, tasks),
-        groups=map(group_in, groups),
+        nodes=map(decode_node_values, nodes),
+        tasks=map(decode_task_row, tasks),
+        groups=map(decode_group_values, groups),
         last=None if last is None else LastEvent(Position(*last[1:5]), last[5]),
         head=RoundHead(number, as_of, Hash(digest), time),
-        indexes=map(index_in, indexes),
-        words=map(word_in, words),
-        kicks=map(kick_in, kicks),
+        indexes=map(decode_index_values, indexes),
+        words=map(decode_word_values, words),
+        kicks=map(decode_kick_values, kicks),
         first_scored=[(Address(node), Position(*at), place) for node, at, place in scored],
         first_timed_out=[(Address(node), Position(*at)) for node, at in timed_out],
     )

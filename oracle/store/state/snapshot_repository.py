@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, select
 
-from oracle.store.bulk import upsert
+from oracle.store.bulk import upsert_rows
 from oracle.store.tables.chain_tables import state_snapshot
 
 # Max total size of all snapshots, and how many of the newest are always kept.
-MAX_BYTES = 256 * 2**20
-NEWEST_KEPT = 8
+MAX_TOTAL_BYTES = 256 * 2**20
+MIN_KEPT_SNAPSHOTS = 8
 
 
 class StateSnapshot(NamedTuple):
@@ -25,12 +25,12 @@ class StateSnapshot(NamedTuple):
     body: bytes
 
 
-class SnapshotPlace(NamedTuple):
+class SnapshotInfo(NamedTuple):
     """Block and size of a snapshot, without its body; `size_bytes` is that of the body."""
 
     block: int
     logs: int
-    size: int
+    size_bytes: int
 
 
 class SnapshotRepository:
@@ -39,73 +39,80 @@ class SnapshotRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def newest_to(self, block: int, made_by: bytes) -> Iterator[StateSnapshot]:
+    def iterate_up_to(self, block: int, made_by: bytes) -> Iterator[StateSnapshot]:
         """Yield the intact snapshots at or below a block, newest first."""
-        place = state_snapshot.c
-        chosen = select(state_snapshot).order_by(place.block.desc()).limit(1)
+        columns = state_snapshot.c
+        query = select(state_snapshot).order_by(columns.block.desc()).limit(1)
         below = block + 1
         while True:
-            here = (place.block < below) & (place.made_by == made_by)
-            row = self._connection.execute(chosen.where(here)).one_or_none()
+            is_match = (columns.block < below) & (columns.made_by == made_by)
+            row = self._connection.execute(query.where(is_match)).one_or_none()
             if row is None:
                 return
             below = row.block
             if sha256(row.body).digest() == row.checksum:
                 yield StateSnapshot(row.block, row.logs, row.body)
 
-    def newest_place(self, block: int, made_by: bytes) -> tuple[int, int] | None:
+    def find_newest(self, block: int, made_by: bytes) -> tuple[int, int] | None:
         """Return block and logs of the newest snapshot at or below a block, or None."""
-        place = state_snapshot.c
-        chosen = select(place.block, place.logs).where(
-            place.block <= block, place.made_by == made_by
+        columns = state_snapshot.c
+        query = select(columns.block, columns.logs).where(
+            columns.block <= block, columns.made_by == made_by
         )
-        row = self._connection.execute(chosen.order_by(place.block.desc()).limit(1)).first()
+        row = self._connection.execute(query.order_by(columns.block.desc()).limit(1)).first()
         return None if row is None else (row[0], row[1])
 
     def save(self, snapshot: StateSnapshot, made_by: bytes) -> None:
         """Store a snapshot, and delete others to make room: see `choose_surplus`."""
         checksum = sha256(snapshot.body).digest()
         block, logs, body = snapshot
-        upsert(self._connection, state_snapshot, [(block, logs, made_by, body, checksum)])
+        upsert_rows(self._connection, state_snapshot, [(block, logs, made_by, body, checksum)])
         columns = state_snapshot.c
-        others = delete(state_snapshot).where(columns.made_by != made_by)
-        self._connection.execute(others)
+        delete_foreign = delete(state_snapshot).where(columns.made_by != made_by)
+        self._connection.execute(delete_foreign)
         size = func.length(columns.body)
         rows = self._connection.execute(
             select(columns.block, columns.logs, size).order_by(columns.block)
         )
-        gone = surplus([SnapshotPlace(*row) for row in rows.all()], MAX_BYTES)
-        if gone:
-            self._connection.execute(delete(state_snapshot).where(columns.block.in_(gone)))
+        surplus_blocks = choose_surplus(
+            [SnapshotInfo(*row) for row in rows.all()], MAX_TOTAL_BYTES
+        )
+        if surplus_blocks:
+            self._connection.execute(
+                delete(state_snapshot).where(columns.block.in_(surplus_blocks))
+            )
 
-    def discard_above(self, number: int) -> None:
+    def delete_above(self, number: int) -> None:
         """Delete the snapshots above block `number`; part of every rollback."""
         self._connection.execute(delete(state_snapshot).where(state_snapshot.c.block > number))
 
-    def count(self) -> tuple[int, int]:
+    def count_snapshots_and_bytes(self) -> tuple[int, int]:
         """Return the number of snapshots and their total bytes."""
         size = func.coalesce(func.sum(func.length(state_snapshot.c.body)), 0)
-        counted = select(func.count(), size).select_from(state_snapshot)
-        snapshots, taken = self._connection.execute(counted).one()
-        return int(snapshots), int(taken)
+        count_query = select(func.count(), size).select_from(state_snapshot)
+        snapshots, total_bytes = self._connection.execute(count_query).one()
+        return int(snapshots), int(total_bytes)
 
 
-def surplus(places: Sequence[SnapshotPlace], max_bytes: int) -> list[int]:
+def choose_surplus(snapshots: Sequence[SnapshotInfo], max_bytes: int) -> list[int]:
     """Return the blocks of the snapshots to delete so that the others fit.
 
     The first to go leaves the smallest gap for its age, so recent snapshots are dense and old ones
     sparse.
     """
-    kept, gone = list(places), list[int]()
+    kept, surplus_blocks = list(snapshots), list[int]()
     newest_logs = kept[-1].logs if kept else 0
-    while len(kept) > NEWEST_KEPT and sum(place.size for place in kept) > max_bytes:
-        candidates = range(len(kept) - NEWEST_KEPT)
+    while (
+        len(kept) > MIN_KEPT_SNAPSHOTS
+        and sum(snapshot.size_bytes for snapshot in kept) > max_bytes
+    ):
+        candidates = range(len(kept) - MIN_KEPT_SNAPSHOTS)
 
         def weight(index: int) -> float:
-            before = kept[index - 1].logs if index else 0
-            gap = kept[index + 1].logs - before
+            previous_logs = kept[index - 1].logs if index else 0
+            gap = kept[index + 1].logs - previous_logs
             return gap / max(1, newest_logs - kept[index].logs)
 
-        chosen = min(candidates, key=weight)
-        gone.append(kept.pop(chosen).block)
-    return gone
+        query = min(candidates, key=weight)
+        surplus_blocks.append(kept.pop(query).block)
+    return surplus_blocks

@@ -10,23 +10,23 @@ from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.events.network_events import AbortReason, TaskKind
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state.task import Ending, Run, Task
-from oracle.store.bulk import KEYS, Row, fetch, upsert
+from oracle.store.bulk import KEYS_PER_QUERY, Row, fetch_rows, upsert_rows
 from oracle.store.encoding import (
-    amount_or_none,
-    as_said,
-    bounded,
-    hexed,
-    list_of,
-    list_text,
-    plain,
-    position_or_none,
-    position_text,
-    range_of_prefix,
-    raw,
-    raw_or_none,
-    version_of,
-    version_text,
-    wei_or_none,
+    clamp_to_bigint,
+    compute_prefix_range,
+    decode_hex,
+    decode_name_list,
+    decode_optional_hex,
+    decode_optional_wei,
+    encode_hex,
+    encode_name_list,
+    encode_optional_wei,
+    escape_nul,
+    format_position,
+    format_version,
+    parse_optional_position,
+    parse_version,
+    unescape_nul,
 )
 from oracle.store.tables.state_tables import task
 
@@ -43,133 +43,158 @@ class TaskRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def named(self, keys: Iterable[TaskKey]) -> dict[TaskKey, Task]:
+    def get_many(self, keys: Iterable[TaskKey]) -> dict[TaskKey, Task]:
         """Return the stored tasks among these keys."""
-        rows = fetch(self._connection, task, map(raw, keys))
-        return {found.key: found for found in map(task_of, rows)}
+        rows = fetch_rows(self._connection, task, map(decode_hex, keys))
+        return {stored_task.key: stored_task for stored_task in map(decode_task_row, rows)}
 
-    def beginning(self, digits: str, limit: int) -> list[TaskKey]:
+    def list_by_prefix(self, digits: str, limit: int) -> list[TaskKey]:
         """Return up to `limit` keys whose hex begins with `digits`, by key."""
-        low, high = range_of_prefix(digits, 32)
-        chosen = select(task.c.key).where(task.c.key.between(low, high))
-        found = self._connection.execute(chosen.order_by(task.c.key).limit(limit))
-        return [TaskKey(hexed(key)) for (key,) in found]
+        low, high = compute_prefix_range(digits, 32)
+        query = select(task.c.key).where(task.c.key.between(low, high))
+        rows = self._connection.execute(query.order_by(task.c.key).limit(limit))
+        return [TaskKey(encode_hex(key)) for (key,) in rows]
 
-    def waiting(self) -> list[Task]:
+    def list_waiting(self) -> list[Task]:
         """Return the tasks that were created and neither started nor ended, by creation."""
         # Positions are stored as text, which sorts differently.
-        return sorted(self._where(IS_WAITING), key=_creation_of)
+        return sorted(self._select_tasks(IS_WAITING), key=_get_creation_position)
 
     def count_waiting(self) -> int:
         """Count the tasks that were created and neither started nor ended."""
-        counted = select(func.count()).select_from(task).where(IS_WAITING)
-        return int(self._connection.execute(counted).scalar_one())
+        count_query = select(func.count()).select_from(task).where(IS_WAITING)
+        return int(self._connection.execute(count_query).scalar_one())
 
-    def of_groups(self, groups: Iterable[GroupKey]) -> list[Task]:
+    def list_unscored_in_groups(self, groups: Iterable[GroupKey]) -> list[Task]:
         """Return the unscored tasks of these groups, by creation.
 
         A group is scored when all its tasks have ended, so a group with a waiting task is returned
         completely. Tasks whose creation was never seen have no known group.
         """
-        wanted = sorted(map(raw, groups))
-        found: list[Task] = []
-        for at in range(0, len(wanted), KEYS):
-            named = task.c.task_group.in_(wanted[at : at + KEYS])
-            found += self._where(named & task.c.scored_in.is_(None))
-        return sorted(found, key=_creation_of)
+        keys = sorted(map(decode_hex, groups))
+        tasks: list[Task] = []
+        for offset in range(0, len(keys), KEYS_PER_QUERY):
+            is_in_groups = task.c.task_group.in_(keys[offset : offset + KEYS_PER_QUERY])
+            tasks += self._select_tasks(is_in_groups & task.c.scored_in.is_(None))
+        return sorted(tasks, key=_get_creation_position)
 
     def save(self, tasks: Iterable[Task]) -> None:
         """Insert or replace the row of each task."""
-        upsert(self._connection, task, [task_row(each) for each in tasks])
+        upsert_rows(self._connection, task, [encode_task_row(entry) for entry in tasks])
 
-    def _where(self, chosen: ColumnElement[bool]) -> list[Task]:
-        return [task_of(row) for row in self._connection.execute(select(task).where(chosen))]
-
-
-def _creation_of(each: Task) -> Position:
-    return each.created_at or BEFORE_EVERYTHING
+    def _select_tasks(self, condition: ColumnElement[bool]) -> list[Task]:
+        return [
+            decode_task_row(row) for row in self._connection.execute(select(task).where(condition))
+        ]
 
 
-def task_row(each: Task) -> Row:
+def _get_creation_position(entry: Task) -> Position:
+    return entry.created_at or BEFORE_EVERYTHING
+
+
+def encode_task_row(entry: Task) -> Row:
     """Encode the task as a row of its table."""
     return (
-        raw(each.key),
-        position_text(each.created_at),
-        raw_or_none(each.creator),
-        wei_or_none(each.fee),
-        bounded(each.min_vram),
-        plain(each.required_gpu),
-        bounded(each.required_gpu_vram),
-        list_text(each.models),
-        version_text(each.version),
-        bounded(each.size),
-        None if each.kind is None else each.kind.value,
-        bounded(each.timeout),
-        raw_or_none(each.group),
-        each.queued,
-        raw_or_none(each.node),
-        position_text(each.started_at),
-        each.started_time,
-        position_text(each.stopped_at),
-        each.stopped_time,
-        each.error_reported,
-        position_text(each.revealed_at),
-        each.freed,
-        bounded(each.group_size),
-        each.validated,
-        None if each.ending is None else each.ending.value,
-        position_text(each.ended_at),
-        each.ended_time,
-        None if each.abort_reason is None else each.abort_reason.value,
-        raw_or_none(each.scored_in),
-        json.encode(each.runs).decode() if each.runs else None,
-        wei_or_none(each.paid),
-        each.seen_at,
-        each.changed_at,
+        decode_hex(entry.key),
+        format_position(entry.created_at),
+        decode_optional_hex(entry.creator),
+        encode_optional_wei(entry.fee),
+        clamp_to_bigint(entry.min_vram),
+        escape_nul(entry.required_gpu),
+        clamp_to_bigint(entry.required_gpu_vram),
+        encode_name_list(entry.models),
+        format_version(entry.version),
+        clamp_to_bigint(entry.size),
+        None if entry.kind is None else entry.kind.value,
+        clamp_to_bigint(entry.timeout),
+        decode_optional_hex(entry.group),
+        entry.queued,
+        decode_optional_hex(entry.node),
+        format_position(entry.started_at),
+        entry.started_time,
+        format_position(entry.stopped_at),
+        entry.stopped_time,
+        entry.error_reported,
+        format_position(entry.revealed_at),
+        entry.freed,
+        clamp_to_bigint(entry.group_size),
+        entry.validated,
+        None if entry.ending is None else entry.ending.value,
+        format_position(entry.ended_at),
+        entry.ended_time,
+        None if entry.abort_reason is None else entry.abort_reason.value,
+        decode_optional_hex(entry.scored_in),
+        json.encode(entry.runs).decode() if entry.runs else None,
+        encode_optional_wei(entry.paid),
+        entry.seen_at,
+        entry.changed_at,
     )
 
 
-def task_of(row: Any) -> Task:  # noqa: ANN401  a row of any driver
+def decode_task_row(row: Any) -> Task:  # noqa: ANN401  a row of any driver
     """Decode a task from a row's values in the table's column order."""
     # Columns are unpacked by position: access by name takes longer than everything else.
-    (key, created_at, creator, fee, min_vram, gpu, gpu_vram, models, version, size, kind, *ran) = (
-        row
+    (
+        key,
+        created_at,
+        creator,
+        fee,
+        min_vram,
+        required_gpu,
+        required_gpu_vram,
+        models,
+        version,
+        size,
+        kind,
+        *run_columns,
+    ) = row
+    (
+        timeout,
+        group,
+        queued,
+        node,
+        started_at,
+        started_time,
+        stopped_at,
+        stopped_time,
+        *end_columns,
+    ) = run_columns
+    (error_reported, revealed_at, freed, group_size, validated, *last_columns) = end_columns
+    (ending, ended_at, ended_time, abort_reason, scored_in, runs, paid, seen_at, changed_at) = (
+        last_columns
     )
-    (timeout, group, queued, node, started_at, started_time, stopped_at, stopped_time, *end) = ran
-    (reported, revealed_at, freed, group_size, validated, *over) = end
-    (ending, ended_at, ended_time, reason, scored_in, runs, paid, seen_at, changed_at) = over
     return Task(
-        key=TaskKey(hexed(key)),
-        created_at=position_or_none(created_at),
-        creator=None if creator is None else Address(hexed(creator)),
-        fee=amount_or_none(fee),
+        key=TaskKey(encode_hex(key)),
+        created_at=parse_optional_position(created_at),
+        creator=None if creator is None else Address(encode_hex(creator)),
+        fee=decode_optional_wei(fee),
         min_vram=min_vram,
-        required_gpu=as_said(gpu),
-        required_gpu_vram=gpu_vram,
-        models=list_of(models),
-        version=version_of(version),
+        required_gpu=unescape_nul(required_gpu),
+        required_gpu_vram=required_gpu_vram,
+        models=decode_name_list(models),
+        version=parse_version(version),
         size=size,
         kind=None if kind is None else TaskKind(kind),
         timeout=timeout,
-        group=None if group is None else GroupKey(hexed(group)),
+        group=None if group is None else GroupKey(encode_hex(group)),
         queued=bool(queued),
-        node=None if node is None else Address(hexed(node)),
-        started_at=position_or_none(started_at),
+        node=None if node is None else Address(encode_hex(node)),
+        started_at=parse_optional_position(started_at),
         started_time=started_time,
-        stopped_at=position_or_none(stopped_at),
+        stopped_at=parse_optional_position(stopped_at),
         stopped_time=stopped_time,
-        error_reported=bool(reported),
-        revealed_at=position_or_none(revealed_at),
+        error_reported=bool(error_reported),
+        revealed_at=parse_optional_position(revealed_at),
         freed=bool(freed),
         group_size=group_size,
         validated=bool(validated),
         ending=None if ending is None else Ending(ending),
-        ended_at=position_or_none(ended_at),
+        ended_at=parse_optional_position(ended_at),
         ended_time=ended_time,
-        abort_reason=None if reason is None else AbortReason(reason),
-        scored_in=None if scored_in is None else GroupKey(hexed(scored_in)),
+        abort_reason=None if abort_reason is None else AbortReason(abort_reason),
+        scored_in=None if scored_in is None else GroupKey(encode_hex(scored_in)),
         runs=() if runs is None else json.decode(runs, type=tuple[Run, ...]),
-        paid=amount_or_none(paid),
+        paid=decode_optional_wei(paid),
         seen_at=seen_at,
         changed_at=changed_at,
     )

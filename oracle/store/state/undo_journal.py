@@ -12,14 +12,14 @@ from sqlalchemy import Connection, Table, bindparam, delete, select, update
 from oracle.domain.fold.working_set import PreImages
 from oracle.domain.reports.contract_state import RoundsPreImages
 from oracle.errors import FatalError
-from oracle.store.bulk import Row, append_missing, upsert
-from oracle.store.encoding import raw
+from oracle.store.bulk import Row, insert_missing_rows, upsert_rows
+from oracle.store.encoding import decode_hex
 from oracle.store.ops.bookmarks import UNDO_FLOOR, Bookmarks
-from oracle.store.state.cursor_repository import last_row
-from oracle.store.state.group_repository import group_row
-from oracle.store.state.node_repository import node_row
-from oracle.store.state.round_rows import index_row, kick_row, word_row
-from oracle.store.state.task_repository import task_row
+from oracle.store.state.cursor_repository import encode_last_event_row
+from oracle.store.state.group_repository import encode_group_row
+from oracle.store.state.node_repository import encode_node_row
+from oracle.store.state.round_rows import encode_index_row, encode_kick_row, encode_word_row
+from oracle.store.state.task_repository import encode_task_row
 from oracle.store.tables.chain_tables import cursor, undo
 from oracle.store.tables.round_tables import (
     accepted_round,
@@ -68,7 +68,7 @@ _APPENDED = (
     accepted_round,
     contract_setting,
 )
-_CLOSING = ("closed_block", "closed_tx", "closed_log", "closed_sub")
+_CLOSED_COLUMNS = ("closed_block", "closed_tx", "closed_log", "closed_sub")
 
 
 class UndoJournal:
@@ -79,11 +79,11 @@ class UndoJournal:
     def write(self, pre_images: Sequence[PreImages | RoundsPreImages]) -> None:
         """Append pre-images; the first one per row and block counts."""
         rows = [
-            (images.block, kind, encode(key), None if before is None else encode(before))
+            (images.block, kind, encode(key), None if old_row is None else encode(old_row))
             for images in pre_images
-            for kind, key, before in _replaced(images)
+            for kind, key, old_row in _iterate_pre_images(images)
         ]
-        append_missing(self._connection, undo, rows)
+        insert_missing_rows(self._connection, undo, rows)
 
     def rollback_to(self, number: int) -> None:
         """Restore every projection to its state after block `number`; empty the journal above.
@@ -96,11 +96,11 @@ class UndoJournal:
             FatalError: the journal does not reach back that far; rebuild instead.
         """
         self._check_reach(number, f"run `qos-oracle resync rewind --to-block {number}`")
-        for kind, rows in self._oldest_above(number).items():
-            self._restore(_JOURNALED[kind], rows)
+        for kind, rows in self._load_oldest_above(number).items():
+            self._restore_rows(_JOURNALED[kind], rows)
         self.delete_appended_above(number)
         self._connection.execute(delete(undo).where(undo.c.block > number))
-        self._bookmarks.count_remake()
+        self._bookmarks.increment_rebuild_count()
 
     def delete_appended_above(self, number: int) -> None:
         """Delete rows appended above block `number`; reopen kickout intervals.
@@ -110,9 +110,9 @@ class UndoJournal:
         for table in _APPENDED:
             self._connection.execute(delete(table).where(table.c.block > number))
         reopened = update(kickout).where(kickout.c.closed_block > number)
-        self._connection.execute(reopened.values(dict.fromkeys(_CLOSING)))
+        self._connection.execute(reopened.values(dict.fromkeys(_CLOSED_COLUMNS)))
 
-    def nodes_after(self, number: int) -> dict[bytes, Row | None]:
+    def get_node_rows_after(self, number: int) -> dict[bytes, Row | None]:
         """Return, by key, the row after block `number` of each node that changed above it.
 
         The row is None for a node that did not exist.
@@ -121,35 +121,40 @@ class UndoJournal:
             FatalError: the journal does not reach back that far.
         """
         self._check_reach(number, "run it again")
-        changed = self._oldest_above(number, ("node",)).get("node", {})
+        changed = self._load_oldest_above(number, ("node",)).get("node", {})
         return {bytes(key): row for key, row in changed.items() if isinstance(key, bytes)}
 
     def _check_reach(self, number: int, advice: str) -> None:
-        reach = self.reach()
-        if reach is None or reach > number:
+        lowest_block = self.get_lowest_reachable_block()
+        if lowest_block is None or lowest_block > number:
             raise FatalError(
-                f"the undo journal reaches back to block {reach}, not to block {number}: {advice}"
+                f"the undo journal reaches back to block {lowest_block}, not to block {number}: "
+                f"{advice}"
             )
 
     def prune_to(self, final: int) -> None:
         """Delete the journal up to block `final`; every block above must be journaled."""
-        known = self._bookmarks.number(UNDO_FLOOR)
-        if known is not None and known >= final:
+        floor = self._bookmarks.get_number(UNDO_FLOOR)
+        if floor is not None and floor >= final:
             return
         self._bookmarks.set(UNDO_FLOOR, final)
         self._connection.execute(delete(undo).where(undo.c.block <= final))
 
-    def reach(self) -> int | None:
+    def get_lowest_reachable_block(self) -> int | None:
         """Return the lowest block that `rollback_to` can reach, or None without a cursor."""
-        heads = self._connection.execute(select(cursor.c.number)).scalars().all()
-        return min([*heads, self._bookmarks.number(UNDO_FLOOR) or 0]) if heads else None
+        cursor_numbers = self._connection.execute(select(cursor.c.number)).scalars().all()
+        return (
+            min([*cursor_numbers, self._bookmarks.get_number(UNDO_FLOOR) or 0])
+            if cursor_numbers
+            else None
+        )
 
     def clear(self) -> None:
         """Delete the whole journal, because the rows it could restore are gone."""
         self._connection.execute(delete(undo))
-        self._bookmarks.clear(UNDO_FLOOR)
+        self._bookmarks.delete(UNDO_FLOOR)
 
-    def _oldest_above(
+    def _load_oldest_above(
         self, number: int, kinds: Collection[str] = _JOURNALED.keys()
     ) -> dict[str, dict[Key, Row | None]]:
         """Return the oldest pre-images above block `number`, by kind and key."""
@@ -157,38 +162,42 @@ class UndoJournal:
             undo.c.block > number, undo.c.kind.in_(kinds)
         )
         oldest: dict[str, dict[Key, Row | None]] = {}
-        for kind, key, before in self._connection.execute(journal.order_by(undo.c.block)):
+        for kind, key, pre_image in self._connection.execute(journal.order_by(undo.c.block)):
             rows = oldest.setdefault(kind, {})
-            rows.setdefault(decode(key), None if before is None else tuple(decode(before)))
+            rows.setdefault(decode(key), None if pre_image is None else tuple(decode(pre_image)))
         return oldest
 
-    def _restore(self, table: Table, rows: dict[Key, Row | None]) -> None:
+    def _restore_rows(self, table: Table, rows: dict[Key, Row | None]) -> None:
         (key,) = table.primary_key.columns
-        gone = [{"gone": each} for each, before in rows.items() if before is None]
-        if gone:
-            self._connection.execute(delete(table).where(key == bindparam("gone")), gone)
-        upsert(self._connection, table, [row for row in rows.values() if row is not None])
+        missing_keys = [
+            {"gone": row_key} for row_key, row_before in rows.items() if row_before is None
+        ]
+        if missing_keys:
+            self._connection.execute(delete(table).where(key == bindparam("gone")), missing_keys)
+        upsert_rows(self._connection, table, [row for row in rows.values() if row is not None])
 
 
-def _replaced(images: PreImages | RoundsPreImages) -> Iterator[tuple[str, Key, Row | None]]:
+def _iterate_pre_images(
+    images: PreImages | RoundsPreImages,
+) -> Iterator[tuple[str, Key, Row | None]]:
     """Yield kind, key and previous row of everything that a block changed."""
     if isinstance(images, PreImages):
-        yield from _rows("node", images.nodes, raw, node_row)
-        yield from _rows("task", images.tasks, raw, task_row)
-        yield from _rows("group", images.groups, raw, group_row)
-        for last in images.last:
-            yield "last", 1, None if last is None else last_row(last)
+        yield from _encode_pre_images("node", images.nodes, decode_hex, encode_node_row)
+        yield from _encode_pre_images("task", images.tasks, decode_hex, encode_task_row)
+        yield from _encode_pre_images("group", images.groups, decode_hex, encode_group_row)
+        for old_event in images.last:
+            yield "last", 1, None if old_event is None else encode_last_event_row(old_event)
     else:
-        yield from _rows("word", images.words, int, word_row)
-        yield from _rows("index", images.indexes, int, index_row)
-        yield from _rows("kick", images.kicks, raw, kick_row)
+        yield from _encode_pre_images("word", images.words, int, encode_word_row)
+        yield from _encode_pre_images("index", images.indexes, int, encode_index_row)
+        yield from _encode_pre_images("kick", images.kicks, decode_hex, encode_kick_row)
 
 
-def _rows(
+def _encode_pre_images(
     kind: str,
-    before: Mapping[Name, Value | None],
-    key_of: Callable[[Name], Key],
-    row_of: Callable[[Value], Row],
+    value_by_name: Mapping[Name, Value | None],
+    encode_key: Callable[[Name], Key],
+    encode_row: Callable[[Value], Row],
 ) -> Iterator[tuple[str, Key, Row | None]]:
-    for name, value in before.items():
-        yield kind, key_of(name), None if value is None else row_of(value)
+    for name, value in value_by_name.items():
+        yield kind, encode_key(name), None if value is None else encode_row(value)

@@ -14,11 +14,11 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from oracle.domain.log_table import INDEX_BITS
+from oracle.domain.log_table import LOG_INDEX_BITS
 from oracle.store.tables.metadata import metadata
 
 # The block bits that remain of a positive 64-bit number.
-MOST_BLOCK = 2 ** (63 - INDEX_BITS) - 1
+MAX_BLOCK = 2 ** (63 - LOG_INDEX_BITS) - 1
 
 # SQLite's own rowid, if the key is declared INTEGER.
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")

@@ -7,21 +7,22 @@ each, joined), `data` as emitted, `canonical`. The database itself unpacks the d
 
 from typing import Final
 
-from oracle.domain.log_table import INDEX_BITS, MOST_INDEX
+from oracle.domain.log_table import LOG_INDEX_BITS, MAX_LOG_INDEX
 
+_BITS: Final = LOG_INDEX_BITS
 # A block's rows are found by their keys, so that a range of blocks reads no other rows. Both
 # halves use expressions: SQLite pushes conditions into a union only if its columns are of one
 # kind.
 _VIEW: Final = f"""
 CREATE VIEW log AS
-SELECT b.number AS block, r.id & {MOST_INDEX} AS log_index, b.hash AS block_hash, b.time,
+SELECT b.number AS block, r.id & {MAX_LOG_INDEX} AS log_index, b.hash AS block_hash, b.time,
        r.tx_index, r.tx_hash, s.address, {{topics}} AS topics, {{data}} AS data,
        {{true}} AS canonical
 FROM log_block AS b
-JOIN log_row AS r ON r.id >= b.number << {INDEX_BITS} AND r.id < (b.number + 1) << {INDEX_BITS}
+JOIN log_row AS r ON r.id >= b.number << {_BITS} AND r.id < (b.number + 1) << {_BITS}
 JOIN log_source AS s ON s.id = r.source
 UNION ALL
-SELECT r.block, r.log_index & {MOST_INDEX}, r.block_hash, r.time,
+SELECT r.block, r.log_index & {MAX_LOG_INDEX}, r.block_hash, r.time,
        r.tx_index, r.tx_hash, s.address, {{topics}}, {{data}}, {{false}}
 FROM log_orphan AS r
 JOIN log_source AS s ON s.id = r.source
@@ -72,7 +73,7 @@ END $body$
 """
 
 # Statements by dialect, in order; the migration runs them after all tables are created.
-CREATED: Final = {
+CREATE_STATEMENTS: Final = {
     "sqlite": (
         _VIEW.format(
             topics="CAST(s.topic0 || r.topics AS BLOB)", data=_SQLITE_DATA, true=1, false=0
@@ -85,7 +86,7 @@ CREATED: Final = {
         ),
     ),
 }
-DROPPED: Final = {
+DROP_STATEMENTS: Final = {
     "sqlite": ("DROP VIEW log",),
     "postgresql": ("DROP VIEW log", "DROP FUNCTION unpacked(bytea)"),
 }

@@ -23,7 +23,7 @@ from oracle.store.tables.metadata import metadata
 _ZERO = text("0")
 
 
-def _position(*, is_key: bool) -> list[Column[int]]:
+def _build_position_columns(*, is_key: bool) -> list[Column[int]]:
     return [
         Column(name, BigInteger, primary_key=is_key, nullable=False, autoincrement=False)
         for name in ("block", "tx", "log", "sub")
@@ -145,7 +145,7 @@ open_group = Table(
 group_result = Table(
     "group_result",
     metadata,
-    *_position(is_key=True),
+    *_build_position_columns(is_key=True),
     Column("task_group", LargeBinary, nullable=False, index=True),
     Column("time", BigInteger, nullable=False),
     Column("scored", Boolean, nullable=False),
@@ -156,7 +156,7 @@ group_result = Table(
 group_member = Table(
     "group_member",
     metadata,
-    *_position(is_key=True),
+    *_build_position_columns(is_key=True),
     Column("place", BigInteger, primary_key=True, autoincrement=False),  # from 0, in chain order
     Column("task", LargeBinary, nullable=False),
     Column("node", LargeBinary),
@@ -177,7 +177,7 @@ score = Table(
     Column("rank", BigInteger),
     Column("elapsed", BigInteger),
     Column("score", BigInteger, nullable=False),
-    *_position(is_key=False),
+    *_build_position_columns(is_key=False),
     Column("time", BigInteger, nullable=False),
     # Number of the rule set; NULL: scored before rule sets were numbered.
     Column("rule_set", SmallInteger),
@@ -190,7 +190,7 @@ reliability_change = Table(
     "reliability_change",
     metadata,
     Column("node", LargeBinary, primary_key=True),
-    *_position(is_key=True),
+    *_build_position_columns(is_key=True),
     # One event may end two parts of a task that run on the same node.
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("time", BigInteger, nullable=False),
@@ -207,7 +207,7 @@ membership_change = Table(
     "membership_change",
     metadata,
     Column("node", LargeBinary, primary_key=True),
-    *_position(is_key=True),
+    *_build_position_columns(is_key=True),
     # One event may cause two changes: a join implies that a pending quit took effect before it.
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("time", BigInteger, nullable=False),
@@ -220,7 +220,7 @@ membership_change = Table(
 anomaly = Table(
     "anomaly",
     metadata,
-    *_position(is_key=True),
+    *_build_position_columns(is_key=True),
     Column("seq", BigInteger, primary_key=True, autoincrement=False),  # one event may break two
     Column("time", BigInteger, nullable=False),
     Column("rule", Text, nullable=False),
@@ -233,7 +233,7 @@ kickout = Table(
     "kickout",
     metadata,
     Column("node", LargeBinary, primary_key=True),
-    *_position(is_key=True),  # where the interval opened
+    *_build_position_columns(is_key=True),  # where the interval opened
     Column("closed_block", BigInteger),
     Column("closed_tx", BigInteger),
     Column("closed_log", BigInteger),
@@ -252,7 +252,7 @@ last_event = Table(
     "last_event",
     metadata,
     Column("id", SmallInteger, primary_key=True, autoincrement=False),
-    *_position(is_key=False),
+    *_build_position_columns(is_key=False),
     Column("time", BigInteger, nullable=False),
     CheckConstraint("id = 1", name="one_row"),
 )

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from oracle.domain.fixed_point import ONE, UNIT, decay, decay_table
+from oracle.domain.fixed_point import ONE, UNIT, compute_decay, compute_decay_table
 from oracle.domain.native import native
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.selection_weight import Weighting, stake_score
+from oracle.systems.crynux.selection_weight import Weighting, compute_stake_score
 
 _ONE_BITS = ONE.bit_length() - 1
 # Elapsed times recur from block to block, each for other nodes.
-_decay = lru_cache(maxsize=1 << 16)(decay)
+_decay = lru_cache(maxsize=1 << 16)(compute_decay)
 
 
 @dataclass(slots=True)
@@ -28,18 +28,18 @@ class IndexedCandidate:
     neither busy nor paused.
     """
 
-    free: bool
+    is_free: bool
     stake: int
     boost: int
     long_term: int
     base: int
     since: int
-    barred_below: int
+    exclusion_threshold: int
 
     @property
     def is_recovering(self) -> bool:
         """Return whether weight and exclusion change with time."""
-        return self.free and self.base != UNIT
+        return self.is_free and self.base != UNIT
 
 
 class CandidateColumns:
@@ -64,106 +64,108 @@ class CandidateColumns:
         self.bases = array("Q", [row.base for row in rows])
         self.sinces = array("q", [row.since for row in rows])
         self.long_terms = array("Q", [row.long_term for row in rows])
-        self.barred = array("Q", [row.barred_below for row in rows])
+        self.barred = array("Q", [row.exclusion_threshold for row in rows])
         self.boosts = array("Q", [row.boost for row in rows])
         self.scores = array("Q", bytes(8 * len(rows)))
         self.weights = array("Q", bytes(8 * len(rows)))
         # One byte per node: whether it is free, whether its weight changes with time, whether its
         # row changed since the last weight update, and whether it is a candidate.
-        self.free = bytearray(row.free for row in rows)
+        self.free = bytearray(row.is_free for row in rows)
         self.healing = bytearray(row.is_recovering for row in rows)
         self._changed = bytearray(len(rows))
         self.offered = bytearray(len(rows))
 
-    def insert(self, place: int, row: IndexedCandidate) -> None:
+    def insert_row(self, index: int, row: IndexedCandidate) -> None:
         """Insert a row at an index."""
-        for column in self._all():
-            column.insert(place, 0)
-        self.put(place, row)
+        for column in self._get_columns():
+            column.insert(index, 0)
+        self.set_row(index, row)
 
-    def put(self, place: int, row: IndexedCandidate) -> None:
+    def set_row(self, index: int, row: IndexedCandidate) -> None:
         """Replace the row at an index."""
-        self.stakes[place], self.boosts[place] = row.stake, row.boost
-        self.bases[place], self.sinces[place] = row.base, row.since
-        self.long_terms[place], self.barred[place] = row.long_term, row.barred_below
-        self.free[place], self.healing[place] = row.free, row.is_recovering
-        self.weights[place] = self.offered[place] = 0
-        self._changed[place] = 1
+        self.stakes[index], self.boosts[index] = row.stake, row.boost
+        self.bases[index], self.sinces[index] = row.base, row.since
+        self.long_terms[index], self.barred[index] = row.long_term, row.exclusion_threshold
+        self.free[index], self.healing[index] = row.is_free, row.is_recovering
+        self.weights[index] = self.offered[index] = 0
+        self._changed[index] = 1
 
-    def remove(self, place: int) -> None:
+    def remove_row(self, index: int) -> None:
         """Remove the row at an index."""
-        for column in self._all():
-            del column[place]
+        for column in self._get_columns():
+            del column[index]
 
-    def settle(self, time: int, largest: int) -> None:
+    def update_weights(self, time: int, largest_stake: int) -> None:
         """Update the weights to a block time, given the network's largest stake."""
-        if largest != self._largest:
-            self._score_all(largest)
-            asked = self.free
+        if largest_stake != self._largest:
+            self._score_stakes(largest_stake)
+            flags = self.free
         else:
-            asked = bytearray(len(self.free)) if time == self._time else self.healing.copy()
-            for place in _flagged_places(self._changed):
-                self.scores[place] = stake_score(self.stakes[place], largest)
-                asked[place] = self.free[place]
+            flags = bytearray(len(self.free)) if time == self._time else self.healing.copy()
+            for index in _iter_flagged_indexes(self._changed):
+                self.scores[index] = compute_stake_score(self.stakes[index], largest_stake)
+                flags[index] = self.free[index]
         self._changed = bytearray(len(self.free))
-        self._largest, self._time = largest, time
-        if 1 in asked:
-            self._weigh(asked, time)
+        self._largest, self._time = largest_stake, time
+        if 1 in flags:
+            self._compute_weights(flags, time)
 
-    def _all(self) -> "tuple[list[int] | array[int] | bytearray, ...]":
+    def _get_columns(self) -> "tuple[list[int] | array[int] | bytearray, ...]":
         return (
             *(self.stakes, self.bases, self.sinces, self.long_terms, self.barred, self.boosts),
             *(self.scores, self.weights, self.free, self.healing, self._changed, self.offered),
         )
 
-    def _score_all(self, largest: int) -> None:
+    def _score_stakes(self, largest_stake: int) -> None:
         """Compute S of every node; many stakes are equal."""
-        if native is not None and native.stake_scores(self.stakes, largest, self.scores):
+        if native is not None and native.stake_scores(self.stakes, largest_stake, self.scores):
             return
-        known = {stake: stake_score(stake, largest) for stake in set(self.stakes)}
-        self.scores = array("Q", [known[stake] for stake in self.stakes])
+        score_by_stake = {
+            stake: compute_stake_score(stake, largest_stake) for stake in set(self.stakes)
+        }
+        self.scores = array("Q", [score_by_stake[stake] for stake in self.stakes])
 
-    def _weigh(self, asked: bytearray, time: int) -> None:
+    def _compute_weights(self, flags: bytearray, time: int) -> None:
         if native is None:
-            self._weigh_in_python(asked, time)
+            self._compute_weights_in_python(flags, time)
             return
         columns = (
             *(self.bases, self.sinces, self.long_terms, self.barred, self.boosts, self.scores),
-            *(asked, self.weights, self.offered),
+            *(flags, self.weights, self.offered),
         )
-        table = _table_bytes(self._rules.tau_seconds)
+        table = _encode_decay_table(self._rules.tau_seconds)
         native.weigh(columns, time, table, self._weighting.weight_floor)
 
-    def _weigh_in_python(self, asked: bytearray, time: int) -> None:
-        weights, offered = self.weights, self.offered
-        least, tau = self._weighting.weight_floor, self._rules.tau_seconds
+    def _compute_weights_in_python(self, flags: bytearray, time: int) -> None:
+        weights, offered_flags = self.weights, self.offered
+        min_weight, tau = self._weighting.weight_floor, self._rules.tau_seconds
         columns = self.bases, self.sinces, self.long_terms, self.barred, self.boosts, self.scores
-        places = list(_flagged_places(asked))
-        rows = zip(places, *(map(column.__getitem__, places) for column in columns), strict=True)
-        for place, base, since, long_term, barred_below, boost, score in rows:
+        indexes = list(_iter_flagged_indexes(flags))
+        rows = zip(indexes, *(map(column.__getitem__, indexes) for column in columns), strict=True)
+        for index, base, since, long_term, exclusion_threshold, boost, score in rows:
             # `heal_reliability`, `multiply_fixed` and `compute_weight` are inlined, because this
             # loop dominates selection.
-            left = _decay(time - since, tau) if time > since else ONE
-            reliability = base + ((UNIT - base) * (ONE - left) >> _ONE_BITS)
-            if reliability < barred_below:
-                weights[place] = offered[place] = 0
+            remaining = _decay(time - since, tau) if time > since else ONE
+            reliability = base + ((UNIT - base) * (ONE - remaining) >> _ONE_BITS)
+            if reliability < exclusion_threshold:
+                weights[index] = offered_flags[index] = 0
                 continue
             qos = long_term * reliability // UNIT
-            both = score + qos
-            weight = boost * score * qos // both // UNIT if both else 0
-            weights[place] = max(least, weight)
-            offered[place] = 1
+            score_sum = score + qos
+            weight = boost * score * qos // score_sum // UNIT if score_sum else 0
+            weights[index] = max(min_weight, weight)
+            offered_flags[index] = 1
 
 
-def _flagged_places(flags: bytearray) -> Iterator[int]:
+def _iter_flagged_indexes(flags: bytearray) -> Iterator[int]:
     """Yield the indexes of flags that are 1."""
-    place = flags.find(1)
-    while place >= 0:
-        yield place
-        place = flags.find(1, place + 1)
+    index = flags.find(1)
+    while index >= 0:
+        yield index
+        index = flags.find(1, index + 1)
 
 
 # One entry per rule set.
 @lru_cache(maxsize=64)
-def _table_bytes(tau_seconds: int) -> bytes:
-    return b"".join(factor.to_bytes(16, "little") for factor in decay_table(tau_seconds))
+def _encode_decay_table(tau_seconds: int) -> bytes:
+    return b"".join(factor.to_bytes(16, "little") for factor in compute_decay_table(tau_seconds))

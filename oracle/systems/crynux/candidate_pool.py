@@ -10,16 +10,20 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from oracle.domain.ids import Address
-from oracle.domain.scoring.node_scores import long_term
+from oracle.domain.scoring.node_scores import compute_long_term
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.candidate_columns import CandidateColumns, IndexedCandidate
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
-from oracle.systems.crynux.requirements import Requirement, misfit_reason, requirement_of
-from oracle.systems.crynux.selection_weight import Weighting, largest_stake, locality_boost
+from oracle.systems.crynux.requirements import Requirement, build_requirement, misfit_reason
+from oracle.systems.crynux.selection_weight import (
+    Weighting,
+    compute_locality_boost,
+    find_largest_stake,
+)
 from oracle.systems.policy import PolicyInput
-from oracle.systems.weighted_draw import Drawn, draw_places
+from oracle.systems.weighted_draw import NodeDraw, draw_places
 
 
 class CandidateList(NamedTuple):
@@ -45,74 +49,74 @@ class CandidateIndex:
         weighting: Weighting,
         candidates: Iterable[tuple[Address, IndexedCandidate]],
     ) -> None:
-        ordered = sorted(candidates, key=lambda each: each[0])
-        self._addresses = [address for address, _ in ordered]
-        self._columns = CandidateColumns(rules, weighting, [row for _, row in ordered])
+        sorted_candidates = sorted(candidates, key=lambda entry: entry[0])
+        self._addresses = [address for address, _ in sorted_candidates]
+        self._columns = CandidateColumns(rules, weighting, [row for _, row in sorted_candidates])
 
     def __len__(self) -> int:
         return len(self._addresses)
 
-    def put(self, address: Address, candidate: IndexedCandidate) -> None:
+    def update_node(self, address: Address, candidate: IndexedCandidate) -> None:
         """Add a node, or replace its row."""
-        place = bisect_left(self._addresses, address)
-        if self._is_at(place, address):
-            self._columns.put(place, candidate)
+        index = bisect_left(self._addresses, address)
+        if self._is_at(index, address):
+            self._columns.set_row(index, candidate)
         else:
-            self._addresses.insert(place, address)
-            self._columns.insert(place, candidate)
+            self._addresses.insert(index, address)
+            self._columns.insert_row(index, candidate)
 
-    def drop(self, address: Address) -> None:
+    def remove_node(self, address: Address) -> None:
         """Remove a node, if it is in the index."""
-        place = bisect_left(self._addresses, address)
-        if self._is_at(place, address):
-            del self._addresses[place]
-            self._columns.remove(place)
+        index = bisect_left(self._addresses, address)
+        if self._is_at(index, address):
+            del self._addresses[index]
+            self._columns.remove_row(index)
 
-    def settle(self, time: int, largest: int) -> None:
+    def update_weights(self, time: int, largest_stake: int) -> None:
         """Update the weights to a block time, given the network's largest stake."""
-        self._columns.settle(time, largest)
+        self._columns.update_weights(time, largest_stake)
 
-    def offer(self, taken: AbstractSet[Address]) -> CandidateList | None:
+    def list_available(self, reserved: AbstractSet[Address]) -> CandidateList | None:
         """Return all candidates that are not reserved, or None if there is none."""
         offered = self._columns.offered.copy()
-        places = [bisect_left(self._addresses, address) for address in taken]
-        hidden = [
-            place
-            for place, address in zip(places, taken, strict=True)
-            if self._is_at(place, address)
+        indexes = [bisect_left(self._addresses, address) for address in reserved]
+        reserved_indexes = [
+            index
+            for index, address in zip(indexes, reserved, strict=True)
+            if self._is_at(index, address)
         ]
-        for place in hidden:
-            offered[place] = 0
+        for index in reserved_indexes:
+            offered[index] = 0
         if 1 not in offered:
             return None
         weights = self._columns.weights[:]
-        for place in hidden:
-            weights[place] = 0
+        for index in reserved_indexes:
+            weights[index] = 0
         return CandidateList(self._addresses, weights, offered)
 
-    def _is_at(self, place: int, address: Address) -> bool:
-        return place < len(self._addresses) and self._addresses[place] == address
+    def _is_at(self, index: int, address: Address) -> bool:
+        return index < len(self._addresses) and self._addresses[index] == address
 
 
 # Limits of the cached views, the most recent ones, and of the nodes in all of them, 250 bytes
 # each, so that invented requirements cannot fill the memory.
-_VIEWS = 64
-_PLACES = 1_000_000
+_MAX_VIEWS = 64
+_MAX_INDEXED_NODES = 1_000_000
 # With more changes than this plus one in eight members, rebuilding a view is cheaper than updating
 # it.
-_FEW = 64
-_ONE_IN = 8
+_MIN_STALE_CHANGES = 64
+_STALE_DIVISOR = 8
 
 
 @dataclass(slots=True)
-class _View:
-    """The members that fit a requirement, split by whether they have all counted models on disk."""
+class _RequirementView:
+    """The members that fit a requirement, split by whether they hold all counted models."""
 
-    counted: frozenset[str]
-    near: CandidateIndex
-    far: CandidateIndex
+    counted_models: frozenset[str]
+    with_models: CandidateIndex
+    without_models: CandidateIndex
     # Nodes to check again.
-    changed: set[Address]
+    changed_addresses: set[Address]
 
 
 class CandidatePool:
@@ -128,7 +132,7 @@ class CandidatePool:
         self.rules = rules
         self.weighting = weighting
         self._members: dict[Address, Node] = {}
-        self._views: dict[Requirement, _View] = {}
+        self._views: dict[Requirement, _RequirementView] = {}
         # The largest stake of all members; None if it must be recomputed.
         self._largest: int | None = 0
 
@@ -140,156 +144,184 @@ class CandidatePool:
         """Return the members, each as of its last update."""
         return self._members
 
-    def put(self, node: Node) -> None:
+    def update_node(self, node: Node) -> None:
         """Apply a node's current row; a node that is no member is removed."""
         if node.membership is not Membership.MEMBER:
-            self.drop(node.address)
+            self.remove_node(node.address)
             return
-        self._restake(node.address, node.stake or 0)
+        self._update_largest_stake(node.address, node.stake or 0)
         self._members[node.address] = replace(node)
-        self._stir(node.address)
+        self._mark_changed(node.address)
 
-    def drop(self, address: Address) -> None:
+    def remove_node(self, address: Address) -> None:
         """Remove a node, if it is in the pool."""
         if address in self._members:
-            self._restake(address, 0)
+            self._update_largest_stake(address, 0)
             del self._members[address]
-            self._stir(address)
+            self._mark_changed(address)
 
-    def candidates(
-        self, task: Task, time: int, taken: AbstractSet[Address] = frozenset()
+    def list_candidates(
+        self, task: Task, time: int, reserved: AbstractSet[Address] = frozenset()
     ) -> list[tuple[Address, int]]:
         """Return the candidates with their weights, ascending by address."""
-        offer = self._offer(task, time, taken)
-        if offer is None:
+        available = self._list_available(task, time, reserved)
+        if available is None:
             return []
-        found = zip(offer.addresses, offer.weights, offer.offered, strict=True)
-        return [(address, weight) for address, weight, offered in found if offered]
+        rows = zip(available.addresses, available.weights, available.offered, strict=True)
+        return [(address, weight) for address, weight, offered in rows if offered]
 
     def has_candidate(
-        self, task: Task, time: int, taken: AbstractSet[Address] = frozenset()
+        self, task: Task, time: int, reserved: AbstractSet[Address] = frozenset()
     ) -> bool:
         """Return whether a node can be given the task."""
-        return self._offer(task, time, taken) is not None
+        return self._list_available(task, time, reserved) is not None
 
-    def draw(
+    def draw_nodes(
         self,
         task: Task,
         time: int,
         seed: bytes,
         *,
-        draws: int = 1,
-        taken: AbstractSet[Address] = frozenset(),
-    ) -> list[Drawn]:
+        count: int = 1,
+        reserved: AbstractSet[Address] = frozenset(),
+    ) -> list[NodeDraw]:
         """Return `weighted_draw.draw_nodes` of the candidates, without building a list of them.
 
         Raises:
             ValueError: a seed that is not 32 bytes long.
         """
-        offer = self._offer(task, time, taken)
-        if offer is None:
+        available = self._list_available(task, time, reserved)
+        if available is None:
             return []
-        found = draw_places(offer.weights, offer.offered, seed, draws)
-        return [pick.of(offer.addresses) for pick in found]
+        index_draws = draw_places(available.weights, available.offered, seed, count)
+        return [index_draw.to_node_draw(available.addresses) for index_draw in index_draws]
 
-    def _offer(self, task: Task, time: int, taken: AbstractSet[Address]) -> CandidateList | None:
+    def _list_available(
+        self, task: Task, time: int, reserved: AbstractSet[Address]
+    ) -> CandidateList | None:
         """Return the nodes with all models or, if the policy falls back, all nodes that fit."""
         if self.rules.legacy is not None:
-            return self._plainly(task, time, taken)
+            return self._list_available_uncached(task, time, reserved)
         if self._largest is None:
-            self._largest = largest_stake(self._members.values())
-        view = self._view(requirement_of(task), time)
-        view.near.settle(time, self._largest)
-        offer = view.near.offer(taken)
-        if offer is None and self.weighting.fallback:
-            view.far.settle(time, self._largest)
-            offer = view.far.offer(taken)
-        return offer
+            self._largest = find_largest_stake(self._members.values())
+        view = self._get_view(build_requirement(task), time)
+        view.with_models.update_weights(time, self._largest)
+        available = view.with_models.list_available(reserved)
+        if available is None and self.weighting.fallback:
+            view.without_models.update_weights(time, self._largest)
+            available = view.without_models.list_available(reserved)
+        return available
 
-    def _plainly(self, task: Task, time: int, taken: AbstractSet[Address]) -> CandidateList | None:
-        policy_input = PolicyInput(self._members, self.rules, time, taken)
-        verdicts = CrynuxFollower(self.weighting).verdicts(task, policy_input)
-        found = {each.node: each.weight for each in verdicts if each.weight is not None}
+    def _list_available_uncached(
+        self, task: Task, time: int, reserved: AbstractSet[Address]
+    ) -> CandidateList | None:
+        policy_input = PolicyInput(self._members, self.rules, time, reserved)
+        verdicts = CrynuxFollower(self.weighting).judge_candidates(task, policy_input)
+        weight_by_node = {
+            verdict.node: verdict.weight for verdict in verdicts if verdict.weight is not None
+        }
         return (
-            CandidateList([*found], [*found.values()], bytearray(b"\1" * len(found)))
-            if found
+            CandidateList(
+                [*weight_by_node],
+                [*weight_by_node.values()],
+                bytearray(b"\1" * len(weight_by_node)),
+            )
+            if weight_by_node
             else None
         )
 
-    def _view(self, wanted: Requirement, time: int) -> _View:
-        view = self._views.pop(wanted, None)
-        if view is None or self._is_worn(view):
-            view = self._new_view(wanted, time)
-        for address in view.changed:
-            self._look_again(address, wanted, view, time)
-        view.changed.clear()
+    def _get_view(self, requirement: Requirement, time: int) -> _RequirementView:
+        view = self._views.pop(requirement, None)
+        if view is None or self._is_stale(view):
+            view = self._build_view(requirement, time)
+        for address in view.changed_addresses:
+            self._refresh_node(address, requirement, view, time)
+        view.changed_addresses.clear()
         # The most recent view is last.
-        self._views[wanted] = view
+        self._views[requirement] = view
         while len(self._views) > 1 and self._is_full():
             del self._views[next(iter(self._views))]
         return view
 
     def _is_full(self) -> bool:
-        places = sum(len(view.near) + len(view.far) for view in self._views.values())
-        return len(self._views) > _VIEWS or places > _PLACES
+        indexed_nodes = sum(
+            len(view.with_models) + len(view.without_models) for view in self._views.values()
+        )
+        return len(self._views) > _MAX_VIEWS or indexed_nodes > _MAX_INDEXED_NODES
 
-    def _is_worn(self, view: _View) -> bool:
+    def _is_stale(self, view: _RequirementView) -> bool:
         """Return whether rebuilding a view is cheaper than updating it."""
-        return len(view.changed) > _FEW + len(self._members) // _ONE_IN
-
-    def _new_view(self, wanted: Requirement, time: int) -> _View:
-        counted = self.weighting.counted(wanted.models)
-        near: list[tuple[Address, IndexedCandidate]] = []
-        far: list[tuple[Address, IndexedCandidate]] = []
-        for node in self._members.values():
-            if misfit_reason(node, wanted) is None:
-                side = near if counted.issubset(node.models) else far
-                side.append((node.address, self._candidate(node, counted, time)))
-        return _View(
-            counted=counted,
-            near=CandidateIndex(self.rules, self.weighting, near),
-            far=CandidateIndex(self.rules, self.weighting, far),
-            changed=set(),
+        return (
+            len(view.changed_addresses) > _MIN_STALE_CHANGES + len(self._members) // _STALE_DIVISOR
         )
 
-    def _look_again(self, address: Address, wanted: Requirement, view: _View, time: int) -> None:
+    def _build_view(self, requirement: Requirement, time: int) -> _RequirementView:
+        counted_models = self.weighting.select_counted_models(requirement.models)
+        with_models: list[tuple[Address, IndexedCandidate]] = []
+        without_models: list[tuple[Address, IndexedCandidate]] = []
+        for node in self._members.values():
+            if misfit_reason(node, requirement) is None:
+                candidates = (
+                    with_models if counted_models.issubset(node.models) else without_models
+                )
+                candidates.append(
+                    (node.address, self._build_candidate(node, counted_models, time))
+                )
+        return _RequirementView(
+            counted_models=counted_models,
+            with_models=CandidateIndex(self.rules, self.weighting, with_models),
+            without_models=CandidateIndex(self.rules, self.weighting, without_models),
+            changed_addresses=set(),
+        )
+
+    def _refresh_node(
+        self, address: Address, requirement: Requirement, view: _RequirementView, time: int
+    ) -> None:
         node = self._members.get(address)
         index = None
-        if node is not None and misfit_reason(node, wanted) is None:
-            index = view.near if view.counted.issubset(node.models) else view.far
-            index.put(address, self._candidate(node, view.counted, time))
-        for other in (view.near, view.far):
-            if other is not index:
-                other.drop(address)
+        if node is not None and misfit_reason(node, requirement) is None:
+            index = (
+                view.with_models
+                if view.counted_models.issubset(node.models)
+                else view.without_models
+            )
+            index.update_node(address, self._build_candidate(node, view.counted_models, time))
+        for candidate_index in (view.with_models, view.without_models):
+            if candidate_index is not index:
+                candidate_index.remove_node(address)
 
-    def _candidate(self, node: Node, counted: frozenset[str], time: int) -> IndexedCandidate:
+    def _build_candidate(
+        self, node: Node, counted_models: frozenset[str], time: int
+    ) -> IndexedCandidate:
         rules = self.rules
         if not rules.remembers_exclusion:
-            barred_below = rules.exclude_enter
+            exclusion_threshold = rules.exclude_enter
         else:
-            barred_below = rules.exclude_exit if node.excluded else 0
+            exclusion_threshold = rules.exclude_exit if node.excluded else 0
         return IndexedCandidate(
-            free=not node.paused and not node.running,
+            is_free=not node.paused and not node.running,
             stake=node.stake or 0,
-            boost=locality_boost(node, counted, self.weighting),
-            long_term=long_term(node, rules, time),
+            boost=compute_locality_boost(node, counted_models, self.weighting),
+            long_term=compute_long_term(node, rules, time),
             base=node.base,
             since=node.since,
-            barred_below=barred_below,
+            exclusion_threshold=exclusion_threshold,
         )
 
-    def _restake(self, address: Address, stake: int) -> None:
+    def _update_largest_stake(self, address: Address, stake: int) -> None:
         """Update the largest stake, or clear it if its only holder may have lowered its stake."""
-        before = self._members.get(address)
+        previous = self._members.get(address)
         if self._largest is None:
             return
         if stake >= self._largest:
             self._largest = stake
-        elif before is not None and (before.stake or 0) == self._largest:
+        elif previous is not None and (previous.stake or 0) == self._largest:
             self._largest = None
 
-    def _stir(self, address: Address) -> None:
+    def _mark_changed(self, address: Address) -> None:
         for view in self._views.values():
-            view.changed.add(address)
-        for wanted in [wanted for wanted, view in self._views.items() if self._is_worn(view)]:
-            del self._views[wanted]
+            view.changed_addresses.add(address)
+        for requirement in [
+            requirement for requirement, view in self._views.items() if self._is_stale(view)
+        ]:
+            del self._views[requirement]

@@ -6,18 +6,18 @@ See docs/reference/scoring-rules.md#selection-weight.
 from dataclasses import dataclass
 
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
-from oracle.domain.scoring.legacy_factors import PopulationMaxima, peers_at
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
 from oracle.domain.scoring.node_scores import is_excluded, qos_at
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS
 from oracle.systems.crynux.requirements import (
-    Out,
+    IneligibilityReason,
     Requirement,
+    build_requirement,
     misfit_reason,
-    requirement_of,
     unavailability_reason,
 )
 from oracle.systems.crynux.selection_weight import (
@@ -25,10 +25,10 @@ from oracle.systems.crynux.selection_weight import (
     DOCS_WEIGHTING,
     RELAY_WEIGHTING,
     Weighting,
-    largest_stake,
-    locality_boost,
-    stake_score,
-    weight_of,
+    compute_locality_boost,
+    compute_stake_score,
+    compute_weight,
+    find_largest_stake,
 )
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
@@ -43,7 +43,7 @@ class ModelSpread:
     """
 
     scarce_below: int = 3
-    enough: int = 10
+    target_nodes: int = 10
     per_day: int = 200
     per_node_per_day: int = 4
 
@@ -60,7 +60,7 @@ class CrynuxPolicy:
     weighting: Weighting
     spread: ModelSpread = SPREAD
 
-    def follow(self) -> "CrynuxFollower":
+    def create_follower(self) -> "CrynuxFollower":
         """Return a follower of a history; it has no memory of its own."""
         return CrynuxFollower(self.weighting)
 
@@ -71,91 +71,106 @@ class CrynuxFollower:
 
     weighting: Weighting
 
-    def take(self, event: DomainEvent) -> None:
+    def apply_event(self, event: DomainEvent) -> None:
         """Ignore the event, because the fold has applied it to the nodes' rows."""
 
-    def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+    def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Return a verdict on every member, by address, with parts S, QoS, M and W."""
-        wanted = requirement_of(task)
-        members = _members(policy_input)
-        reasons = {
-            node.address: ineligibility_reason(node, wanted, policy_input) for node in members
+        requirement = build_requirement(task)
+        members = _sort_members(policy_input)
+        reason_by_node = {
+            node.address: ineligibility_reason(node, requirement, policy_input) for node in members
         }
-        counted = self.weighting.counted(wanted.models)
-        able = [node for node in members if reasons[node.address] is None]
-        local = {node.address for node in able if counted.issubset(node.models)}
-        if local or not self.weighting.fallback:
-            for node in able:
-                if node.address not in local:
-                    reasons[node.address] = Out.MODELS_NOT_ON_DISK
-        measure = _measure(members, counted, self.weighting, policy_input)
-        return [_verdict(node, reasons[node.address], measure) for node in members]
+        counted_models = self.weighting.select_counted_models(requirement.models)
+        eligible = [node for node in members if reason_by_node[node.address] is None]
+        nodes_with_models = {
+            node.address for node in eligible if counted_models.issubset(node.models)
+        }
+        if nodes_with_models or not self.weighting.fallback:
+            for node in eligible:
+                if node.address not in nodes_with_models:
+                    reason_by_node[node.address] = IneligibilityReason.MODELS_NOT_ON_DISK
+        weight_inputs = _collect_weight_inputs(
+            members, counted_models, self.weighting, policy_input
+        )
+        return [
+            _build_verdict(node, reason_by_node[node.address], weight_inputs) for node in members
+        ]
 
 
-def ineligibility_reason(node: Node, wanted: Requirement, policy_input: PolicyInput) -> Out | None:
+def ineligibility_reason(
+    node: Node, requirement: Requirement, policy_input: PolicyInput
+) -> IneligibilityReason | None:
     """Return why a node may not have a task whatever models it has, or None if it is eligible."""
     reason = unavailability_reason(node, policy_input.time, policy_input.rules)
-    if reason is None and node.address in policy_input.taken:
-        return Out.TAKEN
-    return reason or misfit_reason(node, wanted)
+    if reason is None and node.address in policy_input.reserved:
+        return IneligibilityReason.TAKEN
+    return reason or misfit_reason(node, requirement)
 
 
-def downloader_weights(
-    wanted: Requirement, policy_input: PolicyInput, weighting: Weighting
+def compute_downloader_weights(
+    requirement: Requirement, policy_input: PolicyInput, weighting: Weighting
 ) -> list[tuple[Address, int]]:
     """Return the nodes that could run such a task once free, with their weights, ascending.
 
     Their models do not matter, because a node downloads while it runs a task.
     """
-    members = _members(policy_input)
-    counted = weighting.counted(wanted.models)
-    measure = _measure(members, counted, weighting, policy_input)
+    members = _sort_members(policy_input)
+    counted_models = weighting.select_counted_models(requirement.models)
+    weight_inputs = _collect_weight_inputs(members, counted_models, weighting, policy_input)
     return [
-        (node.address, measure.parts_of(node)["W"])
+        (node.address, weight_inputs.compute_parts(node)["W"])
         for node in members
         if not node.paused
         and not is_excluded(node, policy_input.time, policy_input.rules)
-        and node.address not in policy_input.taken
-        and misfit_reason(node, wanted) is None
+        and node.address not in policy_input.reserved
+        and misfit_reason(node, requirement) is None
     ]
 
 
-def _members(policy_input: PolicyInput) -> list[Node]:
+def _sort_members(policy_input: PolicyInput) -> list[Node]:
     """Return the members of the network, ascending by address."""
     member = Membership.MEMBER
-    found = [node for node in policy_input.nodes.values() if node.membership is member]
-    return sorted(found, key=lambda node: node.address)
+    members = [node for node in policy_input.nodes.values() if node.membership is member]
+    return sorted(members, key=lambda node: node.address)
 
 
 @dataclass(frozen=True, slots=True)
-class _Measure:
+class _WeightInputs:
     """The inputs of a node's weight for one task that do not depend on the node."""
 
-    counted: frozenset[str]
-    largest: int
+    counted_models: frozenset[str]
+    largest_stake: int
     peers: PopulationMaxima | None
     weighting: Weighting
     policy_input: PolicyInput
 
-    def parts_of(self, node: Node) -> dict[str, int]:
-        stake = stake_score(node.stake, self.largest)
+    def compute_parts(self, node: Node) -> dict[str, int]:
+        stake = compute_stake_score(node.stake, self.largest_stake)
         qos = qos_at(node, self.policy_input.time, self.policy_input.rules, self.peers) or 0
-        boost = locality_boost(node, self.counted, self.weighting)
-        weight = weight_of(boost, stake, qos, self.weighting)
+        boost = compute_locality_boost(node, self.counted_models, self.weighting)
+        weight = compute_weight(boost, stake, qos, self.weighting)
         return {"S": stake, "QoS": qos, "M": boost, "W": weight}
 
 
-def _measure(
-    members: list[Node], counted: frozenset[str], weighting: Weighting, policy_input: PolicyInput
-) -> _Measure:
-    peers = peers_at(members, policy_input.time, policy_input.rules)
-    return _Measure(counted, largest_stake(members), peers, weighting, policy_input)
+def _collect_weight_inputs(
+    members: list[Node],
+    counted_models: frozenset[str],
+    weighting: Weighting,
+    policy_input: PolicyInput,
+) -> _WeightInputs:
+    peers = compute_population_maxima(members, policy_input.time, policy_input.rules)
+    return _WeightInputs(
+        counted_models, find_largest_stake(members), peers, weighting, policy_input
+    )
 
 
-def _verdict(node: Node, out: Out | None, measure: _Measure) -> CandidateVerdict:
-    parts = measure.parts_of(node)
-    said = {name: decimal_text(value) for name, value in parts.items()}
-    return CandidateVerdict(node.address, None if out else parts["W"], out, said)
+def _build_verdict(
+    node: Node, reason: IneligibilityReason | None, weight_inputs: _WeightInputs
+) -> CandidateVerdict:
+    parts = weight_inputs.compute_parts(node)
+    formatted_parts = {name: format_decimal(value) for name, value in parts.items()}
+    return CandidateVerdict(node.address, None if reason else parts["W"], reason, formatted_parts)
 
 
 # Three variants: the documents (docs/reference/sources.md#crynux-dispatching) with a weight floor,

@@ -11,7 +11,7 @@ from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.systems.crynux.requirements import (
-    Out,
+    IneligibilityReason,
     Requirement,
     misfit_reason,
     unavailability_reason,
@@ -19,9 +19,9 @@ from oracle.systems.crynux.requirements import (
 from oracle.systems.crynux.selection_weight import Weighting
 
 # Beyond this many searches all are cleared, so that invented requirements cannot fill the memory.
-_LOOKS = 4096
+_MAX_SEARCHES = 4096
 # Rows that are no longer free and may stay in the list of nodes that became free.
-_STALE = 64
+_MAX_STALE_ROWS = 64
 
 
 @dataclass(slots=True)
@@ -32,9 +32,9 @@ class _SearchState:
     `seen_count`: how many of the nodes that became free were checked.
     """
 
-    counted: frozenset[str]
-    found: dict[Address, Node] = field(default_factory=dict)
-    seen: int = 0
+    counted_models: frozenset[str]
+    matches: dict[Address, Node] = field(default_factory=dict)
+    seen_count: int = 0
 
 
 class FreeNodes:
@@ -61,70 +61,79 @@ class FreeNodes:
         """Return the free nodes, as of the last `advance_to`."""
         return self._free
 
-    def idle(self) -> Iterator[Node]:
+    def iter_idle_nodes(self) -> Iterator[Node]:
         """Yield the nodes that are neither busy nor paused, whatever their reliability."""
         yield from self._free.values()
         yield from self._excluded.values()
 
-    def put(self, node: Node) -> None:
+    def update_node(self, node: Node) -> None:
         """Apply a node's current row."""
-        self.drop(node.address)
-        out = unavailability_reason(node, self._time, self._rules)
-        if out is None:
+        self.remove_node(node.address)
+        reason = unavailability_reason(node, self._time, self._rules)
+        if reason is None:
             self._free[node.address] = node
             self._came.append(node)
-        elif out is Out.EXCLUDED:
+        elif reason is IneligibilityReason.EXCLUDED:
             self._excluded[node.address] = node
 
-    def drop(self, address: Address) -> None:
+    def remove_node(self, address: Address) -> None:
         """Remove a node, if it is known."""
         self._free.pop(address, None)
         self._excluded.pop(address, None)
 
-    def settle(self, time: int) -> None:
+    def advance_to(self, time: int) -> None:
         """Heal reliability up to a block time; it falls if time goes back."""
-        back = time < self._time
+        is_backwards = time < self._time
         self._time = time
-        for node in [*self.idle()] if back else [*self._excluded.values()]:
-            if back or not is_excluded(node, time, self._rules):
-                self.put(node)
-        if len(self._came) > 2 * len(self._free) + _STALE or len(self._looks) > _LOOKS:
+        for node in [*self.iter_idle_nodes()] if is_backwards else [*self._excluded.values()]:
+            if is_backwards or not is_excluded(node, time, self._rules):
+                self.update_node(node)
+        if (
+            len(self._came) > 2 * len(self._free) + _MAX_STALE_ROWS
+            or len(self._looks) > _MAX_SEARCHES
+        ):
             self._came = [*self._free.values()]
             self._looks.clear()
 
-    def has_fitting(self, wanted: Requirement, taken: AbstractSet[Address]) -> bool:
+    def has_matching_node(self, requirement: Requirement, reserved: AbstractSet[Address]) -> bool:
         """Return whether a free node fits that is not reserved, as of the last `advance_to`."""
-        look = self._looks.get(wanted)
-        if look is None:
-            look = self._looks[wanted] = _SearchState(self._weighting.counted(wanted.models))
-        return self._is_found(look, taken) or self._find_fitting(look, wanted, taken)
+        search = self._looks.get(requirement)
+        if search is None:
+            search = self._looks[requirement] = _SearchState(
+                self._weighting.select_counted_models(requirement.models)
+            )
+        return self._has_cached_match(search, reserved) or self._has_new_match(
+            search, requirement, reserved
+        )
 
-    def _is_found(self, look: _SearchState, taken: AbstractSet[Address]) -> bool:
+    def _has_cached_match(self, search: _SearchState, reserved: AbstractSet[Address]) -> bool:
         """Return whether an earlier match is still free and not reserved; remove stale matches."""
-        gone, found = [], False
-        for address, node in look.found.items():
+        stale_addresses, has_match = [], False
+        for address, node in search.matches.items():
             if self._free.get(address) is not node:
-                gone.append(address)
-            elif address not in taken:
-                found = True
+                stale_addresses.append(address)
+            elif address not in reserved:
+                has_match = True
                 break
-        for address in gone:
-            del look.found[address]
-        return found
+        for address in stale_addresses:
+            del search.matches[address]
+        return has_match
 
-    def _find_fitting(
-        self, look: _SearchState, wanted: Requirement, taken: AbstractSet[Address]
+    def _has_new_match(
+        self, search: _SearchState, requirement: Requirement, reserved: AbstractSet[Address]
     ) -> bool:
-        """Return whether a node that became free since fits; stop the search at the first match."""
-        for place in range(look.seen, len(self._came)):
-            node, look.seen = self._came[place], place + 1
+        """Return whether a node that became free since fits; stop at the first match."""
+        for index in range(search.seen_count, len(self._came)):
+            node, search.seen_count = self._came[index], index + 1
             address = node.address
-            if self._free.get(address) is node and self._fits(node, wanted, look.counted):
-                look.found[address] = node
-                if address not in taken:
+            if self._free.get(address) is node and self._fits(
+                node, requirement, search.counted_models
+            ):
+                search.matches[address] = node
+                if address not in reserved:
                     return True
         return False
 
-    def _fits(self, node: Node, wanted: Requirement, counted: frozenset[str]) -> bool:
-        has_models = self._weighting.fallback or counted.issubset(node.models)
-        return has_models and misfit_reason(node, wanted) is None
+    def _fits(self, node: Node, requirement: Requirement, counted_models: frozenset[str]) -> bool:
+        has_models = self._weighting.fallback or counted_models.issubset(node.models)
+        return has_models and misfit_reason(node, requirement) is None

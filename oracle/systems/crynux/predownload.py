@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from oracle.domain.ids import Address
-from oracle.domain.state.node import REMEMBERED_SECONDS, DownloadRequest, Membership, Node
+from oracle.domain.state.node import DOWNLOAD_HISTORY_SECONDS, DownloadRequest, Membership, Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread, downloader_weights
-from oracle.systems.crynux.requirements import requirement_of, unavailability_reason
+from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread, compute_downloader_weights
+from oracle.systems.crynux.requirements import build_requirement, unavailability_reason
 from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.policy import PolicyInput
 
@@ -39,7 +39,7 @@ class RequestState(NamedTuple):
 OPEN, ANSWERED, UNANSWERED = "open", "answered", "unanswered"
 
 
-def predownloads(
+def plan_predownloads(
     task: Task,
     policy_input: PolicyInput,
     weighting: Weighting,
@@ -53,75 +53,93 @@ def predownloads(
     free, lacks the model, and was not asked for it within a day.
     """
     nodes, time = policy_input.nodes, policy_input.time
-    free = [
-        one
-        for one in nodes.values()
-        if unavailability_reason(one, time, policy_input.rules) is None
+    available_nodes = [
+        available_node
+        for available_node in nodes.values()
+        if unavailability_reason(available_node, time, policy_input.rules) is None
     ]
-    holders = {
-        model: sum(model in node.models for node in free) for model in dict.fromkeys(task.models)
+    holder_count_by_model = {
+        model: sum(model in node.models for node in available_nodes)
+        for model in dict.fromkeys(task.models)
     }
-    scarce = [model for model, count in holders.items() if count < spread.scarce_below]
-    if not scarce:
+    scarce_models = [
+        model for model, count in holder_count_by_model.items() if count < spread.scarce_below
+    ]
+    if not scarce_models:
         return []
-    requests = _Requests.of(nodes.values(), time, spread)
-    pending = {model: _pending(nodes.values(), model, time) for model in scarce}
-    wanted = {model: spread.enough - holders[model] - pending[model] for model in scarce}
-    ranked: list[Node] = []
+    budget = _RequestBudget.from_nodes(nodes.values(), time, spread)
+    pending_by_model = {
+        model: _count_pending(nodes.values(), model, time) for model in scarce_models
+    }
+    missing_by_model = {
+        model: spread.target_nodes - holder_count_by_model[model] - pending_by_model[model]
+        for model in scarce_models
+    }
+    ranked_nodes: list[Node] = []
     # Weighing every node is expensive, and not needed if enough nodes were asked.
-    if requests.left > 0 and max(wanted.values()) > 0:
-        weights = downloader_weights(requirement_of(task), policy_input, weighting)
-        ranked = [nodes[address] for address in sort_by_weight(weights)]
+    if budget.remaining > 0 and max(missing_by_model.values()) > 0:
+        weights = compute_downloader_weights(build_requirement(task), policy_input, weighting)
+        ranked_nodes = [nodes[address] for address in sort_by_weight(weights)]
     return [
         Predownload(
-            model, holders[model], pending[model], requests.take(model, ranked, wanted[model])
+            model,
+            holder_count_by_model[model],
+            pending_by_model[model],
+            budget.reserve_requests(model, ranked_nodes, missing_by_model[model]),
         )
-        for model in scarce
+        for model in scarce_models
     ]
 
 
-def is_any_scarce(models: Iterable[str], free: Iterable[Node], below: int) -> bool:
+def has_scarce_model(
+    models: Iterable[str], available_nodes: Iterable[Node], min_holders: int
+) -> bool:
     """Return whether fewer than `min_holders` of the available nodes have one of these models.
 
     The search stops early: a model that many nodes have takes only a few of them.
     """
-    missing = dict.fromkeys(models, below)
-    for node in free:
-        for model in [model for model in missing if model in node.models]:
-            missing[model] -= 1
-            if missing[model] <= 0:
-                del missing[model]
-        if not missing:
+    missing_by_model = dict.fromkeys(models, min_holders)
+    for node in available_nodes:
+        for model in [model for model in missing_by_model if model in node.models]:
+            missing_by_model[model] -= 1
+            if missing_by_model[model] <= 0:
+                del missing_by_model[model]
+        if not missing_by_model:
             return False
-    return bool(missing)
+    return bool(missing_by_model)
 
 
 def sort_by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address]:
     """Return nodes by weight, the largest first, equal ones ascending by address."""
-    return [address for address, _ in sorted(weights, key=lambda each: (-each[1], each[0]))]
+    return [address for address, _ in sorted(weights, key=lambda entry: (-entry[1], entry[0]))]
 
 
-def requests_of(node: Node, time: int) -> list[RequestState]:
+def list_requests(node: Node, time: int) -> list[RequestState]:
     """Return the requests of the last day and their states at a block time."""
-    return [RequestState(each, _state_of(node, each, time)) for each in _recent(node, time)]
+    return [
+        RequestState(request, _get_request_state(node, request, time))
+        for request in _get_recent_requests(node, time)
+    ]
 
 
-def _state_of(node: Node, request: DownloadRequest, time: int) -> str:
+def _get_request_state(node: Node, request: DownloadRequest, time: int) -> str:
     if request.model in node.models:
         return ANSWERED
     return OPEN if request.until > time else UNANSWERED
 
 
-def _recent(node: Node, time: int) -> list[DownloadRequest]:
-    return [each for each in node.downloads if each.asked_at > time - REMEMBERED_SECONDS]
+def _get_recent_requests(node: Node, time: int) -> list[DownloadRequest]:
+    return [
+        request for request in node.downloads if request.asked_at > time - DOWNLOAD_HISTORY_SECONDS
+    ]
 
 
-def _pending(nodes: Iterable[Node], model: str, time: int) -> int:
+def _count_pending(nodes: Iterable[Node], model: str, time: int) -> int:
     """Count the members that were asked for a model and may still report that they have it."""
     return sum(
         node.membership is Membership.MEMBER
         and any(
-            request.model == model and _state_of(node, request, time) == OPEN
+            request.model == model and _get_request_state(node, request, time) == OPEN
             for request in node.downloads
         )
         for node in nodes
@@ -129,34 +147,36 @@ def _pending(nodes: Iterable[Node], model: str, time: int) -> int:
 
 
 @dataclass(slots=True)
-class _Requests:
+class _RequestBudget:
     """The rest of a day's request budgets; each reserved request is subtracted."""
 
-    left: int
-    left_of: dict[Address, int]
+    remaining: int
+    remaining_by_node: dict[Address, int]
     time: int
 
     @classmethod
-    def of(cls, nodes: Iterable[Node], time: int, spread: ModelSpread) -> "_Requests":
-        counts = {node.address: len(_recent(node, time)) for node in nodes}
+    def from_nodes(cls, nodes: Iterable[Node], time: int, spread: ModelSpread) -> "_RequestBudget":
+        count_by_node = {node.address: len(_get_recent_requests(node, time)) for node in nodes}
         return cls(
-            spread.per_day - sum(counts.values()),
-            {address: spread.per_node_per_day - count for address, count in counts.items()},
+            spread.per_day - sum(count_by_node.values()),
+            {address: spread.per_node_per_day - count for address, count in count_by_node.items()},
             time,
         )
 
-    def take(self, model: str, ranked: Sequence[Node], wanted: int) -> tuple[Address, ...]:
+    def reserve_requests(
+        self, model: str, ranked_nodes: Sequence[Node], max_nodes: int
+    ) -> tuple[Address, ...]:
         """Reserve requests for up to `max_nodes` of these nodes, in their order."""
-        able = [node.address for node in ranked if self._may_ask(node, model)]
-        chosen = tuple(able[: max(0, min(wanted, self.left))])
-        self.left -= len(chosen)
+        addresses = [node.address for node in ranked_nodes if self._can_request(node, model)]
+        chosen = tuple(addresses[: max(0, min(max_nodes, self.remaining))])
+        self.remaining -= len(chosen)
         for address in chosen:
-            self.left_of[address] -= 1
+            self.remaining_by_node[address] -= 1
         return chosen
 
-    def _may_ask(self, node: Node, model: str) -> bool:
+    def _can_request(self, node: Node, model: str) -> bool:
         return (
             model not in node.models
-            and self.left_of[node.address] > 0
-            and all(request.model != model for request in _recent(node, self.time))
+            and self.remaining_by_node[node.address] > 0
+            and all(request.model != model for request in _get_recent_requests(node, self.time))
         )

@@ -11,7 +11,7 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state.task import Task
 
 # A task takes at least this long (docs/reference/scoring-rules.md#queue).
-_LEAST_SECONDS = Fraction(1)
+_MIN_SECONDS = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Pricing:
                 if seconds[kind] < 0:
                     raise ValueError(f"{name}: must be 0 or more for {kind}")
 
-    def estimated_seconds(self, task: Task) -> Fraction:
+    def estimate_seconds(self, task: Task) -> Fraction:
         """Return fixed + size*unit, at least 1.
 
         An unknown size counts as 1. An unknown kind counts as the slowest, so that omitting it
@@ -46,8 +46,8 @@ class Pricing:
         size = 1 if task.size is None else task.size
         kinds = TaskKind if task.kind is None else (task.kind,)
         slowest = max(self.fixed_seconds[kind] + size * self.unit_seconds[kind] for kind in kinds)
-        return max(slowest, _LEAST_SECONDS)
+        return max(slowest, _MIN_SECONDS)
 
-    def value_of(self, task: Task) -> Fraction:
+    def compute_value(self, task: Task) -> Fraction:
         """Return the task's exact value in wei per second; an unknown fee counts as 0."""
-        return (task.fee or 0) / self.estimated_seconds(task)
+        return (task.fee or 0) / self.estimate_seconds(task)

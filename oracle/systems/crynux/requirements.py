@@ -10,7 +10,7 @@ from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
 
 
-class Out(StrEnum):
+class IneligibilityReason(StrEnum):
     """The reason why a node is no candidate; the first of this list that applies."""
 
     NO_MEMBER = "no_member"
@@ -46,7 +46,7 @@ class Requirement(NamedTuple):
     models: tuple[str, ...]
 
 
-def requirement_of(task: Task) -> Requirement:
+def build_requirement(task: Task) -> Requirement:
     """Return the requirement of a task; unknown fields require nothing."""
     models = tuple(sorted(set(task.models)))
     if task.required_gpu:
@@ -54,55 +54,61 @@ def requirement_of(task: Task) -> Requirement:
     return Requirement(None, task.min_vram or 0, task.version, models)
 
 
-def unavailability_reason(node: Node, time: int, rules: Rules) -> Out | None:
+def unavailability_reason(node: Node, time: int, rules: Rules) -> IneligibilityReason | None:
     """Return why a node can be given no task at all at a block time, or None if it can."""
     if node.membership is not Membership.MEMBER:
-        return Out.NO_MEMBER
+        return IneligibilityReason.NO_MEMBER
     if node.paused:
-        return Out.PAUSED
+        return IneligibilityReason.PAUSED
     if node.running:
-        return Out.BUSY
-    return Out.EXCLUDED if is_excluded(node, time, rules) else None
+        return IneligibilityReason.BUSY
+    return IneligibilityReason.EXCLUDED if is_excluded(node, time, rules) else None
 
 
-def misfit_reason(node: Node, wanted: Requirement) -> Out | None:
+def misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason | None:
     """Return why hardware or version do not fit, or None if they do; models are not checked.
 
     A required card must match by name and video memory exactly; else video memory must be at least
     the task's (docs/reference/sources.md#crynux-dispatching, Candidate Pool).
     """
-    wrong = (
-        _card_misfit(node, wanted) if wanted.gpu is not None else _memory_misfit(node, wanted.vram)
+    hardware_reason = (
+        _card_misfit(node, requirement)
+        if requirement.gpu is not None
+        else _memory_misfit(node, requirement.vram)
     )
-    return wrong or _version_misfit(node.version, wanted.version)
+    return hardware_reason or _version_misfit(node.version, requirement.version)
 
 
-def _card_misfit(node: Node, wanted: Requirement) -> Out | None:
+def _card_misfit(node: Node, requirement: Requirement) -> IneligibilityReason | None:
     if node.gpu_name is None:
-        return Out.GPU_UNKNOWN
-    if node.gpu_name != wanted.gpu:
-        return Out.GPU_NAME
-    if not wanted.vram or node.gpu_vram == wanted.vram:
+        return IneligibilityReason.GPU_UNKNOWN
+    if node.gpu_name != requirement.gpu:
+        return IneligibilityReason.GPU_NAME
+    if not requirement.vram or node.gpu_vram == requirement.vram:
         return None
-    return Out.VRAM_UNKNOWN if node.gpu_vram is None else Out.GPU_VRAM
+    return (
+        IneligibilityReason.VRAM_UNKNOWN if node.gpu_vram is None else IneligibilityReason.GPU_VRAM
+    )
 
 
-def _memory_misfit(node: Node, least: int) -> Out | None:
-    if not least:
+def _memory_misfit(node: Node, min_vram: int) -> IneligibilityReason | None:
+    if not min_vram:
         return None
     if node.gpu_vram is None:
-        return Out.VRAM_UNKNOWN
-    return Out.VRAM_TOO_SMALL if node.gpu_vram < least else None
+        return IneligibilityReason.VRAM_UNKNOWN
+    return IneligibilityReason.VRAM_TOO_SMALL if node.gpu_vram < min_vram else None
 
 
-def _version_misfit(version: Version | None, wanted: Version | None) -> Out | None:
+def _version_misfit(
+    version: Version | None, required_version: Version | None
+) -> IneligibilityReason | None:
     """Return a reason unless the major version is equal and (minor, patch) is not lower.
 
     See docs/reference/scoring-rules.md#selection-weight.
     """
-    if wanted is None:
+    if required_version is None:
         return None
     if version is None:
-        return Out.VERSION_UNKNOWN
-    fits = version[0] == wanted[0] and version[1:] >= wanted[1:]
-    return None if fits else Out.VERSION
+        return IneligibilityReason.VERSION_UNKNOWN
+    fits = version[0] == required_version[0] and version[1:] >= required_version[1:]
+    return None if fits else IneligibilityReason.VERSION

@@ -13,11 +13,11 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.state.node import Membership, Node
 
 # Prefixes of models that modify a base model; all other names are base models.
-_AUXILIARY = ("lora:", "controlnet:")
+_AUXILIARY_PREFIXES = ("lora:", "controlnet:")
 
 
 # With M at most 9, neither a weight nor any of its parts reaches 2^64.
-_MOST = 4 * UNIT
+_MAX_PARAMETER = 4 * UNIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +41,15 @@ class Weighting:
 
     def __post_init__(self) -> None:
         for name in ("weight_floor", "disk_boost", "memory_boost"):
-            if not 0 <= getattr(self, name) <= _MOST:
+            if not 0 <= getattr(self, name) <= _MAX_PARAMETER:
                 raise ValueError(f"{name}: must be 0 to 4")
 
-    def counted(self, models: Iterable[str]) -> frozenset[str]:
+    def select_counted_models(self, models: Iterable[str]) -> frozenset[str]:
         """Return those of a task's models that count for locality, without duplicates."""
         if self.base_models_only:
-            return frozenset(model for model in models if not model.startswith(_AUXILIARY))
+            return frozenset(
+                model for model in models if not model.startswith(_AUXILIARY_PREFIXES)
+            )
         return frozenset(models)
 
 
@@ -60,32 +62,34 @@ DOCS_WEIGHTING = Weighting(weight_floor=0)
 RELAY_WEIGHTING = Weighting(weight_floor=0, disk_boost=0, fallback=False, base_models_only=True)
 
 
-def largest_stake(nodes: Iterable[Node]) -> int:
+def find_largest_stake(nodes: Iterable[Node]) -> int:
     """Return the largest stake among members, in wei; an unknown stake counts as 0."""
     member = Membership.MEMBER
     return max((node.stake or 0 for node in nodes if node.membership is member), default=0)
 
 
-def stake_score(stake: int | None, largest: int) -> int:
+def compute_stake_score(stake: int | None, max_stake: int) -> int:
     """Return S = sqrt(stake / max_stake); 0 if no node has a stake."""
-    if not largest:
+    if not max_stake:
         return 0
-    return isqrt((stake or 0) * UNIT * UNIT // largest)
+    return isqrt((stake or 0) * UNIT * UNIT // max_stake)
 
 
-def locality_boost(node: Node, counted: frozenset[str], weighting: Weighting) -> int:
+def compute_locality_boost(
+    node: Node, counted_models: frozenset[str], weighting: Weighting
+) -> int:
     """Return M, 1 or more, for the counted models; 1 if there are none."""
-    total = len(counted)
+    total = len(counted_models)
     if not total:
         return UNIT
-    local = len(counted.intersection(node.models))
-    in_use = len(counted.intersection(node.in_use))
+    local = len(counted_models.intersection(node.models))
+    in_use = len(counted_models.intersection(node.in_use))
     disk = weighting.disk_boost * local // total
     return UNIT + disk + weighting.memory_boost * in_use // total
 
 
-def weight_of(boost: int, stake: int, qos: int, weighting: Weighting) -> int:
+def compute_weight(boost: int, stake_score: int, qos: int, weighting: Weighting) -> int:
     """Return W = M*S*QoS / (S + QoS), at least the floor; `stake_score` is S."""
-    both = stake + qos
-    combined = boost * stake * qos // both // UNIT if both else 0
+    score_sum = stake_score + qos
+    combined = boost * stake_score * qos // score_sum // UNIT if score_sum else 0
     return max(combined, weighting.weight_floor)

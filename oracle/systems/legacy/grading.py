@@ -11,7 +11,7 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 
 # Every task of this generation runs on three nodes.
-TRIO = 3
+TRIO_SIZE = 3
 
 
 class CardGroup(NamedTuple):
@@ -34,7 +34,7 @@ def is_gpt(task: Task) -> bool:
     return task.kind is TaskKind.LLM
 
 
-def card_group_of(node: Node) -> CardGroup | None:
+def get_card_group(node: Node) -> CardGroup | None:
     """Return the node's card group, or None if its card is unknown."""
     if node.gpu_name is None or node.gpu_vram is None:
         return None
@@ -44,8 +44,8 @@ def card_group_of(node: Node) -> CardGroup | None:
 def group_by_card(nodes: Iterable[Node]) -> dict[CardGroup, list[Node]]:
     """Return the card groups in order, the smallest video memory first, nodes by address."""
     groups: dict[CardGroup, list[Node]] = {}
-    for node in sorted(nodes, key=lambda each: each.address):
-        group = card_group_of(node)
+    for node in sorted(nodes, key=lambda member: member.address):
+        group = get_card_group(node)
         if group is not None:
             groups.setdefault(group, []).append(node)
     return {group: groups[group] for group in sorted(groups)}

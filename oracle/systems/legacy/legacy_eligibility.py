@@ -11,17 +11,23 @@ from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.requirements import (
-    Out,
+    IneligibilityReason,
     Requirement,
+    build_requirement,
     misfit_reason,
-    requirement_of,
     unavailability_reason,
 )
-from oracle.systems.legacy.grading import TRIO, CardGroup, card_group_of, group_by_card, is_gpt
+from oracle.systems.legacy.grading import (
+    TRIO_SIZE,
+    CardGroup,
+    get_card_group,
+    group_by_card,
+    is_gpt,
+)
 from oracle.systems.policy import PolicyInput
 
 
-class TooFew(StrEnum):
+class TooFewReason(StrEnum):
     """The reason why an eligible node is no candidate: a task needs three nodes."""
 
     CANDIDATES = "too_few_candidates"
@@ -30,7 +36,7 @@ class TooFew(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidacy:
+class CandidateGroups:
     """The candidates of a task in `groups`, by address, and the reasons of all other members.
 
     A GPT task has one group for each card that three nodes have, in order; any other task has one
@@ -39,51 +45,59 @@ class Candidacy:
 
     members: Sequence[Node]
     groups: dict[CardGroup | None, list[Node]]
-    out: dict[Address, str] = field(default_factory=dict)
+    reason_by_node: dict[Address, str] = field(default_factory=dict)
 
     @property
-    def size(self) -> int:
+    def candidate_count(self) -> int:
         """Return how many candidates there are."""
         return sum(map(len, self.groups.values()))
 
 
-def candidacy_of(task: Task, policy_input: PolicyInput) -> Candidacy:
+def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGroups:
     """Return the candidate groups of a task, from every member of the network."""
-    is_member = Membership.MEMBER
-    members = [node for node in policy_input.nodes.values() if node.membership is is_member]
+    member_status = Membership.MEMBER
+    members = [node for node in policy_input.nodes.values() if node.membership is member_status]
     members.sort(key=lambda node: node.address)
-    wanted, gpt = requirement_of(task), is_gpt(task)
-    able: list[Node] = []
-    out: dict[Address, str] = {}
+    requirement, gpt = build_requirement(task), is_gpt(task)
+    eligible: list[Node] = []
+    reason_by_node: dict[Address, str] = {}
     for node in members:
-        reason = inability_reason(node, wanted, policy_input, gpt=gpt)
+        reason = inability_reason(node, requirement, policy_input, gpt=gpt)
         if reason is None:
-            able.append(node)
+            eligible.append(node)
         else:
-            out[node.address] = reason
+            reason_by_node[node.address] = reason
     groups: Iterable[tuple[CardGroup | None, list[Node]]] = (
-        group_by_card(able).items() if gpt else [(None, able)]
+        group_by_card(eligible).items() if gpt else [(None, eligible)]
     )
-    enough = {group: nodes for group, nodes in groups if len(nodes) >= TRIO}
-    few = TooFew.OF_ITS_CARD if gpt else TooFew.CANDIDATES
-    chosen = {node.address for nodes in enough.values() for node in nodes}
-    out |= {node.address: few for node in able if node.address not in chosen}
-    return Candidacy(members, enough, out)
+    full_groups = {group: nodes for group, nodes in groups if len(nodes) >= TRIO_SIZE}
+    too_few_reason = TooFewReason.OF_ITS_CARD if gpt else TooFewReason.CANDIDATES
+    candidates = {node.address for nodes in full_groups.values() for node in nodes}
+    reason_by_node |= {
+        node.address: too_few_reason for node in eligible if node.address not in candidates
+    }
+    return CandidateGroups(members, full_groups, reason_by_node)
 
 
 def inability_reason(
-    node: Node, wanted: Requirement, policy_input: PolicyInput, *, gpt: bool
-) -> Out | None:
+    node: Node, requirement: Requirement, policy_input: PolicyInput, *, gpt: bool
+) -> IneligibilityReason | None:
     """Return why a node cannot run a part of the task, whichever nodes run the other parts."""
     reason = unavailability_reason(node, policy_input.time, policy_input.rules)
-    if reason is None and node.address in policy_input.taken:
-        return Out.TAKEN
-    return reason or hardware_misfit_reason(node, wanted, gpt=gpt)
+    if reason is None and node.address in policy_input.reserved:
+        return IneligibilityReason.TAKEN
+    return reason or hardware_misfit_reason(node, requirement, gpt=gpt)
 
 
-def hardware_misfit_reason(node: Node, wanted: Requirement, *, gpt: bool) -> Out | None:
+def hardware_misfit_reason(
+    node: Node, requirement: Requirement, *, gpt: bool
+) -> IneligibilityReason | None:
     """Return why card or version do not fit; a GPT task needs a known card."""
-    reason = misfit_reason(node, wanted)
-    if reason is None and gpt and card_group_of(node) is None:
-        return Out.GPU_UNKNOWN if node.gpu_name is None else Out.VRAM_UNKNOWN
+    reason = misfit_reason(node, requirement)
+    if reason is None and gpt and get_card_group(node) is None:
+        return (
+            IneligibilityReason.GPU_UNKNOWN
+            if node.gpu_name is None
+            else IneligibilityReason.VRAM_UNKNOWN
+        )
     return reason

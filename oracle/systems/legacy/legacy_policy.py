@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.fixed_point import UNIT, decimal_text
+from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership
 from oracle.domain.state.task import Task
 from oracle.systems.legacy.grading import CardGroup
-from oracle.systems.legacy.legacy_eligibility import candidacy_of
-from oracle.systems.legacy.submission_speed import SubmissionSpeed, speeds
+from oracle.systems.legacy.legacy_eligibility import find_candidate_groups
+from oracle.systems.legacy.submission_speed import SubmissionSpeed, compute_submission_speeds
 from oracle.systems.legacy.trio_selection import TrioChoice, choose_trio
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
@@ -23,66 +23,76 @@ class LegacyPolicy:
     version: int
     equal: bool
 
-    def follow(self) -> "LegacyPolicy":
+    def create_follower(self) -> "LegacyPolicy":
         """Return the policy itself, because all inputs are in the nodes' rows."""
         return self
 
-    def choose(self, task: Task, policy_input: PolicyInput, seed: bytes) -> TrioChoice | None:
+    def choose_nodes(
+        self, task: Task, policy_input: PolicyInput, seed: bytes
+    ) -> TrioChoice | None:
         """Draw three nodes, of one card for a GPT task, or return None if the task has to wait."""
         return choose_trio(task, policy_input, seed, equal=self.equal)
 
-    def weights(self, policy_input: PolicyInput) -> Mapping[Address, SubmissionSpeed]:
+    def compute_weights(self, policy_input: PolicyInput) -> Mapping[Address, SubmissionSpeed]:
         """Return the weight with which each member is drawn within its group."""
-        is_member = Membership.MEMBER
-        members = [one for one in policy_input.nodes.values() if one.membership is is_member]
-        return speeds(members, policy_input.time, policy_input.rules, equal=self.equal)
+        member_status = Membership.MEMBER
+        members = [
+            node for node in policy_input.nodes.values() if node.membership is member_status
+        ]
+        return compute_submission_speeds(
+            members, policy_input.time, policy_input.rules, equal=self.equal
+        )
 
-    def take(self, event: DomainEvent) -> None:
+    def apply_event(self, event: DomainEvent) -> None:
         """Ignore the event, because the fold has applied it to the nodes' rows."""
 
-    def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+    def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Return a verdict on every member, ascending by address.
 
         The weight is the chance to be drawn first, in units of 10^-18; for a GPT task it is the
         chance of the node's card group times the node's chance within it. Nodes drawn one after
         another by these weights need not have the same card: `choose_nodes` draws all three.
         """
-        found = candidacy_of(task, policy_input)
-        weights = speeds(found.members, policy_input.time, policy_input.rules, equal=self.equal)
+        candidate_groups = find_candidate_groups(task, policy_input)
+        all_speeds = compute_submission_speeds(
+            candidate_groups.members, policy_input.time, policy_input.rules, equal=self.equal
+        )
         verdicts = [
-            CandidateVerdict(address, None, out, _speed_parts(weights[address]))
-            for address, out in found.out.items()
+            CandidateVerdict(address, None, reason, _format_speed(all_speeds[address]))
+            for address, reason in candidate_groups.reason_by_node.items()
         ]
-        for group, nodes in found.groups.items():
-            those = {node.address: weights[node.address] for node in nodes}
-            verdicts.extend(_candidates(group, those, found.size))
+        for group, nodes in candidate_groups.groups.items():
+            speed_by_node = {node.address: all_speeds[node.address] for node in nodes}
+            verdicts.extend(_judge_group(group, speed_by_node, candidate_groups.candidate_count))
         return sorted(verdicts, key=lambda verdict: verdict.node)
 
 
-def _candidates(
-    group: CardGroup | None, speeds_of: Mapping[Address, SubmissionSpeed], candidates: int
+def _judge_group(
+    group: CardGroup | None, speed_by_node: Mapping[Address, SubmissionSpeed], candidate_count: int
 ) -> Iterator[CandidateVerdict]:
     """Yield verdicts on the candidates of one group, which is drawn by its size."""
-    total = sum(speed.weight for speed in speeds_of.values())
-    chance = len(speeds_of) * UNIT // candidates
-    drawn = (
+    total = sum(speed.weight for speed in speed_by_node.values())
+    group_chance = len(speed_by_node) * UNIT // candidate_count
+    group_parts = (
         {}
         if group is None
         else {
             "card": group.text,
-            "of_its_card": str(len(speeds_of)),
-            "card_chance": decimal_text(chance),
+            "of_its_card": str(len(speed_by_node)),
+            "card_chance": format_decimal(group_chance),
         }
     )
-    for address, speed in speeds_of.items():
+    for address, speed in speed_by_node.items():
         # If all weights are zero, each counts 1, as in the draw.
-        share = chance * speed.weight // total if total else chance // len(speeds_of)
-        yield CandidateVerdict(address, share, None, drawn | _speed_parts(speed))
+        node_chance = (
+            group_chance * speed.weight // total if total else group_chance // len(speed_by_node)
+        )
+        yield CandidateVerdict(address, node_chance, None, group_parts | _format_speed(speed))
 
 
-def _speed_parts(speed: SubmissionSpeed) -> dict[str, str]:
-    share = "none" if speed.share is None else decimal_text(speed.share)
-    return {"B": share, "weight": decimal_text(speed.weight)}
+def _format_speed(speed: SubmissionSpeed) -> dict[str, str]:
+    share = "none" if speed.share is None else format_decimal(speed.share)
+    return {"B": share, "weight": format_decimal(speed.weight)}
 
 
 # Drawn by B, or with equal chances, as the documents' section on groups describes

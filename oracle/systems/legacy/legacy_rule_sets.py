@@ -10,7 +10,7 @@ from typing import Any
 # The published values (docs/reference/sources.md#crynux-qos-of-2024 and its figure), in the JSON
 # form of `Rules`. H has no effect: timeouts and successes do not change it, and no node is
 # excluded.
-BASE: Mapping[str, Any] = MappingProxyType({
+BASE_RULES: Mapping[str, Any] = MappingProxyType({
     "name": "legacy",
     "version": 2,
     # By position in a round (figure "round score"); two rounds make 20 at best.

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.scoring.legacy_factors import PopulationMaxima, speed_of
-from oracle.domain.scoring.legacy_tally import tally_at
-from oracle.domain.scoring.node_scores import count_scores, long_term
+from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_speed
+from oracle.domain.scoring.legacy_tally import compute_tally
+from oracle.domain.scoring.node_scores import compute_long_term, count_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 
@@ -24,7 +24,7 @@ class SubmissionSpeed:
     weight: int
 
 
-def speeds(
+def compute_submission_speeds(
     members: Iterable[Node], time: int, rules: Rules, *, equal: bool
 ) -> Mapping[Address, SubmissionSpeed]:
     """Return B and weight of each member as of a block time; `members` must be complete.
@@ -32,18 +32,18 @@ def speeds(
     A node without B has the weight 1, so that new nodes get tasks. With `equal` every node has
     weight 1.
     """
-    scores = {node.address: _node_score(node, time, rules) for node in members}
-    best = max((score for score in scores.values() if score is not None), default=0)
-    peers = PopulationMaxima(max_vram=0, max_timeout=0, max_node_score=best)
-    found = {}
-    for address, score in scores.items():
-        share = speed_of(score, peers)
-        found[address] = SubmissionSpeed(share, UNIT if share is None or equal else share)
-    return found
+    score_by_node = {node.address: _get_node_score(node, time, rules) for node in members}
+    best_score = max((score for score in score_by_node.values() if score is not None), default=0)
+    peers = PopulationMaxima(max_vram=0, max_timeout=0, max_node_score=best_score)
+    speed_by_node = {}
+    for address, score in score_by_node.items():
+        share = compute_speed(score, peers)
+        speed_by_node[address] = SubmissionSpeed(share, UNIT if share is None or equal else share)
+    return speed_by_node
 
 
-def _node_score(node: Node, time: int, rules: Rules) -> int | None:
-    """Return the mean of the node's task scores, or of its pool under rules that are not legacy."""
+def _get_node_score(node: Node, time: int, rules: Rules) -> int | None:
+    """Return the mean of the node's task scores, or of its pool under non-legacy rules."""
     if rules.legacy is not None:
-        return tally_at(node, time, rules.legacy).node_score
-    return long_term(node, rules, time) if count_scores(node, time, rules) else None
+        return compute_tally(node, time, rules.legacy).node_score
+    return compute_long_term(node, rules, time) if count_scores(node, time, rules) else None

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.ids import TaskKey
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.requirements import requirement_of
-from oracle.systems.legacy.grading import TRIO, is_gpt
+from oracle.systems.crynux.requirements import build_requirement
+from oracle.systems.legacy.grading import TRIO_SIZE, is_gpt
 from oracle.systems.waiting import is_waiting
-from oracle.systems.waiting_line import InLine, sort_by_value, tasks_by_group
+from oracle.systems.waiting_line import QueueItem, sort_by_value, tasks_by_group
 
 
 class TaskGroup(NamedTuple):
@@ -29,52 +29,54 @@ class TaskGroup(NamedTuple):
         return f"{'GPT' if self.gpt else 'SD'}/{self.vram}GB"
 
 
-def group_of(task: Task) -> TaskGroup:
+def get_task_group(task: Task) -> TaskGroup:
     """Return the queue group of a task."""
-    return TaskGroup(is_gpt(task), requirement_of(task).vram)
+    return TaskGroup(is_gpt(task), build_requirement(task).vram)
 
 
-def trios_of(
-    waiting: Iterable[Task], fellows: Iterable[Task], value_of: Callable[[Task], Fraction]
-) -> list[InLine]:
+def build_trio_queue(
+    waiting: Iterable[Task], group_tasks: Iterable[Task], value_of: Callable[[Task], Fraction]
+) -> list[QueueItem]:
     """Return groups of three waiting tasks as queue items, the most valuable first, then by age.
 
     `group_tasks` holds every task of the waiting tasks' groups. The value of a group is the sum of
     its tasks' values; its age is that of its last task, without which it could not start.
     """
-    groups = tasks_by_group(sorted(fellows, key=age_of))
-    named = {task.group for task in waiting if task.group is not None}
-    whole = [tasks for group, tasks in groups.items() if group in named and _is_whole(tasks)]
+    groups = tasks_by_group(sorted(group_tasks, key=get_age_key))
+    waiting_groups = {task.group for task in waiting if task.group is not None}
+    complete_groups = [
+        tasks for group, tasks in groups.items() if group in waiting_groups and _is_complete(tasks)
+    ]
     return sort_by_value(
-        InLine(tasks[0], sum(map(value_of, tasks), Fraction(0)), frozenset(), tuple(tasks[1:]))
-        for tasks in whole
+        QueueItem(tasks[0], sum(map(value_of, tasks), Fraction(0)), frozenset(), tuple(tasks[1:]))
+        for tasks in complete_groups
     )
 
 
-def unstartable_tasks(waiting: Iterable[Task], fellows: Iterable[Task]) -> list[Task]:
+def find_unstartable_tasks(waiting: Iterable[Task], group_tasks: Iterable[Task]) -> list[Task]:
     """Return the waiting tasks that no group of three will ever start, in order of age.
 
     Such a task has no group, or its group has another size, or a task of the group has ended or
     was started alone. An incomplete group may still become complete.
     """
-    groups = tasks_by_group(fellows)
-    found = [
+    groups = tasks_by_group(group_tasks)
+    unstartable = [
         task
         for task in waiting
         if task.group is None or _is_broken(groups.get(task.group, [task]))
     ]
-    return sorted(found, key=age_of)
+    return sorted(unstartable, key=get_age_key)
 
 
-def _is_whole(tasks: Sequence[Task]) -> bool:
-    return len(tasks) == TRIO and not _is_broken(tasks)
+def _is_complete(tasks: Sequence[Task]) -> bool:
+    return len(tasks) == TRIO_SIZE and not _is_broken(tasks)
 
 
 def _is_broken(tasks: Sequence[Task]) -> bool:
-    is_larger = any(task.group_size not in {None, TRIO} for task in tasks)
-    return is_larger or len(tasks) > TRIO or not all(map(is_waiting, tasks))
+    is_larger = any(task.group_size not in {None, TRIO_SIZE} for task in tasks)
+    return is_larger or len(tasks) > TRIO_SIZE or not all(map(is_waiting, tasks))
 
 
-def age_of(task: Task) -> tuple[Position, TaskKey]:
+def get_age_key(task: Task) -> tuple[Position, TaskKey]:
     """Return the sort key by age: the position of the task's creation, then its key."""
     return task.created_at or BEFORE_EVERYTHING, task.key

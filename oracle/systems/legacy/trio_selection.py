@@ -9,11 +9,11 @@ from hashlib import sha256
 
 from oracle.domain.ids import Address
 from oracle.domain.state.task import Task
-from oracle.systems.legacy.grading import TRIO, CardGroup
-from oracle.systems.legacy.legacy_eligibility import Candidacy, candidacy_of
-from oracle.systems.legacy.submission_speed import SubmissionSpeed, speeds
+from oracle.systems.legacy.grading import TRIO_SIZE, CardGroup
+from oracle.systems.legacy.legacy_eligibility import CandidateGroups, find_candidate_groups
+from oracle.systems.legacy.submission_speed import SubmissionSpeed, compute_submission_speeds
 from oracle.systems.policy import PolicyInput
-from oracle.systems.weighted_draw import Drawn, Pick, draw, draw_places
+from oracle.systems.weighted_draw import IndexDraw, NodeDraw, draw_nodes, draw_places
 
 # The card group is drawn by sha256(seed || suffix), independent of the nodes' draws.
 _GROUP_SUFFIX = b"card group"
@@ -29,8 +29,8 @@ class TrioChoice:
     """
 
     card: CardGroup | None
-    lot: Pick | None
-    nodes: Sequence[Drawn]
+    group_draw: IndexDraw | None
+    nodes: Sequence[NodeDraw]
 
 
 def choose_trio(
@@ -47,30 +47,37 @@ def choose_trio(
     Raises:
         ValueError: a seed of another length.
     """
-    found = candidacy_of(task, policy_input)
-    if not found.groups:
+    candidate_groups = find_candidate_groups(task, policy_input)
+    if not candidate_groups.groups:
         return None
-    weights = speeds(found.members, policy_input.time, policy_input.rules, equal=equal)
-    card, lot = _draw_group(found, seed)
-    return TrioChoice(card, lot, _draw_nodes(found, card, weights, seed))
+    speed_by_node = compute_submission_speeds(
+        candidate_groups.members, policy_input.time, policy_input.rules, equal=equal
+    )
+    card, group_draw = _draw_group(candidate_groups, seed)
+    return TrioChoice(card, group_draw, _draw_nodes(candidate_groups, card, speed_by_node, seed))
 
 
-def _draw_group(found: Candidacy, seed: bytes) -> tuple[CardGroup | None, Pick | None]:
+def _draw_group(
+    candidate_groups: CandidateGroups, seed: bytes
+) -> tuple[CardGroup | None, IndexDraw | None]:
     """Draw a group by its size, so that each node has the chance 1 / number of candidates."""
-    groups = list(found.groups)
+    groups = list(candidate_groups.groups)
     if groups == [None]:
         return None, None
-    sizes = [len(nodes) for nodes in found.groups.values()]
-    of_groups = sha256(seed + _GROUP_SUFFIX).digest()
-    lot = next(draw_places(sizes, bytearray(b"\1" * len(sizes)), of_groups, 1))
-    return groups[lot.place], lot
+    sizes = [len(nodes) for nodes in candidate_groups.groups.values()]
+    group_seed = sha256(seed + _GROUP_SUFFIX).digest()
+    group_draw = next(draw_places(sizes, bytearray(b"\1" * len(sizes)), group_seed, 1))
+    return groups[group_draw.place], group_draw
 
 
 def _draw_nodes(
-    found: Candidacy,
+    candidate_groups: CandidateGroups,
     card: CardGroup | None,
-    weights: Mapping[Address, SubmissionSpeed],
+    speed_by_node: Mapping[Address, SubmissionSpeed],
     seed: bytes,
-) -> list[Drawn]:
-    candidates = [(node.address, weights[node.address].weight) for node in found.groups[card]]
-    return draw(candidates, seed, TRIO)
+) -> list[NodeDraw]:
+    candidates = [
+        (node.address, speed_by_node[node.address].weight)
+        for node in candidate_groups.groups[card]
+    ]
+    return draw_nodes(candidates, seed, TRIO_SIZE)

@@ -5,57 +5,59 @@ See docs/explanation/pocket.md#explaining-tickets-to-node-owners.
 
 from oracle.systems.pocket.js_arithmetic import to_fixed
 from oracle.systems.pocket.parameters import PortalParameters
-from oracle.systems.pocket.ranking import RankedNode, Reason
+from oracle.systems.pocket.ranking import RankedNode, TicketReason
 
 
-def explain_line(row: RankedNode) -> str:
+def format_explanation(row: RankedNode) -> str:
     """Return a node's number of tickets and the reason for the missing ones."""
-    most = row.params.max_tickets
-    return f"{row.tickets} of {most} tickets: {_reason_text(row)}"
+    max_tickets = row.params.max_tickets
+    return f"{row.tickets} of {max_tickets} tickets: {_format_reason(row)}"
 
 
-def _reason_text(row: RankedNode) -> str:
+def _format_reason(row: RankedNode) -> str:
     stats, params = row.stats, row.params
     attempts = f"{stats.attempts} attempts"
     rate = f"success rate {stats.success_rate:.4f} of {attempts}"
-    said = {
-        Reason.UNTESTED: "no outcome lately, so it counts as fast",
-        Reason.LOW_SUCCESS: f"{rate} is not above {params.success_rate_full}",
-        Reason.OUT: f"out until {_seconds(stats.out_until_ms)} for its failures, {rate}",
+    text_by_reason = {
+        TicketReason.UNTESTED: "no outcome lately, so it counts as fast",
+        TicketReason.LOW_SUCCESS: f"{rate} is not above {params.success_rate_full}",
+        TicketReason.OUT: (
+            f"out until {_format_seconds(stats.out_until_ms)} for its failures, {rate}"
+        ),
     }
     if isinstance(params, PortalParameters):
         state = "flagged as failing" if stats.failing else "no success"
-        few = f"with {stats.attempts} of {params.shelve_failures} attempts"
-        said |= {
-            Reason.PROBATION_ONE: f"{state}, {few}",
-            Reason.FLAGGED: f"{state}, with {attempts}",
-            Reason.SHELVED: f"{state} in {attempts}",
+        attempts_note = f"with {stats.attempts} of {params.shelve_failures} attempts"
+        text_by_reason |= {
+            TicketReason.PROBATION_ONE: f"{state}, {attempts_note}",
+            TicketReason.FLAGGED: f"{state}, with {attempts}",
+            TicketReason.SHELVED: f"{state} in {attempts}",
         }
-    return said.get(row.reason) or _latency(row)
+    return text_by_reason.get(row.reason) or _format_latency(row)
 
 
-def _latency(row: RankedNode) -> str:
+def _format_latency(row: RankedNode) -> str:
     stats = row.stats
-    weighted = f"weighted latency {to_fixed(stats.weighted)} s"
-    lost = row.params.max_tickets - row.factor_before
-    before = f"; {lost} lost to the nodes ranked before" if lost else ""
+    weighted_text = f"weighted latency {to_fixed(stats.weighted)} s"
+    lost_before = row.params.max_tickets - row.factor_before
+    lost_note = f"; {lost_before} lost to the nodes ranked before" if lost_before else ""
     if row.benchmark is None:
         if stats.median <= row.params.expected:
-            median = f"median {to_fixed(stats.median)} s"
-            return f"{median} is within the expected {row.params.expected:g} s{before}"
-        return f"{weighted} is the first that is measured, and costs nothing"
-    over = f"{to_fixed(row.difference)} s over {to_fixed(row.benchmark)} s"
-    bottom = ", and nothing is left" if row.factor_after == 0 else ""
-    return f"{weighted} is {over}, which costs {row.lost}{before}{bottom}"
+            median_text = f"median {to_fixed(stats.median)} s"
+            return f"{median_text} is within the expected {row.params.expected:g} s{lost_note}"
+        return f"{weighted_text} is the first that is measured, and costs nothing"
+    excess = f"{to_fixed(row.difference)} s over {to_fixed(row.benchmark)} s"
+    zero_note = ", and nothing is left" if row.factor_after == 0 else ""
+    return f"{weighted_text} is {excess}, which costs {row.lost}{lost_note}{zero_note}"
 
 
-def _seconds(ms: int | None) -> str:
+def _format_seconds(ms: int | None) -> str:
     """Format a time in whole milliseconds as seconds."""
-    whole, rest = divmod(ms or 0, 1000)
-    return f"{whole}.{rest:03}"
+    seconds, remainder_ms = divmod(ms or 0, 1000)
+    return f"{seconds}.{remainder_ms:03}"
 
 
-def parts_of(row: RankedNode) -> dict[str, str]:
+def build_parts(row: RankedNode) -> dict[str, str]:
     """Return the components of the tickets, by the names of docs/explanation/pocket.md, in order.
 
     Rates have 18 digits, latencies 5, in seconds. Components that do not apply are left out.
@@ -73,7 +75,7 @@ def parts_of(row: RankedNode) -> dict[str, str]:
         parts["benchmark"] = to_fixed(row.benchmark)
         parts["difference"] = to_fixed(row.difference)
     if stats.out_until_ms is not None:
-        parts["out_until"] = _seconds(stats.out_until_ms)
+        parts["out_until"] = _format_seconds(stats.out_until_ms)
     return parts | {
         "lost": str(row.lost),
         "factor_before": str(row.factor_before),
@@ -81,5 +83,5 @@ def parts_of(row: RankedNode) -> dict[str, str]:
         "tickets": str(row.tickets),
         "reason": row.reason.value,
         "probability": f"{row.probability:.18f}",
-        "why": explain_line(row),
+        "why": format_explanation(row),
     }

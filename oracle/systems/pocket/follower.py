@@ -17,8 +17,12 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.requirements import Out, misfit_reason, requirement_of
-from oracle.systems.pocket.explain_row import parts_of
+from oracle.systems.crynux.requirements import (
+    IneligibilityReason,
+    build_requirement,
+    misfit_reason,
+)
+from oracle.systems.pocket.explain_row import build_parts
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import Parameters
 from oracle.systems.pocket.ranking import Ranking
@@ -36,7 +40,7 @@ Terminal = (
 # The events that stop a part's clock; a disclosure follows later.
 Answer = said.TaskSubmitted | said.TaskErrorReported | said.ResultCommitted
 # Maximum number of remembered ended tasks, whose later events are ignored.
-_MOST_ENDED = 100_000
+_MAX_ENDED_TASKS = 100_000
 
 
 @dataclass(slots=True)
@@ -49,9 +53,9 @@ class Part:
 
     node: Address
     scope: str
-    started: int
+    started_ms: int
     place: int | None
-    answered: int | None = None
+    answered_ms: int | None = None
     disclosed: bool = False
     ended: bool = False
 
@@ -65,13 +69,13 @@ class OpenTask:
     accepted: bool = False
     parts: list[Part] = field(default_factory=list)
 
-    def waits_for(self, part: Part) -> bool:
+    def is_waiting_for(self, part: Part) -> bool:
         """Return whether a cancellation blames this part (`oracle.domain.fold.task_lifecycle`)."""
-        if any(one.answered is None for one in self.parts):
-            return part.answered is None
+        if any(other_part.answered_ms is None for other_part in self.parts):
+            return part.answered_ms is None
         return self.accepted or not part.disclosed
 
-    def part_of(self, node: Address | None) -> Part | None:
+    def find_part(self, node: Address | None) -> Part | None:
         """Return the node's part in the task, or None."""
         return next((part for part in self.parts if part.node == node), None)
 
@@ -82,16 +86,16 @@ class TaskOutcome:
 
     node: Address
     scope: str
-    took_ms: int | None
+    duration_ms: int | None
     is_fault: bool
 
 
-def scope_of(kind: said.TaskKind | None) -> str:
+def get_scope(kind: said.TaskKind | None) -> str:
     """Return the scope of tasks of a kind."""
     return "any" if kind is None else kind.value
 
 
-class Attribution:
+class TaskTracker:
     """Tracks tasks from creation to end, to attribute outcomes.
 
     The scope of a task is its kind.
@@ -102,7 +106,7 @@ class Attribution:
         self._ended: set[TaskKey] = set()
         self._ended_in_order: deque[TaskKey] = deque()
 
-    def created(self, event: said.TaskCreated) -> None:
+    def record_creation(self, event: said.TaskCreated) -> None:
         """Record the kind of a task."""
         if event.task in self._ended:
             return
@@ -111,83 +115,85 @@ class Attribution:
             return
         task.created, task.kind = True, event.kind
 
-    def started(self, event: said.TaskStarted) -> str | None:
-        """Record a node's start of a task and return its scope, or None if the start is invalid."""
+    def record_start(self, event: said.TaskStarted) -> str | None:
+        """Record a node's start of a task and return its scope, None if the start is invalid."""
         if event.task in self._ended:
             return None
         task = self._open.setdefault(event.task, OpenTask())
         if not _may_start(task, event):
             return None
-        scope = scope_of(task.kind)
-        task.parts.append(Part(event.node, scope, event.ms, event.round))
+        scope = get_scope(task.kind)
+        task.parts.append(Part(event.node, scope, event.timestamp_ms, event.round))
         return scope
 
-    def answered(self, event: Answer) -> None:
+    def record_answer(self, event: Answer) -> None:
         """Stop a part's clock: at the submission, the commitment or the error report."""
         task = self._open.get(event.task)
-        part = None if task is None else task.part_of(event.node)
-        if part is None or part.ended or part.answered is not None:
+        part = None if task is None else task.find_part(event.node)
+        if part is None or part.ended or part.answered_ms is not None:
             return
-        alone = part.place is None
-        if isinstance(event, said.TaskErrorReported) or alone == _is_submission(event):
-            part.answered = event.ms
+        is_single_node = part.place is None
+        if isinstance(event, said.TaskErrorReported) or is_single_node == _is_submission(event):
+            part.answered_ms = event.timestamp_ms
             part.disclosed = isinstance(event, said.TaskErrorReported)
 
-    def disclosed(self, event: said.ResultDisclosed) -> None:
+    def record_disclosure(self, event: said.ResultDisclosed) -> None:
         """Record that a part has disclosed its committed result."""
         task = self._open.get(event.task)
-        part = None if task is None else task.part_of(event.node)
-        if part is not None and not part.ended and part.answered is not None:
+        part = None if task is None else task.find_part(event.node)
+        if part is not None and not part.ended and part.answered_ms is not None:
             part.disclosed = True
 
-    def accepted(self, event: said.TaskValidated) -> None:
+    def record_acceptance(self, event: said.TaskValidated) -> None:
         """Record that a result was accepted, which its node now has to upload."""
         task = self._open.get(event.task)
         if task is not None and any(part.disclosed for part in task.parts):
             task.accepted = True
 
-    def ended(self, event: Terminal) -> list[TaskOutcome]:
+    def record_ending(self, event: Terminal) -> list[TaskOutcome]:
         """Return the outcomes of the parts that this terminal event ends."""
         task = self._open.get(event.task)
         if task is None or not task.parts:
             # Only an abort is legal for a task that was never started.
-            if _is_of_nobody(event) and event.task not in self._ended:
-                self._close(event.task)
+            if _ends_unstarted_task(event) and event.task not in self._ended:
+                self._close_task(event.task)
             return []
-        ending = [part for part in task.parts if not part.ended and _is_meant(part, event)]
-        for part in ending:
+        ending_parts = [
+            part for part in task.parts if not part.ended and _is_part_ended(part, event)
+        ]
+        for part in ending_parts:
             part.ended = True
         if all(part.ended for part in task.parts):
-            self._close(event.task)
-        return [_outcome(task, part, event) for part in ending]
+            self._close_task(event.task)
+        return [_build_outcome(task, part, event) for part in ending_parts]
 
-    def _close(self, key: TaskKey) -> None:
+    def _close_task(self, key: TaskKey) -> None:
         self._open.pop(key, None)
         self._ended.add(key)
         self._ended_in_order.append(key)
-        if len(self._ended_in_order) > _MOST_ENDED:
+        if len(self._ended_in_order) > _MAX_ENDED_TASKS:
             self._ended.discard(self._ended_in_order.popleft())
 
 
 def _may_start(task: OpenTask, event: said.TaskStarted) -> bool:
     if not task.parts:
         return True
-    alone = event.round is None or task.parts[0].place is None
-    taken = any(part.place == event.round or part.node == event.node for part in task.parts)
-    return not alone and not taken
+    is_single_node = event.round is None or task.parts[0].place is None
+    is_taken = any(part.place == event.round or part.node == event.node for part in task.parts)
+    return not is_single_node and not is_taken
 
 
 def _is_submission(event: Answer) -> bool:
     return isinstance(event, said.TaskSubmitted)
 
 
-def _is_of_nobody(event: Terminal) -> bool:
+def _ends_unstarted_task(event: Terminal) -> bool:
     if isinstance(event, said.TaskCancelled):
         return event.node is None
     return isinstance(event, said.TaskAborted)
 
 
-def _is_meant(part: Part, event: Terminal) -> bool:
+def _is_part_ended(part: Part, event: Terminal) -> bool:
     """Return whether a terminal event ends the part.
 
     The event's node is ignored if the task has one part only.
@@ -197,18 +203,18 @@ def _is_meant(part: Part, event: Terminal) -> bool:
     return part.place is None or event.node in (None, part.node)
 
 
-def _outcome(task: OpenTask, part: Part, event: Terminal) -> TaskOutcome:
-    stopped = event.ms if part.answered is None else part.answered
-    well = isinstance(event, said.TaskSucceeded | said.TaskRefunded)
-    fault = isinstance(event, said.TaskInvalidated | said.TaskTimedOut)
+def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> TaskOutcome:
+    stopped_ms = event.timestamp_ms if part.answered_ms is None else part.answered_ms
+    has_succeeded = isinstance(event, said.TaskSucceeded | said.TaskRefunded)
+    is_fault = isinstance(event, said.TaskInvalidated | said.TaskTimedOut)
     if isinstance(event, said.TaskCancelled):
         # The end of this part is ignored, because all answers that count came before.
-        fault = task.waits_for(part)
-    took_ms = max(0, stopped - part.started) if well else None
-    return TaskOutcome(part.node, part.scope, took_ms, fault)
+        is_fault = task.is_waiting_for(part)
+    duration_ms = max(0, stopped_ms - part.started_ms) if has_succeeded else None
+    return TaskOutcome(part.node, part.scope, duration_ms, is_fault)
 
 
-class StakeOut(StrEnum):
+class StakeIneligibility(StrEnum):
     """The reason why a member is no candidate for its stake alone.
 
     See docs/explanation/pocket.md#stake-and-height.
@@ -227,50 +233,50 @@ class PocketFollower:
 
     def __init__(self, params: Parameters) -> None:
         self.selector = NodeSelector(params)
-        self._tasks = Attribution()
+        self._tasks = TaskTracker()
         self._members: set[Address] = set()
-        self._deeds: dict[type[DomainEvent], Callable[[Any], None]] = {
-            said.NodeJoined: self._joined,
-            said.NodeQuit: self._left,
-            said.NodeQuitAsked: self._left,
-            said.NodeSlashed: self._left,
-            said.NodeKickedOut: self._left,
-            said.TaskCreated: self._tasks.created,
-            said.TaskStarted: self._started,
-            said.TaskSubmitted: self._tasks.answered,
-            said.TaskErrorReported: self._tasks.answered,
-            said.ResultCommitted: self._tasks.answered,
-            said.ResultDisclosed: self._tasks.disclosed,
-            said.TaskValidated: self._tasks.accepted,
-            said.TaskSucceeded: self._ended,
-            said.TaskRefunded: self._ended,
-            said.TaskInvalidated: self._ended,
-            said.TaskAborted: self._ended,
-            said.TaskTimedOut: self._ended,
-            said.TaskCancelled: self._ended,
+        self._handlers: dict[type[DomainEvent], Callable[[Any], None]] = {
+            said.NodeJoined: self._handle_join,
+            said.NodeQuit: self._handle_leave,
+            said.NodeQuitAsked: self._handle_leave,
+            said.NodeSlashed: self._handle_leave,
+            said.NodeKickedOut: self._handle_leave,
+            said.TaskCreated: self._tasks.record_creation,
+            said.TaskStarted: self._handle_start,
+            said.TaskSubmitted: self._tasks.record_answer,
+            said.TaskErrorReported: self._tasks.record_answer,
+            said.ResultCommitted: self._tasks.record_answer,
+            said.ResultDisclosed: self._tasks.record_disclosure,
+            said.TaskValidated: self._tasks.record_acceptance,
+            said.TaskSucceeded: self._handle_ending,
+            said.TaskRefunded: self._handle_ending,
+            said.TaskInvalidated: self._handle_ending,
+            said.TaskAborted: self._handle_ending,
+            said.TaskTimedOut: self._handle_ending,
+            said.TaskCancelled: self._handle_ending,
         }
 
-    def take(self, event: DomainEvent) -> None:
+    def apply_event(self, event: DomainEvent) -> None:
         """Apply one event; events that break a rule change nothing.
 
         See docs/reference/events-and-jsonl.md#what-is-legal.
         """
-        deed = self._deeds.get(type(event))
-        if deed is not None:
-            deed(event)
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            handler(event)
 
-    def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+    def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Return a verdict on every member for the task, ascending by address."""
-        ranking = self.ranking(task, policy_input)
+        ranking = self.rank_candidates(task, policy_input)
         verdicts = [
-            CandidateVerdict(row.node, row.chances, None, parts_of(row)) for row in ranking.rows
+            CandidateVerdict(row.node, row.chances, None, build_parts(row)) for row in ranking.rows
         ]
         verdicts += [
             CandidateVerdict(address, None, reason) for address, reason in ranking.left_out.items()
         ]
         return sorted(verdicts, key=lambda verdict: verdict.node)
 
-    def ranking(self, task: Task, policy_input: PolicyInput) -> Ranking:
+    def rank_candidates(self, task: Task, policy_input: PolicyInput) -> Ranking:
         """Rank the members that could have the task; ties are sorted by address.
 
         All other members are left out, each with the reason.
@@ -282,44 +288,46 @@ class PocketFollower:
         )
         left_out = {}
         for address in members:
-            reason = self.why_out(policy_input.nodes[address], task, policy_input)
+            reason = self.ineligibility_reason(policy_input.nodes[address], task, policy_input)
             if reason is not None:
                 left_out[address] = reason.value
         now = policy_input.time * 1000
-        return self.selector.rank(scope_of(task.kind), members, now, left_out)
+        return self.selector.rank_nodes(get_scope(task.kind), members, now, left_out)
 
-    def why_out(self, node: Node, task: Task, policy_input: PolicyInput) -> Out | StakeOut | None:
+    def ineligibility_reason(
+        self, node: Node, task: Task, policy_input: PolicyInput
+    ) -> IneligibilityReason | StakeIneligibility | None:
         """Return why a member cannot have the task, or None if it can."""
         if node.paused:
-            return Out.PAUSED
+            return IneligibilityReason.PAUSED
         if node.running:
-            return Out.BUSY
-        if node.address in policy_input.taken:
-            return Out.TAKEN
+            return IneligibilityReason.BUSY
+        if node.address in policy_input.reserved:
+            return IneligibilityReason.TAKEN
         if self.selector.params.needs_stake and not node.stake:
-            return StakeOut.UNKNOWN if node.stake is None else StakeOut.NONE
-        return misfit_reason(node, requirement_of(task))
+            return StakeIneligibility.UNKNOWN if node.stake is None else StakeIneligibility.NONE
+        return misfit_reason(node, build_requirement(task))
 
-    def _joined(self, event: said.NodeJoined) -> None:
+    def _handle_join(self, event: said.NodeJoined) -> None:
         """Clear the history of a joining node in every scope."""
         if event.node in self._members:
             return
         self._members.add(event.node)
-        self.selector.forget(event.node)
+        self.selector.forget_node(event.node)
 
-    def _left(
+    def _handle_leave(
         self,
         event: said.NodeQuit | said.NodeQuitAsked | said.NodeSlashed | said.NodeKickedOut,
     ) -> None:
         """Remove a member; a node that requests to quit gets no further task."""
         self._members.discard(event.node)
 
-    def _started(self, event: said.TaskStarted) -> None:
-        scope = self._tasks.started(event)
+    def _handle_start(self, event: said.TaskStarted) -> None:
+        scope = self._tasks.record_start(event)
         if scope is not None:
-            self.selector.looked(scope, self._members, event.ms)
+            self.selector.evaluate_nodes(scope, self._members, event.timestamp_ms)
 
-    def _ended(
+    def _handle_ending(
         self,
         event: said.TaskSucceeded
         | said.TaskRefunded
@@ -328,16 +336,16 @@ class PocketFollower:
         | said.TaskTimedOut
         | said.TaskCancelled,
     ) -> None:
-        for outcome in self._tasks.ended(event):
-            self._record(outcome, event.ms)
+        for outcome in self._tasks.record_ending(event):
+            self._record_outcome(outcome, event.timestamp_ms)
 
-    def _record(self, outcome: TaskOutcome, at: int) -> None:
-        if outcome.took_ms is not None:
+    def _record_outcome(self, outcome: TaskOutcome, ended_ms: int) -> None:
+        if outcome.duration_ms is not None:
             kind = OutcomeKind.OK
         elif outcome.is_fault:
             kind = OutcomeKind.TIMEOUT
         else:
             return
-        self.selector.take(
-            RelayOutcome(outcome.node, outcome.scope, at, kind, outcome.took_ms or 0)
+        self.selector.record_outcome(
+            RelayOutcome(outcome.node, outcome.scope, ended_ms, kind, outcome.duration_ms or 0)
         )

@@ -15,8 +15,8 @@ _EXACT = Context(prec=60)
 
 def round_half_up(x: float) -> int:
     """Round as `Math.round` does; floor(x + 0.5) would round 0.49999999999999994 up."""
-    whole = math.floor(x)
-    return whole + 1 if x - whole >= 0.5 else whole  # noqa: PLR2004 - a half
+    integer_part = math.floor(x)
+    return integer_part + 1 if x - integer_part >= 0.5 else integer_part  # noqa: PLR2004 - a half
 
 
 @lru_cache(maxsize=10_000)
@@ -32,8 +32,10 @@ def to_five_places(x: float) -> float:
 
 def quantile(ascending: Sequence[float], q: float) -> float:
     """Interpolate linearly between the two samples around (n - 1) * q, for one sample or more."""
-    place = (len(ascending) - 1) * q
-    below = math.floor(place)
-    if below + 1 == len(ascending):
-        return ascending[below]
-    return ascending[below] + (place - below) * (ascending[below + 1] - ascending[below])
+    position = (len(ascending) - 1) * q
+    lower_index = math.floor(position)
+    if lower_index + 1 == len(ascending):
+        return ascending[lower_index]
+    return ascending[lower_index] + (position - lower_index) * (
+        ascending[lower_index + 1] - ascending[lower_index]
+    )

@@ -14,8 +14,8 @@ from oracle.domain.ids import Address
 from oracle.systems.pocket.js_arithmetic import quantile, to_five_places
 from oracle.systems.pocket.node_stats import ChainMemory, NodeStats
 from oracle.systems.pocket.parameters import ArticleParameters, Parameters, PortalParameters
-from oracle.systems.pocket.ranking import Ranking, rank
-from oracle.systems.pocket.relay_outcomes import BLAME, Blame, RelayOutcome
+from oracle.systems.pocket.ranking import Ranking, rank_nodes
+from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, RelayOutcome
 
 
 @dataclass(slots=True)
@@ -46,10 +46,10 @@ class PortalRecord:
         """Return whether the failure flag is set and has not expired."""
         return self.flag is True and now < self.flag_until
 
-    def succeeded(self, duration: float, now: int, params: PortalParameters) -> None:
+    def record_success(self, duration: float, now: int, params: PortalParameters) -> None:
         """Count a success and recompute the latencies."""
         fresh = not self.has_counts(now)
-        self._count(now, params, successes=1)
+        self._add_counts(now, params, successes=1)
         self._age_samples(now, params)
         insort(self.samples, duration)
         if len(self.samples) > params.max_samples:
@@ -63,16 +63,16 @@ class PortalRecord:
         self.median, self.weighted = to_five_places(median), to_five_places(weighted)
         self.p90 = p90
 
-    def failed(self, now: int, params: PortalParameters) -> None:
+    def record_failure(self, now: int, params: PortalParameters) -> None:
         """Count a failure; the latencies of the last success are kept."""
-        self._count(now, params, failures=1)
+        self._add_counts(now, params, failures=1)
         self._age_samples(now, params)
 
     def set_flag(self, until: int, *, flag: bool) -> None:
         """Set the failure flag and its expiry."""
         self.flag, self.flag_until = flag, until
 
-    def stats(self, node: Address, now: int, params: PortalParameters) -> NodeStats:
+    def compute_stats(self, node: Address, now: int, params: PortalParameters) -> NodeStats:
         """Return the statistics that the node is ranked by."""
         failing = self.is_flagged(now)
         if not self.has_counts(now):
@@ -86,7 +86,7 @@ class PortalRecord:
             node, attempts, rate, self.median, self.weighted, failing=False, p90=self.p90
         )
 
-    def looked_at(self, now: int, params: PortalParameters) -> None:
+    def apply_evaluation(self, now: int, params: PortalParameters) -> None:
         """Apply an evaluation of the node, which may set or clear the flag.
 
         See docs/explanation/pocket.md#portal-api.
@@ -100,7 +100,7 @@ class PortalRecord:
         if has_failed and not flagged and self.failures >= params.shelve_failures:
             self.set_flag(now + params.flag_ttl_ms, flag=True)
 
-    def _count(
+    def _add_counts(
         self, now: int, params: PortalParameters, successes: int = 0, failures: int = 0
     ) -> None:
         if not self.has_counts(now):
@@ -132,49 +132,49 @@ class PortalMemory:
         # Nodes whose flag an evaluation might change; no other node needs one.
         self._suspects: set[Address] = set()
 
-    def succeeded(self, node: Address, latency: float, now: int) -> None:
-        record = self._record(node)
-        record.succeeded(latency, now, self._params)
-        self._suspect(node, record, now)
+    def record_success(self, node: Address, latency: float, now: int) -> None:
+        record = self._get_record(node)
+        record.record_success(latency, now, self._params)
+        self._update_suspect(node, record, now)
 
-    def failed(self, node: Address, now: int) -> None:
-        record = self._record(node)
-        record.failed(now, self._params)
-        self._suspect(node, record, now)
+    def record_failure(self, node: Address, now: int) -> None:
+        record = self._get_record(node)
+        record.record_failure(now, self._params)
+        self._update_suspect(node, record, now)
 
-    def health_passed(self, node: Address, now: int) -> None:
+    def record_health_pass(self, node: Address, now: int) -> None:
         """Clear the flag, as upstream's sync check does."""
         self.set_flag(node, now + self._params.cleared_ttl_ms, flag=False)
 
     def set_flag(self, node: Address, until: int, *, flag: bool) -> None:
         """Set a node's failure flag, whatever its record holds."""
-        self._record(node).set_flag(until, flag=flag)
+        self._get_record(node).set_flag(until, flag=flag)
         if flag:
             self._suspects.add(node)
 
-    def forget(self, node: Address) -> None:
+    def forget_node(self, node: Address) -> None:
         self.records.pop(node, None)
         self._suspects.discard(node)
 
-    def stats(self, node: Address, now: int) -> NodeStats:
+    def compute_stats(self, node: Address, now: int) -> NodeStats:
         record = self.records.get(node)
-        return (record or _UNKNOWN).stats(node, now, self._params)
+        return (record or _EMPTY_RECORD).compute_stats(node, now, self._params)
 
-    def look(self, among: Container[Address], now: int) -> None:
+    def evaluate_nodes(self, nodes: Container[Address], now: int) -> None:
         """Set and clear flags; the cost grows with the failing nodes only."""
         for node in sorted(self._suspects):
             record = self.records[node]
-            if node in among:
-                record.looked_at(now, self._params)
+            if node in nodes:
+                record.apply_evaluation(now, self._params)
             if not self._is_suspect(record, now):
                 self._suspects.discard(node)
 
-    def _record(self, node: Address) -> PortalRecord:
+    def _get_record(self, node: Address) -> PortalRecord:
         if node not in self.records:
             self.records[node] = PortalRecord()
         return self.records[node]
 
-    def _suspect(self, node: Address, record: PortalRecord, now: int) -> None:
+    def _update_suspect(self, node: Address, record: PortalRecord, now: int) -> None:
         if self._is_suspect(record, now):
             self._suspects.add(node)
 
@@ -187,11 +187,11 @@ class PortalMemory:
         return record.failures >= self._params.shelve_failures
 
 
-_UNKNOWN = PortalRecord()
+_EMPTY_RECORD = PortalRecord()
 
 
 # The latency recorded for a failure.
-_NONE = -1.0
+_NO_LATENCY = -1.0
 
 
 class OutcomeWindow:
@@ -210,37 +210,41 @@ class OutcomeWindow:
         # Statistics of all outcomes; None if they must be computed.
         self._known: NodeStats | None = None
 
-    def add(self, at: int, latency: float | None, window: int) -> None:
+    def add_outcome(self, outcome_ms: int, latency: float | None, window: int) -> None:
         """Add an outcome, and drop expired ones; `latency` None: a failure."""
         outcomes = self._outcomes
-        while outcomes and outcomes[0][0] <= at - window:
-            _, gone = outcomes.popleft()
-            if gone != _NONE:
-                del self._ascending[bisect_left(self._ascending, gone)]
-        place = len(outcomes)
-        while place and outcomes[place - 1][0] > at:
-            place -= 1
-        outcomes.insert(place, (at, _NONE if latency is None else latency))
+        while outcomes and outcomes[0][0] <= outcome_ms - window:
+            _, dropped_latency = outcomes.popleft()
+            if dropped_latency != _NO_LATENCY:
+                del self._ascending[bisect_left(self._ascending, dropped_latency)]
+        position = len(outcomes)
+        while position and outcomes[position - 1][0] > outcome_ms:
+            position -= 1
+        outcomes.insert(position, (outcome_ms, _NO_LATENCY if latency is None else latency))
         if latency is not None:
             insort(self._ascending, latency)
         self._known = None
 
-    def stats(self, node: Address, now: int, params: ArticleParameters) -> NodeStats:
+    def compute_stats(self, node: Address, now: int, params: ArticleParameters) -> NodeStats:
         """Return the statistics of the outcomes in (now - window, now]."""
         outcomes = self._outcomes
         if not outcomes:
-            said = NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
+            node_stats = NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
         elif outcomes[0][0] + params.window_ms > now >= outcomes[-1][0]:
             if self._known is None:
-                self._known = _stats_from_outcomes(node, len(outcomes), self._ascending, params)
-            said = self._known
+                self._known = _build_stats(node, len(outcomes), self._ascending, params)
+            node_stats = self._known
         else:
-            counted = [one for at, one in outcomes if at <= now < at + params.window_ms]
-            latencies = sorted(one for one in counted if one != _NONE)
-            said = _stats_from_outcomes(node, len(counted), latencies, params)
+            counted_latencies = [
+                latency
+                for outcome_ms, latency in outcomes
+                if outcome_ms <= now < outcome_ms + params.window_ms
+            ]
+            latencies = sorted(latency for latency in counted_latencies if latency != _NO_LATENCY)
+            node_stats = _build_stats(node, len(counted_latencies), latencies, params)
         if now < self.out_until:
-            return said._replace(failing=True, out_until_ms=self.out_until)
-        return said
+            return node_stats._replace(failing=True, out_until_ms=self.out_until)
+        return node_stats
 
 
 class ArticleMemory:
@@ -253,41 +257,41 @@ class ArticleMemory:
         self._params = params
         self._windows: dict[Address, OutcomeWindow] = {}
 
-    def succeeded(self, node: Address, latency: float, now: int) -> None:
-        self._window(node).add(now, latency, self._params.window_ms)
+    def record_success(self, node: Address, latency: float, now: int) -> None:
+        self._get_window(node).add_outcome(now, latency, self._params.window_ms)
 
-    def failed(self, node: Address, now: int) -> None:
+    def record_failure(self, node: Address, now: int) -> None:
         """Count a failure: the node is out for a while, or for a while longer."""
-        window, params = self._window(node), self._params
-        window.add(now, None, params.window_ms)
-        longer = max(window.out_until, now) + params.out_ms_per_failure
+        window, params = self._get_window(node), self._params
+        window.add_outcome(now, None, params.window_ms)
+        extended_until = max(window.out_until, now) + params.out_ms_per_failure
         # A late outcome never shortens the time that a later one has set.
-        window.out_until = max(window.out_until, min(now + params.out_cap_ms, longer))
+        window.out_until = max(window.out_until, min(now + params.out_cap_ms, extended_until))
 
-    def health_passed(self, node: Address, now: int) -> None:
+    def record_health_pass(self, node: Address, now: int) -> None:
         window = self._windows.get(node)
         if window is not None and self._params.health_clears:
             window.out_until = min(window.out_until, now)
 
-    def forget(self, node: Address) -> None:
+    def forget_node(self, node: Address) -> None:
         self._windows.pop(node, None)
 
-    def stats(self, node: Address, now: int) -> NodeStats:
+    def compute_stats(self, node: Address, now: int) -> NodeStats:
         window = self._windows.get(node)
         if window is None:
             return NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
-        return window.stats(node, now, self._params)
+        return window.compute_stats(node, now, self._params)
 
-    def look(self, among: Container[Address], now: int) -> None:
+    def evaluate_nodes(self, nodes: Container[Address], now: int) -> None:
         """Do nothing: an evaluation has no effect, because failures count when they happen."""
 
-    def _window(self, node: Address) -> OutcomeWindow:
+    def _get_window(self, node: Address) -> OutcomeWindow:
         if node not in self._windows:
             self._windows[node] = OutcomeWindow()
         return self._windows[node]
 
 
-def _stats_from_outcomes(
+def _build_stats(
     node: Address, attempts: int, latencies: Sequence[float], params: ArticleParameters
 ) -> NodeStats:
     """Return statistics of `attempts` outcomes whose successes took `latencies`, sorted."""
@@ -310,10 +314,10 @@ def _stats_from_outcomes(
     )
 
 
-_NOBODY: Mapping[Address, str] = MappingProxyType({})
+_NONE_LEFT_OUT: Mapping[Address, str] = MappingProxyType({})
 
 
-def memory_of(params: Parameters) -> ChainMemory:
+def create_memory(params: Parameters) -> ChainMemory:
     """Return an empty memory of one chain for a profile."""
     if isinstance(params, ArticleParameters):
         return ArticleMemory(params)
@@ -333,30 +337,30 @@ class NodeSelector:
         self.params = params
         self.chains: dict[str, ChainMemory] = {}
 
-    def take(self, outcome: RelayOutcome) -> None:
+    def record_outcome(self, outcome: RelayOutcome) -> None:
         """Record the outcome of a relay, unless it is unrelated to the node."""
-        blame = BLAME[outcome.kind]
+        blame = BLAME_BY_KIND[outcome.kind]
         if blame is Blame.SUCCESS:
             latency = outcome.latency_ms / 1000
-            self._chain(outcome.chain).succeeded(outcome.node, latency, outcome.t_ms)
+            self._get_memory(outcome.chain).record_success(outcome.node, latency, outcome.t_ms)
         elif blame is Blame.FAILURE:
-            self._chain(outcome.chain).failed(outcome.node, outcome.t_ms)
+            self._get_memory(outcome.chain).record_failure(outcome.node, outcome.t_ms)
 
-    def health_passed(self, node: Address, chain: str, t_ms: int) -> None:
+    def record_health_pass(self, node: Address, chain: str, t_ms: int) -> None:
         """Record that a health check of the node passed at `t_ms`."""
-        self._chain(chain).health_passed(node, t_ms)
+        self._get_memory(chain).record_health_pass(node, t_ms)
 
-    def forget(self, node: Address) -> None:
+    def forget_node(self, node: Address) -> None:
         """Clear a node's history in every chain."""
         for memory in self.chains.values():
-            memory.forget(node)
+            memory.forget_node(node)
 
-    def rank(
+    def rank_nodes(
         self,
         chain: str,
         candidates: Iterable[Address],
         now_ms: int,
-        left_out: Mapping[Address, str] = _NOBODY,
+        left_out: Mapping[Address, str] = _NONE_LEFT_OUT,
     ) -> Ranking:
         """Return the candidates with their tickets, without changing anything.
 
@@ -366,15 +370,17 @@ class NodeSelector:
             now_ms: outcomes older than a window, or later than this time, do not count.
             left_out: candidates that a check excludes, each with the reason.
         """
-        memory = self.chains.get(chain) or memory_of(self.params)
-        every = [memory.stats(node, now_ms) for node in candidates if node not in left_out]
-        return rank(every, self.params, left_out)
+        memory = self.chains.get(chain) or create_memory(self.params)
+        all_stats = [
+            memory.compute_stats(node, now_ms) for node in candidates if node not in left_out
+        ]
+        return rank_nodes(all_stats, self.params, left_out)
 
-    def looked(self, chain: str, among: Container[Address], now_ms: int) -> None:
+    def evaluate_nodes(self, chain: str, nodes: Container[Address], now_ms: int) -> None:
         """Apply an evaluation of these nodes, at which `portal_api_head` updates its flags."""
-        self._chain(chain).look(among, now_ms)
+        self._get_memory(chain).evaluate_nodes(nodes, now_ms)
 
-    def _chain(self, name: str) -> ChainMemory:
+    def _get_memory(self, name: str) -> ChainMemory:
         if name not in self.chains:
-            self.chains[name] = memory_of(self.params)
+            self.chains[name] = create_memory(self.params)
         return self.chains[name]

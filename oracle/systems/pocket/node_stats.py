@@ -30,29 +30,29 @@ class ChainMemory(Protocol):
     nothing, however often and for which time it is called.
     """
 
-    def succeeded(self, node: Address, latency: float, now: int) -> None:
+    def record_success(self, node: Address, latency: float, now: int) -> None:
         """Record that a node answered after `latency` seconds."""
         ...
 
-    def failed(self, node: Address, now: int) -> None:
+    def record_failure(self, node: Address, now: int) -> None:
         """Record that a node failed."""
         ...
 
-    def health_passed(self, node: Address, now: int) -> None:
+    def record_health_pass(self, node: Address, now: int) -> None:
         """Record that a health check of the node passed.
 
         See docs/explanation/pocket.md#special-rules.
         """
         ...
 
-    def forget(self, node: Address) -> None:
+    def forget_node(self, node: Address) -> None:
         """Clear a node's history."""
         ...
 
-    def stats(self, node: Address, now: int) -> NodeStats:
+    def compute_stats(self, node: Address, now: int) -> NodeStats:
         """Return the statistics that the node is ranked by."""
         ...
 
-    def look(self, among: Container[Address], now: int) -> None:
+    def evaluate_nodes(self, nodes: Container[Address], now: int) -> None:
         """Apply an evaluation of these nodes, if evaluations have an effect in the profile."""
         ...

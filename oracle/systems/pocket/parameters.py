@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from typing_extensions import override
 
-_Demand = tuple[str, bool, str]
+_ValueCheck = tuple[str, bool, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,22 +34,22 @@ class Parameters:
     needs_stake: bool = False
 
     def __post_init__(self) -> None:
-        for field, sound, meaning in (*self._common_demands(), *self._own_demands()):
-            if not sound:
-                raise ValueError(f"{field}: {meaning}")
+        for name, is_valid, requirement in (*self._list_common_checks(), *self._list_own_checks()):
+            if not is_valid:
+                raise ValueError(f"{name}: {requirement}")
 
-    def _common_demands(self) -> list[_Demand]:
+    def _list_common_checks(self) -> list[_ValueCheck]:
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         numbers = [(name, value) for name, value in values if isinstance(value, int | float)]
         positive = ("expected", "cost_per_expected")
         counts = ("max_tickets", "max_samples", "shelve_failures", "zero_weight_attempts")
-        low = ("p90_weight", "p90_min_results")
+        not_negative = ("p90_weight", "p90_min_results")
         is_strict = 0 <= self.success_rate_full < 1
         return [
             *((name, math.isfinite(value), "must be a number") for name, value in numbers),
             *((n, v > 0, "must be above 0") for n, v in numbers if n in positive or "_ms" in n),
             *((n, v >= 1, "must be 1 or more") for n, v in numbers if n in counts),
-            *((n, v >= 0, "must be 0 or more") for n, v in numbers if n in low),
+            *((n, v >= 0, "must be 0 or more") for n, v in numbers if n in not_negative),
             (
                 "success_rate_full",
                 is_strict,
@@ -57,7 +57,7 @@ class Parameters:
             ),
         ]
 
-    def _own_demands(self) -> tuple[_Demand, ...]:
+    def _list_own_checks(self) -> tuple[_ValueCheck, ...]:
         """Return the checks of a profile's own values."""
         return ()
 
@@ -85,9 +85,9 @@ class ArticleParameters(Parameters):
     health_clears: bool = True
 
     @override
-    def _own_demands(self) -> tuple[_Demand, ...]:
-        bounded = self.out_cap_ms >= self.out_ms_per_failure
-        return (("out_cap_ms", bounded, "must be out_ms_per_failure or more"),)
+    def _list_own_checks(self) -> tuple[_ValueCheck, ...]:
+        is_bounded = self.out_cap_ms >= self.out_ms_per_failure
+        return (("out_cap_ms", is_bounded, "must be out_ms_per_failure or more"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class PortalParameters(Parameters):
     zero_success_rate: int = 1
 
     @override
-    def _own_demands(self) -> tuple[_Demand, ...]:
+    def _list_own_checks(self) -> tuple[_ValueCheck, ...]:
         return (
             ("zero_success_rate", self.zero_success_rate in (0, 1), "must be 0 or 1"),
             (

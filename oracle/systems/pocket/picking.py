@@ -9,34 +9,34 @@ from fractions import Fraction
 from hashlib import sha256
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.ranking import RankedNode, Ranking, with_chances
+from oracle.systems.pocket.ranking import RankedNode, Ranking, add_chances
 
 _COUNTER_BYTES = 8
 _DRAWN_BYTES = 8
 
 
-def unit_of(seed: bytes, session: str, counter: int) -> Fraction:
+def compute_unit_draw(seed: bytes, session: str, counter: int) -> Fraction:
     """Return the number in [0, 1) that a seed gives to draw number `counter` of a session.
 
     The number is the first 8 bytes of sha256(seed || session || counter) over 2^64, `counter`
     being written as 8 bytes; all numbers are big-endian. It is a fraction, since no double holds
     64 bits.
     """
-    said = seed + session.encode() + counter.to_bytes(_COUNTER_BYTES, "big")
-    drawn = sha256(said).digest()[:_DRAWN_BYTES]
-    return Fraction(int.from_bytes(drawn, "big"), 1 << 8 * _DRAWN_BYTES)
+    message = seed + session.encode() + counter.to_bytes(_COUNTER_BYTES, "big")
+    digest_prefix = sha256(message).digest()[:_DRAWN_BYTES]
+    return Fraction(int.from_bytes(digest_prefix, "big"), 1 << 8 * _DRAWN_BYTES)
 
 
-def pick(ranking: Ranking, u: float | Fraction) -> Address:
+def pick_node(ranking: Ranking, u: float | Fraction) -> Address:
     """Return the node that holds ticket number floor(u * total); `u` in [0, 1).
 
     Raises:
         ValueError: `u` is out of range, or no node is ranked.
     """
-    return _ticket_holder(_in_order_of_tickets(ranking), u).node
+    return _find_ticket_holder(_sort_by_tickets(ranking), u).node
 
 
-def pick_many(ranking: Ranking, us: Iterable[float | Fraction]) -> list[Address]:
+def pick_nodes(ranking: Ranking, unit_draws: Iterable[float | Fraction]) -> list[Address]:
     """Return one node for each number, without duplicates; fewer if the ranking has no more.
 
     A picked node's tickets are removed. If only nodes without a ticket are left, all of them have
@@ -45,35 +45,35 @@ def pick_many(ranking: Ranking, us: Iterable[float | Fraction]) -> list[Address]
     Raises:
         ValueError: a number out of [0, 1).
     """
-    rows = _in_order_of_tickets(ranking)
+    rows = _sort_by_tickets(ranking)
     chosen: list[Address] = []
-    for u in us:
+    for unit_draw in unit_draws:
         if not rows:
             break
-        row = _ticket_holder(rows, u)
+        row = _find_ticket_holder(rows, unit_draw)
         chosen.append(row.node)
-        rows = list(with_chances(r for r in rows if r.node != row.node))
+        rows = list(add_chances(other_row for other_row in rows if other_row.node != row.node))
     return chosen
 
 
-def _in_order_of_tickets(ranking: Ranking) -> list[RankedNode]:
+def _sort_by_tickets(ranking: Ranking) -> list[RankedNode]:
     """Return the rows in rank order, or in input order if all chances are equal."""
     rows = list(ranking.rows)
     if ranking.degraded:
-        place = {node: n for n, node in enumerate(ranking.given)}
-        rows.sort(key=lambda row: place[row.node])
+        order_by_node = {node: n for n, node in enumerate(ranking.input_order)}
+        rows.sort(key=lambda row: order_by_node[row.node])
     return rows
 
 
-def _ticket_holder(rows: list[RankedNode], u: float | Fraction) -> RankedNode:
+def _find_ticket_holder(rows: list[RankedNode], u: float | Fraction) -> RankedNode:
     if not 0 <= u < 1:
         raise ValueError(f"u must be at least 0 and below 1, not {u}")
     if not rows:
         raise ValueError("nobody is ranked, so nobody can be picked")
     ticket = math.floor(u * sum(row.chances for row in rows))
-    passed = 0
+    ticket_count = 0
     for row in rows:
-        passed += row.chances
-        if ticket < passed:
+        ticket_count += row.chances
+        if ticket < ticket_count:
             return row
     raise AssertionError("a ticket below the total is held by somebody")

@@ -15,7 +15,7 @@ class PocketPolicy:
     version: int
     params: Parameters
 
-    def follow(self) -> PocketFollower:
+    def create_follower(self) -> PocketFollower:
         """Return a follower that has seen no event."""
         return PocketFollower(self.params)
 

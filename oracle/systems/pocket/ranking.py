@@ -15,7 +15,7 @@ from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import Parameters, PortalParameters
 
 
-class Reason(StrEnum):
+class TicketReason(StrEnum):
     """The reason for a node's number of tickets.
 
     `untested`: all of them, without a recent outcome. `top_tier`: all of them. `penalised`,
@@ -51,7 +51,7 @@ class RankedNode(NamedTuple):
     factor_before: int
     factor_after: int
     tickets: int
-    reason: Reason
+    reason: TicketReason
     params: Parameters
     chances: int = 0
     probability: float = 0.0
@@ -72,31 +72,33 @@ class Ranking:
     """
 
     rows: tuple[RankedNode, ...]
-    given: tuple[Address, ...]
+    input_order: tuple[Address, ...]
     total: int
     degraded: bool
     params: Parameters
     left_out: Mapping[Address, str]
 
-    def row_of(self, node: Address) -> RankedNode | None:
+    def find_row(self, node: Address) -> RankedNode | None:
         """Return a node's row, or None if it is not ranked."""
         return next((row for row in self.rows if row.node == node), None)
 
 
-def rank(
-    every: Iterable[NodeStats], params: Parameters, left_out: Mapping[Address, str] | None = None
+def rank_nodes(
+    all_stats: Iterable[NodeStats],
+    params: Parameters,
+    left_out: Mapping[Address, str] | None = None,
 ) -> Ranking:
     """Rank nodes by their statistics; ties keep their order."""
-    every = list(every)
+    all_stats = list(all_stats)
     rows: list[RankedNode] = []
     factor, previous = params.max_tickets, 0.0
-    for stats in sorted(every, key=lambda s: s.weighted):
+    for stats in sorted(all_stats, key=lambda s: s.weighted):
         rows.append(_rank_node(stats, factor, previous, params))
         factor, previous = rows[-1].factor_after, stats.weighted
     total = sum(row.tickets for row in rows)
     return Ranking(
-        rows=with_chances(rows),
-        given=tuple(stats.node for stats in every),
+        rows=add_chances(rows),
+        input_order=tuple(stats.node for stats in all_stats),
         total=total,
         degraded=total == 0 and bool(rows),
         params=params,
@@ -106,19 +108,21 @@ def rank(
 
 def _rank_node(stats: NodeStats, factor: int, previous: float, params: Parameters) -> RankedNode:
     """Assign one node its tickets, given `factor` and `previous` from the node before it."""
-    benchmark = _benchmark(stats, previous, params)
+    benchmark = _get_benchmark(stats, previous, params)
     difference = 0.0 if benchmark is None else stats.weighted - benchmark
-    lost, after = 0, factor
+    lost, remaining_factor = 0, factor
     if difference:
         lost = round_half_up(difference * params.multiplier)
-        after = factor - lost
-        if after <= 0:
-            after = _remaining_factor(stats, params)
-    tickets, reason = _tickets(stats, after, params)
-    return RankedNode(stats, benchmark, difference, lost, factor, after, tickets, reason, params)
+        remaining_factor = factor - lost
+        if remaining_factor <= 0:
+            remaining_factor = _compute_remaining_factor(stats, params)
+    tickets, reason = _assign_tickets(stats, remaining_factor, params)
+    return RankedNode(
+        stats, benchmark, difference, lost, factor, remaining_factor, tickets, reason, params
+    )
 
 
-def _benchmark(stats: NodeStats, previous: float, params: Parameters) -> float | None:
+def _get_benchmark(stats: NodeStats, previous: float, params: Parameters) -> float | None:
     """Return the latency that the node is compared with, or None if its median is as expected."""
     # Not `<=`, because an unknown median must not be compared either.
     if not stats.median > params.expected or previous <= 0:
@@ -126,45 +130,45 @@ def _benchmark(stats: NodeStats, previous: float, params: Parameters) -> float |
     return max(previous, params.expected)
 
 
-def _remaining_factor(stats: NodeStats, params: Parameters) -> int:
+def _compute_remaining_factor(stats: NodeStats, params: Parameters) -> int:
     """Return the rest of a factor that latency has used up: "as few as a single time"."""
     if isinstance(params, PortalParameters):
         return int(stats.attempts < params.zero_weight_attempts)
     return 1
 
 
-def _tickets(stats: NodeStats, factor: int, params: Parameters) -> tuple[int, Reason]:
+def _assign_tickets(stats: NodeStats, factor: int, params: Parameters) -> tuple[int, TicketReason]:
     if not stats.failing and stats.success_rate > params.success_rate_full:
         return factor, _full_weight_reason(stats, factor, params)
     if isinstance(params, PortalParameters):
-        return _portal_tickets(stats, params)
-    return (0, Reason.OUT) if stats.failing else (1, Reason.LOW_SUCCESS)
+        return _assign_portal_tickets(stats, params)
+    return (0, TicketReason.OUT) if stats.failing else (1, TicketReason.LOW_SUCCESS)
 
 
-def _portal_tickets(stats: NodeStats, params: PortalParameters) -> tuple[int, Reason]:
+def _assign_portal_tickets(stats: NodeStats, params: PortalParameters) -> tuple[int, TicketReason]:
     if not stats.failing and stats.success_rate > 0:
-        return 1, Reason.LOW_SUCCESS
+        return 1, TicketReason.LOW_SUCCESS
     if stats.attempts < params.shelve_failures:
-        return 1, Reason.PROBATION_ONE
-    return 0, Reason.FLAGGED if stats.failing else Reason.SHELVED
+        return 1, TicketReason.PROBATION_ONE
+    return 0, TicketReason.FLAGGED if stats.failing else TicketReason.SHELVED
 
 
-def _full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -> Reason:
+def _full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -> TicketReason:
     if factor == 0:
-        return Reason.ZEROED
+        return TicketReason.ZEROED
     if factor < params.max_tickets:
-        return Reason.PENALISED
-    return Reason.TOP_TIER if stats.attempts else Reason.UNTESTED
+        return TicketReason.PENALISED
+    return TicketReason.TOP_TIER if stats.attempts else TicketReason.UNTESTED
 
 
-def with_chances(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
+def add_chances(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
     """Return the rows with their chances: by tickets, or equal if no row has any."""
     rows = tuple(rows)
     total = sum(row.tickets for row in rows)
-    of = total or len(rows)
+    denominator = total or len(rows)
     # The chances are the last two fields; `_replace` takes three times as long.
     return tuple(
-        RankedNode(*row[:-2], chances, chances / of)
+        RankedNode(*row[:-2], chances, chances / denominator)
         for row in rows
         for chances in (row.tickets if total else 1,)
     )

@@ -56,7 +56,7 @@ _FAILURES = (
     OutcomeKind.WRONG_CHAIN,
     OutcomeKind.MISCONFIGURED,
 )
-BLAME: Mapping[OutcomeKind, Blame] = MappingProxyType(
+BLAME_BY_KIND: Mapping[OutcomeKind, Blame] = MappingProxyType(
     dict.fromkeys(OutcomeKind, Blame.NOBODY)
     | dict.fromkeys(_SUCCESSES, Blame.SUCCESS)
     | dict.fromkeys(_FAILURES, Blame.FAILURE)

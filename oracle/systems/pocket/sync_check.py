@@ -10,10 +10,10 @@ from statistics import median_high
 from oracle.domain.ids import Address
 
 # A median of fewer heights cannot show which one is wrong.
-_LEAST_FOR_A_MEDIAN = 3
+_MIN_HEIGHTS_FOR_MEDIAN = 3
 
 
-class HeightOut(StrEnum):
+class HeightIneligibility(StrEnum):
     """The reason why a node's height excludes it."""
 
     UNKNOWN = "height_unknown"
@@ -21,32 +21,37 @@ class HeightOut(StrEnum):
     BEYOND = "beyond"
 
 
-def best_height(heights: Iterable[int], allowance: int) -> int | None:
+def find_best_height(heights: Iterable[int], allowance: int) -> int | None:
     """Return the best credible height, or None if no node reported one.
 
     Of three heights or more, any that lies more than three allowances above the median is ignored,
     so that one node alone cannot raise the result. The median is the higher one of two in the
     middle.
     """
-    told = list(heights)
-    if len(told) < _LEAST_FOR_A_MEDIAN:
-        return max(told, default=None)
-    middle = median_high(told)
-    return max(height for height in told if height <= middle + 3 * allowance)
+    reported_heights = list(heights)
+    if len(reported_heights) < _MIN_HEIGHTS_FOR_MEDIAN:
+        return max(reported_heights, default=None)
+    median_height = median_high(reported_heights)
+    return max(height for height in reported_heights if height <= median_height + 3 * allowance)
 
 
-def out_of_sync(heights: Mapping[Address, int | None], allowance: int) -> dict[Address, HeightOut]:
-    """Return the nodes that are not in sync, with the reason; height None: the node did not answer.
+def find_out_of_sync_nodes(
+    heights: Mapping[Address, int | None], allowance: int
+) -> dict[Address, HeightIneligibility]:
+    """Return the nodes that are not in sync, with the reason; height None: no response.
 
     A node is in sync if it is at most `allowance` blocks below or above the best height.
     """
-    best = best_height((one for one in heights.values() if one is not None), allowance)
-    found = {}
+    reference_height = find_best_height(
+        (reported_height for reported_height in heights.values() if reported_height is not None),
+        allowance,
+    )
+    reason_by_node = {}
     for node, height in heights.items():
-        if height is None or best is None:
-            found[node] = HeightOut.UNKNOWN
-        elif height + allowance < best:
-            found[node] = HeightOut.BEHIND
-        elif height > best + allowance:
-            found[node] = HeightOut.BEYOND
-    return found
+        if height is None or reference_height is None:
+            reason_by_node[node] = HeightIneligibility.UNKNOWN
+        elif height + allowance < reference_height:
+            reason_by_node[node] = HeightIneligibility.BEHIND
+        elif height > reference_height + allowance:
+            reason_by_node[node] = HeightIneligibility.BEYOND
+    return reason_by_node

@@ -8,14 +8,14 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.rpc.client import Json
 from oracle.rpc.endpoints.providers import WitnessQuorum
-from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
-from oracle.txmgr.client.l1_fees import l1_fee_in
+from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, parse_quantity
+from oracle.txmgr.client.l1_fees import decode_l1_fee
 
 # Full blocks are large: how many one batch requests.
-_BLOCKS_AT_ONCE = 20
+_BLOCKS_PER_BATCH = 20
 
 
-class Count(NamedTuple):
+class NonceCounts(NamedTuple):
     """The transaction counts of one endpoint: in blocks, and with those pending in its pool."""
 
     endpoint: str
@@ -24,7 +24,7 @@ class Count(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class SpentNonce:
     """A mined transaction of the account, which used a nonce. `time` is that of its block.
 
     `gas_price` and `l1_fee` are in wei, as in `receipt_quorum.Receipt`.
@@ -44,23 +44,28 @@ class Spent:
     l1_fee: int = 0
 
 
-def counts_of(lines: PoolView, account: Address) -> list[Count]:
+def fetch_nonce_counts(pool_view: PoolView, account: Address) -> list[NonceCounts]:
     """Return the account's transaction counts from every endpoint that answers.
 
     Raises:
         TransientError: no endpoint answers.
     """
 
-    def read(endpoint: EndpointCaller) -> Count:
-        requests = [("eth_getTransactionCount", (account, at)) for at in ("latest", "pending")]
-        with understood("the count of an account"):
-            mined, pending = (number_of(answer) for answer in endpoint.ask_all(requests))
-            return Count(endpoint.name, mined, max(mined, pending))
+    def read_counts(endpoint: EndpointCaller) -> NonceCounts:
+        requests = [
+            ("eth_getTransactionCount", (account, block_tag))
+            for block_tag in ("latest", "pending")
+        ]
+        with expect_response_format("the count of an account"):
+            mined, pending = (
+                parse_quantity(quantity) for quantity in endpoint.request_all(requests)
+            )
+            return NonceCounts(endpoint.name, mined, max(mined, pending))
 
-    return [count for _, count in lines.each(read)]
+    return [count for _, count in pool_view.read_each(read_counts)]
 
 
-def agreed_count(counts: Sequence[Count], quorum: WitnessQuorum) -> Count | None:
+def find_agreed_counts(counts: Sequence[NonceCounts], quorum: WitnessQuorum) -> NonceCounts | None:
     """Return the highest count if enough witnesses report the same, else None."""
     top = max(counts, key=lambda count: (count.mined, count.pending))
     same = [count.endpoint for count in counts if count[1:] == top[1:]]
@@ -68,9 +73,9 @@ def agreed_count(counts: Sequence[Count], quorum: WitnessQuorum) -> Count | None
     return top if quorum.is_reached_by(same) and highest == top.pending else None
 
 
-def spent_nonces(
-    lines: PoolView, account: Address, nonces: range, most_blocks: int
-) -> Mapping[int, Spent]:
+def find_spent_nonces(
+    pool_view: PoolView, account: Address, nonces: range, max_blocks: int
+) -> Mapping[int, SpentNonce]:
     """Walk back from the head and return the transactions that used these nonces, if found.
 
     Every endpoint is queried, and enough witnesses have to show the same transaction. The walk
@@ -81,40 +86,54 @@ def spent_nonces(
     """
     if not nonces:
         return {}
-    views = dict(lines.each(lambda endpoint: _find_spent(endpoint, account, nonces, most_blocks)))
-    if not lines.quorum.is_reached_by(views):
-        answered = ", ".join(views)
+    spent_by_endpoint = dict(
+        pool_view.read_each(lambda endpoint: _fetch_spent(endpoint, account, nonces, max_blocks))
+    )
+    if not pool_view.quorum.is_reached_by(spent_by_endpoint):
+        answered = ", ".join(spent_by_endpoint)
         raise TransientError(
-            f"two {lines.quorum.witness_kind}s have to show which transactions used the nonces of "
+            f"two {pool_view.quorum.witness_kind}s have to show which transactions used the "
+            "nonces of "
             f"{account}; only {answered} answered; run the command again when the others do"
         )
-    agreed = {nonce: _agreed_spent(views, account, nonce, lines.quorum) for nonce in nonces}
-    return {nonce: spent for nonce, spent in agreed.items() if spent is not None}
+    agreed_by_nonce = {
+        nonce: _find_agreed_spent(spent_by_endpoint, account, nonce, pool_view.quorum)
+        for nonce in nonces
+    }
+    return {nonce: spent for nonce, spent in agreed_by_nonce.items() if spent is not None}
 
 
-def _agreed_spent(
-    views: Mapping[str, Mapping[int, Spent]], account: Address, nonce: int, quorum: WitnessQuorum
-) -> Spent | None:
+def _find_agreed_spent(
+    spent_by_endpoint: Mapping[str, Mapping[int, SpentNonce]],
+    account: Address,
+    nonce: int,
+    quorum: WitnessQuorum,
+) -> SpentNonce | None:
     """Return the transaction that enough witnesses show for a nonce, or None if none shows one.
 
     Its prices are the lowest that they report.
     """
-    shown = {endpoint: view[nonce] for endpoint, view in views.items() if nonce in view}
-    endpoints_by_spent: dict[Spent, list[str]] = {}
-    for endpoint, spent in shown.items():
+    shown_by_endpoint = {
+        endpoint: spent_by_nonce[nonce]
+        for endpoint, spent_by_nonce in spent_by_endpoint.items()
+        if nonce in spent_by_nonce
+    }
+    endpoints_by_spent: dict[SpentNonce, list[str]] = {}
+    for endpoint, spent in shown_by_endpoint.items():
         endpoints_by_spent.setdefault(replace(spent, gas_price=0, l1_fee=0), []).append(endpoint)
     agreed = [names for names in endpoints_by_spent.values() if quorum.is_reached_by(names)]
     if len(agreed) == 1:
-        same = [shown[endpoint] for endpoint in agreed[0]]
+        same = [shown_by_endpoint[endpoint] for endpoint in agreed[0]]
         return replace(
             same[0],
             gas_price=min(spent.gas_price for spent in same),
             l1_fee=min(spent.l1_fee for spent in same),
         )
-    if not shown:
+    if not shown_by_endpoint:
         return None
     reported = ", ".join(
-        f"{endpoint} {_in_words(view.get(nonce))}" for endpoint, view in views.items()
+        f"{endpoint} {_describe_spent(spent_by_nonce.get(nonce))}"
+        for endpoint, spent_by_nonce in spent_by_endpoint.items()
     )
     raise TransientError(
         f"two {quorum.witness_kind}s have to show the same transaction for nonce {nonce} of "
@@ -123,53 +142,51 @@ def _agreed_spent(
     )
 
 
-def _in_words(spent: Spent | None) -> str:
+def _describe_spent(spent: SpentNonce | None) -> str:
     if spent is None:
         return "none"
     outcome = "succeeded" if spent.succeeded else "failed"
     return f"{spent.hash} in block {spent.block_number} ({outcome})"
 
 
-def _find_spent(
-    endpoint: EndpointCaller, account: Address, nonces: range, most_blocks: int
-) -> Mapping[int, Spent]:
+def _fetch_spent(
+    endpoint: EndpointCaller, account: Address, nonces: range, max_blocks: int
+) -> Mapping[int, SpentNonce]:
     """Return the transactions that one endpoint shows, by nonce."""
     sent_by_nonce: dict[int, tuple[Json, Json]] = {}
-    with understood("blocks with their transactions, and receipts"):
-        for block in _fetch_blocks_down(endpoint, most_blocks):
-            own = [sent for sent in block["transactions"] if sent["from"].lower() == account]
-            sent_by_nonce |= {int(sent["nonce"], 16): (sent, block) for sent in own}
+    with expect_response_format("blocks with their transactions, and receipts"):
+        for block in _fetch_blocks_down(endpoint, max_blocks):
+            own_txs = [tx for tx in block["transactions"] if tx["from"].lower() == account]
+            sent_by_nonce |= {int(tx["nonce"], 16): (tx, block) for tx in own_txs}
             if sent_by_nonce.keys() >= set(nonces):
                 break
-        mined = [sent_by_nonce[nonce] for nonce in nonces if nonce in sent_by_nonce]
-        if not mined:
+        mined_txs = [sent_by_nonce[nonce] for nonce in nonces if nonce in sent_by_nonce]
+        if not mined_txs:
             return {}
-        receipts = endpoint.ask_all(
-            [("eth_getTransactionReceipt", (sent["hash"],)) for sent, _ in mined]
+        receipts = endpoint.request_all(
+            [("eth_getTransactionReceipt", (tx["hash"],)) for tx, _ in mined_txs]
         )
-        pairs = zip(mined, receipts, strict=True)
-        spent = [
-            _decode_spent(sent, block, receipt) for (sent, block), receipt in pairs if receipt
-        ]
-    return {transaction.nonce: transaction for transaction in spent}
+        pairs = zip(mined_txs, receipts, strict=True)
+        decoded = [_decode_spent(tx, block, receipt) for (tx, block), receipt in pairs if receipt]
+    return {transaction.nonce: transaction for transaction in decoded}
 
 
-def _fetch_blocks_down(endpoint: EndpointCaller, most_blocks: int) -> Iterator[Json]:
-    head = number_of(endpoint.ask("eth_blockNumber"))
-    lowest = max(-1, head - most_blocks)
-    for top in range(head, lowest, -_BLOCKS_AT_ONCE):
-        numbers = range(top, max(lowest, top - _BLOCKS_AT_ONCE), -1)
+def _fetch_blocks_down(endpoint: EndpointCaller, max_blocks: int) -> Iterator[Json]:
+    head = parse_quantity(endpoint.request("eth_blockNumber"))
+    lowest = max(-1, head - max_blocks)
+    for top in range(head, lowest, -_BLOCKS_PER_BATCH):
+        numbers = range(top, max(lowest, top - _BLOCKS_PER_BATCH), -1)
         requests = [("eth_getBlockByNumber", (hex(number), True)) for number in numbers]
         # A reorg may remove the highest block between two requests.
-        yield from (block for block in endpoint.ask_all(requests) if block is not None)
+        yield from (block for block in endpoint.request_all(requests) if block is not None)
 
 
-def _decode_spent(sent: Json, block: Json, receipt: Json) -> Spent:
-    calldata = str(sent["input"])
-    return Spent(
-        nonce=int(sent["nonce"], 16),
-        hash=Hash(sent["hash"]),
-        to=Address(sent["to"].lower()) if sent["to"] else None,
+def _decode_spent(tx: Json, block: Json, receipt: Json) -> SpentNonce:
+    calldata = str(tx["input"])
+    return SpentNonce(
+        nonce=int(tx["nonce"], 16),
+        hash=Hash(tx["hash"]),
+        to=Address(tx["to"].lower()) if tx["to"] else None,
         selector=calldata[:10] if len(calldata) >= len("0x") + 8 else "",
         block_number=int(block["number"], 16),
         block_hash=Hash(block["hash"]),
@@ -177,5 +194,5 @@ def _decode_spent(sent: Json, block: Json, receipt: Json) -> Spent:
         succeeded=int(receipt["status"], 16) == 1,
         gas_used=int(receipt["gasUsed"], 16),
         gas_price=int(receipt["effectiveGasPrice"], 16),
-        l1_fee=l1_fee_in(receipt),
+        l1_fee=decode_l1_fee(receipt),
     )

@@ -5,52 +5,54 @@ from oracle.rpc.client import Json
 from oracle.rpc.fanout import EndpointCaller, PoolView
 from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.telemetry.txmgr_metrics import BASE_FEE, FEE_CAP, TIP
-from oracle.txmgr.client.fee_quote import Market, SendLimits, market, most_likely
+from oracle.txmgr.client.fee_quote import FeeMarket, SendLimits, build_fee_market, combine_markets
 
 # The number of blocks of the fee history, and the percentile of their tips.
-_FEE_BLOCKS, _MEDIAN = 10, 50
+_HISTORY_BLOCKS, _TIP_PERCENTILE = 10, 50
 # One ether per gas: no chain charges it, but broken endpoints report it.
-_ABSURD = 10**18
+_MAX_PLAUSIBLE_FEE = 10**18
 
 
-def ask_market(lines: PoolView, caps: SendLimits) -> Market:
+def ask_market(pool_view: PoolView, caps: SendLimits) -> FeeMarket:
     """Return the base fee and the tip of the next block.
 
     Raises:
         TransientError: no endpoint returns plausible fees.
     """
-    told: list[Market] = []
-    silence: TransientError | None = None
-    for line in lines.all:
+    markets: list[FeeMarket] = []
+    last_error: TransientError | None = None
+    for endpoint in pool_view.callers:
         try:
-            told.append(_request_fees(line, caps.least_tip))
+            markets.append(_request_fees(endpoint, caps.min_tip))
         except TransientError as error:
-            silence = error
-    found = most_likely(told, caps.fee_per_gas)
-    if found is None:
-        raise silence or TransientError("no endpoint is configured")
-    BASE_FEE.set(found.base_fee)
-    TIP.set(found.tip)
+            last_error = error
+    combined = combine_markets(markets, caps.fee_per_gas)
+    if combined is None:
+        raise last_error or TransientError("no endpoint is configured")
+    BASE_FEE.set(combined.base_fee)
+    TIP.set(combined.tip)
     FEE_CAP.set(caps.fee_per_gas)
-    return found
+    return combined
 
 
-def _request_fees(line: EndpointCaller, least_tip: int) -> Market:
+def _request_fees(endpoint: EndpointCaller, min_tip: int) -> FeeMarket:
     try:
-        history = line.ask("eth_feeHistory", hex(_FEE_BLOCKS), "latest", [_MEDIAN])
+        history = endpoint.request(
+            "eth_feeHistory", hex(_HISTORY_BLOCKS), "latest", [_TIP_PERCENTILE]
+        )
     except CallRefusedError:
         # Endpoints without eth_feeHistory at least return the newest block with its base fee.
-        block = line.ask("eth_getBlockByNumber", "latest", False)
-        history = {"baseFeePerGas": [_field(block, "baseFeePerGas")]}
+        block = endpoint.request("eth_getBlockByNumber", "latest", False)
+        history = {"baseFeePerGas": [_get_field(block, "baseFeePerGas")]}
     try:
-        fees = [int(fee, 16) for fee in _field(history, "baseFeePerGas") or []]
-        rewards = [int(tips[0], 16) for tips in _field(history, "reward") or [] if tips]
+        fees = [int(fee, 16) for fee in _get_field(history, "baseFeePerGas") or []]
+        rewards = [int(tips[0], 16) for tips in _get_field(history, "reward") or [] if tips]
     except (TypeError, ValueError, IndexError, KeyError):
-        raise TransientError(f"{line.name} tells nothing readable of fees") from None
-    if not fees or not all(0 <= one < _ABSURD for one in [fees[-1], *rewards]):
-        raise TransientError(f"{line.name} tells no base fee that can be")
-    return market(fees[-1], rewards, least_tip)
+        raise TransientError(f"{endpoint.name} tells nothing readable of fees") from None
+    if not fees or not all(0 <= fee_wei < _MAX_PLAUSIBLE_FEE for fee_wei in [fees[-1], *rewards]):
+        raise TransientError(f"{endpoint.name} tells no base fee that can be")
+    return build_fee_market(fees[-1], rewards, min_tip)
 
 
-def _field(answer: Json, name: str) -> Json:
+def _get_field(answer: Json, name: str) -> Json:
     return answer.get(name) if isinstance(answer, dict) else None

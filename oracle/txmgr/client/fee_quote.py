@@ -21,11 +21,11 @@ PLAIN_GAS = 21_000
 _FLOOR_PER_TOKEN = 10
 _TOKENS_PER_BYTE = 4
 # How clients report the required fees: go-ethereum's tip and base fee, Nethermind's tip.
-_TIP_WANTED = re.compile(r"minimum needed:? (\d+)|too low \d+ < (\d+)", re.IGNORECASE)
-_FEE_WANTED = re.compile(r"base ?fee:? (\d+)|queued:? (\d+)", re.IGNORECASE)
+_REQUIRED_TIP = re.compile(r"minimum needed:? (\d+)|too low \d+ < (\d+)", re.IGNORECASE)
+_REQUIRED_FEE = re.compile(r"base ?fee:? (\d+)|queued:? (\d+)", re.IGNORECASE)
 
 
-_NOTHING = Fees(0, 0)
+_NO_FEES = Fees(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,104 +40,112 @@ class SendLimits:
     cost_per_transaction: int
     cost_per_day: int
     cost_per_hour: int | None = None
-    least_tip: int = 0
+    min_tip: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class FeeMarket:
     """The base fee and the tip that the chain requires now."""
 
     base_fee: int
     tip: int
 
 
-def market(base_fee: int, rewards: Sequence[int], floor: int = 0) -> Market:
+def build_fee_market(base_fee: int, rewards: Sequence[int], min_tip: int = 0) -> FeeMarket:
     """Build the fee market from the newest blocks: `rewards` are their median tips.
 
     `min_tip` is the lowest tip that is offered.
     """
-    middle = int(statistics.median(rewards)) if rewards else 0
-    return Market(base_fee, max(middle, floor))
+    median_tip = int(statistics.median(rewards)) if rewards else 0
+    return FeeMarket(base_fee, max(median_tip, min_tip))
 
 
-def most_likely(told: Sequence[Market], cap: int) -> Market | None:
+def combine_markets(markets: Sequence[FeeMarket], cap: int) -> FeeMarket | None:
     """Combine the fee markets of several endpoints, or return None if there are none.
 
     The base fee that is paid is the block's own, so the highest within the cap is the safest. A
     tip is paid in full, so the lowest counts, and no single endpoint can make the account overpay.
     """
-    if not told:
+    if not markets:
         return None
-    fees = [one.base_fee for one in told]
+    fees = [fee_market.base_fee for fee_market in markets]
     base_fee = max((fee for fee in fees if fee <= cap), default=min(fees))
-    return Market(base_fee, min(one.tip for one in told))
+    return FeeMarket(base_fee, min(fee_market.tip for fee_market in markets))
 
 
-def quote(now: Market, cap: int) -> Fees | None:
+def quote(fee_market: FeeMarket, cap: int) -> Fees | None:
     """Return twice the base fee plus the tip, or None if the base fee exceeds the cap."""
-    if now.base_fee > cap:
+    if fee_market.base_fee > cap:
         return None
-    most = min(2 * now.base_fee + now.tip, cap)
-    return Fees(most, min(now.tip, most))
+    max_fee = min(2 * fee_market.base_fee + fee_market.tip, cap)
+    return Fees(max_fee, min(fee_market.tip, max_fee))
 
 
-def raised(fee: int) -> int:
+def raise_fee(fee: int) -> int:
     """Return a fee raised by an eighth, and by at least one wei."""
     return max(-(-9 * fee // 8), fee + 1)
 
 
-def raised_both(last: Fees, cap: int) -> Fees | None:
+def raise_both_fees(last: Fees, cap: int) -> Fees | None:
     """Return both fees raised by an eighth whatever the market, or None if the cap forbids it.
 
     Smaller raises up to the cap are not tried: that room is left for the raise that lands.
     """
-    fees = Fees(raised(last.max_fee), raised(last.tip))
+    fees = Fees(raise_fee(last.max_fee), raise_fee(last.tip))
     return fees if fees.tip <= fees.max_fee <= cap else None
 
 
-def bumped(last: Fees, now: Market, cap: int, wanted: Fees = _NOTHING) -> Fees | None:
+def bump_fees(
+    last: Fees, fee_market: FeeMarket, cap: int, pool_required: Fees = _NO_FEES
+) -> Fees | None:
     """Return fees that replace `last` in every pool, or None if the cap does not allow them.
 
     The result is also None while the cap is below the market: offering all of it now leaves no
     room for the raise that lands. `pool_required` holds the fees that a pool asked for in its
     error.
     """
-    if now.base_fee + now.tip > cap:
+    if fee_market.base_fee + fee_market.tip > cap:
         return None
-    tip_wanted = max(raised(last.tip), now.tip, wanted.tip)
+    min_tip = max(raise_fee(last.tip), fee_market.tip, pool_required.tip)
     # Twice the base fee, if that leaves room for another raise.
-    asked = now.base_fee + max(now.tip, wanted.tip)
-    market_fee = asked if asked + now.base_fee > cap else asked + now.base_fee
-    max_fee = min(max(raised(last.max_fee), market_fee, wanted.max_fee), cap)
-    tip = min(tip_wanted, max_fee)
-    enough = all(
+    required_fee = fee_market.base_fee + max(fee_market.tip, pool_required.tip)
+    market_fee = (
+        required_fee
+        if required_fee + fee_market.base_fee > cap
+        else required_fee + fee_market.base_fee
+    )
+    max_fee = min(max(raise_fee(last.max_fee), market_fee, pool_required.max_fee), cap)
+    tip = min(min_tip, max_fee)
+    is_enough = all(
         new > old and 100 * new >= (100 + _RAISE_PERCENT) * old
         for new, old in ((max_fee, last.max_fee), (tip, last.tip))
     )
-    return Fees(max_fee, tip) if enough else None
+    return Fees(max_fee, tip) if is_enough else None
 
 
-def gas_limit(estimate: int) -> int:
+def add_gas_margin(estimate: int) -> int:
     """Return the gas limit for an estimate, with the margin added."""
     return estimate * _GAS_MARGIN_PERCENT // 100 + _GAS_MARGIN
 
 
-def least_gas(calldata: str) -> int:
+def compute_floor_gas(calldata: str) -> int:
     """Return the minimum gas of a call from its calldata, by both pricing rules.
 
     Some endpoints estimate without the floor of EIP-7623, and some pools refuse less than it.
     """
-    given = bytes.fromhex(calldata.removeprefix("0x"))
-    zeros = given.count(0)
-    tokens = zeros + _TOKENS_PER_BYTE * (len(given) - zeros)
+    data = bytes.fromhex(calldata.removeprefix("0x"))
+    zeros = data.count(0)
+    tokens = zeros + _TOKENS_PER_BYTE * (len(data) - zeros)
     return PLAIN_GAS + _FLOOR_PER_TOKEN * tokens
 
 
-def wanted_in(text: str) -> Fees:
+def parse_required_fees(text: str) -> Fees:
     """Return the fees that a pool's error requires; 0 where it names none."""
-    return Fees(_number(_FEE_WANTED, text), _number(_TIP_WANTED, text))
+    return Fees(_parse_amount(_REQUIRED_FEE, text), _parse_amount(_REQUIRED_TIP, text))
 
 
-def _number(pattern: re.Pattern[str], text: str) -> int:
-    found = pattern.search(text)
-    return 0 if found is None else int(next(one for one in found.groups() if one is not None))
+def _parse_amount(pattern: re.Pattern[str], text: str) -> int:
+    match = pattern.search(text)
+    return (
+        0 if match is None else int(next(group for group in match.groups() if group is not None))
+    )

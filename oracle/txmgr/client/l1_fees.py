@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from oracle.chain.decode.abi_tails import WORD, word_at
+from oracle.chain.decode.abi_tails import WORD, read_uint
 from oracle.errors import TransientError
 from oracle.rpc.client import Json, RpcRequest
 from oracle.rpc.fanout import EndpointCaller, PoolView
@@ -31,31 +31,31 @@ ARB_GAS_INFO = "0x000000000000000000000000000000000000006c"
 # The fields and signature of a transaction besides its calldata; no byte of them is zero.
 _ENVELOPE = b"\xff" * 180
 # No chain has more ether than this.
-_MOST_WEI = 10**28
+_MAX_WEI = 10**28
 # The results of getPricesInWei in order; three prices of gas follow.
 _PRICES = ("transaction", "byte", "storage")
 
 
-def _view(name: str, *inputs: str) -> dict[str, object]:
+def _build_view_abi(name: str, *inputs: str) -> dict[str, object]:
     """Return the JSON ABI of a view function; only its first results are decoded."""
-    given = [{"name": "", "type": kind} for kind in inputs]
+    input_abis = [{"name": "", "type": kind} for kind in inputs]
     return {
         "type": "function",
         "name": name,
-        "inputs": given,
+        "inputs": input_abis,
         "outputs": [{"name": "", "type": "uint256"}],
         "stateMutability": "view",
     }
 
 
 _ABIS = (
-    _view("getL1Fee", "bytes"),
-    _view("getOperatorFee", "uint256"),
-    _view("getPricesInWei"),
+    _build_view_abi("getL1Fee", "bytes"),
+    _build_view_abi("getOperatorFee", "uint256"),
+    _build_view_abi("getPricesInWei"),
 )
 
 
-def l1_fee(lines: PoolView, kind: L1Fee, calldata: str, gas: int) -> int:
+def fetch_l1_fee(pool_view: PoolView, kind: L1Fee, calldata: str, gas: int) -> int:
     """Return what a call of `gas` costs in addition to its gas, rounded up.
 
     On Arbitrum the gas estimate includes the charge at the present price; counting it again is the
@@ -65,16 +65,20 @@ def l1_fee(lines: PoolView, kind: L1Fee, calldata: str, gas: int) -> int:
     Raises:
         TransientError: no endpoint answers, or the chain has no such contract.
     """
-    written = _ENVELOPE + bytes.fromhex(calldata.removeprefix("0x"))
+    encoded_tx = _ENVELOPE + bytes.fromhex(calldata.removeprefix("0x"))
     if kind is L1Fee.OPTIMISM:
-        asked = [_get_l1_fee(written), _get_operator_fee(gas)]
-        return lines.median_of(lambda line: _of_op_stack(line.ask_each(asked)))
+        requests = [_build_l1_fee_request(encoded_tx), _build_operator_fee_request(gas)]
+        return pool_view.compute_median(
+            lambda endpoint: _sum_op_stack_fees(endpoint.request_each(requests))
+        )
     if kind is L1Fee.ARBITRUM:
-        return lines.median_of(lambda line: _per_byte(line) * len(written))
+        return pool_view.compute_median(
+            lambda endpoint: _fetch_price_per_byte(endpoint) * len(encoded_tx)
+        )
     return 0
 
 
-def operator_fee(lines: PoolView, kind: L1Fee, gas_used: int) -> int:
+def fetch_operator_fee(pool_view: PoolView, kind: L1Fee, gas_used: int) -> int:
     """Return the operator fee of an OP chain for the gas used; elsewhere 0.
 
     The chain's own contract computes the fee: its forks do not count alike (Isthmus, Jovian), and
@@ -85,11 +89,13 @@ def operator_fee(lines: PoolView, kind: L1Fee, gas_used: int) -> int:
     """
     if kind is not L1Fee.OPTIMISM:
         return 0
-    asked = [_get_operator_fee(gas_used)]
-    return lines.median_of(lambda line: _of_operator(line.ask_each(asked)[0]))
+    requests = [_build_operator_fee_request(gas_used)]
+    return pool_view.compute_median(
+        lambda endpoint: _decode_operator_fee(endpoint.request_each(requests)[0])
+    )
 
 
-def l1_fee_in(receipt: Mapping[str, Any]) -> int:
+def decode_l1_fee(receipt: Mapping[str, Any]) -> int:
     """Return the data fee of a receipt, in wei; 0 if the receipt has none.
 
     OP stack chains return `l1Fee` in addition to the gas. Arbitrum's `gasUsedForL1` is part of
@@ -98,64 +104,66 @@ def l1_fee_in(receipt: Mapping[str, Any]) -> int:
     Raises:
         ValueError: the field is not a valid amount.
     """
-    told = receipt.get("l1Fee")
-    if told is None:
+    raw_fee = receipt.get("l1Fee")
+    if raw_fee is None:
         return 0
-    fee = int(str(told), 16)
-    if not 0 <= fee <= _MOST_WEI:
-        raise ValueError(f"l1Fee is {told}")
+    fee = int(str(raw_fee), 16)
+    if not 0 <= fee <= _MAX_WEI:
+        raise ValueError(f"l1Fee is {raw_fee}")
     return fee
 
 
-def _of_op_stack(told: Sequence[Json | CallRefusedError]) -> int:
-    data, operator = told
-    if isinstance(data, CallRefusedError):
-        raise data
-    return _number(data, GAS_PRICE_ORACLE, "getL1Fee") + _of_operator(operator)
+def _sum_op_stack_fees(answers: Sequence[Json | CallRefusedError]) -> int:
+    l1_answer, operator_answer = answers
+    if isinstance(l1_answer, CallRefusedError):
+        raise l1_answer
+    return _decode_amount(l1_answer, GAS_PRICE_ORACLE, "getL1Fee") + _decode_operator_fee(
+        operator_answer
+    )
 
 
-def _of_operator(told: Json | CallRefusedError) -> int:
+def _decode_operator_fee(answer: Json | CallRefusedError) -> int:
     """Decode the operator fee; contracts from before Isthmus have none."""
-    if isinstance(told, RevertError):
+    if isinstance(answer, RevertError):
         return 0
-    if isinstance(told, CallRefusedError):
-        raise told
-    return 0 if told == "0x" else _number(told, GAS_PRICE_ORACLE, "getOperatorFee")
+    if isinstance(answer, CallRefusedError):
+        raise answer
+    return 0 if answer == "0x" else _decode_amount(answer, GAS_PRICE_ORACLE, "getOperatorFee")
 
 
-def _per_byte(line: EndpointCaller) -> int:
-    method, given = _call(ARB_GAS_INFO, "getPricesInWei")
-    answer = line.ask(method, *given)
-    return _number(answer, ARB_GAS_INFO, "getPricesInWei", _PRICES.index("byte"))
+def _fetch_price_per_byte(endpoint: EndpointCaller) -> int:
+    method, params = _build_call_request(ARB_GAS_INFO, "getPricesInWei")
+    answer = endpoint.request(method, *params)
+    return _decode_amount(answer, ARB_GAS_INFO, "getPricesInWei", _PRICES.index("byte"))
 
 
-def _number(answer: Json, to: str, name: str, place: int = 0) -> int:
+def _decode_amount(answer: Json, to: str, name: str, word_index: int = 0) -> int:
     """Decode one word of a response; an amount above the ether supply is an error."""
     try:
-        wei = word_at(bytes.fromhex(str(answer)[2:]), WORD * place)
+        wei = read_uint(bytes.fromhex(str(answer)[2:]), WORD * word_index)
     except ValueError:
         raise TransientError(f"{to} does not tell {name}: check limits.l1_fee") from None
-    if wei > _MOST_WEI:
+    if wei > _MAX_WEI:
         raise TransientError(f"{to} tells a {name} that cannot be: {wei}")
     return wei
 
 
-def _get_l1_fee(written: bytes) -> RpcRequest:
-    return _call(GAS_PRICE_ORACLE, "getL1Fee", written)
+def _build_l1_fee_request(encoded_tx: bytes) -> RpcRequest:
+    return _build_call_request(GAS_PRICE_ORACLE, "getL1Fee", encoded_tx)
 
 
-def _get_operator_fee(gas: int) -> RpcRequest:
-    return _call(GAS_PRICE_ORACLE, "getOperatorFee", gas)
+def _build_operator_fee_request(gas: int) -> RpcRequest:
+    return _build_call_request(GAS_PRICE_ORACLE, "getOperatorFee", gas)
 
 
-def _call(to: str, view: str, *given: object) -> RpcRequest:
+def _build_call_request(to: str, view: str, *arguments: object) -> RpcRequest:
     """Return the eth_call request; web3 only encodes it, so that requests can be batched."""
-    calldata: str = _contracts().encode_abi(view, args=given)
+    calldata: str = _load_contract_class().encode_abi(view, args=arguments)
     return "eth_call", ({"to": to, "data": calldata}, "latest")
 
 
 @cache
-def _contracts() -> Any:  # noqa: ANN401  # web3's class of contracts; web3 is not named here
-    from oracle.rpc.web3_provider import web3_offline  # noqa: PLC0415  it takes a second
+def _load_contract_class() -> Any:  # noqa: ANN401  # web3's class of contracts; web3 is not named here
+    from oracle.rpc.web3_provider import build_offline_web3  # noqa: PLC0415  it takes a second
 
-    return web3_offline().eth.contract(abi=_ABIS)
+    return build_offline_web3().eth.contract(abi=_ABIS)

@@ -16,16 +16,16 @@ from oracle.chain.proofs.transactions_root import SignedTransaction
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
+from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, parse_quantity
 from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signature_checks import EcdsaSignature
-from oracle.txmgr.client.receipts import witnesses_of_count
+from oracle.txmgr.client.receipts import fetch_counts_at_block
 
 # Full blocks are large: how many one batch requests, and how many in all below the oldest
 # available state.
-_BLOCKS_AT_ONCE, _MAX_BLOCKS = 20, 1_000
+_BLOCKS_PER_BATCH, _MAX_BLOCKS = 20, 1_000
 # The v of a legacy signature: without a chain id, and with one (EIP-155).
-_PLAIN_V, _V_OF_CHAIN = 27, 35
+_LEGACY_V, _EIP155_V = 27, 35
 
 
 class NonceQuery(NamedTuple):
@@ -36,7 +36,7 @@ class NonceQuery(NamedTuple):
     nonce: int
 
 
-class Use(NamedTuple):
+class NonceUse(NamedTuple):
     """The transaction that used a nonce.
 
     `hash` is computed from the content that the account signed.
@@ -50,7 +50,7 @@ class Use(NamedTuple):
     block_hash: Hash
 
 
-class Evidence(NamedTuple):
+class NonceUseEvidence(NamedTuple):
     """The evidence of the endpoints for a used nonce; `use` is None if none shows a transaction.
 
     `is_agreed`: all endpoints that have the final block and answer show this very transaction in
@@ -58,36 +58,40 @@ class Evidence(NamedTuple):
     final block.
     """
 
-    use: Use | None
+    use: NonceUse | None
     is_agreed: bool
     endpoints: frozenset[str] = frozenset()
 
 
-def use_of(lines: PoolView, wanted: NonceQuery, final: BlockRef) -> Evidence:
+def find_nonce_use(
+    pool_view: PoolView, query: NonceQuery, final_block: BlockRef
+) -> NonceUseEvidence:
     """Search for the transaction that used a nonce by the end of a final block; never raises.
 
     Only endpoints that have this block by its hash are queried, not those that lag. If one of them
     counts fewer transactions, the nonce is not proven to be used.
     """
-    counts = witnesses_of_count(lines, wanted.sender, final)
+    counts = fetch_counts_at_block(pool_view, query.sender, final_block)
     names = frozenset(counts)
-    if not counts or any(count <= wanted.nonce for count in counts.values()):
-        return Evidence(None, is_agreed=False, endpoints=names)
-    endpoints = [endpoint for endpoint in lines.all if endpoint.name in names]
-    use = _find_first_use(endpoints, wanted, final.number)
+    if not counts or any(count <= query.nonce for count in counts.values()):
+        return NonceUseEvidence(None, is_agreed=False, endpoints=names)
+    endpoints = [endpoint for endpoint in pool_view.callers if endpoint.name in names]
+    use = _find_first_use(endpoints, query, final_block.number)
     if use is None:
-        return Evidence(None, is_agreed=False, endpoints=names)
-    use_by_endpoint = _fetch_uses(endpoints, wanted, use.block_number)
-    is_same = all(other == use for other in use_by_endpoint.values())
-    return Evidence(use, is_same and lines.quorum.is_reached_by(use_by_endpoint), names)
+        return NonceUseEvidence(None, is_agreed=False, endpoints=names)
+    use_by_endpoint = _fetch_uses(endpoints, query, use.block_number)
+    is_same = all(endpoint_use == use for endpoint_use in use_by_endpoint.values())
+    return NonceUseEvidence(
+        use, is_same and pool_view.quorum.is_reached_by(use_by_endpoint), names
+    )
 
 
 def _find_first_use(
-    endpoints: Sequence[EndpointCaller], wanted: NonceQuery, final: int
-) -> Use | None:
+    endpoints: Sequence[EndpointCaller], query: NonceQuery, final_number: int
+) -> NonceUse | None:
     for endpoint in endpoints:
         try:
-            use = _find_use(endpoint, wanted, final)
+            use = _find_use(endpoint, query, final_number)
         except TransientError:
             continue
         if use is not None:
@@ -96,50 +100,50 @@ def _find_first_use(
 
 
 def _fetch_uses(
-    endpoints: Sequence[EndpointCaller], wanted: NonceQuery, number: int
-) -> dict[str, Use | None]:
+    endpoints: Sequence[EndpointCaller], query: NonceQuery, block_number: int
+) -> dict[str, NonceUse | None]:
     """Return the use of the nonce in a block by endpoint; None if the block has none."""
-    uses: dict[str, Use | None] = {}
+    uses: dict[str, NonceUse | None] = {}
     for endpoint in endpoints:
         try:
-            uses[endpoint.name] = _fetch_use(endpoint, wanted, [number])
+            uses[endpoint.name] = _fetch_use(endpoint, query, [block_number])
         except TransientError:
             continue
     return uses
 
 
-def _find_use(endpoint: EndpointCaller, wanted: NonceQuery, final: int) -> Use | None:
+def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) -> NonceUse | None:
     """Search the block in which the count rose, and below it if older state is unavailable.
 
     Raises:
         TransientError: the endpoint does not answer.
     """
-    number, is_certain = _find_rise(endpoint, wanted, final)
+    number, is_certain = _find_rise(endpoint, query, final_number)
     lowest = number if is_certain else max(0, number - _MAX_BLOCKS)
-    for top in range(number, lowest - 1, -_BLOCKS_AT_ONCE):
-        numbers = range(top, max(lowest - 1, top - _BLOCKS_AT_ONCE), -1)
-        use = _fetch_use(endpoint, wanted, numbers)
+    for top in range(number, lowest - 1, -_BLOCKS_PER_BATCH):
+        numbers = range(top, max(lowest - 1, top - _BLOCKS_PER_BATCH), -1)
+        use = _fetch_use(endpoint, query, numbers)
         if use is not None:
             return use
     return None
 
 
-def _find_rise(endpoint: EndpointCaller, wanted: NonceQuery, final: int) -> tuple[int, bool]:
+def _find_rise(endpoint: EndpointCaller, query: NonceQuery, final_number: int) -> tuple[int, bool]:
     """Return the lowest block at which the nonce is proven to be used.
 
     The second value is whether the nonce is proven unused in the block below: an endpoint does not
     keep old state for ever. The search steps back by 1, 2, 4 … blocks, then bisects.
     """
-    used, low, step, before = final, final, 1, None
+    used, low, step, before = final_number, final_number, 1, None
     while low > 0:
-        low = max(0, final - step)
-        before = _fetch_is_used(endpoint, wanted, low)
+        low = max(0, final_number - step)
+        before = _fetch_is_used(endpoint, query, low)
         if not before:
             break
         used, step = low, 2 * step
     while used - low > 1:
         middle = (used + low) // 2
-        is_used = _fetch_is_used(endpoint, wanted, middle)
+        is_used = _fetch_is_used(endpoint, query, middle)
         if is_used:
             used = middle
         else:
@@ -147,11 +151,11 @@ def _find_rise(endpoint: EndpointCaller, wanted: NonceQuery, final: int) -> tupl
     return used, used == 0 or before is False
 
 
-def _fetch_is_used(endpoint: EndpointCaller, wanted: NonceQuery, number: int) -> bool | None:
+def _fetch_is_used(endpoint: EndpointCaller, query: NonceQuery, block_number: int) -> bool | None:
     """Return whether the nonce is used at the end of a block, or None without that state."""
     try:
-        count = endpoint.ask("eth_getTransactionCount", wanted.sender, hex(number))
-        return number_of(count) > wanted.nonce
+        count = endpoint.request("eth_getTransactionCount", query.sender, hex(block_number))
+        return parse_quantity(count) > query.nonce
     except CallRefusedError as error:
         if error.is_rate_limited:
             raise
@@ -160,38 +164,40 @@ def _fetch_is_used(endpoint: EndpointCaller, wanted: NonceQuery, number: int) ->
         return None
 
 
-def _fetch_use(endpoint: EndpointCaller, wanted: NonceQuery, numbers: Sequence[int]) -> Use | None:
+def _fetch_use(
+    endpoint: EndpointCaller, query: NonceQuery, numbers: Sequence[int]
+) -> NonceUse | None:
     """Return the transaction with this sender and nonce in these blocks, or None."""
-    blocks = endpoint.ask_all(
+    blocks = endpoint.request_all(
         [("eth_getBlockByNumber", (hex(number), True)) for number in numbers]
     )
-    with understood("whole blocks"):
+    with expect_response_format("whole blocks"):
         for block in blocks:
-            for sent in [] if block is None else block["transactions"]:
-                sender, nonce = sent["from"].lower(), number_of(sent["nonce"])
-                if (sender, nonce) == (wanted.sender, wanted.nonce):
-                    return _verify_use(sent, wanted, block)
+            for tx in [] if block is None else block["transactions"]:
+                sender, nonce = tx["from"].lower(), parse_quantity(tx["nonce"])
+                if (sender, nonce) == (query.sender, query.nonce):
+                    return _verify_use(tx, query, block)
     return None
 
 
-def _verify_use(sent: Any, wanted: NonceQuery, block: Any) -> Use | None:  # noqa: ANN401  JSON
+def _verify_use(tx: Any, query: NonceQuery, block: Any) -> NonceUse | None:  # noqa: ANN401  JSON
     """Return a transaction as the use of a nonce, or None if the account did not sign it.
 
     Raises:
         TypeError, ValueError: `sent` is not a transaction.
     """
     try:
-        leaf = msgspec.convert(sent, SignedTransaction).leaf()
+        leaf = msgspec.convert(tx, SignedTransaction).encode_leaf()
     except msgspec.ValidationError:
         return None
     chain_id, nonce, signer = _recover_signer(leaf)
-    if (nonce, signer) != (wanted.nonce, wanted.sender) or chain_id not in {None, wanted.chain_id}:
+    if (nonce, signer) != (query.nonce, query.sender) or chain_id not in {None, query.chain_id}:
         return None
-    to = sent["to"]
-    return Use(
+    to = tx["to"]
+    return NonceUse(
         Hash("0x" + keccak(leaf).hex()),
         Address(to.lower()) if to else None,
-        number_of(block["number"]),
+        parse_quantity(block["number"]),
         Hash(block["hash"]),
     )
 
@@ -205,10 +211,14 @@ def _recover_signer(leaf: bytes) -> tuple[int | None, int, Address | None]:
     if not is_legacy:
         digest = keccak(leaf[:1] + rlp.encode(content))
         chain_id, nonce = (int.from_bytes(part, "big") for part in content[:2])
-        return chain_id, nonce, EcdsaSignature(r, s, v).account(digest)
-    named = v >= _V_OF_CHAIN
-    chain = (v - _V_OF_CHAIN) // 2 if named else None
-    parity = (v - _V_OF_CHAIN) % 2 if named else v - _PLAIN_V
+        return chain_id, nonce, EcdsaSignature(r, s, v).recover_address(digest)
+    has_chain_id = v >= _EIP155_V
+    chain = (v - _EIP155_V) // 2 if has_chain_id else None
+    parity = (v - _EIP155_V) % 2 if has_chain_id else v - _LEGACY_V
     ends = [] if chain is None else [chain, 0, 0]
     digest = keccak(rlp.encode([*content, *ends]))
-    return chain, int.from_bytes(content[0], "big"), EcdsaSignature(r, s, parity).account(digest)
+    return (
+        chain,
+        int.from_bytes(content[0], "big"),
+        EcdsaSignature(r, s, parity).recover_address(digest),
+    )

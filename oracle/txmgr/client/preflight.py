@@ -9,12 +9,12 @@ from oracle.rpc.client import Json
 from oracle.rpc.fanout import EndpointCaller, PoolView
 from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 from oracle.telemetry.outbox_metrics import SIMULATIONS
-from oracle.txmgr.client.fee_quote import gas_limit, least_gas
+from oracle.txmgr.client.fee_quote import add_gas_margin, compute_floor_gas
 from oracle.txmgr.client.receipts import SimulatedCall
-from oracle.txmgr.client.refusal import Action, Refusal, RefusalDecoder
+from oracle.txmgr.client.refusal import Refusal, RefusalAction, RefusalDecoder
 
 # Estimates differ between nodes; one that is more than twice as high as another is checked.
-_FAR_APART = 2
+_MAX_ESTIMATE_RATIO = 2
 
 
 class PreflightOutcome(StrEnum):
@@ -34,154 +34,179 @@ class PreflightResult:
     reason: str = ""
 
 
-def preflight(lines: PoolView, call: SimulatedCall, refusal_of: RefusalDecoder) -> PreflightResult:
+def preflight(
+    pool_view: PoolView, call: SimulatedCall, decode_refusal: RefusalDecoder
+) -> PreflightResult:
     """Simulate the call on every endpoint.
 
     The call works if every endpoint that answers reports success, and is refused if all of them
     report a revert. The highest gas estimate counts, unless it is far above another one that
     suffices on every endpoint, so that one absurd estimate blocks no call.
     """
-    return _decided(lines, call, [_ask(line, call, refusal_of) for line in lines.all])
+    return _combine_results(
+        pool_view,
+        call,
+        [_simulate_call(endpoint, call, decode_refusal) for endpoint in pool_view.callers],
+    )
 
 
 def preflight_all(
-    lines: PoolView, calls: Sequence[SimulatedCall], refusal_of: RefusalDecoder
+    pool_view: PoolView, calls: Sequence[SimulatedCall], decode_refusal: RefusalDecoder
 ) -> list[PreflightResult]:
     """Simulate several calls as `preflight` does, with one batch for each endpoint.
 
     Each call runs on the newest block as it is and does not see the effects of the others.
     """
     if len(calls) == 1:
-        return [preflight(lines, calls[0], refusal_of)]
-    by_line = [_ask_all(line, calls, refusal_of) for line in lines.all] if calls else []
+        return [preflight(pool_view, calls[0], decode_refusal)]
+    results_by_endpoint = (
+        [_simulate_calls(endpoint, calls, decode_refusal) for endpoint in pool_view.callers]
+        if calls
+        else []
+    )
     return [
-        _decided(lines, call, [verdicts[place] for verdicts in by_line])
-        for place, call in enumerate(calls)
+        _combine_results(
+            pool_view, call, [endpoint_results[index] for endpoint_results in results_by_endpoint]
+        )
+        for index, call in enumerate(calls)
     ]
 
 
-def is_taken_in_pool(lines: PoolView, call: SimulatedCall, refusal_of: RefusalDecoder) -> bool:
+def is_taken_in_pool(
+    pool_view: PoolView, call: SimulatedCall, decode_refusal: RefusalDecoder
+) -> bool:
     """Return whether a pending call of another transmitter already does what this call would do.
 
     The pending block of an endpoint shows it. An endpoint without such a block, or one that leaves
     the pool out of it, shows nothing.
     """
-    for line in lines.all:
+    for endpoint in pool_view.callers:
         try:
-            line.ask("eth_call", _asked(call), "pending")
+            endpoint.request("eth_call", _build_call_params(call), "pending")
         except RevertError as error:
-            if refusal_of(error.data).is_taken:
+            if decode_refusal(error.data).is_taken:
                 return True
         except TransientError:
             continue
     return False
 
 
-def _decided(
-    lines: PoolView, call: SimulatedCall, verdicts: Sequence[PreflightResult]
+def _combine_results(
+    pool_view: PoolView, call: SimulatedCall, results: Sequence[PreflightResult]
 ) -> PreflightResult:
     """Combine the results of the endpoints, and check the estimates if they are far apart."""
-    common = _common(verdicts)
+    common = _find_common_result(results)
     if common.outcome is not PreflightOutcome.OK:
         return common
-    for gas in sorted(one.gas for one in verdicts if one.outcome is PreflightOutcome.OK):
-        if gas * _FAR_APART >= common.gas:
+    for gas in sorted(result.gas for result in results if result.outcome is PreflightOutcome.OK):
+        if gas * _MAX_ESTIMATE_RATIO >= common.gas:
             break
-        if _is_enough(lines, call, gas):
+        if _is_gas_enough(pool_view, call, gas):
             return replace(common, gas=gas)
     return common
 
 
-def _common(verdicts: Sequence[PreflightResult]) -> PreflightResult:
-    answered = [verdict for verdict in verdicts if verdict.outcome is not PreflightOutcome.UNKNOWN]
+def _find_common_result(results: Sequence[PreflightResult]) -> PreflightResult:
+    answered = [result for result in results if result.outcome is not PreflightOutcome.UNKNOWN]
     if not answered:
         return (
-            verdicts[0]
-            if verdicts
+            results[0]
+            if results
             else PreflightResult(PreflightOutcome.UNKNOWN, reason="no endpoint")
         )
-    if len({verdict.outcome for verdict in answered}) > 1:
-        reasons = "; ".join(verdict.reason for verdict in answered if verdict.reason)
+    if len({result.outcome for result in answered}) > 1:
+        reasons = "; ".join(result.reason for result in answered if result.reason)
         return PreflightResult(
             PreflightOutcome.UNKNOWN, reason=f"the endpoints disagree: {reasons}"
         )
-    return max(answered, key=lambda verdict: verdict.gas)
+    return max(answered, key=lambda result: result.gas)
 
 
-def _is_enough(lines: PoolView, call: SimulatedCall, gas: int) -> bool:
+def _is_gas_enough(pool_view: PoolView, call: SimulatedCall, gas: int) -> bool:
     """Return whether the call works with this gas estimate on every endpoint that answers."""
-    limit = max(gas_limit(gas), least_gas(call.calldata))
-    works = 0
-    for line in lines.all:
+    gas_with_margin = max(add_gas_margin(gas), compute_floor_gas(call.calldata))
+    success_count = 0
+    for endpoint in pool_view.callers:
         try:
-            line.ask("eth_call", {**_asked(call), "gas": hex(limit)}, "latest")
+            endpoint.request(
+                "eth_call", {**_build_call_params(call), "gas": hex(gas_with_margin)}, "latest"
+            )
         except CallRefusedError:
             return False
         except TransientError:
             continue
-        works += 1
-    return works > 0
+        success_count += 1
+    return success_count > 0
 
 
-def _asked(call: SimulatedCall) -> dict[str, str]:
+def _build_call_params(call: SimulatedCall) -> dict[str, str]:
     return {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
 
 
-def _ask(line: EndpointCaller, call: SimulatedCall, refusal_of: RefusalDecoder) -> PreflightResult:
-    asked = _asked(call)
+def _simulate_call(
+    endpoint: EndpointCaller, call: SimulatedCall, decode_refusal: RefusalDecoder
+) -> PreflightResult:
+    params = _build_call_params(call)
     try:
-        line.ask("eth_call", asked, "latest")
+        endpoint.request("eth_call", params, "latest")
         # At the same block: some endpoints would assume the transactions in their pools.
         return PreflightResult(
-            PreflightOutcome.OK, gas=int(line.ask("eth_estimateGas", asked, "latest"), 16)
+            PreflightOutcome.OK, gas=int(endpoint.request("eth_estimateGas", params, "latest"), 16)
         )
     except CallRefusedError as error:
-        return _refused(error, refusal_of)
+        return _result_from_error(error, decode_refusal)
     except (TransientError, TypeError, ValueError) as error:
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
 
 
-def _ask_all(
-    line: EndpointCaller, calls: Sequence[SimulatedCall], refusal_of: RefusalDecoder
+def _simulate_calls(
+    endpoint: EndpointCaller, calls: Sequence[SimulatedCall], decode_refusal: RefusalDecoder
 ) -> list[PreflightResult]:
-    given = [(_asked(call), "latest") for call in calls]
+    params_list = [(_build_call_params(call), "latest") for call in calls]
     try:
-        tried = line.ask_each([("eth_call", call) for call in given])
-        gas = line.ask_each([("eth_estimateGas", call) for call in given])
+        call_answers = endpoint.request_each([("eth_call", params) for params in params_list])
+        gas_answers = endpoint.request_each(
+            [("eth_estimateGas", params) for params in params_list]
+        )
     except TransientError as error:
         return [PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))] * len(calls)
-    return [_verdict(*answers, refusal_of) for answers in zip(tried, gas, strict=True)]
+    return [
+        _decode_answers(*answers, decode_refusal)
+        for answers in zip(call_answers, gas_answers, strict=True)
+    ]
 
 
-def _verdict(
-    tried: Json | CallRefusedError, gas: Json | CallRefusedError, refusal_of: RefusalDecoder
+def _decode_answers(
+    call_answer: Json | CallRefusedError,
+    gas_answer: Json | CallRefusedError,
+    decode_refusal: RefusalDecoder,
 ) -> PreflightResult:
-    if isinstance(tried, CallRefusedError):
-        return _refused(tried, refusal_of)
-    if isinstance(gas, CallRefusedError):
-        return _refused(gas, refusal_of)
+    if isinstance(call_answer, CallRefusedError):
+        return _result_from_error(call_answer, decode_refusal)
+    if isinstance(gas_answer, CallRefusedError):
+        return _result_from_error(gas_answer, decode_refusal)
     try:
-        return PreflightResult(PreflightOutcome.OK, gas=int(gas, 16))
+        return PreflightResult(PreflightOutcome.OK, gas=int(gas_answer, 16))
     except (TypeError, ValueError) as error:
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
 
 
-def _refused(error: CallRefusedError, refusal_of: RefusalDecoder) -> PreflightResult:
+def _result_from_error(error: CallRefusedError, decode_refusal: RefusalDecoder) -> PreflightResult:
     if not isinstance(error, RevertError):
         # A rate limit or a disabled method, not a revert of the contract.
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
-    refusal = refusal_of(error.data)
+    refusal = decode_refusal(error.data)
     return PreflightResult(PreflightOutcome.REFUSED, refusal=refusal, reason=str(refusal))
 
 
-def count(kind: str, verdict: PreflightResult) -> None:
+def count_preflight(kind: str, result: PreflightResult) -> None:
     """Count one simulation: `ok`, `later` and `rejected` by the contract, or `unknown`."""
-    SIMULATIONS.labels(kind, _result(verdict)).inc()
+    SIMULATIONS.labels(kind, _outcome_label(result)).inc()
 
 
-def _result(verdict: PreflightResult) -> str:
-    if verdict.outcome is PreflightOutcome.OK:
+def _outcome_label(result: PreflightResult) -> str:
+    if result.outcome is PreflightOutcome.OK:
         return "ok"
-    if verdict.outcome is PreflightOutcome.UNKNOWN or verdict.refusal is None:
+    if result.outcome is PreflightOutcome.UNKNOWN or result.refusal is None:
         return "unknown"
-    return "later" if verdict.refusal.action is Action.WAIT else "rejected"
+    return "later" if result.refusal.action is RefusalAction.WAIT else "rejected"

@@ -11,8 +11,8 @@ from typing import Any
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.rpc.endpoints.providers import WitnessQuorum
-from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
-from oracle.txmgr.client.l1_fees import l1_fee_in
+from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, parse_quantity
+from oracle.txmgr.client.l1_fees import decode_l1_fee
 
 # No chain reaches these values, and no database column holds more.
 _MAX_COUNT, _MAX_WEI = 2**63 - 1, 10**28
@@ -24,7 +24,7 @@ class ReceiptLog:
 
     contract: Address
     topics: tuple[str, ...]
-    words: str
+    data: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +47,19 @@ class Receipt:
     # Whether enough witnesses report both prices; else they are the lowest reported.
     is_priced: bool = False
 
-    def is_equivalent(self, other: "Receipt") -> bool:
+    def is_equivalent(self, other_receipt: "Receipt") -> bool:
         """Return whether both receipts have the same block, outcome and events."""
         return (self.block_hash, self.succeeded, self.gas_used, self.events) == (
-            other.block_hash,
-            other.succeeded,
-            other.gas_used,
-            other.events,
+            other_receipt.block_hash,
+            other_receipt.succeeded,
+            other_receipt.gas_used,
+            other_receipt.events,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
-    """The receipts of one endpoint; `unsettled` are hashes in a block that is no longer its own."""
+class _EndpointReceipts:
+    """The receipts of one endpoint; `unsettled`: hashes in an orphaned block."""
 
     endpoint: str
     receipts: Mapping[Hash, Receipt]
@@ -73,45 +73,50 @@ class _View:
 class ReceiptQuorum:
     """The receipts from all endpoints that answered, and how many witnesses have to agree."""
 
-    views: tuple[_View, ...]
+    views: tuple[_EndpointReceipts, ...]
     quorum: WitnessQuorum
 
-    def receipt(self, hashes: Sequence[Hash], known: Hash | None = None) -> Receipt | None:
+    def find_receipt(
+        self, hashes: Sequence[Hash], known_block_hash: Hash | None = None
+    ) -> Receipt | None:
         """Return the receipt of one of these hashes that the most witnesses show, or None.
 
         On a tie the receipt in the `known` block is preferred, then that of the preferred
         endpoint. Its prices are those of `_with_agreed_price`.
         """
-        shown = [
+        shown_receipts = [
             view.receipts[tx_hash]
             for view in self.views
             for tx_hash in hashes
             if tx_hash in view.receipts
         ]
         best = max(
-            shown,
-            key=lambda receipt: (self._count_witnesses(receipt), receipt.block_hash == known),
+            shown_receipts,
+            key=lambda receipt: (
+                self._count_witnesses(receipt),
+                receipt.block_hash == known_block_hash,
+            ),
             default=None,
         )
         return None if best is None else self._with_agreed_price(best)
 
     def has_agreement_on(self, receipt: Receipt) -> bool:
         """Return whether enough witnesses show this very receipt."""
-        return self.quorum.is_reached_by(self._same_receipts(receipt))
+        return self.quorum.is_reached_by(self._find_same_receipts(receipt))
 
     @property
     def endpoints(self) -> frozenset[str]:
         """The names of the endpoints that answered."""
         return frozenset(view.endpoint for view in self.views)
 
-    def without(self, hashes: Sequence[Hash]) -> frozenset[str]:
+    def endpoints_without(self, hashes: Sequence[Hash]) -> frozenset[str]:
         """Return the names of the endpoints that show no receipt of these hashes."""
         return frozenset(view.endpoint for view in self.views if view.is_missing(hashes))
 
     def _count_witnesses(self, receipt: Receipt) -> int:
-        return self.quorum.count(self._same_receipts(receipt))
+        return self.quorum.count_witnesses(self._find_same_receipts(receipt))
 
-    def _same_receipts(self, receipt: Receipt) -> dict[str, Receipt]:
+    def _find_same_receipts(self, receipt: Receipt) -> dict[str, Receipt]:
         """Return the receipts with the same block and outcome, by endpoint."""
         shown = {view.endpoint: view.receipts.get(receipt.hash) for view in self.views}
         return {
@@ -127,7 +132,7 @@ class ReceiptQuorum:
         budget.
         """
         endpoints_by_price: dict[tuple[int, int], list[str]] = {}
-        for endpoint, same in self._same_receipts(receipt).items():
+        for endpoint, same in self._find_same_receipts(receipt).items():
             endpoints_by_price.setdefault((same.gas_price, same.l1_fee), []).append(endpoint)
         agreed = [
             price
@@ -140,7 +145,7 @@ class ReceiptQuorum:
         return replace(receipt, gas_price=gas_price, l1_fee=l1_fee, is_priced=bool(agreed))
 
 
-def look_for(lines: PoolView, hashes: Sequence[Hash]) -> ReceiptQuorum:
+def fetch_receipt_quorum(pool_view: PoolView, hashes: Sequence[Hash]) -> ReceiptQuorum:
     """Request the receipts of these hashes from every endpoint.
 
     A receipt in a block that differs from the endpoint's own block at that height is being
@@ -149,35 +154,39 @@ def look_for(lines: PoolView, hashes: Sequence[Hash]) -> ReceiptQuorum:
     Raises:
         TransientError: no endpoint answers.
     """
-    views: list[_View] = []
-    silence: TransientError | None = None
-    for endpoint in lines.all:
+    views: list[_EndpointReceipts] = []
+    last_error: TransientError | None = None
+    for endpoint in pool_view.callers:
         try:
-            with understood("receipts"):
-                views.append(_fetch_view(endpoint, hashes))
+            with expect_response_format("receipts"):
+                views.append(_fetch_endpoint_receipts(endpoint, hashes))
         except TransientError as error:
-            silence = error
-    if not views and silence is not None:
-        raise silence
-    return ReceiptQuorum(tuple(views), lines.quorum)
+            last_error = error
+    if not views and last_error is not None:
+        raise last_error
+    return ReceiptQuorum(tuple(views), pool_view.quorum)
 
 
-def _fetch_view(endpoint: EndpointCaller, hashes: Sequence[Hash]) -> _View:
-    answers = endpoint.ask_all([("eth_getTransactionReceipt", (tx_hash,)) for tx_hash in hashes])
+def _fetch_endpoint_receipts(
+    endpoint: EndpointCaller, hashes: Sequence[Hash]
+) -> _EndpointReceipts:
+    answers = endpoint.request_all(
+        [("eth_getTransactionReceipt", (tx_hash,)) for tx_hash in hashes]
+    )
     mined = [_decode_receipt(answer) for answer in answers if answer is not None]
     requests = [("eth_getBlockByNumber", (hex(receipt.block_number), False)) for receipt in mined]
-    blocks = endpoint.ask_all(requests) if requests else []
+    blocks = endpoint.request_all(requests) if requests else []
     settled = {
         receipt.hash: receipt
         for receipt, block in zip(mined, blocks, strict=True)
         if block is not None and block["hash"] == receipt.block_hash
     }
     unsettled = {receipt.hash for receipt in mined} - settled.keys()
-    return _View(endpoint.name, settled, frozenset(unsettled))
+    return _EndpointReceipts(endpoint.name, settled, frozenset(unsettled))
 
 
 def _decode_receipt(answer: dict[str, Any]) -> Receipt:
-    created = answer.get("contractAddress")
+    created_contract = answer.get("contractAddress")
     return Receipt(
         hash=Hash(answer["transactionHash"]),
         block_number=_decode_number(answer, "blockNumber", _MAX_COUNT),
@@ -185,12 +194,12 @@ def _decode_receipt(answer: dict[str, Any]) -> Receipt:
         succeeded=int(answer["status"], 16) == 1,
         gas_used=_decode_number(answer, "gasUsed", _MAX_COUNT),
         gas_price=_decode_number(answer, "effectiveGasPrice", _MAX_WEI),
-        contract=Address(created.lower()) if created else None,
+        contract=Address(created_contract.lower()) if created_contract else None,
         events=tuple(
             ReceiptLog(Address(log["address"].lower()), tuple(log["topics"]), log["data"])
             for log in answer.get("logs", ())
         ),
-        l1_fee=l1_fee_in(answer),
+        l1_fee=decode_l1_fee(answer),
     )
 
 
@@ -199,7 +208,7 @@ def _decode_number(answer: dict[str, Any], name: str, max_number: int) -> int:
 
     Raises ValueError, KeyError or TypeError if it is not valid.
     """
-    number = number_of(answer[name])
+    number = parse_quantity(answer[name])
     if number > max_number:
         raise ValueError(f"{name} is {number}")
     return number

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.rpc.fanout import EndpointCaller, PoolView, number_of, understood
+from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, parse_quantity
 from oracle.rpc.rpc_errors import RevertError
-from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptQuorum, look_for
+from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptQuorum, fetch_receipt_quorum
 from oracle.txmgr.client.refusal import Refusal, RefusalDecoder
 
-__all__ = ["OUT_OF_GAS", "Receipt", "ReceiptQuorum", "SimulatedCall", "look_for"]
+__all__ = ["OUT_OF_GAS", "Receipt", "ReceiptQuorum", "SimulatedCall", "fetch_receipt_quorum"]
 
 # The error class of a call whose gas limit was too low.
 OUT_OF_GAS = "out_of_gas"
@@ -26,49 +26,51 @@ class SimulatedCall(NamedTuple):
     calldata: str
 
 
-def receipts_of(lines: PoolView, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
+def fetch_receipts(pool_view: PoolView, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
     """Return the receipts that any endpoint has, by hash.
 
     Raises:
         TransientError: no endpoint answers.
     """
-    seen = look_for(lines, hashes)
-    receipts = {tx_hash: seen.receipt([tx_hash]) for tx_hash in hashes}
+    receipt_quorum = fetch_receipt_quorum(pool_view, hashes)
+    receipts = {tx_hash: receipt_quorum.find_receipt([tx_hash]) for tx_hash in hashes}
     return {tx_hash: receipt for tx_hash, receipt in receipts.items() if receipt is not None}
 
 
-def nonce_at(lines: PoolView, sender: Address, block: str) -> int:
+def fetch_mined_count(pool_view: PoolView, sender: Address, block_tag: str) -> int:
     """Return the account's transaction count at a block (`latest`, `0x…`).
 
     Raises:
         TransientError: no endpoint answers.
     """
 
-    def read(line: EndpointCaller) -> int:
-        with understood("the count of an account"):
-            return number_of(line.ask("eth_getTransactionCount", sender, block))
+    def read_count(endpoint: EndpointCaller) -> int:
+        with expect_response_format("the count of an account"):
+            return parse_quantity(endpoint.request("eth_getTransactionCount", sender, block_tag))
 
-    return lines.first_that(read)
+    return pool_view.read_first(read_count)
 
 
-def balance_of(lines: PoolView, account: Address) -> int:
+def balance_of(pool_view: PoolView, account: Address) -> int:
     """Return the account's balance at the newest block, in wei.
 
     Raises:
         TransientError: no endpoint answers.
     """
 
-    def read(line: EndpointCaller) -> int:
-        with understood("a balance"):
-            return number_of(line.ask("eth_getBalance", account, "latest"))
+    def read_balance(endpoint: EndpointCaller) -> int:
+        with expect_response_format("a balance"):
+            return parse_quantity(endpoint.request("eth_getBalance", account, "latest"))
 
-    return lines.first_that(read)
+    return pool_view.read_first(read_balance)
 
 
-def block_hashes(lines: PoolView, numbers: Sequence[int]) -> dict[int, Hash]:
+def fetch_block_hashes(pool_view: PoolView, numbers: Sequence[int]) -> dict[int, Hash]:
     """Return the hashes of the endpoint's own blocks at these heights, where it has them."""
-    blocks = lines.first([("eth_getBlockByNumber", (hex(number), False)) for number in numbers])
-    with understood("blocks"):
+    blocks = pool_view.request_first(
+        [("eth_getBlockByNumber", (hex(number), False)) for number in numbers]
+    )
+    with expect_response_format("blocks"):
         return {
             number: Hash(block["hash"])
             for number, block in zip(numbers, blocks, strict=True)
@@ -76,50 +78,52 @@ def block_hashes(lines: PoolView, numbers: Sequence[int]) -> dict[int, Hash]:
         }
 
 
-def witnesses_of_count(lines: PoolView, account: Address, block: BlockRef) -> dict[str, int]:
+def fetch_counts_at_block(
+    pool_view: PoolView, account: Address, block: BlockRef
+) -> dict[str, int]:
     """Return the account's transaction count at the end of a block, by endpoint name.
 
     An endpoint that does not have the block by its hash is on another fork or lags, and is left
     out.
     """
     counts: dict[str, int] = {}
-    for endpoint in lines.all:
+    for endpoint in pool_view.callers:
         number = hex(block.number)
         try:
-            count, own_block = endpoint.ask_all(
+            count, own_block = endpoint.request_all(
                 [
                     ("eth_getTransactionCount", (account, number)),
                     ("eth_getBlockByNumber", (number, False)),
                 ]
             )
-            with understood("the count of an account"):
+            with expect_response_format("the count of an account"):
                 if own_block is not None and own_block["hash"] == block.hash:
-                    counts[endpoint.name] = number_of(count)
+                    counts[endpoint.name] = parse_quantity(count)
         except TransientError:
             continue
     return counts
 
 
-def is_block_gone(lines: PoolView, number: int, block_hash: Hash) -> bool:
+def is_block_reorged(pool_view: PoolView, block_number: int, block_hash: Hash) -> bool:
     """Return whether endpoints show another block at this height, and none shows this one."""
-    shown = set()
-    for endpoint in lines.all:
+    shown_hashes = set()
+    for endpoint in pool_view.callers:
         try:
-            block = endpoint.ask("eth_getBlockByNumber", hex(number), False)
-            with understood("a block"):
-                shown |= set() if block is None else {block["hash"]}
+            block = endpoint.request("eth_getBlockByNumber", hex(block_number), False)
+            with expect_response_format("a block"):
+                shown_hashes |= set() if block is None else {block["hash"]}
         except TransientError:
             continue
-    return bool(shown) and block_hash not in shown
+    return bool(shown_hashes) and block_hash not in shown_hashes
 
 
-def is_in_block(lines: PoolView, block: tuple[int, Hash], hashes: Sequence[Hash]) -> bool:
+def is_in_block(pool_view: PoolView, block: tuple[int, Hash], hashes: Sequence[Hash]) -> bool:
     """Return whether an endpoint shows the block (number, hash) with one of these transactions."""
-    number, block_hash = block
-    for endpoint in lines.all:
+    block_number, block_hash = block
+    for endpoint in pool_view.callers:
         try:
-            own_block = endpoint.ask("eth_getBlockByNumber", hex(number), False)
-            with understood("a block"):
+            own_block = endpoint.request("eth_getBlockByNumber", hex(block_number), False)
+            with expect_response_format("a block"):
                 is_there = own_block is not None and own_block["hash"] == block_hash
                 if is_there and not set(hashes).isdisjoint(own_block["transactions"]):
                     return True
@@ -128,7 +132,9 @@ def is_in_block(lines: PoolView, block: tuple[int, Hash], hashes: Sequence[Hash]
     return False
 
 
-def without_blocks(seen: ReceiptQuorum, gone: Collection[Hash]) -> ReceiptQuorum:
+def exclude_blocks(
+    receipt_quorum: ReceiptQuorum, reorged_hashes: Collection[Hash]
+) -> ReceiptQuorum:
     """Return the quorum without receipts in these blocks, which have left the chain."""
     views = [
         replace(
@@ -136,43 +142,43 @@ def without_blocks(seen: ReceiptQuorum, gone: Collection[Hash]) -> ReceiptQuorum
             receipts={
                 tx_hash: receipt
                 for tx_hash, receipt in view.receipts.items()
-                if receipt.block_hash not in gone
+                if receipt.block_hash not in reorged_hashes
             },
         )
-        for view in seen.views
+        for view in receipt_quorum.views
     ]
-    return ReceiptQuorum(tuple(views), seen.quorum)
+    return ReceiptQuorum(tuple(views), receipt_quorum.quorum)
 
 
-def why_reverted(
-    lines: PoolView,
+def find_revert_reason(
+    pool_view: PoolView,
     receipt: Receipt,
     call: SimulatedCall,
     *,
     gas_limit: int,
-    refusal_of: RefusalDecoder,
+    decode_refusal: RefusalDecoder,
 ) -> str:
     """Return why a mined call failed, from simulations on the block before and on its own block.
 
     The result is a guess if the state has changed. `out_of_gas` means that all gas was used (a
     call forwards 63/64 of its gas) and the call has no revert reason. Never raises.
     """
-    refusal, own = None, receipt.block_number
+    refusal, own_block = None, receipt.block_number
     try:
         # The conflicting transaction may have come earlier in the same block.
-        refusal = refusal_at(lines, call, own - 1, refusal_of)
-        refusal = refusal or refusal_at(lines, call, own, refusal_of)
-        guess = str(refusal or "reverted, though it works on the block before and on its own")
+        refusal = fetch_refusal(pool_view, call, own_block - 1, decode_refusal)
+        refusal = refusal or fetch_refusal(pool_view, call, own_block, decode_refusal)
+        reason = str(refusal or "reverted, though it works on the block before and on its own")
     except TransientError as error:
-        guess = f"reverted; {error}"
+        reason = f"reverted; {error}"
     is_named = refusal is not None and bool(refusal.name)
     if not is_named and 64 * receipt.gas_used >= 63 * gas_limit:
         return f"{OUT_OF_GAS}(used {receipt.gas_used} of {gas_limit})"
-    return guess
+    return reason
 
 
-def refusal_at(
-    lines: PoolView, call: SimulatedCall, block: int, refusal_of: RefusalDecoder
+def fetch_refusal(
+    pool_view: PoolView, call: SimulatedCall, block_number: int, decode_refusal: RefusalDecoder
 ) -> Refusal | None:
     """Return the decoded revert of a call at the end of a block, or None if the call works there.
 
@@ -181,25 +187,25 @@ def refusal_at(
     """
     request = {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
     try:
-        lines.ask("eth_call", request, hex(block))
+        pool_view.request("eth_call", request, hex(block_number))
     except RevertError as error:
-        return refusal_of(error.data)
+        return decode_refusal(error.data)
     return None
 
 
-def newest_block(lines: PoolView) -> BlockRef:
+def fetch_newest_block(pool_view: PoolView) -> BlockRef:
     """Return the newest block of the endpoint that answers.
 
     Raises:
         TransientError: the answer is null, as from a node that is starting or lost its database.
     """
-    block = lines.ask("eth_getBlockByNumber", "latest", False)
+    block = pool_view.request("eth_getBlockByNumber", "latest", False)
     if not isinstance(block, dict):
         raise TransientError("the endpoint knows no newest block")
-    with understood("a block"):
+    with expect_response_format("a block"):
         return BlockRef(
-            number_of(block["number"]),
+            parse_quantity(block["number"]),
             Hash(block["hash"]),
             Hash(block["parentHash"]),
-            number_of(block["timestamp"]),
+            parse_quantity(block["timestamp"]),
         )

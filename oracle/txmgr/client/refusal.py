@@ -11,7 +11,7 @@ from typing import Any
 from typing_extensions import override
 
 
-class Action(StrEnum):
+class RefusalAction(StrEnum):
     """The action for the intent of a refused call."""
 
     # Try again later, from `Refusal.not_before` if the contract gives a time.
@@ -35,7 +35,7 @@ class Refusal:
 
     name: str
     arguments: tuple[Any, ...] = ()
-    action: Action = Action.HOLD
+    action: RefusalAction = RefusalAction.HOLD
     not_before: int | None = None
     is_pause: bool = False
     is_taken: bool = False
@@ -44,12 +44,12 @@ class Refusal:
     def __str__(self) -> str:
         if not self.name:
             return "reverted without a reason that we know"
-        return f"{self.name}({', '.join(_readable(one) for one in self.arguments)})"
+        return f"{self.name}({', '.join(_format_value(argument) for argument in self.arguments)})"
 
 
 # Decodes the output of a revert (`0x` hex, or None if there was none).
 RefusalDecoder = Callable[[str | None], Refusal]
 
 
-def _readable(value: object) -> str:
+def _format_value(value: object) -> str:
     return "0x" + value.hex() if isinstance(value, bytes) else str(value)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from oracle.rpc.broadcast import BroadcastAnswer
+from oracle.rpc.broadcast import BroadcastResult
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.telemetry.txmgr_metrics import BROADCASTS
@@ -35,7 +35,7 @@ class SendOutcome(StrEnum):
 
 
 # Patterns of client error messages, in lower case, the specific ones first.
-_WORDS: tuple[tuple[SendOutcome, tuple[str, ...]], ...] = (
+_MESSAGE_PATTERNS: tuple[tuple[SendOutcome, tuple[str, ...]], ...] = (
     (
         SendOutcome.ALREADY,
         (
@@ -145,11 +145,13 @@ _WORDS: tuple[tuple[SendOutcome, tuple[str, ...]], ...] = (
         ),
     ),
 )  # fmt: skip
-_PATTERNS = tuple((answer, re.compile("|".join(words), re.IGNORECASE)) for answer, words in _WORDS)
+_PATTERNS = tuple(
+    (answer, re.compile("|".join(words), re.IGNORECASE)) for answer, words in _MESSAGE_PATTERNS
+)
 # Ganache's message for a nonce that is too low or too high.
-_NONCES = re.compile(r"account has nonce of: (\d+) tx has nonce of: (\d+)", re.IGNORECASE)
+_GANACHE_NONCES = re.compile(r"account has nonce of: (\d+) tx has nonce of: (\d+)", re.IGNORECASE)
 # Used if no pattern matches: codes that have only one meaning.
-_CODES: Mapping[int, SendOutcome] = {
+_OUTCOME_BY_CODE: Mapping[int, SendOutcome] = {
     429: SendOutcome.AMBIGUOUS,
     -32006: SendOutcome.NONCE_TOO_HIGH,
     -32009: SendOutcome.UNDERPRICED,
@@ -164,30 +166,30 @@ _CODES: Mapping[int, SendOutcome] = {
 }
 
 
-def answer_of(message: str, code: int = 0) -> SendOutcome:
+def classify_send_answer(message: str, code: int = 0) -> SendOutcome:
     """Classify the response to a send, by its text first and its JSON-RPC code last.
 
     The texts come from the sources of Geth, Nethermind, Besu, Erigon, OpenEthereum, Reth, Nitro,
     Anvil, Hardhat and Ganache. Texts change: an unrecognised one is UNKNOWN, and the transaction
     is watched (docs/reference/rpc-requirements.md#send-errors).
     """
-    nonces = _NONCES.search(message)
+    nonces = _GANACHE_NONCES.search(message)
     if nonces is not None:
         is_low = int(nonces[2]) < int(nonces[1])
         return SendOutcome.NONCE_TOO_LOW if is_low else SendOutcome.NONCE_TOO_HIGH
-    for answer, pattern in _PATTERNS:
+    for outcome, pattern in _PATTERNS:
         if pattern.search(message):
-            return answer
-    return _CODES.get(code, SendOutcome.UNKNOWN)
+            return outcome
+    return _OUTCOME_BY_CODE.get(code, SendOutcome.UNKNOWN)
 
 
 __all__ = [
     "SendOutcome",
     "SendResult",
-    "answer_of",
+    "classify_send_answer",
+    "init_broadcast_metrics",
     "send",
     "send_all",
-    "show_zeros",
 ]
 
 _ACCEPTED = frozenset({SendOutcome.SENT, SendOutcome.ALREADY})
@@ -201,13 +203,13 @@ _STOPPING = frozenset({SendOutcome.CAP, SendOutcome.CHAIN, SendOutcome.MALFORMED
 class SendResult:
     """The best response of the endpoints; `text` is the message of one that refused."""
 
-    answer: SendOutcome
+    outcome: SendOutcome
     text: str = ""
 
     @property
     def is_accepted(self) -> bool:
         """Whether at least one pool has the transaction."""
-        return self.answer in _ACCEPTED
+        return self.outcome in _ACCEPTED
 
 
 def send(pool: EndpointPool, raw: bytes) -> SendResult:
@@ -217,44 +219,48 @@ def send(pool: EndpointPool, raw: bytes) -> SendResult:
 
 def send_all(pool: EndpointPool, raws: Sequence[bytes]) -> list[SendResult]:
     """Send several transactions in order, with one batch for each endpoint; see `send`."""
-    return [_best(map(_result, answers)) for answers in pool.broadcast(raws)]
+    return [
+        _choose_best_result(map(_count_and_classify, answers)) for answers in pool.broadcast(raws)
+    ]
 
 
-def _result(answer: BroadcastAnswer) -> SendResult:
+def _count_and_classify(answer: BroadcastResult) -> SendResult:
     error = answer.error
     if error is None:
-        sent = SendResult(SendOutcome.SENT)
+        result = SendResult(SendOutcome.SENT)
     elif isinstance(error, CallRefusedError):
-        sent = _refused(error)
+        result = _classify_refusal(error)
     else:
-        sent = SendResult(SendOutcome.AMBIGUOUS, str(error))
-    BROADCASTS.labels(answer.endpoint, sent.answer.value).inc()
-    return sent
+        result = SendResult(SendOutcome.AMBIGUOUS, str(error))
+    BROADCASTS.labels(answer.endpoint, result.outcome.value).inc()
+    return result
 
 
-def _refused(error: CallRefusedError) -> SendResult:
-    return SendResult(answer_of(error.message, error.code), error.message)
+def _classify_refusal(error: CallRefusedError) -> SendResult:
+    return SendResult(classify_send_answer(error.message, error.code), error.message)
 
 
-def show_zeros(pool: EndpointPool) -> None:
+def init_broadcast_metrics(pool: EndpointPool) -> None:
     """Let alerts see a zero of each endpoint before the first answer that nobody knows."""
     for endpoint in pool:
         BROADCASTS.labels(endpoint.name, SendOutcome.UNKNOWN.value)
 
 
-def _best(answers: Iterable[SendResult]) -> SendResult:
+def _choose_best_result(results: Iterable[SendResult]) -> SendResult:
     """Return the best result: accepted first, then the most specific error, then no response.
 
     An error that pauses the sender counts only if all endpoints return it, because a silent
     endpoint may accept the bytes.
     """
     order = [*SendOutcome]
-    ranked = sorted(answers, key=lambda sent: (_rank(sent.answer), order.index(sent.answer)))
+    ranked = sorted(
+        results, key=lambda result: (_rank_outcome(result.outcome), order.index(result.outcome))
+    )
     best, worst = ranked[0], ranked[-1]
-    if best.answer in _OPEN and worst.answer in _STOPPING:
-        return SendResult(best.answer, f"{best.text}; another endpoint says {worst.text}")
+    if best.outcome in _OPEN and worst.outcome in _STOPPING:
+        return SendResult(best.outcome, f"{best.text}; another endpoint says {worst.text}")
     return best
 
 
-def _rank(answer: SendOutcome) -> int:
-    return 2 if answer in _STOPPING else int(answer in _OPEN)
+def _rank_outcome(outcome: SendOutcome) -> int:
+    return 2 if outcome in _STOPPING else int(outcome in _OPEN)

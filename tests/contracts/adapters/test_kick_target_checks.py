@@ -6,9 +6,9 @@ import pytest
 
 from oracle.bindings.kick_target_checks import (
     WiredTarget,
-    kick_target_mismatches,
-    plain_account_owner,
-    task_contract_mismatch,
+    find_kick_target_mismatches,
+    find_single_key_owner,
+    find_task_contract_mismatch,
 )
 from oracle.bindings.kick_targets import NODE_STAKING, kick_target_named
 from oracle.domain.ids import Address
@@ -38,7 +38,7 @@ def wired(nodes: NodeNetwork, **given: str) -> WiredTarget:
 
 
 def whats(nodes: NodeNetwork, meant: WiredTarget) -> list[str]:
-    return [one.what for one in kick_target_mismatches(lines_to(nodes), meant)]
+    return [one.subject for one in find_kick_target_mismatches(lines_to(nodes), meant)]
 
 
 def redeployed(nodes: NodeNetwork, **changed: str) -> None:
@@ -61,9 +61,9 @@ def test_an_adapter_that_stands_as_it_is_meant_has_no_mismatch(nodes: NodeNetwor
 
 def test_a_wrong_task_contract_is_found_before_it_breaks_the_network(nodes: NodeNetwork):
     redeployed(nodes, task=nodes.caller.address)
-    (found,) = kick_target_mismatches(lines_to(nodes), wired(nodes, **_any_task(nodes)))
-    assert found.what == "task contract of Node"
-    assert found.found == "Not called by the task contract"
+    (found,) = find_kick_target_mismatches(lines_to(nodes), wired(nodes, **_any_task(nodes)))
+    assert found.subject == "task contract of Node"
+    assert found.actual == "Not called by the task contract"
 
 
 def _any_task(nodes: NodeNetwork) -> dict[str, str]:
@@ -72,16 +72,16 @@ def _any_task(nodes: NodeNetwork) -> dict[str, str]:
 
 def test_the_task_contract_is_told_from_others_before_anything_is_deployed(nodes: NodeNetwork):
     lines, node = lines_to(nodes), lower(nodes.node.address)
-    assert task_contract_mismatch(lines, node, lower(nodes.task.address)) is None
+    assert find_task_contract_mismatch(lines, node, lower(nodes.task.address)) is None
     for other in (nodes.first, nodes.owner, nodes.adapter.address):
-        said = task_contract_mismatch(lines, node, lower(other))
+        said = find_task_contract_mismatch(lines, node, lower(other))
         assert said == "Not called by the task contract"
 
 
 def test_an_adapter_without_the_role_is_found(nodes: NodeNetwork):
     nodes.send(nodes.adapter.functions.giveBack(nodes.owner))
-    (found,) = kick_target_mismatches(lines_to(nodes), wired(nodes))
-    assert (found.what, found.found) == ("owner of Node", lower(nodes.owner))
+    (found,) = find_kick_target_mismatches(lines_to(nodes), wired(nodes))
+    assert (found.subject, found.actual) == ("owner of Node", lower(nodes.owner))
 
 
 def test_a_qos_of_another_node_contract_is_found(nodes: NodeNetwork):
@@ -97,26 +97,28 @@ def test_an_adapter_of_another_oracle_or_network_is_found(nodes: NodeNetwork):
 
 def test_what_is_no_adapter_of_ours_is_found(nodes: NodeNetwork):
     meant = wired(nodes)
-    nothing = WiredTarget(meant.target, lower(nodes.first), meant.oracle, meant.given)
-    other = WiredTarget(meant.target, lower(nodes.node.address), meant.oracle, meant.given)
+    nothing = WiredTarget(meant.target, lower(nodes.first), meant.oracle, meant.contract_by_name)
+    other = WiredTarget(
+        meant.target, lower(nodes.node.address), meant.oracle, meant.contract_by_name
+    )
     assert whats(nodes, nothing) == ["kick target"]
     assert whats(nodes, other) == ["kick target's code hash"]
 
 
 def test_an_owner_of_one_key_is_told(nodes: NodeNetwork):
-    (found,) = plain_account_owner(lines_to(nodes), wired(nodes))
-    assert found.what == "kick target's owner"
+    (found,) = find_single_key_owner(lines_to(nodes), wired(nodes))
+    assert found.subject == "kick target's owner"
     redeployed(nodes, owner=nodes.caller.address)
-    assert plain_account_owner(lines_to(nodes), wired(nodes)) == []
+    assert find_single_key_owner(lines_to(nodes), wired(nodes)) == []
 
 
 def test_an_admin_of_stakes_is_known_by_how_it_is_refused(network: Staking):
     given = {"NodeStaking": network.staking.address, "operator": network.relay}
     at, oracle = lower(network.adapter.address), lower(network.caller.address)
     meant = WiredTarget(NODE_STAKING, at, oracle, given)
-    assert kick_target_mismatches(lines_to(network), meant) == []
+    assert find_kick_target_mismatches(lines_to(network), meant) == []
 
     call = network.parameters.functions.setNodeStakingAdminAddress(network.relay)
     network.chain.send(call, sender=network.writer)
-    (found,) = kick_target_mismatches(lines_to(network), meant)
-    assert (found.what, found.found) == ("admin of NodeStaking", "Not called by the admin")
+    (found,) = find_kick_target_mismatches(lines_to(network), meant)
+    assert (found.subject, found.actual) == ("admin of NodeStaking", "Not called by the admin")

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from oracle.domain.scoring.group_ranking import fee_shares
+from oracle.domain.scoring.group_ranking import split_fee
 from tests.support.evm.chain import Chain, RevertedError
 from tests.support.evm.groups import GROUP, compare, members
 from tests.support.evm.network import FLOOR, Network, word
@@ -77,11 +77,11 @@ def test_every_order_in_both_rounds_is_paid_by_the_points_of_both(
 
     of_both = points_of(order, reveals)
     points = [of_both[place] for place in named]
-    expected = dict(zip(named, fee_shares(fee, points), strict=True))
+    expected = dict(zip(named, split_fee(fee, points), strict=True))
     paid = [network.owed(node) - old for node, old in zip(network.nodes, before, strict=False)]
     assert paid == [expected[place] for place in range(3)]
     shared = [said.args["amount"] for said in receipt.events if said.event == "FeeShared"]
-    assert shared == fee_shares(fee, points)
+    assert shared == split_fee(fee, points)
 
 
 def test_a_wrong_result_keeps_its_place_and_gets_nothing(network: Network):
@@ -90,7 +90,7 @@ def test_a_wrong_result_keeps_its_place_and_gets_nothing(network: Network):
     receipt = compare(network, tasks)
 
     shared = [said.args["amount"] for said in receipt.events if said.event == "FeeShared"]
-    assert shared == fee_shares(fee, points_of((0, 1, 2), (0, 1, 2))[1:])
+    assert shared == split_fee(fee, points_of((0, 1, 2), (0, 1, 2))[1:])
 
 
 def test_a_group_pays_as_was_said_when_it_was_created(network: Network):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from oracle.domain.reports.lanes import with_lane
+from oracle.domain.reports.lanes import replace_lane
 from oracle.domain.reports.round_data import encode_records
 from tests.contracts.oracle_driver import LIMITS, Oracle, deployed, full, node
 from tests.contracts.oracle_kickouts import BAD, GOOD, KICKED, pending, ready, worded
@@ -59,7 +59,7 @@ def test_case_f53_what_the_encoder_writes_the_contract_takes(lanes: dict[int, in
     """By the rules as the fuzzer's model has them: no lane here is on chain yet."""
     words: dict[int, int] = {}
     for index, lane in lanes.items():
-        words[index // 16] = with_lane(words.get(index // 16, 0), index, lane)
+        words[index // 16] = replace_lane(words.get(index // 16, 0), index, lane)
     written = encode_records(sorted(words.items()))
     last = -1
     assert len(written) == 35 * len(words) > 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from release.images import without_digest
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -80,9 +80,9 @@ def test_whatever_is_set_for_our_services_is_a_setting(
     for name, value in told.items():
         monkeypatch.setenv(name, value)
 
-    api = load(config).api
+    api = read_config(config).api
     assert (api.host, api.port) == ("0.0.0.0", 8090)  # noqa: S104 - in its container
-    assert load(config).database.url.startswith("postgresql")
+    assert read_config(config).database.url.startswith("postgresql")
 
 
 @pytest.mark.parametrize("service", sorted(SERVICES))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from oracle.daemon.config.loader import Config, load
-from oracle.resources import shipped
+from oracle.daemon.config.loader import Config, read_config
+from oracle.resources import shipped_path
 from reference.metrics_page import metric_labels
 from reference.settings_page import settings
 
@@ -19,18 +19,18 @@ RULES = re.findall(r"- alert: (\w+)\n\s+expr: (.+)", ALERTS)
 @pytest.mark.parametrize("name", [one.name for one in settings()])
 def test_every_setting_is_in_the_example(name):
     section, key = name.split(".")
-    text = shipped("config/example.toml").read_text("utf-8")
+    text = shipped_path("config/example.toml").read_text("utf-8")
     body = text.split(f"[{section}]", 1)[1].split("\n[", 1)[0]
     assert re.search(rf"^(# )?{key} = ", body, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ["example", "demo"])
 def test_shipped_configurations_are_sound(name):
-    assert load(shipped(f"config/{name}.toml")).chain.id == 31337
+    assert read_config(shipped_path(f"config/{name}.toml")).chain.id == 31337
 
 
 def test_the_shipped_configuration_of_the_public_network_sends_nothing():
-    written = load(shipped("config/crynux.toml"))
+    written = read_config(shipped_path("config/crynux.toml"))
 
     assert written.chain.id == 18896214
     assert written.oracle.address is None
@@ -39,7 +39,7 @@ def test_the_shipped_configuration_of_the_public_network_sends_nothing():
 
 
 def test_the_example_says_the_defaults():
-    written = load(shipped("config/example.toml"))
+    written = read_config(shipped_path("config/example.toml"))
     for section in ("oracle", "rules", "limits", "web", "log"):
         defaults = getattr(Config.model_fields[section], "default")  # noqa: B009 - of pydantic
         shown = getattr(written, section)

@@ -9,7 +9,7 @@ from oracle.daemon.daemon_health import READY_WITHIN_FAILURES, READY_WITHIN_SECO
 from oracle.daemon.index_job import UNCONFIRMED_SECONDS
 from oracle.domain.health import Condition
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS
-from oracle.queries.health import is_late
+from oracle.queries.health import is_report_late
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/explanation/health.md").read_text("utf-8")
@@ -66,8 +66,8 @@ def test_the_page_says_which_conditions_readyz_reports_and_when():
 
 
 def test_a_report_is_late_after_one_and_a_half_heartbeats():
-    assert not is_late(15, 10)
-    assert is_late(16, 10)
+    assert not is_report_late(15, 10)
+    assert is_report_late(16, 10)
 
 
 def test_every_condition_is_raised_somewhere():

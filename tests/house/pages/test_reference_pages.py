@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from oracle.bindings.deployment import DEFAULT_LIMITS
-from oracle.domain.coverage import Level
-from oracle.domain.events.event_names import TYPES
+from oracle.domain.coverage import VerificationLevel
+from oracle.domain.events.event_names import TYPE_BY_NAME
 from oracle.domain.reports.lanes import HIGHEST_SCORE, LANES_PER_WORD
 from oracle.domain.reports.report import KICK_AFTER_ROUNDS, MAX_WORDS
 from oracle.domain.reports.round_data import RECORD_BYTES
@@ -38,13 +38,19 @@ def test_tables_of_events_are_those_made_from_the_classes():
 
 
 def test_every_event_has_a_meaning():
-    assert [name for name, kind in TYPES.items() if not (kind.__doc__ or "")[:1].isupper()] == []
+    assert [
+        name for name, kind in TYPE_BY_NAME.items() if not (kind.__doc__ or "")[:1].isupper()
+    ] == []
 
 
 def test_every_level_of_verification_has_its_row():
     table = page("explanation/verification.md")
-    assert [one.name for one in Level if one.name.lower() not in table] == []
-    assert all(f"## L{one.value}\n" in table for one in Level if one is not Level.NOTHING)
+    assert [one.name for one in VerificationLevel if one.name.lower() not in table] == []
+    assert all(
+        f"## L{one.value}\n" in table
+        for one in VerificationLevel
+        if one is not VerificationLevel.NOTHING
+    )
 
 
 @pytest.mark.parametrize("states", [IntentState, NonceState])

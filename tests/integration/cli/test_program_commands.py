@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from oracle.resources import extra_command, program_command
+from oracle.resources import format_install_command, format_program_command
 
 
 def program(folder):
@@ -25,7 +25,7 @@ def test_program_off_the_path_is_printed_in_full(monkeypatch, tmp_path, folder, 
     monkeypatch.chdir(path.parent)
     monkeypatch.setattr(sys, "argv", ["./qos-oracle" if is_relative else str(path), "demo"])
 
-    line = program_command("explain", "0x12")
+    line = format_program_command("explain", "0x12")
 
     # From any other folder.
     done = subprocess.run(
@@ -39,7 +39,7 @@ def test_program_on_the_path_is_printed_by_its_name(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", [str(path)])
     monkeypatch.setenv("PATH", os.pathsep.join([str(path.parent), os.environ["PATH"]]))
 
-    assert program_command("explain", "0x12") == "qos-oracle explain 0x12"
+    assert format_program_command("explain", "0x12") == "qos-oracle explain 0x12"
 
 
 def test_another_program_of_that_name_on_the_path_is_not_meant(monkeypatch, tmp_path):
@@ -47,13 +47,13 @@ def test_another_program_of_that_name_on_the_path_is_not_meant(monkeypatch, tmp_
     monkeypatch.setattr(sys, "argv", [str(path)])
     monkeypatch.setenv("PATH", os.pathsep.join([str(other.parent), os.environ["PATH"]]))
 
-    assert program_command("explain") == f"{path} explain"
+    assert format_program_command("explain") == f"{path} explain"
 
 
 def test_module_is_printed_as_a_module(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/somewhere/oracle/__main__.py"])
 
-    assert program_command("--version") == f"{sys.executable} -m oracle --version"
+    assert format_program_command("--version") == f"{sys.executable} -m oracle --version"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_module_is_printed_as_a_module(monkeypatch):
     ],
 )
 def test_extra_is_installed_by_the_names_of_its_packages(extra, packages):
-    assert shlex.split(extra_command(extra)) == [
+    assert shlex.split(format_install_command(extra)) == [
         *(sys.executable, "-m", "pip", "install"),
         *packages,
     ]

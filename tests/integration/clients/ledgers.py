@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from oracle.chain.decode.abi import load
+from oracle.chain.decode.abi import load_abi
 from oracle.store.state.projections import PROJECTIONS
 
 Row = dict[str, Any]
@@ -25,7 +25,7 @@ _OF_A_BLOCK = {"hash", "parent_hash", "block_hash", "as_of_hash", "as_of_parent"
 _OF_A_REPORT = {"digest", "prev", "data_hash", "fingerprint"}
 _OF_A_PUSH = {"tx_hash", "input", "topics", "data"}
 _SAID_BY_A_PUSH = tuple(
-    bytes.fromhex(load("QoSOracle").event(name).digest[2:])
+    bytes.fromhex(load_abi("QoSOracle").get_event(name).digest[2:])
     for name in ("RoundAccepted", "NodeRegistered")
 )
 

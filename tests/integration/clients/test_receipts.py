@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from devnet.demo.show import keys_in
-from oracle.chain.verification.full_headers import all_of
-from oracle.chain.verification.receipt_fetch import receipts
+from oracle.chain.verification.full_headers import fetch_required_headers
+from oracle.chain.verification.receipt_fetch import fetch_receipts
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.endpoint import Endpoint
 from tests.integration.clients.networks import a_network
@@ -25,7 +25,9 @@ def test_every_log_has_its_place_in_the_block(kind: str, tmp_path: Path):
     with a_network(kind, tmp_path / kind, keys_in(keys)) as network:
         newest = network.chain.number
         endpoint = Endpoint(JsonRpcClient(network.chain.url))
-        ((_, given),) = receipts(endpoint, [all_of(endpoint, [newest])[newest]])
+        ((_, given),) = fetch_receipts(
+            endpoint, [fetch_required_headers(endpoint, [newest])[newest]]
+        )
         asked = {"fromBlock": hex(newest), "toBlock": hex(newest)}
         said = network.chain.ask("eth_getLogs", asked)
 

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from oracle.daemon.web.pages.page_frame import STATIC
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.systems.weighted_draw import draw, seed_for
+from oracle.systems.weighted_draw import compute_draw_seed, draw_nodes
 from tests.support.examples import examples
 
 NODE = shutil.which("node") or ""
@@ -56,11 +56,11 @@ def test_its_hash_is_sha256_of_every_length_around_a_block():
 def test_it_draws_whom_the_oracle_draws(cases):
     told, expected = [], []
     for weighted, block, task in cases:
-        seed = seed_for(Hash(block), TaskKey(task))
+        seed = compute_draw_seed(Hash(block), TaskKey(task))
         pairs = [(Address(name), weight) for name, weight in weighted.items()]
         gone: set[Address] = set()
         # Of tasks that are drawn for together each takes its node away from those after it.
-        for counter, drawn in enumerate(draw(pairs, seed, 3)):
+        for counter, drawn in enumerate(draw_nodes(pairs, seed, 3)):
             left = [{"node": name, "weight": str(n)} for name, n in pairs if name not in gone]
             told.append(
                 {"seed_hash": block, "seed_name": task, "counter": counter, "candidates": left}

@@ -8,11 +8,11 @@ from fastapi.testclient import TestClient
 from devnet.demo.stage import ETHER, VERSION
 from oracle.cli.main import run
 from oracle.daemon.compose import open_reader
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
-from oracle.daemon.startup import read_api_of
+from oracle.daemon.startup import open_read_api
 from oracle.domain.ids import TaskKey
-from oracle.systems.weighted_draw import draw, seed_for
+from oracle.systems.weighted_draw import compute_draw_seed, draw_nodes
 from tests.support.cli.local_network import LocalNetwork, local_network, write
 
 pytestmark = pytest.mark.evm
@@ -52,10 +52,10 @@ def config(tmp_path_factory):
 
 
 def test_every_draw_comes_out_again_and_can_be_checked_by_hand(config):
-    with open_records(load(config)) as records:
-        with records.store.reading() as uow:
-            recorded = uow.draws.active()
-        client = TestClient(read_api_of(records, open_reader(records.config), lambda: None))
+    with open_records(read_config(config)) as records:
+        with records.store.read_transaction() as uow:
+            recorded = uow.draws.list_active()
+        client = TestClient(open_read_api(records, open_reader(records.config), lambda: None))
         answers = [client.get(f"/v1/draws/{one.task}/again").json() for one in recorded]
         page = client.get(f"/draws/{recorded[0].task}").text
     assert len(recorded) == TASKS
@@ -63,7 +63,9 @@ def test_every_draw_comes_out_again_and_can_be_checked_by_hand(config):
     for one, told in zip(recorded, answers, strict=True):
         assert (told["agrees"], told["node"], told["recorded"]) == (True, one.node, one.node)
         pairs = [(each["node"], int(each["weight"])) for each in told["candidates"]]
-        (drawn,) = draw(pairs, seed_for(one.seed_hash, TaskKey(told["seed_name"])), 1)
+        (drawn,) = draw_nodes(
+            pairs, compute_draw_seed(one.seed_hash, TaskKey(told["seed_name"])), 1
+        )
         assert (drawn.node, drawn.digest, str(drawn.x), str(drawn.total)) == (
             one.node,
             told["digest"],
@@ -76,8 +78,8 @@ def test_every_draw_comes_out_again_and_can_be_checked_by_hand(config):
 
 
 def test_a_draw_that_was_not_is_not_known(config):
-    with open_records(load(config)) as records:
-        client = TestClient(read_api_of(records, open_reader(records.config), lambda: None))
+    with open_records(read_config(config)) as records:
+        client = TestClient(open_read_api(records, open_reader(records.config), lambda: None))
         answer = client.get(f"/v1/draws/0x{64 * 'f'}/again")
     assert answer.status_code == 404
     assert "nobody was drawn" in answer.json()["detail"]

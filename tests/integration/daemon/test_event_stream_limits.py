@@ -7,8 +7,8 @@ import pytest
 import requests
 
 from oracle.daemon.config.listener_section import ApiSection
-from oracle.daemon.web.api.read_api import read_api
-from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.api.read_api import create_read_api
+from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.listener import Listener, ListenerLimits
 from tests.support.api import IndexedHistory
 from tests.support.histories import History
@@ -27,11 +27,11 @@ def indexed(new_sqlite_store) -> Iterator[IndexedHistory]:
 
 @contextmanager
 def served(indexed: IndexedHistory, api: ApiSection) -> Iterator[str]:
-    web = read_api(indexed.source, streams=api)
+    web = create_read_api(indexed.source, streams=api)
     listener = Listener(
         "api", "127.0.0.1", 0, ListenerLimits(requests_per_second=1000.0, streams=api.max_streams)
     )
-    with serving(web, listener) as url:
+    with serve_app(web, listener) as url:
         yield url
 
 

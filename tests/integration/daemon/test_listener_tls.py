@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.listener import Listener, ListenerLimits, ServerTls
-from oracle.daemon.web.statements_app import statements_app
+from oracle.daemon.web.statements_app import create_statements_app
 from oracle.errors import InputError
 from oracle.quorum.board import Board
 from oracle.quorum.peer_client import Peer
@@ -33,15 +33,15 @@ def tls(tmp_path: Path, authority: Pair) -> ServerTls:
 
 def board() -> Board:
     shown = Board()
-    shown.put(told_report())
+    shown.publish(told_report())
     return shown
 
 
 @pytest.fixture
 def url(tls: ServerTls) -> Iterator[str]:
     limits = ListenerLimits(connections=16, per_address=4, header_timeout_seconds=60.0)
-    with serving(
-        statements_app(board()), Listener("statements", "127.0.0.1", 0, limits, tls)
+    with serve_app(
+        create_statements_app(board()), Listener("statements", "127.0.0.1", 0, limits, tls)
     ) as url:
         yield url
 
@@ -55,7 +55,7 @@ def access(tmp_path: Path, authority: Pair) -> HttpAccess:
 
 def test_a_peer_with_a_certificate_is_answered(url: str, tmp_path: Path, authority: Pair):
     peer = Peer(url, PATIENCE_SECONDS, access(tmp_path, authority))
-    assert peer.ask(PATH) == [told_report()]
+    assert peer.fetch_statements(PATH) == [told_report()]
     peer.close()
 
 
@@ -81,7 +81,7 @@ def test_handshakes_that_are_never_finished_keep_no_peer_out(
     crowd = [connected(plain, b"\x16\x03\x01\x02\x00") for _ in range(40)]
     peer = Peer(url, PATIENCE_SECONDS, access(tmp_path, authority))
     try:
-        assert peer.ask(PATH) == [told_report()]
+        assert peer.fetch_statements(PATH) == [told_report()]
         assert [all_of(one) for one in crowd[:30]] == 30 * [b""]
     finally:
         peer.close()
@@ -94,7 +94,7 @@ def test_a_handshake_has_its_time(tls: ServerTls):
     listener = Listener("web", "127.0.0.1", 0, limits, tls)
     before = refused("slow")
     with (
-        serving(statements_app(board()), listener) as url,
+        serve_app(create_statements_app(board()), listener) as url,
         connected(url.replace("https", "http"), b"\x16") as slow,
     ):
         assert all_of(slow) == b""
@@ -113,6 +113,6 @@ def test_a_key_that_cannot_be_used_is_refused_at_the_start(tls: ServerTls, fault
             key.write_text("no key")
     with (
         pytest.raises(InputError, match=r"chmod 600|\[web\] certificate: cannot be used"),
-        serving(statements_app(board()), Listener("web", "127.0.0.1", 0, tls=tls)),
+        serve_app(create_statements_app(board()), Listener("web", "127.0.0.1", 0, tls=tls)),
     ):
         pass

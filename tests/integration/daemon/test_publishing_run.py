@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from oracle.bindings.codec import call_input
+from oracle.bindings.codec import encode_call
 from oracle.cli.main import run
 from oracle.signing.local import KeySigner
 from oracle.telemetry import quorum_metrics
@@ -54,7 +54,7 @@ def told(capsys, *arguments):
 
 
 def on_chain(network, index):
-    asked = {"to": network.stage.oracle, "data": call_input("QoSOracle", "laneAt", index)}
+    asked = {"to": network.stage.oracle, "data": encode_call("QoSOracle", "laneAt", index)}
     return int(network.stage.chain.ask("eth_call", asked, "latest"), 16)
 
 

@@ -26,10 +26,10 @@ from schemathesis.specs.openapi.checks import (
 from devnet.demo.show import START_TIME
 from oracle.daemon.compose import open_reader
 from oracle.daemon.config.listener_section import ApiSection
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_folded_records
-from oracle.daemon.web.api.read_api import read_api
-from oracle.queries.api.node_order import NodeOrder
+from oracle.daemon.web.api.read_api import create_read_api
+from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
 from tests.support.cli.played_chain import played_chain
@@ -53,17 +53,17 @@ Known = dict[str, list[str]]
 
 @pytest.fixture(scope="module")
 def app(played_chain) -> Iterator[Any]:
-    with open_folded_records(load(played_chain)) as opened:
+    with open_folded_records(read_config(played_chain)) as opened:
         archive = EventArchive(opened.store, open_reader(opened.config), opened.rules)
         source = ApiSource(
             archive,
-            NodeOrder(opened.rules),
+            NodeRankingCache(opened.rules),
             lambda: None,
             lambda: START_TIME,
             lambda _held: "a daemon",
         )
         evidence = opened.config.oracle.evidence_folder
-        yield read_api(source, streams=ApiSection(max_streams=0), evidence_folder=evidence)
+        yield create_read_api(source, streams=ApiSection(max_streams=0), evidence_folder=evidence)
 
 
 @pytest.fixture(scope="module")

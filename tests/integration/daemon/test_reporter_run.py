@@ -31,10 +31,10 @@ def test_a_reporter_without_a_transmitter_signs_and_sends_nothing(network, tmp_p
     path = write(told, tmp_path / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
 
-    with Store.open(told["database"]["url"]) as store, store.reading() as uow:
-        (signed,) = uow.statements.of_round(network.stage.oracle, "report", 1)
-        assert uow.outbox.intents.newest(10) == []
-        (bound,) = [one for one in uow.reports.latest() if one.digest is not None]
+    with Store.open(told["database"]["url"]) as store, store.read_transaction() as uow:
+        (signed,) = uow.statements.list_for_round(network.stage.oracle, "report", 1)
+        assert uow.outbox.intents.list_newest(10) == []
+        (bound,) = [one for one in uow.reports.list_latest() if one.digest is not None]
     assert (bound.round, bound.digest) == (1, signed.digest)
     capsys.readouterr()
     assert run(["status", "--json", "--config", str(path)]) == 1
@@ -55,6 +55,6 @@ def test_a_transmitter_that_has_peers_runs_and_waits_for_them(network, tmp_path)
     path = write(told, tmp_path / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
 
-    with Store.open(told["database"]["url"]) as store, store.reading() as uow:
-        assert uow.outbox.intents.newest(10) == []
-        assert uow.reports.due() != []
+    with Store.open(told["database"]["url"]) as store, store.read_transaction() as uow:
+        assert uow.outbox.intents.list_newest(10) == []
+        assert uow.reports.list_due() != []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.daemon.service_manager import supervised
+from oracle.daemon.service_manager import report_to_systemd
 
 PATIENCE = 60
 
@@ -25,7 +25,7 @@ def environment(manager: socket.socket, **more: str) -> dict[str, str]:
 
 
 def test_daemon_reports_ready_and_stopping(manager: socket.socket):
-    with supervised(lambda: None, environment(manager)):
+    with report_to_systemd(lambda: None, environment(manager)):
         assert manager.recv(100) == b"READY=1"
     assert manager.recv(100) == b"STOPPING=1"
 
@@ -33,7 +33,7 @@ def test_daemon_reports_ready_and_stopping(manager: socket.socket):
 def test_watchdog_is_kept_quiet_until_the_worker_is_stuck(manager: socket.socket):
     stuck: list[str] = []
     told = environment(manager, WATCHDOG_USEC="60000", WATCHDOG_PID=str(os.getpid()))
-    with supervised(lambda: stuck[0] if stuck else None, told):
+    with report_to_systemd(lambda: stuck[0] if stuck else None, told):
         assert manager.recv(100) == b"READY=1"
         assert [manager.recv(100) for _ in range(3)] == 3 * [b"WATCHDOG=1"]
         stuck.append("the daemon's loop has not turned")
@@ -47,7 +47,7 @@ def test_watchdog_is_kept_quiet_until_the_worker_is_stuck(manager: socket.socket
 def test_watchdog_of_no_or_another_process_is_left_alone(
     manager: socket.socket, told: dict[str, str]
 ):
-    with supervised(lambda: None, environment(manager, **told)):
+    with report_to_systemd(lambda: None, environment(manager, **told)):
         assert manager.recv(100) == b"READY=1"
         manager.settimeout(0.2)
         with pytest.raises(TimeoutError):
@@ -58,11 +58,13 @@ def test_service_manager_in_the_abstract_namespace_is_reached():
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(f"\0qos-oracle-tests-{os.getpid()}")
         listening.settimeout(PATIENCE)
-        with supervised(lambda: None, {"NOTIFY_SOCKET": f"@qos-oracle-tests-{os.getpid()}"}):
+        with report_to_systemd(
+            lambda: None, {"NOTIFY_SOCKET": f"@qos-oracle-tests-{os.getpid()}"}
+        ):
             assert listening.recv(100) == b"READY=1"
 
 
 @pytest.mark.parametrize("address", ["", "relative", "/nowhere/at/all"])
 def test_daemon_without_a_service_manager_starts_all_the_same(address: str):
-    with supervised(lambda: None, {"NOTIFY_SOCKET": address}):
+    with report_to_systemd(lambda: None, {"NOTIFY_SOCKET": address}):
         pass

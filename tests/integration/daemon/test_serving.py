@@ -70,8 +70,8 @@ def test_it_answers_without_a_chain_and_takes_no_lease(server, indexed):
     answer = server.get("/v1/nodes")
     assert answer.status_code == 200
     assert answer.json()["counts"]["excluded"] == 1
-    with indexed.store.reading() as uow:
-        assert uow.lease.current().epoch == 0
+    with indexed.store.read_transaction() as uow:
+        assert uow.lease.get_state().epoch == 0
 
 
 def test_a_daemon_beside_it_goes_first(server):

@@ -64,8 +64,8 @@ def as_of(server: Daemon, path: str = "/v1/status") -> Any:
 
 
 def age_of(replica: Store) -> float:
-    with replica.reading() as uow:
-        age = uow.replica_lag_seconds()
+    with replica.read_transaction() as uow:
+        age = uow.get_replica_lag_seconds()
     assert age is not None
     return age
 
@@ -102,5 +102,5 @@ def test_a_replica_that_stands_still_grows_old(copied_url: str, postgresql_repli
 
 
 def test_the_database_that_is_written_to_is_no_copy(indexed: IndexedHistory):
-    with indexed.store.reading() as uow:
-        assert uow.replica_lag_seconds() is None
+    with indexed.store.read_transaction() as uow:
+        assert uow.get_replica_lag_seconds() is None

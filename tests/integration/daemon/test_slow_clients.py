@@ -11,10 +11,10 @@ import requests
 from fastapi import FastAPI
 from fastapi.responses import Response
 
-from oracle.daemon.web.acceptor import MOST_HEAD_BYTES
-from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.acceptor import MAX_HEAD_BYTES
+from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.listener import Listener, ListenerLimits
-from oracle.telemetry.http_metrics import REFUSED, Reason
+from oracle.telemetry.http_metrics import REFUSED, RefusalReason
 from tests.support.slow_clients import BEGINNING
 
 # Only who is never answered waits for so long.
@@ -30,7 +30,7 @@ def door(**limits: float) -> Iterator[str]:
     web.get("/livez")(lambda: "alive")
     web.get("/large")(lambda: Response(bytes(LARGE_BYTES)))
     told = ListenerLimits(**{"requests_per_second": 1000.0, **limits})  # type: ignore[arg-type]
-    with serving(web, Listener("web", "127.0.0.1", 0, told)) as url:
+    with serve_app(web, Listener("web", "127.0.0.1", 0, told)) as url:
         yield url
 
 
@@ -57,7 +57,7 @@ def all_of(sock: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def refused(reason: Reason) -> float:
+def refused(reason: RefusalReason) -> float:
     return float(REFUSED.labels("web", reason)._value.get())
 
 
@@ -95,7 +95,7 @@ def test_a_request_may_come_in_parts():
 
 def test_headers_without_end_are_not_read_to_their_end():
     before = refused("large")
-    with door() as url, connected(url, BEGINNING + MOST_HEAD_BYTES * b"x") as sock:
+    with door() as url, connected(url, BEGINNING + MAX_HEAD_BYTES * b"x") as sock:
         assert all_of(sock) == b""
     assert refused("large") == before + 1
 

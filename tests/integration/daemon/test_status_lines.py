@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oracle.bindings.codec import call_input
+from oracle.bindings.codec import encode_call
 from oracle.cli.main import run
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
@@ -17,11 +17,11 @@ from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.report import ReportSettings
 from oracle.queries.contract_view import ChainView, ContractState
-from oracle.queries.health import OLD_HEAD_SECONDS, findings_from_chain_view
-from oracle.queries.operator_status import operator_status
+from oracle.queries.health import OLD_HEAD_SECONDS, build_chain_findings
+from oracle.queries.operator_status import build_operator_status
 from oracle.queries.status import StatusReport
 from oracle.queries.status_models import NetworkStatus
-from oracle.queries.text.status_text import situation
+from oracle.queries.text.status_text import format_situation
 from oracle.store.outbox.records import Account
 from oracle.telemetry.outbox_counts import ContractFigures, OutboxFigures
 from tests.support.cli.local_network import local_network, write
@@ -54,13 +54,13 @@ NETWORK = NetworkStatus(
 WELL = StatusReport(
     network=NETWORK,
     rules=None,
-    folded=block(90),
-    final=80,
-    nodes={},
+    folded_block=block(90),
+    final_block=80,
+    node_count_by_status={},
     reports=(),
-    oldest_draw=None,
-    lease="run on host, process 7",
-    accounts={ME: None},
+    oldest_draw_block=None,
+    lease_holder="run on host, process 7",
+    pause_by_account={ME: None},
 )
 OPEN = ContractState(round=7, pushed_at=4_900, paused_until=4_999, kicks_paused=False)
 SEEN = ChainView(block(91), OPEN)
@@ -70,10 +70,10 @@ KICK = Kick(
 
 
 def lines(seen: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060) -> dict[str, str]:
-    status = operator_status(
+    status = build_operator_status(
         seen, health=HealthReport(), chain=chain, endpoints=[], dispatcher=None
     )
-    return dict(situation(status, SETTINGS.heartbeat_seconds, now))
+    return dict(format_situation(status, SETTINGS.heartbeat_seconds, now))
 
 
 def test_where_all_is_well_nothing_is_in_capital_letters():
@@ -94,7 +94,7 @@ PAUSED = replace(OPEN, paused_until=5_060)
 def found(
     seen: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060
 ) -> dict[Condition, str]:
-    return dict(findings_from_chain_view(seen, chain, SETTINGS.heartbeat_seconds, now))
+    return dict(build_chain_findings(seen, chain, SETTINGS.heartbeat_seconds, now))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,11 @@ def found(
         (ChainView(block(91, 5_051), OPEN), Condition.REPORT_LATE, "is 2 min old; one is due"),
         (ChainView(block(91), PAUSED), Condition.PAUSED, "takes no report until 5060"),
         (ChainView(block(91), replace(OPEN, kicks_paused=True)), Condition.PAUSED, "no kickouts"),
-        (ChainView(None, unknown="a.example: did not answer"), Condition.NO_ENDPOINT, "a.example"),
+        (
+            ChainView(None, unknown_reason="a.example: did not answer"),
+            Condition.NO_ENDPOINT,
+            "a.example",
+        ),
     ],
 )
 def test_one_look_without_a_daemon_finds_what_the_chain_shows(
@@ -121,7 +125,7 @@ def test_up_to_its_bound_nothing_is_wrong(chain: ChainView):
 
 
 def test_without_an_endpoint_it_says_what_was_folded_and_that_the_rest_is_unknown():
-    said = lines(chain=ChainView(None, unknown="a.example: did not answer"))
+    said = lines(chain=ChainView(None, unknown_reason="a.example: did not answer"))
     assert said["index"].startswith("folded to block 90, ")
     assert said["index"].endswith("how far behind is unknown: a.example: did not answer")
     assert said["last report"].startswith("round 6, 7 s old (as folded; by the clock 67 s ago)")
@@ -130,7 +134,7 @@ def test_without_an_endpoint_it_says_what_was_folded_and_that_the_rest_is_unknow
 
 def test_before_the_first_block_and_the_first_round_it_says_so():
     network = NETWORK.model_copy(update={"round": None, "round_age_seconds": None})
-    new = replace(WELL, network=network, folded=None, accounts={})
+    new = replace(WELL, network=network, folded_block=None, pause_by_account={})
     fresh = ChainView(block(91), replace(OPEN, round=0, pushed_at=0))
     said = lines(new, fresh)
     assert said["index"].startswith("no block is folded yet; `qos-oracle run")
@@ -140,7 +144,9 @@ def test_before_the_first_block_and_the_first_round_it_says_so():
 
 def test_why_the_next_push_waits_is_said():
     push = replace(LIVE_PUSH, error_text="gas is dear")
-    assert lines(replace(WELL, push=push))["push waits"].startswith("gas is dear; `qos-oracle")
+    assert lines(replace(WELL, planned_push=push))["push waits"].startswith(
+        "gas is dear; `qos-oracle"
+    )
 
 
 @pytest.mark.parametrize(("ready_at", "state"), [(5_000, "ready since"), (5_001, "ready at")])
@@ -150,7 +156,7 @@ def test_kickouts_on_their_way_are_said_with_the_first_that_can_be_executed(
     later = replace(KICK, node=Address("0x" + 40 * "c"), ready_at=9_000)
     kicks = (later, replace(KICK, ready_at=ready_at))
     network = NETWORK.model_copy(update={"kickouts_due": 3})
-    told = lines(replace(WELL, network=network, kicks=kicks))["kickouts"]
+    told = lines(replace(WELL, network=network, proposed_kicks=kicks))["kickouts"]
     assert told.startswith(f"3 due, 2 proposed, the first {KICK.node}, {state} 1970-01-01")
 
 
@@ -165,7 +171,7 @@ def test_a_paused_contract_and_endpoints_that_are_away_are_told(
         path = str(write(config, tmp_path / "config.toml"))
         assert run(["run", "--once", "--config", path]) == 0
         for call in (("setPauser", admin), ("pauseFor", 600)):
-            sent = {"from": admin, "to": stage.oracle, "data": call_input("QoSOracle", *call)}
+            sent = {"from": admin, "to": stage.oracle, "data": encode_call("QoSOracle", *call)}
             stage.chain.mine(network.clock.next_block(), [sent | {"gas": hex(500_000)}])
         told, said = _asked(path, capsys)
         until = told["contract"]["paused_until"]
@@ -202,9 +208,9 @@ def test_chain_ahead_of_the_clock_is_no_fault():
 
 def test_the_daemon_tells_how_the_contract_stood_when_it_counted_last():
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
-    assert watch.chain.contract_view().unknown == "this process has not looked at it"
+    assert watch.chain.build_contract_view().unknown == "this process has not looked at it"
     figures = ContractFigures(7, 1, 5_060, kicks_paused=False, rules_agree=True, kick_tokens=1)
-    watch.counted(OutboxFigures(contract=replace(figures, pushed_at=4_900)))
+    watch.note_contract_state(OutboxFigures(contract=replace(figures, pushed_at=4_900)))
     assert watch.contract == PAUSED
-    watch.counted(OutboxFigures())
+    watch.note_contract_state(OutboxFigures())
     assert watch.contract is None

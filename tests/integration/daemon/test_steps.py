@@ -31,5 +31,5 @@ def test_nothing_is_planned_before_the_nonces_were_compared(sqlite_office):
 
         endpoint.faults.clear()
         with pytest.raises(InputError, match="has used nonces up to 98"):
-            jobs.publish()
+            jobs.advance_reports()
         assert office.states() == []

@@ -7,8 +7,13 @@ import weakref
 import pytest
 
 from oracle.daemon import stopping
-from oracle.daemon.stopping import KILLED, StopSignal, listening, until_told
-from oracle.rpc.background import in_background
+from oracle.daemon.stopping import (
+    SIGNAL_EXIT_BASE,
+    StopSignal,
+    listen_for_signals,
+    run_until_signalled,
+)
+from oracle.rpc.background import run_in_background
 from oracle.store.database import Store
 from tests.support.cli import churning
 from tests.support.cli.daemon import PATIENCE_SECONDS, starting
@@ -24,7 +29,7 @@ def cut_offs(stop: StopSignal) -> tuple[threading.Event, list[int]]:
         codes.append(code)
         was_cut.set()
 
-    with listening(stop, (signal.SIGTERM,), note):
+    with listen_for_signals(stop, (signal.SIGTERM,), note):
         signal.raise_signal(signal.SIGTERM)
         assert stop.event.wait(PATIENCE_SECONDS)
         if stopping.STOP_SECONDS > 1:
@@ -36,7 +41,7 @@ def cut_offs(stop: StopSignal) -> tuple[threading.Event, list[int]]:
 def test_a_signal_that_arrives_in_a_weak_references_callback_is_received():
     for _ in range(100):
         stop, thing = StopSignal(), churning.Thing()
-        with listening(stop, (signal.SIGTERM,)):
+        with listen_for_signals(stop, (signal.SIGTERM,)):
             kept = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGTERM))
             del thing
             assert kept() is None
@@ -52,8 +57,8 @@ def test_a_signal_that_the_kernel_gives_to_another_thread_is_received():
         # The main thread sleeps: it is no signal that wakes it.
         stop.event.wait(PATIENCE_SECONDS)
 
-    with listening(stop, (signal.SIGTERM,)):
-        in_background(work, "work").result(2 * PATIENCE_SECONDS)
+    with listen_for_signals(stop, (signal.SIGTERM,)):
+        run_in_background(work, "work").result(2 * PATIENCE_SECONDS)
     assert stop.reason == "SIGTERM"
 
 
@@ -61,7 +66,7 @@ def test_a_signal_that_is_somebody_elses_is_left_to_him():
     stop, theirs = StopSignal(), list[int]()
     before = signal.signal(signal.SIGUSR1, lambda number, _: theirs.append(number))
     try:
-        with listening(stop, (signal.SIGTERM,)):
+        with listen_for_signals(stop, (signal.SIGTERM,)):
             signal.raise_signal(signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -70,20 +75,20 @@ def test_a_signal_that_is_somebody_elses_is_left_to_him():
 
 def test_a_second_signal_cuts_off_at_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stopping, "STOP_SECONDS", 3600)
-    assert cut_offs(StopSignal())[1] == [KILLED + signal.SIGTERM]
+    assert cut_offs(StopSignal())[1] == [SIGNAL_EXIT_BASE + signal.SIGTERM]
 
 
 def test_what_does_not_end_in_time_after_the_first_signal_is_cut_off(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(stopping, "STOP_SECONDS", 0.01)
-    assert cut_offs(StopSignal())[1] == [KILLED + signal.SIGTERM]
+    assert cut_offs(StopSignal())[1] == [SIGNAL_EXIT_BASE + signal.SIGTERM]
 
 
 def test_what_ends_in_time_is_not_cut_off():
     codes = list[int]()
     stop = StopSignal()
-    with listening(stop, (signal.SIGTERM,), codes.append):
+    with listen_for_signals(stop, (signal.SIGTERM,), codes.append):
         signal.raise_signal(signal.SIGTERM)
         assert stop.event.wait(PATIENCE_SECONDS)
     assert codes == []
@@ -91,16 +96,16 @@ def test_what_ends_in_time_is_not_cut_off():
 
 def test_who_only_ends_in_order_hears_every_signal_and_is_never_cut_off():
     stop = StopSignal()
-    with listening(stop, (signal.SIGTERM,)):
+    with listen_for_signals(stop, (signal.SIGTERM,)):
         for _ in range(10):
             signal.raise_signal(signal.SIGTERM)
         assert stop.event.wait(PATIENCE_SECONDS)
-    assert stop.number == signal.SIGTERM
+    assert stop.signal_number == signal.SIGTERM
 
 
 def test_what_signals_did_before_comes_back():
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    until_told(lambda _stop: None)
+    run_until_signalled(lambda _stop: None)
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
     assert signal.set_wakeup_fd(-1) == -1
 
@@ -110,16 +115,16 @@ def test_what_the_work_raises_comes_out():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        until_told(work)
+        run_until_signalled(work)
 
 
 def test_an_event_that_is_waited_for_again_stays_set_where_a_signal_came():
     stop = StopSignal()
     stop.event.set()
-    stop.clear()
+    stop.clear_event()
     assert not stop.event.is_set()
-    stop.tell(signal.SIGTERM)
-    stop.clear()
+    stop.note_signal(signal.SIGTERM)
+    stop.clear_event()
     assert stop.event.is_set()
 
 
@@ -135,7 +140,10 @@ def test_a_run_ends_on_sigterm_in_the_middle_of_a_collection_and_gives_the_lease
     with starting(config, "--once", program=PROGRAM) as running:
         code = running.process.wait(PATIENCE_SECONDS)
         said = running.log.read_text("utf-8")
-    assert code == KILLED + signal.SIGTERM, said
+    assert code == SIGNAL_EXIT_BASE + signal.SIGTERM, said
     assert "Exception ignored" not in said
-    with Store.open(settings["database"]["url"], create=True) as store, store.reading() as uow:
-        assert uow.lease.current().holder is None
+    with (
+        Store.open(settings["database"]["url"], create=True) as store,
+        store.read_transaction() as uow,
+    ):
+        assert uow.lease.get_state().holder is None

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from oracle.cli.main import run
-from oracle.telemetry.trace_export import exporting_by
+from oracle.telemetry.trace_export import export_spans_with
 from tests.support.cli.local_network import local_network, write
 from tests.support.leaks import watch
 
@@ -28,7 +28,7 @@ def traced(tmp_path_factory) -> dict[str, list[ReadableSpan]]:
         settings = network.settings(folder)
         settings["chain"]["endpoints"] = [network.url.replace("://", f"://user:{TOKEN}@")]
         path = write(settings, folder / "config.toml")
-        with exporting_by(SimpleSpanProcessor(exporter)):
+        with export_spans_with(SimpleSpanProcessor(exporter)):
             assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
             network.mine(1)
             assert run(["run", "--once", "--publish", "--config", str(path)]) == 0

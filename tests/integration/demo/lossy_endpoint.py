@@ -10,7 +10,7 @@ from typing import Any
 import requests
 from typing_extensions import override
 
-from oracle.chain.decode.abi import load
+from oracle.chain.decode.abi import load_abi
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def losing_one_group(behind: str, hidden: list[str]) -> Iterator[str]:
 
     `hidden`: its transaction, as soon as it was left out.
     """
-    topic = load("TaskNetwork").event("GroupValidated").digest
+    topic = load_abi("TaskNetwork").get_event("GroupValidated").digest
 
     def is_hidden(log: Any) -> bool:
         if log["topics"][0] != topic:

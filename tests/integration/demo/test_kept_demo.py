@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from devnet.anvil import LocalChain
-from oracle.chain.decode.abi import load
+from oracle.chain.decode.abi import load_abi
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -52,7 +52,7 @@ def test_kept_demo_gives_out_new_tasks(addresses):
     """The network orders, and the daemon draws: its pages move."""
     chain = LocalChain(addresses["chain"])
     first = int(chain.ask("eth_blockNumber"), 16)
-    started = load("TaskNetwork").event("TaskStarted").digest
+    started = load_abi("TaskNetwork").get_event("TaskStarted").digest
 
     def is_task_started() -> bool:
         head = int(chain.ask("eth_blockNumber"), 16)

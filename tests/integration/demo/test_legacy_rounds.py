@@ -13,7 +13,7 @@ from devnet.anvil import LocalChain
 from devnet.demo.demo_system import LEGACY_SYSTEM
 from devnet.demo.screen import Screen
 from devnet.demo.show import START_TIME, ShowOptions, show
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from tests.integration.demo.round_reference import Rounds, rounds_of
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -34,7 +34,7 @@ def played() -> Iterator[tuple[Rounds, dict[tuple[str, str], int], list[str]]]:
         play.play(daemon, options)
         summary = play.end(daemon, options)
         found = rounds_of(network_logs(at["chain"], summary.addresses["network"]))
-        database = load(daemon.configuration).database.url.removeprefix("sqlite:///")
+        database = read_config(daemon.configuration).database.url.removeprefix("sqlite:///")
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as rows:
             stored = {
                 ("0x" + node.hex(), "0x" + task.hex()): score

@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from oracle.daemon.config.listener_section import ApiSection, WebSection
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from tests.support.cli.daemon import Daemon, starting
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -145,7 +145,7 @@ def test_a_daemon_among_lying_endpoints_ends_with_the_state_of_the_chain(tmp_pat
 def test_configuration_lets_a_daemon_start_beside_others(tmp_path):
     """The ports are free ones: the usual ones may be another daemon's."""
     with devnet(tmp_path / "devnet") as network:
-        config = load(network.config)
+        config = read_config(network.config)
     usual = {WebSection().port, ApiSection().port}
     ports = {config.web.port, config.api.port}
     assert len(ports) == 2

@@ -31,7 +31,7 @@ from devnet.demo.cast import CAST, HOPELESS, MOODY
 from devnet.demo.daemon_process import write_configuration
 from devnet.demo.show import START_TIME
 from devnet.demo.stage import STAKE, Clock
-from oracle.bindings.codec import call_input
+from oracle.bindings.codec import encode_call
 from oracle.cli.main import run
 from oracle.errors import InputError
 
@@ -167,7 +167,7 @@ def test_a_kickout_through_the_adapter_is_told_by_the_network_and_the_stake_come
         assert kickout_on(network, node).stake == STAKE
         # An account in the place of the oracle contract.
         adapter = adapter_for(network, clock, network.relay)
-        told = call_input("IKickTarget", "kick", node, bytes(32))
+        told = encode_call("IKickTarget", "kick", node, bytes(32))
         kick = {"from": network.relay, "to": adapter, "data": told, "gas": hex(3_000_000)}
         network.mine(clock, [kick])
 

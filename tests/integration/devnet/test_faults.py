@@ -13,7 +13,7 @@ from devnet.fakechain.faults import (
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serving
 from devnet.fakechain.virtual_clock import VirtualClock
-from oracle.chain.proofs.bloom import mask
+from oracle.chain.proofs.bloom import compute_bloom_mask
 from oracle.rpc.provider_dialects import DIALECTS
 from tests.unit.devnet.networks import SPEAKER, Caller, grown
 
@@ -106,7 +106,7 @@ def test_blooms_are_what_a_fault_says(ask, provider):
     for fault, bloom in (
         (blocks.zero_bloom(), 0),
         (blocks.saturated_bloom(), 2**2048 - 1),
-        (blocks.other_bloom(mask(SPEAKER)), mask(SPEAKER)),
+        (blocks.other_bloom(compute_bloom_mask(SPEAKER)), compute_bloom_mask(SPEAKER)),
     ):
         provider.faults = [fault]
         assert int(ask("eth_getBlockByNumber", "0x1", False)["logsBloom"], 16) == bloom

@@ -39,15 +39,18 @@ def drawn(office: DispatchOffice, count: int) -> list[bytes]:
 
 
 def take(office: DispatchOffice, *steps: Turn) -> list[str]:
-    done = [step(office.source.heads()) for step in steps]
-    return [one.did for one in done if one is not None]
+    done = [step(office.source.fetch_heads()) for step in steps]
+    return [one.action for one in done if one is not None]
 
 
 def test_a_call_that_falls_out_leaves_no_gap_below_those_that_are_signed(office: DispatchOffice):
     network = office.premises.network
     network.join(network.nodes[3])
     tasks = drawn(office, 3)
-    plan, step = partial(plan_dispatch, office.dispatching), TransactionManager(office.starts).step
+    plan, step = (
+        partial(plan_dispatch, office.dispatching),
+        TransactionManager(office.starts).run_step,
+    )
     assert take(office, plan, step, step) == [
         "dispatch planned",
         "ready",
@@ -64,7 +67,7 @@ def test_a_call_that_falls_out_leaves_no_gap_below_those_that_are_signed(office:
     assert office.start_states().count("mined") == 3
     nonces = sorted(one.nonce for one in office.intents() if one.nonce is not None)
     assert nonces == list(range(len(nonces)))
-    assert "gave back" in {step.did for step in office.steps}
+    assert "gave back" in {step.action for step in office.steps}
 
 
 @pytest.mark.main_path

@@ -34,11 +34,11 @@ def endpoint(sqlite_office: Office) -> Iterator[FaultyEndpoint]:
 
 def sends(office: Office) -> list[tuple[str, int]]:
     """(hash, how often it was sent) of every attempt of the open nonces."""
-    with office.store.reading() as uow:
+    with office.store.read_transaction() as uow:
         return [
             (attempt.signed.tx_hash, attempt.sends)
-            for slot in uow.outbox.slots.watched(office.context.account)
-            for attempt in uow.outbox.slots.attempts(slot)
+            for slot in uow.outbox.slots.list_unfinished(office.context.account)
+            for attempt in uow.outbox.slots.list_attempts(slot)
         ]
 
 
@@ -166,8 +166,8 @@ def test_a_nonce_that_somebody_else_used_stops_the_sender(office: Office):
     office.tick()
 
     assert office.states() == ["held"]
-    with office.store.reading() as uow:
-        reason = uow.outbox.accounts.paused_because(office.context.account)
+    with office.store.read_transaction() as uow:
+        reason = uow.outbox.accounts.get_pause(office.context.account)
     assert reason is not None
     assert reason.kind is PauseKind.FOREIGN
     assert f"nonce 1 was used by {theirs}" in reason.reason

@@ -12,7 +12,7 @@ from web3 import Web3
 
 from oracle.dispatch.contest_settlement import SETTLE_CONTEST
 from oracle.dispatch.results_folder import ResultsFolder
-from oracle.dispatch.second_groups import DRAWN_FOR_BLOCKS, END_SECOND_GROUP, SECOND_GROUP
+from oracle.dispatch.second_groups import END_SECOND_GROUP, MAX_DRAW_AGE_BLOCKS, SECOND_GROUP
 from oracle.domain.ids import Address
 from oracle.store.database import Store
 from tests.integration.evm.test_dispatching_crashes import fused, nonce, play
@@ -81,13 +81,16 @@ def test_garbage_first_scores_nothing_and_its_contest_is_settled_after_a_restart
     office: DispatchOffice,
 ):
     office.index()
-    with office.store.reading() as uow:
-        before = {node.address: node.pool for node in uow.nodes.all()}
+    with office.store.read_transaction() as uow:
+        before = {node.address: node.pool for node in uow.nodes.iterate_all()}
     tasks, garbage = played(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
     assert network.status(tasks[0]) is Status.INVALIDATED
-    with office.store.reading() as uow:
-        added = {node.address: node.pool[len(before[node.address]) :] for node in uow.nodes.all()}
+    with office.store.read_transaction() as uow:
+        added = {
+            node.address: node.pool[len(before[node.address]) :]
+            for node in uow.nodes.iterate_all()
+        }
     assert added[Address(garbage.lower())] == b"\0"
     assert sorted(pool for pool in added.values() if pool) == [b"\0", b"\5", b"\n"]
 
@@ -106,8 +109,8 @@ def test_garbage_first_scores_nothing_and_its_contest_is_settled_after_a_restart
     (log,) = cleared.get_logs(from_block=0)
     assert (log["args"]["node"], log["args"]["task"]) == (garbage, tasks[0])
     assert office.states(SETTLE_CONTEST) == ["final"]
-    with office.store.reading() as uow:
-        (node,) = uow.nodes.named([Address(garbage.lower())]).values()
+    with office.store.read_transaction() as uow:
+        (node,) = uow.nodes.get_many([Address(garbage.lower())]).values()
     # The contest gives the stake back, not the score.
     assert node.pool[-1:] == b"\0"
 
@@ -186,7 +189,7 @@ def results(office: DispatchOffice, tmp_path: Path) -> Path:
     """The folder that the daemon's operator keeps the hashes of results in."""
     folder = tmp_path / "results"
     folder.mkdir()
-    office.results = ResultsFolder.open(folder)
+    office.results = ResultsFolder.open_folder(folder)
     office.restart()
     return folder
 
@@ -409,7 +412,7 @@ def test_empty_purse_keeps_the_second_group_back_with_a_reason(office: DispatchO
         office.block()
     (call,) = office.intents(SECOND_GROUP)
     assert (call.state.value, call.error_class) == ("planned", "PurseTooSmall")
-    for _ in range(DRAWN_FOR_BLOCKS + 2):
+    for _ in range(MAX_DRAW_AGE_BLOCKS + 2):
         office.block()
     assert office.states(SECOND_GROUP) == ["superseded", "planned"]
     assert second_tasks(office) == []
@@ -426,7 +429,7 @@ def test_second_group_that_somebody_ordered_by_hand_ends_the_call(office: Dispat
     network.by(network.admin, network.does.setDispatcher(ours))
     key = network.key(network.creator, GROUP)
     order_second(network, key, word(2), network.nodes[3:6], models=["sdxl"])
-    for _ in range(DRAWN_FOR_BLOCKS + 4):
+    for _ in range(MAX_DRAW_AGE_BLOCKS + 4):
         office.block()
     assert office.states(SECOND_GROUP) == ["superseded"]
 
@@ -451,7 +454,7 @@ def test_rebuilt_bookmark_plans_no_second_call(office: DispatchOffice):
     """The scan begins anew, as after a lost bookmark; the outbox knows the group."""
     played(office, GARBAGE, RIGHT, RIGHT)
     with office.store.transaction() as uow:
-        uow.bookmarks.clear("contests_scanned")
+        uow.bookmarks.delete("contests_scanned")
     office.turn()
     assert office.states(SETTLE_CONTEST) == ["planned"]
 

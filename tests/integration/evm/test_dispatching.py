@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from oracle.dispatch.assigner import check_dispatch
+from oracle.dispatch.assigner import check_dispatch_settings
 from oracle.dispatch.dispatch_calls import DROP_TASK
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.errors import InputError
-from oracle.indexer.folder import Folder
-from oracle.indexer.loop import index_next
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.loop import ingest_next_window
 from oracle.queries.selection.draw_check import DrawCheck, DrawVerdict, verify_draw
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, TIMEOUT, Status
@@ -95,7 +95,7 @@ def test_cancelled_group_takes_its_starts_out_of_the_outbox(office: DispatchOffi
     office.index()
     assert set(office.standing()) == {key_of(task) for task in tasks}
     if stage == "planned":
-        plan_dispatch(office.dispatching, office.source.heads())
+        plan_dispatch(office.dispatching, office.source.fetch_heads())
     network.by(network.creator, network.does.cancelGroup(tasks))
     for _ in range(3):
         office.turn()
@@ -153,7 +153,7 @@ def test_a_drawn_node_that_pauses_is_drawn_for_anew(office: DispatchOffice):
     office.index()
     (first,) = office.draws(task)
     # Drawn, planned, not sent yet.
-    plan_dispatch(office.dispatching, office.source.heads())
+    plan_dispatch(office.dispatching, office.source.fetch_heads())
     by_address = {node.lower(): node for node in network.nodes}
     network.by(by_address[first.node], network.does.pause())
     for _ in range(4):
@@ -267,7 +267,7 @@ def test_a_draw_that_a_reorg_takes_and_brings_back_is_started_once(office: Dispa
         chain.at(time + seconds)
         chain.mine()
         office.index()
-        plan_dispatch(office.dispatching, office.source.heads())
+        plan_dispatch(office.dispatching, office.source.fetch_heads())
         draws += office.draws(task)
         if len(draws) < 3:
             chain.rpc("evm_revert", fork)
@@ -298,12 +298,12 @@ def test_the_draws_are_the_chains_whatever_the_windows_and_the_restarts(
     for blocks, restarts in ((1000, False), (1, False), (2, True)):
         with new_sqlite_store() as store:
             other = DispatchOffice(office.premises, store, tmp_path)
-            other.ingest.most_blocks = blocks
-            while index_next(other.source, store, other.folder, other.ingest) is not None:
-                other.ingest.most_blocks = blocks
+            other.ingest.max_blocks = blocks
+            while ingest_next_window(other.source, store, other.folder, other.ingest) is not None:
+                other.ingest.max_blocks = blocks
                 if restarts:
                     other.restart()
-                    other.ingest.most_blocks = blocks
+                    other.ingest.max_blocks = blocks
             assert [other.draws(task) for task in tasks] == drawn
             other.close()
 
@@ -323,15 +323,21 @@ def test_nothing_is_drawn_or_sent_before_the_start_block(office: DispatchOffice)
 
 def test_draws_leave_no_gap(office: DispatchOffice):
     office.index()
-    folder, office.folder = office.folder, Folder(RULES, office.folder.reader)
+    folder, office.folder = office.folder, EventFolder(RULES, office.folder.reader)
     office.mine()
     office.index()
     office.folder = folder
     assert office.dispatch is not None
-    with office.store.reading() as uow, pytest.raises(InputError, match="were folded without"):
-        check_dispatch(uow, office.dispatch)
-    with office.store.reading() as uow, pytest.raises(InputError, match="with other settings"):
-        check_dispatch(uow, settings(start_block=1))
+    with (
+        office.store.read_transaction() as uow,
+        pytest.raises(InputError, match="were folded without"),
+    ):
+        check_dispatch_settings(uow, office.dispatch)
+    with (
+        office.store.read_transaction() as uow,
+        pytest.raises(InputError, match="with other settings"),
+    ):
+        check_dispatch_settings(uow, settings(start_block=1))
 
 
 @pytest.mark.parametrize(
@@ -342,7 +348,7 @@ def test_whoever_begins_too_late_is_told_a_way_that_there_is(
 ):
     plain_office.index()
     with plain_office.store.transaction() as uow, pytest.raises(InputError, match=way):
-        check_dispatch(uow, settings(start))
+        check_dispatch_settings(uow, settings(start))
 
 
 def test_without_dispatch_nothing_is_drawn_and_nothing_sent(plain_office: Office):
@@ -355,5 +361,5 @@ def test_without_dispatch_nothing_is_drawn_and_nothing_sent(plain_office: Office
 
     assert network.status(task) is Status.CREATED
     assert office.intents() == []
-    with office.store.reading() as uow:
-        assert uow.draws.active() == []
+    with office.store.read_transaction() as uow:
+        assert uow.draws.list_active() == []

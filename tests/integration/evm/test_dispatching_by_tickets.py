@@ -7,11 +7,11 @@ import pytest
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.ids import Address
-from oracle.indexer.loop import index_next
+from oracle.indexer.loop import ingest_next_window
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.queries.selection.draw_check import DrawVerdict, verify_all, verify_draw
+from oracle.queries.selection.draw_check import DrawVerdict, verify_all_draws, verify_draw
 from oracle.store.database import Store
-from oracle.systems.assignment import Drawing
+from oracle.systems.assignment import TaskDraw
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Status
 from tests.support.txmgr.dispatch_office import (
@@ -40,7 +40,7 @@ def where(office: DispatchOffice) -> tuple[ChainReader, Store, LogReader, Dispat
     return office.source, office.store, office.folder.reader, office.dispatch
 
 
-def last_draw(office: DispatchOffice, task: bytes) -> Drawing:
+def last_draw(office: DispatchOffice, task: bytes) -> TaskDraw:
     """The draw of a task made again, with its candidates; it went where it was drawn."""
     check = verify_draw(*where(office), key_of(task))
     assert check.verdict is DrawVerdict.AGREES
@@ -108,18 +108,18 @@ def test_the_draws_are_the_chains_whatever_the_windows_restarts_and_reorgs(
     office.premises.chain.rpc("anvil_reorg", 1, [])
     tasks += [runs(office) for _ in range(2)]
     drawn = [office.draws(task) for task in tasks]
-    told = verify_all(*where(office))
-    assert (told.verdict, told.started) == (DrawVerdict.AGREES, 5)
+    told = verify_all_draws(*where(office))
+    assert (told.verdict, told.started_count) == (DrawVerdict.AGREES, 5)
 
     for blocks, restarts in ((1000, False), (1, False), (2, True)):
         with new_sqlite_store() as store:
             other = DispatchOffice(office.premises, store, tmp_path)
             draws_by(other, policy)
-            other.ingest.most_blocks = blocks
-            while index_next(other.source, store, other.folder, other.ingest) is not None:
+            other.ingest.max_blocks = blocks
+            while ingest_next_window(other.source, store, other.folder, other.ingest) is not None:
                 if restarts:
                     other.restart()
-                other.ingest.most_blocks = blocks
+                other.ingest.max_blocks = blocks
             assert [other.draws(task) for task in tasks] == drawn
             other.close()
 
@@ -129,4 +129,4 @@ def test_what_is_folded_anew_is_remembered_anew(office: DispatchOffice):
     failed = is_timed_out(office, runs(office))
     rebuild_state(office.store, office.folder, RebuildOptions())
     assert dict(last_draw(office, runs(office)).candidates)[failed] == 0
-    assert verify_all(*where(office)).verdict is DrawVerdict.AGREES
+    assert verify_all_draws(*where(office)).verdict is DrawVerdict.AGREES

@@ -48,18 +48,18 @@ def drawn(office: DispatchOffice) -> bytes:
 def steps(office: DispatchOffice) -> Iterator[str]:
     """What the daemon does next for its starts, step by step, without a look at the chain."""
     while True:
-        heads = office.source.heads()
+        heads = office.source.fetch_heads()
         step = plan_dispatch(office.dispatching, heads) or next_step(office.starts, heads)
         if step is None:
             return
-        yield step.did
+        yield step.action
 
 
 def in_want_of_gas(office: DispatchOffice) -> None:
     """What is sent now is mined, and fails."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(admission, "limit_for", lambda *_: 50_000)
-        patched.setattr(signing_queue, "_is_within_limits", lambda pair: pair[1].is_good)
+        patched.setattr(admission, "compute_gas_limit", lambda *_: 50_000)
+        patched.setattr(signing_queue, "_is_within_limits", lambda pair: pair[1].is_admissible)
         office.turn()
 
 
@@ -209,5 +209,5 @@ def test_words_about_the_queue_keep_no_start_waiting(office: DispatchOffice):
     office.index()
     office.mine()
     office.index()
-    plan_dispatch(office.dispatching, office.source.heads())
+    plan_dispatch(office.dispatching, office.source.fetch_heads())
     assert office.start_states() == ["planned"]

@@ -10,10 +10,10 @@ import pytest
 from oracle.dispatch.dispatch_calls import REQUEST_DOWNLOAD
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.dispatch.dispatch_settings import DispatchSettings
-from oracle.queries.stats import dispatch_statistics
+from oracle.queries.stats import compute_dispatch_statistics
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_policy import SPREAD
-from oracle.systems.crynux.predownload import requests_of
+from oracle.systems.crynux.predownload import list_requests
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Status
 from tests.support.office import Premises
@@ -87,10 +87,14 @@ def states(office: DispatchOffice) -> list[str]:
 
 def standing(office: DispatchOffice) -> list[str]:
     """How the requests stand that the fold has seen."""
-    with office.store.reading() as uow:
+    with office.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         assert cursor is not None
-        return [one.state for node in uow.nodes.asked() for one in requests_of(node, cursor.time)]
+        return [
+            one.state
+            for node in uow.nodes.list_with_downloads()
+            for one in list_requests(node, cursor.time)
+        ]
 
 
 def test_every_other_node_without_the_model_is_asked_once_as_a_task_starts(
@@ -103,7 +107,7 @@ def test_every_other_node_without_the_model_is_asked_once_as_a_task_starts(
     assert asked(office) == idle(office, task)
     assert {one["model"] for one in requested(office)} == {MODEL}
     assert (states(office), standing(office)) == (["mined"] * 2, ["open"] * 2)
-    assert dispatch_statistics(office.store, None).downloads == {"open": 2}
+    assert compute_dispatch_statistics(office.store, None).downloads_by_state == {"open": 2}
 
 
 def test_the_model_added_is_the_answer(office: DispatchOffice):
@@ -148,15 +152,15 @@ def test_a_start_that_a_reorg_takes_and_brings_back_asks_each_node_once(office: 
     office.mine()
     office.index()
     assert network.status(task) is Status.STARTED
-    plan_dispatch(office.dispatching, office.source.heads())
+    plan_dispatch(office.dispatching, office.source.fetch_heads())
     assert states(office) == ["planned"] * 2
     chain.rpc("evm_revert", fork)
     # The other fork has not got the start yet.
     chain.rpc("anvil_dropAllTransactions")
     office.mine(2)
     office.index()
-    with office.store.reading() as uow:
-        assert uow.downloads.since(0) == []
+    with office.store.read_transaction() as uow:
+        assert uow.downloads.list_since(0) == []
 
     for _ in range(8):
         office.turn()
@@ -170,13 +174,13 @@ def test_what_is_asked_for_is_the_chains_whatever_the_windows(
     started(office)
     for _ in range(3):
         office.block()
-    with office.store.reading() as uow:
-        planned = uow.downloads.since(0)
+    with office.store.read_transaction() as uow:
+        planned = uow.downloads.list_since(0)
     with new_sqlite_store() as store:
         other = an_office(office.premises, store, tmp_path / "other")
         other.index()
-        with store.reading() as uow:
-            assert uow.downloads.since(0) == planned != []
+        with store.read_transaction() as uow:
+            assert uow.downloads.list_since(0) == planned != []
         other.close()
 
 

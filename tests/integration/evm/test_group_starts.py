@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oracle.dispatch.dispatch_calls import DROP_TASK, START_GROUP
-from oracle.queries.selection.draw_check import DrawVerdict, verify_all, verify_draw
+from oracle.queries.selection.draw_check import DrawVerdict, verify_all_draws, verify_draw
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, FEE, Network, Status
 from tests.support.txmgr.dispatch_office import (
@@ -154,8 +154,8 @@ def test_whoever_comes_free_or_joins_gets_the_most_valuable_group(legacy: Dispat
     assert statuses(network, groups[1]) == {Status.STARTED}
     assert statuses(network, groups[0]) == {Status.QUEUED}
     assert legacy.dispatch is not None
-    found = verify_all(legacy.source, legacy.store, legacy.folder.reader, legacy.dispatch)
-    assert (found.started, found.verdict) == (6, DrawVerdict.AGREES)
+    found = verify_all_draws(legacy.source, legacy.store, legacy.folder.reader, legacy.dispatch)
+    assert (found.started_count, found.verdict) == (6, DrawVerdict.AGREES)
 
 
 def test_nodes_that_have_answered_get_the_next_group_before_theirs_is_judged(

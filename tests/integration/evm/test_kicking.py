@@ -5,15 +5,15 @@ import json
 
 import pytest
 
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
 from oracle.kickouts.kickout_context import EXECUTE_KICK
-from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
-from oracle.kickouts.kickout_planner import plan_kick
+from oracle.kickouts.kickout_eligibility import KickoutRules, load_kickout_cases
+from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.store.state.round_repository import RoundRepository
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import answer, compare, members
 from tests.support.evm.network import Standing, word
@@ -87,14 +87,14 @@ def pushed_without_kickouts(office: Office) -> None:
     office.repeat(next_step)
     office.mine()
     office.index()
-    office.repeat(confirm)
+    office.repeat(confirm_transactions)
 
 
 def rounds_low(office: Office) -> int:
     """How many rounds in a row have shown node 2 under the line."""
-    with office.store.reading() as uow:
-        looks = looks_at(uow, KickoutRules(RULES, SETTINGS), Level.NOTHING)
-    return next((look.shown for look in looks), 0)
+    with office.store.read_transaction() as uow:
+        looks = load_kickout_cases(uow, KickoutRules(RULES, SETTINGS), VerificationLevel.NOTHING)
+    return next((look.low_rounds for look in looks), 0)
 
 
 def pushed_until(office: Office, rounds: int) -> None:
@@ -156,7 +156,7 @@ def test_a_look_at_kickouts_does_not_read_every_lane(sqlite_office: Office, monk
         raise AssertionError("every lane was read")
 
     monkeypatch.setattr(RoundRepository, "load", load)
-    office.repeat(plan_kick)
+    office.repeat(plan_kickout_call)
 
 
 def test_nobody_is_proposed_before_the_evidence_is_final(sqlite_office: Office):
@@ -173,7 +173,7 @@ def test_nobody_is_proposed_while_the_fold_is_behind_the_head(sqlite_office: Off
     shown_low(office)
     group(office, 99, (2, 0, 1))
 
-    assert office.repeat(plan_kick) == []
+    assert office.repeat(plan_kickout_call) == []
     office.tick()
     assert "propose_kick" not in kinds(office)
 

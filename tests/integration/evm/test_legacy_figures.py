@@ -8,14 +8,14 @@ import pytest
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings
-from oracle.indexer.folder import Folder
-from oracle.queries.explain import EventArchive, block_at, explain
+from oracle.indexer.folder import EventFolder
+from oracle.queries.explain import EventArchive, explain_score, resolve_block
 from oracle.queries.node_models import LegacyScore
-from oracle.queries.population import all_nodes
-from oracle.queries.reports.report_view import report_detail
+from oracle.queries.population import load_all_nodes
+from oracle.queries.reports.report_view import compute_report_detail
 from oracle.store.database import Store
-from oracle.systems.legacy.submission_speed import speeds
-from oracle.systems.registry import rule_set
+from oracle.systems.legacy.submission_speed import compute_submission_speeds
+from oracle.systems.registry import build_rules
 from tests.support.answers import explanation_json
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import compare, members
@@ -25,7 +25,7 @@ from tests.support.txmgr.office_fixtures import fresh_chain, fresh_premises, pre
 
 __all__ = ["chain", "fresh_chain", "fresh_premises", "premises"]
 
-RULES = rule_set(
+RULES = build_rules(
     "legacy",
     {
         "legacy.vram_weight": "0.25",
@@ -45,7 +45,7 @@ def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Offi
     """A daemon that folds by legacy rules."""
     with Store.open(sqlite_url) as opened:
         office = Office(premises, opened, tmp_path / "evidence")
-        office.folder = Folder(RULES, office.folder.reader, [])
+        office.folder = EventFolder(RULES, office.folder.reader, [])
         yield office
         office.close()
 
@@ -73,7 +73,7 @@ def raced(premises: Premises) -> list[Address]:
 
 def legacy_scores(office: Office) -> dict[str, LegacyScore]:
     """Return what legacy rules make of every node, as `nodes` lists it."""
-    page = all_nodes(office.store, RULES, {}, 0)
+    page = load_all_nodes(office.store, RULES, {}, 0)
     assert page is not None
     return {row.node: row.legacy for row in page.nodes if row.legacy is not None}
 
@@ -90,19 +90,19 @@ def test_a_networks_own_words_give_r_p_and_b(premises: Premises, office: Office)
     assert means == sorted(means)
     assert means[0] < means[2]
     assert all(0 < (score.incentive_share or 0) < UNIT for score in ranked)
-    with office.store.reading() as uow:
-        nodes, cursor = list(uow.nodes.all()), uow.cursor.get()
+    with office.store.read_transaction() as uow:
+        nodes, cursor = list(uow.nodes.iterate_all()), uow.cursor.get()
     assert cursor is not None
-    weights = speeds(nodes, cursor.time, RULES, equal=False)
+    weights = compute_submission_speeds(nodes, cursor.time, RULES, equal=False)
     assert weights[third].weight == UNIT > weights[first].weight
 
 
 def test_explain_says_what_each_place_earned(premises: Premises, office: Office):
     nodes = raced(premises)
     office.index()
-    as_of = block_at(lambda: office.source, office.store, None)
+    as_of = resolve_block(lambda: office.source, office.store, None)
     archive = EventArchive(office.store, office.folder.reader, RULES)
-    told = [explanation_json(explain(archive, node, as_of)) for node in nodes]
+    told = [explanation_json(explain_score(archive, node, as_of)) for node in nodes]
     earned = [one["pool"]["entries"][-1]["earned"] for one in told]
 
     assert [(one["points"], one["of_points"]) for one in earned] == [(4, 34), (10, 34), (20, 34)]
@@ -116,8 +116,8 @@ def test_a_report_shows_what_part_of_the_incentive_each_of_its_nodes_would_get(
     nodes = raced(premises)
     office.index()
     shown = {name: score.incentive_share for name, score in legacy_scores(office).items()}
-    head = block_at(lambda: office.source, office.store, None)
-    seen = report_detail(office.store, office.folder.reader, RULES, ReportSettings(), head)
+    head = resolve_block(lambda: office.source, office.store, None)
+    seen = compute_report_detail(office.store, office.folder.reader, RULES, ReportSettings(), head)
 
     found = {lane.node: lane.incentive_share for lane in seen.lanes}
     assert {node: found[node] for node in nodes} == {node: shown[node] for node in nodes}

@@ -7,9 +7,9 @@ import pytest
 
 from oracle.queries.outbox_figures import (
     CALL_KINDS,
-    OutboxRecount,
-    with_accounts,
-    with_contract,
+    OutboxCounter,
+    add_account_figures,
+    add_contract_figures,
 )
 from oracle.telemetry.outbox_counts import BucketCounts, OutboxFigures
 from tests.support.evm.fixtures import chain
@@ -38,25 +38,25 @@ def plain(figure):
         return {one.name: plain(getattr(figure, one.name)) for one in fields(figure)}
     if isinstance(figure, Mapping):
         return {key: plain(value) for key, value in figure.items()}
-    return list(figure.buckets()) if isinstance(figure, BucketCounts) else figure
+    return list(figure.cumulative_buckets()) if isinstance(figure, BucketCounts) else figure
 
 
 def test_a_statistics_that_has_watched_all_the_way_says_what_one_that_starts_now_says(
     sqlite_office: Office,
 ):
-    office, watching = sqlite_office, OutboxRecount()
+    office, watching = sqlite_office, OutboxCounter()
     for _ in range(3):
         office.pushed()
         office.until_final()
         counted(watching, office)
 
-    assert plain(counted(watching, office)) == plain(counted(OutboxRecount(), office))
+    assert plain(counted(watching, office)) == plain(counted(OutboxCounter(), office))
     assert counted(watching, office).outcomes[SUCCESS] == office.premises.round
 
 
 def test_alerts_see_a_zero_of_every_end_before_the_first(sqlite_office: Office):
     """A counter that is born at 1 has risen by nothing: an alert would miss the first."""
-    outcomes = counted(OutboxRecount(), sqlite_office).outcomes
+    outcomes = counted(OutboxCounter(), sqlite_office).outcomes
     kinds = {kind for kind, _ in outcomes}
     assert kinds == set(CALL_KINDS)
     for outcome in ("success", "reverted", "superseded", "foreign"):
@@ -72,7 +72,7 @@ def test_what_was_spent_is_what_the_account_lost(sqlite_office: Office):
     office.until_final()
 
     lost = before - int(chain.rpc("eth_getBalance", sender, "latest"), 16)
-    totals = counted(OutboxRecount(), office)
+    totals = counted(OutboxCounter(), office)
     assert totals.wei["push"] == lost
     assert totals.gas["push"] > 21_000
 
@@ -80,16 +80,18 @@ def test_what_was_spent_is_what_the_account_lost(sqlite_office: Office):
 def test_accounts_and_contract_are_told_beside_the_rows(sqlite_office: Office):
     office = sqlite_office
     office.pushed()
-    figures = with_accounts(
-        counted(OutboxRecount(), office), {"transmitter": office.context}, office.source.heads()
+    figures = add_account_figures(
+        counted(OutboxCounter(), office),
+        {"transmitter": office.context},
+        office.source.fetch_heads(),
     )
     ours = figures.accounts["transmitter"]
-    assert (ours.latest, ours.gap) == (ours.next_nonce, 0)
+    assert (ours.latest_chain_nonce, ours.nonce_gap) == (ours.next_nonce, 0)
     assert ours.open_nonces == 1  # mined, not final yet
     assert ours.balance_wei is not None
     assert ours.balance_wei > ours.reserved_wei
 
-    contract = with_contract(figures, office.reporting).contract
+    contract = add_contract_figures(figures, office.reporting).contract
     assert contract is not None
     assert (contract.round, contract.rules_agree) == (office.premises.round, True)
     assert contract.kick_tokens == 3

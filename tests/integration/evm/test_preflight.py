@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.bindings.contract_errors import refusal_of
-from oracle.bindings.qos_oracle import OracleContract, execute_call
+from oracle.bindings.contract_errors import decode_refusal
+from oracle.bindings.qos_oracle import OracleContract, encode_execute_kick
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight
-from oracle.txmgr.client.receipts import SimulatedCall, receipts_of
+from oracle.txmgr.client.receipts import SimulatedCall, fetch_receipts
 from tests.contracts.oracle_driver import Oracle, deployed
 from tests.pools import caller_of, view_of
 from tests.support.evm.chain import Chain
@@ -45,7 +45,7 @@ def address_of(oracle: Oracle) -> Address:
 
 
 def tried(lines: PoolView, oracle: Oracle, calldata: str) -> PreflightResult:
-    return preflight(lines, SimulatedCall(ME, address_of(oracle), calldata), refusal_of)
+    return preflight(lines, SimulatedCall(ME, address_of(oracle), calldata), decode_refusal)
 
 
 def test_a_call_that_works_is_priced(oracle: Oracle, lines: PoolView):
@@ -55,7 +55,7 @@ def test_a_call_that_works_is_priced(oracle: Oracle, lines: PoolView):
 
 
 def test_a_refusal_is_told_in_the_contracts_words(oracle: Oracle, lines: PoolView):
-    verdict = tried(lines, oracle, execute_call(ME))
+    verdict = tried(lines, oracle, encode_execute_kick(ME))
     assert (verdict.outcome, verdict.reason) == (PreflightOutcome.REFUSED, f"NoKick({ME})")
 
 
@@ -63,7 +63,7 @@ def test_an_endpoint_that_does_not_answer_is_left_out(
     oracle: Oracle, lines: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = Fault.SWALLOW
-    verdict = tried(lines, oracle, execute_call(ME))
+    verdict = tried(lines, oracle, encode_execute_kick(ME))
     assert verdict.outcome is PreflightOutcome.REFUSED
 
 
@@ -71,7 +71,7 @@ def test_a_rate_limit_is_no_word_of_the_contract(
     oracle: Oracle, fresh_chain: Chain, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "rate limit exceeded"
-    verdict = tried(view_of(endpoint.url), oracle, execute_call(ME))
+    verdict = tried(view_of(endpoint.url), oracle, encode_execute_kick(ME))
     assert verdict.outcome is PreflightOutcome.UNKNOWN
 
 
@@ -90,18 +90,18 @@ def test_a_receipt_that_one_endpoint_has_counts_though_another_is_silent(
 ):
     sent = fresh_chain.transact(to=fresh_chain.accounts[1], data="0x").raw["transactionHash"]
     endpoint.faults["eth_getTransactionReceipt"] = Fault.SWALLOW
-    (receipt,) = receipts_of(lines, [sent]).values()
+    (receipt,) = fetch_receipts(lines, [sent]).values()
     assert (receipt.hash, receipt.succeeded, receipt.gas_used) == (sent, True, 21_000)
 
 
 def test_silence_everywhere_is_no_answer(endpoint: FaultyEndpoint):
     endpoint.faults["eth_getTransactionReceipt"] = Fault.SWALLOW
     with pytest.raises(TransientError, match="unreachable: "):
-        receipts_of(view_of(endpoint.url), [Hash("0x" + 64 * "7")])
+        fetch_receipts(view_of(endpoint.url), [Hash("0x" + 64 * "7")])
 
 
 def test_the_contract_is_read_at_one_block(oracle: Oracle, lines: PoolView):
-    standing = OracleContract(lines, address_of(oracle)).contract_status()
+    standing = OracleContract(lines, address_of(oracle)).get_status()
     assert (standing.head.round, standing.head.quorum, standing.head.config_count) == (0, 2, 1)
     assert standing.limits.anchor_window == 8_000
     assert standing.block.number == oracle.chain.block
@@ -109,12 +109,14 @@ def test_the_contract_is_read_at_one_block(oracle: Oracle, lines: PoolView):
 
 def test_an_address_without_a_contract_is_said_to_be_one(lines: PoolView):
     with pytest.raises(TransientError, match="shows no QoSOracle at 0x1111"):
-        OracleContract(lines, ME).contract_status()
+        OracleContract(lines, ME).get_status()
 
 
 def test_a_refusal_keeps_what_the_contract_returned(oracle: Oracle, fresh_chain: Chain):
     line = caller_of(fresh_chain.url)
     with pytest.raises(CallRefusedError) as refused:
-        line.ask("eth_call", {"to": oracle.contract.address, "data": execute_call(ME)}, "latest")
+        line.request(
+            "eth_call", {"to": oracle.contract.address, "data": encode_execute_kick(ME)}, "latest"
+        )
     assert (refused.value.data or "").endswith(ME[2:])
     line.endpoint.close()

@@ -41,8 +41,8 @@ def answered(office: ProbingOffice, tasks: list[bytes]) -> list[Receipt]:
 def test_one_group_serves_all_three_without_a_task_and_is_scored(office: ProbingOffice):
     funded(office)
     office.begin_window()
-    with office.store.reading() as uow:
-        (before,) = {node.scored for node in uow.nodes.all()}
+    with office.store.read_transaction() as uow:
+        (before,) = {node.scored for node in uow.nodes.iterate_all()}
     office.pass_window()
 
     tasks = office.probed()
@@ -54,8 +54,8 @@ def test_one_group_serves_all_three_without_a_task_and_is_scored(office: Probing
     ends = sorted(office.premises.network.status(task) for task in tasks)
     assert ends == [Status.SUCCEEDED, Status.REFUNDED, Status.REFUNDED]
     assert office.credit() == ETHER - FEE
-    with office.store.reading() as uow:
-        assert {node.scored for node in uow.nodes.all()} == {before + 1}
+    with office.store.read_transaction() as uow:
+        assert {node.scored for node in uow.nodes.iterate_all()} == {before + 1}
 
 
 def test_who_had_a_task_in_the_window_is_left_alone(office: ProbingOffice):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
-from oracle.queries.outbox_figures import OutboxRecount
+from oracle.queries.outbox_figures import OutboxCounter
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.context import StepResult
@@ -66,8 +66,8 @@ def test_the_first_report_that_is_due_keeps_its_turn(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
-    with office.store.reading() as uow:
-        first = uow.reports.due()[0].report.period
+    with office.store.read_transaction() as uow:
+        first = uow.reports.list_due()[0].report.period
     office.period()
     office.tick()
 
@@ -79,16 +79,16 @@ def test_a_report_whose_predecessor_changed_is_missed(sqlite_office: Office):
     office.period()
     office.period()
     office.index()
-    with office.store.reading() as uow:
-        due = [one.report.period for one in uow.reports.due()]
+    with office.store.read_transaction() as uow:
+        due = [one.report.period for one in uow.reports.list_due()]
     office.tick()
     office.mine()
     office.tick()
 
     (landing,) = office.intents()
     assert landing.request.period == due[0]
-    with office.store.reading() as uow:
-        missed = [uow.reports.at(period) for period in due[1:]]
+    with office.store.read_transaction() as uow:
+        missed = [uow.reports.get(period) for period in due[1:]]
     assert {(one.state, one.reason) for one in missed if one is not None} == {
         ("missed", "another round came before it")
     }
@@ -141,7 +141,7 @@ def test_a_nonce_is_free_again_where_nobody_says_what_the_call_would_do(sqlite_o
         office.period()
         office.index()
         office.repeat(plan_push)
-        assert [_step(office).did for _ in range(2)] == ["push ready", "push assigned"]
+        assert [_step(office).action for _ in range(2)] == ["push ready", "push assigned"]
         endpoint.faults["eth_call"] = "internal error"
         office.repeat(next_step)
         (waiting,) = office.intents()
@@ -262,7 +262,7 @@ def test_one_round_is_signed_once(sqlite_office: Office):
     office.tick()
     with office.context.writing() as uow:
         (planned,) = office.intents()
-        uow.outbox.intents.end(
+        uow.outbox.intents.end_unsent(
             planned, type(planned.state).CANCELLED, "a test", office.context.stamp
         )
     office.period()
@@ -278,10 +278,10 @@ def test_one_round_is_signed_once(sqlite_office: Office):
 
 
 def _step(office: Office) -> StepResult:
-    step = next_step(office.context, office.source.heads())
+    step = next_step(office.context, office.source.fetch_heads())
     assert step is not None
     return step
 
 
 def _paid(office: Office) -> int:
-    return OutboxRecount().count(office.store, office.context.stamp.at).wei.total()
+    return OutboxCounter().count_outbox(office.store, office.context.stamp.at).wei.total()

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from eth_account import Account
 
-from oracle.chain.proofs.bloom import bloom, written
-from oracle.chain.proofs.header_hash import HeaderResponse, header_hash
-from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
-from oracle.chain.proofs.transaction_sender import signer
-from oracle.chain.proofs.transactions_root import SignedTransaction, transactions_root
+from oracle.chain.proofs.bloom import compute_bloom, format_bloom
+from oracle.chain.proofs.header_hash import HeaderResponse, compute_block_hash
+from oracle.chain.proofs.receipts_root import ProvenReceipt, compute_receipts_root
+from oracle.chain.proofs.transaction_sender import recover_signer
+from oracle.chain.proofs.transactions_root import SignedTransaction, compute_transactions_root
 from tests.support.evm.anvil import anvil
 from tests.support.evm.chain import Chain
 
@@ -107,36 +107,37 @@ def _with_code(chain: Chain) -> str:
 
 def test_every_header_hashes_to_the_hash_of_its_block(blocks):
     headers = [msgspec.convert(block, HeaderResponse) for block, _ in blocks]
-    assert [header_hash(one) for one in headers] == [one.hash for one in headers]
+    assert [compute_block_hash(one) for one in headers] == [one.hash for one in headers]
 
 
 def test_every_root_of_receipts_is_that_of_its_header(blocks):
     for block, receipts in blocks:
         assert (
-            receipts_root(msgspec.convert(receipts, list[ProvenReceipt])) == block["receiptsRoot"]
+            compute_receipts_root(msgspec.convert(receipts, list[ProvenReceipt]))
+            == block["receiptsRoot"]
         )
 
 
 def test_every_root_of_transactions_is_that_of_its_header(blocks):
     for block, _ in blocks:
         signed = msgspec.convert(block["transactions"], list[SignedTransaction])
-        assert [one.true_hash() for one in signed] == [one.hash for one in signed]
+        assert [one.compute_hash() for one in signed] == [one.hash for one in signed]
         # Anvil 1.7.1 puts a blob transaction into the trie together with its blobs, which is
         # against EIP-4844: the side-car is no part of a block.
         if not any(one.type == "0x3" for one in signed):
-            assert transactions_root(signed) == block["transactionsRoot"]
+            assert compute_transactions_root(signed) == block["transactionsRoot"]
 
 
 def test_every_sender_is_who_signed(blocks):
     for block, _ in blocks:
         signed = msgspec.convert(block["transactions"], list[SignedTransaction])
-        assert [signer(one) for one in signed] == [one.sender.lower() for one in signed]
+        assert [recover_signer(one) for one in signed] == [one.sender.lower() for one in signed]
 
 
 def test_every_bloom_is_that_of_the_logs(blocks):
     for block, receipts in blocks:
         logs = [log for one in msgspec.convert(receipts, list[ProvenReceipt]) for log in one.logs]
-        assert written(bloom(logs)) == block["logsBloom"]
+        assert format_bloom(compute_bloom(logs)) == block["logsBloom"]
 
 
 def test_the_blocks_hold_what_is_to_be_shown(blocks):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oracle.txmgr.client.send_raw import SendOutcome, SendResult, answer_of, send
+from oracle.txmgr.client.send_raw import SendOutcome, SendResult, classify_send_answer, send
 from tests.pools import caller_of, pool_of
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain, fresh_chain
@@ -211,7 +211,7 @@ SAID = [(client, words, answer) for client, table in WORDS.items() for words, an
 
 @pytest.mark.parametrize(("client", "words", "answer"), SAID)
 def test_refusals_are_told_apart_by_their_words(client: str, words: str, answer: SendOutcome):
-    assert answer_of(words) is answer, client
+    assert classify_send_answer(words) is answer, client
 
 
 @pytest.mark.parametrize(
@@ -224,14 +224,14 @@ def test_refusals_are_told_apart_by_their_words(client: str, words: str, answer:
     ],
 )
 def test_where_the_words_say_nothing_the_code_may(code: int, answer: SendOutcome):
-    assert answer_of("transaction rejected", code) is answer
+    assert classify_send_answer("transaction rejected", code) is answer
 
 
 def test_silence_means_that_it_may_be_in_the_pool(fresh_chain: Chain):
     with faulty_endpoint(fresh_chain.url) as endpoint:
         endpoint.faults[SEND] = Fault.SWALLOW
         sent = send(pool_of(endpoint.url), RAW)
-    assert (sent.answer, sent.is_accepted) == (SendOutcome.AMBIGUOUS, False)
+    assert (sent.outcome, sent.is_accepted) == (SendOutcome.AMBIGUOUS, False)
 
 
 def test_one_accepting_pool_is_enough(fresh_chain: Chain):
@@ -249,7 +249,7 @@ def test_every_endpoint_gets_the_bytes_once(fresh_chain: Chain):
         sent = send(pool_of(one.url, other.url), RAW)
         assert (one.seen, other.seen) == ([SEND], [SEND])
     # What somebody said tells more than silence.
-    assert sent.answer is SendOutcome.POOL
+    assert sent.outcome is SendOutcome.POOL
 
 
 def test_what_stops_a_sender_is_said_by_every_endpoint(fresh_chain: Chain):
@@ -260,17 +260,17 @@ def test_what_stops_a_sender_is_said_by_every_endpoint(fresh_chain: Chain):
         one.faults[SEND] = "oversized data"
         other.faults[SEND] = "tx fee exceeds the configured cap"
         told = send(pool_of(one.url, other.url), RAW)
-    assert (silent.answer, "forbidden for this key" in silent.text) == (
+    assert (silent.outcome, "forbidden for this key" in silent.text) == (
         SendOutcome.AMBIGUOUS,
         True,
     )
-    assert told.answer is SendOutcome.CAP
+    assert told.outcome is SendOutcome.CAP
 
 
 def test_a_key_in_the_address_of_an_endpoint_is_never_shown():
     pool = pool_of("http://user:s3cret@127.0.0.1:1/v3/0123456789abcdef?key=hidden")
     sent = send(pool, RAW)
-    shown = f"{[*pool]} {pool.view().all} {sent}"
+    shown = f"{[*pool]} {pool.view().callers} {sent}"
     assert not [secret for secret in ("s3cret", "0123456789abcdef", "hidden") if secret in shown]
     assert "127.0.0.1" in shown
 
@@ -293,6 +293,6 @@ def test_no_endpoint_is_asked_for_more_than_a_hundred_at_once(
     wire = line.endpoint.client._wire
     monkeypatch.setattr(wire, "post", measured(wire.post, sizes))
     numbers = [hex(number) for number in range(250)]
-    blocks = line.ask_all([("eth_getBlockByNumber", (one, False)) for one in numbers])
+    blocks = line.request_all([("eth_getBlockByNumber", (one, False)) for one in numbers])
     line.endpoint.close()
     assert (sizes, blocks[0]["number"], len(blocks)) == ([100, 100, 50], "0x0", 250)

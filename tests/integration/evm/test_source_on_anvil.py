@@ -51,7 +51,7 @@ def both(fresh: tuple[Chain, Network, Oracle]) -> Iterator[tuple[Network, Oracle
 def reader(both: tuple[Network, Oracle]) -> EventReader:
     network, oracle = both
     contracts = {"TaskNetwork": network.contract.address}
-    return EventReader.open("reference", contracts, oracle.contract.address)
+    return EventReader.from_profile("reference", contracts, oracle.contract.address)
 
 
 @pytest.fixture
@@ -62,8 +62,8 @@ def source(both: tuple[Network, Oracle], reader: EventReader) -> Iterator[ChainS
 
 
 def window_to_the_head(source: ChainSource, first: int) -> BlockWindow:
-    head = source.heads().latest.number
-    return source.window(BlockRange(first, head), with_headers=True)
+    head = source.fetch_heads().latest.number
+    return source.fetch_window(BlockRange(first, head), with_headers=True)
 
 
 def test_a_tasks_life_is_read_as_it_was_driven(
@@ -79,7 +79,7 @@ def test_a_tasks_life_is_read_as_it_was_driven(
     window = window_to_the_head(source, first)
 
     key, runner = TaskKey("0x" + task.hex()), Address(node.lower())
-    told = reader.read(window.logs, window.calls).events
+    told = reader.decode_rows(window.logs, window.calls).events
     times = {header.number: header.time for header in window.headers}
     assert [event.time for event in told] == [times[event.at.block] for event in told]
     joined, created, started, *_, succeeded = told
@@ -104,7 +104,7 @@ def test_what_happens_in_the_last_second_and_after_it(
 
     window = window_to_the_head(source, network.chain.block)
 
-    (event,) = reader.read(window.logs, window.calls).events
+    (event,) = reader.decode_rows(window.logs, window.calls).events
     assert isinstance(event, TaskTimedOut)
     assert event.time == network.time_limit(task) + 1
 
@@ -120,7 +120,7 @@ def test_a_round_is_read_with_its_nodes_and_words(
 
     window = window_to_the_head(source, first)
 
-    events = reader.read(window.logs, window.calls).contract_events
+    events = reader.decode_rows(window.logs, window.calls).contract_events
     assert [event.index for event in events if isinstance(event, NodeRegistered)] == [*range(17)]
     (accepted,) = [event for event in events if isinstance(event, RoundAccepted)]
     assert accepted.registrations.appended == tuple(one.lower() for one in fresh)
@@ -140,28 +140,28 @@ def test_a_fork_shows_in_the_parent_mismatch(both: tuple[Network, Oracle], sourc
     network.chain.later(100)
     network.chain.mine(4)
     head = network.chain.block
-    before = source.window(BlockRange(head - 5, head - 2), with_headers=True)
+    before = source.fetch_window(BlockRange(head - 5, head - 2), with_headers=True)
     network.chain.rpc("anvil_reorg", 4, [])
 
-    after = source.window(BlockRange(head - 1, head), with_headers=True)
+    after = source.fetch_window(BlockRange(head - 1, head), with_headers=True)
 
     assert after.first_parent != before.last.hash
-    common = source.header(head - 4)
+    common = source.fetch_header(head - 4)
     assert common is not None
     assert common.hash == before.headers[1].hash
 
 
 def test_the_contracts_are_recognised(source: ChainSource):
-    source.check()
+    source.check_endpoints()
 
 
 def test_a_wrong_address_is_told(both: tuple[Network, Oracle]):
     network, oracle = both
-    reader = EventReader.open(
+    reader = EventReader.from_profile(
         "reference", {"TaskNetwork": network.nodes[0]}, oracle.contract.address
     )
     source = source_on(reader, network.chain.url, depth=8)
 
     with pytest.raises(InputError, match="there is no contract"):
-        source.check()
+        source.check_endpoints()
     source.close()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from web3.contract import Contract
 
-from oracle.bindings.timelock_roles import ROLES, RoleHolder, timelock_roles
+from oracle.bindings.timelock_roles import ROLE_ID_BY_NAME, RoleHolder, fetch_timelock_roles
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import TransientError
 from tests.pools import view_of
@@ -59,8 +59,8 @@ def deployed() -> Iterator[Deployed]:
         timelock = chain.deploy("TimelockController", DAY, [first], [ZERO_ADDRESS], deployer)
         block = chain.block
         chain.mine(30)
-        chain.send(timelock.functions.grantRole(ROLES["proposer"], second))
-        chain.send(timelock.functions.revokeRole(ROLES["proposer"], first))
+        chain.send(timelock.functions.grantRole(ROLE_ID_BY_NAME["proposer"], second))
+        chain.send(timelock.functions.revokeRole(ROLE_ID_BY_NAME["proposer"], first))
         yield Deployed(chain, timelock, block)
         chain.close()
 
@@ -83,11 +83,11 @@ def narrow(endpoint: FaultyEndpoint, most: int) -> None:
 
 
 def test_who_holds_a_role_now_is_found(deployed: Deployed):
-    roles = timelock_roles(view_of(deployed.chain.url), deployed.address, 0)
+    roles = fetch_timelock_roles(view_of(deployed.chain.url), deployed.address, 0)
     deployer, first, second = deployed.people
-    assert roles.held == deployed.held
-    assert roles.is_whole
-    assert roles.line() == (
+    assert roles.holders == deployed.held
+    assert roles.is_complete
+    assert roles.format_line() == (
         f"the timelock's proposer {second}; executor anyone; canceller {first}; "
         f"admin itself, {deployer}"
     )
@@ -97,27 +97,27 @@ def test_who_holds_a_role_now_is_found(deployed: Deployed):
 def test_an_endpoint_that_gives_logs_of_few_blocks_is_asked_for_few(deployed: Deployed, most: int):
     with faulty_endpoint(deployed.chain.url) as endpoint:
         narrow(endpoint, most)
-        roles = timelock_roles(view_of(endpoint.url), deployed.address, 0)
-    assert roles.held == deployed.held
+        roles = fetch_timelock_roles(view_of(endpoint.url), deployed.address, 0)
+    assert roles.holders == deployed.held
 
 
 def test_logs_that_begin_after_the_constructors_are_known_not_to_be_all(deployed: Deployed):
     view = view_of(deployed.chain.url)
-    assert timelock_roles(view, deployed.address, deployed.block).is_whole
-    late = timelock_roles(view, deployed.address, deployed.block + 1)
-    assert not late.is_whole
-    assert late.held == {RoleHolder("proposer", deployed.people[2])}
+    assert fetch_timelock_roles(view, deployed.address, deployed.block).is_complete
+    late = fetch_timelock_roles(view, deployed.address, deployed.block + 1)
+    assert not late.is_complete
+    assert late.holders == {RoleHolder("proposer", deployed.people[2])}
 
 
 def test_what_one_endpoint_leaves_out_another_one_tells(deployed: Deployed):
     with faulty_endpoint(deployed.chain.url) as endpoint:
         hide_logs(endpoint)
-        alone = timelock_roles(view_of(endpoint.url), deployed.address, 0)
-        both = timelock_roles(view_of(endpoint.url, deployed.chain.url), deployed.address, 0)
-    assert not alone.held
-    assert not alone.is_whole
-    assert both.held == deployed.held
-    assert both.is_whole
+        alone = fetch_timelock_roles(view_of(endpoint.url), deployed.address, 0)
+        both = fetch_timelock_roles(view_of(endpoint.url, deployed.chain.url), deployed.address, 0)
+    assert not alone.holders
+    assert not alone.is_complete
+    assert both.holders == deployed.held
+    assert both.is_complete
 
 
 def hide_logs(endpoint: FaultyEndpoint) -> None:
@@ -139,4 +139,4 @@ def test_where_no_endpoint_gives_logs_nothing_is_believed(deployed: Deployed):
     with faulty_endpoint(deployed.chain.url) as endpoint:
         endpoint.faults = {"eth_getLogs": "the method is not available"}
         with pytest.raises(TransientError, match="is not available"):
-            timelock_roles(view_of(endpoint.url), deployed.address, 0)
+            fetch_timelock_roles(view_of(endpoint.url), deployed.address, 0)

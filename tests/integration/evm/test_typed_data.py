@@ -5,10 +5,10 @@ from eth_utils.crypto import keccak
 from hypothesis import given, strategies as st
 from web3 import Web3
 
-from oracle.bindings.qos_oracle import push_call
+from oracle.bindings.qos_oracle import encode_push
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.signing_round import RECENT_ROUNDS
-from oracle.signing.typed_data import Domain, KickStatement, ReportStatement, config_digest
+from oracle.signing.typed_data import Domain, KickStatement, ReportStatement, compute_config_digest
 from tests.contracts.oracle_driver import Oracle, deployed
 from tests.contracts.oracle_signing import (
     KICK_FIELDS,
@@ -77,7 +77,7 @@ def test_a_report_is_digested_as_eip_712_says(statement: ReportStatement):
         "deadline": statement.deadline,
         "dataHash": keccak(statement.blob),
     }
-    assert statement.digest(DOMAIN) == elsewhere("Report", REPORT_FIELDS, message)
+    assert statement.compute_digest(DOMAIN) == elsewhere("Report", REPORT_FIELDS, message)
 
 
 @given(KICKS)
@@ -89,7 +89,7 @@ def test_a_kickout_is_digested_as_eip_712_says(statement: KickStatement):
         "evidence": raw(statement.evidence),
         "deadline": statement.deadline,
     }
-    assert statement.digest(DOMAIN) == elsewhere("Kick", KICK_FIELDS, message)
+    assert statement.compute_digest(DOMAIN) == elsewhere("Kick", KICK_FIELDS, message)
 
 
 @given(words(16), st.lists(ADDRESSES, max_size=4), words(8), HASHES)
@@ -97,7 +97,7 @@ def test_a_configuration_is_digested_as_the_abi_writes_it(count, signers, quorum
     domain = (DOMAIN.chain_id, DOMAIN.contract)
     said = config_digest_elsewhere(domain, count, signers, quorum, raw(rules_hash))
 
-    assert config_digest(DOMAIN, count, signers, quorum, rules_hash) == "0x" + said.hex()
+    assert compute_config_digest(DOMAIN, count, signers, quorum, rules_hash) == "0x" + said.hex()
 
 
 def test_the_contract_computes_the_same_digests(fresh_chain: Chain):
@@ -107,7 +107,7 @@ def test_the_contract_computes_the_same_digests(fresh_chain: Chain):
     rules_hash = Hash("0x" + oracle.read("rulesHash").hex())
     signers = [Address(one.lower()) for one in oracle.read("signers")]
     count, quorum = oracle.head("configCount"), oracle.head("quorum")
-    assert config_digest(domain, count, signers, quorum, rules_hash) == config
+    assert compute_config_digest(domain, count, signers, quorum, rules_hash) == config
 
     blob = bytes(range(70))
     report = ReportStatement(
@@ -120,14 +120,14 @@ def test_the_contract_computes_the_same_digests(fresh_chain: Chain):
         blob=blob,
     )
     said = oracle.read("reportDigest", 7, 5, raw(report.as_of_hash), 9_999_999, keccak(blob))
-    assert report.digest(domain) == "0x" + said.hex()
+    assert report.compute_digest(domain) == "0x" + said.hex()
 
     who = Address("0x" + 40 * "c")
     proof, on = Hash("0x" + 64 * "e"), Hash("0x" + 64 * "d")
     kick = KickStatement(config, 3, on, who, proof, 8_888_888)
     checksummed = Web3.to_checksum_address(who)
     said = oracle.read("kickDigest", raw(on), checksummed, raw(proof), 8_888_888)
-    assert kick.digest(domain) == "0x" + said.hex()
+    assert kick.compute_digest(domain) == "0x" + said.hex()
 
 
 def test_the_contract_keeps_as_many_rounds_as_a_kickout_is_believed_to_outlive(fresh_chain: Chain):
@@ -148,4 +148,4 @@ def test_the_calldata_of_a_push_is_what_web3_encodes(fresh_chain: Chain):
         blob=theirs.data,
     )
     calldata = oracle.call(theirs, b"s" * 65)._encode_transaction_data()
-    assert push_call(ours, theirs.count, b"s" * 65) == calldata
+    assert encode_push(ours, theirs.count, b"s" * 65) == calldata

@@ -2,7 +2,12 @@
 
 from web3 import Web3
 
-from oracle.queries.selection.draw_check import AllDraws, DrawVerdict, verify_all, verify_draw
+from oracle.queries.selection.draw_check import (
+    AllDraws,
+    DrawVerdict,
+    verify_all_draws,
+    verify_draw,
+)
 from tests.support.evm.fixtures import chain
 from tests.support.txmgr.dispatch_office import (
     DispatchOffice,
@@ -18,7 +23,7 @@ __all__ = ["chain", "fresh_chain", "fresh_stage", "office", "premises"]
 
 def verified_all(office: DispatchOffice) -> AllDraws:
     assert office.dispatch is not None
-    return verify_all(office.source, office.store, office.folder.reader, office.dispatch)
+    return verify_all_draws(office.source, office.store, office.folder.reader, office.dispatch)
 
 
 def verdict_of(office: DispatchOffice, task: bytes) -> DrawVerdict:
@@ -31,7 +36,7 @@ def test_where_nothing_started_there_is_nothing_to_compare(office: DispatchOffic
     office.premises.network.create()
     office.turn()
     told = verified_all(office)
-    assert (told.verdict, told.started) == (DrawVerdict.NOT_DISPATCHED, 0)
+    assert (told.verdict, told.started_count) == (DrawVerdict.NOT_DISPATCHED, 0)
 
 
 def test_all_tasks_that_started_as_drawn_agree(office: DispatchOffice):
@@ -45,7 +50,7 @@ def test_all_tasks_that_started_as_drawn_agree(office: DispatchOffice):
     each = [verdict_of(office, task) for task in (*tasks, later)]
     told = verified_all(office)
     assert (told.verdict, told.differing) == (DrawVerdict.AGREES, ())
-    assert told.started == each.count(DrawVerdict.AGREES) == 3
+    assert told.started_count == each.count(DrawVerdict.AGREES) == 3
 
 
 def test_a_task_that_went_elsewhere_is_named_and_the_others_agree(office: DispatchOffice):
@@ -65,7 +70,7 @@ def test_a_task_that_went_elsewhere_is_named_and_the_others_agree(office: Dispat
     assert verdict_of(office, kept) is DrawVerdict.AGREES
     assert verdict_of(office, defied) is DrawVerdict.DIFFERS
     told = verified_all(office)
-    assert (told.verdict, told.started) == (DrawVerdict.DIFFERS, 2)
+    assert (told.verdict, told.started_count) == (DrawVerdict.DIFFERS, 2)
     (differing,) = told.differing
     assert differing.task == key_of(defied)
-    assert (differing.node, differing.drawn) == (stranger.lower(), drawn[key_of(defied)])
+    assert (differing.node, differing.drawn_node) == (stranger.lower(), drawn[key_of(defied)])

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from oracle.errors import FatalError
-from oracle.rpc.transport import BoundedHttp, HttpAnswer
+from oracle.rpc.transport import BoundedHttp, RawHttpResponse
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import SignedBytes, TransactionRequest
 from tests.support.evm.fixtures import chain
@@ -25,7 +25,7 @@ def test_bytes_are_in_the_database_before_any_endpoint_sees_them(
     office, post = sqlite_office, BoundedHttp.post
     seen: list[tuple[str, list[str]]] = []
 
-    def watched(http: BoundedHttp, body: bytes, *seconds: float) -> HttpAnswer:
+    def watched(http: BoundedHttp, body: bytes, *seconds: float) -> RawHttpResponse:
         asked = msgspec.json.decode(body)
         many = asked if isinstance(asked, list) else [asked]
         sends = [one for one in many if one["method"] == "eth_sendRawTransaction"]
@@ -65,7 +65,7 @@ def test_whoever_lost_the_lease_changes_nothing_in_the_outbox(sqlite_office: Off
     before = office.reports()
     with office.store.transaction() as uow:
         uow.lease.release(office.epoch)
-        assert uow.lease.take("a second daemon", 3600) is not None
+        assert uow.lease.acquire("a second daemon", 3600) is not None
 
     with pytest.raises(FatalError, match="has taken over the lease"):
         office.tick()
@@ -73,14 +73,14 @@ def test_whoever_lost_the_lease_changes_nothing_in_the_outbox(sqlite_office: Off
 
 
 def stored_bytes(office: Office) -> list[str]:
-    with office.store.reading() as uow:
+    with office.store.read_transaction() as uow:
         return [
             "0x" + attempt.signed.raw.hex()
-            for slot in uow.outbox.slots.watched(office.context.account)
-            for attempt in uow.outbox.slots.attempts(slot)
+            for slot in uow.outbox.slots.list_unfinished(office.context.account)
+            for attempt in uow.outbox.slots.list_attempts(slot)
         ]
 
 
 def open_nonces(office: Office) -> list[int]:
-    with office.store.reading() as uow:
-        return [slot.nonce for slot in uow.outbox.slots.watched(office.context.account)]
+    with office.store.read_transaction() as uow:
+        return [slot.nonce for slot in uow.outbox.slots.list_unfinished(office.context.account)]

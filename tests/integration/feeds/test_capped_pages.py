@@ -7,9 +7,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
-from oracle.chain.feed.feed_client import FeedAnswerError, FeedClient
+from oracle.chain.feed.feed_client import FeedClient, FeedResponseError
 from oracle.chain.feed.figures_client import FiguresClient
-from oracle.indexer.feeds.reread import REREAD_IDS, reread_start, take_reread
+from oracle.indexer.feeds.reread import REREAD_ROWS, get_reread_start, ingest_reread
 from oracle.store.database import Store
 from tests.integration.feeds.test_two_readers import told
 from tests.support.feeds.feed_follower import FeedFollower, following
@@ -32,12 +32,12 @@ def ranks_of(steps: int) -> dict[str, list[int]]:
 
 def reread_kinds(feed: FeedFollower) -> list[str]:
     """Read the settled rows again as the daemon does each hour; return the faults' kinds."""
-    with feed.store.reading() as uow:
-        cursor = uow.feed.cursor()
+    with feed.store.read_transaction() as uow:
+        cursor = uow.feed.get_cursor()
     assert cursor is not None
-    start = reread_start(cursor)
-    answer = feed.client.ask(start, feed.settings.page_rows, REREAD_IDS + 1)
-    return [fault.kind for fault in take_reread(feed.store, answer)]
+    start = get_reread_start(cursor)
+    answer = feed.client.poll(start, feed.settings.page_rows, REREAD_ROWS + 1)
+    return [fault.kind for fault in ingest_reread(feed.store, answer)]
 
 
 def assert_scores_are_a_prefix(feed: FeedFollower, steps: int) -> None:
@@ -83,8 +83,8 @@ def test_reader_behind_a_capped_feed_reads_on_and_is_not_whole(store: Store):
     with following(store, relay) as feed:
         feed.poll()
 
-        with store.reading() as uow:
-            cursor = uow.feed.cursor()
+        with store.read_transaction() as uow:
+            cursor = uow.feed.get_cursor()
         assert cursor is not None
         assert (cursor.whole_at, feed.reads_on) == (0, True)
         feed.passes(60)
@@ -99,11 +99,11 @@ def test_reread_that_breaks_off_reports_no_row_behind_it_as_vanished(store: Stor
     with following(store, relay) as feed:
         feed.passes(100)
         relay.page_cap = 3
-        answer = feed.client.ask(0, 100, 2)
+        answer = feed.client.poll(0, 100, 2)
 
         assert len(answer.rows) == 6
-        assert not answer.is_whole
-        assert take_reread(store, answer) == ()
+        assert not answer.is_complete
+        assert ingest_reread(store, answer) == ()
 
 
 def test_row_that_settled_after_the_reread_was_read_is_not_vanished(store: Store):
@@ -111,12 +111,12 @@ def test_row_that_settled_after_the_reread_was_read_is_not_vanished(store: Store
     told(relay, 0)
     with following(store, relay) as feed:
         feed.passes(60)
-        answer = feed.client.ask(0, 100)
+        answer = feed.client.poll(0, 100)
         told(relay, 1)
         feed.passes(60)
 
-        assert answer.is_whole
-        assert take_reread(store, answer) == ()
+        assert answer.is_complete
+        assert ingest_reread(store, answer) == ()
 
 
 def test_page_of_nothing_but_repeats_is_refused(store: Store):
@@ -128,8 +128,8 @@ def test_page_of_nothing_but_repeats_is_refused(store: Store):
         body = relay.answer("/v1/events?start=0&limit=100")
         relay.fault = lambda path: body if f"start={last}" in path else None
 
-        with pytest.raises(FeedAnswerError, match="repeats"):
-            client.ask(0, 100)
+        with pytest.raises(FeedResponseError, match="repeats"):
+            client.poll(0, 100)
 
 
 def test_list_of_nodes_in_capped_pages_is_read_to_its_end():
@@ -141,7 +141,7 @@ def test_list_of_nodes_in_capped_pages_is_read_to_its_end():
     relay = Relay()
     relay.fault = lambda path: page_of(nodes, path, cap)
     with served(relay) as url, closing(FiguresClient(url, "--url", 5.0, lambda: 0.0)) as client:
-        assert len(client.ask()) == count
+        assert len(client.fetch_figures()) == count
 
 
 def test_list_of_nodes_that_shows_its_first_page_for_ever_is_refused():
@@ -151,9 +151,9 @@ def test_list_of_nodes_that_shows_its_first_page_for_ever_is_refused():
     with (
         served(relay) as url,
         closing(FiguresClient(url, "--url", 5.0, lambda: 0.0)) as client,
-        pytest.raises(FeedAnswerError, match="repeats"),
+        pytest.raises(FeedResponseError, match="repeats"),
     ):
-        client.ask()
+        client.fetch_figures()
 
 
 def page_of(nodes: list[dict[str, object]], path: str, cap: int) -> tuple[int, bytes]:

@@ -90,12 +90,12 @@ def test_a_slow_feed_holds_the_chain_and_loses_nothing(store: Store):
     relay = Relay()
     with following(store, relay) as feed:
         feed.passes(20)
-        with store.reading() as uow:
+        with store.read_transaction() as uow:
             before = uow.cursor.get()
         # Nothing is answered for a while; the chain goes on.
         feed.chain.mine_many(5)
         feed.catch_up()
-        with store.reading() as uow:
+        with store.read_transaction() as uow:
             assert uow.cursor.get() == before
         relay.joins(1)
         relay.now += 50
@@ -107,7 +107,7 @@ def test_a_slow_feed_holds_the_chain_and_loses_nothing(store: Store):
 def test_an_answer_that_does_not_come_is_given_up(store: Store):
     relay = Relay()
     with following(store, relay) as feed:
-        feed.client._seconds = 1e-6
+        feed.client._timeout_seconds = 1e-6
         with pytest.raises((RpcTimeoutError, TransientError)):
             feed.poll()
         assert feed.polls == []

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from oracle.domain.feed_rows import FeedRow
-from oracle.indexer.feeds.feed_faults import holding
-from oracle.indexer.feeds.reread import reread_start, take_comparison, take_reread
+from oracle.indexer.feeds.feed_faults import find_holding_fault
+from oracle.indexer.feeds.reread import get_reread_start, ingest_comparison, ingest_reread
 from oracle.store.database import Store
 from tests.integration.feeds.test_following_a_feed import busy
 from tests.support.feeds.feed_follower import FeedFollower, following
@@ -17,17 +17,17 @@ pytestmark = pytest.mark.slow
 
 
 def stored(feed: FeedFollower) -> list[FeedRow]:
-    with feed.store.reading() as uow:
-        return uow.feed.between(1, 0, 10**6)
+    with feed.store.read_transaction() as uow:
+        return uow.feed.list_canonical(1, 0, 10**6)
 
 
 def reread(feed: FeedFollower) -> list[str]:
     """Ask for the old rows once more, and return the kinds of fault that were found."""
-    with feed.store.reading() as uow:
-        cursor = uow.feed.cursor()
+    with feed.store.read_transaction() as uow:
+        cursor = uow.feed.get_cursor()
     assert cursor is not None
-    answer = feed.client.ask(reread_start(cursor), 100)
-    return [fault.kind for fault in take_reread(feed.store, answer)]
+    answer = feed.client.poll(get_reread_start(cursor), 100)
+    return [fault.kind for fault in ingest_reread(feed.store, answer)]
 
 
 def test_a_gap_in_the_ids_is_no_fault_and_is_not_waited_for(store: Store):
@@ -55,7 +55,7 @@ def test_a_lower_id_that_comes_while_rows_settle_is_put_into_its_place(store: St
 
         assert [row.id for row in stored(feed)] == [early, early + 1, early + 2]
         assert feed.faults() == []
-        with store.reading() as uow:
+        with store.read_transaction() as uow:
             assert uow.anomalies.count() == 0
 
 
@@ -73,16 +73,16 @@ def test_a_row_that_comes_into_the_settled_part_is_late_and_folded_into_nothing(
         assert reread(feed) == ["late_row"]
         feed.passes(0)
         assert feed.digest() == before
-        with store.reading() as uow:
-            assert [row.node for row in uow.feed.evidence(1, late["id"])] == [node(2)]
-            assert holding(uow) is not None
+        with store.read_transaction() as uow:
+            assert [row.node for row in uow.feed.list_conflicting(1, late["id"])] == [node(2)]
+            assert find_holding_fault(uow) is not None
 
 
 def test_the_same_rows_again_change_nothing(store: Store):
     with following(store, busy(Relay())) as feed:
         feed.passes(100)
         rows = len(stored(feed))
-        assert sum(poll.rows for poll in feed.polls) == rows
+        assert sum(poll.row_count for poll in feed.polls) == rows
 
         assert reread(feed) == []
         assert len(stored(feed)) == rows
@@ -97,9 +97,9 @@ def test_a_row_that_was_rewritten_keeps_both_bodies_and_the_first_is_folded(stor
 
         assert reread(feed) == ["changed_row"]
         assert feed.digest() == before
-        with store.reading() as uow:
-            assert uow.feed.between(1, 1, 1)[0].node == node(1)
-            assert [row.node for row in uow.feed.evidence(1, 1)] == [node(9)]
+        with store.read_transaction() as uow:
+            assert uow.feed.list_canonical(1, 1, 1)[0].node == node(1)
+            assert [row.node for row in uow.feed.list_conflicting(1, 1)] == [node(9)]
 
 
 def test_a_row_that_is_gone_is_noticed(store: Store):
@@ -180,8 +180,8 @@ def test_a_row_that_cannot_be_read_is_kept_and_says_nothing(store: Store):
 
         assert feed.kinds() == ["bad_row"]
         assert set(feed.pools()) == {node(2)}
-        with store.reading() as uow:
-            assert holding(uow) is None
+        with store.read_transaction() as uow:
+            assert find_holding_fault(uow) is None
         assert len(stored(feed)) == 2
 
 
@@ -205,13 +205,13 @@ def test_two_feeds_that_differ_are_told_and_neither_is_chosen(store: Store, othe
         feed.passes(100)
         before = feed.digest()
 
-        answer = second.client.ask(0, 100)
-        found = take_comparison(feed.store, answer, "mirror")
+        answer = second.client.poll(0, 100)
+        found = ingest_comparison(feed.store, answer, "mirror")
 
         assert [(fault.kind, fault.row) for fault in found] == [("disagree", 4), ("disagree", 6)]
         assert feed.digest() == before
-        with store.reading() as uow:
-            assert holding(uow) is not None
+        with store.read_transaction() as uow:
+            assert find_holding_fault(uow) is not None
 
 
 def test_a_second_feed_that_lags_is_no_liar(store: Store, other_store: Store):
@@ -220,8 +220,8 @@ def test_a_second_feed_that_lags_is_no_liar(store: Store, other_store: Store):
     with following(store, relay) as feed, following(other_store, mirror) as second:
         feed.passes(100)
 
-        assert take_comparison(feed.store, second.client.ask(0, 100), "mirror") == ()
-        with store.reading() as uow:
-            cursor = uow.feed.cursor()
+        assert ingest_comparison(feed.store, second.client.poll(0, 100), "mirror") == ()
+        with store.read_transaction() as uow:
+            cursor = uow.feed.get_cursor()
         assert cursor is not None
         assert cursor.compared_id == 4

@@ -39,7 +39,7 @@ def test_no_block_is_folded_beyond_what_is_settled(store: Store):
         first_seen = feed.relay.now
         feed.passes(20)
 
-        with store.reading() as uow:
+        with store.read_transaction() as uow:
             cursor = uow.cursor.get()
         assert cursor is not None
         assert cursor.time <= first_seen < feed.chain.newest.time
@@ -52,7 +52,7 @@ def test_a_rebuild_gives_the_same_bytes(store: Store):
 
         rebuilt = rebuild_state(store, feed.follower.folder, RebuildOptions())
 
-        assert rebuilt.same
+        assert rebuilt.is_same
         assert feed.digest() == before
         assert len(feed.pools()) == 3
 
@@ -94,8 +94,8 @@ def test_a_node_that_is_kicked_out_did_not_quit_before(store: Store):
         feed.relay.leaves("NodeKickedOut", 2)
         feed.passes(100)
 
-        with store.reading() as uow:
-            (known,) = (one for one in uow.nodes.all() if one.address == node(2))
+        with store.read_transaction() as uow:
+            (known,) = (one for one in uow.nodes.iterate_all() if one.address == node(2))
             assert known.membership is Membership.KICKED_OUT
             assert uow.anomalies.count() == 0
 
@@ -113,15 +113,15 @@ def test_only_what_the_relay_penalises_is_a_timeout(store: Store):
     with following(store, relay) as feed:
         feed.passes(100)
 
-        with store.reading() as uow:
-            blamed = {one.address for one in uow.nodes.all() if one.base < 10**18}
+        with store.read_transaction() as uow:
+            blamed = {one.address for one in uow.nodes.iterate_all() if one.base < 10**18}
         assert blamed == {node(1), node(3)}
 
 
 def test_a_row_of_a_time_before_the_first_block_waits_for_its_place(store: Store):
     with following(store, busy(Relay())) as feed:
         feed.passes(6, every=1)
-        with store.reading() as uow:
+        with store.read_transaction() as uow:
             assert uow.cursor.get() is None
         feed.passes(60)
 

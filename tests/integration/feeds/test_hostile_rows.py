@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
-from oracle.chain.feed.relay_reader import why_unreadable
-from oracle.domain.feed_rows import LARGEST_ID, MAX_NAME_CHARS, FeedRow
+from oracle.chain.feed.relay_reader import find_unreadable_reason
+from oracle.domain.feed_rows import MAX_NAME_CHARS, MAX_ROW_ID, FeedRow
 from oracle.errors import TransientError
-from oracle.indexer.feeds.reread import take_reread
+from oracle.indexer.feeds.reread import ingest_reread
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store
 from tests.integration.feeds.test_feed_faults import stored
@@ -48,7 +48,7 @@ def test_id_near_the_largest_integer_ends_no_process(store: Store, below: int):
         feed.restart()
         poll_on(feed)
 
-        is_taken = MAX_BIGINT - below <= LARGEST_ID
+        is_taken = MAX_BIGINT - below <= MAX_ROW_ID
         assert (node(9) in feed.pools()) == is_taken
         assert {node(1), node(2), node(3)} <= feed.pools().keys()
 
@@ -119,13 +119,13 @@ def test_arguments_nested_too_deep_say_nothing_on_any_stack(
         (row,) = (row for row in stored(feed) if row.args == text)
         assert at_depth(0, row) == at_depth(850, row) is not None
         before = feed.digest()
-        assert rebuild_state(store, feed.follower.folder, RebuildOptions()).same
+        assert rebuild_state(store, feed.follower.folder, RebuildOptions()).is_same
         assert feed.digest() == before
 
 
 def at_depth(calls: int, row: FeedRow) -> str | None:
     """Return why a row is unreadable, as a caller deep in the stack sees it."""
-    return why_unreadable(row) if calls == 0 else at_depth(calls - 1, row)
+    return find_unreadable_reason(row) if calls == 0 else at_depth(calls - 1, row)
 
 
 def test_brackets_inside_texts_are_no_nesting(store: Store):
@@ -146,12 +146,12 @@ def test_clock_of_a_reread_or_a_second_feed_is_not_stored(store: Store, clock: i
         feed.passes(60)
         del relay.rows[4]
         now, relay.now = relay.now, clock
-        answer = feed.client.ask(0, 100)
+        answer = feed.client.poll(0, 100)
         relay.now = now
-        (fault,) = take_reread(store, answer)
+        (fault,) = ingest_reread(store, answer)
 
-        with store.reading() as uow:
-            cursor = uow.feed.cursor()
+        with store.read_transaction() as uow:
+            cursor = uow.feed.get_cursor()
         assert cursor is not None
         assert (cursor.reread_at, fault.found_at) == (cursor.asked_at, cursor.asked_at)
 
@@ -221,8 +221,8 @@ def test_any_row_is_refused_or_kept_and_the_process_goes_on(
         poll_on(feed)
         before = feed.digest()
 
-        with fresh.reading() as uow:
+        with fresh.read_transaction() as uow:
             is_empty = uow.cursor.get() is None
         # A page with a row that is refused is refused whole, and then nothing is folded.
-        assert is_empty or rebuild_state(fresh, feed.follower.folder, RebuildOptions()).same
+        assert is_empty or rebuild_state(fresh, feed.follower.folder, RebuildOptions()).is_same
         assert feed.digest() == before

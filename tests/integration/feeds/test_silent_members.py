@@ -10,7 +10,7 @@ from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import derived_zeros_reason
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.queries.explain import EventArchive, Explanation, explain
+from oracle.queries.explain import EventArchive, Explanation, explain_score
 from oracle.queries.relay_audit.own_figures import compute_figures_from_rows
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
@@ -39,18 +39,18 @@ def closes_without(relay: Relay, tasks: Sequence[int], silent: int, nodes: Seque
 
 
 def scores_of(store: Store, number: int) -> list[ScoreEntry]:
-    with store.reading() as uow:
-        return uow.scores.of_node(Address(node(number)), POOL)
+    with store.read_transaction() as uow:
+        return uow.scores.list_for_node(Address(node(number)), POOL)
 
 
 def explained(feed: FeedFollower, number: int) -> Explanation:
     folder = feed.follower.folder
-    with feed.store.reading() as uow:
+    with feed.store.read_transaction() as uow:
         cursor = uow.cursor.get()
     assert cursor is not None
     block = BlockRef(cursor.number, cursor.hash, cursor.hash, cursor.time)
     archive = EventArchive(feed.store, folder.reader, folder.rules)
-    return explain(archive, Address(node(number)), block)
+    return explain_score(archive, Address(node(number)), block)
 
 
 def test_member_that_timed_out_gets_its_zero_and_is_marked(store: Store):
@@ -65,7 +65,7 @@ def test_member_that_timed_out_gets_its_zero_and_is_marked(store: Store):
         assert [entry.is_derived for entry in scores_of(store, 3)] == [True]
         assert [entry.is_derived for entry in scores_of(store, 1)] == [False]
         before = feed.digest()
-        assert rebuild_state(store, feed.follower.folder, RebuildOptions()).same
+        assert rebuild_state(store, feed.follower.folder, RebuildOptions()).is_same
         assert feed.digest() == before
 
 
@@ -104,13 +104,13 @@ def test_node_that_only_times_out_in_groups_becomes_due_for_a_kickout(store: Sto
             closes_without(relay, [10 * step + n for n in (1, 2, 3)], 10 * step + 3, (1, 2, 3))
             relay.burn(300)
         feed.passes(60)
-        with store.reading() as uow:
-            assert uow.kickouts.open() == []
+        with store.read_transaction() as uow:
+            assert uow.kickouts.list_open() == []
         closes_without(relay, (901, 902, 903), 903, (1, 2, 3))
         feed.passes(60)
 
-        with store.reading() as uow:
-            assert [interval.node for interval in uow.kickouts.open()] == [node(3)]
+        with store.read_transaction() as uow:
+            assert [interval.node for interval in uow.kickouts.list_open()] == [node(3)]
         assert "derived" in explanation_json(explained(feed, 3))["held"]
     entries = scores_of(store, 3)
     assert [entry.score for entry in entries] == [0] * POOL
@@ -163,7 +163,7 @@ def test_silent_end_that_comes_after_its_place_has_settled_changes_nothing(store
         assert reread(feed) == ["late_row"]
         feed.passes(60)
         assert feed.pools()[node(3)] == []
-        assert rebuild_state(store, feed.follower.folder, RebuildOptions()).same
+        assert rebuild_state(store, feed.follower.folder, RebuildOptions()).is_same
 
 
 PLAYED = st.tuples(
@@ -208,7 +208,7 @@ def test_any_part_of_a_stream_derives_what_the_whole_derives(
 
         assert feed.pools() == whole_pools(feed)
         before = feed.digest()
-        assert rebuild_state(fresh, feed.follower.folder, RebuildOptions()).same
+        assert rebuild_state(fresh, feed.follower.folder, RebuildOptions()).is_same
         assert feed.digest() == before
 
 

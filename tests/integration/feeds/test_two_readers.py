@@ -6,9 +6,9 @@ import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.node_scores import reliability_at
+from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.errors import InputError
-from oracle.indexer.feeds.witness_file import import_witness, witness_lines
+from oracle.indexer.feeds.witness_file import export_witness_lines, import_witness_lines
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.feeds.feed_follower import FeedFollower, following
@@ -68,11 +68,11 @@ def test_health_differs_by_no_more_than_the_moments_of_looking(store: Store, oth
     with following(store, relay, chain) as one, following(other_store, relay, chain) as other:
         read_both(one, other, 8)
         now = relay.now
-        with one.store.reading() as uow, other.store.reading() as theirs:
-            ours = {each.address: each for each in uow.nodes.all()}
-            for each in theirs.nodes.all():
-                mine = reliability_at(ours[each.address], now, RELAY)
-                his = reliability_at(each, now, RELAY)
+        with one.store.read_transaction() as uow, other.store.read_transaction() as theirs:
+            ours = {each.address: each for each in uow.nodes.iterate_all()}
+            for each in theirs.nodes.iterate_all():
+                mine = compute_reliability(ours[each.address], now, RELAY)
+                his = compute_reliability(each, now, RELAY)
                 # |dH| <= (1 - H) * dt / tau for each of at most four penalties and boosts.
                 bound = Fraction(4 * (10 + LAG), RELAY.tau_seconds)
                 assert Fraction(abs(mine - his), UNIT) <= bound
@@ -85,11 +85,11 @@ def test_with_the_same_times_every_byte_is_equal(store: Store, other_store: Stor
             told(relay, step)
             one.passes(10)
         one.passes(60)
-        with store.reading() as uow:
-            lines = list(witness_lines(uow))
+        with store.read_transaction() as uow:
+            lines = list(export_witness_lines(uow))
         digest, newest = one.digest(), relay.now
     with following(other_store, relay, chain) as other:
-        assert import_witness(other_store, lines) == len(lines)
+        assert import_witness_lines(other_store, lines) == len(lines)
         for _ in range(5):
             other.poll()
             relay.now += 10
@@ -98,8 +98,8 @@ def test_with_the_same_times_every_byte_is_equal(store: Store, other_store: Stor
         other.catch_up()
 
         assert other.digest() == digest
-        with other_store.reading() as uow:
-            assert list(witness_lines(uow)) == lines
+        with other_store.read_transaction() as uow:
+            assert list(export_witness_lines(uow)) == lines
 
 
 def test_a_witness_file_is_for_an_empty_database(store: Store):
@@ -108,7 +108,7 @@ def test_a_witness_file_is_for_an_empty_database(store: Store):
     with following(store, relay) as feed:
         feed.passes(60)
         with pytest.raises(InputError, match="empty"):
-            import_witness(store, [])
+            import_witness_lines(store, [])
 
 
 # Without shrinking: an example polls and mines some hundred times over HTTP.

@@ -12,9 +12,9 @@ from gateway.gateway_config import ChecksSection
 from gateway.gateway_rules import GatewayRules
 from gateway.node_checks import CheckedNode, CheckRules, NodeChecks
 from gateway.selection_service import SelectionService
-from gateway.session_selector import NobodyPassesError, SelectionRequest
+from gateway.session_selector import NoCandidatePassesError, SelectionRequest
 from oracle.domain.ids import Address
-from oracle.domain.state.node import Membership, new_node
+from oracle.domain.state.node import Membership, create_node
 from oracle.store.database import Store
 from tests.integration.gateway.json_rpc_node import RpcNode, answering
 
@@ -30,11 +30,11 @@ def checking(
     checks = {CHAIN: NodeChecks(rules, {node: CheckedNode() for node in urls})}
     service = SelectionService(store, GatewayRules(ranking_ms=0), checks, lambda: None)
     told = ChecksSection(chain_id=1, urls=urls, every_seconds=every, timeout_seconds=1.0)
-    check = ChainCheck(CHAIN, told, service, least_seconds=0.01)
+    check = ChainCheck(CHAIN, told, service, min_seconds=0.01)
     try:
         yield service, check
     finally:
-        check.end()
+        check.stop_checks()
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def opened(empty_sqlite_url: str) -> Iterator[Store]:
 
 
 def left_out(service: SelectionService, *nodes: str) -> dict[str, str]:
-    made, _ = service.ranking(SelectionRequest(CHAIN, "s", nodes))
+    made, _ = service.get_ranking(SelectionRequest(CHAIN, "s", nodes))
     return {str(node): why for node, why in made.ranking.left_out.items()}
 
 
@@ -67,7 +67,7 @@ def test_each_node_is_out_for_what_it_said(opened: Store):
     }
     urls = {name: node.url for name, node in nodes.items()} | {"gone": closed_port()}
     with answering(*nodes.values()), checking(opened, urls) as (service, check):
-        check.check()
+        check.check_nodes()
         found = left_out(service, *urls)
     assert {name: found.get(name, "in") for name in ("well", "also", "third")} == dict.fromkeys(
         ("well", "also", "third"), "in"
@@ -79,8 +79,8 @@ def test_each_node_is_out_for_what_it_said(opened: Store):
 def test_a_probe_asks_for_chain_and_height_and_is_no_outcome(opened: Store):
     node = RpcNode()
     with answering(node), checking(opened, {"a": node.url}) as (service, check):
-        check.check()
-        assert service.node("a") == []
+        check.check_nodes()
+        assert service.get_node_stats("a") == []
     assert node.asked == ["eth_chainId", "eth_blockNumber"]
 
 
@@ -97,10 +97,10 @@ def test_a_node_that_is_well_again_is_drawn_after_the_next_round(opened: Store):
     node, other = RpcNode(chain_id=2), RpcNode()
     urls = {"a": node.url, "b": other.url}
     with answering(node, other), checking(opened, urls) as (service, check):
-        check.start()
+        check.start_checks()
         until(lambda: left_out(service, "a", "b") == {"a": "wrong_chain"})
         node.chain_id = 1
-        check.run_soon()
+        check.request_round()
         until(lambda: left_out(service, "a", "b") == {})
 
 
@@ -108,12 +108,12 @@ def test_who_asks_for_checks_without_end_gets_one_in_so_many_seconds(opened: Sto
     node = RpcNode()
     with answering(node), checking(opened, {"a": node.url}) as (service, _):
         told = ChecksSection(chain_id=1, urls={"a": node.url})
-        check = ChainCheck(CHAIN, told, service, least_seconds=3600)
-        check.start()
+        check = ChainCheck(CHAIN, told, service, min_seconds=3600)
+        check.start_checks()
         until(lambda: len(node.asked) == 2)
         for _ in range(100):
-            check.run_soon()
-        check.end()
+            check.request_round()
+        check.stop_checks()
         check._thread.join(PATIENCE_SECONDS)
         assert not check._thread.is_alive()
     assert node.asked == ["eth_chainId", "eth_blockNumber"]
@@ -125,7 +125,7 @@ def test_who_is_no_staked_member_of_the_daemons_network_is_out(
     daemons = f"sqlite:///{tmp_path_factory.mktemp('daemon') / 'd.sqlite'}"
     staked, poor, quit_one = (Address("0x" + 40 * digit) for digit in "123")
     with Store.open(daemons, create=True) as daemon:
-        made = [new_node(address, 0, 0) for address in (staked, poor, quit_one)]
+        made = [create_node(address, 0, 0) for address in (staked, poor, quit_one)]
         for node, stake in zip(made, (10**18, 0, 10**18), strict=True):
             node.stake, node.membership = stake, Membership.MEMBER
         made[2].membership = Membership.QUIT
@@ -134,7 +134,7 @@ def test_who_is_no_staked_member_of_the_daemons_network_is_out(
         urls = {str(node): closed_port() for node in (staked, poor, quit_one)}
         with checking(opened, urls, needs_stake=True) as (service, _):
             every = (staked, poor, quit_one)
-            with pytest.raises(NobodyPassesError):
+            with pytest.raises(NoCandidatePassesError):
                 left_out(service, *every)
-            StakeWatch(daemon, 1, service).look()
+            StakeWatch(daemon, 1, service).update_stakes()
             assert left_out(service, *every) == dict.fromkeys((poor, quit_one), "not_staked")

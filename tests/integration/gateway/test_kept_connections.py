@@ -10,8 +10,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from oracle.daemon.web.acceptor import MOST_HEAD_BYTES
-from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.acceptor import MAX_HEAD_BYTES
+from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.listener import Listener, ListenerLimits
 from oracle.telemetry.http_metrics import REFUSED
 from tests.integration.daemon.test_slow_clients import PATIENCE_SECONDS, all_of, connected, refused
@@ -35,7 +35,7 @@ async def echo(_scope: Scope, receive: Receive, send: Send) -> None:
 def door(**limits: float) -> Iterator[str]:
     wanted = {"requests_per_second": 1000.0, "body_bytes": LENGTH, **limits}
     told = ListenerLimits(**wanted)  # type: ignore[arg-type]
-    with serving(echo, Listener("gateway", "127.0.0.1", 0, told)) as url:
+    with serve_app(echo, Listener("gateway", "127.0.0.1", 0, told)) as url:
         yield url
 
 
@@ -169,7 +169,7 @@ def sent_until_cut_off(sock: socket.socket) -> bool:
     """Send a head that does not end; False: as much was taken as no head may have."""
     try:
         for number in range(1024):
-            sock.sendall(b"X-%d: " % number + b"x" * MOST_HEAD_BYTES)
+            sock.sendall(b"X-%d: " % number + b"x" * MAX_HEAD_BYTES)
     except ConnectionError:
         return True
     return False

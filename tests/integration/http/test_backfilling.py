@@ -7,7 +7,7 @@ import pytest
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, Log
 from oracle.errors import FatalError, InputError, TransientError
-from oracle.indexer.backfill import backfill
+from oracle.indexer.backfill import backfill_range
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
@@ -42,12 +42,12 @@ def test_a_log_that_was_left_out_is_put_in(store: Store, new_store: NewStore):
     chain.blocks[number].logs.extend(logs)
     chain.blocks[number].calls.extend(calls)
 
-    found = backfill(chain, store, follower.folder, ALL, RebuildOptions())
+    found = backfill_range(chain, store, follower.folder, ALL, RebuildOptions())
 
     assert found.missing_logs == logs
     assert found.missing_calls == calls
     assert found.rebuilt is not None
-    assert not found.rebuilt.same
+    assert not found.rebuilt.is_same
     with new_store() as other:
         whole = Follower(mined(BLOCKS), other)
         whole.catch_up()
@@ -59,10 +59,10 @@ def test_where_nothing_is_missing_nothing_is_folded(store: Store):
     follower.catch_up()
     before = follower.dump()
 
-    found = backfill(follower.chain, store, follower.folder, ALL, RebuildOptions())
+    found = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
     assert found.rebuilt is None
-    assert found.served == sum(len(block.logs) for block in follower.chain.blocks)
+    assert found.served_count == sum(len(block.logs) for block in follower.chain.blocks)
     assert follower.dump() == before
 
 
@@ -77,9 +77,9 @@ def test_a_dry_run_names_what_is_missing_and_puts_nothing_in(store: Store):
 
     with pytest.raises(KeyError):
         # The log of a round cannot be read without its call.
-        backfill(chain, store, follower.folder, ALL, RebuildOptions(dry_run=True))
+        backfill_range(chain, store, follower.folder, ALL, RebuildOptions(dry_run=True))
     chain.blocks[number].calls.extend(mined(BLOCKS).blocks[number].calls)
-    found = backfill(chain, store, follower.folder, ALL, RebuildOptions(dry_run=True))
+    found = backfill_range(chain, store, follower.folder, ALL, RebuildOptions(dry_run=True))
 
     assert found.missing_logs == logs
     assert follower.dump() == before
@@ -91,9 +91,9 @@ def test_logs_that_the_endpoint_has_forgotten_stay(store: Store):
     before = follower.dump()
     logs, calls = leave_out(follower.chain, busy_block(follower.chain))
 
-    found = backfill(follower.chain, store, follower.folder, ALL, RebuildOptions())
+    found = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
-    assert found.unserved == len(logs) + len(calls)
+    assert found.unserved_count == len(logs) + len(calls)
     assert follower.dump() == before
 
 
@@ -104,9 +104,9 @@ def test_rows_that_are_served_in_other_words_are_counted_and_ours_stay(store: St
     block = follower.chain.blocks[busy_block(follower.chain)]
     block.calls[0] = replace(block.calls[0], value=block.calls[0].value + 1)
 
-    found = backfill(follower.chain, store, follower.folder, ALL, RebuildOptions())
+    found = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
-    assert (found.differing, found.unserved, found.rebuilt) == (1, 0, None)
+    assert (found.differing_count, found.unserved_count, found.rebuilt) == (1, 0, None)
     assert follower.dump() == before
 
 
@@ -117,7 +117,7 @@ def test_it_can_be_done_in_small_windows_and_tells_how_far_it_is(store: Store):
     told: list[tuple[int, int]] = []
     manner = RebuildOptions(progress=lambda block, last: told.append((block, last)))
 
-    backfill(follower.chain, store, follower.folder, BlockRange(5, 60), manner)
+    backfill_range(follower.chain, store, follower.folder, BlockRange(5, 60), manner)
 
     assert told == [(29, 60), (54, 60), (60, 60)]
 
@@ -129,7 +129,7 @@ def test_rows_of_a_fork_that_we_have_not_followed_yet_do_not_come_in(store: Stor
     mined(Traffic(8).blocks(6), follower.chain)
 
     with pytest.raises(TransientError, match="follow the fork"):
-        backfill(follower.chain, store, follower.folder, ALL, RebuildOptions())
+        backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
 
 def test_another_final_block_is_fatal(store: Store):
@@ -139,7 +139,7 @@ def test_another_final_block_is_fatal(store: Store):
     mined(BLOCKS[30:], follower.chain)
 
     with pytest.raises(FatalError, match="final"):
-        backfill(follower.chain, store, follower.folder, ALL, RebuildOptions())
+        backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
 
 @pytest.mark.parametrize("blocks", [BlockRange(9, 20), BlockRange(20, 61)])
@@ -148,9 +148,9 @@ def test_blocks_that_are_not_indexed_are_refused(store: Store, blocks: BlockRang
     follower.catch_up()
 
     with pytest.raises(InputError, match="indexed are 10 to 60"):
-        backfill(follower.chain, store, follower.folder, blocks, RebuildOptions())
+        backfill_range(follower.chain, store, follower.folder, blocks, RebuildOptions())
 
 
 def test_an_empty_database_is_told_to_run_first(store: Store):
     with pytest.raises(InputError, match="qos-oracle run"):
-        backfill(ScriptedChain(), store, folder(), ALL, RebuildOptions())
+        backfill_range(ScriptedChain(), store, folder(), ALL, RebuildOptions())

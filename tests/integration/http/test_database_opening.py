@@ -10,9 +10,9 @@ import pytest
 
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.store.database import Store
-from oracle.store.db_errors import shown
-from oracle.store.engine import parsed
-from oracle.store.schema import migrate, schema_state
+from oracle.store.db_errors import format_database_name
+from oracle.store.engine import parse_database_url
+from oracle.store.schema import get_schema_state, migrate
 from tests.support.postgresql import GUARDED
 
 SECRET = "hunter2-s3cr3t"  # noqa: S105  the one that must not be printed
@@ -58,8 +58,8 @@ def test_a_wrong_password_is_said_to_be_wrong(postgresql_url: str):
     with psycopg.connect(postgresql_url, autocommit=True) as connection:
         connection.execute(f"DROP ROLE IF EXISTS {GUARDED}")
         connection.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD 'right'")
-    host = parsed(postgresql_url).query["host"]
-    database = parsed(postgresql_url).database
+    host = parse_database_url(postgresql_url).query["host"]
+    database = parse_database_url(postgresql_url).database
     url = f"postgresql://{GUARDED}:{SECRET}@/{database}?host={host}"
     assert complaint(url).endswith("the password is wrong")
     assert complaint(url.replace(f":{SECRET}", "")).endswith("it wants a password")
@@ -111,12 +111,12 @@ def test_a_read_only_file_is_refused(sqlite_url: str):
     ],
 )
 def test_no_part_of_a_url_shows_a_password(url: str):
-    assert SECRET not in shown(parsed(url))
-    assert shown(parsed(url)).startswith("database postgresql://me@")
+    assert SECRET not in format_database_name(parse_database_url(url))
+    assert format_database_name(parse_database_url(url)).startswith("database postgresql://me@")
 
 
 def test_looking_at_a_database_keeps_no_connection(database_url: str):
-    schema_state(database_url)
+    get_schema_state(database_url)
     if database_url.startswith("postgresql"):
         with psycopg.connect(database_url) as connection:
             others = connection.execute(

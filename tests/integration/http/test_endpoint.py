@@ -170,7 +170,7 @@ def test_a_stated_limit_of_blocks_is_read(served: Served, message: str, blocks: 
 
     error = asked(served)
 
-    assert (error.kind, error.blocks) == (ErrorKind.TOO_LARGE, blocks)
+    assert (error.kind, error.max_blocks) == (ErrorKind.TOO_LARGE, blocks)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def both(serve: Serve) -> tuple[Served, Served]:
 
 
 def on(clock: Clock, *served: Served) -> EndpointPool:
-    return EndpointPool.open([one.url for one in served], 31337, clock)
+    return EndpointPool.from_urls([one.url for one in served], 31337, clock)
 
 
 def name_of(endpoint: Endpoint) -> str:
@@ -47,33 +47,33 @@ def breaks(served: Served, http: Http) -> None:
 
 
 def test_the_first_one_is_preferred(clock: Clock, both: tuple[Served, Served]):
-    assert on(clock, *both).use(name_of) == both[0].url
+    assert on(clock, *both).run_with_endpoint(name_of) == both[0].url
 
 
 def test_where_the_first_fails_the_next_one_works(clock: Clock, both: tuple[Served, Served]):
     breaks(both[0], Http(status=502))
 
-    assert on(clock, *both).use(name_of) == both[1].url
+    assert on(clock, *both).run_with_endpoint(name_of) == both[1].url
 
 
 def test_the_preferred_one_comes_back_within_a_minute(clock: Clock, both: tuple[Served, Served]):
     endpoints = on(clock, *both)
     breaks(both[0], Http(status=502))
     for _ in range(10):
-        endpoints.use(name_of)
+        endpoints.run_with_endpoint(name_of)
         clock.now += 60
     both[0].faults.clear()
 
-    assert endpoints.use(name_of) == both[0].url
+    assert endpoints.run_with_endpoint(name_of) == both[0].url
 
 
 def test_while_it_backs_off_it_is_left_alone(clock: Clock, both: tuple[Served, Served]):
     endpoints = on(clock, *both)
     breaks(both[0], Http(status=502))
-    endpoints.use(name_of)
+    endpoints.run_with_endpoint(name_of)
     before = len(both[0].asked)
 
-    endpoints.use(name_of)
+    endpoints.run_with_endpoint(name_of)
 
     assert len(both[0].asked) == before
 
@@ -89,10 +89,10 @@ def test_a_lagging_endpoint_is_passed_by_but_not_put_aside(
         return Http(body=fault) if lags and "Number" in str(request) else None
 
     both[0].faults.append(waits)
-    assert endpoints.use(name_of) == both[1].url
+    assert endpoints.run_with_endpoint(name_of) == both[1].url
 
     lags = False
-    assert endpoints.use(name_of) == both[0].url
+    assert endpoints.run_with_endpoint(name_of) == both[0].url
 
 
 def test_when_all_fail_every_reason_is_told(clock: Clock, both: tuple[Served, Served]):
@@ -100,7 +100,7 @@ def test_when_all_fail_every_reason_is_told(clock: Clock, both: tuple[Served, Se
     breaks(both[1], Http(status=401))
 
     with pytest.raises(TransientError, match=r"HTTP 401.*HTTP 502"):
-        on(clock, *both).use(name_of)
+        on(clock, *both).run_with_endpoint(name_of)
 
 
 def test_a_throttling_endpoint_is_not_asked_before_its_time(clock: Clock, serve: Serve):
@@ -108,24 +108,24 @@ def test_a_throttling_endpoint_is_not_asked_before_its_time(clock: Clock, serve:
     endpoints = on(clock, served)
     breaks(served, Http(status=429, headers={"Retry-After": "30"}))
     with pytest.raises(TransientError):
-        endpoints.use(name_of)
+        endpoints.run_with_endpoint(name_of)
     served.faults.clear()
     before = len(served.asked)
 
     clock.now += 29
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
-        endpoints.use(name_of)
+        endpoints.run_with_endpoint(name_of)
     assert len(served.asked) == before
 
     clock.now += 2
-    assert endpoints.use(name_of) == served.url
+    assert endpoints.run_with_endpoint(name_of) == served.url
 
 
 def test_another_chain_is_told_before_anything_is_read(clock: Clock, serve: Serve):
     served = serve(MemoryChain(chain_id=5))
 
     with pytest.raises(InputError, match=r"is on chain 5, .* says 31337"):
-        on(clock, served).use(name_of)
+        on(clock, served).run_with_endpoint(name_of)
     assert served.count("eth_blockNumber") == 0
 
 
@@ -134,12 +134,12 @@ def test_after_a_failure_the_chain_is_looked_at_again(clock: Clock, serve: Serve
     endpoints = on(clock, served)
     breaks(served, Http(status=502))
     with pytest.raises(TransientError):
-        endpoints.use(name_of)
+        endpoints.run_with_endpoint(name_of)
     served.faults.clear()
     served.chain.chain_id = 5
 
     with pytest.raises(InputError, match="chain 5"):
-        endpoints.use(name_of)
+        endpoints.run_with_endpoint(name_of)
 
 
 def test_no_endpoint_at_all_is_the_users_fault(clock: Clock):

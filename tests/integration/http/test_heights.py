@@ -40,7 +40,7 @@ def test_one_that_fell_silent_is_asked_for_its_height_again(endpoint: Proxy):
     assert line.has_reached(7)
     endpoint.rule("eth_call", answer_dropped())
     with pytest.raises(RpcError):
-        line.ask("eth_call")
+        line.request("eth_call")
     # Behind the address there may be another node.
     folded_to(endpoint, 6)
     assert not line.has_reached(7)

@@ -11,8 +11,14 @@ from pathlib import Path
 import pytest
 
 from oracle.daemon.lease import lease_holder
-from oracle.daemon.lease.lease_holder import Fate, fate_of, holder_name
-from oracle.daemon.lease.lease_keeper import LeaseHeldError, leased, take, try_take, worker
+from oracle.daemon.lease.lease_holder import HolderState, build_holder_name, get_holder_state
+from oracle.daemon.lease.lease_keeper import (
+    LeaseHeldError,
+    acquire_lease,
+    find_leader,
+    hold_lease,
+    try_acquire_lease,
+)
 from oracle.store.database import Store
 
 _NAMES_ITSELF = (
@@ -35,30 +41,30 @@ def named_process() -> Iterator[tuple["subprocess.Popen[str]", str]]:
 
 
 def test_this_process_lives():
-    assert fate_of(holder_name("run")) is Fate.LIVES
+    assert get_holder_state(build_holder_name("run")) is HolderState.ALIVE
 
 
 def test_one_that_was_killed_is_gone_before_and_after_its_parent_has_noted_it():
     with named_process() as (running, name):
-        assert fate_of(name) is Fate.LIVES
+        assert get_holder_state(name) is HolderState.ALIVE
         running.send_signal(signal.SIGKILL)
         os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)
-        assert fate_of(name) is Fate.GONE
+        assert get_holder_state(name) is HolderState.GONE
         running.wait()
-        assert fate_of(name) is Fate.GONE
+        assert get_holder_state(name) is HolderState.GONE
 
 
 def test_one_that_is_stopped_lives():
     with named_process() as (running, name):
         running.send_signal(signal.SIGSTOP)
-        assert fate_of(name) is Fate.LIVES
+        assert get_holder_state(name) is HolderState.ALIVE
 
 
 def test_another_process_with_the_same_number_is_not_taken_for_it():
-    name = holder_name("run")
+    name = build_holder_name("run")
     begun = name.partition("(begun ")[2].partition(" ")[0]
     earlier = name.replace(f"begun {begun}", f"begun {int(begun) - 1}")
-    assert fate_of(earlier) is Fate.GONE
+    assert get_holder_state(earlier) is HolderState.GONE
 
 
 @pytest.mark.parametrize(
@@ -73,7 +79,7 @@ def test_another_process_with_the_same_number_is_not_taken_for_it():
     ],
 )
 def test_of_another_place_nothing_is_known(name: str | None):
-    assert fate_of(name) is Fate.UNKNOWN
+    assert get_holder_state(name) is HolderState.UNKNOWN
 
 
 @pytest.mark.parametrize("hidden", ["sys/kernel/random/boot_id", "self", "self/ns/pid"])
@@ -83,21 +89,21 @@ def test_where_the_kernel_does_not_tell_enough_nobody_is_gone(
     with named_process() as (running, name):
         running.kill()
         running.wait()
-        assert fate_of(name) is Fate.GONE
+        assert get_holder_state(name) is HolderState.GONE
         _proc(tmp_path, hidden)
         monkeypatch.setattr(lease_holder, "_PROC", tmp_path)
         monkeypatch.setattr(lease_holder, "_BOOT", tmp_path / "sys/kernel/random/boot_id")
-        assert fate_of(name) is Fate.UNKNOWN
-        assert "begun" not in holder_name("run")
+        assert get_holder_state(name) is HolderState.UNKNOWN
+        assert "begun" not in build_holder_name("run")
 
 
 def test_a_mount_that_counts_other_processes_tells_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    name = holder_name("run")
+    name = build_holder_name("run")
     (tmp_path / "self").symlink_to("1234567")
     monkeypatch.setattr(lease_holder, "_PROC", tmp_path)
-    assert fate_of(name) is Fate.UNKNOWN
+    assert get_holder_state(name) is HolderState.UNKNOWN
 
 
 def _proc(folder: Path, hidden: str) -> None:
@@ -118,14 +124,14 @@ def _proc(folder: Path, hidden: str) -> None:
 def test_the_lease_of_one_that_is_gone_is_taken_at_once(database_url: str):
     with named_process() as (running, name), Store.open(database_url) as store:
         with store.transaction() as uow:
-            assert uow.lease.take(name, 3600) == 1
+            assert uow.lease.acquire(name, 3600) == 1
         with pytest.raises(LeaseHeldError, match=f"process {running.pid} "):
-            take(store, "new")
+            acquire_lease(store, "new")
         running.kill()
         running.wait()
-        with store.reading() as uow:
-            assert worker(uow.lease.current()) is None
-        assert take(store, "new") == 2
+        with store.read_transaction() as uow:
+            assert find_leader(uow.lease.get_state()) is None
+        assert acquire_lease(store, "new") == 2
 
 
 def test_of_two_that_find_the_holder_gone_one_gets_the_lease(database_url: str):
@@ -133,18 +139,18 @@ def test_of_two_that_find_the_holder_gone_one_gets_the_lease(database_url: str):
         running.kill()
         running.wait()
         with store.transaction() as uow:
-            assert uow.lease.take(name, 3600) == 1
+            assert uow.lease.acquire(name, 3600) == 1
         # What both have read before either writes.
         with store.transaction() as uow:
-            assert uow.lease.take("one", 3600, gone=1) == 2
+            assert uow.lease.acquire("one", 3600, dead_epoch=1) == 2
         with store.transaction() as uow:
-            assert uow.lease.take("the other", 3600, gone=1) is None
+            assert uow.lease.acquire("the other", 3600, dead_epoch=1) is None
 
 
 def test_whoever_may_live_keeps_the_lease(database_url: str):
     with Store.open(database_url) as store:
         with store.transaction() as uow:
-            assert uow.lease.take("qos-oracle run on elsewhere, process 7", 3600) == 1
-        assert try_take(store, "new")[0] is None
-        with pytest.raises(LeaseHeldError), leased(store, "new"):
+            assert uow.lease.acquire("qos-oracle run on elsewhere, process 7", 3600) == 1
+        assert try_acquire_lease(store, "new")[0] is None
+        with pytest.raises(LeaseHeldError), hold_lease(store, "new"):
             pass

@@ -6,17 +6,17 @@ from dataclasses import replace
 import pytest
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, Level
+from oracle.domain.coverage import CoverageInterval, VerificationLevel
 from oracle.domain.events.network_events import TaskCreated, TaskStarted
 from oracle.domain.ids import Hash
 from oracle.errors import InputError, TransientError
-from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
 from oracle.indexer.audit.counter_check import compare_counters
-from oracle.indexer.audit.dead_letters import open_letters, retry
-from oracle.indexer.audit.gaps import gaps
-from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
+from oracle.indexer.audit.dead_letters import get_open_letters, retry_dead_letters
+from oracle.indexer.audit.gaps import find_gaps
+from oracle.indexer.audit.reverify import ReverifyRequest, VerifyResult, reverify_blocks
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.queries.stats import integrity_statistics
+from oracle.queries.stats import compute_integrity_statistics
 from oracle.store.database import Store
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.metrics import REGISTRY
@@ -43,11 +43,13 @@ def follower(store: Store) -> Follower:
     return one
 
 
-def audit(follower: Follower, auditor: Auditor) -> Audited | None:
-    return audit_next(follower.chain, follower.store, follower.folder, auditor, RebuildOptions())
+def audit(follower: Follower, auditor: Auditor) -> AuditResult | None:
+    return audit_next_window(
+        follower.chain, follower.store, follower.folder, auditor, RebuildOptions()
+    )
 
 
-def audit_all(follower: Follower, auditor: Auditor) -> list[Audited]:
+def audit_all(follower: Follower, auditor: Auditor) -> list[AuditResult]:
     done = []
     while (found := audit(follower, auditor)) is not None:
         done.append(found)
@@ -56,8 +58,8 @@ def audit_all(follower: Follower, auditor: Auditor) -> list[Audited]:
 
 def checked(
     follower: Follower, asked: ReverifyRequest, manner: RebuildOptions | None = None
-) -> Verified:
-    return verify(
+) -> VerifyResult:
+    return reverify_blocks(
         follower.chain, follower.store, follower.folder, asked, manner or RebuildOptions()
     )
 
@@ -66,56 +68,56 @@ def checked(
 
 
 def test_an_index_that_missed_nothing_has_no_gap(follower: Follower):
-    with follower.store.reading() as uow:
-        found = gaps(uow, follower.folder.reader)
+    with follower.store.read_transaction() as uow:
+        found = find_gaps(uow, follower.folder.reader)
     assert found is not None
     assert not found
     assert found.blocks == BlockRange(0, 60)
-    assert sum(found.blocks_at(level) for level in Level) == 61
+    assert sum(found.count_blocks_at(level) for level in VerificationLevel) == 61
 
 
 def test_each_kind_of_gap_is_named(follower: Follower):
     with follower.store.transaction() as uow:
         scope = follower.folder.scope.id
-        uow.coverage.cut_above(29)
-        uow.coverage.put(scope, Covered(40, 60, Level.SEAMED, "first"))
-        there = uow.blocks.at(55)
+        uow.coverage.delete_above(29)
+        uow.coverage.put_span(scope, CoverageInterval(40, 60, VerificationLevel.SEAMED, "first"))
+        there = uow.blocks.get_canonical(55)
         assert there is not None
-        uow.blocks.discard_above(57)
+        uow.blocks.orphan_above(57)
         log = next(iter(follower.chain.blocks[59].logs or follower.chain.blocks[60].logs))
-        uow.logs.orphan(list(uow.logs.between(55, 55)))
+        uow.logs.orphan(list(uow.logs.iterate_between(55, 55)))
         uow.logs.append([replace(log, block=55, block_hash=there.parent_hash)])
-        found = gaps(uow, follower.folder.reader)
+        found = find_gaps(uow, follower.folder.reader)
     assert found is not None
     assert found.unread == (BlockRange(30, 39),)
-    assert found.headers == (58, 59, 60)
-    assert found.homeless == (55,)
-    assert len(found.cursor) == 1
-    assert "the newest header is 57" in found.cursor[0]
+    assert found.broken_headers == (58, 59, 60)
+    assert found.conflicting_blocks == (55,)
+    assert len(found.cursor_mismatches) == 1
+    assert "the newest header is 57" in found.cursor_mismatches[0]
 
 
 def test_the_statistics_counts_what_was_not_read(follower: Follower):
     with follower.store.transaction() as uow:
-        uow.coverage.cut_above(50)
-    statistics = integrity_statistics(follower.store, follower.folder)
+        uow.coverage.delete_above(50)
+    statistics = compute_integrity_statistics(follower.store, follower.folder)
     assert statistics is not None
-    assert (statistics.uncovered, sum(statistics.covered.values())) == (10, 51)
+    assert (statistics.uncovered_blocks, sum(statistics.block_count_by_level.values())) == (10, 51)
 
 
 # --- the audit ---
 
 
 def test_every_final_block_is_asked_about_once_in_whole_windows(follower: Follower):
-    auditor = Auditor(window=20)
+    auditor = Auditor(window_blocks=20)
 
     found = audit_all(follower, auditor)
 
     assert [each.blocks for each in found] == [BlockRange(0, 19), BlockRange(20, 39)]
-    assert {(each.giver, each.auditor, each.result) for each in found} == {
+    assert {(each.source_endpoint, each.auditor, each.result) for each in found} == {
         ("first", "second", "equal")
     }
     # The next process goes on where it was.
-    assert audit_all(follower, Auditor(window=20)) == []
+    assert audit_all(follower, Auditor(window_blocks=20)) == []
     mined(Traffic(8).blocks(10), follower.chain)
     follower.catch_up()
     assert [each.blocks for each in audit_all(follower, auditor)] == [BlockRange(40, 59)]
@@ -124,39 +126,39 @@ def test_every_final_block_is_asked_about_once_in_whole_windows(follower: Follow
 def test_with_one_endpoint_nobody_is_asked(follower: Follower):
     follower.chain.names = ("first",)
     served = len(follower.chain.windows_served)
-    assert audit(follower, Auditor(window=20)) is None
+    assert audit(follower, Auditor(window_blocks=20)) is None
     assert len(follower.chain.windows_served) == served
 
 
 def test_behind_the_head_the_audit_waits_for_its_turn():
     auditor = Auditor()
-    assert [auditor.has_turn(is_caught_up=False) for _ in range(40)].count(True) == 2
-    assert auditor.has_turn(is_caught_up=True)
+    assert [auditor.should_run(is_caught_up=False) for _ in range(40)].count(True) == 2
+    assert auditor.should_run(is_caught_up=True)
 
 
 def test_old_windows_are_asked_about_again_as_the_final_block_says(follower: Follower):
     cursor = Cursor(60, Hash("0x0a"), 1, None, None, 1)
-    auditor = Auditor(window=10)
+    auditor = Auditor(window_blocks=10)
     chosen = {}
     for final in range(100, 2_100):
         at = replace(cursor, final_number=final, final_hash=Hash(f"0x{final:064x}"))
-        blocks = auditor.sample(at, 0)
+        blocks = auditor.sample_window(at, 0)
         # One final block is asked for once.
-        assert auditor.sample(at, 0) is None
+        assert auditor.sample_window(at, 0) is None
         if blocks is not None:
             chosen[final] = blocks
             assert blocks.last <= final
-            assert blocks == Auditor(window=10).sample(at, 0)
+            assert blocks == Auditor(window_blocks=10).sample_window(at, 0)
     assert 10 <= len(chosen) <= 32
     assert len({blocks.first for blocks in chosen.values()}) > 5
 
 
 def test_what_neither_side_can_prove_is_said_and_left(follower: Follower):
     before = follower.dump()
-    follower.chain.most_level = Level.SEAMED
+    follower.chain.most_level = VerificationLevel.SEAMED
     follower.chain.other = hiding(follower.chain)
 
-    found = audit_all(follower, Auditor(window=20))
+    found = audit_all(follower, Auditor(window_blocks=20))
 
     assert [each.result for each in found] == ["unproven", "equal"]
     assert found[0].difference.extra
@@ -176,18 +178,18 @@ def hiding(chain: ScriptedChain) -> ScriptedChain:
 
 
 def test_what_is_the_same_has_the_level_from_then_on(follower: Follower):
-    checked(follower, ReverifyRequest(BlockRange(10, 49), Level.PROVEN, "second"))
-    with follower.store.reading() as uow:
+    checked(follower, ReverifyRequest(BlockRange(10, 49), VerificationLevel.PROVEN, "second"))
+    with follower.store.read_transaction() as uow:
         scope = follower.folder.scope.id
-        assert uow.coverage.lowest(scope, 10, 49) == Level.PROVEN
-        assert uow.coverage.lowest(scope, 0, 9) == Level.SEAMED
+        assert uow.coverage.get_lowest_level(scope, 10, 49) == VerificationLevel.PROVEN
+        assert uow.coverage.get_lowest_level(scope, 0, 9) == VerificationLevel.SEAMED
 
 
 def test_an_interrupted_verification_goes_on_where_it_was(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("oracle.indexer.audit.reverify.CHUNK", 10)
-    asked = ReverifyRequest(BlockRange(0, 49), Level.PROVEN)
+    asked = ReverifyRequest(BlockRange(0, 49), VerificationLevel.PROVEN)
 
     def give_up(reached: int, _last: int) -> None:
         if reached == 19:
@@ -204,20 +206,22 @@ def test_an_interrupted_verification_goes_on_where_it_was(
 
 
 def test_a_dry_verification_writes_nothing(follower: Follower):
-    with follower.store.reading() as uow:
-        before = uow.coverage.spans(follower.folder.scope.id)
+    with follower.store.read_transaction() as uow:
+        before = uow.coverage.list_spans(follower.folder.scope.id)
     found = checked(
-        follower, ReverifyRequest(BlockRange(0, 60), Level.PROVEN), RebuildOptions(dry_run=True)
+        follower,
+        ReverifyRequest(BlockRange(0, 60), VerificationLevel.PROVEN),
+        RebuildOptions(dry_run=True),
     )
-    with follower.store.reading() as uow:
-        assert uow.coverage.spans(follower.folder.scope.id) == before
+    with follower.store.read_transaction() as uow:
+        assert uow.coverage.list_spans(follower.folder.scope.id) == before
         assert uow.bookmarks.get("verify 0 60 4 ") is None
-    assert (found.reached, bool(found.difference)) == (Level.PROVEN, False)
+    assert (found.reached_level, bool(found.difference)) == (VerificationLevel.PROVEN, False)
 
 
 def test_blocks_that_were_never_indexed_are_not_verified(follower: Follower):
     with pytest.raises(InputError, match="indexed are 0 to 60"):
-        checked(follower, ReverifyRequest(BlockRange(50, 61), Level.PROVEN))
+        checked(follower, ReverifyRequest(BlockRange(50, 61), VerificationLevel.PROVEN))
 
 
 # --- dead letters ---
@@ -227,11 +231,11 @@ def test_a_rebuild_finds_the_same_dead_letters(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.folder.reader = ScriptedReader(unreadable=[TaskStarted])
     follower.catch_up()
-    letters = open_letters(store)
+    letters = get_open_letters(store)
     assert letters
 
-    assert rebuild_state(store, follower.folder, RebuildOptions()).same
-    assert open_letters(store) == letters
+    assert rebuild_state(store, follower.folder, RebuildOptions()).is_same
+    assert get_open_letters(store) == letters
 
 
 def test_what_is_readable_in_part_is_read_in_part(store: Store, new_sqlite_store: NewStore):
@@ -241,23 +245,23 @@ def test_what_is_readable_in_part_is_read_in_part(store: Store, new_sqlite_store
     half = folder()
     half.reader = ScriptedReader(unreadable=[TaskStarted])
 
-    retried = retry(store, half, RebuildOptions())
+    retried = retry_dead_letters(store, half, RebuildOptions())
 
     assert {letter.name for letter in retried.readable} == {"TaskCreated"}
-    assert {letter.name for letter in retried.left} == {"TaskStarted"}
+    assert {letter.name for letter in retried.unreadable} == {"TaskStarted"}
     with new_sqlite_store() as other:
         from_the_start = Follower(mined(BLOCKS), other)
         from_the_start.folder.reader = half.reader
         from_the_start.catch_up()
         assert follower.dump() == from_the_start.dump()
-        assert open_letters(store) == open_letters(other)
+        assert get_open_letters(store) == get_open_letters(other)
 
 
 # --- counters ---
 
 
 def test_counters_are_compared_at_our_newest_block(follower: Follower):
-    chain, heads = follower.chain, follower.chain.heads()
+    chain, heads = follower.chain, follower.chain.fetch_heads()
     assert compare_counters(chain, follower.store, heads) is None
     chain.counts = {"members": 10_000}
 
@@ -265,11 +269,11 @@ def test_counters_are_compared_at_our_newest_block(follower: Follower):
 
     assert counts is not None
     assert counts.block == 60
-    assert counts.differing == {"members": (counts.here["members"], 10_000)}
-    difference = 10_000 - counts.here["members"]
+    assert counts.differing == {"members": (counts.stored_counts["members"], 10_000)}
+    difference = 10_000 - counts.stored_counts["members"]
     told = {"counter": "members"}
     assert REGISTRY.get_sample_value("oracle_contract_count_difference", told) == difference
-    chain.counts = {"members": counts.here["members"], "unheard_of": 3}
+    chain.counts = {"members": counts.stored_counts["members"], "unheard_of": 3}
     again = compare_counters(chain, follower.store, heads)
     assert again is not None
     assert again.differing == {}
@@ -279,4 +283,4 @@ def test_counters_are_compared_at_our_newest_block(follower: Follower):
 def test_counters_are_left_alone_far_from_the_head(follower: Follower):
     follower.chain.counts = {"members": 10_000}
     follower.chain.mine_many(100)
-    assert compare_counters(follower.chain, follower.store, follower.chain.heads()) is None
+    assert compare_counters(follower.chain, follower.store, follower.chain.fetch_heads()) is None

@@ -116,7 +116,7 @@ def test_what_one_endpoint_refuses_the_next_one_is_asked(
     lines: PoolView, one: Endpoint, other: Endpoint, refusal: dict[str, Json]
 ):
     one.says, other.says = refusal, "0x2a"
-    assert lines.ask("eth_call", {}, "latest") == "0x2a"
+    assert lines.request("eth_call", {}, "latest") == "0x2a"
     assert (len(one.asked), len(other.asked)) == (1, 1)
 
 
@@ -140,9 +140,9 @@ def test_what_one_endpoint_garbles_the_next_one_is_asked(
     lines: PoolView, one: Endpoint, other: Endpoint, status: int, body: bytes
 ):
     one.status, one.says, other.says = status, body, "0x2a"
-    assert lines.ask("eth_blockNumber") == "0x2a"
+    assert lines.request("eth_blockNumber") == "0x2a"
     with pytest.raises(RpcError):
-        lines.all[0].ask("eth_blockNumber")
+        lines.callers[0].request("eth_blockNumber")
 
 
 REVERTS = [
@@ -160,11 +160,11 @@ def test_a_revert_is_an_answer_for_all(
 ):
     one.says = revert
     with pytest.raises(RevertError) as told:
-        lines.ask("eth_call", {}, "latest")
+        lines.request("eth_call", {}, "latest")
     assert other.asked == []
     has_output = revert["error"]["data"] is not None
     assert told.value.data == ("0x1234" if has_output else None)
-    assert lines.all[0].endpoint.health.backoff.left() == 0
+    assert lines.callers[0].endpoint.health.backoff.seconds_left() == 0
 
 
 def test_what_nobody_answers_is_told_by_who_refused_and_not_by_who_was_silent(
@@ -172,7 +172,7 @@ def test_what_nobody_answers_is_told_by_who_refused_and_not_by_who_was_silent(
 ):
     one.says, other.says = b"", error("no such block")
     with pytest.raises(CallRefusedError, match="no such block"):
-        lines.ask("eth_call", {}, "latest")
+        lines.request("eth_call", {}, "latest")
 
 
 def test_an_endpoint_that_asks_us_to_wait_is_not_asked_until_then(one: Endpoint):
@@ -181,11 +181,11 @@ def test_an_endpoint_that_asks_us_to_wait_is_not_asked_until_then(one: Endpoint)
     one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
     for _ in range(3):
         with pytest.raises(RpcError):
-            line.ask("eth_blockNumber")
+            line.request("eth_blockNumber")
     assert len(one.asked) == 1
 
     now[0], one.status, one.says = 40.5, 200, "0x1"
-    assert line.ask("eth_blockNumber") == "0x1"
+    assert line.request("eth_blockNumber") == "0x1"
     line.endpoint.close()
 
 
@@ -196,11 +196,11 @@ def test_an_endpoint_that_keeps_us_waiting_is_left_alone_ever_longer(one: Endpoi
     with one.busy:
         for _ in range(3):
             with pytest.raises(RpcError, match="no answer in time"):
-                line.ask("eth_blockNumber")
-            rests.append(line.endpoint.health.backoff.left())
+                line.request("eth_blockNumber")
+            rests.append(line.endpoint.health.backoff.seconds_left())
             with pytest.raises(RpcError, match="backoff"):
-                line.ask("eth_blockNumber")
-            now[0] += line.endpoint.health.backoff.left()
+                line.request("eth_blockNumber")
+            now[0] += line.endpoint.health.backoff.seconds_left()
     # 1, 2 and 4 s, of which half is drawn by lot.
     assert [0.5 <= rest / 2**place <= 1 for place, rest in enumerate(rests)] == 3 * [True]
     line.endpoint.close()
@@ -208,19 +208,19 @@ def test_an_endpoint_that_keeps_us_waiting_is_left_alone_ever_longer(one: Endpoi
 
 def test_a_rest_is_never_longer_than_five_minutes_whatever_is_asked():
     rest = Backoff(lambda: 0.0, lambda: 0.0)
-    rest.begin(86_400.0)
-    assert rest.left() == 300
-    rest.end()
-    rest.begin(None)
+    rest.start(86_400.0)
+    assert rest.seconds_left() == 300
+    rest.reset()
+    rest.start(None)
     # Half of it is drawn by lot.
-    assert rest.left() == 0.5
+    assert rest.seconds_left() == 0.5
 
 
 def test_gas_of_a_block_is_no_rate_whatever_its_code(line: EndpointCaller, one: Endpoint):
     one.says = error("Transaction gas limit exceeds block gas limit", -32005)
     with pytest.raises(CallRefusedError):
-        line.ask("eth_sendRawTransaction", "0x")
-    assert line.endpoint.health.backoff.left() == 0
+        line.request("eth_sendRawTransaction", "0x")
+    assert line.endpoint.health.backoff.seconds_left() == 0
 
 
 def test_an_endpoint_that_takes_no_batches_is_asked_one_by_one_from_then_on(
@@ -229,11 +229,11 @@ def test_an_endpoint_that_takes_no_batches_is_asked_one_by_one_from_then_on(
     one.says = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'
     asked = [("eth_blockNumber", ()), ("eth_chainId", ())]
     with pytest.raises(CallRefusedError, match="no batches"):
-        line.ask_all(asked)
+        line.request_all(asked)
     assert len(one.asked) == 1
 
     one.says = "0x1"
-    assert line.ask_all(asked) == ["0x1", "0x1"]
+    assert line.request_all(asked) == ["0x1", "0x1"]
     assert [isinstance(question, dict) for question in one.asked[1:]] == [True, True]
 
 
@@ -241,7 +241,7 @@ def test_an_answer_without_end_is_cut_off(line: EndpointCaller, one: Endpoint):
     line.endpoint.client._wire.http.max_bytes = 1_000
     one.says = "0x" + 2_000 * "0"
     with pytest.raises(RpcError, match="too large"):
-        line.ask("eth_call")
+        line.request("eth_call")
 
 
 def test_nothing_of_an_address_but_its_host_is_in_any_text(line: EndpointCaller, one: Endpoint):
@@ -249,7 +249,7 @@ def test_nothing_of_an_address_but_its_host_is_in_any_text(line: EndpointCaller,
     for says in (error(f"no: see {one.url}"), b"<html>", error("used up s3cretkey", 429)):
         one.says = says
         with pytest.raises(TransientError) as told:
-            line.ask("eth_call")
+            line.request("eth_call")
         said += [str(told.value), repr(told.value)]
     assert [text for text in said if "s3cretkey" in text] == []
     assert "127.0.0.1" in said[0]
@@ -265,15 +265,15 @@ def test_the_chain_is_asked_for_once_and_again_after_a_silence(
     line: EndpointCaller, one: Endpoint
 ):
     one.says = "0x7a69"
-    assert line.supports(31337)
-    assert line.supports(31337)
+    assert line.serves_chain(31337)
+    assert line.serves_chain(31337)
     assert len(one.asked) == 1
 
     one.says = b""
     with pytest.raises(RpcError):
-        line.ask("eth_blockNumber")
+        line.request("eth_blockNumber")
     one.says = "0x1"
-    assert not line.supports(31337)
+    assert not line.serves_chain(31337)
 
 
 @pytest.mark.parametrize("where", ["http://127.0.0.1:1", "http://[::1", "\xff://"])
@@ -282,4 +282,4 @@ def test_whoever_sends_us_elsewhere_is_silent_wherever_that_is(
 ):
     one.status, one.headers = 302, {"Location": where}
     with pytest.raises(RpcError):
-        line.ask("eth_chainId")
+        line.request("eth_chainId")

@@ -112,9 +112,9 @@ def test_a_count_that_may_be_a_limit_costs_two_questions_each_time(
     served = serve(crowded())
     source = open_source(served)
 
-    first = source.window(BlockRange(1, 20), with_headers=False)
+    first = source.fetch_window(BlockRange(1, 20), with_headers=False)
     asked = ranges_asked(served)
-    second = source.window(BlockRange(21, 40), with_headers=False)
+    second = source.fetch_window(BlockRange(21, 40), with_headers=False)
 
     assert (len(first.logs), len(second.logs)) == (100, 100)
     assert asked == 3

@@ -9,13 +9,18 @@ from oracle.rpc.fanout import PoolView
 from oracle.signing.signer import Fees
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.client.fee_market import ask_market
-from oracle.txmgr.client.fee_quote import Market, SendLimits, most_likely, wanted_in
+from oracle.txmgr.client.fee_quote import (
+    FeeMarket,
+    SendLimits,
+    combine_markets,
+    parse_required_fees,
+)
 from tests.pools import pool_of
 from tests.support.sending.faults import Fault, error, says
 from tests.support.sending.proxy import Proxy, proxy
 
 GWEI = 10**9
-CAPS = SendLimits(fee_per_gas=100 * GWEI, cost_per_transaction=1, cost_per_day=1, least_tip=7)
+CAPS = SendLimits(fee_per_gas=100 * GWEI, cost_per_transaction=1, cost_per_day=1, min_tip=7)
 HISTORY, BLOCK = "eth_feeHistory", "eth_getBlockByNumber"
 
 
@@ -52,7 +57,7 @@ def test_an_endpoint_that_tells_nonsense_is_left_out(
     one, other, lines = two
     one.rule(HISTORY, nonsense)
     other.rule(HISTORY, history(3 * GWEI, 5, 9, 11))
-    assert ask_market(lines, CAPS) == Market(3 * GWEI, 9)
+    assert ask_market(lines, CAPS) == FeeMarket(3 * GWEI, 9)
 
     other.heal()
     other.rule(HISTORY, nonsense)
@@ -81,7 +86,7 @@ def test_an_endpoint_without_a_history_of_fees_has_its_newest_block(
     for one in two[:2]:
         one.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
         one.rule(BLOCK, says({"baseFeePerGas": hex(2 * GWEI)}))
-    assert ask_market(two[2], CAPS) == Market(2 * GWEI, CAPS.least_tip)
+    assert ask_market(two[2], CAPS) == FeeMarket(2 * GWEI, CAPS.min_tip)
 
 
 def test_a_chain_without_a_base_fee_is_not_guessed_at(two: tuple[Proxy, Proxy, PoolView]):
@@ -93,10 +98,10 @@ def test_a_chain_without_a_base_fee_is_not_guessed_at(two: tuple[Proxy, Proxy, P
 
 
 def test_no_single_endpoint_raises_the_tip_or_stops_us_by_its_base_fee():
-    told = [Market(10, 50), Market(10**6, 3), Market(0, 9)]
-    assert most_likely(told, 1000) == Market(10, 3)
-    assert most_likely([Market(5000, 1), Market(4000, 2)], 1000) == Market(4000, 1)
-    assert most_likely([], 1000) is None
+    told = [FeeMarket(10, 50), FeeMarket(10**6, 3), FeeMarket(0, 9)]
+    assert combine_markets(told, 1000) == FeeMarket(10, 3)
+    assert combine_markets([FeeMarket(5000, 1), FeeMarket(4000, 2)], 1000) == FeeMarket(4000, 1)
+    assert combine_markets([], 1000) is None
 
 
 @pytest.mark.parametrize(
@@ -110,4 +115,4 @@ def test_no_single_endpoint_raises_the_tip_or_stops_us_by_its_base_fee():
     ],
 )
 def test_a_pool_that_says_what_it_wants_is_understood(text: str, wanted: Fees):
-    assert wanted_in(text) == wanted
+    assert parse_required_fees(text) == wanted

@@ -7,7 +7,7 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serving
 from devnet.fakechain.tree import Tree
 from oracle.errors import TransientError
-from oracle.txmgr.client.receipts import newest_block
+from oracle.txmgr.client.receipts import fetch_newest_block
 from tests.pools import pool_of
 
 
@@ -18,6 +18,6 @@ def test_an_endpoint_that_knows_no_newest_block_is_asked_again_later():
         pool = pool_of(served.url)
         lines = pool.view()
         with pytest.raises(TransientError, match="no newest block"):
-            newest_block(lines)
-        assert newest_block(lines).hash == provider.head.hash
+            fetch_newest_block(lines)
+        assert fetch_newest_block(lines).hash == provider.head.hash
         pool.close()

@@ -16,7 +16,14 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
 from oracle.quorum.board import Board
 from oracle.quorum.peer_client import Peer, PeerClients
-from oracle.quorum.wire_format import Told, ToldKick, ToldReport, is_genuine, read, written
+from oracle.quorum.wire_format import (
+    KickMessage,
+    ReportMessage,
+    StatementMessage,
+    decode_statements,
+    encode_statements,
+    is_genuine,
+)
 from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
 from oracle.telemetry.metrics import REGISTRY
@@ -31,10 +38,10 @@ SECONDS = 60.0
 
 
 @cache
-def told_report() -> ToldReport:
+def told_report() -> ReportMessage:
     around = 7
     statement = ReportStatement(HASH, around, HASH, 9, HASH, 600, b"\x01" * 39)
-    return ToldReport(
+    return ReportMessage(
         chain_id=DOMAIN.chain_id,
         contract=DOMAIN.contract,
         config=HASH,
@@ -45,16 +52,16 @@ def told_report() -> ToldReport:
         deadline=600,
         data_hash=statement.data_hash,
         period=0,
-        digest=statement.digest(DOMAIN),
+        digest=statement.compute_digest(DOMAIN),
         signer=SIGNER.address,
         signature="0x" + SIGNER.sign_statement(statement, DOMAIN).hex(),
     )
 
 
 @cache
-def told_kick() -> ToldKick:
+def told_kick() -> KickMessage:
     statement = KickStatement(HASH, 7, HASH, Address("0x" + 40 * "c"), HASH, 600)
-    return ToldKick(
+    return KickMessage(
         chain_id=DOMAIN.chain_id,
         contract=DOMAIN.contract,
         config=HASH,
@@ -63,7 +70,7 @@ def told_kick() -> ToldKick:
         node=statement.node,
         evidence=HASH,
         deadline=600,
-        digest=statement.digest(DOMAIN),
+        digest=statement.compute_digest(DOMAIN),
         signer=SIGNER.address,
         signature="0x" + SIGNER.sign_statement(statement, DOMAIN).hex(),
     )
@@ -104,8 +111,8 @@ def counted(peer: Peer, result: str) -> float:
 
 
 @pytest.mark.parametrize("told", [told_report(), told_kick()], ids=["report", "kick"])
-def test_what_is_told_is_read_as_it_was_written(told: Told):
-    assert read(written([told])) == [told]
+def test_what_is_told_is_read_as_it_was_written(told: StatementMessage):
+    assert decode_statements(encode_statements([told])) == [told]
     assert is_genuine(told)
 
 
@@ -121,9 +128,9 @@ def test_no_field_can_be_changed_under_a_signature(name: str, value: int):
     assert is_genuine(changed) is (getattr(told, name) == value)
 
 
-def _with(told: ToldReport, name: str, value: int) -> ToldReport:
+def _with(told: ReportMessage, name: str, value: int) -> ReportMessage:
     fields = {each: getattr(told, each) for each in told.__struct_fields__}
-    return ToldReport(**(fields | {name: value}))
+    return ReportMessage(**(fields | {name: value}))
 
 
 @pytest.mark.parametrize(
@@ -134,10 +141,14 @@ def _with(told: ToldReport, name: str, value: int) -> ToldReport:
         (500, b"{}", "bad"),
         (200, b"<html>", "bad"),
         (200, b'{"statements":[]}', "bad"),
-        (200, written([told_report()]).replace(b'"round":7', b'"round":-7'), "bad"),
-        (200, written([told_report()]).replace(b'"period"', b'"extra":1,"period"'), "bad"),
-        (200, written([told_report()] * 8)[:-1] + b" " * 70_000 + b"}", "bad"),
-        (200, written([told_report()]).replace(b'"round":7', b'"round":8'), "forged"),
+        (200, encode_statements([told_report()]).replace(b'"round":7', b'"round":-7'), "bad"),
+        (
+            200,
+            encode_statements([told_report()]).replace(b'"period"', b'"extra":1,"period"'),
+            "bad",
+        ),
+        (200, encode_statements([told_report()] * 8)[:-1] + b" " * 70_000 + b"}", "bad"),
+        (200, encode_statements([told_report()]).replace(b'"round":7', b'"round":8'), "forged"),
     ],
 )
 def test_an_answer_that_is_not_as_agreed_says_nothing(status: int, body: bytes, result: str):
@@ -145,7 +156,7 @@ def test_an_answer_that_is_not_as_agreed_says_nothing(status: int, body: bytes, 
         peer = Peer(url, SECONDS)
         before = counted(peer, result)
 
-        assert peer.ask("/v1/report/7") == []
+        assert peer.fetch_statements("/v1/report/7") == []
         assert counted(peer, result) == before + 1
         peer.close()
 
@@ -155,23 +166,23 @@ def test_a_path_and_a_token_of_the_address_are_kept_and_never_shown():
 
     def answer(path: str) -> Answer:
         asked.append(path)
-        return 200, written([told_report()]), {}
+        return 200, encode_statements([told_report()]), {}
 
     with door(answer) as url:
         peer = Peer(f"{url}/secret-path?token=secret-token", SECONDS)
-        assert peer.ask("/v1/report/7") == [told_report()]
+        assert peer.fetch_statements("/v1/report/7") == [told_report()]
         peer.close()
     assert asked == ["/secret-path/v1/report/7?token=secret-token"]
     assert "secret" not in f"{peer!r} {peer.name}"
 
 
 def test_who_is_not_there_is_counted_and_keeps_nobody_from_the_others():
-    with door(lambda _: (200, written([told_report()]), {})) as url:
+    with door(lambda _: (200, encode_statements([told_report()]), {})) as url:
         gone = Peer("http://127.0.0.1:9", 0.5)
         before = counted(gone, "none")
         peers = PeerClients([gone, Peer(url, SECONDS)], 0.0, SECONDS)
 
-        assert [told for _, told in peers.ask("/v1/report/7")] == [told_report()]
+        assert [told for _, told in peers.fetch_statements("/v1/report/7")] == [told_report()]
         assert counted(gone, "none") == before + 1
         peers.close()
 
@@ -187,25 +198,25 @@ def test_peers_are_not_asked_again_before_their_time():
     with door(answer) as url:
         peers = PeerClients([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
         for now[0] in (0.0, 1.9, 2.0):
-            peers.ask("/v1/report/7")
+            peers.fetch_statements("/v1/report/7")
         peers.close()
     assert len(asked) == 2
 
 
 def test_an_address_that_is_none_is_the_users_fault():
     with pytest.raises(InputError, match=r"\[reporters\] peers"):
-        PeerClients.of(["ftp://x"], 1.0, 1.0)
+        PeerClients.from_urls(["ftp://x"], 1.0, 1.0)
 
 
 def test_the_board_shows_the_newest_first_and_forgets_the_oldest():
     board = Board()
     for around in range(300):
-        board.put(_with(told_report(), "round", around))
-    assert board.at("report/0") == []
-    assert board.at("report/299") == [_with(told_report(), "round", 299)]
+        board.publish(_with(told_report(), "round", around))
+    assert board.get_statements("report/0") == []
+    assert board.get_statements("report/299") == [_with(told_report(), "round", 299)]
 
-    board.put(told_kick())
-    assert board.at("kick/0x" + 40 * "C") == [told_kick()]
+    board.publish(told_kick())
+    assert board.get_statements("kick/0x" + 40 * "C") == [told_kick()]
 
 
 @contextmanager
@@ -230,12 +241,12 @@ def dripping() -> Iterator[str]:
 
 
 def test_who_drips_is_waited_for_once_and_keeps_nobody_from_the_others():
-    with door(lambda _: (200, written([told_report()]), {})) as url, dripping() as slow:
+    with door(lambda _: (200, encode_statements([told_report()]), {})) as url, dripping() as slow:
         late, other = Peer(slow, 0.3), Peer(url, SECONDS)
-        assert PeerClients([late], 0.0, 0.3).ask("/v1/report/7") == []
+        assert PeerClients([late], 0.0, 0.3).fetch_statements("/v1/report/7") == []
         peers = PeerClients([late, other], 0.0, SECONDS)
         begun = time.monotonic()
-        told = [one for _ in range(20) for _, one in peers.ask("/v1/report/7")]
+        told = [one for _ in range(20) for _, one in peers.fetch_statements("/v1/report/7")]
         took = time.monotonic() - begun
     assert told == 20 * [told_report()]
     # Were it waited for once more.
@@ -245,13 +256,13 @@ def test_who_drips_is_waited_for_once_and_keeps_nobody_from_the_others():
 
 def test_who_does_not_answer_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch):
     # A minute, and not the second that a busy machine may be away for.
-    monkeypatch.setattr("oracle.quorum.peer_client._BACKOFF", 600)
+    monkeypatch.setattr("oracle.quorum.peer_client._BACKOFF_FACTOR", 600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         peer = Peer(f"http://127.0.0.1:{silent.getsockname()[1]}", 0.1)
-        first = peer.asked("/v1/report/7")
+        first = peer.start_fetch("/v1/report/7")
         assert first is not None
         assert first.result(SECONDS) == []
-        assert peer.asked("/v1/report/7") is None
+        assert peer.start_fetch("/v1/report/7") is None
         peer.close()
 
 
@@ -267,6 +278,6 @@ def test_what_is_settled_is_asked_about_again_twice_and_later():
         peers = PeerClients([Peer(url, SECONDS)], 2.0, SECONDS, clock=lambda: now[0])
         for second in range(500):
             now[0] = float(second)
-            peers.ask_again("/v1/report/7")
+            peers.refetch_statements("/v1/report/7")
         peers.close()
     assert asked == [20.0, 80.0]

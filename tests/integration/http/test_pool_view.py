@@ -38,10 +38,12 @@ def test_who_is_quarantined_is_silent_and_still_counts(
     view = pool.view()
     other.says = "0x7"
 
-    assert view.first([("eth_blockNumber", ())]) == ["0x7"]
-    assert [answer for _, answer in view.each(lambda it: it.ask("eth_blockNumber"))] == ["0x7"]
-    assert [it.name for it in view.that_reached(7).all] == [view.all[1].name]
-    assert (one.asked, view.quorum.size, view.that_reached(7).quorum.size) == ([], 2, 2)
+    assert view.request_first([("eth_blockNumber", ())]) == ["0x7"]
+    assert [answer for _, answer in view.read_each(lambda it: it.request("eth_blockNumber"))] == [
+        "0x7"
+    ]
+    assert [it.name for it in view.at_or_above(7).callers] == [view.callers[1].name]
+    assert (one.asked, view.quorum.size, view.at_or_above(7).quorum.size) == ([], 2, 2)
 
 
 def test_bytes_go_to_who_wants_to_be_left_alone_and_make_no_rest_longer(one: Endpoint):
@@ -50,7 +52,7 @@ def test_bytes_go_to_who_wants_to_be_left_alone_and_make_no_rest_longer(one: End
     (endpoint,) = pool
     one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
     with pytest.raises(RpcError):
-        pool.view().ask("eth_blockNumber")
+        pool.view().request("eth_blockNumber")
     now[0] = 30.0
 
     ((answer,),) = pool.broadcast([RAW])
@@ -58,7 +60,7 @@ def test_bytes_go_to_who_wants_to_be_left_alone_and_make_no_rest_longer(one: End
     assert methods(one) == ["eth_blockNumber", "eth_sendRawTransaction"]
     assert answer.error is not None
     assert answer.error.kind is ErrorKind.THROTTLED
-    assert endpoint.health.backoff.left() == 10
+    assert endpoint.health.backoff.seconds_left() == 10
     pool.close()
 
 
@@ -90,21 +92,21 @@ def test_who_asked_the_sender_to_wait_is_not_given_work_either(
 ):
     one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
     other.says = "0x7a69"
-    assert pool.view().ask("eth_chainId") == "0x7a69"
+    assert pool.view().request("eth_chainId") == "0x7a69"
 
     def name_of(endpoint: object) -> str:
         return getattr(endpoint, "name", "")
 
-    assert pool.use(name_of) == [*pool][1].name
+    assert pool.run_with_endpoint(name_of) == [*pool][1].name
 
 
 def test_who_asked_the_indexer_to_wait_is_not_asked_by_the_sender(pool: EndpointPool):
     first, second = pool
     first.health.backoff = second.health.backoff = Backoff(lambda: 0.0)
     for endpoint in pool:
-        endpoint.health.bucket.refused(40.0)
+        endpoint.health.rate_limiter.record_refusal(40.0)
     with pytest.raises(TransientError, match="left alone for"):
-        pool.view().ask("eth_blockNumber")
+        pool.view().request("eth_blockNumber")
 
 
 def test_a_pool_without_endpoints_is_the_users_fault():

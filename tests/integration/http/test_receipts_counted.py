@@ -7,8 +7,8 @@ from devnet.fakechain.faults.log_faults import RECEIPTS, spoiled_logs
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serving
 from devnet.fakechain.tree import Tree
-from oracle.chain.verification.full_headers import all_of
-from oracle.chain.verification.receipt_fetch import receipts
+from oracle.chain.verification.full_headers import fetch_required_headers
+from oracle.chain.verification.receipt_fetch import fetch_receipts
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.endpoint import Endpoint
 
@@ -33,7 +33,7 @@ def test_every_log_has_its_place_in_the_block(counted: str):
         provider.faults.append(spoiled_logs("as Ganache", from_zero, methods=RECEIPTS))
     with serving(provider) as served:
         endpoint = Endpoint(JsonRpcClient(served.url))
-        ((_, given),) = receipts(endpoint, [all_of(endpoint, [1])[1]])
+        ((_, given),) = fetch_receipts(endpoint, [fetch_required_headers(endpoint, [1])[1]])
 
     assert [[log.log_index for log in one.logs] for one in given] == [
         ["0x0", "0x1"],
@@ -59,7 +59,7 @@ def test_what_is_written_beside_a_log_is_no_proof_of_its_place():
     )
     with serving(provider) as served:
         endpoint = Endpoint(JsonRpcClient(served.url))
-        ((_, given),) = receipts(endpoint, [all_of(endpoint, [1])[1]])
+        ((_, given),) = fetch_receipts(endpoint, [fetch_required_headers(endpoint, [1])[1]])
 
     assert [
         (log.log_index, log.transaction_index, log.transaction_hash == receipt.transaction_hash)

@@ -6,7 +6,7 @@ import pytest
 
 from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
-from oracle.txmgr.client.l1_fees import L1Fee, l1_fee, operator_fee
+from oracle.txmgr.client.l1_fees import L1Fee, fetch_l1_fee, fetch_operator_fee
 from tests.pools import view_of
 from tests.support.sending.faults import Fault, answer_dropped, error, says
 from tests.support.sending.proxy import Proxy, proxy
@@ -44,11 +44,11 @@ def test_one_endpoint_alone_neither_keeps_a_call_waiting_nor_lets_it_go_unpaid_f
         liar.heal()
         liar.rule(CALL, word(lie))
         # The data, and the operator.
-        assert l1_fee(lines_to(liar, honest, other), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
+        assert fetch_l1_fee(lines_to(liar, honest, other), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
     liar.heal()
     liar.rule(CALL, word(10**27))
-    assert l1_fee(lines_to(liar, honest), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
-    assert operator_fee(lines_to(liar, honest), L1Fee.OPTIMISM, 1) == THOUSAND
+    assert fetch_l1_fee(lines_to(liar, honest), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
+    assert fetch_operator_fee(lines_to(liar, honest), L1Fee.OPTIMISM, 1) == THOUSAND
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_an_endpoint_that_does_not_tell_is_left_out(three: tuple[Proxy, ...], si
     honest, other, _ = three
     honest.rule(CALL, word(THOUSAND))
     other.rule(CALL, silence)
-    assert l1_fee(lines_to(other, honest), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
+    assert fetch_l1_fee(lines_to(other, honest), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
     with pytest.raises(TransientError):
-        l1_fee(lines_to(other), L1Fee.OPTIMISM, "0x", 1)
+        fetch_l1_fee(lines_to(other), L1Fee.OPTIMISM, "0x", 1)
 
 
 def test_a_chain_of_before_the_operators_fee_has_none(three: tuple[Proxy, ...]):
     old = three[0]
     old.rule(CALL, error("execution reverted", 3))
-    assert operator_fee(lines_to(old), L1Fee.OPTIMISM, 21_000) == 0
-    assert operator_fee(lines_to(old), L1Fee.NONE, 21_000) == 0
-    assert operator_fee(lines_to(old), L1Fee.ARBITRUM, 21_000) == 0
+    assert fetch_operator_fee(lines_to(old), L1Fee.OPTIMISM, 21_000) == 0
+    assert fetch_operator_fee(lines_to(old), L1Fee.NONE, 21_000) == 0
+    assert fetch_operator_fee(lines_to(old), L1Fee.ARBITRUM, 21_000) == 0

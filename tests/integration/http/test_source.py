@@ -16,7 +16,7 @@ from tests.support.chain.server import Http, Request, Served
 
 
 def test_final_is_what_the_chain_says_where_that_is_lower(served: Served, open_source: OpenSource):
-    heads = open_source(served, finality_depth=2).heads()
+    heads = open_source(served, finality_depth=2).fetch_heads()
 
     assert (heads.latest.number, heads.final.number) == (40, 36)
     assert heads.safe is not None
@@ -24,14 +24,14 @@ def test_final_is_what_the_chain_says_where_that_is_lower(served: Served, open_s
 
 
 def test_final_is_the_depth_where_that_is_lower(served: Served, open_source: OpenSource):
-    heads = open_source(served, finality_depth=10).heads()
+    heads = open_source(served, finality_depth=10).fetch_heads()
 
     assert heads.final.number == 30
     assert heads.final.hash == served.chain.blocks[30].hash
 
 
 def test_a_young_chain_is_final_up_to_its_first_block(serve: Serve, open_source: OpenSource):
-    heads = open_source(serve(MemoryChain()), finality_depth=64).heads()
+    heads = open_source(serve(MemoryChain()), finality_depth=64).fetch_heads()
 
     assert (heads.latest.number, heads.final.number) == (0, 0)
 
@@ -40,11 +40,11 @@ def test_an_endpoint_without_tags_is_asked_for_them_once(served: Served, open_so
     served.chain.tags = {}
     source = open_source(served, finality_depth=3)
 
-    heads = source.heads()
+    heads = source.fetch_heads()
     assert (heads.safe, heads.final.number) == (None, 37)
 
     before = len(served.asked)
-    source.heads()
+    source.fetch_heads()
     tags = [params[0] for _, params in served.asked[before:]]
     assert tags == ["latest"]
 
@@ -62,7 +62,7 @@ def test_a_tag_above_the_newest_block_is_not_believed(served: Served, open_sourc
     served.faults.append(late)
 
     with pytest.raises(TransientError, match="shows block 40 as final or safe, and 38"):
-        open_source(served, finality_depth=5).heads()
+        open_source(served, finality_depth=5).fetch_heads()
 
 
 def test_a_block_that_comes_between_two_answers_of_a_batch_is_no_lie(
@@ -80,28 +80,28 @@ def test_a_block_that_comes_between_two_answers_of_a_batch_is_no_lie(
     served.most_in_batch = 1
     served.faults.append(late)
 
-    heads = open_source(served, finality_depth=5).heads()
+    heads = open_source(served, finality_depth=5).fetch_heads()
 
     assert (heads.latest.number, heads.final.number) == (40, 35)
 
 
 def test_final_never_goes_down(served: Served, open_source: OpenSource):
     source = open_source(served, finality_depth=2)
-    final = source.heads().final
+    final = source.fetch_heads().final
     served.chain.tags["finalized"] = 20
 
-    assert source.heads().final == final
+    assert source.fetch_heads().final == final
 
 
 def test_an_endpoint_behind_our_final_block_is_no_witness(
     serve: Serve, served: Served, open_source: OpenSource
 ):
     source = open_source(served, finality_depth=2)
-    source.heads()
+    source.fetch_heads()
     served.chain.blocks = served.chain.blocks[:20]
 
     with pytest.raises(TransientError, match="was final before"):
-        source.heads()
+        source.fetch_heads()
 
 
 class Clock:
@@ -126,7 +126,7 @@ def pair(
         chain.mine()
     other = MemoryChain(blocks=list(chain.blocks))
     first, second = serve(chain), serve(other)
-    endpoints = EndpointPool.open([first.url, second.url], 31337, clock)
+    endpoints = EndpointPool.from_urls([first.url, second.url], 31337, clock)
     source = ChainSource(endpoints, reader, 4, clock)
     yield first, second, source
     source.close()
@@ -137,16 +137,16 @@ def test_a_preferred_endpoint_that_stands_still_is_passed_by(
 ):
     """It answers well, with the same block for ever."""
     frozen, going, source = pair
-    source.heads()
+    source.fetch_heads()
     going.chain.mine()
-    assert source.heads().latest.number == 20
+    assert source.fetch_heads().latest.number == 20
 
     clock.now += STANDSTILL_SECONDS + 1
 
-    assert source.heads().latest.number == 21
+    assert source.fetch_heads().latest.number == 21
     before = len(frozen.asked)
-    assert source.heads().latest.number == 21
-    header = source.header(21)
+    assert source.fetch_heads().latest.number == 21
+    header = source.fetch_header(21)
     assert header is not None
     assert header.number == 21
     assert len(frozen.asked) == before
@@ -156,65 +156,65 @@ def test_a_preferred_endpoint_that_comes_back_behind_is_passed_by(
     pair: tuple[Served, Served, ChainSource], clock: Clock
 ):
     returning, going, source = pair
-    source.heads()
+    source.fetch_heads()
     returning.faults.append(lambda _: Http(status=502))
     going.chain.mine()
-    assert source.heads().latest.number == 21
+    assert source.fetch_heads().latest.number == 21
 
     returning.faults.clear()
     clock.now += 10
 
-    assert source.heads().latest.number == 21
+    assert source.fetch_heads().latest.number == 21
 
 
 def test_a_chain_that_stands_still_everywhere_is_still_looked_at(
     pair: tuple[Served, Served, ChainSource], clock: Clock
 ):
     first, _, source = pair
-    source.heads()
+    source.fetch_heads()
     for _ in range(10):
         clock.now += STANDSTILL_SECONDS + 1
-        assert source.heads().latest.number == 20
+        assert source.fetch_heads().latest.number == 20
 
     clock.now += 60
     first.chain.mine()
-    assert source.heads().latest.number == 21
+    assert source.fetch_heads().latest.number == 21
 
 
 def test_a_chain_that_became_shorter_everywhere_is_told_as_it_is(
     pair: tuple[Served, Served, ChainSource],
 ):
     first, second, source = pair
-    source.heads()
+    source.fetch_heads()
     for served in (first, second):
         served.chain.cut(2, salt="shorter")
 
-    assert source.heads().latest.number == 18
+    assert source.fetch_heads().latest.number == 18
 
 
 def test_a_header_that_is_not_there_is_none(served: Served, open_source: OpenSource):
     source = open_source(served)
 
-    assert source.header(41) is None
-    header = source.header(40)
+    assert source.fetch_header(41) is None
+    header = source.fetch_header(40)
     assert header is not None
     assert header.parent_hash == served.chain.blocks[39].hash
 
 
 def test_missing_headers_are_no_headers(served: Served, open_source: OpenSource):
     with pytest.raises(TransientError, match="no block 41"):
-        open_source(served).headers(BlockRange(38, 42))
+        open_source(served).fetch_headers(BlockRange(38, 42))
 
 
 def test_another_block_than_asked_for_is_refused(served: Served, open_source: OpenSource):
     served.chain.blocks[7] = served.chain.blocks[8]
 
     with pytest.raises(TransientError, match="another block for 7"):
-        open_source(served).header(7)
+        open_source(served).fetch_header(7)
 
 
 def test_the_genesis_hash_is_block_zeros(served: Served, open_source: OpenSource):
     source = open_source(served)
 
-    assert source.genesis_hash() == served.chain.blocks[0].hash
-    assert source.chain_id() == 31337
+    assert source.fetch_genesis_hash() == served.chain.blocks[0].hash
+    assert source.get_chain_id() == 31337

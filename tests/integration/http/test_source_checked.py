@@ -6,7 +6,7 @@ import pytest
 
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.errors import InputError, TransientError
-from oracle.resources import shipped
+from oracle.resources import shipped_path
 from tests.pools import source_on
 from tests.support.chain.fixtures import OpenSource, Serve
 from tests.support.chain.memory_chain import MemoryChain, MemoryRpcError
@@ -15,7 +15,7 @@ from tests.support.chain.server import Http, Request, Served
 
 
 def code_of(contract: str) -> str:
-    code: str = json.loads(shipped(f"abi/{contract}.json").read_text())["deployedBytecode"]
+    code: str = json.loads(shipped_path(f"abi/{contract}.json").read_text())["deployedBytecode"]
     return code
 
 
@@ -27,28 +27,28 @@ def settled(served: Served) -> Served:
 
 
 def test_our_contracts_pass(settled: Served, open_source: OpenSource):
-    open_source(settled).check()
+    open_source(settled).check_endpoints()
 
 
 def test_an_empty_address_is_no_contract(settled: Served, open_source: OpenSource):
     del settled.chain.code[NETWORK]
 
     with pytest.raises(InputError, match=f"TaskNetwork at {NETWORK}: there is no contract"):
-        open_source(settled).check()
+        open_source(settled).check_endpoints()
 
 
 def test_another_contract_is_named_by_what_it_never_says(settled: Served, open_source: OpenSource):
     settled.chain.code[ORACLE] = code_of("TaskNetwork")
 
     with pytest.raises(InputError, match=r"QoSOracle at .*never says .*RoundAccepted"):
-        open_source(settled).check()
+        open_source(settled).check_endpoints()
 
 
 def test_another_chain_is_the_users_fault(settled: Served, open_source: OpenSource):
     settled.chain.chain_id = 1
 
     with pytest.raises(InputError, match="is on chain 1"):
-        open_source(settled).check()
+        open_source(settled).check_endpoints()
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_whoever_refuses_us_at_the_start_may_pass(
     settled.faults.append(lambda _: http)
 
     with pytest.raises(TransientError, match=reason):
-        open_source(settled).check()
+        open_source(settled).check_endpoints()
 
 
 def test_nobody_there_at_the_start_may_pass(reader: EventReader):
     source = source_on(reader, "http://127.0.0.1:1")
 
     with pytest.raises(TransientError, match="none answers"):
-        source.check()
+        source.check_endpoints()
 
 
 def test_one_endpoint_that_is_down_does_not_stop_the_start(
@@ -81,7 +81,7 @@ def test_one_endpoint_that_is_down_does_not_stop_the_start(
     down = serve(MemoryChain())
     down.faults.append(lambda _: Http(status=502))
 
-    open_source(down, settled).check()
+    open_source(down, settled).check_endpoints()
 
 
 @pytest.mark.parametrize("http", [Http(status=401), Http(status=404)])
@@ -92,9 +92,9 @@ def test_one_of_several_that_will_never_do_is_told_and_the_others_go_on(
     wrong.faults.append(lambda _: http)
     source = open_source(wrong, settled)
 
-    source.check()
+    source.check_endpoints()
 
-    assert list(source.endpoints.quarantined()) == [wrong.url]
+    assert list(source.endpoints.quarantine_reasons()) == [wrong.url]
 
 
 def test_one_of_several_that_is_on_another_chain_is_told_and_the_others_go_on(
@@ -103,16 +103,18 @@ def test_one_of_several_that_is_on_another_chain_is_told_and_the_others_go_on(
     wrong = serve(MemoryChain(chain_id=5))
     source = open_source(wrong, settled)
 
-    source.check()
+    source.check_endpoints()
 
-    assert source.endpoints.quarantined() == {wrong.url: "is on chain 5, [chain] id says 31337"}
+    assert source.endpoints.quarantine_reasons() == {
+        wrong.url: "is on chain 5, [chain] id says 31337"
+    }
 
 
 def test_when_all_are_on_another_chain_it_is_the_users_fault(
     serve: Serve, open_source: OpenSource
 ):
     with pytest.raises(InputError, match="is on chain 5"):
-        open_source(*(serve(MemoryChain(chain_id=5)) for _ in range(2))).check()
+        open_source(*(serve(MemoryChain(chain_id=5)) for _ in range(2))).check_endpoints()
 
 
 def test_no_endpoint_is_the_users_fault(reader: EventReader):
@@ -131,4 +133,4 @@ def test_an_endpoint_that_cannot_tell_code_is_told_as_it_is(
     settled.faults.append(fault)
 
     with pytest.raises(TransientError, match="not supported"):
-        open_source(settled).check()
+        open_source(settled).check_endpoints()

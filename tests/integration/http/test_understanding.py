@@ -5,13 +5,13 @@ import pytest
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
-from oracle.txmgr.client.chain_nonces import counts_of
+from oracle.txmgr.client.chain_nonces import fetch_nonce_counts
 from oracle.txmgr.client.receipts import (
     balance_of,
-    is_block_gone,
-    look_for,
-    nonce_at,
-    witnesses_of_count,
+    fetch_counts_at_block,
+    fetch_mined_count,
+    fetch_receipt_quorum,
+    is_block_reorged,
 )
 from tests.integration.http.test_line import Endpoint, one, other
 from tests.pools import view_of
@@ -24,9 +24,9 @@ BLOCK = BlockRef(7, HASH, HASH, 7)
 
 ASKED = {
     "balance": lambda lines: balance_of(lines, WHO),
-    "count": lambda lines: nonce_at(lines, WHO, "latest"),
-    "counts": lambda lines: counts_of(lines, WHO),
-    "receipts": lambda lines: look_for(lines, [HASH]),
+    "count": lambda lines: fetch_mined_count(lines, WHO, "latest"),
+    "counts": lambda lines: fetch_nonce_counts(lines, WHO),
+    "receipts": lambda lines: fetch_receipt_quorum(lines, [HASH]),
 }
 
 
@@ -54,5 +54,5 @@ def test_the_next_endpoint_is_asked_where_one_makes_no_sense(one: Endpoint, othe
 def test_blocks_that_are_none_witness_nothing(one: Endpoint):
     one.says = {"result": {"number": "0x7"}}
     lines = view_of(one.url)
-    assert witnesses_of_count(lines, WHO, BLOCK) == {}
-    assert not is_block_gone(lines, 7, HASH)
+    assert fetch_counts_at_block(lines, WHO, BLOCK) == {}
+    assert not is_block_reorged(lines, 7, HASH)

@@ -12,12 +12,12 @@ from web3 import Web3
 from web3.exceptions import ContractCustomError
 
 from oracle.errors import FatalError, TransientError
-from oracle.resources import shipped
+from oracle.resources import shipped_path
 from oracle.rpc.replies import JsonRpcErrorBody
 from oracle.rpc.rpc_errors import ErrorKind, RevertError
-from oracle.rpc.web3_provider import PoolProvider, web3_over
+from oracle.rpc.web3_provider import PoolProvider, build_web3
 
-ABI = msgspec.json.decode(shipped("abi/QoSOracle.json").read_bytes())["abi"]
+ABI = msgspec.json.decode(shipped_path("abi/QoSOracle.json").read_bytes())["abi"]
 CONTRACT = Web3.to_checksum_address("0x" + "0a" * 20)
 WORD = f"{7:064x}"
 
@@ -29,9 +29,9 @@ class Answering:
         self.answers = list(answers)
         self.asked: list[tuple[str, Sequence[Any]]] = []
 
-    def ask_all(self, asked: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
-        self.asked += asked
-        told = [self.answers.pop(0) for _ in asked]
+    def request_all(self, requests: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
+        self.asked += requests
+        told = [self.answers.pop(0) for _ in requests]
         for answer in told:
             if isinstance(answer, Exception):
                 raise answer
@@ -56,14 +56,14 @@ def test_a_sending_call_of_web3_ends_before_any_endpoint_sees_it():
     endpoints = Answering("0x")
 
     with pytest.raises(FatalError):
-        web3_over(lambda: endpoints).eth.send_raw_transaction(b"\x02")
+        build_web3(lambda: endpoints).eth.send_raw_transaction(b"\x02")
 
     assert endpoints.asked == []
 
 
 def test_a_view_is_asked_at_the_block_it_is_wanted_at():
     endpoints = Answering("0x" + WORD)
-    contract = web3_over(lambda: endpoints).eth.contract(CONTRACT, abi=ABI)
+    contract = build_web3(lambda: endpoints).eth.contract(CONTRACT, abi=ABI)
 
     seconds = contract.functions.pauseSeconds().call(block_identifier=BlockNumber(18))
 
@@ -80,7 +80,7 @@ def test_a_revert_comes_back_as_the_contracts_own_error():
         JsonRpcErrorBody(3, "execution reverted"),
         f"0x{selector}{WORD}",
     )
-    contract = web3_over(lambda: Answering(reverted)).eth.contract(CONTRACT, abi=ABI)
+    contract = build_web3(lambda: Answering(reverted)).eth.contract(CONTRACT, abi=ABI)
 
     with pytest.raises(ContractCustomError) as raised:
         contract.functions.executeKick(CONTRACT).call()
@@ -92,20 +92,20 @@ def test_silence_stays_our_own_error():
     silent = Answering(TransientError("none answers"))
 
     with pytest.raises(TransientError, match="none answers"):
-        _ = web3_over(lambda: silent).eth.block_number
+        _ = build_web3(lambda: silent).eth.block_number
 
 
 def test_the_endpoints_are_those_of_the_moment_and_nothing_is_remembered():
     first, second = Answering("0x1"), Answering("0x2")
     views = [first, second]
-    web3 = web3_over(lambda: views.pop(0))
+    web3 = build_web3(lambda: views.pop(0))
 
     assert [web3.eth.chain_id, web3.eth.chain_id] == [1, 2]
 
 
 def test_a_batch_is_asked_of_one_endpoint_at_once():
     endpoints = Answering("0x" + WORD, "0x" + WORD)
-    web3 = web3_over(lambda: endpoints)
+    web3 = build_web3(lambda: endpoints)
     contract = web3.eth.contract(CONTRACT, abi=ABI)
 
     with web3.batch_requests() as batch:
@@ -118,7 +118,7 @@ def test_a_batch_is_asked_of_one_endpoint_at_once():
 
 
 def test_web3_comes_without_middleware_of_its_own():
-    assert web3_over(Answering).middleware_onion.as_tuple_of_middleware() == ()
+    assert build_web3(Answering).middleware_onion.as_tuple_of_middleware() == ()
 
 
 IMPORTS = """

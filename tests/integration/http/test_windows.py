@@ -16,7 +16,7 @@ from tests.support.chain.windows import all_of, most_blocks, places, whole
 
 
 def test_a_window_has_its_logs_and_its_parent_links(served: Served, open_source: OpenSource):
-    window = open_source(served).window(BlockRange(5, 9), with_headers=False)
+    window = open_source(served).fetch_window(BlockRange(5, 9), with_headers=False)
 
     blocks = served.chain.blocks
     assert window.range == BlockRange(5, 9)
@@ -27,7 +27,7 @@ def test_a_window_has_its_logs_and_its_parent_links(served: Served, open_source:
 
 
 def test_with_headers_every_block_is_there_and_linked(served: Served, open_source: OpenSource):
-    window = open_source(served).window(BlockRange(5, 9), with_headers=True)
+    window = open_source(served).fetch_window(BlockRange(5, 9), with_headers=True)
 
     assert [header.hash for header in window.headers] == [
         block.hash for block in served.chain.blocks[5:10]
@@ -40,28 +40,28 @@ def much_then_little(served: Served, open_source: OpenSource) -> ChainSource:
     served.chain.mine([usual(number) for number in range(5)])
     served.chain.mine([usual(5)])
     source = open_source(served)
-    source.window(BlockRange(41, 41), with_headers=True)
+    source.fetch_window(BlockRange(41, 41), with_headers=True)
     return source
 
 
 def test_at_the_head_one_block_costs_one_request(served: Served, open_source: OpenSource):
     """Its header came with the look at the head."""
     source = much_then_little(served, open_source)
-    source.heads()
+    source.fetch_heads()
     before = len(served.asked)
 
-    source.window(BlockRange(42, 42), with_headers=True)
+    source.fetch_window(BlockRange(42, 42), with_headers=True)
 
     assert [method for method, _ in served.asked[before:]] == ["eth_getLogs"]
 
 
 def test_a_second_try_at_the_head_reads_the_header_anew(served: Served, open_source: OpenSource):
     source = much_then_little(served, open_source)
-    source.heads()
-    source.window(BlockRange(42, 42), with_headers=True)
+    source.fetch_heads()
+    source.fetch_window(BlockRange(42, 42), with_headers=True)
     before = len(served.asked)
 
-    source.window(BlockRange(42, 42), with_headers=True)
+    source.fetch_window(BlockRange(42, 42), with_headers=True)
 
     assert [method for method, _ in served.asked[before:]] == [
         "eth_getBlockByNumber",
@@ -74,7 +74,7 @@ def test_what_an_endpoint_does_not_have_yet_is_not_taken_for_empty(
 ):
     """It would answer [] for blocks above its head."""
     with pytest.raises(TransientError, match="has blocks up to 40, not 50"):
-        open_source(served).window(BlockRange(35, 50), with_headers=False)
+        open_source(served).fetch_window(BlockRange(35, 50), with_headers=False)
 
 
 def test_a_lagging_endpoint_is_passed_by(serve: Serve, open_source: OpenSource, served: Served):
@@ -82,7 +82,7 @@ def test_a_lagging_endpoint_is_passed_by(serve: Serve, open_source: OpenSource, 
     lagging.blocks = served.chain.blocks[:30]
     source = open_source(serve(lagging), served)
 
-    window = source.window(BlockRange(25, 40), with_headers=True)
+    window = source.fetch_window(BlockRange(25, 40), with_headers=True)
 
     assert places([window]) == [place for place in all_of(served) if place[0] >= 25]
 
@@ -93,10 +93,10 @@ def test_where_one_endpoint_dies_the_other_goes_on(
     dying = serve(served.chain)
     served.faults.append(most_blocks(5, -32005, "up to a 5 block range"))
     source = open_source(dying, served)
-    first = source.window(BlockRange(0, 10), with_headers=True)
+    first = source.fetch_window(BlockRange(0, 10), with_headers=True)
     dying.faults.append(lambda _: Http(status=500))
 
-    rest = source.window(BlockRange(first.range.last + 1, 40), with_headers=True)
+    rest = source.fetch_window(BlockRange(first.range.last + 1, 40), with_headers=True)
 
     assert rest.first_parent == first.last.hash
     assert places([first, rest]) == all_of(served)
@@ -115,16 +115,16 @@ def test_logs_of_one_fork_and_headers_of_another_never_mix(
                 chain.mine([created(2 * number), created(2 * number + 1)])
 
     source = open_source(served)
-    source.heads()
+    source.fetch_heads()
     served.faults.append(fork_in_between)
     # The contradiction is found, and the window is read again from its first request.
-    window = source.window(BlockRange(30, 40), with_headers=False)
+    window = source.fetch_window(BlockRange(30, 40), with_headers=False)
     assert not served.faults
     assert {(log.block, log.block_hash) for log in window.logs} == {
         (number, chain.blocks[number].hash) for number in range(30, 41)
     }
 
-    again = source.window(BlockRange(30, 40), with_headers=True)
+    again = source.fetch_window(BlockRange(30, 40), with_headers=True)
     assert again.logs[-1].block_hash == chain.blocks[40].hash
 
 
@@ -151,16 +151,16 @@ def test_a_fork_that_brings_the_first_logs_of_a_block_is_seen_too(
                 chain.mine([created(2 * number), created(2 * number + 1)])
 
     source = open_source(served)
-    source.heads()
+    source.fetch_heads()
     served.faults.append(fork_in_between)
     # The contradiction is found, and the window is read again from its first request.
-    window = source.window(BlockRange(38, last), with_headers=True)
+    window = source.fetch_window(BlockRange(38, last), with_headers=True)
     assert not forks
     assert {log.block_hash for log in window.logs} == {
         chain.blocks[number].hash for number in range(38, last + 1)
     }
-    source.heads()
-    again = source.window(BlockRange(38, last), with_headers=True)
+    source.fetch_heads()
+    again = source.fetch_window(BlockRange(38, last), with_headers=True)
     assert places([again]) == [(n, place) for n in range(38, last + 1) for place in (0, 1)]
 
 
@@ -171,7 +171,7 @@ def test_headers_that_do_not_link_are_refused(served: Served, open_source: OpenS
     served.chain.blocks[20] = other.blocks[20]
 
     with pytest.raises(TransientError, match="does not follow"):
-        open_source(served).headers(BlockRange(15, 25))
+        open_source(served).fetch_headers(BlockRange(15, 25))
 
 
 def test_without_times_in_the_logs_the_headers_tell_them(serve: Serve, open_source: OpenSource):
@@ -179,7 +179,7 @@ def test_without_times_in_the_logs_the_headers_tell_them(serve: Serve, open_sour
     for number in range(1, 21):
         chain.mine([created(number)] if number % 3 == 0 else [])
 
-    window = open_source(serve(chain)).window(BlockRange(1, 20), with_headers=False)
+    window = open_source(serve(chain)).fetch_window(BlockRange(1, 20), with_headers=False)
 
     assert [log.time for log in window.logs] == [
         chain.blocks[number].time for number in range(3, 21, 3)
@@ -189,7 +189,7 @@ def test_without_times_in_the_logs_the_headers_tell_them(serve: Serve, open_sour
 def test_windows_follow_each_other_and_are_read_ahead(served: Served, open_source: OpenSource):
     served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
     source = open_source(served)
-    source.window(BlockRange(0, 40), with_headers=False)
+    source.fetch_window(BlockRange(0, 40), with_headers=False)
 
     windows = whole(source, 0, 40)
 
@@ -216,7 +216,7 @@ def test_reading_ahead_is_bounded(served: Served, open_source: OpenSource):
 
     served.faults.append(look)
     for number in range(4, 12):
-        source.window(BlockRange(number, 40), with_headers=False)
+        source.fetch_window(BlockRange(number, 40), with_headers=False)
         assert highest <= number + 4
 
 
@@ -236,7 +236,7 @@ def test_a_failure_while_reading_ahead_is_raised_where_it_belongs(
 
     served.faults.append(fault)
     # The window of block 18 is under way already; what comes before it is served all the same.
-    windows = [source.window(BlockRange(8, 40), with_headers=False)]
+    windows = [source.fetch_window(BlockRange(8, 40), with_headers=False)]
     windows += whole(source, windows[-1].range.last + 1, 15)
     with pytest.raises(TransientError, match="not there yet"):
         whole(source, windows[-1].range.last + 1, 40)
@@ -252,9 +252,11 @@ def test_who_goes_on_with_less_at_a_time_gets_what_is_there(
     served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
     source = open_source(served)
     whole(source, 0, 7)
-    first = source.window(BlockRange(8, 40), with_headers=False).range
+    first = source.fetch_window(BlockRange(8, 40), with_headers=False).range
 
-    after = source.window(BlockRange(first.last + 1, first.last + 2), with_headers=False).range
+    after = source.fetch_window(
+        BlockRange(first.last + 1, first.last + 2), with_headers=False
+    ).range
 
     assert (len(first), len(after)) == (4, 4)
 
@@ -264,7 +266,7 @@ def test_going_back_drops_what_was_read_ahead(served: Served, open_source: OpenS
     source = open_source(served)
     whole(source, 0, 11)
 
-    again = source.window(BlockRange(2, 40), with_headers=False)
+    again = source.fetch_window(BlockRange(2, 40), with_headers=False)
 
     assert again.range.first == 2
     assert again.first_parent == served.chain.blocks[1].hash

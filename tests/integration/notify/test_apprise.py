@@ -8,7 +8,7 @@ import pytest
 from oracle.cli.main import run
 from oracle.errors import InputError
 from oracle.notify.apprise_target import AppriseTarget
-from oracle.notify.target import NotDeliveredError, NoticeChoice, a_test_message
+from oracle.notify.target import NotDeliveredError, NoticeFilter, build_test_message
 from tests.integration.notify.told import Told
 
 # Apprise asks for it where a Python still has it.
@@ -24,7 +24,7 @@ def address(told: Told) -> str:
 
 @pytest.fixture
 def target(address: str) -> AppriseTarget:
-    return AppriseTarget("channel", NoticeChoice(), address)
+    return AppriseTarget("channel", NoticeFilter(), address)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def config(tmp_path: Path, sqlite_url: str, address: str) -> Path:
 
 
 def test_a_message_arrives_with_its_kind_its_text_and_its_number(told: Told, target):
-    target.send(a_test_message(5_000))
+    target.send(build_test_message(5_000))
 
     (got,) = told.receiver.got
     assert got.said["title"] == "QoS oracle: test"
@@ -70,7 +70,7 @@ def test_who_does_not_take_it_is_said_without_the_address(told: Told, target):
     told.receiver.statuses.append(500)
 
     with pytest.raises(NotDeliveredError) as refused:
-        target.send(a_test_message(5_000))
+        target.send(build_test_message(5_000))
     assert TOKEN not in str(refused.value)
 
 
@@ -91,4 +91,4 @@ def test_the_command_sends_through_apprise_and_never_shows_the_address(
 
 def test_an_address_that_apprise_does_not_know_is_refused_at_once():
     with pytest.raises(InputError, match="Apprise does not know such an address"):
-        AppriseTarget("channel", NoticeChoice(), "carrier-pigeon://roof/")
+        AppriseTarget("channel", NoticeFilter(), "carrier-pigeon://roof/")

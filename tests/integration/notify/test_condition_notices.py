@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from oracle.domain.health import Condition, HealthFinding, HealthReport
-from oracle.notify.condition_notices import SETTLED_SECONDS, ConditionNotices
+from oracle.notify.condition_notices import SETTLED_SECONDS, ConditionNoticeWriter
 from oracle.notify.heartbeat import Heartbeat
-from oracle.notify.notice_kinds import CHOICES
-from oracle.notify.target import Message, NoticeChoice, message_of
+from oracle.notify.notice_kinds import SELECTABLE_KINDS
+from oracle.notify.target import Message, NoticeFilter, build_message
 from oracle.store.database import Store
 
-DOWN = HealthReport.of([HealthFinding(Condition.NO_ENDPOINT, "no answer for 61 s")])
+DOWN = HealthReport.from_findings([HealthFinding(Condition.NO_ENDPOINT, "no answer for 61 s")])
 WELL = HealthReport()
 
 
@@ -29,7 +29,7 @@ class Switch:
     """A target that keeps what it takes."""
 
     name: str = "switch"
-    choice: NoticeChoice = field(default_factory=NoticeChoice)
+    notice_filter: NoticeFilter = field(default_factory=NoticeFilter)
     taken: list[Message] = field(default_factory=list)
 
     def send(self, message: Message) -> None:
@@ -37,9 +37,13 @@ class Switch:
 
 
 def told(store: Store, kinds: Sequence[str] = ()) -> list[str]:
-    choice = NoticeChoice(frozenset(kinds))
-    with store.reading() as uow:
-        return [message_of(one).text for one in uow.notices.after(0, 100) if choice.matches(one)]
+    choice = NoticeFilter(frozenset(kinds))
+    with store.read_transaction() as uow:
+        return [
+            build_message(one).text
+            for one in uow.notices.list_after(0, 100)
+            if choice.matches(one)
+        ]
 
 
 def test_condition_is_told_once_when_it_holds_and_once_when_it_is_over(sqlite_url: str):
@@ -48,9 +52,9 @@ def test_condition_is_told_once_when_it_holds_and_once_when_it_is_over(sqlite_ur
         for health in (DOWN, WELL):
             for _ in range(3):
                 # A restart between two looks tells nothing twice.
-                notices = ConditionNotices(store, clock, lambda: 1_800_000_000.0)
+                notices = ConditionNoticeWriter(store, clock, lambda: 1_800_000_000.0)
                 for _ in range(3):
-                    notices.collect(health, None)
+                    notices.write_notices(health, None)
                     clock.now += SETTLED_SECONDS
         began, over = told(store)
         assert began.startswith("No endpoint answers (no_endpoint): no answer for 61 s; `qos-")
@@ -62,32 +66,32 @@ def test_condition_is_told_once_when_it_holds_and_once_when_it_is_over(sqlite_ur
 def test_condition_that_passes_at_once_is_not_told(sqlite_url: str):
     clock = Clock()
     with Store.open(sqlite_url, create=True) as store:
-        notices = ConditionNotices(store, clock, lambda: 0.0)
+        notices = ConditionNoticeWriter(store, clock, lambda: 0.0)
         for health in (DOWN, WELL, DOWN, WELL):
-            notices.collect(health, None)
+            notices.write_notices(health, None)
             clock.now += SETTLED_SECONDS - 1
         assert told(store) == []
 
 
 def test_downtime_is_told_at_the_start(sqlite_url: str):
     with Store.open(sqlite_url, create=True) as store:
-        notices = ConditionNotices(store, Clock(), lambda: 0.0)
-        notices.collect(WELL, "2 h: the disk is full")
+        notices = ConditionNoticeWriter(store, Clock(), lambda: 0.0)
+        notices.write_notices(WELL, "2 h: the disk is full")
         assert told(store, ["daemon_was_down"]) == ["no daemon worked for 2 h: the disk is full"]
 
 
 @pytest.mark.parametrize("condition", Condition)
 def test_every_condition_can_be_chosen(condition: Condition):
-    assert condition.key in CHOICES
+    assert condition.key in SELECTABLE_KINDS
 
 
 def test_heartbeat_is_sent_in_its_period_with_the_health():
     clock, switch = Clock(), Switch()
     heartbeat = Heartbeat(switch, 60, clock)
     for _ in range(3):
-        heartbeat.turn(DOWN, 7)
-        while heartbeat._call.is_out:
-            heartbeat.turn(DOWN, 7)
-        heartbeat.turn(DOWN, 7)
+        heartbeat.send_if_due(DOWN, 7)
+        while heartbeat._call.is_pending:
+            heartbeat.send_if_due(DOWN, 7)
+        heartbeat.send_if_due(DOWN, 7)
         clock.now += 60
     assert [one.text for one in switch.taken] == 3 * ["heartbeat: down: NO-ENDPOINT"]

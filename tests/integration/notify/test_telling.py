@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.notify.notifier import backoff_seconds
-from oracle.notify.target import NoticeChoice
-from oracle.store.ops.halts import Cleared
+from oracle.notify.notifier import compute_backoff_seconds
+from oracle.notify.target import NoticeFilter
+from oracle.store.ops.halts import HaltClearRecord
 from tests.integration.notify.told import Told, only_about
 from tests.support.examples import examples
 from tests.support.histories import History, node
@@ -82,9 +82,9 @@ def test_a_receiver_that_refuses_is_told_the_same_again_later_and_nothing_before
     told.tell()
     assert told.receiver.ids == ["1"]
 
-    told.now += backoff_seconds(1)
+    told.now += compute_backoff_seconds(1)
     told.tell()
-    told.now += backoff_seconds(2)
+    told.now += compute_backoff_seconds(2)
     told.tell()
 
     assert told.receiver.ids == ["1", "1", "1", "2", "3"]
@@ -99,7 +99,7 @@ def test_a_restart_forgets_neither_the_place_nor_the_rest(told: Told):
     told.tell()
     assert told.receiver.ids == ["1", "2"]
 
-    told.now += backoff_seconds(1)
+    told.now += compute_backoff_seconds(1)
     told.tell()
 
     assert told.receiver.ids == ["1", "2", "2", "3"]
@@ -157,7 +157,7 @@ def test_what_a_fork_took_back_before_it_was_told_is_not_told(told: Told):
     told.tell()
     told.chain.fork(2)
     told.chain.mine_many(3)
-    told.now += backoff_seconds(1)
+    told.now += compute_backoff_seconds(1)
 
     told.tell()
 
@@ -184,7 +184,7 @@ def test_the_owner_of_a_node_hears_of_no_other_but_of_the_fork_that_took_its_own
 
 
 def test_a_target_hears_only_of_the_kinds_it_chose(told: Told):
-    told.restart([told.webhook(choice=NoticeChoice(kinds=frozenset({"excluded"})))])
+    told.restart([told.webhook(choice=NoticeFilter(kinds=frozenset({"excluded"})))])
     told.times_out("A", 2)
 
     told.tell()
@@ -194,7 +194,7 @@ def test_a_target_hears_only_of_the_kinds_it_chose(told: Told):
 
 def test_a_halt_is_told_at_once_and_no_fork_takes_it_back(told: Told):
     with told.store.transaction() as uow:
-        uow.halts.close("by hand", (1, 10), "a final block changed")
+        uow.halts.open_halt("by hand", (1, 10), "a final block changed")
     told.tell()
     told.chain.mine()
     told.tell()
@@ -202,7 +202,7 @@ def test_a_halt_is_told_at_once_and_no_fork_takes_it_back(told: Told):
     told.chain.mine_many(2)
     told.tell()
     with told.store.transaction() as uow:
-        uow.halts.clear("by hand", Cleared(99, "somebody", "seen to"))
+        uow.halts.clear("by hand", HaltClearRecord(99, "somebody", "seen to"))
 
     told.tell()
 
@@ -212,8 +212,8 @@ def test_a_halt_is_told_at_once_and_no_fork_takes_it_back(told: Told):
 
 def test_a_halt_that_came_and_went_while_nobody_looked_is_told_with_its_end(told: Told):
     with told.store.transaction() as uow:
-        uow.halts.close("by hand", (1, 10), "a final block changed")
-        uow.halts.clear("by hand", Cleared(99, "somebody", "seen to"))
+        uow.halts.open_halt("by hand", (1, 10), "a final block changed")
+        uow.halts.clear("by hand", HaltClearRecord(99, "somebody", "seen to"))
 
     told.tell()
 
@@ -241,8 +241,8 @@ def test_what_is_older_than_thirty_days_is_forgotten(told: Told):
     told.chain.mine()
     told.tell()
 
-    with told.store.reading() as uow:
-        assert [one.node for one in uow.notices.after(0, 10)] == [node("B")]
+    with told.store.read_transaction() as uow:
+        assert [one.node for one in uow.notices.list_after(0, 10)] == [node("B")]
 
 
 @pytest.mark.slow
@@ -278,8 +278,8 @@ def test_whatever_fails_or_forks_what_was_told_and_not_taken_back_is_what_holds(
             told.tell()
             told.now += 4000
 
-        with store.reading() as uow:
-            holds = [one.seq for one in uow.notices.after(0, 1000)]
+        with store.read_transaction() as uow:
+            holds = [one.seq for one in uow.notices.list_after(0, 1000)]
         undone = {seq for one in receiver.got for seq in one.said.get("undone", [])}
         heard = [int(one) for one in dict.fromkeys(receiver.ids)]
         assert heard == sorted(heard)

@@ -14,12 +14,12 @@ from hypothesis import given, strategies as st
 from oracle.errors import InputError
 from oracle.notify import webhook
 from oracle.notify.apprise_target import AppriseTarget
-from oracle.notify.target import NotDeliveredError, NoticeChoice, a_test_message
-from oracle.notify.webhook import Webhook, WebhookAddress, is_public
+from oracle.notify.target import NotDeliveredError, NoticeFilter, build_test_message
+from oracle.notify.webhook import Webhook, WebhookEndpoint, is_public
 from tests.integration.notify.told import SECRET, Told
 from tests.support.examples import examples
 
-MESSAGE = a_test_message(7)
+MESSAGE = build_test_message(7)
 
 
 def test_a_message_is_signed_with_its_id_and_the_time_of_sending(told: Told):
@@ -77,10 +77,10 @@ def test_name_that_turns_private_after_its_check_gets_no_message(
 ):
     asked = resolving(monkeypatch, PUBLIC, "127.0.0.1")
     url = told.receiver.url.replace("127.0.0.1", NAME)
-    address = WebhookAddress(url, SECRET, seconds=0.3)
+    address = WebhookEndpoint(url, SECRET, timeout_seconds=0.3)
 
     with pytest.raises(NotDeliveredError) as raised:
-        Webhook("ours", NoticeChoice(), address, lambda: 0.0).send(MESSAGE)
+        Webhook("ours", NoticeFilter(), address, lambda: 0.0).send(MESSAGE)
 
     # The check passed, and the connection to that very address failed.
     assert "not a public address" not in str(raised.value)
@@ -136,8 +136,8 @@ def test_nat64_address_is_as_public_as_the_address_that_it_holds(inner: IPv4Addr
 
 
 def test_nothing_of_a_webhooks_address_but_its_host_is_in_an_error_or_a_repr():
-    address = WebhookAddress("http://127.0.0.1:1/a-token-in-the-path", SECRET, 1.0)
-    target = Webhook("ours", NoticeChoice(), address, lambda: 0.0)
+    address = WebhookEndpoint("http://127.0.0.1:1/a-token-in-the-path", SECRET, 1.0)
+    target = Webhook("ours", NoticeFilter(), address, lambda: 0.0)
 
     with pytest.raises(NotDeliveredError) as raised:
         target.send(MESSAGE)
@@ -153,4 +153,4 @@ def test_without_apprise_other_addresses_are_refused_with_what_to_install(
     monkeypatch.setitem(sys.modules, "apprise", None)
 
     with pytest.raises(InputError, match=r"Apprise is not installed; run .*apprise"):
-        AppriseTarget("chat", NoticeChoice(), "tgram://token-of-a-bot/chat")
+        AppriseTarget("chat", NoticeFilter(), "tgram://token-of-a-bot/chat")

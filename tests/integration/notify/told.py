@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from oracle.domain.ids import Address
 from oracle.notify.notifier import Notifier
-from oracle.notify.target import NoticeChoice, Target
-from oracle.notify.webhook import Webhook, WebhookAddress
+from oracle.notify.target import NoticeFilter, Target
+from oracle.notify.webhook import Webhook, WebhookEndpoint
 from oracle.store.database import Store
-from oracle.store.notice_repository import TargetPlace
+from oracle.store.notice_repository import DeliveryProgress
 from tests.support.histories import History
 from tests.support.receiver import Receiver
 from tests.support.scripted import ScriptedChain
@@ -49,14 +49,14 @@ class Told:
     def webhook(
         self,
         name: str = "ours",
-        choice: NoticeChoice | None = None,
+        choice: NoticeFilter | None = None,
         *,
         private: bool = True,
         url: str | None = None,
     ) -> Webhook:
         url = url or self.receiver.url
-        address = WebhookAddress(url, SECRET, seconds=60, may_be_private=private)
-        return Webhook(name, choice or NoticeChoice(), address, lambda: self.now)
+        address = WebhookEndpoint(url, SECRET, timeout_seconds=60, allow_private=private)
+        return Webhook(name, choice or NoticeFilter(), address, lambda: self.now)
 
     def tell(self, wait_seconds: float | None = None) -> None:
         """Turn until there is nothing to do, after the daemon has folded what there is."""
@@ -71,12 +71,12 @@ class Told:
             task = f"t{self._tasks}"
             self.chain.mine(*History().creates(task).starts(task, name).times_out(task).events)
 
-    def place(self, target: str = "ours") -> TargetPlace:
-        with self.store.reading() as uow:
-            found = uow.notices.place(target)
+    def place(self, target: str = "ours") -> DeliveryProgress:
+        with self.store.read_transaction() as uow:
+            found = uow.notices.get_progress(target)
         assert found is not None
         return found
 
 
-def only_about(*nodes: Address) -> NoticeChoice:
-    return NoticeChoice(nodes=frozenset(nodes))
+def only_about(*nodes: Address) -> NoticeFilter:
+    return NoticeFilter(nodes=frozenset(nodes))

@@ -7,7 +7,7 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from oracle.chain.profiles.event_reader import Decoded, EventReader
+from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
 from oracle.domain.events.network_events import AbortReason
@@ -22,7 +22,7 @@ WORD = f"0x{7:064x}"
 
 @pytest.fixture(scope="module")
 def reader() -> EventReader:
-    return EventReader.open("crynux-commit", {"Task": TASK, "Node": NODES}, None)
+    return EventReader.from_profile("crynux-commit", {"Task": TASK, "Node": NODES}, None)
 
 
 def log(event: str, kinds: Sequence[str], values: Sequence[Any], *indexed: str) -> Log:
@@ -44,8 +44,8 @@ def aborted(reason: str, *, indexed: bool = True) -> Log:
     return log(event, ["uint256", "string"], [7, reason])
 
 
-def kinds_of(decoded: Decoded) -> list[str]:
-    assert decoded.dead == []
+def kinds_of(decoded: DecodedEvents) -> list[str]:
+    assert decoded.dead_letters == []
     return [type(event).__name__ for event in decoded.events]
 
 
@@ -63,21 +63,21 @@ CALLS: dict[str, tuple[list[Any], type[Answer]]] = {
 @pytest.mark.parametrize("function", CALLS)
 def test_who_sends_an_answer_is_the_node(reader: EventReader, function: str):
     values, kind = CALLS[function]
-    (event,) = reader.read([], [call(function, values)]).events
+    (event,) = reader.decode_rows([], [call(function, values)]).events
     assert event == kind(Position(1, 0, -1), 100, KEY, SENDER)
 
 
 @pytest.mark.parametrize("function", CALLS)
 def test_an_answer_that_was_refused_says_nothing(reader: EventReader, function: str):
     values, _ = CALLS[function]
-    assert reader.read([], [call(function, values, works=False)]).events == []
+    assert reader.decode_rows([], [call(function, values, works=False)]).events == []
 
 
 def test_a_cancelled_part_is_not_blamed_before_it_is_known_what_the_others_sent(
     reader: EventReader,
 ):
     cancelled = log("TaskNodeCancelled(uint256,address)", ["address"], [SENDER], WORD)
-    (event,) = reader.read([cancelled], []).events
+    (event,) = reader.decode_rows([cancelled], []).events
     assert event == said.TaskCancelled(Position(1, 0, 0), 100, KEY, SENDER)
 
 
@@ -85,7 +85,7 @@ def test_a_cancelled_part_is_not_blamed_before_it_is_known_what_the_others_sent(
 def test_an_abort_ends_parts_by_itself_for_no_reason(reader: EventReader, *, indexed: bool):
     """Before 2024-03-23 the task was not indexed: the same first topic, another shape."""
     reasons = ["Task Cancelled", "Task fee is too low", "Task error reported"]
-    decoded = reader.read([aborted(reason, indexed=indexed) for reason in reasons], [])
+    decoded = reader.decode_rows([aborted(reason, indexed=indexed) for reason in reasons], [])
     assert kinds_of(decoded) == ["TaskCancelled", "TaskAborted"]
     waiting, evicted = decoded.events
     assert waiting == said.TaskCancelled(Position(1, 0, 0), 100, KEY)
@@ -93,9 +93,9 @@ def test_an_abort_ends_parts_by_itself_for_no_reason(reader: EventReader, *, ind
 
 
 def test_a_reason_that_nobody_knows_is_no_event_but_a_dead_letter(reader: EventReader):
-    decoded = reader.read([aborted("Because")], [])
+    decoded = reader.decode_rows([aborted("Because")], [])
     assert decoded.events == []
-    assert len(decoded.dead) == 1
+    assert len(decoded.dead_letters) == 1
 
 
 @pytest.mark.parametrize("indexed", [True, False])
@@ -104,23 +104,23 @@ def test_an_accepted_result_has_to_be_brought(reader: EventReader, *, indexed: b
     told = log(event, ["bytes"], [b"r"], WORD, node)
     if not indexed:
         told = log(event, ["uint256", "bytes"], [7, b"r"], node)
-    assert kinds_of(reader.read([told], [])) == ["TaskValidated"]
+    assert kinds_of(reader.decode_rows([told], [])) == ["TaskValidated"]
 
 
 def test_by_an_option_nobody_is_blamed_for_a_result_that_never_came():
-    lenient = EventReader.open(
+    lenient = EventReader.from_profile(
         "crynux-commit",
         {"Task": TASK, "Node": NODES},
         None,
         {"blame_missing_upload": False},
     )
     told = log("TaskSuccess(uint256,bytes,address)", ["bytes"], [b"r"], WORD, f"0x{1:064x}")
-    assert kinds_of(lenient.read([told], [])) == []
+    assert kinds_of(lenient.decode_rows([told], [])) == []
 
 
 def test_a_node_that_asks_to_go_may_be_busy(reader: EventReader):
     asked = [call(name, [], NODES) for name in ("pause()", "quit()", "resume()")]
-    told = [reader.read([], [one]).events[0] for one in asked]
+    told = [reader.decode_rows([], [one]).events[0] for one in asked]
     assert [type(event) for event in told] == [
         said.NodePauseAsked,
         said.NodeQuitAsked,
@@ -133,6 +133,6 @@ def test_a_start_says_which_place_the_node_has(reader: EventReader):
     event = "TaskStarted(uint256,uint256,address,address,bytes32,bytes32,uint256)"
     values = [7, 0, bytes(32), bytes(32), 2]
     told = log(event, kinds, values, f"0x{9:064x}", f"0x{int(SENDER, 16):064x}")
-    assert reader.read([told], []).events == [
+    assert reader.decode_rows([told], []).events == [
         said.TaskStarted(Position(1, 0, 0), 100, KEY, SENDER, 2)
     ]

@@ -56,7 +56,7 @@ def test_without_anything_proven_the_exit_code_says_so(monkeypatch):
     clock = WatchClock(lambda: relay.now, relay.wait)
     monkeypatch.setattr(audit_commands, "WatchClock", lambda: clock)
     with relay.served() as url:
-        assert run(["audit", "relay", "--url", url]) == audit_commands.NOTHING_PROVEN
+        assert run(["audit", "relay", "--url", url]) == audit_commands.NOTHING_PROVEN_EXIT_CODE
 
 
 def test_an_address_that_is_none_and_a_broken_witness_are_wrong_input(tmp_path: Path, capsys):

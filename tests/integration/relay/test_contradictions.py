@@ -10,7 +10,7 @@ from devnet.relay.relay_cast import CAST, RelayLies
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from oracle.queries.relay_audit.contradictions import ChainStakes, contradictions
+from oracle.queries.relay_audit.contradictions import ChainStakes, find_contradictions
 from tests.integration.relay.watched_relay import START, history_of, rows_of
 from tests.support.examples import examples
 
@@ -39,7 +39,7 @@ def staking(number: int, stake: int, network: str = "base") -> FeedRow:
 
 
 def kinds(rows: list[FeedRow], chain: ChainStakes | None) -> list[tuple[int, str]]:
-    found = contradictions(rows, chain, PATIENCE).found
+    found = find_contradictions(rows, chain, PATIENCE).found
     return [(one.row, one.kind) for one in found]
 
 
@@ -125,9 +125,9 @@ def test_what_the_chain_was_not_read_for_or_nobody_saw_come_is_not_judged():
     kick = seen([row(1, "NodeKickedOut")], [START + 100])
     early = ChainStakes(START + 100 + PATIENCE, {NODE: [(START, 5)]})
 
-    assert contradictions(kick, early, PATIENCE).unjudged == 1
+    assert find_contradictions(kick, early, PATIENCE).unjudged == 1
     unseen = [row(1, "NodeKickedOut"), staking(2, 8)]
-    found = contradictions(unseen, ChainStakes(LATE, {NODE: [(START, 5)]}), PATIENCE)
+    found = find_contradictions(unseen, ChainStakes(LATE, {NODE: [(START, 5)]}), PATIENCE)
     assert (found.found, found.unjudged) == ([], 2)
 
 
@@ -136,7 +136,7 @@ def test_rows_of_other_networks_are_no_business_of_this_chain():
     stakes = {NODE: [(START, 5)]}
 
     with pytest.raises(InputError, match="base, near"):
-        contradictions(rows, ChainStakes(LATE, stakes), PATIENCE)
+        find_contradictions(rows, ChainStakes(LATE, stakes), PATIENCE)
     assert kinds(rows, ChainStakes(LATE, stakes, "base")) == []
     assert kinds(rows, ChainStakes(LATE, stakes, "near")) == [(2, "stake")]
 

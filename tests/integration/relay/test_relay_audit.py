@@ -33,7 +33,7 @@ def test_no_node_of_an_honest_relay_differs(seed: int, seconds: int):
     found = WatchedRelay(history_of(seconds + 400, seed=seed), START + seconds).audit()
 
     assert differing(found) == []
-    assert found.count(Verdict.AGREES) > 0
+    assert found.count_verdicts(Verdict.AGREES) > 0
 
 
 def test_the_fold_comes_to_the_figures_that_a_relay_reckons_by_itself():
@@ -44,11 +44,12 @@ def test_the_fold_comes_to_the_figures_that_a_relay_reckons_by_itself():
 
     told = {node: book.marks[-1] for node, book in history.books.items()}
     is_exact = [
-        one.long_term() == pytest.approx(told[node].long_term) for node, one in own.nodes.items()
+        one.compute_long_term() == pytest.approx(told[node].long_term)
+        for node, one in own.nodes.items()
     ]
     assert is_exact.count(True) == len(told) - 1
     end = history.ends_at
-    assert {node: one.health_at(end) for node, one in own.nodes.items()} == pytest.approx(
+    assert {node: one.compute_health(end) for node, one in own.nodes.items()} == pytest.approx(
         {node: mark.health_at(end) for node, mark in told.items()}, abs=0.001
     )
 
@@ -100,12 +101,12 @@ def test_relays_long_term_lies_within_the_bound_of_ours(
     nodes = compute_figures_from_rows(rows_of(history), {}).nodes
 
     for address, book in history.books.items():
-        lowest, highest = nodes[address].long_term_bounds()
+        lowest, highest = nodes[address].compute_long_term_bounds()
         assert lowest - 1e-9 <= book.marks[-1].long_term <= highest + 1e-9
     if not cancelled:
         # Members that time out are told apart: most figures are the relay's own.
         exact = sum(
-            nodes[address].long_term() == pytest.approx(book.marks[-1].long_term)
+            nodes[address].compute_long_term() == pytest.approx(book.marks[-1].long_term)
             for address, book in history.books.items()
         )
         assert 2 * exact > len(history.books)

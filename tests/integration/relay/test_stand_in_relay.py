@@ -13,8 +13,8 @@ from devnet.relay.relay_faults import RelayFault
 from devnet.relay.relay_history import RelayHistory
 from devnet.relay.relay_record import read_record, record_lines
 from devnet.relay.stand_in_relay import StandInRelay
-from oracle.chain.feed.feed_client import FeedAnswerError, FeedClient
-from oracle.chain.feed.relay_reader import why_unreadable
+from oracle.chain.feed.feed_client import FeedClient, FeedResponseError
+from oracle.chain.feed.relay_reader import find_unreadable_reason
 from oracle.errors import InputError
 from tests.integration.relay.watched_relay import START, WatchedRelay, history_of, rows_of
 
@@ -103,7 +103,9 @@ def test_starts_of_the_last_hour_are_told_with_their_second(
 
 
 def test_every_row_can_be_read_as_the_daemon_reads_it(history: RelayHistory):
-    assert [why for row in rows_of(history) if (why := why_unreadable(row)) is not None] == []
+    assert [
+        why for row in rows_of(history) if (why := find_unreadable_reason(row)) is not None
+    ] == []
 
 
 def test_the_same_plan_plays_the_same_rows(history: RelayHistory):
@@ -111,9 +113,9 @@ def test_the_same_plan_plays_the_same_rows(history: RelayHistory):
 
 
 def test_a_reader_gets_every_row_that_is_committed(client: FeedClient, history: RelayHistory):
-    assert list(client.ask(0, 100).rows) == rows_of(history)
-    assert client.newest() == len(history.rows)
-    assert client.clock() == END
+    assert list(client.poll(0, 100).rows) == rows_of(history)
+    assert client.fetch_newest_id() == len(history.rows)
+    assert client.fetch_clock() == END
 
 
 @pytest.mark.parametrize("fault", [RelayFault.SILENT, RelayFault.CUT])
@@ -121,11 +123,11 @@ def test_a_relay_that_does_not_answer_is_told_from_one_without_rows(
     watched: WatchedRelay, client: FeedClient, fault: RelayFault
 ):
     watched.faults.turn_on(fault)
-    with pytest.raises(FeedAnswerError):
-        client.ask(0, 100)
+    with pytest.raises(FeedResponseError):
+        client.poll(0, 100)
 
     watched.faults.turn_off(fault)
-    assert client.ask(0, 100).rows
+    assert client.poll(0, 100).rows
 
 
 @pytest.mark.parametrize(
@@ -142,21 +144,21 @@ def test_a_relay_that_does_not_answer_is_told_from_one_without_rows(
 def test_a_fault_of_a_row_begins_and_ends(
     watched: WatchedRelay, client: FeedClient, fault: RelayFault, shown: list[int]
 ):
-    true = client.ask(18, 3, most_pages=1).rows
+    true = client.poll(18, 3, max_pages=1).rows
     watched.faults.turn_on(fault, 20)
-    told = client.ask(18, 3, most_pages=1).rows
+    told = client.poll(18, 3, max_pages=1).rows
     assert [row.id for row in told if row.id <= 21] == shown
     assert (told[: len(true)] == true) is False
 
     watched.faults.turn_off(fault)
-    assert client.ask(18, 3, most_pages=1).rows == true
+    assert client.poll(18, 3, max_pages=1).rows == true
 
 
 def test_a_row_without_json_is_read_and_says_nothing(watched: WatchedRelay, client: FeedClient):
     watched.faults.turn_on(RelayFault.BAD_ROW, 20)
-    (row,) = client.ask(19, 1, most_pages=1).rows
+    (row,) = client.poll(19, 1, max_pages=1).rows
 
-    assert why_unreadable(row) == "args: no JSON"
+    assert find_unreadable_reason(row) == "args: no JSON"
 
 
 def test_a_record_is_played_again_as_it_was(history: RelayHistory):

@@ -11,7 +11,7 @@ from devnet.relay.relay_traffic import TrafficPlan, generated
 from devnet.relay.stand_in_relay import StandInRelay, serving_relay
 from oracle.domain.feed_rows import FeedRow
 from oracle.queries.relay_audit.contradictions import RowContradictions
-from oracle.queries.relay_audit.relay_audit import NodeAudit, RelayAudit, Verdict, audited
+from oracle.queries.relay_audit.relay_audit import NodeAudit, RelayAudit, Verdict, audit_relay
 from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock
 
 START = TrafficPlan().start
@@ -52,15 +52,15 @@ class WatchedRelay:
     def audit(self, *, witness: bool = True, polls: int = 3) -> RelayAudit:
         """Audit it; `witness`: somebody saw when each row came."""
         clock = WatchClock(lambda: self.now, self.wait)
-        with self.served() as url, closing(RelayWatch.of(url, 5, 1000, clock)) as watch:
-            watch.watch(polls, 60)
+        with self.served() as url, closing(RelayWatch.connect_to(url, 5, 1000, clock)) as watch:
+            watch.poll_relay(polls, 60)
             if witness and isinstance(self.played, RelayHistory):
-                watch.believe(
+                watch.adopt_witness_times(
                     (one.row.id, watch.rows[one.row.id].hash, int(one.time))
                     for one in self.played.rows
                     if one.row.id in watch.rows
                 )
-            return audited(watch, RowContradictions())
+            return audit_relay(watch, RowContradictions())
 
 
 def audit_of(lies: RelayLies = HONEST, seconds: int = 7200, **how: bool) -> RelayAudit:

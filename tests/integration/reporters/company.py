@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from devnet.demo.demo_system import report_settings
-from oracle.bindings.codec import call_input
-from oracle.chain.decode.abi import load
+from oracle.bindings.codec import encode_call
+from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
-from oracle.store.outbox.records import ON_ITS_WAY
+from oracle.store.outbox.records import PENDING_STATES
 from tests.integration.reporters.member import Member
 from tests.integration.reporters.waiting import until
 from tests.support.cli.local_network import LocalNetwork, Settings
@@ -53,7 +53,7 @@ class Company:
     @property
     def round(self) -> int:
         """The last round that the contract accepted."""
-        asked = {"to": self.contract, "data": call_input("QoSOracle", "head")}
+        asked = {"to": self.contract, "data": encode_call("QoSOracle", "head")}
         return int(self.network.stage.chain.ask("eth_call", asked, "latest")[2:66], 16)
 
     def start(self, *members: Member) -> None:
@@ -105,7 +105,7 @@ class Company:
         The others' head starts are not over before it had its time: ours runs slower than theirs.
         """
         first = next(one for one in self.up if not one.is_paused)
-        waiting = [one for one in first.intents() if one.state in ON_ITS_WAY]
+        waiting = [one for one in first.intents() if one.state in PENDING_STATES]
         now = self.network.clock.now
         return bool(waiting) and all((one.request.not_before or 0) > now for one in waiting)
 
@@ -127,7 +127,7 @@ class Company:
 
     def pushes(self) -> list[Accepted]:
         """Every call of `push` on the chain, in its order, whatever became of it."""
-        chain, push = self.network.stage.chain, call_input("QoSOracle", "push", *_NOTHING)[:10]
+        chain, push = self.network.stage.chain, encode_call("QoSOracle", "push", *_NOTHING)[:10]
         heights = range(self.network.head() + 1)
         blocks = chain.ask_all([("eth_getBlockByNumber", hex(one), True) for one in heights])
         sent = [
@@ -140,7 +140,7 @@ class Company:
         return [self._accepted(one) for one in (chain.ask_all(asked) if asked else [])]
 
     def _accepted(self, receipt: dict[str, Any]) -> Accepted:
-        topic = load("QoSOracle").event("RoundAccepted").digest
+        topic = load_abi("QoSOracle").get_event("RoundAccepted").digest
         logs = [log for log in receipt["logs"] if log["topics"][0] == topic]
         if not logs:
             return Accepted(None, None, str(receipt["from"]))

@@ -133,7 +133,7 @@ class Member:
 
     def _lease_until(self) -> int:
         """When its lease is over, in milliseconds of the database's clock; 0: given back."""
-        with Store.open(self.database) as store, store.reading() as uow:
+        with Store.open(self.database) as store, store.read_transaction() as uow:
             asked = text("SELECT until_ms FROM lease WHERE holder IS NOT NULL")
             return uow.lease._connection.execute(asked).scalar() or 0
 
@@ -278,21 +278,21 @@ class Member:
 
     def reports(self) -> dict[int, Report]:
         """Every report that it cut, by period."""
-        with Store.open(self.database) as store, store.reading() as uow:
-            return {one.report.period: one.report for one in uow.reports.latest(1000)}
+        with Store.open(self.database) as store, store.read_transaction() as uow:
+            return {one.report.period: one.report for one in uow.reports.list_latest(1000)}
 
     def states(self) -> dict[int, tuple[str, str | None]]:
         """What became of every report, by period: its state, and why."""
-        with Store.open(self.database) as store, store.reading() as uow:
-            found = uow.reports.latest(1000)
+        with Store.open(self.database) as store, store.read_transaction() as uow:
+            found = uow.reports.list_latest(1000)
             return {one.report.period: (one.state.value, one.reason) for one in found}
 
     def signed(self, contract: Address, number: int) -> list[SignedStatement]:
         """What it signed for a round, the newest first, buried ones too."""
-        with Store.open(self.database) as store, store.reading() as uow:
-            return uow.statements.of_round(contract, "report", number)
+        with Store.open(self.database) as store, store.read_transaction() as uow:
+            return uow.statements.list_for_round(contract, "report", number)
 
     def intents(self) -> list[Intent]:
         """Everything that it wanted to send, oldest first."""
-        with Store.open(self.database) as store, store.reading() as uow:
-            return uow.outbox.intents.newest(1000)[::-1]
+        with Store.open(self.database) as store, store.read_transaction() as uow:
+            return uow.outbox.intents.list_newest(1000)[::-1]

@@ -4,7 +4,7 @@ from collections import Counter
 from hashlib import sha256
 
 from devnet.demo.cast import HOPELESS
-from oracle.chain.decode.abi import load
+from oracle.chain.decode.abi import load_abi
 from tests.integration.reporters.company import QUORUM, Company
 from tests.integration.reporters.member import Member
 
@@ -42,7 +42,7 @@ def test_a_kickout_is_proposed_and_executed_once_by_two_signatures_through_the_d
 
 def logs(three: Company, event: str) -> list[dict[str, str]]:
     """The contract's events of this name."""
-    topic = load("QoSOracle").event(event).digest
+    topic = load_abi("QoSOracle").get_event(event).digest
     asked = {"address": three.contract, "fromBlock": "0x0", "topics": [topic]}
     return list(three.network.stage.chain.ask("eth_getLogs", asked))
 

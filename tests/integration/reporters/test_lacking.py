@@ -7,7 +7,7 @@ import pytest
 
 from oracle.domain.ids import Address
 from oracle.quorum.peer_client import PeerClients
-from oracle.reporting.readiness import why_waiting
+from oracle.reporting.readiness import waiting_reason
 from tests.support.evm.fixtures import chain, fresh_chain
 from tests.support.office import SETTINGS, Premises
 from tests.support.sending.reporters import Company, company
@@ -38,17 +38,17 @@ def test_a_round_that_lacks_signatures_for_a_period_says_whose(company_of_three:
     three.period()
     three.tick()
     # It may take a moment: nothing is wrong yet.
-    assert why_waiting(context) is None
+    assert waiting_reason(context) is None
 
     three.first.office.mine(SETTINGS.period_seconds + 1)
     three.tick()
-    said = why_waiting(context) or ""
+    said = waiting_reason(context) or ""
     assert said.startswith("round 1 has 1 of 2 signatures: nothing came of ")
     assert second.signer in said
     assert third.signer in said
     second.is_down = False
     three.tick()
-    assert why_waiting(context) is None
+    assert waiting_reason(context) is None
 
 
 def test_who_is_a_signer_no_more_hears_of_it(company_of_three: Company):
@@ -60,13 +60,19 @@ def test_who_is_a_signer_no_more_hears_of_it(company_of_three: Company):
     three.chain.send(does.setSigners(checked, 2), sender=admin)
     three.round()
 
-    said = why_waiting(gone.office.reporting) or ""
+    said = waiting_reason(gone.office.reporting) or ""
     assert said.startswith(f"our signer {gone.signer} is none of the contract's signers")
-    assert why_waiting(three.first.office.reporting) is None
+    assert waiting_reason(three.first.office.reporting) is None
 
 
 def test_a_stranger_is_news_once():
     peers = PeerClients([], 1.0)
     one, other = Address("0x" + 40 * "1"), Address("0x" + 40 * "2")
     told = [("a", one), ("a", one), ("b", one), ("a", other), ("a", one)]
-    assert [peers.is_news(*each) for each in told] == [True, False, True, True, False]
+    assert [peers.record_unknown_signer(*each) for each in told] == [
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]

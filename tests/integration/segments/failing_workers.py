@@ -28,8 +28,8 @@ class Lying:
         return self.pool.plan
 
     @property
-    def workers(self) -> int:
-        return self.pool.workers
+    def worker_count(self) -> int:
+        return self.pool.worker_count
 
     def submit(self, order: SegmentOrder) -> Future[bytes]:
         answer = self.pool.submit(order)
@@ -42,7 +42,7 @@ class Lying:
         self.before = honest
         return told
 
-    def give_up(self, future: Future[bytes]) -> None:
+    def abort_order(self, future: Future[bytes]) -> None:
         self.given_up.append(future)
 
     def close(self) -> None:

@@ -136,7 +136,7 @@ def cached_by_proxy(world: World) -> Indexer:
     )
     world.spoil(by_number)
     indexer = world.read(world.indexer())
-    indexer.source.witness(world.chain.head.number)
+    indexer.source.fetch_witnesses(world.chain.head.number)
     world.chain.live(40, on=world.chain.back(1))
     return world.read(indexer)
 
@@ -148,7 +148,7 @@ def another_chain(world: World) -> Indexer:
     other.tags = dict(world.chain.provider.tags)
     other.head = tree.mine_many(250)
     indexer = world.indexer()
-    indexer.source.hold(0, world.chain.tree.genesis.hash, "the database")  # type: ignore[arg-type]
+    indexer.source.add_checkpoint(0, world.chain.tree.genesis.hash, "the database")  # type: ignore[arg-type]
     world.read(indexer)
     world.spoil(blocks.switched(other))
     world.chain.live(_MORE)

@@ -57,8 +57,8 @@ class _Between:
     store: Store
     happens: Callable[[], object] | None
 
-    def reading(self) -> AbstractContextManager[UnitOfWork]:
-        return self.store.reading()
+    def read_transaction(self) -> AbstractContextManager[UnitOfWork]:
+        return self.store.read_transaction()
 
     def transaction(self) -> AbstractContextManager[UnitOfWork]:
         happens, self.happens = self.happens, None
@@ -137,8 +137,8 @@ def slow_writer(world: World) -> Indexer:
     indexer = world.indexer()
 
     def wait() -> None:
-        for pending in tuple(indexer.source._ahead._waiting):
-            for future in (pending.here, pending.there):
+        for pending in tuple(indexer.source._read_ahead_queue._pending_ranges):
+            for future in (pending.local_window, pending.worker_answer):
                 if future is not None:
                     with suppress(Exception):
                         future.exception()

@@ -68,7 +68,7 @@ def world(
 
 def kill_all(indexer: Indexer) -> None:
     """End every worker that runs now, as `kill -9` does."""
-    for pid in indexer.pool.pids():
+    for pid in indexer.pool.get_pids():
         os.kill(pid, signal.SIGKILL)
 
 

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from devnet.fakechain.tree import branch
-from oracle.dispatch.redraw import Headers
+from oracle.dispatch.redraw import HeaderReader
 from oracle.domain.blocks import BlockRef
 from oracle.errors import InputError
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
 from oracle.indexer.rebuild import RebuildOptions
-from oracle.indexer.reorgs.reorg import rewind_to
-from oracle.queries.explain import block_at
-from oracle.reporting.recompute import last_block_of
+from oracle.indexer.reorgs.reorg import rewind_to_block
+from oracle.queries.explain import resolve_block
+from oracle.reporting.recompute import find_last_block
 from oracle.store.raw.feed_repository import FeedCursor
 from tests.support.ingest.indexer import Indexer
 from tests.support.ingest.skipping import FAR, Skipping
@@ -48,7 +48,7 @@ def test_a_rewind_to_a_skipped_height_ends_at_the_block_before_it(
     height = world.chain.head.number - below_head
     assert height not in blocks
 
-    rewind_to(indexer.source, indexer.store, indexer.folder, height, RebuildOptions())
+    rewind_to_block(indexer.source, indexer.store, indexer.folder, height, RebuildOptions())
 
     assert indexer.cursor[0] == up_to(world, height)
     assert world.read(indexer) == world.read(world.indexer())
@@ -60,7 +60,7 @@ def test_a_rewind_to_before_the_start_block_goes_no_further_than_that(world: Ski
     world.read(indexer)
 
     with pytest.raises(InputError, match=f"skipped block {first - 1}; name block {first}"):
-        rewind_to(indexer.source, indexer.store, indexer.folder, first - 1, RebuildOptions())
+        rewind_to_block(indexer.source, indexer.store, indexer.folder, first - 1, RebuildOptions())
 
 
 @pytest.mark.parametrize("seconds", [7, 60, 300])
@@ -70,7 +70,7 @@ def test_the_last_block_of_a_period_is_found_among_skipped_heights(
     blocks = branch(world.chain.head)
     periods = range(blocks[1].time // seconds, world.chain.head.time // seconds)
     found = {
-        period: last_block_of(indexer.source, indexer.store, period, seconds).number
+        period: find_last_block(indexer.source, indexer.store, period, seconds).number
         for period in periods
     }
     assert found == {
@@ -85,8 +85,8 @@ def test_a_feed_that_lags_lets_blocks_be_read_up_to_its_time(world: Skipping):
     numbers = [block.number for block in branch(world.chain.head)]
     for polls, block in enumerate(branch(world.chain.head)):
         with indexer.store.transaction() as uow:
-            uow.feed.move(FeedCursor(settled_to=block.time), polls)
-        read.append(limit.of(indexer.source).latest.number)
+            uow.feed.move_cursor(FeedCursor(settled_to=block.time), polls)
+        read.append(limit.get_heads(indexer.source).latest.number)
     assert read == numbers
 
 
@@ -94,14 +94,16 @@ def test_a_score_is_explained_at_the_block_before_a_skipped_height(
     world: Skipping, indexer: Indexer
 ):
     numbers = range(world.chain.head.number + 1)
-    found = [block_at(lambda: indexer.source, indexer.store, number).number for number in numbers]
+    found = [
+        resolve_block(lambda: indexer.source, indexer.store, number).number for number in numbers
+    ]
     assert found == [up_to(world, number) for number in numbers]
 
 
 def test_nobody_is_drawn_at_a_skipped_height(world: Skipping, indexer: Indexer):
     blocks = {block.number: block.hash for block in branch(world.chain.head)}
     last = world.chain.head.number
-    headers = Headers(indexer.source, dict[int, BlockRef](), last)
-    shown = {number: headers.at(number) for number in range(last + 1)}
+    headers = HeaderReader(indexer.source, dict[int, BlockRef](), last)
+    shown = {number: headers.get_header(number) for number in range(last + 1)}
     assert {number: one.hash for number, one in shown.items() if one is not None} == blocks
-    assert headers.up_to(60).number == up_to(world, 60)
+    assert headers.get_header_up_to(60).number == up_to(world, 60)

@@ -11,7 +11,7 @@ from distributed import Client, LocalCluster
 
 from oracle.chain.segments.cluster_pool import ENDPOINTS_VARIABLE, ClusterPool
 from oracle.chain.segments.order import SegmentOrder, WriterState
-from oracle.chain.segments.segment import unpack
+from oracle.chain.segments.segment import decode_answer
 from tests.integration.segments.conftest import OpenPrepared, at_question, outcomes
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
@@ -29,7 +29,7 @@ def on(cluster: LocalCluster, indexer: Indexer) -> ClusterPool:
     """Have an indexer's history prepared by the cluster."""
     pool = ClusterPool(indexer.pool.plan, cluster.scheduler_address, 2)
     indexer.pool.close()
-    indexer.source.prepare_on(pool, least_blocks=1)
+    indexer.source.use_workers(pool, min_worker_blocks=1)
     return pool
 
 
@@ -88,12 +88,12 @@ def test_a_worker_of_the_cluster_that_is_given_up_is_ended_and_replaced(
         future = pool.submit(order)
         until(lambda: any(client.processing().values()))
 
-        pool.give_up(future)
+        pool.abort_order(future)
 
         assert future.cancelled()
         until(lambda: pid not in client.run(os.getpid, on_error="ignore").values())
     # What the new one says is not the point: nothing is known of the chain yet.
-    assert unpack(pool.submit(order).result(60), order).number == order.number
+    assert decode_answer(pool.submit(order).result(60), order).number == order.number
 
 
 def test_without_its_scheduler_the_writer_goes_on_alone(

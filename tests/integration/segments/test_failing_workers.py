@@ -10,7 +10,7 @@ import pytest
 
 from oracle.chain.segments.order import SegmentOrder, WriterState
 from oracle.chain.segments.process_pool import WorkerDiedError
-from oracle.chain.segments.segment import unpack
+from oracle.chain.segments.segment import decode_answer
 from oracle.errors import FatalError
 from tests.integration.segments.conftest import OpenPrepared, at_question, outcomes
 from tests.integration.segments.failing_workers import Change, DyingAt, Hanging, Lying
@@ -20,7 +20,7 @@ from tests.support.ingest.indexer import Indexer
 
 
 def kill_one(indexer: Indexer) -> None:
-    pids = indexer.pool.pids()
+    pids = indexer.pool.get_pids()
     if pids:
         os.kill(pids[0], signal.SIGKILL)
 
@@ -56,7 +56,7 @@ def test_an_answer_that_is_none_costs_its_range(
 ):
     indexer, before = open_prepared(1), outcomes("lost")
     lying = Lying(indexer.pool, lie, times=1)
-    indexer.source.prepare_on(lying, least_blocks=1)
+    indexer.source.use_workers(lying, min_worker_blocks=1)
 
     indexer.index()
 
@@ -68,7 +68,7 @@ def test_an_answer_that_is_none_costs_its_range(
 def test_a_worker_that_hangs_costs_its_range(expected: list[str], open_prepared: OpenPrepared):
     indexer = open_prepared(1)
     hanging = Hanging(indexer.pool, cut, times=1)
-    indexer.source.prepare_on(hanging, least_blocks=1)
+    indexer.source.use_workers(hanging, min_worker_blocks=1)
 
     indexer.index()
 
@@ -79,7 +79,7 @@ def test_a_worker_that_hangs_costs_its_range(expected: list[str], open_prepared:
 def test_a_worker_that_is_given_up_is_ended_and_replaced(open_prepared: OpenPrepared):
     indexer = open_prepared(1)
     indexer.index()
-    pool, (pid,) = indexer.pool, indexer.pool.pids()
+    pool, (pid,) = indexer.pool, indexer.pool.get_pids()
     name = indexer.source.endpoint_names()[0]
     order = SegmentOrder(pool.plan.id, 1, 0, 9, name, WriterState({}))
     os.kill(pid, signal.SIGSTOP)
@@ -88,12 +88,12 @@ def test_a_worker_that_is_given_up_is_ended_and_replaced(open_prepared: OpenPrep
         pass
 
     while not future.done():
-        pool.give_up(future)
+        pool.abort_order(future)
 
     with pytest.raises(WorkerDiedError):
         future.result()
-    assert unpack(pool.submit(order).result(), order).number == 1
-    assert pool.pids() != [pid]
+    assert decode_answer(pool.submit(order).result(), order).number == 1
+    assert pool.get_pids() != [pid]
 
 
 def test_a_block_that_workers_die_of_is_named_and_all_before_it_is_stored(
@@ -101,7 +101,7 @@ def test_a_block_that_workers_die_of_is_named_and_all_before_it_is_stored(
 ):
     indexer = open_prepared(1)
     dying = DyingAt(indexer.pool, cut, times=0, block=47)
-    indexer.source.prepare_on(dying, least_blocks=1)
+    indexer.source.use_workers(dying, min_worker_blocks=1)
 
     with pytest.raises(FatalError, match="block 47"):
         indexer.index()
@@ -144,7 +144,7 @@ def test_a_worker_is_given_none_of_our_settings(
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     indexer = open_prepared(1)
     indexer.index()
-    (pid,) = indexer.pool.pids()
+    (pid,) = indexer.pool.get_pids()
 
     environment, command = (
         Path(f"/proc/{pid}/{name}").read_bytes() for name in ("environ", "cmdline")

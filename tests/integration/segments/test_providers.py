@@ -2,9 +2,9 @@
 
 from contextlib import closing
 
-from oracle.chain.segments.ordering import SegmentOrdering
-from oracle.chain.segments.preparing import Preparer
-from oracle.chain.segments.segment import Segment, unpack
+from oracle.chain.segments.ordering import SegmentCoordinator
+from oracle.chain.segments.preparing import SegmentPreparer
+from oracle.chain.segments.segment import Segment, decode_answer
 from oracle.domain.blocks import BlockRange
 from tests.integration.segments.conftest import OpenPrepared
 from tests.support.ingest.a_chain import AChain
@@ -18,11 +18,13 @@ def test_a_provider_named_in_the_settings_is_the_workers_too(
     source, plan = indexer.source, indexer.pool.plan
     for endpoint in source.endpoints:
         endpoint.provider = "example"
-    order = SegmentOrdering(plan, source.endpoints, source._windows, 1).order(BlockRange(0, 9))
+    order = SegmentCoordinator(plan, source.endpoints, source._window_source, 1).create_order(
+        BlockRange(0, 9)
+    )
     assert order is not None
 
-    with closing(Preparer(plan, indexer.urls)) as preparer:
-        answer = unpack(preparer.prepare(order), order)
+    with closing(SegmentPreparer(plan, indexer.urls)) as preparer:
+        answer = decode_answer(preparer.prepare(order), order)
 
         assert isinstance(answer, Segment)
         assert preparer._pool is not None

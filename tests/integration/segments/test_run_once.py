@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from oracle.chain.segments.segment_queue import LEAST_BLOCKS
+from oracle.chain.segments.segment_queue import MIN_WORKER_BLOCKS
 from oracle.cli.main import run
 from tests.integration.segments.conftest import at_question, outcomes
 from tests.support.cli.local_network import write
@@ -28,7 +28,7 @@ def long_chain() -> Iterator[AChain]:
         chain = AChain(until_the_end)
         chain.serve()
         chain.live(300)
-        chain.quiet(LEAST_BLOCKS)
+        chain.quiet(MIN_WORKER_BLOCKS)
         chain.live(60)
         yield chain
 
@@ -106,7 +106,7 @@ def test_blocks_that_workers_verify_are_told_as_inline(
     config = config_in(tmp_path / "verified", long_chain, executor="inline")
     with run_once(config) as process:
         assert process.wait() == 0
-    blocks = ("--from", "0", "--to", str(LEAST_BLOCKS + 200))
+    blocks = ("--from", "0", "--to", str(MIN_WORKER_BLOCKS + 200))
     command = ["resync", "verify", *blocks, "--json", "--config", str(config)]
     answers, before = [], outcomes("taken")
     for more in ([], ["--workers", "2"]):

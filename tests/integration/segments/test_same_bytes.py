@@ -32,8 +32,8 @@ def test_the_database_is_the_same_on_postgresql(
 def test_workers_end_with_the_writer(open_prepared: OpenPrepared):
     indexer = open_prepared(2)
     indexer.index()
-    assert indexer.pool.pids()
+    assert indexer.pool.get_pids()
 
     indexer.close()
 
-    assert indexer.pool.pids() == []
+    assert indexer.pool.get_pids() == []

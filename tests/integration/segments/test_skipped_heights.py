@@ -14,12 +14,12 @@ from devnet.fakechain.faults.block_faults import HEADERS
 from devnet.fakechain.requests import FakeRequest
 from devnet.fakechain.tree import branch
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
-from oracle.indexer.audit.gaps import gaps as gaps_of
-from oracle.indexer.audit.reverify import ReverifyRequest, verify
-from oracle.indexer.backfill import backfill
-from oracle.indexer.commit import WindowCommitted
+from oracle.indexer.audit.gaps import find_gaps as gaps_of
+from oracle.indexer.audit.reverify import ReverifyRequest, reverify_blocks
+from oracle.indexer.backfill import backfill_range
+from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.finality_halt import HaltChanged
 from tests.support.examples import examples
@@ -120,7 +120,7 @@ def test_a_block_that_an_endpoint_lacks_was_not_skipped(skipping: Callable[[int]
 
     done, error = until_it_fails(indexer)
 
-    assert all(isinstance(one, WindowCommitted) for one in done)
+    assert all(isinstance(one, CommittedWindow) for one in done)
     assert indexer.cursor[0] < 20
     assert hole.hits
     assert "not there yet" in str(error)
@@ -150,7 +150,7 @@ def test_a_final_block_whose_height_is_skipped_now_halts(skipping: Callable[[int
 
     changed = [one for one in world.turns(indexer, 20) if isinstance(one, HaltChanged)]
 
-    assert [one.is_closed for one in changed] == [True]
+    assert [one.is_active for one in changed] == [True]
     assert f"block {final} was final here" in changed[0].reason
     assert indexer.canonical_logs() != world.chain.logs()
 
@@ -162,14 +162,18 @@ def test_skipped_heights_are_no_gap_and_can_be_verified(skipping: Callable[[int]
     world.read(indexer)
     at = indexer.cursor[0]
 
-    with indexer.store.reading() as uow:
+    with indexer.store.read_transaction() as uow:
         found = gaps_of(uow, indexer.folder.reader)
     assert found is not None
     assert not found
     for blocks in (BlockRange(0, at), BlockRange(30, 40)):
-        asked = ReverifyRequest(blocks, Level.PROVEN)
-        done = verify(indexer.source, indexer.store, indexer.folder, asked, RebuildOptions())
+        asked = ReverifyRequest(blocks, VerificationLevel.PROVEN)
+        done = reverify_blocks(
+            indexer.source, indexer.store, indexer.folder, asked, RebuildOptions()
+        )
         assert not done.difference
-        again = backfill(indexer.source, indexer.store, indexer.folder, blocks, RebuildOptions())
-        assert not again.differs
-        assert not again.unserved
+        again = backfill_range(
+            indexer.source, indexer.store, indexer.folder, blocks, RebuildOptions()
+        )
+        assert not again.has_missing_rows
+        assert not again.unserved_count

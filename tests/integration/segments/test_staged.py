@@ -29,27 +29,29 @@ class Kept:
 
     facts: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def recall(self, endpoint: str) -> dict[str, str]:
+    def load_facts(self, endpoint: str) -> dict[str, str]:
         return dict(self.facts.get(endpoint, {}))
 
-    def keep(self, endpoint: str, key: str, value: str, _seconds: float | None) -> None:
+    def save_fact(self, endpoint: str, key: str, value: str, _seconds: float | None) -> None:
         self.facts.setdefault(endpoint, {})[key] = value
 
 
 def staged_in(indexer: Indexer, folder: Path, kept: Kept | None = None) -> None:
-    indexer.source.prove_by(VerificationPolicy(), Calibration(keeper=kept or Kept()))
+    indexer.source.set_verification(
+        VerificationPolicy(), Calibration(capability_store=kept or Kept())
+    )
     in_ranges(indexer, RANGE)
     stage = SegmentStage(folder, indexer.pool.plan.id)
-    indexer.source.prepare_on(indexer.pool, 1, stage)
+    indexer.source.use_workers(indexer.pool, 1, stage)
 
 
 def step_until_staged(indexer: Indexer, folder: Path) -> Iterator[Path]:
     """Step on, each time when all that is under way is ready, until something is on disk."""
     for _ in range(8):
         indexer.step()
-        for pending in tuple(indexer.source._ahead._waiting):
-            if pending.there is not None:
-                pending.there.result()
+        for pending in tuple(indexer.source._read_ahead_queue._pending_ranges):
+            if pending.worker_answer is not None:
+                pending.worker_answer.result()
     yield from folder.glob("*.segment")
 
 

@@ -9,8 +9,8 @@ from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults.block_faults import omits_receipts
 from devnet.fakechain.faults.log_faults import omits_logs
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
-from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
+from oracle.domain.coverage import VerificationLevel
+from oracle.indexer.audit.reverify import ReverifyRequest, VerifyResult, reverify_blocks
 from oracle.indexer.rebuild import RebuildOptions
 from tests.integration.segments.conftest import HISTORY, OpenPrepared, outcomes
 from tests.support.ingest.a_chain import AChain
@@ -20,13 +20,25 @@ from tests.support.ingest.indexer import FINALITY, Indexer
 LAST = HISTORY - FINALITY
 
 
-def verified(indexer: Indexer, level: Level, endpoint: str | None = None) -> Verified:
+def verified(
+    indexer: Indexer, level: VerificationLevel, endpoint: str | None = None
+) -> VerifyResult:
     asked = ReverifyRequest(BlockRange(0, LAST), level, endpoint)
-    return verify(indexer.source, indexer.store, indexer.folder, asked, RebuildOptions())
+    return reverify_blocks(indexer.source, indexer.store, indexer.folder, asked, RebuildOptions())
 
 
-@pytest.mark.parametrize("level", [Level.CHECKED, Level.SEAMED, Level.PINNED, Level.PROVEN])
-def test_workers_verify_what_the_writer_would(open_prepared: OpenPrepared, level: Level):
+@pytest.mark.parametrize(
+    "level",
+    [
+        VerificationLevel.CHECKED,
+        VerificationLevel.SEAMED,
+        VerificationLevel.PINNED,
+        VerificationLevel.PROVEN,
+    ],
+)
+def test_workers_verify_what_the_writer_would(
+    open_prepared: OpenPrepared, level: VerificationLevel
+):
     alone, together = open_prepared(0), open_prepared(2)
     for indexer in (alone, together):
         indexer.index()
@@ -36,7 +48,7 @@ def test_workers_verify_what_the_writer_would(open_prepared: OpenPrepared, level
 
     assert outcomes("taken") > before
     assert found[0] == found[1]
-    assert found[0].reached >= level
+    assert found[0].reached_level >= level
     assert dump(alone.url) == dump(together.url)
 
 
@@ -50,10 +62,10 @@ def test_so_they_do_where_an_endpoint_is_wrong_for_a_while(
     alone, together = open_prepared(0), open_prepared(2)
     for indexer in (alone, together):
         indexer.index()
-    expected = verified(alone, Level.PROVEN)
+    expected = verified(alone, VerificationLevel.PROVEN)
     a_chain.provider.faults.append(fault())
 
-    found = verified(together, Level.PROVEN)
+    found = verified(together, VerificationLevel.PROVEN)
 
     # Who is asked instead is told as well.
     assert replace(found, endpoints=()) == replace(expected, endpoints=())
@@ -66,4 +78,4 @@ def test_workers_ask_the_endpoint_that_was_named(a_chain: AChain, open_prepared:
     indexer.index()
     second = indexer.source.endpoint_names()[1]
 
-    assert verified(indexer, Level.PROVEN, second).endpoints == (second,)
+    assert verified(indexer, VerificationLevel.PROVEN, second).endpoints == (second,)

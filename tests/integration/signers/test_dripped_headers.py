@@ -12,7 +12,7 @@ import pytest
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.quorum.peer_client import Peer
-from oracle.quorum.wire_format import Told
+from oracle.quorum.wire_format import StatementMessage
 from oracle.rpc.client import JsonRpcClient
 from oracle.signing.key_locations import RemoteKey
 from oracle.signing.remote import RemoteSigner
@@ -31,7 +31,7 @@ ASKS: dict[str, Callable[[str], object]] = {
     "a signer": lambda url: RemoteSigner(
         RemoteKey(url, ADDRESS, timeout_seconds=SECONDS)
     ).sign_transaction(CALL),
-    "an endpoint that is sent to": lambda url: caller_of(url, SECONDS).ask("eth_chainId"),
+    "an endpoint that is sent to": lambda url: caller_of(url, SECONDS).request("eth_chainId"),
     "an endpoint that is read": lambda url: JsonRpcClient(url, timeout_seconds=SECONDS).call(
         "eth_chainId", [], str
     ),
@@ -92,8 +92,8 @@ def test_headers_without_end_are_given_up(who: str):
 
 def test_another_reporter_that_drips_is_asked_again_later():
     with dripping() as url:
-        peer, told = Peer(url, SECONDS), list[list[Told]]()
-        assert given_up(lambda: told.append(peer.ask("/v1/report/7"))) is None
+        peer, told = Peer(url, SECONDS), list[list[StatementMessage]]()
+        assert given_up(lambda: told.append(peer.fetch_statements("/v1/report/7"))) is None
         peer.close()
     assert told == [[]]
 

@@ -16,7 +16,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError, TransientError
 from oracle.signing.factory import open_signer
 from oracle.signing.key_locations import KmsKey
-from oracle.signing.kms import KmsSigner, _client, read_der
+from oracle.signing.kms import KmsSigner, _create_client, decode_der_signature
 from oracle.signing.signature_checks import EcdsaSignature
 from oracle.signing.signer import Fees, SignerRefusedError, TransactionRequest, WrongSignatureError
 from oracle.signing.typed_data import Domain, KickStatement
@@ -51,9 +51,9 @@ def test_what_a_kms_key_signs_is_recovered_as_its_address(kms: Kms):
         signed = signer.sign_transaction(call)
         assert Account.recover_transaction(signed.raw).lower() == signer.address
     raw = signer.sign_statement(KICK, DOMAIN)
-    digest = bytes.fromhex(KICK.digest(DOMAIN)[2:])
+    digest = bytes.fromhex(KICK.compute_digest(DOMAIN)[2:])
     assert Account._recover_hash(digest, signature=raw).lower() == signer.address
-    assert EcdsaSignature.of(raw).is_low
+    assert EcdsaSignature.from_bytes(raw).is_low
 
 
 def test_the_key_of_another_address_is_refused_at_the_start(kms: Kms):
@@ -139,7 +139,7 @@ def test_what_is_no_answer_of_a_kms_ends_nothing(kms: Kms, what: str):
     with something_else(ODD[what]) as place:
         with pytest.raises(TransientError, match="KMS key any: the KMS did not answer"):
             KmsSigner.open(place)
-        elsewhere = KmsSigner(_client(place), "any", signer.address)
+        elsewhere = KmsSigner(_create_client(place), "any", signer.address)
         with pytest.raises(TransientError, match="the KMS did not sign"):
             elsewhere.sign_statement(KICK, DOMAIN)
 
@@ -159,13 +159,13 @@ def test_without_boto3_the_one_line_that_helps_is_said(monkeypatch):
 
 @given(NUMBERS, NUMBERS)
 def test_der_is_read_as_cryptography_writes_it(r: int, s: int):
-    assert read_der(encode_dss_signature(r, s)) == (r, s)
+    assert decode_der_signature(encode_dss_signature(r, s)) == (r, s)
 
 
 @given(st.binary(max_size=90))
 def test_what_is_not_der_is_no_signature(raw: bytes):
     try:
-        r, s = read_der(raw)
+        r, s = decode_der_signature(raw)
     except WrongSignatureError:
         return
     # What was read was one, up to leading zeros.

@@ -14,12 +14,16 @@ from hypothesis import given, strategies as st
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
 from oracle.signing.factory import open_signer
-from oracle.signing.key_locations import VariableKey
+from oracle.signing.key_locations import EnvironmentKey
 from oracle.signing.local import KeySigner
-from oracle.signing.remote import RemoteSigner, asked_for
-from oracle.signing.signature_checks import EcdsaSignature, checked_statement, compared
+from oracle.signing.remote import RemoteSigner, build_sign_transaction_params
+from oracle.signing.signature_checks import (
+    EcdsaSignature,
+    verify_signed_transaction,
+    verify_statement_signature,
+)
 from oracle.signing.signer import Fees, TransactionRequest, WrongSignatureError
-from oracle.signing.typed_data import Domain, KickStatement, typed
+from oracle.signing.typed_data import Domain, KickStatement, build_typed_data
 from tests.integration.evm.test_typed_data import REPORTS
 from tests.support.examples import examples
 from tests.support.signing.remote_signer import ORDER, RemoteHost, Wrong, served
@@ -60,7 +64,7 @@ def host() -> Iterator[RemoteHost]:
 @examples(30)
 @given(TRANSACTIONS)
 def test_a_transaction_is_written_as_eth_account_writes_it(transaction: TransactionRequest):
-    asked = asked_for(transaction, LOCAL.address)
+    asked = build_sign_transaction_params(transaction, LOCAL.address)
     del asked["from"]
     if transaction.to is not None:
         asked["to"] = bytes.fromhex(transaction.to[2:])
@@ -68,13 +72,13 @@ def test_a_transaction_is_written_as_eth_account_writes_it(transaction: Transact
     ours = LOCAL.sign_transaction(transaction)
     assert (ours.raw, ours.hash) == (bytes(theirs.raw_transaction), "0x" + theirs.hash.hex())
     assert Account.recover_transaction(ours.raw).lower() == LOCAL.address
-    assert compared(ours.raw, transaction, LOCAL.address) == ours
+    assert verify_signed_transaction(ours.raw, transaction, LOCAL.address) == ours
 
 
 @examples(30)
 @given(REPORTS)
 def test_the_structure_that_is_sent_to_a_signer_has_the_digest_that_we_compute(statement):
-    signable = encode_typed_data(full_message=typed(statement, DOMAIN))
+    signable = encode_typed_data(full_message=build_typed_data(statement, DOMAIN))
     raw = bytes(Account.from_key("0x" + "01" * 32).sign_message(signable).signature)
     assert raw == LOCAL.sign_statement(statement, DOMAIN)
 
@@ -130,13 +134,16 @@ def test_a_transaction_that_differs_in_one_field_is_refused_by_its_name(host: Re
 def test_every_field_of_a_transaction_is_one_of_those():
     known = {"chain_id", "nonce", "to", "calldata", "gas_limit", "fees"}
     assert {field.name for field in fields(TransactionRequest)} == known
-    assert OTHER.keys() | {"from", "type"} == asked_for(CALL, LOCAL.address).keys()
+    assert (
+        OTHER.keys() | {"from", "type"}
+        == build_sign_transaction_params(CALL, LOCAL.address).keys()
+    )
 
 
 @given(st.binary(max_size=400))
 def test_garbage_is_no_transaction(raw: bytes):
     with pytest.raises(WrongSignatureError):
-        compared(b"\x02" + raw, CALL, LOCAL.address)
+        verify_signed_transaction(b"\x02" + raw, CALL, LOCAL.address)
 
 
 @examples(30)
@@ -146,7 +153,7 @@ def test_a_transaction_with_one_bit_turned_is_refused(data: st.DataObject):
     place = data.draw(st.integers(0, len(raw) * 8 - 1))
     raw[place // 8] ^= 1 << place % 8
     with pytest.raises(WrongSignatureError):
-        compared(bytes(raw), CALL, LOCAL.address)
+        verify_signed_transaction(bytes(raw), CALL, LOCAL.address)
 
 
 def test_a_transaction_with_the_high_s_is_refused():
@@ -156,25 +163,25 @@ def test_a_transaction_with_the_high_s_is_refused():
     raw = b"\x02" + rlp.encode(other)
     assert Account.recover_transaction(raw).lower() == LOCAL.address
     with pytest.raises(WrongSignatureError, match="has a high s"):
-        compared(raw, CALL, LOCAL.address)
+        verify_signed_transaction(raw, CALL, LOCAL.address)
 
 
 def test_a_signature_of_thousands_of_digits_is_refused_as_any_other():
     parts: Any = rlp.decode(LOCAL.sign_transaction(CALL).raw[1:])
     parts[10] = b"\xff" * 3000
     with pytest.raises(WrongSignatureError, match="far more than a transaction"):
-        compared(b"\x02" + rlp.encode(parts), CALL, LOCAL.address)
+        verify_signed_transaction(b"\x02" + rlp.encode(parts), CALL, LOCAL.address)
 
 
 @given(st.binary(max_size=80) | st.binary(min_size=65, max_size=65))
 def test_bytes_that_are_no_signature_of_ours_are_refused(raw: bytes):
     with pytest.raises(WrongSignatureError):
-        checked_statement(raw, KICK.digest(DOMAIN), LOCAL.address)
+        verify_statement_signature(raw, KICK.compute_digest(DOMAIN), LOCAL.address)
 
 
 @given(st.integers(1, ORDER - 1))
 def test_of_two_forms_of_a_signature_the_low_one_is_taken(s: int):
-    low = EcdsaSignature(5, s, 0).lowered()
+    low = EcdsaSignature(5, s, 0).to_low_s()
     assert low.is_low
     assert low in {EcdsaSignature(5, s, 0), EcdsaSignature(5, ORDER - s, 1)}
 
@@ -183,8 +190,8 @@ def test_of_two_forms_of_a_signature_the_low_one_is_taken(s: int):
 def test_a_key_in_the_environment_is_refused_but_on_development_chains(monkeypatch, chain_id):
     monkeypatch.setenv("A_KEY", "01" * 32)
     with pytest.raises(InputError, match="for development chains only"):
-        open_signer(VariableKey("A_KEY"), role="signer", chain_id=chain_id)
-    opened = open_signer(VariableKey("A_KEY"), role="signer", chain_id=31337)
+        open_signer(EnvironmentKey("A_KEY"), role="signer", chain_id=chain_id)
+    opened = open_signer(EnvironmentKey("A_KEY"), role="signer", chain_id=31337)
     assert opened.address == LOCAL.address
 
 
@@ -192,5 +199,5 @@ def test_a_key_in_the_environment_is_refused_but_on_development_chains(monkeypat
 def test_a_variable_without_a_key_is_named_and_not_repeated(monkeypatch, written):
     monkeypatch.setenv("A_KEY", written)
     with pytest.raises(InputError, match="A_KEY") as failure:
-        open_signer(VariableKey("A_KEY"), role="signer", chain_id=31337)
+        open_signer(EnvironmentKey("A_KEY"), role="signer", chain_id=31337)
     assert written == "" or json.dumps(written)[1:-1] not in str(failure.value)

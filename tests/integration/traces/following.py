@@ -17,8 +17,8 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Node
-from oracle.indexer.folder import Folder
-from oracle.indexer.loop import IngestState, index_next
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.loop import IngestState, ingest_next_window
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
@@ -42,7 +42,7 @@ def recorded() -> Recording:
 
 def vss_reader(**options: Any) -> EventReader:
     contracts = {name: addresses()["contracts"][name] for name in ("VSSTask", "Node")}
-    return EventReader.open("crynux-vss", contracts, None, options)
+    return EventReader.from_profile("crynux-vss", contracts, None, options)
 
 
 @dataclass
@@ -52,11 +52,11 @@ class SteadyPace(IngestState):
     size: int = 1
 
     def __post_init__(self) -> None:
-        self.most_blocks = self.size
+        self.max_blocks = self.size
 
     @override
     def record_duration(self, blocks: int, seconds: float) -> None:
-        self.most_blocks = self.size
+        self.max_blocks = self.size
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Follower:
     store: Store
     source: ChainSource
     provider: Provider
-    folder: Folder
+    folder: EventFolder
     ingest: IngestState
     blocks: dict[int, Any] = field(default_factory=dict)
 
@@ -77,13 +77,13 @@ class Follower:
 
     def index(self) -> None:
         """Take in all that the chain shows."""
-        self.ingest.forget_heads()
-        while index_next(self.source, self.store, self.folder, self.ingest) is not None:
+        self.ingest.discard_heads()
+        while ingest_next_window(self.source, self.store, self.folder, self.ingest) is not None:
             pass
 
     def nodes(self) -> dict[Address, Node]:
-        with self.store.reading() as uow:
-            return {node.address: node for node in uow.nodes.all()}
+        with self.store.read_transaction() as uow:
+            return {node.address: node for node in uow.nodes.iterate_all()}
 
 
 @contextmanager
@@ -119,13 +119,15 @@ def behind(
     with ExitStack() as until_the_end:
         served = [until_the_end.enter_context(serving(one)) for one in providers]
         store = until_the_end.enter_context(Store.open(url, create=True))
-        pool = EndpointPool.open([one.url for one in served], provider.chain_id)
+        pool = EndpointPool.from_urls([one.url for one in served], provider.chain_id)
         source = ChainSource(pool, reader, FINALITY)
         contracts = {name: address for address, (name, _) in reader.contracts.items()}
-        known = Identity(source.chain_id(), source.genesis_hash(), contracts, None, start_block)
+        known = Identity(
+            source.get_chain_id(), source.fetch_genesis_hash(), contracts, None, start_block
+        )
         with store.transaction() as uow:
             uow.identity.set(known)
         try:
-            yield Follower(store, source, provider, Folder(CRYNUX, reader), IngestState())
+            yield Follower(store, source, provider, EventFolder(CRYNUX, reader), IngestState())
         finally:
             source.close()

@@ -10,10 +10,10 @@ import pytest
 from oracle.domain.blocks import BlockRange
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.state.node import Membership, Node, Pending
+from oracle.domain.state.node import Membership, Node, PendingLeave
 from oracle.domain.state.task import Ending, Task
-from oracle.indexer.stored_events import export
-from oracle.queries.replay import replay
+from oracle.indexer.stored_events import export_events
+from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.integration.traces import truth
 from tests.integration.traces.following import FOLDER, Follower, following, vss_reader
@@ -38,8 +38,8 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Follower]:
 
 
 def tasks_of(follower: Follower, keys: Iterable[str]) -> dict[TaskKey, Task]:
-    with follower.store.reading() as uow:
-        return uow.tasks.named(map(TaskKey, keys))
+    with follower.store.read_transaction() as uow:
+        return uow.tasks.get_many(map(TaskKey, keys))
 
 
 def as_true(task: Task) -> TrueTask:
@@ -75,9 +75,9 @@ def members_of(follower: Follower) -> dict[str, list[TrueMember]]:
 
 def shown(follower: Follower) -> dict[str, list[dict[str, Any]]]:
     """What `replay` prints of what `export` wrote."""
-    with follower.store.reading() as uow:
-        lines = list(export(uow, follower.folder.reader, BlockRange(0, HEAD)))
-    printed: dict[str, list[dict[str, Any]]] = json.loads(replay(lines, CRYNUX, None, None))
+    with follower.store.read_transaction() as uow:
+        lines = list(export_events(uow, follower.folder.reader, BlockRange(0, HEAD)))
+    printed: dict[str, list[dict[str, Any]]] = json.loads(replay_events(lines, CRYNUX, None, None))
     return printed
 
 
@@ -86,7 +86,11 @@ def status(node: Node | None) -> str:
     if node is None or node.membership is not Membership.MEMBER:
         return "Quit"
     if node.running:
-        waits = {None: "Busy", Pending.PAUSE: "PendingPause", Pending.QUIT: "PendingQuit"}
+        waits = {
+            None: "Busy",
+            PendingLeave.PAUSE: "PendingPause",
+            PendingLeave.QUIT: "PendingQuit",
+        }
         return waits[node.pending]
     return "Paused" if node.paused else "Available"
 
@@ -142,11 +146,11 @@ def test_the_groups_are_those_that_were_validated_with_their_members_and_ranks(
 
 
 def test_nothing_that_happened_is_against_the_rules_or_unreadable(followed: Follower):
-    with followed.store.reading() as uow:
-        logs = list(uow.logs.between(0, HEAD))
-        calls = list(uow.calls.between(0, HEAD))
+    with followed.store.read_transaction() as uow:
+        logs = list(uow.logs.iterate_between(0, HEAD))
+        calls = list(uow.calls.iterate_between(0, HEAD))
 
-    assert followed.folder.reader.read(logs, calls).dead == []
+    assert followed.folder.reader.decode_rows(logs, calls).dead_letters == []
     assert shown(followed)["anomalies"] == []
 
 
@@ -173,9 +177,9 @@ def standing(nodes: Mapping[Address, Node], number: int) -> dict[str, str]:
 
 
 def test_after_every_block_every_node_stands_as_it_stood(followed: Follower):
-    with followed.store.reading() as uow:
-        said = followed.folder.reader.read(
-            list(uow.logs.between(0, HEAD)), list(uow.calls.between(0, HEAD))
+    with followed.store.read_transaction() as uow:
+        said = followed.folder.reader.decode_rows(
+            list(uow.logs.iterate_between(0, HEAD)), list(uow.calls.iterate_between(0, HEAD))
         )
     fold, events = Fold(CRYNUX), iter(said.events)
     following_one = next(events, None)
@@ -185,7 +189,7 @@ def test_after_every_block_every_node_stands_as_it_stood(followed: Follower):
         while following_one is not None and following_one.at.block == number:
             of_block.append(following_one)
             following_one = next(events, None)
-        fold.block(number, of_block, journal=False)
+        fold.fold_block(number, of_block, journal=False)
         assert (number, standing(fold.ledger.nodes, number)) == (number, truth.statuses()[number])
 
 
@@ -216,8 +220,8 @@ def test_windows_of_any_size_give_the_same_database(
         # In three strides: history, then the head, moving.
         for number in (MIDDLE, MIDDLE + 100, HEAD):
             follower.follow(number)
-        with follower.store.reading() as uow, followed.store.reading() as other:
-            assert uow.projections.digest() == other.projections.digest()
+        with follower.store.read_transaction() as uow, followed.store.read_transaction() as other:
+            assert uow.projections.compute_digest() == other.projections.compute_digest()
 
 
 def test_whoever_starts_in_the_middle_knows_what_began_after_it(tmp_path: Path):
@@ -274,5 +278,5 @@ def test_an_endpoint_without_receipts_of_blocks_gives_the_same_database(
     with following(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=2_000) as follower:
         follower.provider.unsupported.add("eth_getBlockReceipts")
         follower.follow(HEAD)
-        with follower.store.reading() as uow, followed.store.reading() as other:
-            assert uow.projections.digest() == other.projections.digest()
+        with follower.store.read_transaction() as uow, followed.store.read_transaction() as other:
+            assert uow.projections.compute_digest() == other.projections.compute_digest()

@@ -59,21 +59,21 @@ def memberships(follower: Follower) -> dict[Address, str]:
 
 
 def calls(follower: Follower, *, canonical: bool = True) -> list[tuple[int, int, str, bool]]:
-    with follower.store.reading() as uow:
+    with follower.store.read_transaction() as uow:
         return [
             (call.block, call.tx, call.input[:10], call.succeeded)
-            for call in uow.calls.between(0, 10_000, canonical=canonical)
+            for call in uow.calls.iterate_between(0, 10_000, canonical=canonical)
         ]
 
 
 def digest(follower: Follower) -> str:
-    with follower.store.reading() as uow:
-        return str(uow.projections.digest())
+    with follower.store.read_transaction() as uow:
+        return str(uow.projections.compute_digest())
 
 
 def letters(follower: Follower, *, canonical: bool = True) -> list[tuple[int, str]]:
-    with follower.store.reading() as uow:
-        found = uow.dead_letters.between(0, 10_000, canonical=canonical)
+    with follower.store.read_transaction() as uow:
+        found = uow.dead_letters.list_between(0, 10_000, canonical=canonical)
     return [(letter.index, letter.name) for letter in found]
 
 

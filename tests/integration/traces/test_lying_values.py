@@ -12,12 +12,12 @@ from devnet.fakechain.fault import InjectedFault, on_success
 from devnet.fakechain.faults.block_faults import HEADERS
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import Tree
-from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
+from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
-from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
-from oracle.indexer.audit.reverify import ReverifyRequest, Verified, verify
+from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
+from oracle.indexer.audit.reverify import ReverifyRequest, VerifyResult, reverify_blocks
 from oracle.indexer.rebuild import RebuildOptions
 from tests.integration.traces.following import FINALITY, Follower, behind, vss_reader
 from tests.integration.traces.test_live_calls import ENOUGH, JOIN, NODES
@@ -66,10 +66,10 @@ def fooled(tmp_path: Path) -> Iterator[Follower]:
     liar, honest = Provider(tree, tree.last), Provider(tree, tree.last)
     liar.faults.append(lying_values())
     with behind(f"sqlite:///{tmp_path / 'a.sqlite'}", [liar, honest], vss_reader()) as follower:
-        follower.source.prove_by(LEAST)
+        follower.source.set_verification(MINIMAL_POLICY)
         follower.index()
         assert values(follower) == [A_LIE] * JOINS
-        follower.source.prove_by(VerificationPolicy())
+        follower.source.set_verification(VerificationPolicy())
         learn_from_the_honest_one(follower)
         yield follower
 
@@ -77,19 +77,19 @@ def fooled(tmp_path: Path) -> Iterator[Follower]:
 def learn_from_the_honest_one(follower: Follower) -> None:
     """Let it be known what the chain's headers are worth."""
     honest = follower.source.endpoint_names()[1]
-    follower.source.verified(BlockRange(1, JOINS), Level.PROVEN, honest)
-    assert follower.source.level_allowed() is Level.PROVEN
+    follower.source.fetch_verified_window(BlockRange(1, JOINS), VerificationLevel.PROVEN, honest)
+    assert follower.source.get_max_allowed_level() is VerificationLevel.PROVEN
 
 
 def values(follower: Follower) -> list[int]:
-    with follower.store.reading() as uow:
-        return [call.value for call in uow.calls.between(0, JOINS)]
+    with follower.store.read_transaction() as uow:
+        return [call.value for call in uow.calls.iterate_between(0, JOINS)]
 
 
-def audited(follower: Follower) -> list[Audited]:
-    auditor, done = Auditor(window=WINDOW), []
+def audited(follower: Follower) -> list[AuditResult]:
+    auditor, done = Auditor(window_blocks=WINDOW), []
     while (
-        found := audit_next(
+        found := audit_next_window(
             follower.source, follower.store, follower.folder, auditor, RebuildOptions()
         )
     ) is not None:
@@ -97,9 +97,11 @@ def audited(follower: Follower) -> list[Audited]:
     return done
 
 
-def verified(follower: Follower, *, repair: bool) -> Verified:
-    asked = ReverifyRequest(BlockRange(0, JOINS), Level.PROVEN, repair=repair)
-    return verify(follower.source, follower.store, follower.folder, asked, RebuildOptions())
+def verified(follower: Follower, *, repair: bool) -> VerifyResult:
+    asked = ReverifyRequest(BlockRange(0, JOINS), VerificationLevel.PROVEN, repair=repair)
+    return reverify_blocks(
+        follower.source, follower.store, follower.folder, asked, RebuildOptions()
+    )
 
 
 def test_a_value_that_one_endpoint_lied_about_is_found_by_the_audit_and_put_right(
@@ -116,7 +118,7 @@ def test_a_value_that_one_endpoint_lied_about_is_found_by_verify_without_a_name(
 ):
     found = verified(fooled, repair=False)
 
-    assert found.reached is Level.PROVEN
-    assert len(found.difference.other_calls) == JOINS
-    assert verified(fooled, repair=True).left == 0
+    assert found.reached_level is VerificationLevel.PROVEN
+    assert len(found.difference.changed_calls) == JOINS
+    assert verified(fooled, repair=True).unrepaired_count == 0
     assert values(fooled) == [ENOUGH] * JOINS

@@ -10,8 +10,8 @@ from oracle.domain.events.network_events import DomainEvent, NodeJoined, TaskCre
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
-from oracle.domain.scoring.node_scores import status_of
-from oracle.domain.state.node import Membership, Node, Pending
+from oracle.domain.scoring.node_scores import get_status
+from oracle.domain.state.node import Membership, Node, PendingLeave
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.integration.traces.following import addresses, vss_reader
 from tests.unit.chain.profiles.written import BLOCK_HASH, TX_HASH
@@ -61,10 +61,10 @@ class Story:
 
     def folded(self) -> tuple[Node, list[str]]:
         """The node, and the rules that were broken."""
-        events: list[DomainEvent] = vss_reader().read(self.logs, self.calls).events
+        events: list[DomainEvent] = vss_reader().decode_rows(self.logs, self.calls).events
         fold = Fold(CRYNUX)
-        fold.many(events)
-        return fold.ledger.nodes[NODE], [a.rule for a in fold.drain().anomalies]
+        fold.fold_events(events)
+        return fold.ledger.nodes[NODE], [a.rule for a in fold.drain_changes().anomalies]
 
 
 JOIN = (
@@ -119,7 +119,7 @@ def test_a_group_that_names_a_member_twice_scores_nobody_and_ends_it_once():
     node, broken = twice_named().folded()
 
     assert broken == ["group_names_task_twice", "after_terminal"]
-    assert (node.pool, status_of(node)) == (b"", "busy")
+    assert (node.pool, get_status(node)) == (b"", "busy")
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_a_node_left_with_a_task_that_never_ends_breaks_no_rule(
     node, broken = story.folded()
 
     assert broken == ["group_names_task_twice", "after_terminal"]
-    assert (node.membership, status_of(node)) == (membership, status)
-    assert node.pending is (Pending.PAUSE if later == (PAUSE,) else None)
+    assert (node.membership, get_status(node)) == (membership, status)
+    assert node.pending is (PendingLeave.PAUSE if later == (PAUSE,) else None)
 
 
 @pytest.mark.parametrize("kickout_first", [True, False])
@@ -169,7 +169,7 @@ def test_the_next_task_may_start_before_the_last_one_ends_in_a_transaction():
 
     node, broken = story.folded()
 
-    assert (status_of(node), node.running, broken) == ("busy", 1, [])
+    assert (get_status(node), node.running, broken) == ("busy", 1, [])
 
 
 def test_a_commitment_used_twice_is_one_task():
@@ -181,7 +181,7 @@ def test_a_commitment_used_twice_is_one_task():
     node, broken = story.folded()
 
     assert broken == ["after_terminal", "after_terminal"]
-    assert status_of(node) == "available"
+    assert get_status(node) == "available"
 
 
 @pytest.mark.parametrize("last_status", [7, 8, 9, 10, 11])
@@ -193,8 +193,8 @@ def test_a_finished_task_that_is_aborted_once_more_stays_finished(last_status: i
 
     node, broken = story.folded()
 
-    assert vss_reader().read(story.logs, story.calls).dead == []
-    assert (status_of(node), node.since, broken) == ("available", 90, ["after_terminal"])
+    assert vss_reader().decode_rows(story.logs, story.calls).dead_letters == []
+    assert (get_status(node), node.since, broken) == ("available", 90, ["after_terminal"])
 
 
 def test_calls_of_the_contracts_of_2024_are_read():
@@ -205,7 +205,7 @@ def test_calls_of_the_contracts_of_2024_are_read():
     story.does("0xa51d268e" + joins.hex())
     story.does("0xf651f6d1" + encode([*kinds, "uint256"], asks).hex(), to=TASKS)
 
-    joined, created = vss_reader().read(story.logs, story.calls).events
+    joined, created = vss_reader().decode_rows(story.logs, story.calls).events
 
     assert isinstance(joined, NodeJoined)
     assert (joined.node, joined.gpu_name, joined.gpu_vram, joined.version) == (

@@ -46,7 +46,7 @@ class Countdown:
 
 def watch(store: Store, reached: Callable[[str], None]) -> None:
     """Report what each writing transaction does before it does it, its commit, and its end."""
-    engine = store._writing
+    engine = store._write_engine
 
     def before_statement(connection: Connection, *_: object) -> None:
         reached(_room())

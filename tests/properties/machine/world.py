@@ -12,11 +12,11 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import branch
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.indexer.audit.auditor import Auditor, audit_next
+from oracle.indexer.audit.auditor import Auditor, audit_next_window
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
-from oracle.store.outbox.records import UNFINISHED, Account, CallRequest, Stamp
+from oracle.store.outbox.records import UNFINISHED_STATES, Account, CallRequest, Stamp
 from tests.support.chain.network_logs import ORACLE
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY, Indexer
@@ -51,7 +51,7 @@ class World:
         url = f"sqlite:///{database}"
         self.indexer = Indexer(self.chain.urls, url, clock=self.clock)
         self._until_the_end.callback(self.indexer.close)
-        self.auditor = Auditor(window=AUDITED)
+        self.auditor = Auditor(window_blocks=AUDITED)
         with self.indexer.store.transaction() as uow:
             uow.outbox.accounts.enroll(US, 0, Stamp(0, 1))
 
@@ -136,7 +136,7 @@ class World:
         """Ask a second endpoint about the next final blocks; tell whether there were any."""
         indexer = self.indexer
         try:
-            done = audit_next(
+            done = audit_next_window(
                 indexer.source, indexer.store, indexer.folder, self.auditor, RebuildOptions()
             )
         except TransientError:
@@ -153,13 +153,13 @@ class World:
         """Start anew, with another endpoint first."""
         urls = self.chain.urls
         self.indexer.restart([*urls[first:], *urls[:first]])
-        self.auditor = Auditor(window=AUDITED)
+        self.auditor = Auditor(window_blocks=AUDITED)
 
     def plan(self) -> None:
         """Write intents down for the reports that are due, as the planner does once it signed."""
         with self.indexer.store.transaction() as uow:
             cursor = uow.cursor.get()
-            for stored in uow.reports.due():
+            for stored in uow.reports.list_due():
                 as_of = stored.report.as_of
                 request = CallRequest(
                     account=US,
@@ -204,20 +204,20 @@ class World:
         self._check_headers()
         self._check_intents()
         rebuilt = rebuild_state(self.indexer.store, self.indexer.folder, RebuildOptions())
-        assert rebuilt.same
+        assert rebuilt.is_same
         # A report that was cut before a lie came out says what was known then.
         assert rebuilt.differing == () or self.was_lied_to
 
     def _check_headers(self) -> None:
         ours = {block.number: block.hash for block in branch(self.chain.head)}
-        with self.indexer.store.reading() as uow:
-            known = uow.blocks.between(0, self.chain.head.number)
+        with self.indexer.store.read_transaction() as uow:
+            known = uow.blocks.list_canonical(0, self.chain.head.number)
         assert all(ours[block.number] == block.hash for block in known)
 
     def _check_intents(self) -> None:
         canonical = {block.hash for block in branch(self.chain.head)}
-        with self.indexer.store.reading() as uow:
-            open_ = uow.outbox.intents.in_states(US, UNFINISHED)
+        with self.indexer.store.read_transaction() as uow:
+            open_ = uow.outbox.intents.list_in_states(US, UNFINISHED_STATES)
         assert [
             one.request.as_of_hash for one in open_ if one.request.as_of_hash not in canonical
         ] == []

@@ -18,7 +18,7 @@ OpenSource = Callable[..., ChainSource]
 
 @pytest.fixture(scope="session")
 def reader() -> EventReader:
-    return EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    return EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
 
 
 @pytest.fixture

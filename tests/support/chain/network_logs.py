@@ -5,7 +5,7 @@ from typing import Any
 
 from eth_abi.abi import encode
 
-from oracle.chain.decode.abi import load
+from oracle.chain.decode.abi import load_abi
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.logs import Log
@@ -33,15 +33,17 @@ def a_hash(number: int) -> Hash:
 
 def said(contract: str, address: str, event: str, **values: Any) -> Said:
     """The log of an event of a shipped contract; addresses and 32 bytes are given as hex."""
-    signature = load(contract).event(event)
+    signature = load_abi(contract).get_event(event)
     topics = [signature.digest]
     plain: list[tuple[str, Any]] = []
     for parameter in signature.inputs:
         value = values.pop(parameter.name)
         if parameter.indexed:
-            topics.append("0x" + encode([parameter.kind], [_raw(parameter.kind, value)]).hex())
+            topics.append(
+                "0x" + encode([parameter.abi_type], [_raw(parameter.abi_type, value)]).hex()
+            )
         else:
-            plain.append((parameter.kind, _raw(parameter.kind, value)))
+            plain.append((parameter.abi_type, _raw(parameter.abi_type, value)))
     if values:
         raise ValueError(f"{event} has no {', '.join(values)}")
     data = encode([kind for kind, _ in plain], [value for _, value in plain])

@@ -13,7 +13,7 @@ def whole(source: ChainSource, first: int, last: int) -> list[BlockWindow]:
     """Every window from `first` to `last`."""
     windows = []
     while first <= last:
-        windows.append(source.window(BlockRange(first, last), with_headers=False))
+        windows.append(source.fetch_window(BlockRange(first, last), with_headers=False))
         first = windows[-1].range.last + 1
     return windows
 

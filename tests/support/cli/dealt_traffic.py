@@ -20,8 +20,8 @@ from devnet.demo.cast import (
 )
 from devnet.demo.stage import ETHER, MODEL, VERSION, Stage
 from devnet.demo.traffic import SALT, commitment_of
-from oracle.bindings.codec import call_input, call_output
-from oracle.bindings.contest_calls import answer_of
+from oracle.bindings.codec import decode_result, encode_call
+from oracle.bindings.contest_calls import compute_answer
 from oracle.domain.ids import Address, GroupKey, Hash
 
 Transaction = dict[str, str]
@@ -92,12 +92,12 @@ class DealtTraffic:
         return [
             one
             for one, answer in zip(here, answers, strict=True)
-            if call_output("QoSOracle", "isSelectable", answer)[0]
+            if decode_result("QoSOracle", "isSelectable", answer)[0]
         ]
 
     def _deal(self, wave: int, place: int, group: list[DemoNode]) -> list[Assignment]:
         key = GroupKey("0x" + self._key(_group_id(wave, place)).hex())
-        answer = bytes.fromhex(answer_of(key, _result(wave, place))[2:])
+        answer = bytes.fromhex(compute_answer(key, _result(wave, place))[2:])
         dealt = []
         for member, node in enumerate(group):
             task = _id("task", wave, place, member)
@@ -152,10 +152,10 @@ class DealtTraffic:
         stage = self._stage
         asked = {
             "to": stage.network,
-            "data": call_input("TaskNetwork", "keyOf", self._creator, name),
+            "data": encode_call("TaskNetwork", "keyOf", self._creator, name),
         }
         answer = stage.chain.ask("eth_call", asked, "latest")
-        key: bytes = call_output("TaskNetwork", "keyOf", answer)[0]
+        key: bytes = decode_result("TaskNetwork", "keyOf", answer)[0]
         return key
 
 
@@ -171,7 +171,7 @@ def _order(one: Assignment, group: bytes) -> tuple[object, ...]:
 
 
 def _is_selectable(node: Address) -> str:
-    return call_input("QoSOracle", "isSelectable", node)
+    return encode_call("QoSOracle", "isSelectable", node)
 
 
 def _group_id(wave: int, place: int) -> bytes:

@@ -12,8 +12,8 @@ import pytest
 
 from devnet.demo.cast import BLOCK_SECONDS, MOODY
 from devnet.demo.stage import ETHER, MODEL, VERSION
-from oracle.bindings.codec import call_input, call_output
-from oracle.chain.decode.abi import load
+from oracle.bindings.codec import decode_result, encode_call
+from oracle.chain.decode.abi import load_abi
 from oracle.cli.main import run
 from tests.support.cli.local_network import LocalNetwork, Settings, local_network, write
 
@@ -88,9 +88,9 @@ def _fall_silent(network: LocalNetwork, name: str) -> None:
     stage, chain = network.stage, network.stage.chain
     for number in range(_TIMEOUTS):
         order = _order(number)
-        asked = call_input("TaskNetwork", "keyOf", stage.creator, order[0])
+        asked = encode_call("TaskNetwork", "keyOf", stage.creator, order[0])
         told = chain.ask("eth_call", {"to": stage.network, "data": asked}, "latest")
-        key = call_output("TaskNetwork", "keyOf", told)[0]
+        key = decode_result("TaskNetwork", "keyOf", told)[0]
         node, created = stage.nodes[name], _created(network, order)
         started = stage.call(stage.creator, "TaskNetwork", "startTask", key, node)
         chain.mine(network.clock.next_block(), [created, started])
@@ -139,7 +139,7 @@ def _has_said(network: LocalNetwork, event: str) -> bool:
     asked = {
         "address": network.stage.oracle,
         "fromBlock": "0x0",
-        "topics": [load("QoSOracle").event(event).digest],
+        "topics": [load_abi("QoSOracle").get_event(event).digest],
     }
     return bool(network.stage.chain.ask("eth_getLogs", asked))
 

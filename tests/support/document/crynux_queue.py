@@ -15,9 +15,9 @@ from oracle.domain.ids import TaskKey
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.requirements import misfit_reason, requirement_of
+from oracle.systems.crynux.requirements import build_requirement, misfit_reason
 from oracle.systems.crynux.selection_weight import Weighting
-from oracle.systems.waiting import QueueGroup, group_of
+from oracle.systems.waiting import QueueGroup, get_queue_group
 
 
 class QueuedTask(NamedTuple):
@@ -55,16 +55,16 @@ class TaskQueue:
         """Put a task into its group; one that is there already is put anew."""
         self.discard(task.key)
         created = task.created_at or BEFORE_EVERYTHING
-        entry = QueuedTask(-self.pricing.value_of(task), created, task.key, task)
+        entry = QueuedTask(-self.pricing.compute_value(task), created, task.key, task)
         self._entries[task.key] = entry
-        insort(self._groups.setdefault(group_of(task), []), entry, key=_order)
+        insort(self._groups.setdefault(get_queue_group(task), []), entry, key=_order)
 
     def discard(self, key: TaskKey) -> None:
         """Take a task out, if it is there."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return
-        group = group_of(entry.task)
+        group = get_queue_group(entry.task)
         entries = self._groups[group]
         del entries[bisect_left(entries, _order(entry), key=_order)]
         if not entries:
@@ -98,12 +98,12 @@ class TaskQueue:
 
     def can_run(self, node: Node, task: Task) -> bool:
         """Tell whether card, version and, without a fallback, models suit the task."""
-        wanted = requirement_of(task)
+        wanted = build_requirement(task)
         if misfit_reason(node, wanted) is not None:
             return False
-        return self.weighting.fallback or self.weighting.counted(wanted.models).issubset(
-            node.models
-        )
+        return self.weighting.fallback or self.weighting.select_counted_models(
+            wanted.models
+        ).issubset(node.models)
 
     def overflow(self, capacity: int) -> list[QueuedTask]:
         """Return what has to be dropped so that `capacity` are left: the least valuable first.

@@ -14,12 +14,12 @@ from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.systems.crynux.requirements import requirement_of
-from oracle.systems.legacy.grading import TRIO, CardGroup, card_group_of
+from oracle.systems.crynux.requirements import build_requirement
+from oracle.systems.legacy.grading import TRIO_SIZE, CardGroup, get_card_group
 from oracle.systems.legacy.legacy_eligibility import hardware_misfit_reason
-from oracle.systems.legacy.trio_line import TaskGroup, group_of
-from oracle.systems.waiting_line import InLine
-from oracle.systems.weighted_draw import draw
+from oracle.systems.legacy.trio_line import TaskGroup, get_task_group
+from oracle.systems.waiting_line import QueueItem
+from oracle.systems.weighted_draw import draw_nodes
 from tests.support.document.crynux_queue import QueuedTask
 
 
@@ -50,8 +50,8 @@ def combinations(freed: Node, available: Iterable[Node]) -> list[Combination]:
 
 
 def _of_one_card(freed: Node, others: Sequence[Node]) -> Combination | None:
-    card = card_group_of(freed)
-    same = [node for node in others if card is not None and card_group_of(node) == card]
+    card = get_card_group(freed)
+    same = [node for node in others if card is not None and get_card_group(node) == card]
     return Combination(freed, same, freed.gpu_vram or 0, card) if _has_three_nodes(same) else None
 
 
@@ -59,13 +59,13 @@ def _of_largest_vram(freed: Node, others: Sequence[Node]) -> Combination | None:
     if not _has_three_nodes(others):
         return None
     largest = sorted((node.gpu_vram or 0 for node in others), reverse=True)
-    least = min(freed.gpu_vram or 0, largest[TRIO - 2])
+    least = min(freed.gpu_vram or 0, largest[TRIO_SIZE - 2])
     partners = [node for node in others if (node.gpu_vram or 0) >= least]
     return Combination(freed, partners, least, None)
 
 
 def _has_three_nodes(partners: Sequence[Node]) -> bool:
-    return len(partners) >= TRIO - 1
+    return len(partners) >= TRIO_SIZE - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,11 @@ class TrioTask:
             ValueError: a negative weight, a seed that has not 32 bytes.
         """
         candidates = [(node.address, weights(node.address)) for node in self.partners]
-        drawn = draw(candidates, seed, TRIO - 1)
+        drawn = draw_nodes(candidates, seed, TRIO_SIZE - 1)
         return [self.combination.freed.address, *(each.node for each in drawn)]
 
 
-def as_one_task(trio: InLine) -> Task:
+def as_one_task(trio: QueueItem) -> Task:
     """Return a group of three as the legacy queue counts it: one task, of all its fees.
 
     It is as old as its last task.
@@ -123,17 +123,17 @@ class LegacyQueue:
         created = task.created_at or BEFORE_EVERYTHING
         entry = QueuedTask(-self._value_of(task), created, task.key, task)
         self._entries[task.key] = entry
-        insort(self._groups.setdefault(group_of(task), []), entry, key=_order)
+        insort(self._groups.setdefault(get_task_group(task), []), entry, key=_order)
 
     def discard(self, key: TaskKey) -> None:
         """Take a task out, if it is there."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return
-        entries = self._groups[group_of(entry.task)]
+        entries = self._groups[get_task_group(entry.task)]
         del entries[bisect_left(entries, _order(entry), key=_order)]
         if not entries:
-            del self._groups[group_of(entry.task)]
+            del self._groups[get_task_group(entry.task)]
 
     def groups(self) -> dict[TaskGroup, Sequence[QueuedTask]]:
         """Return every group with its tasks, the most valuable first; SD groups before GPT."""
@@ -179,7 +179,7 @@ def _first_offer(
     group: TaskGroup, entries: Sequence[QueuedTask], combination: Combination
 ) -> TrioTask | None:
     for entry in entries:
-        wanted = requirement_of(entry.task)
+        wanted = build_requirement(entry.task)
         if hardware_misfit_reason(combination.freed, wanted, gpt=group.gpt) is not None:
             continue
         able = [
@@ -187,7 +187,7 @@ def _first_offer(
             for node in combination.partners
             if hardware_misfit_reason(node, wanted, gpt=group.gpt) is None
         ]
-        if len(able) >= TRIO - 1:
+        if len(able) >= TRIO_SIZE - 1:
             return TrioTask(group, entry, combination, able)
     return None
 

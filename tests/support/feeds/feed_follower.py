@@ -12,8 +12,8 @@ from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.feeds.feed_events import FeedHook
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
-from oracle.indexer.feeds.take_in import FeedTaken, next_start, take_in
-from oracle.indexer.folder import Folder
+from oracle.indexer.feeds.take_in import FeedTaken, get_next_start, ingest_poll
+from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
@@ -24,11 +24,11 @@ from tests.support.txmgr.follower import Follower
 SETTINGS = FeedSection(page_rows=100)
 
 
-def beside_a_feed(rules: Rules = RELAY) -> Folder:
+def beside_a_feed(rules: Rules = RELAY) -> EventFolder:
     """What a fresh process would fold a chain and a feed with."""
     reader = ScriptedReader()
     reader.feed = RelayReader()
-    return Folder(rules, reader, [FeedHook(0)])
+    return EventFolder(rules, reader, [FeedHook(0)])
 
 
 @dataclass
@@ -52,14 +52,14 @@ class FeedFollower:
         return self.follower.chain
 
     def poll(self, our_time: float | None = None) -> FeedTaken | None:
-        start = next_start(self.store, self.settings, reads_on=self.reads_on)
+        start = get_next_start(self.store, self.settings, is_continuation=self.reads_on)
         if start is None:
             return None
-        answer = self.client.ask(start, self.settings.page_rows)
-        taken = take_in(
+        answer = self.client.poll(start, self.settings.page_rows)
+        taken = ingest_poll(
             self.store, answer, self.settings, self.relay.now if our_time is None else our_time
         )
-        self.reads_on = taken is not None and not answer.is_whole
+        self.reads_on = taken is not None and not answer.is_complete
         if taken is not None:
             self.polls.append(taken)
         return taken
@@ -80,7 +80,7 @@ class FeedFollower:
 
     def catch_up(self) -> None:
         # Heads are known anew each time: no clock of a machine decides what is folded.
-        self.follower.ingest.forget_heads()
+        self.follower.ingest.discard_heads()
         # None while the feed is not settled up to the first block.
         with suppress(TransientError):
             self.follower.catch_up()
@@ -88,24 +88,24 @@ class FeedFollower:
     def restart(self) -> None:
         """Go on as another process would."""
         self.follower.folder = beside_a_feed(self.follower.folder.rules)
-        self.follower.ingest = IngestState(limit=FeedHeadLimit(self.store))
+        self.follower.ingest = IngestState(head_limit=FeedHeadLimit(self.store))
         self.reads_on = False
 
     def faults(self) -> list[FeedFault]:
-        with self.store.reading() as uow:
-            return uow.feed.faults(is_open=True)
+        with self.store.read_transaction() as uow:
+            return uow.feed.list_faults(is_open=True)
 
     def kinds(self) -> list[str]:
         return [fault.kind for fault in self.faults()]
 
     def pools(self) -> dict[str, list[int]]:
         """Every node's task scores, oldest first."""
-        with self.store.reading() as uow:
-            return {one.address: list(one.pool) for one in uow.nodes.all()}
+        with self.store.read_transaction() as uow:
+            return {one.address: list(one.pool) for one in uow.nodes.iterate_all()}
 
     def digest(self) -> str:
-        with self.store.reading() as uow:
-            return uow.projections.digest()
+        with self.store.read_transaction() as uow:
+            return uow.projections.compute_digest()
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def following(
     """Follow a relay over HTTP beside a chain."""
     chain = chain or ScriptedChain()
     follower = Follower(chain, store, folder=beside_a_feed(rules))
-    follower.ingest = IngestState(limit=FeedHeadLimit(store))
+    follower.ingest = IngestState(head_limit=FeedHeadLimit(store))
     with served(relay) as url:
         client = FeedClient(url, "feed.url", 5.0, 1 << 16)
         try:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Column, Select, Table, create_engine, false, select
 
-from oracle.store.engine import parsed
+from oracle.store.engine import parse_database_url
 from oracle.store.ops.bookmarks import UNDO_FLOOR
 from oracle.store.tables.chain_tables import bookmark
 from oracle.store.tables.log_tables import log_orphan
@@ -28,7 +28,7 @@ def dump(url: str, *, orphans: bool = True, without: Collection[str] = ()) -> li
     the cursor's moves, numbers that are counted up. `orphans` False leaves out what belongs to
     blocks that left the chain; `without` whole tables.
     """
-    engine = create_engine(parsed(url))
+    engine = create_engine(parse_database_url(url))
     try:
         with engine.connect() as connection:
             return [

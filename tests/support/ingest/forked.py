@@ -58,7 +58,7 @@ def holds_the_chain(indexer: Indexer, a_chain: AChain, head: Block | None = None
     assert indexer.cursor == (head.number, head.hash)
     assert indexer.canonical_logs() == a_chain.logs(head)
     assert indexer.gaps() == []
-    assert rebuild_state(indexer.store, indexer.folder, RebuildOptions(dry_run=True)).same
+    assert rebuild_state(indexer.store, indexer.folder, RebuildOptions(dry_run=True)).is_same
 
 
 def header_batches(provider: Provider) -> list[int]:
@@ -78,7 +78,7 @@ class Counting:
     """A store that counts the transactions that write."""
 
     def __init__(self, store: Store) -> None:
-        self.reading = store.reading
+        self.reading = store.read_transaction
         self._transaction = store.transaction
         self.writes = 0
 

@@ -9,12 +9,12 @@ from oracle.chain.segments.order import SegmentPlan
 from oracle.chain.segments.process_pool import ProcessPool
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.reports.report import ReportSettings
-from oracle.indexer.folder import Folder
-from oracle.indexer.loop import Done, IngestState, index_next
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.loop import IngestResult, IngestState, ingest_next_window
 from oracle.reporting.report_cutter import ReportCutter
-from oracle.rpc.client import MOST_BYTES
+from oracle.rpc.client import MAX_RESPONSE_BYTES
 from oracle.rpc.endpoints.learned_limits import LearnedLimits
 from oracle.rpc.endpoints.range_sizer import RangeSizer
 from oracle.rpc.pool import EndpointPool
@@ -40,10 +40,10 @@ def plan_of(reader: EventReader) -> SegmentPlan:
         oracle=ORACLE,
         options={},
         identity=reader.identity,
-        history=int(Level.PROVEN),
+        history=int(VerificationLevel.PROVEN),
         receipts=True,
         every_header=False,
-        most_bytes=MOST_BYTES,
+        most_bytes=MAX_RESPONSE_BYTES,
     )
 
 
@@ -65,39 +65,39 @@ class Indexer:
     workers: int = 0
     store: Store = field(init=False)
     source: ChainSource = field(init=False)
-    folder: Folder = field(init=False)
+    folder: EventFolder = field(init=False)
     ingest: IngestState = field(init=False)
     pool: ProcessPool = field(init=False)
 
     def __post_init__(self) -> None:
         self._open()
-        with self.store.reading() as uow:
+        with self.store.read_transaction() as uow:
             is_new = uow.identity.get() is None
         if is_new:
-            genesis = self.source.genesis_hash()
+            genesis = self.source.fetch_genesis_hash()
             known = Identity(CHAIN_ID, genesis, dict(CONTRACTS), ORACLE, self.start_block)
             with self.store.transaction() as uow:
                 uow.identity.set(known)
 
     def _open(self) -> None:
-        reader = EventReader.open("reference", CONTRACTS, ORACLE)
+        reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
         cutter = ReportCutter(CRYNUX, SETTINGS, anchor_window=ANCHOR_WINDOW)
         self.store = Store.open(self.url, create=True)
-        endpoints = EndpointPool.open(self.urls, CHAIN_ID, self.clock)
+        endpoints = EndpointPool.from_urls(self.urls, CHAIN_ID, self.clock)
         self.source = ChainSource(endpoints, reader, self.finality, clock=self.clock)
         if self.workers:
             self.pool = ProcessPool(plan_of(reader), self.urls, self.workers)
-            self.source.prepare_on(self.pool, least_blocks=1)
-        self.folder = Folder(CRYNUX, reader, [cutter] if self.reports else [])
+            self.source.use_workers(self.pool, min_worker_blocks=1)
+        self.folder = EventFolder(CRYNUX, reader, [cutter] if self.reports else [])
         self.ingest = IngestState(clock=self.clock)
 
-    def step(self, store: Store | None = None) -> Done | None:
+    def step(self, store: Store | None = None) -> IngestResult | None:
         """One turn of the loop; `store` stands before ours, to die in the middle."""
-        return index_next(self.source, store or self.store, self.folder, self.ingest)
+        return ingest_next_window(self.source, store or self.store, self.folder, self.ingest)
 
-    def index(self, after_each: Callable[[], None] | None = None) -> list[Done]:
+    def index(self, after_each: Callable[[], None] | None = None) -> list[IngestResult]:
         """Step until nothing is left to be done; what was done."""
-        done: list[Done] = []
+        done: list[IngestResult] = []
         while (result := self.step()) is not None:
             done.append(result)
             if after_each is not None:
@@ -117,35 +117,37 @@ class Indexer:
     @property
     def cursor(self) -> tuple[int, str]:
         """Number and hash of the last block folded."""
-        with self.store.reading() as uow:
+        with self.store.read_transaction() as uow:
             at = uow.cursor.get()
         assert at is not None
         return at.number, at.hash
 
     def canonical_logs(self) -> list[tuple[str, int]]:
         """(block hash, log index) of every log that counts, in order."""
-        with self.store.reading() as uow:
-            return [(log.block_hash, log.index) for log in uow.logs.between(0, 2**62)]
+        with self.store.read_transaction() as uow:
+            return [(log.block_hash, log.index) for log in uow.logs.iterate_between(0, 2**62)]
 
     def gaps(self) -> list[BlockRange]:
         """Blocks up to the cursor that the ledger says were never read for what we want."""
-        with self.store.reading() as uow:
-            scope, at = uow.coverage.current(), uow.cursor.get()
+        with self.store.read_transaction() as uow:
+            scope, at = uow.coverage.get_current_scope(), uow.cursor.get()
             if at is None:
                 return []
             if scope is None:
                 return [BlockRange(self.start_block, at.number)]
-            return uow.coverage.gaps(scope.id, self.start_block, at.number)
+            return uow.coverage.list_gaps(scope.id, self.start_block, at.number)
 
     def digest(self) -> str:
         """Of everything folded."""
-        with self.store.reading() as uow:
-            return uow.projections.digest()
+        with self.store.read_transaction() as uow:
+            return uow.projections.compute_digest()
 
 
 def in_ranges(indexer: Indexer, blocks: int) -> Indexer:
     """Have ranges cut to so many blocks, as for an endpoint that takes no more."""
     for endpoint in indexer.source.endpoints:
         sizer = RangeSizer(limit=blocks)
-        endpoint.limits = LearnedLimits(sizer, is_recalled=True, kept={"max_blocks": str(blocks)})
+        endpoint.limits = LearnedLimits(
+            sizer, is_loaded=True, stored_facts={"max_blocks": str(blocks)}
+        )
     return indexer

@@ -8,7 +8,7 @@ import pytest
 from devnet.fakechain.block_json import Block, Said, Tx
 from devnet.fakechain.tree import branch
 from oracle.cli.main import run
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.store.database import Store
 from tests.support.chain.network_logs import NETWORK
 from tests.support.cli.local_network import write
@@ -75,8 +75,8 @@ class Site:
 
     def rows(self) -> list[Row]:
         """Every log that counts: block, its hash, index and data."""
-        with self._store() as store, store.reading() as uow:
-            logs = list(uow.logs.between(0, 2**62))
+        with self._store() as store, store.read_transaction() as uow:
+            logs = list(uow.logs.iterate_between(0, 2**62))
             return [(log.block, log.block_hash, log.index, log.data) for log in logs]
 
     def truth(self) -> list[Row]:
@@ -88,22 +88,22 @@ class Site:
             if log["address"] == NETWORK
         ]
 
-    def levels(self, last: int) -> set[Level]:
+    def levels(self, last: int) -> set[VerificationLevel]:
         """The levels of the blocks up to this one."""
-        with self._store() as store, store.reading() as uow:
-            scope = uow.coverage.current()
+        with self._store() as store, store.read_transaction() as uow:
+            scope = uow.coverage.get_current_scope()
             assert scope is not None
-            assert uow.coverage.gaps(scope.id, 0, last) == []
-            return {span.level for span in uow.coverage.spans(scope.id, 0, last)}
+            assert uow.coverage.list_gaps(scope.id, 0, last) == []
+            return {span.level for span in uow.coverage.list_spans(scope.id, 0, last)}
 
     def cursor(self) -> int:
-        with self._store() as store, store.reading() as uow:
+        with self._store() as store, store.read_transaction() as uow:
             at = uow.cursor.get()
             return -1 if at is None else at.number
 
     def final(self) -> int | None:
         """The highest block that counts as final."""
-        with self._store() as store, store.reading() as uow:
+        with self._store() as store, store.read_transaction() as uow:
             at = uow.cursor.get()
             return None if at is None else at.final_number
 

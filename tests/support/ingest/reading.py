@@ -8,7 +8,7 @@ from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults.message_faults import Words, fails
 from devnet.fakechain.provider import Provider
 from oracle.chain.source import ChainSource
-from oracle.chain.verification.calibration import SAMPLES
+from oracle.chain.verification.calibration import REQUIRED_SAMPLES
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Log
 from tests.support.ingest.a_chain import AChain
@@ -19,7 +19,7 @@ from tests.support.ingest.speaking import task_created
 
 def made_busy(a_chain: AChain) -> AChain:
     """Add enough blocks with logs that the chain's blooms and roots can be proven."""
-    for number in range(2 * SAMPLES):
+    for number in range(2 * REQUIRED_SAMPLES):
         a_chain.say(task_created(1_000 + number))
     a_chain.quiet(FINALITY + 2)
     return a_chain
@@ -42,7 +42,7 @@ def whole(source: ChainSource, first: int, last: int) -> list[Log]:
     """Every log of final blocks, window after window."""
     logs: list[Log] = []
     while first <= last:
-        window = source.window(BlockRange(first, last), with_headers=False)
+        window = source.fetch_window(BlockRange(first, last), with_headers=False)
         logs += window.logs
         first = window.range.last + 1
     return logs

@@ -76,7 +76,7 @@ class Skipping:
             except TransientError as error:
                 done, failed = None, error
             if done is None:
-                with indexer.store.reading() as uow:
+                with indexer.store.read_transaction() as uow:
                     at = uow.cursor.get()
                 if at is not None and at.hash == head.hash:
                     return told(dump(indexer.url, orphans=False, without=_NUMBERED))

@@ -8,7 +8,7 @@ from eth_utils.crypto import keccak
 
 from devnet.fakechain.accounts import account
 from devnet.fakechain.block_json import Said, Tx
-from oracle.chain.decode.abi import load
+from oracle.chain.decode.abi import load_abi
 from oracle.domain.events import network_events as of_network, oracle_events as of_oracle
 from oracle.domain.events.network_events import (
     AbortReason,
@@ -66,10 +66,10 @@ def _tx(event: Event) -> Tx:
 def _round(event: RoundAccepted) -> Tx:
     """The push that brought nodes and words, and its log."""
     blob = encode_round(event.registrations, round_data.encode_records(event.words))
-    push = load("QoSOracle").functions["push"]
+    push = load_abi("QoSOracle").functions["push"]
     as_of_hash = bytes.fromhex(event.as_of_hash[2:])
     values = [event.round, 1, event.as_of, as_of_hash, 2**39, blob, bytes(65)]
-    arguments = encode([parameter.kind for parameter in push.inputs], values)
+    arguments = encode([parameter.abi_type for parameter in push.inputs], values)
     log = oracle(
         "RoundAccepted",
         round=event.round,

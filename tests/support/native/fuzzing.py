@@ -9,7 +9,7 @@ from array import array
 from contextlib import suppress
 from random import Random
 
-from oracle.chain.proofs.merkle_trie import root
+from oracle.chain.proofs.merkle_trie import compute_trie_root
 from oracle.domain import native as module
 from oracle.domain.fixed_point import UNIT
 from oracle.systems import weighted_draw
@@ -30,7 +30,7 @@ def receipts(chance: Random) -> None:
         spoil(chance, block)
     found, expected = native.receipts_root(block), None
     with suppress(ValueError):
-        expected = root([receipt.leaf() for receipt in block])
+        expected = compute_trie_root([receipt.encode_leaf() for receipt in block])
     assert found in {None, expected}
 
 
@@ -41,7 +41,7 @@ def candidates(chance: Random) -> None:
     for code in (native, None):
         candidate_columns.native = code  # type: ignore[attr-defined]
         columns = CandidateColumns(CRYNUX, CRYNUX_WEIGHTING, rows)
-        columns.settle(NOW, largest)
+        columns.update_weights(NOW, largest)
         said.append(([*columns.weights], columns.offered))
     assert said[0] == said[1]
 

@@ -92,7 +92,7 @@ def times_at_the_ends_of_64_bits() -> None:
             columns.bases = array("Q", [10**17] * len(rows))
             columns.barred = array("Q", [0] * len(rows))
             columns.sinces = array("q", ends)
-            columns._weigh(bytearray([1] * len(rows)), time)
+            columns._compute_weights(bytearray([1] * len(rows)), time)
             said.append([*columns.weights])
         assert said[0] == said[1], (time, said)
 

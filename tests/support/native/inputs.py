@@ -4,7 +4,7 @@ from random import Random
 
 import msgspec
 
-from oracle.chain.proofs.bloom import bloom, written
+from oracle.chain.proofs.bloom import compute_bloom, format_bloom
 from oracle.chain.proofs.receipts_root import ProvenReceipt
 from oracle.domain.fixed_point import UNIT
 from oracle.rpc.responses import LogResponse
@@ -40,7 +40,7 @@ def a_receipt(chance: Random) -> ProvenReceipt:
         logs,
         type=hex(chance.randrange(5)),
         status=hex(chance.randrange(2)),
-        logs_bloom=written(bloom(logs)),
+        logs_bloom=format_bloom(compute_bloom(logs)),
     )
 
 
@@ -79,13 +79,13 @@ def _changed(chance: Random, value: str | None) -> str:
 
 def a_candidate(chance: Random) -> IndexedCandidate:
     return IndexedCandidate(
-        free=chance.random() < 0.7,
+        is_free=chance.random() < 0.7,
         stake=a_stake(chance),
         boost=chance.choice((UNIT, 2 * UNIT, 9 * UNIT, chance.randrange(UNIT, 9 * UNIT + 1))),
         long_term=chance.choice((0, 1, UNIT, chance.randrange(UNIT + 1))),
         base=chance.choice((0, 1, UNIT - 1, UNIT, chance.randrange(UNIT + 1))),
         since=NOW - chance.choice((-5, 0, 1, 2**21 - 1, 2**21, 2**40, chance.randrange(20_000))),
-        barred_below=chance.choice((0, UNIT // 10, UNIT, chance.randrange(UNIT + 1))),
+        exclusion_threshold=chance.choice((0, UNIT // 10, UNIT, chance.randrange(UNIT + 1))),
     )
 
 

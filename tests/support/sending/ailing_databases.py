@@ -26,19 +26,19 @@ def read_only(store: Store) -> Iterator[None]:
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("PRAGMA query_only = OFF")
 
-    event.listen(store._writing, "begin", begin)
-    event.listen(store._writing, "rollback", end)
+    event.listen(store._write_engine, "begin", begin)
+    event.listen(store._write_engine, "rollback", end)
     try:
         yield
     finally:
-        event.remove(store._writing, "begin", begin)
-        event.remove(store._writing, "rollback", end)
+        event.remove(store._write_engine, "begin", begin)
+        event.remove(store._write_engine, "rollback", end)
 
 
 @contextmanager
 def full_disk(store: Store) -> Iterator[None]:
     """Not one page more fits into SQLite's log, which is empty."""
-    connection = store._writing.raw_connection()
+    connection = store._write_engine.raw_connection()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

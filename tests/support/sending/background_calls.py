@@ -21,7 +21,7 @@ def by_clock(office: Office, clock: Clock) -> None:
     """Let endpoints that asked for a rest come back by this clock; no luck in it."""
     for endpoint in office.context.publisher.pool:
         endpoint.health.backoff = Backoff(clock, lambda: 1.0)
-        endpoint.health.bucket = RateLimiter(clock, lambda: 1.0)
+        endpoint.health.rate_limiter = RateLimiter(clock, lambda: 1.0)
 
 
 def background_call(office: Office, name: str) -> str:
@@ -31,13 +31,13 @@ def background_call(office: Office, name: str) -> str:
     with office.context.writing() as uow:
         number = uow.outbox.intents.add(request, office.context.stamp)
     office.repeat(next_step)
-    with office.store.reading() as uow:
-        intent = uow.outbox.intents.named(number or 0)
+    with office.store.read_transaction() as uow:
+        intent = uow.outbox.intents.get(number or 0)
         assert intent is not None
         assert (intent.state, intent.nonce is not None) == (IntentState.LIVE, True), intent
-        slot = uow.outbox.slots.at(account, intent.nonce or 0)
+        slot = uow.outbox.slots.get_slot(account, intent.nonce or 0)
         assert slot is not None
-        (attempt,) = uow.outbox.slots.attempts(slot)
+        (attempt,) = uow.outbox.slots.list_attempts(slot)
     return "0x" + attempt.signed.raw.hex()
 
 
@@ -64,6 +64,6 @@ def rival_push(office: Office, calldata: str) -> str:
 
 def pause_of(office: Office) -> PauseKind | None:
     """Why nothing new is signed; None: it is."""
-    with office.store.reading() as uow:
-        pause = uow.outbox.accounts.paused_because(office.context.account)
+    with office.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(office.context.account)
     return None if pause is None else pause.kind

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select
 
 from oracle.domain.ids import Address
-from oracle.rpc.transport import BoundedHttp, HttpAnswer
+from oracle.rpc.transport import BoundedHttp, RawHttpResponse
 from oracle.signing.signer import SignedBytes, Signer, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store, UnitOfWork
@@ -79,8 +79,8 @@ class FusedStore:
         self._store = store
         self._fuse = fuse
 
-    def reading(self) -> AbstractContextManager[UnitOfWork]:
-        return self._store.reading()
+    def read_transaction(self) -> AbstractContextManager[UnitOfWork]:
+        return self._store.read_transaction()
 
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:
@@ -123,7 +123,7 @@ def fused(office: Office, fuse: Fuse) -> Iterator[None]:
     assert keys.signer is not None
     assert keys.transmitter is not None
 
-    def fused_post(self: BoundedHttp, body: bytes, *seconds: float) -> HttpAnswer:
+    def fused_post(self: BoundedHttp, body: bytes, *seconds: float) -> RawHttpResponse:
         sent = _sent(body)
         if not sent:
             return post(self, body, *seconds)
@@ -152,6 +152,6 @@ def _sent(body: bytes) -> list[str]:
 
 def _is_stored(office: Office, raw: str) -> bool:
     """Look with eyes of one's own: not in the transaction of whoever sends."""
-    with office.store.reading() as uow:
+    with office.store.read_transaction() as uow:
         stored = select(pub_attempt.c.nonce).where(pub_attempt.c.raw_tx == bytes.fromhex(raw[2:]))
         return uow.lease._connection.execute(stored).first() is not None

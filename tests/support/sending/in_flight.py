@@ -25,7 +25,7 @@ def in_flight(office: Office, settings: SendSettings = BY_BLOCKS) -> None:
     dear_blocks(office, GWEI)
     office.period()
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    office.context = replace(office.context, sending=settings)
+    office.context = replace(office.context, send_settings=settings)
     office.tick()
     assert office.states() == ["live"], office.intents()
 
@@ -53,10 +53,10 @@ def asked_by(asked: Question) -> Answer:
 
 def slots(office: Office) -> list[NonceSlot]:
     """Every nonce of the transmitter, by number."""
-    with office.store.reading() as uow:
-        intents = uow.outbox.intents.newest(1000)
+    with office.store.read_transaction() as uow:
+        intents = uow.outbox.intents.list_newest(1000)
         nonces = sorted({one.nonce for one in intents if one.nonce is not None})
-        found = [uow.outbox.slots.at(office.context.account, nonce) for nonce in nonces]
+        found = [uow.outbox.slots.get_slot(office.context.account, nonce) for nonce in nonces]
         return [one for one in found if one is not None]
 
 
@@ -64,8 +64,8 @@ def attempts(office: Office, nonce: int | None = None) -> list[Attempt]:
     """What was signed for a nonce, the lowest where none is named; oldest first."""
     known = slots(office)
     chosen = known[0] if nonce is None else next(one for one in known if one.nonce == nonce)
-    with office.store.reading() as uow:
-        return uow.outbox.slots.attempts(chosen)
+    with office.store.read_transaction() as uow:
+        return uow.outbox.slots.list_attempts(chosen)
 
 
 def fees(office: Office) -> list[tuple[int, int]]:

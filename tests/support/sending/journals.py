@@ -27,8 +27,8 @@ def gaps(office: Office) -> list[str]:
     """Return what the journal leaves out: steps that nothing led to, ends it does not know."""
     found = []
     for intent in office.intents():
-        with office.store.reading() as uow:
-            events = [line.event for line in uow.outbox.journal.of_intent(intent.id)]
+        with office.store.read_transaction() as uow:
+            events = [line.event for line in uow.outbox.journal.list_for_intent(intent.id)]
         state: str | None = None
         for event in events:
             if event in _MAY_FOLLOW:

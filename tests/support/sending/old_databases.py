@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oracle.errors import InputError
-from oracle.quorum.key_watch import resting, signing_of
+from oracle.quorum.key_watch import build_embargo_writer, build_signer_embargo
 from oracle.store.database import Store
 from oracle.store.outbox.records import REBUILT
 from oracle.txmgr.context import TxContext
@@ -28,12 +28,12 @@ def copied(office: Office, folder: Path) -> Store:
 
 def blank(office: Office, fresh: Store) -> Store:
     """A database of the same chain that knows nothing, under the same lease."""
-    with office.store.reading() as uow:
+    with office.store.read_transaction() as uow:
         identity = uow.identity.get()
     assert identity is not None
     with fresh.transaction() as uow:
         uow.identity.set(identity)
-        assert uow.lease.take("test", 3600) == office.epoch
+        assert uow.lease.acquire("test", 3600) == office.epoch
     return fresh
 
 
@@ -45,8 +45,8 @@ def refused(office: Office, store: Store) -> TxContext:
 
 
 def next_nonce(context: TxContext) -> int | None:
-    with context.store.reading() as uow:
-        return uow.outbox.accounts.next_nonce(context.account)
+    with context.store.read_transaction() as uow:
+        return uow.outbox.accounts.get_next_nonce(context.account)
 
 
 def adopted(office: Office) -> dict[int, str | None]:
@@ -57,5 +57,5 @@ def adopted(office: Office) -> dict[int, str | None]:
 def written_down(office: Office, context: TxContext, found: RecoveryFindings) -> None:
     """As `outbox rebuild` does: the signer backs off where signatures may be lost as well."""
     quorum = replace(office.quorum, tx=context)
-    signing = signing_of(quorum) if found.may_have_lost_more else None
-    rebuild_outbox(context, found, "somebody", resting(quorum, signing))
+    signing = build_signer_embargo(quorum) if found.may_have_lost_more else None
+    rebuild_outbox(context, found, "somebody", build_embargo_writer(quorum, signing))

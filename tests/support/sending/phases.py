@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from oracle.kickouts.kickout_context import EXECUTE_KICK, PROPOSE_KICK
-from oracle.kickouts.kickout_planner import plan_kick
+from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.reporting.reporting_context import PUSH
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from tests.integration.evm.test_kicking import bad_pool, kick, pushed_without_kickouts, shown_low
 from tests.support.evm.network import Standing
 from tests.support.office import FINALITY, Office, Premises, next_step
@@ -32,7 +32,7 @@ def push(office: Office) -> None:
 def look(office: Office) -> None:
     """One turn of the daemon in which nothing but kickouts is planned."""
     office.index()
-    for step in (confirm, next_step, plan_kick, next_step):
+    for step in (confirm_transactions, next_step, plan_kickout_call, next_step):
         office.repeat(step)
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from eth_utils.address import to_checksum_address
 from sqlalchemy import update
 
-from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.listener import Listener, ListenerLimits
-from oracle.daemon.web.statements_app import statements_app
+from oracle.daemon.web.statements_app import create_statements_app
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.board import Board
 from oracle.quorum.peer_client import PeerClients
@@ -50,13 +50,15 @@ class Reporter:
             # What was shown was memory.
             Board.__init__(self.board)
             self.office.restart()
-        self.office.ingest.most_blocks = self.window
+        self.office.ingest.max_blocks = self.window
         return self.office.tick()
 
     def reports(self) -> dict[int, Hash]:
         """What every period says, by period."""
-        with self.office.store.reading() as uow:
-            return {one.report.period: one.report.fingerprint for one in uow.reports.latest(1000)}
+        with self.office.store.read_transaction() as uow:
+            return {
+                one.report.period: one.report.fingerprint for one in uow.reports.list_latest(1000)
+            }
 
     def signed(self) -> dict[int, Hash]:
         """What was signed for every round so far."""
@@ -64,9 +66,9 @@ class Reporter:
             self.office.premises.round + 1,
             self.office.context.publisher.domain.contract,
         )
-        with self.office.store.reading() as uow:
+        with self.office.store.read_transaction() as uow:
             said = {
-                number: uow.statements.of_round(contract, "report", number)
+                number: uow.statements.list_for_round(contract, "report", number)
                 for number in range(1, last + 1)
             }
         return {number: found[0].digest for number, found in said.items() if found}
@@ -74,7 +76,7 @@ class Reporter:
     def lie(self) -> None:
         """Let every report that was not signed yet say something else: a lane's lowest bit."""
         with self.office.store.transaction() as uow:
-            for one in uow.reports.due():
+            for one in uow.reports.list_due():
                 if one.digest is None:
                     other = one.report.data[:-1] + bytes([one.report.data[-1] ^ 1])
                     changing = update(report).where(report.c.period == one.report.period)
@@ -142,7 +144,9 @@ def company(
         urls = [until_the_end.enter_context(_door(board)) for board in boards]
         opened = Company(premises)
         for place, signer in enumerate(signers):
-            peers = PeerClients.of([url for url in urls if url != urls[place]], 0.0, SECONDS)
+            peers = PeerClients.from_urls(
+                [url for url in urls if url != urls[place]], 0.0, SECONDS
+            )
             until_the_end.callback(peers.close)
             office = Office(
                 replace(premises, keys=ReporterKeys(signer, transmitters.get(place))),
@@ -159,7 +163,9 @@ def company(
 def _door(board: Board) -> Iterator[str]:
     # Peers ask here as fast as the machine lets them.
     often = ListenerLimits(requests_per_second=10_000.0)
-    with serving(statements_app(board), Listener("statements", "127.0.0.1", 0, often)) as url:
+    with serve_app(
+        create_statements_app(board), Listener("statements", "127.0.0.1", 0, often)
+    ) as url:
         yield url
 
 

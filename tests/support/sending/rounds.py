@@ -8,15 +8,15 @@ from tests.support.office import Office
 
 def signed(office: Office, number: int) -> list[SignedStatement]:
     """What was signed for a round, the newest first."""
-    with office.store.reading() as uow:
-        return uow.statements.of_round(office.premises.address, "report", number)
+    with office.store.read_transaction() as uow:
+        return uow.statements.list_for_round(office.premises.address, "report", number)
 
 
 def planned(office: Office) -> None:
     """A period ends; its report is signed, and its push planned."""
     office.period()
     office.index()
-    assert [step.did for step in office.repeat(plan_push)] == ["report signed", "push planned"]
+    assert [step.action for step in office.repeat(plan_push)] == ["report signed", "push planned"]
 
 
 def landed(office: Office) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy import delete, select, text
 from sqlalchemy.exc import IntegrityError
 
 from oracle.daemon.lease import lease_keeper
-from oracle.daemon.lease.lease_keeper import renew, try_take
+from oracle.daemon.lease.lease_keeper import renew_held_lease, try_acquire_lease
 from oracle.errors import FatalError, TransientError
 from oracle.store import engine
 from oracle.store.database import Store
@@ -94,7 +94,7 @@ class Succession:
 
     def stalled(self, at: int) -> Stall:
         """Let the leader stand still at one point; the other finishes, and it goes on."""
-        self.leader.store.fence(self.leader.epoch)
+        self.leader.store.set_fencing_epoch(self.leader.epoch)
         run_out(self.leader.store)
         stall = Stall(at, self._take_over)
         with fused(self.leader, stall):
@@ -113,7 +113,7 @@ class Succession:
             try:
                 self.play(self.leader)
                 # As the thread beside the worker does.
-                renew(self.leader.store, self.leader.epoch)
+                renew_held_lease(self.leader.store, self.leader.epoch)
             except TransientError as error:
                 self.met.append(error)
             except (FatalError, IntegrityError) as error:
@@ -126,7 +126,7 @@ class Succession:
         epoch = self._taken(self.second)
         if epoch is None:
             return False
-        self.second.fence(epoch)
+        self.second.set_fencing_epoch(epoch)
         self.heir = copy(self.leader)
         self.heir.store, self.heir.epoch, self.heir.steps = self.second, epoch, []
         self.heir.open()
@@ -137,7 +137,7 @@ class Succession:
     def _taken(self, store: Store) -> int | None:
         for _ in range(_LOOKS):
             try:
-                epoch, held = try_take(store, "standby")
+                epoch, held = try_acquire_lease(store, "standby")
             except TransientError:
                 self.kept_out += 1
                 if is_sqlite(store):
@@ -184,7 +184,7 @@ def run_out(store: Store) -> None:
 
 def everything(store: Store) -> Rows:
     """All rows of all tables."""
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         read = uow.lease._connection.execute
         return {
             table.name: sorted((tuple(row) for row in read(select(table))), key=repr)

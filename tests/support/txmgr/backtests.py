@@ -12,7 +12,7 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
 from oracle.domain.state.task import Task
-from oracle.queries.event_history import History as Kept, kept
+from oracle.queries.event_history import History as Kept, write_history
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.support.histories import History, node
@@ -28,13 +28,13 @@ class ByName:
     seen: list[DomainEvent] = field(default_factory=list)
     asked: list[Task] = field(default_factory=list)
 
-    def follow(self) -> "ByName":
+    def create_follower(self) -> "ByName":
         return self
 
-    def take(self, event: DomainEvent) -> None:
+    def apply_event(self, event: DomainEvent) -> None:
         self.seen.append(event)
 
-    def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+    def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         self.asked.append(task)
         by_node = {node(name): weight for name, weight in self.weights.items()}
         return [
@@ -47,7 +47,7 @@ class ByName:
         self, address: Address, policy_input: PolicyInput, weight: int
     ) -> CandidateVerdict:
         each = policy_input.nodes[address]
-        is_out = each.running or each.paused or address in policy_input.taken
+        is_out = each.running or each.paused or address in policy_input.reserved
         return CandidateVerdict(address, None if is_out else weight)
 
 
@@ -66,6 +66,6 @@ class Bench:
         asked: MeasurementPlan | None = None,
         blocks: tuple[int, int | None] = (0, None),
     ) -> Measured:
-        self.kept = kept(history.events, self.folder / "events", *blocks)
+        self.kept = write_history(history.events, self.folder / "events", *blocks)
         column = SystemColumn("under test", rules, "by_name")
         return measure(column, policy or ByName(), self.kept, asked or MeasurementPlan())

@@ -18,8 +18,8 @@ class Brittle:
         self._store = store
         self._left = calls
 
-    def reading(self) -> AbstractContextManager[UnitOfWork]:
-        return self._store.reading()
+    def read_transaction(self) -> AbstractContextManager[UnitOfWork]:
+        return self._store.read_transaction()
 
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:

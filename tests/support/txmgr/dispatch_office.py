@@ -10,9 +10,9 @@ import pytest
 from typing_extensions import override
 from web3 import Web3
 
-from oracle.bindings.contract_errors import refusal_of
-from oracle.daemon.contexts import register_dispatch
-from oracle.dispatch.assigner import DrawHook, check_dispatch
+from oracle.bindings.contract_errors import decode_refusal
+from oracle.daemon.contexts import register_dispatch_calls
+from oracle.dispatch.assigner import DrawHook, check_dispatch_settings
 from oracle.dispatch.contest_decisions import plan_decided_settlements
 from oracle.dispatch.contest_settlement import plan_settlements
 from oracle.dispatch.dispatch_calls import START_TASK, DispatchContext
@@ -25,7 +25,7 @@ from oracle.dispatch.results_folder import ResultsFolder
 from oracle.dispatch.second_groups import plan_second_groups
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, TaskKey
-from oracle.indexer.folder import Folder
+from oracle.indexer.folder import EventFolder
 from oracle.kickouts.kickout_hook import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.signing.local import KeySigner
@@ -38,8 +38,8 @@ from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
-from oracle.txmgr.confirmer import confirm
-from oracle.txmgr.context import Rank, StepResult, TxContext
+from oracle.txmgr.confirmer import confirm_transactions
+from oracle.txmgr.context import StepResult, TransmitterRank, TxContext
 from oracle.txmgr.nonce_sync import reconcile
 from tests.pools import pool_of
 from tests.support.evm.chain import Chain
@@ -111,9 +111,9 @@ class DispatchOffice(Office):
         if self.dispatch is None:
             self.dispatch = settings(start_block=premises.built_at)
         with self.store.transaction() as uow:
-            check_dispatch(uow, self.dispatch)
+            check_dispatch_settings(uow, self.dispatch)
         reporter = ReportCutter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
-        self.folder = Folder(
+        self.folder = EventFolder(
             RULES,
             self._reader,
             [
@@ -133,11 +133,13 @@ class DispatchOffice(Office):
         self.dispatching = self._dispatching(publisher, self.dispatch)
         with self.store.transaction() as uow:
             # Another test's database may have sent by the same key.
-            if uow.outbox.accounts.next_nonce(self.starts.account) is None:
+            if uow.outbox.accounts.get_next_nonce(self.starts.account) is None:
                 mined = premises.chain.rpc(
                     "eth_getTransactionCount", self.starts.account.address, "latest"
                 )
-                uow.outbox.accounts.rebuild(self.starts.account, int(mined, 16), self.starts.stamp)
+                uow.outbox.accounts.raise_next_nonce(
+                    self.starts.account, int(mined, 16), self.starts.stamp
+                )
         reconcile(self.starts)
 
     @property
@@ -147,9 +149,9 @@ class DispatchOffice(Office):
 
     @starts.setter
     def starts(self, tx: TxContext) -> None:
-        tx = replace(tx, registry=CallRegistry(refusal_of))
+        tx = replace(tx, registry=CallRegistry(decode_refusal))
         self.dispatching = replace(self.dispatching, tx=tx)
-        register_dispatch(self.dispatching)
+        register_dispatch_calls(self.dispatching)
 
     def _dispatching(
         self, publisher: SenderAccount, dispatch: DispatchSettings
@@ -157,14 +159,14 @@ class DispatchOffice(Office):
         tx = replace(
             self.context,
             publisher=publisher,
-            registry=CallRegistry(refusal_of),
-            rank=Rank(),
-            sending=replace(self.context.sending, max_in_flight=None),
+            registry=CallRegistry(decode_refusal),
+            rank=TransmitterRank(),
+            send_settings=replace(self.context.send_settings, max_in_flight=None),
             batch_size=self.batch_size,
             role="dispatcher",
         )
         context = DispatchContext(tx, dispatch, self.probing, self.results)
-        register_dispatch(context)
+        register_dispatch_calls(context)
         return context
 
     @override
@@ -180,9 +182,9 @@ class DispatchOffice(Office):
             *(plan_dispatch, plan_settlements, plan_decided_settlements),
             *(plan_second_groups, plan_probes),
         )
-        for step in (confirm, *planners, next_step):
+        for step in (confirm_transactions, *planners, next_step):
             context: Any = self.dispatching if step in planners else self.starts
-            while (one := step(context, self.source.heads())) is not None:
+            while (one := step(context, self.source.fetch_heads())) is not None:
                 done.append(one)
                 assert len(done) < 100, done
         self.steps += done
@@ -194,12 +196,12 @@ class DispatchOffice(Office):
         self.turn()
 
     def draws(self, task: bytes) -> list[StoredDraw]:
-        with self.store.reading() as uow:
-            return uow.draws.of_task(key_of(task))
+        with self.store.read_transaction() as uow:
+            return uow.draws.list_for_task(key_of(task))
 
     def standing(self) -> Mapping[TaskKey, Address]:
-        with self.store.reading() as uow:
-            return {one.task: one.node for one in uow.draws.active()}
+        with self.store.read_transaction() as uow:
+            return {one.task: one.node for one in uow.draws.list_active()}
 
     def start_states(self) -> list[str]:
         return self.states(START_TASK)

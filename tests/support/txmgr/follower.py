@@ -7,8 +7,8 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.folder import Folder
-from oracle.indexer.loop import Done, IngestState, index_next
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.loop import IngestResult, IngestState, ingest_next_window
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
@@ -23,10 +23,10 @@ SETTINGS = ReportSettings(period_seconds=60, heartbeat_seconds=600, ttl_seconds=
 ANCHOR_WINDOW = 24
 
 
-def folder(rules: Rules = RULES, *, reports: bool = True) -> Folder:
+def folder(rules: Rules = RULES, *, reports: bool = True) -> EventFolder:
     """What a fresh process would fold with."""
     hooks = [ReportCutter(rules, SETTINGS, anchor_window=ANCHOR_WINDOW)] if reports else []
-    return Folder(rules, ScriptedReader(), hooks)
+    return EventFolder(rules, ScriptedReader(), hooks)
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Follower:
     chain: ScriptedChain
     store: Store
     start_block: int = 0
-    folder: Folder = field(default_factory=folder)
+    folder: EventFolder = field(default_factory=folder)
     ingest: IngestState = field(default_factory=IngestState)
 
     def __post_init__(self) -> None:
@@ -45,12 +45,12 @@ class Follower:
             contracts = {"TaskNetwork": NETWORK}
             uow.identity.set(Identity(31337, genesis, contracts, ORACLE, self.start_block))
 
-    def step(self) -> Done | None:
-        return index_next(self.chain, self.store, self.folder, self.ingest)
+    def step(self) -> IngestResult | None:
+        return ingest_next_window(self.chain, self.store, self.folder, self.ingest)
 
-    def catch_up(self, *, restarting: bool = False) -> list[Done]:
+    def catch_up(self, *, restarting: bool = False) -> list[IngestResult]:
         """Step until there is nothing to be done; with a new process for each step if asked."""
-        done: list[Done] = []
+        done: list[IngestResult] = []
         while (result := self.step()) is not None:
             done.append(result)
             if restarting:
@@ -64,18 +64,20 @@ class Follower:
 
     def dump(self) -> list[str]:
         """All projections, the cursor without its epoch, and the canonical raw rows."""
-        with self.store.reading() as uow:
+        with self.store.read_transaction() as uow:
             cursor = uow.cursor.get()
             where = "no cursor" if cursor is None else f"{cursor.number} {cursor.hash}"
-            logs = [f"{log.block_hash} {log.index}" for log in uow.logs.between(0, 10**9)]
-            calls = [f"{call.tx_hash}" for call in uow.calls.between(0, 10**9)]
-            return [*uow.projections.dump(), where, *logs, *calls]
+            logs = [f"{log.block_hash} {log.index}" for log in uow.logs.iterate_between(0, 10**9)]
+            calls = [f"{call.tx_hash}" for call in uow.calls.iterate_between(0, 10**9)]
+            return [*uow.projections.iterate_dump_lines(), where, *logs, *calls]
 
     def reports(self) -> tuple[int, dict[int, Hash]]:
         """The period from which on no report is missing, and what all of them say since then."""
-        with self.store.reading() as uow:
-            since = uow.reports.complete_from()
-            found = {one.report.period: one.report.fingerprint for one in uow.reports.latest(1000)}
+        with self.store.read_transaction() as uow:
+            since = uow.reports.get_first_complete_period()
+            found = {
+                one.report.period: one.report.fingerprint for one in uow.reports.list_latest(1000)
+            }
         return since, {each: found[each] for each in found if each >= since}
 
 

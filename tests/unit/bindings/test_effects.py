@@ -2,18 +2,18 @@
 
 import pytest
 
-from oracle.bindings.expected_events import missing_effect
-from oracle.bindings.qos_oracle import cancel_call, execute_call, retry_call
+from oracle.bindings.expected_events import find_missing_event
+from oracle.bindings.qos_oracle import encode_cancel_kick, encode_execute_kick, encode_retry_kick
 from oracle.bindings.task_network import (
-    drop_call,
-    drop_group_call,
-    queue_call,
-    start_as_of_call,
-    start_call,
-    start_group_call,
-    without_as_of,
+    encode_drop_group,
+    encode_drop_task,
+    encode_queue_task,
+    encode_start_group,
+    encode_start_task,
+    encode_start_task_as_of,
+    strip_as_of_check,
 )
-from oracle.chain.decode.abi import load
+from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptLog
 
@@ -32,7 +32,7 @@ def receipt(*events: ReceiptLog) -> Receipt:
 
 def event(contract: Address, name: str, *topics: str, words: str = "0x") -> ReceiptLog:
     where = "QoSOracle" if contract == ORACLE else "TaskNetwork"
-    return ReceiptLog(contract, (load(where).event(name).digest, *topics), words)
+    return ReceiptLog(contract, (load_abi(where).get_event(name).digest, *topics), words)
 
 
 NODE_WORD = "0x" + 24 * "0" + NODE[2:]
@@ -40,30 +40,30 @@ TWO_WORDS = "0x" + 128 * "0"
 DONE = [
     (
         ORACLE,
-        execute_call(NODE),
+        encode_execute_kick(NODE),
         event(ORACLE, "KickExecuted", NODE_WORD, words=TWO_WORDS),
     ),
-    (ORACLE, retry_call(NODE), event(ORACLE, "KickExecuted", NODE_WORD, words=TWO_WORDS)),
-    (NETWORK, start_call(TASK, NODE), event(NETWORK, "TaskStarted", TASK, NODE_WORD)),
+    (ORACLE, encode_retry_kick(NODE), event(ORACLE, "KickExecuted", NODE_WORD, words=TWO_WORDS)),
+    (NETWORK, encode_start_task(TASK, NODE), event(NETWORK, "TaskStarted", TASK, NODE_WORD)),
     (
         NETWORK,
-        start_as_of_call(TASK, NODE, 5, Hash(WORD)),
+        encode_start_task_as_of(TASK, NODE, 5, Hash(WORD)),
         event(NETWORK, "TaskStarted", TASK, NODE_WORD),
     ),
-    (NETWORK, queue_call(TASK), event(NETWORK, "TaskQueued", TASK)),
+    (NETWORK, encode_queue_task(TASK), event(NETWORK, "TaskQueued", TASK)),
     (
         NETWORK,
-        drop_call(TASK),
+        encode_drop_task(TASK),
         event(NETWORK, "TaskAborted", TASK, NODE_WORD, words=TWO_WORDS),
     ),
     (
         NETWORK,
-        drop_group_call([TASK, TaskKey(WORD)]),
+        encode_drop_group([TASK, TaskKey(WORD)]),
         event(NETWORK, "TaskAborted", TASK, NODE_WORD, words=TWO_WORDS),
     ),
     (
         ORACLE,
-        cancel_call(NODE, "recovered"),
+        encode_cancel_kick(NODE, "recovered"),
         event(
             ORACLE,
             "KickCancelled",
@@ -79,21 +79,21 @@ DONE = [
 def test_a_call_did_what_it_was_for_where_its_event_is_there(
     contract: Address, calldata: str, made: ReceiptLog
 ):
-    assert missing_effect(receipt(made), contract, calldata, None) is None
+    assert find_missing_event(receipt(made), contract, calldata, None) is None
 
 
 @pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
 def test_the_same_event_of_another_contract_or_about_something_else_is_not_ours(
     contract: Address, calldata: str, made: ReceiptLog
 ):
-    elsewhere = ReceiptLog(NODE, made.topics, made.words)
-    about_another = ReceiptLog(contract, (made.topics[0], word(99), *made.topics[2:]), made.words)
-    name = missing_effect(receipt(elsewhere, about_another), contract, calldata, None)
+    elsewhere = ReceiptLog(NODE, made.topics, made.data)
+    about_another = ReceiptLog(contract, (made.topics[0], word(99), *made.topics[2:]), made.data)
+    name = find_missing_event(receipt(elsewhere, about_another), contract, calldata, None)
     assert name is not None
     assert made.topics[0] in {
-        load(where).event(name).digest
+        load_abi(where).get_event(name).digest
         for where in ("QoSOracle", "TaskNetwork")
-        if name in load(where).events
+        if name in load_abi(where).events
     }
 
 
@@ -101,17 +101,22 @@ def test_the_same_event_of_another_contract_or_about_something_else_is_not_ours(
 def test_an_event_that_is_cut_off_is_none(words: str):
     cut = event(ORACLE, "KickExecuted", NODE_WORD, words=words)
 
-    assert missing_effect(receipt(cut), ORACLE, execute_call(NODE), None) == "KickExecuted"
+    assert (
+        find_missing_event(receipt(cut), ORACLE, encode_execute_kick(NODE), None) == "KickExecuted"
+    )
 
 
 def test_an_event_without_its_topics_is_none():
     bare = event(ORACLE, "KickExecuted", words=TWO_WORDS)
 
-    assert missing_effect(receipt(bare), ORACLE, execute_call(NODE), None) == "KickExecuted"
+    assert (
+        find_missing_event(receipt(bare), ORACLE, encode_execute_kick(NODE), None)
+        == "KickExecuted"
+    )
 
 
 def test_a_transfer_of_nothing_to_ourselves_has_no_event():
-    assert missing_effect(receipt(), NODE, "0x", None) is None
+    assert find_missing_event(receipt(), NODE, "0x", None) is None
 
 
 TRIO = [TaskKey(word(number)) for number in (1, 2, 3)]
@@ -126,12 +131,12 @@ def group_started(tasks: list[TaskKey], nodes: list[Address]) -> ReceiptLog:
 
 
 def test_a_group_has_started_where_its_event_names_our_nodes_in_our_order():
-    call = start_group_call(TRIO, NODES, 5, Hash(WORD))
+    call = encode_start_group(TRIO, NODES, 5, Hash(WORD))
     ours, other = group_started(TRIO, NODES), group_started(TRIO, NODES[::-1])
-    assert missing_effect(receipt(ours), NETWORK, call, None) is None
-    assert missing_effect(receipt(other), NETWORK, call, None) == "GroupStarted"
+    assert find_missing_event(receipt(ours), NETWORK, call, None) is None
+    assert find_missing_event(receipt(other), NETWORK, call, None) == "GroupStarted"
 
 
 def test_a_group_start_is_tried_without_its_block_as_it_would_be_sent_without():
-    told = start_group_call(TRIO, NODES, 5, Hash(word(6)))
-    assert without_as_of(told) == start_group_call(TRIO, NODES)
+    told = encode_start_group(TRIO, NODES, 5, Hash(word(6)))
+    assert strip_as_of_check(told) == encode_start_group(TRIO, NODES)

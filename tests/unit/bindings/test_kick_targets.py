@@ -2,14 +2,14 @@
 
 import pytest
 
-from oracle.bindings.codec import contract_artifact, decoded
+from oracle.bindings.codec import decode_values, load_artifact
 from oracle.bindings.kick_target_checks import (
     WiredTarget,
-    kick_target_mismatches,
-    owner_mismatch,
-    qos_contract_mismatch,
-    staking_admin_mismatch,
-    task_contract_mismatch,
+    find_kick_target_mismatches,
+    find_owner_mismatch,
+    find_qos_contract_mismatch,
+    find_staking_admin_mismatch,
+    find_task_contract_mismatch,
 )
 from oracle.bindings.kick_targets import (
     COMMIT_TASK,
@@ -17,10 +17,10 @@ from oracle.bindings.kick_targets import (
     NODE_STAKING,
     TASK_NETWORK,
     VSS_TASK,
-    adapter_code,
+    build_adapter_code,
+    build_role_change,
+    default_kick_target,
     kick_target_named,
-    kick_target_of,
-    role_change,
 )
 from oracle.domain.ids import Address
 from oracle.errors import InputError
@@ -40,7 +40,7 @@ class Told:
         self.answer, self.refusal, self.data = answer, refusal, data
         self.asked: list[dict[str, str]] = []
 
-    def ask(self, method: str, *parameters: object) -> Json:
+    def request(self, method: str, *parameters: object) -> Json:
         assert method == "eth_call"
         call = parameters[0]
         assert isinstance(call, dict)
@@ -59,15 +59,15 @@ def error(text: str) -> str:
 
 
 def test_each_profile_of_ours_has_the_target_of_its_contracts():
-    assert kick_target_of("reference") is TASK_NETWORK
-    assert kick_target_of("crynux-vss") is VSS_TASK
-    assert kick_target_of("crynux-commit") is COMMIT_TASK
-    assert kick_target_of("config/our-network.toml") is None
+    assert default_kick_target("reference") is TASK_NETWORK
+    assert default_kick_target("crynux-vss") is VSS_TASK
+    assert default_kick_target("crynux-commit") is COMMIT_TASK
+    assert default_kick_target("config/our-network.toml") is None
 
 
 def test_only_the_network_of_today_has_none_by_default():
     profiles = ("reference", "crynux-vss", "crynux-commit")
-    assert set(KICK_TARGETS) - {kick_target_of(one) for one in profiles} == {NODE_STAKING}
+    assert set(KICK_TARGETS) - {default_kick_target(one) for one in profiles} == {NODE_STAKING}
 
 
 def test_a_kickout_may_cost_more_where_models_are_written_down():
@@ -86,31 +86,31 @@ def test_a_target_is_found_by_its_name_alone():
 
 
 def test_an_adapter_is_told_oracle_owner_and_contracts_in_the_order_of_its_constructor():
-    code = adapter_code(VSS_TASK, ORACLE, OWNER, GIVEN)
-    compiled = contract_artifact("adapters/VssTaskAdapter")["bytecode"]
-    told = decoded(["address"] * 5, bytes.fromhex(code.removeprefix(compiled)))
+    code = build_adapter_code(VSS_TASK, ORACLE, OWNER, GIVEN)
+    compiled = load_artifact("adapters/VssTaskAdapter")["bytecode"]
+    told = decode_values(["address"] * 5, bytes.fromhex(code.removeprefix(compiled)))
     assert told == (ORACLE, OWNER, NODE, QOS, TASK)
 
 
 def test_what_it_needs_and_was_not_given_is_named():
     with pytest.raises(InputError, match="must be told the address of: QOS, Task"):
-        adapter_code(COMMIT_TASK, ORACLE, OWNER, {"Node": NODE})
+        build_adapter_code(COMMIT_TASK, ORACLE, OWNER, {"Node": NODE})
     with pytest.raises(InputError, match="TaskNetwork is a kick target itself"):
-        adapter_code(TASK_NETWORK, ORACLE, OWNER, {})
+        build_adapter_code(TASK_NETWORK, ORACLE, OWNER, {})
 
 
 def test_the_network_hands_its_role_over_by_a_call_of_its_own():
-    change = role_change(VSS_TASK, ADAPTER, GIVEN)
+    change = build_role_change(VSS_TASK, ADAPTER, GIVEN)
     selector = "0xf2fde38b"
     assert change.calldata == selector + 24 * "0" + ADAPTER[2:]
     assert (change.to, change.sender) == (NODE, "the owner of Node")
     with pytest.raises(InputError, match="the address of ParameterController is missing"):
-        role_change(NODE_STAKING, ADAPTER, GIVEN)
+        build_role_change(NODE_STAKING, ADAPTER, GIVEN)
 
 
 def test_a_task_contract_is_asked_for_in_its_own_name():
     told = Told(refusal="no words", data=error("Illegal node status"))
-    assert task_contract_mismatch(told, NODE, TASK) is None
+    assert find_task_contract_mismatch(told, NODE, TASK) is None
     (call,) = told.asked
     assert (call["from"], call["to"]) == (TASK, NODE)
 
@@ -118,38 +118,40 @@ def test_a_task_contract_is_asked_for_in_its_own_name():
 @pytest.mark.parametrize("data", [error("Not called by the task contract"), None, "0x"])
 def test_another_task_contract_is_told_in_the_networks_words(data: str | None):
     told = Told(refusal="Not called by the task contract", data=data)
-    assert task_contract_mismatch(told, NODE, TASK) == "Not called by the task contract"
+    assert find_task_contract_mismatch(told, NODE, TASK) == "Not called by the task contract"
 
 
 def test_a_task_contract_that_is_let_through_is_none():
-    assert task_contract_mismatch(Told(), NODE, TASK) == ""
+    assert find_task_contract_mismatch(Told(), NODE, TASK) == ""
 
 
 def test_the_right_qos_does_as_it_is_told():
-    assert qos_contract_mismatch(Told(), NODE, QOS) is None
+    assert find_qos_contract_mismatch(Told(), NODE, QOS) is None
     wrong = Told(refusal="x", data=error("Not called by the node contract"))
-    assert qos_contract_mismatch(wrong, NODE, QOS) == "Not called by the node contract"
+    assert find_qos_contract_mismatch(wrong, NODE, QOS) == "Not called by the node contract"
 
 
 def test_the_owner_of_a_node_contract_is_compared_whatever_its_case():
     mixed = Address("0x" + 20 * "aB")
     word = "0x" + 24 * "0" + mixed[2:].lower()
-    assert owner_mismatch(Told(word), NODE, mixed) is None
-    assert owner_mismatch(Told(word), NODE, ADAPTER) == mixed.lower()
+    assert find_owner_mismatch(Told(word), NODE, mixed) is None
+    assert find_owner_mismatch(Told(word), NODE, ADAPTER) == mixed.lower()
 
 
 def test_the_admin_of_stakes_hears_of_the_stake_and_nobody_else_does():
     assert (
-        staking_admin_mismatch(Told(refusal="x", data=error("Node not staked")), NODE, ADAPTER)
+        find_staking_admin_mismatch(
+            Told(refusal="x", data=error("Node not staked")), NODE, ADAPTER
+        )
         is None
     )
-    said = staking_admin_mismatch(Told(refusal="x", data="0x1234"), NODE, ADAPTER)
+    said = find_staking_admin_mismatch(Told(refusal="x", data="0x1234"), NODE, ADAPTER)
     assert said == "0x1234"
 
 
 def test_a_network_of_ours_is_its_own_target_for_the_oracle_that_it_asks():
     wired = WiredTarget(TASK_NETWORK, NODE, ORACLE, {})
     word = "0x" + 24 * "0"
-    assert kick_target_mismatches(Told(word + ORACLE[2:]), wired) == []
-    (found,) = kick_target_mismatches(Told(word + QOS[2:]), wired)
-    assert found.line() == f"oracle of TaskNetwork: expected {ORACLE}, found {QOS}"
+    assert find_kick_target_mismatches(Told(word + ORACLE[2:]), wired) == []
+    (found,) = find_kick_target_mismatches(Told(word + QOS[2:]), wired)
+    assert found.format_line() == f"oracle of TaskNetwork: expected {ORACLE}, found {QOS}"

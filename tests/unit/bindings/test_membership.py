@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.bindings.oracle_views import signers_of
+from oracle.bindings.oracle_views import get_signers
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.errors import TransientError
@@ -20,13 +20,13 @@ def told(*answers: object) -> PoolView:
     pool = pool_of(*(f"http://{place}.example" for place in range(len(answers))))
     for endpoint, answer in zip(pool, answers, strict=True):
         said = [answer]
-        endpoint.client.batch_of = lambda *_, said=said, **__: said  # type: ignore[method-assign]  # nobody is asked
+        endpoint.client.send_mixed_batch = lambda *_, said=said, **__: said  # type: ignore[method-assign]  # nobody is asked
     return pool.view()
 
 
 @pytest.mark.parametrize("nothing", [None, "0x", "0x00", 5, {}, f"0x{32:064x}{9:064x}"])
 def test_an_answer_that_names_nobody_is_passed_by(nothing: object):
     lines = told(nothing, TOLD)
-    assert signers_of(lines, CONTRACT, BLOCK) == (SIGNER,)
+    assert get_signers(lines, CONTRACT, BLOCK) == (SIGNER,)
     with pytest.raises(TransientError):
-        signers_of(told(nothing), CONTRACT, BLOCK)
+        get_signers(told(nothing), CONTRACT, BLOCK)

@@ -5,9 +5,9 @@ import json
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from oracle.bindings.contract_errors import ACTIONS, NOT_OURS, refusal_of
-from oracle.resources import shipped
-from oracle.txmgr.client.refusal import Action
+from oracle.bindings.contract_errors import ACTIONS, UNRELATED_ERRORS, decode_refusal
+from oracle.resources import shipped_path
+from oracle.txmgr.client.refusal import RefusalAction
 
 
 def output(signature: str, *arguments: int) -> str:
@@ -16,30 +16,30 @@ def output(signature: str, *arguments: int) -> str:
 
 
 def errors(contract: str) -> set[str]:
-    abi = json.loads((shipped("abi") / f"{contract}.json").read_text())["abi"]
+    abi = json.loads((shipped_path("abi") / f"{contract}.json").read_text())["abi"]
     return {entry["name"] for entry in abi if entry["type"] == "error"}
 
 
 def test_every_error_of_the_contracts_has_its_action_or_cannot_be_met_by_a_call_of_ours():
-    assert errors("QoSOracle") | errors("TaskNetwork") == set(ACTIONS) | NOT_OURS
-    assert not set(ACTIONS) & NOT_OURS
+    assert errors("QoSOracle") | errors("TaskNetwork") == set(ACTIONS) | UNRELATED_ERRORS
+    assert not set(ACTIONS) & UNRELATED_ERRORS
 
 
 def test_a_refusal_speaks_the_contracts_words():
-    refusal = refusal_of(output("WrongRound(uint32,uint32)", 5, 4))
-    assert (str(refusal), refusal.action) == ("WrongRound(5, 4)", Action.DROP)
+    refusal = decode_refusal(output("WrongRound(uint32,uint32)", 5, 4))
+    assert (str(refusal), refusal.action) == ("WrongRound(5, 4)", RefusalAction.DROP)
 
 
 def test_a_refusal_that_tells_when_is_waited_for():
-    refusal = refusal_of(output("KickNotReady(uint40,uint256)", 1234, 9))
-    assert (refusal.action, refusal.not_before) == (Action.WAIT, 1234)
-    assert refusal_of(output("TooSoon(uint256)", 77)).not_before == 77
+    refusal = decode_refusal(output("KickNotReady(uint40,uint256)", 1234, 9))
+    assert (refusal.action, refusal.not_before) == (RefusalAction.WAIT, 1234)
+    assert decode_refusal(output("TooSoon(uint256)", 77)).not_before == 77
 
 
 def test_a_bucket_that_never_refills_tells_no_time():
-    assert refusal_of(output("BucketEmpty(uint256)", 0)).not_before is None
+    assert decode_refusal(output("BucketEmpty(uint256)", 0)).not_before is None
 
 
 def test_what_nobody_knows_is_held():
     for unknown in ("0x", "0xdeadbeef", None, "0x08c379a0"):
-        assert refusal_of(unknown).action is Action.HOLD
+        assert decode_refusal(unknown).action is RefusalAction.HOLD

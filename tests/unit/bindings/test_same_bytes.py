@@ -6,10 +6,15 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.bindings.codec import call_input, call_output, creation_code, errors_of
-from oracle.bindings.contract_errors import refusal_of
+from oracle.bindings.codec import (
+    build_creation_code,
+    decode_result,
+    encode_call,
+    errors_by_selector,
+)
+from oracle.bindings.contract_errors import decode_refusal
 from oracle.domain.ids import Address
-from oracle.resources import shipped
+from oracle.resources import shipped_path
 from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
 from tests.integration.evm.test_typed_data import KICKS, REPORTS, words
 from tests.support.examples import examples
@@ -17,7 +22,7 @@ from tests.support.signing import abi_reference
 
 CONTRACTS = ("QoSOracle", "TaskNetwork")
 ENTRIES = {
-    name: msgspec.json.decode(shipped(f"abi/{name}.json").read_bytes())["abi"]
+    name: msgspec.json.decode(shipped_path(f"abi/{name}.json").read_bytes())["abi"]
     for name in CONTRACTS
 }
 FUNCTIONS = [
@@ -58,7 +63,7 @@ def values(given: dict[str, Any]) -> st.SearchStrategy[Any]:
 def test_calldata_is_what_it_was(contract: str, entry: dict[str, Any], drawn: st.DataObject):
     arguments = [drawn.draw(values(one)) for one in entry["inputs"]]
 
-    assert call_input(contract, entry["name"], *arguments) == abi_reference.call_input(
+    assert encode_call(contract, entry["name"], *arguments) == abi_reference.call_input(
         entry, arguments
     )
 
@@ -74,12 +79,12 @@ def test_answers_are_read_as_they_were(function: str, drawn: st.DataObject):
     answer = abi_reference.call_input({"name": "x", "inputs": entry["outputs"]}, told)
     answer = "0x" + answer[10:]
 
-    assert call_output("QoSOracle", function, answer) == abi_reference.call_output(entry, answer)
+    assert decode_result("QoSOracle", function, answer) == abi_reference.call_output(entry, answer)
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_errors_have_the_selectors_and_types_that_they_had(contract: str):
-    assert errors_of(contract) == abi_reference.errors_of(ENTRIES[contract])
+    assert errors_by_selector(contract) == abi_reference.errors_of(ENTRIES[contract])
 
 
 @pytest.mark.parametrize(("contract", "entry"), ERRORS)
@@ -90,7 +95,7 @@ def test_a_refusal_has_the_arguments_that_it_had(
 ):
     told = [drawn.draw(values(one)) for one in entry["inputs"]]
 
-    refusal = refusal_of(abi_reference.call_input(entry, told))
+    refusal = decode_refusal(abi_reference.call_input(entry, told))
 
     assert (refusal.name, list(refusal.arguments)) == (entry["name"], told)
 
@@ -102,10 +107,10 @@ def test_the_code_of_a_deployment_ends_in_its_arguments():
     assert kinds[0] == "address"
     arguments = [network, *(_least(one) for one in entry["inputs"][1:])]
 
-    code = creation_code("TaskNetwork", *arguments)
+    code = build_creation_code("TaskNetwork", *arguments)
 
     written = abi_reference.call_input({**entry, "name": "x"}, arguments)
-    bytecode = msgspec.json.decode(shipped("abi/TaskNetwork.json").read_bytes())["bytecode"]
+    bytecode = msgspec.json.decode(shipped_path("abi/TaskNetwork.json").read_bytes())["bytecode"]
     assert code == "0x" + bytecode.removeprefix("0x") + written[10:]
 
 
@@ -123,7 +128,7 @@ def test_a_report_has_the_digest_that_it_had(one: ReportStatement, chain: int, c
         *(_raw(one.as_of_hash), one.deadline, _raw(one.data_hash)),
     )
 
-    digest = one.digest(Domain(chain, Address(contract)))
+    digest = one.compute_digest(Domain(chain, Address(contract)))
 
     assert digest == abi_reference.report_digest(chain, contract, told)
 
@@ -133,7 +138,7 @@ def test_a_report_has_the_digest_that_it_had(one: ReportStatement, chain: int, c
 def test_a_kickout_has_the_digest_that_it_had(one: KickStatement, chain: int, contract: str):
     told = (_raw(one.config), _raw(one.report), one.node, _raw(one.evidence), one.deadline)
 
-    digest = one.digest(Domain(chain, Address(contract)))
+    digest = one.compute_digest(Domain(chain, Address(contract)))
 
     assert digest == abi_reference.kick_digest(chain, contract, told)
 

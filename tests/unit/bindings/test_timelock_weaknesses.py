@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.bindings.power import timelock_weaknesses
+from oracle.bindings.power import find_timelock_weaknesses
 from oracle.bindings.timelock_roles import RoleHolder, TimelockRoles
 from oracle.domain.ids import ZERO_ADDRESS, Address
 
@@ -20,8 +20,8 @@ AS_DEPLOYED = {
 def found(*also: RoleHolder, named: tuple[Address, ...] = (), is_whole: bool = True):
     """What is wrong with whom else."""
     held = frozenset({*AS_DEPLOYED, *also})
-    roles = TimelockRoles(TIMELOCK, 7, held, is_whole=is_whole)
-    return {one.what: one.found for one in timelock_weaknesses(roles, VETOER, named)}
+    roles = TimelockRoles(TIMELOCK, 7, held, is_complete=is_whole)
+    return {one.subject: one.actual for one in find_timelock_weaknesses(roles, VETOER, named)}
 
 
 def test_a_timelock_as_it_is_deployed_is_as_it_should_be():

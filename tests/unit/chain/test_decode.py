@@ -10,10 +10,10 @@ from hypothesis.strategies import SearchStrategy
 from web3 import Web3
 from web3.types import LogReceipt
 
-from oracle.chain.decode.abi import AbiSignature, Parameter, load
-from oracle.chain.decode.log_decoder import decoder_of
-from oracle.chain.decode.oracle_logs import CONTRACT
-from oracle.chain.profiles.profile_loader import open_profile
+from oracle.chain.decode.abi import AbiSignature, Parameter, load_abi
+from oracle.chain.decode.log_decoder import build_log_decoder
+from oracle.chain.decode.oracle_logs import ORACLE_CONTRACT
+from oracle.chain.profiles.profile_loader import load_profile
 from oracle.domain.logs import Log
 from tests.support.chain.network_logs import NETWORK, a_hash
 from tests.support.examples import examples
@@ -21,10 +21,14 @@ from tests.support.examples import examples
 ADDRESS = "0x" + "4e" * 20
 READ = [
     (contract.name, speech.signature.name)
-    for contract in open_profile("reference").contracts.values()
+    for contract in load_profile("reference").contracts.values()
     for speech in contract.events
 ]
-READ += [(CONTRACT, name) for name in load(CONTRACT).events if not name.endswith("LimitsSet")]
+READ += [
+    (ORACLE_CONTRACT, name)
+    for name in load_abi(ORACLE_CONTRACT).events
+    if not name.endswith("LimitsSet")
+]
 
 
 # As eth_abi takes them. NUL has a test of its own.
@@ -57,15 +61,15 @@ def read_by(
 ) -> tuple[Any, ...]:
     """What our decoder makes of a log with these topics and data."""
     log = Log(1, a_hash(1), 5, 0, a_hash(2), 0, NETWORK, tuple(topics), data)
-    return decoder_of(signature, wanted)(log)
+    return build_log_decoder(signature, wanted)(log)
 
 
 def written(signature: AbiSignature, values: list[Any]) -> tuple[list[str], str]:
     """Topics and data of an event as a contract writes them."""
     pairs = list(zip(signature.inputs, values, strict=True))
     topics = [signature.digest]
-    topics += ["0x" + encode([p.kind], [v]).hex() for p, v in pairs if p.indexed]
-    plain = [(p.kind, v) for p, v in pairs if not p.indexed]
+    topics += ["0x" + encode([p.abi_type], [v]).hex() for p, v in pairs if p.indexed]
+    plain = [(p.abi_type, v) for p, v in pairs if not p.indexed]
     return topics, "0x" + encode([kind for kind, _ in plain], [value for _, value in plain]).hex()
 
 
@@ -102,18 +106,19 @@ def by_web3(contract: str, event: str, topics: list[str], data: str) -> dict[str
 
 
 def _entries(contract: str) -> list[Any]:
-    signatures = load(contract).events.values()
+    signatures = load_abi(contract).events.values()
     return [
         {
             "type": "event",
             "name": signature.name,
             "anonymous": False,
             "inputs": [
-                {"name": p.name, "type": p.kind, "indexed": p.indexed} for p in signature.inputs
+                {"name": p.name, "type": p.abi_type, "indexed": p.indexed}
+                for p in signature.inputs
             ],
         }
         for signature in signatures
-        if "(" not in "".join(p.kind for p in signature.inputs)
+        if "(" not in "".join(p.abi_type for p in signature.inputs)
     ]
 
 
@@ -121,14 +126,14 @@ def _entries(contract: str) -> list[Any]:
 @examples(25)
 @given(drawn=st.data())
 def test_reads_the_same_values_as_web3(contract: str, event: str, drawn: st.DataObject):
-    signature = load(contract).event(event)
-    values = [drawn.draw(values_of(parameter.kind)) for parameter in signature.inputs]
+    signature = load_abi(contract).get_event(event)
+    values = [drawn.draw(values_of(parameter.abi_type)) for parameter in signature.inputs]
     topics, data = written(signature, values)
 
     ours = read_by(signature, topics, data)
 
     theirs = by_web3(contract, event, topics, data)
-    assert ours == tuple(as_ours(p.kind, theirs[p.name]) for p in signature.inputs)
+    assert ours == tuple(as_ours(p.abi_type, theirs[p.name]) for p in signature.inputs)
 
 
 KINDS = ["uint8", "uint64", "uint72", "int8", "int256", "bool", "address", "bytes4", "bytes32"]
@@ -161,8 +166,8 @@ def test_reads_indexed_words(drawn: st.DataObject, kind: str):
 @examples(300)
 @given(drawn=st.data(), event=st.sampled_from([event for _, event in READ[:21]]))
 def test_one_changed_word_is_refused_or_reads_back_to_itself(drawn: st.DataObject, event: str):
-    signature = load("TaskNetwork").event(event)
-    values = [drawn.draw(values_of(parameter.kind)) for parameter in signature.inputs]
+    signature = load_abi("TaskNetwork").get_event(event)
+    values = [drawn.draw(values_of(parameter.abi_type)) for parameter in signature.inputs]
     topics, data = written(signature, values)
     if data == "0x":
         return
@@ -174,13 +179,13 @@ def test_one_changed_word_is_refused_or_reads_back_to_itself(drawn: st.DataObjec
         read = read_by(signature, topics, changed)
     except ValueError:
         return
-    back = [as_theirs(p.kind, value) for p, value in zip(signature.inputs, read, strict=True)]
+    back = [as_theirs(p.abi_type, value) for p, value in zip(signature.inputs, read, strict=True)]
     # What was no UTF-8 does not read back; nothing else may be lost.
     assert "\ufffd" in repr(back) or written(signature, back) == (topics, changed)
 
 
 def of_created() -> tuple[AbiSignature, list[str], str]:
-    signature = load("TaskNetwork").event("TaskCreated")
+    signature = load_abi("TaskNetwork").get_event("TaskCreated")
     hashes = [bytes([n]) * 32 for n in (1, 2)]
     values = [hashes[0], ADDRESS, hashes[1], 1, 1, 8, "RTX", 24, ["a", "b"], 2, 5, 0, 1, 300, 3]
     return signature, *written(signature, values)
@@ -262,4 +267,4 @@ def test_structs_and_rows_are_read_too():
 
 def test_a_type_that_is_none_is_told_at_once():
     with pytest.raises(ValueError, match="no decoder"):
-        decoder_of(AbiSignature("E", (Parameter("p", "uint", False),)))
+        build_log_decoder(AbiSignature("E", (Parameter("p", "uint", False),)))

@@ -6,7 +6,7 @@ from hypothesis import assume, given, strategies as st
 
 from oracle.chain.hex_names import (
     HexNameError,
-    checksum_address,
+    format_checksum_address,
     parse_address,
     parse_address_prefix,
     parse_hash,
@@ -19,7 +19,7 @@ addresses = st.binary(min_size=20, max_size=20).map(lambda raw: Address(f"0x{raw
 @given(addresses)
 def test_address_in_lower_upper_or_checksum_case_is_accepted(address: Address):
     checksummed = to_checksum_address(address)
-    assert checksum_address(address) == checksummed
+    assert format_checksum_address(address) == checksummed
     for text in (address, f"0x{address[2:].upper()}", address.upper(), checksummed):
         assert parse_address(text) == address
         assert parse_address_prefix(text) == address

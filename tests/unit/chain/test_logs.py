@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from oracle.chain.log_filter import NO_TIME, UNKNOWN_TIME, Filter, checked
+from oracle.chain.log_filter import NO_TIME, UNKNOWN_TIME, LogFilter, validate_logs
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
-from oracle.domain.log_table import MOST_INDEX
+from oracle.domain.log_table import MAX_LOG_INDEX
 from oracle.rpc.responses import LogResponse
 
 ADDRESS = Address("0x" + "4e" * 20)
 TOPIC = "0x" + "7a" * 32
-WANTED = Filter(frozenset({ADDRESS}), frozenset({TOPIC}))
+WANTED = LogFilter(frozenset({ADDRESS}), frozenset({TOPIC}))
 BLOCKS = BlockRange(5, 9)
 
 
@@ -37,7 +37,7 @@ def answer(**changed: Any) -> LogResponse:
 
 
 def test_a_log_is_taken_over_as_it_stands():
-    (log,) = checked([answer()], BLOCKS, WANTED)
+    (log,) = validate_logs([answer()], BLOCKS, WANTED)
 
     assert (log.block, log.tx, log.index, log.time) == (7, 2, 3, 100)
     assert (log.address, log.topics, log.data) == (ADDRESS, (TOPIC, "0x" + "01" * 32), "0xab")
@@ -52,14 +52,14 @@ def test_capital_hex_becomes_lower_case():
         transactionHash="0x" + "AA" * 32,
     )
 
-    (log,) = checked([capital], BLOCKS, WANTED)
+    (log,) = validate_logs([capital], BLOCKS, WANTED)
 
     assert (log.address, log.topics, log.data) == (ADDRESS, (TOPIC,), "0xab")
     assert (log.block_hash, log.tx_hash) == ("0x" + "0a" * 32, "0x" + "aa" * 32)
 
 
 def test_an_address_alone_in_capitals_is_still_ours():
-    (log,) = checked([answer(address="0x" + "4E" * 20)], BLOCKS, WANTED)
+    (log,) = validate_logs([answer(address="0x" + "4E" * 20)], BLOCKS, WANTED)
 
     assert log.address == ADDRESS
 
@@ -67,21 +67,21 @@ def test_an_address_alone_in_capitals_is_still_ours():
 def test_logs_come_out_in_order():
     shuffled = [answer(logIndex=hex(n)) for n in (11, 2, 7)]
 
-    assert [log.index for log in checked(shuffled, BLOCKS, WANTED)] == [2, 7, 11]
+    assert [log.index for log in validate_logs(shuffled, BLOCKS, WANTED)] == [2, 7, 11]
 
 
 def test_the_highest_index_that_a_row_has_room_for_is_taken_over():
-    (log,) = checked([answer(logIndex="0xffffff")], BLOCKS, WANTED)
+    (log,) = validate_logs([answer(logIndex="0xffffff")], BLOCKS, WANTED)
 
-    assert log.index == MOST_INDEX
+    assert log.index == MAX_LOG_INDEX
 
 
 def test_a_log_said_twice_counts_once():
-    assert len(checked([answer(), answer()], BLOCKS, WANTED)) == 1
+    assert len(validate_logs([answer(), answer()], BLOCKS, WANTED)) == 1
 
 
 def test_a_log_without_a_time_waits_for_its_header():
-    (log,) = checked([answer(blockTimestamp=None)], BLOCKS, WANTED)
+    (log,) = validate_logs([answer(blockTimestamp=None)], BLOCKS, WANTED)
 
     assert log.time == UNKNOWN_TIME
 
@@ -111,7 +111,7 @@ OTHER_HASH = "0x" + "bb" * 32
 )
 def test_refuses_what_cannot_be_right(answers: list[LogResponse], reason: str):
     with pytest.raises(ValueError, match=reason):
-        checked(answers, BLOCKS, WANTED)
+        validate_logs(answers, BLOCKS, WANTED)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +133,12 @@ def test_a_pending_or_misshapen_log_never_gets_in(changed: dict[str, Any]):
 
 @pytest.mark.parametrize("written", ["0x0", "0x18bcfe56800", "1700000000", 1_700_000_000, "", {}])
 def test_what_is_no_time_in_seconds_is_not_taken_for_one(written: object):
-    (log,) = checked([answer(blockTimestamp=written)], BLOCKS, WANTED)
+    (log,) = validate_logs([answer(blockTimestamp=written)], BLOCKS, WANTED)
 
     assert log.time == NO_TIME
 
 
 def test_of_two_times_of_one_block_the_second_is_none():
-    logs = checked([answer(), answer(logIndex="0x4", blockTimestamp="0x65")], BLOCKS, WANTED)
+    logs = validate_logs([answer(), answer(logIndex="0x4", blockTimestamp="0x65")], BLOCKS, WANTED)
 
     assert [log.time for log in logs] == [100, NO_TIME]

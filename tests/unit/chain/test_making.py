@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from oracle.chain.decode.record_filler import PLACED, reader_of
+from oracle.chain.decode.record_filler import POSITION_FIELDS, build_record_reader
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import GroupValidated, NodeEvent, TaskEvent, TaskStarted
 from oracle.domain.events.oracle_events import ContractEvent
@@ -21,12 +21,12 @@ CALL = Call(7, a_hash(7), 5, 2, a_hash(2), node(1), NETWORK, 0, "0x", succeeded=
 def made_of(kind: type, values: dict[str, Any], row: Log | Call = LOG) -> Any:
     """What is made of parts in the order of these values."""
     getters = {name: itemgetter(place) for place, name in enumerate(values)}
-    return reader_of(kind, getters, lambda _: tuple(values.values()))(row)
+    return build_record_reader(kind, getters, lambda _: tuple(values.values()))(row)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_equals_what_the_class_makes(kind: type):
-    names = [field.name for field in fields(kind) if field.name not in PLACED]
+    names = [field.name for field in fields(kind) if field.name not in POSITION_FIELDS]
     values = {name: place for place, name in enumerate(names)}
 
     made = made_of(kind, values)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.chain.decode.abi import load
+from oracle.chain.decode.abi import load_abi
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.network_events import (
     AbortReason,
@@ -172,12 +172,12 @@ BOTH = {"task": T, "node": N}
 def test_every_event_of_the_network_has_our_words(
     reader: EventReader, said: Said, event: DomainEvent
 ):
-    assert reader.read([as_log(said)], []).events == [event]
+    assert reader.decode_rows([as_log(said)], []).events == [event]
 
 
 def test_no_event_of_a_network_is_left_out_that_concerns_nodes_or_tasks(reader: EventReader):
     _, topics = reader.contracts[NETWORK]
-    events = load("TaskNetwork").events.values()
+    events = load_abi("TaskNetwork").events.values()
 
     unread = {event.name for event in events if event.digest not in topics}
 
@@ -231,17 +231,17 @@ def test_no_event_of_a_network_is_left_out_that_concerns_nodes_or_tasks(reader: 
 def test_every_event_of_the_oracle_has_our_words(
     reader: EventReader, said: Said, event: ContractEvent
 ):
-    assert reader.read([as_log(said)], []).contract_events == [event]
+    assert reader.decode_rows([as_log(said)], []).contract_events == [event]
 
 
 def test_a_log_that_cannot_be_read_is_put_aside_and_the_next_one_is_read(reader: EventReader):
     log = as_log(network("TaskQueued", task=T))
     broken = replace(log, index=2, data="0x00")
 
-    decoded = reader.read([broken, log], [])
+    decoded = reader.decode_rows([broken, log], [])
 
     assert decoded.events == [TaskQueued(AT, TIME, T)]
-    assert decoded.dead == [
+    assert decoded.dead_letters == [
         DeadLetter(7, log.block_hash, TIME, 2, 2, NETWORK, "TaskQueued", "length")
     ]
 
@@ -249,7 +249,7 @@ def test_a_log_that_cannot_be_read_is_put_aside_and_the_next_one_is_read(reader:
 def test_what_nobody_reads_is_passed_over(reader: EventReader):
     said = network("Credited", account=N, amount=1)
 
-    assert reader.read([as_log(said)], []).events == []
+    assert reader.decode_rows([as_log(said)], []).events == []
 
 
 # --- settings ---
@@ -269,10 +269,10 @@ def test_settings_that_name_no_contract_of_ours_are_the_users_fault(
     profile: str, contracts: dict[str, str], reason: str
 ):
     with pytest.raises(InputError, match=reason):
-        EventReader.open(profile, contracts, ORACLE)
+        EventReader.from_profile(profile, contracts, ORACLE)
 
 
 def test_addresses_may_be_written_in_capitals():
-    reader = EventReader.open("reference", {"TaskNetwork": "0x" + "4E" * 20}, None)
+    reader = EventReader.from_profile("reference", {"TaskNetwork": "0x" + "4E" * 20}, None)
 
     assert reader.addresses == (NETWORK,)

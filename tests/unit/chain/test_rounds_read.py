@@ -7,12 +7,12 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from oracle.chain.decode.abi import load
+from oracle.chain.decode.abi import load_abi
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
-from oracle.domain.registrations import Registrations, Reuse
+from oracle.domain.registrations import IndexReuse, Registrations
 from oracle.domain.reports.round_data import encode_round
 from tests.support.chain.network_logs import (
     AT,
@@ -29,16 +29,16 @@ from tests.support.chain.network_logs import (
 T, N, M = task(1), node(1), node(2)
 
 RECORDS = bytes.fromhex("000001" + "02" * 32 + "00000a" + "ff" * 32)
-NODES = Registrations((Reuse(Address(N), Address(M)),), (Address(node(3)),))
+NODES = Registrations((IndexReuse(Address(N), Address(M)),), (Address(node(3)),))
 BLOB = encode_round(NODES, RECORDS)
 WORDS = ((1, int("02" * 32, 16)), (10, 2**256 - 1))
 
 
 def pushed(blob: bytes = BLOB, sender: str = M) -> tuple[Log, Call]:
     """A RoundAccepted and the push that made it."""
-    push = load("QoSOracle").functions["push"]
+    push = load_abi("QoSOracle").functions["push"]
     values = [9, 1, 6, bytes(32), 999, blob, bytes(65)]
-    arguments = encode([parameter.kind for parameter in push.inputs], values)
+    arguments = encode([parameter.abi_type for parameter in push.inputs], values)
     log = as_log(
         oracle(
             "RoundAccepted",
@@ -60,7 +60,7 @@ def pushed(blob: bytes = BLOB, sender: str = M) -> tuple[Log, Call]:
 def test_nodes_and_words_of_a_round_come_from_its_call(reader: EventReader):
     log, call = pushed()
 
-    (event,) = reader.read([log], [call]).contract_events
+    (event,) = reader.decode_rows([log], [call]).contract_events
 
     assert reader.needs_call(log)
     data_hash = Hash("0x" + keccak(BLOB).hex())
@@ -81,7 +81,9 @@ def test_a_call_laid_out_in_another_way_is_read_as_the_chain_reads_it(reader: Ev
     moved = head + f"{32 * 11:064x}" + f"{32 * 7:064x}" + f"{0:064x}" * 4
     moved += f"{len(BLOB):064x}" + BLOB.hex()
 
-    (event,) = reader.read([log], [replace(call, input=call.input[:10] + moved)]).contract_events
+    (event,) = reader.decode_rows(
+        [log], [replace(call, input=call.input[:10] + moved)]
+    ).contract_events
 
     assert isinstance(event, RoundAccepted)
     assert event.words == WORDS
@@ -102,10 +104,10 @@ def test_a_call_that_does_not_fit_its_round_is_not_believed(
 ):
     log, call = pushed()
 
-    decoded = reader.read([log], [change(call)])
+    decoded = reader.decode_rows([log], [change(call)])
 
     assert decoded.contract_events == []
-    (letter,) = decoded.dead
+    (letter,) = decoded.dead_letters
     assert (letter.block, letter.index, letter.name) == (7, 3, "RoundAccepted")
     assert reason in letter.error
 
@@ -113,7 +115,7 @@ def test_a_call_that_does_not_fit_its_round_is_not_believed(
 def test_a_cut_record_is_not_believed(reader: EventReader):
     log, call = pushed(blob=BLOB[:-1])
 
-    decoded = reader.read([log], [call])
+    decoded = reader.decode_rows([log], [call])
 
     assert decoded.contract_events == []
-    assert "no whole number of records" in decoded.dead[0].error
+    assert "no whole number of records" in decoded.dead_letters[0].error

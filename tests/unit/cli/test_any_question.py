@@ -57,7 +57,7 @@ def client(request, tmp_path_factory) -> Iterator[TestClient]:
         history = a_network() if request.param == "crynux" else of_a_feed()
         indexed = IndexedHistory(store).whole(history)
         with store.transaction() as uow:
-            uow.rounds.write(a_contract().drain())
+            uow.rounds.save_changes(a_contract().drain_changes())
         yield indexed.client()
 
 

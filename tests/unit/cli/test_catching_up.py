@@ -1,10 +1,10 @@
 """What is left while the daemon catches up is said with the time by which it will be done."""
 
-from oracle.cli.inspect.catching_up import watch_catching_up
+from oracle.cli.inspect.catching_up import measure_catch_up
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.queries.status_models import CatchingUp
-from oracle.queries.text.status_text import catching_up_text
+from oracle.queries.text.status_text import format_catching_up
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
 from tests.support.txmgr.follower import Follower
@@ -16,13 +16,13 @@ def test_what_is_left_is_said_with_the_rate_and_the_time_of_its_end():
     progress = CatchingUp(
         blocks_left=12_400, blocks_per_second=310.0, watched_seconds=2.0, until=NOW + 40
     )
-    text = catching_up_text(progress, NOW)
+    text = format_catching_up(progress, NOW)
     assert text == "12,400 blocks left at 310 a second: 40 s, until about 2027-01-15 08:00 UTC"
 
 
 def test_who_does_not_move_has_no_end():
     standing = CatchingUp(blocks_left=7, blocks_per_second=0.0, watched_seconds=2.0, until=None)
-    assert catching_up_text(standing, NOW) == "7 blocks left, none folded within 2 s"
+    assert format_catching_up(standing, NOW) == "7 blocks left, none folded within 2 s"
 
 
 def test_what_was_folded_meanwhile_is_counted(store: Store):
@@ -40,7 +40,7 @@ def test_what_was_folded_meanwhile_is_counted(store: Store):
             follower.chain.mine()
         follower.catch_up()
 
-    found = watch_catching_up(store, before, 0.0, first + 10, three_blocks_later, NOW)
+    found = measure_catch_up(store, before, 0.0, first + 10, three_blocks_later, NOW)
     assert found.blocks_left == 7
     assert round(found.blocks_per_second * found.watched_seconds) == 3
     assert found.until is not None

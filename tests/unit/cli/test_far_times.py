@@ -5,13 +5,13 @@ import pytest
 from lab.page.number_text import moment, whole_moment
 from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
-from oracle.queries.text.status_text import shown_time
+from oracle.queries.text.status_text import format_block_time
 from tests.support.histories import GENESIS_TIME, History
 
 
 @pytest.mark.parametrize("seconds", [1_795_000_000_000, 2**63 - 1])
 def test_a_time_that_no_calendar_has_is_told_in_seconds(seconds):
-    told = {shown_time(seconds), moment(seconds), whole_moment(seconds)}
+    told = {format_block_time(seconds), moment(seconds), whole_moment(seconds)}
     assert told == {f"{seconds} s"}
 
 

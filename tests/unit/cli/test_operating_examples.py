@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from oracle.resources import shipped
+from oracle.resources import shipped_path
 
 DOCS = Path(__file__).parents[3] / "docs"
 _SHOWN = re.compile(
@@ -35,7 +35,7 @@ def test_an_example_of_the_manual_prints_what_it_shows(command, shown, capsys, m
 def test_a_shipped_configuration_is_checked_without_a_warning(name, tmp_path, capsys, monkeypatch):
     # Its database is a file beside whoever runs it.
     monkeypatch.chdir(tmp_path)
-    path = str(shipped(f"config/{name}.toml"))
+    path = str(shipped_path(f"config/{name}.toml"))
     assert run(["config", "check", "--offline", "--json", "--config", path]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["warnings"], found["faults"]) == ([], [])

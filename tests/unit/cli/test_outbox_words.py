@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from oracle.cli.outbox.outbox_commands import show_intent, show_intents
 from oracle.domain.ids import Address, Hash
-from oracle.queries.intent_view import IntentDetail, intent_detail, intent_view
-from oracle.queries.outbox_advice import SentState, advice, after_pause
+from oracle.queries.intent_view import IntentDetail, build_intent_detail, build_intent_view
+from oracle.queries.outbox_advice import SentState, build_advice, resume_action
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import (
     Account,
@@ -33,8 +33,8 @@ def entry(at: int, event: str, detail: str) -> JournalEntry:
 
 
 def detail(journal: list[JournalEntry]) -> IntentDetail:
-    view = intent_view(LIVE_PUSH, SentState(None, [BYTES], None), now=5)
-    return intent_detail(view, None, journal)
+    view = build_intent_view(LIVE_PUSH, SentState(None, [BYTES], None), now=5)
+    return build_intent_detail(view, None, journal)
 
 
 def test_shown_call_has_its_amounts_in_ether_and_its_transactions(capsys):
@@ -50,7 +50,7 @@ def test_shown_call_has_its_amounts_in_ether_and_its_transactions(capsys):
 
 
 def test_a_call_that_pays_too_little_says_which_setting_stands_in_its_way():
-    told = advice(LIVE_PUSH, SentState(None, [DEAR], None))
+    told = build_advice(LIVE_PUSH, SentState(None, [DEAR], None))
 
     assert told.waits_for is not None
     assert "max fee less than base fee (it pays 200 gwei for each gas)" in told.waits_for
@@ -59,7 +59,9 @@ def test_a_call_that_pays_too_little_says_which_setting_stands_in_its_way():
 
 
 def test_a_call_of_which_nothing_was_said_asks_for_nothing():
-    assert advice(LIVE_PUSH, SentState(None, [BYTES], None)).what_to_do.startswith("nothing: ")
+    assert build_advice(LIVE_PUSH, SentState(None, [BYTES], None)).what_to_do.startswith(
+        "nothing: "
+    )
 
 
 def test_the_list_says_in_a_word_why_a_live_call_waits(capsys):
@@ -69,11 +71,11 @@ def test_the_list_says_in_a_word_why_a_live_call_waits(capsys):
 
 
 def test_a_sender_that_goes_on_by_itself_is_not_to_be_released():
-    assert "goes on by itself" in after_pause(SENDER, Pause(PauseKind.FUNDS, "no ether"))
+    assert "goes on by itself" in resume_action(SENDER, Pause(PauseKind.FUNDS, "no ether"))
 
 
 def test_who_is_paused_for_a_foreign_nonce_reads_both_ways_out():
-    told = after_pause(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
+    told = resume_action(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
     assert "`outbox rebuild --from-chain --yes`, `outbox release 0x11" in told
     assert told.endswith("or rotate the key")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from oracle.store.database import Store
 from tests.support.cli.local_network import write
 from tests.support.cli.refusal import refused
@@ -41,7 +41,7 @@ def test_a_configuration_with_a_secret_for_its_owner_alone_is_taken(sound, tmp_p
     path = write(sound, tmp_path / "config.toml")
     for mode in (0o600, 0o400):
         path.chmod(mode)
-        assert load(path).chain.id == sound["chain"]["id"]
+        assert read_config(path).chain.id == sound["chain"]["id"]
 
 
 def test_a_configuration_without_a_secret_is_not_asked_who_may_read_it(
@@ -51,7 +51,7 @@ def test_a_configuration_without_a_secret_is_not_asked_who_may_read_it(
     path.chmod(0o644)
     # Secrets of the environment are no secrets of the file.
     monkeypatch.setenv("QOS_ORACLE_CHAIN__ENDPOINTS", f"https://rpc.example/v3/{TOKEN}")
-    assert TOKEN in load(path).chain.endpoints[0]
+    assert TOKEN in read_config(path).chain.endpoints[0]
 
 
 def modes(folder: Path) -> dict[str, int]:
@@ -61,7 +61,7 @@ def modes(folder: Path) -> dict[str, int]:
 def test_a_database_of_sqlite_is_its_owners_alone_with_all_that_lies_beside_it(tmp_path):
     with Store.open(f"sqlite:///{tmp_path / 'new.sqlite'}", create=True) as store:
         with store.transaction() as uow:
-            uow.lease.take("somebody", 1.0)
+            uow.lease.acquire("somebody", 1.0)
         assert modes(tmp_path) == dict.fromkeys(
             ("new.sqlite", "new.sqlite-wal", "new.sqlite-shm"), 0o600
         )

@@ -14,10 +14,10 @@ from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
-from oracle.queries.selection.queue_view import QueueQuery, queue_answer
+from oracle.queries.selection.queue_view import QueueQuery, build_queue_answer
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.pocket.pocket_policy import PocketPolicy
-from oracle.systems.registry import policy_named
+from oracle.systems.registry import get_policy
 from tests.support.examples import examples
 from tests.support.histories import group, node
 from tests.support.office import RULES
@@ -54,21 +54,21 @@ class SceneView:
     def __init__(self, policy: Any, nodes: Iterable[Node], tasks: Sequence[Task]) -> None:
         self.policy, self.nodes, self.tasks = policy, list(nodes), tasks
 
-    def waiting(self) -> Sequence[Task]:
+    def get_waiting_tasks(self) -> Sequence[Task]:
         return [task for task in self.tasks if task.node is None]
 
-    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [task for task in self.tasks if task.group in groups]
 
-    def changed_tasks(self) -> Sequence[Task]:
+    def pop_changed_tasks(self) -> Sequence[Task]:
         return self.tasks
 
-    def changed_since(self, _: int | None) -> Iterable[Node]:
+    def get_nodes_changed_since(self, _: int | None) -> Iterable[Node]:
         return self.nodes
 
-    def remembered(self, _: int) -> PocketFollower:
+    def get_follower(self, _: int) -> PocketFollower:
         assert isinstance(self.policy, PocketPolicy)
-        return self.policy.follow()
+        return self.policy.create_follower()
 
 
 def block(number: int) -> BlockRef:
@@ -110,15 +110,15 @@ def next_draws(
     rules = LEGACY_RULES if policy == "legacy" else RULES
     drawer = BlockDrawer(settings(policy=policy, rules=rules))
     drawer.resume(view, block(1), drawn)
-    turn = drawer.turn(view, block(2))
-    return turn.plan.active, {drawing.task for drawing in turn.drawn}
+    turn = drawer.draw_block(view, block(2))
+    return turn.plan.active_draws, {drawing.task for drawing in turn.new_draws}
 
 
 @pytest.mark.parametrize("name", ["crynux", "legacy", "article", "portal_api_head"])
 @examples(60)
 @given(st.data())
 def test_offer_is_what_the_planner_draws_for_the_freed_node(name: str, data: st.DataObject):
-    policy = policy_named(name)
+    policy = get_policy(name)
     others = [
         made_node(f"o{n}", asked)
         for n, asked in enumerate(data.draw(st.lists(nodes_st, max_size=4)))
@@ -141,12 +141,12 @@ def test_offer_is_what_the_planner_draws_for_the_freed_node(name: str, data: st.
         block=1,
         time=0,
         nodes={each.address: each for each in nodes},
-        waiting=list(view.waiting()),
-        given={},
-        drawn=drawn,
-        fellows=[task for task in tasks if task.group is not None],
+        waiting=list(view.get_waiting_tasks()),
+        nodes_by_group={},
+        drawn_node_by_task=drawn,
+        group_tasks=[task for task in tasks if task.group is not None],
     )
-    answer = queue_answer(snapshot, QueueQuery(policy, PRICING, node=node("freed")))
+    answer = build_queue_answer(snapshot, QueueQuery(policy, PRICING, node=node("freed")))
 
     assert answer.offer is not None
     entries = {entry.task: entry for entry in answer.entries}

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from oracle.daemon.web.api import node_routes
 from oracle.queries.api.node_explanation import node_explanation
-from oracle.queries.population import all_nodes
+from oracle.queries.population import load_all_nodes
 from tests.support.api import LAG_SECONDS, IndexedHistory
 from tests.support.histories import History, node
 
@@ -35,7 +35,7 @@ def test_every_answer_names_its_block_its_finality_and_its_lag(api, indexed):
     paths = [path for path in api.get("/v1/openapi.json").json()["paths"] if "{" not in path]
     answers = [api.get(path) for path in paths if path not in NOT_FOR_GET]
     assert {answer.status_code for answer in answers} == {200}
-    with indexed.store.reading() as uow:
+    with indexed.store.read_transaction() as uow:
         cursor = uow.cursor.get()
     for answer in answers:
         as_of = answer.json()["as_of"]
@@ -57,7 +57,7 @@ def test_the_schema_is_openapi_31_and_every_answer_in_it_is_described(api):
 
 def test_nodes_come_the_best_first(api, indexed):
     rows = api.get("/v1/nodes").json()["nodes"]
-    page = all_nodes(indexed.store, indexed.rules, {}, indexed.now)
+    page = load_all_nodes(indexed.store, indexed.rules, {}, indexed.now)
     assert page is not None
     assert rows == page.model_dump(mode="json")["nodes"]
     assert [row["place"] for row in rows if row["place"]] == list(range(1, len(SCORES) + 1))
@@ -224,7 +224,7 @@ def test_explain_at_a_block_while_another_is_made_returns_503_with_retry_after(
         return node_explanation(*arguments)
 
     monkeypatch.setattr(node_routes, "node_explanation", explain_when_released)
-    with indexed.store.reading() as uow:
+    with indexed.store.read_transaction() as uow:
         block = uow.cursor.get().number
     with ThreadPoolExecutor() as pool:
         first = pool.submit(api.get, f"/v1/nodes/{node('C')}/explain?at={block}")

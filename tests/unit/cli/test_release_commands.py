@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from oracle.daemon.lease.lease_keeper import leased
+from oracle.daemon.lease.lease_keeper import hold_lease
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH
 from oracle.domain.reports.report import Report
@@ -53,9 +53,9 @@ def test_a_released_report_is_held_no_more_and_who_did_it_is_kept(
     assert run(command) == 0
     assert f"it was held: {WHY}" in capsys.readouterr().out
 
-    with Store.open(sqlite_url) as store, store.reading() as uow:
-        gate = uow.holds.at(PERIOD)
-        assert uow.holds.held() == []
+    with Store.open(sqlite_url) as store, store.read_transaction() as uow:
+        gate = uow.holds.get(PERIOD)
+        assert uow.holds.list_held() == []
     assert gate is not None
     assert gate.released_by
     assert run(command) == 2
@@ -69,7 +69,7 @@ def test_a_period_that_is_not_held_is_one_clear_line(held: str, capsys):
 
 
 def test_a_daemon_at_work_is_not_disturbed(held: str, capsys, sqlite_url: str):
-    with Store.open(sqlite_url) as store, leased(store, "the daemon"):
+    with Store.open(sqlite_url) as store, hold_lease(store, "the daemon"):
         assert run(["report", "release", str(PERIOD), "--config", held]) == 1
     assert "another process works on this database: the daemon" in capsys.readouterr().err
 
@@ -78,7 +78,7 @@ def test_what_a_landed_report_has_followed_is_listed_no_more(held: str, capsys, 
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         block = BlockRef(90, ZERO_HASH, ZERO_HASH, 60 * (PERIOD + 2))
         uow.reports.add(Report(PERIOD + 1, block, 3, ZERO_HASH, block.time + 600, b""))
-        uow.reports.mark(PERIOD + 1, ReportState.LANDED)
+        uow.reports.mark_state(PERIOD + 1, ReportState.LANDED)
 
     assert run(["report", "release", "--config", held]) == 0
     assert capsys.readouterr().out == "no report is held\n"

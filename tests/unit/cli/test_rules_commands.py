@@ -7,8 +7,8 @@ import pytest
 from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.scoring.rules import Rules
-from oracle.store.state.rule_set_repository import named_by
-from oracle.systems.registry import rule_set, systems
+from oracle.store.state.rule_set_repository import identify_rules
+from oracle.systems.registry import build_rules, get_systems
 from tests.support.cli.refusal import refused
 from tests.support.histories import History
 
@@ -34,7 +34,7 @@ def printed(capsys, *arguments):
 
 def test_every_system_is_listed_with_its_source(capsys):
     found = told(capsys, "rules", "list")
-    assert [one["name"] for one in found] == list(systems())
+    assert [one["name"] for one in found] == list(get_systems())
     table = printed(capsys, "rules", "list")
     assert all(one["name"] in table and one["source"] in table for one in found)
 
@@ -53,7 +53,7 @@ LEGACY = tuple(f"--set={pair}" for pair in CHOSEN)
 def test_what_is_shown_as_json_is_a_file_that_scores_the_same(capsys, tmp_path, name, changes):
     file = tmp_path / "mine.json"
     file.write_text(printed(capsys, "rules", "show", name, *changes, "--json"))
-    rules = rule_set(name, dict(one.removeprefix("--set=").split("=") for one in changes))
+    rules = build_rules(name, dict(one.removeprefix("--set=").split("=") for one in changes))
     assert Rules.from_json(file.read_text()) == rules
 
     events = tmp_path / "events.jsonl"
@@ -70,14 +70,14 @@ def test_what_is_shown_as_json_is_a_file_that_scores_the_same(capsys, tmp_path, 
 
 def test_a_change_shows_beside_what_was_published(capsys):
     shown = printed(capsys, "rules", "show", "relay", "--set", "tau_seconds=900")
-    assert named_by(rule_set("relay", {"tau_seconds": "900"})).sha256 in shown
+    assert identify_rules(build_rules("relay", {"tau_seconds": "900"})).sha256 in shown
     (line,) = [line for line in shown.splitlines() if line.startswith("tau_seconds")]
     assert line.split()[:3] == ["tau_seconds", "900", "1800"]
 
 
 def test_published_sets_are_listed_with_their_hash(capsys):
     found = {one["name"]: one["sha256"] for one in told(capsys, "rules", "list")}
-    assert found["relay"] == named_by(rule_set("relay")).sha256
+    assert found["relay"] == identify_rules(build_rules("relay")).sha256
     assert found["legacy"] is found["article"] is None
 
 

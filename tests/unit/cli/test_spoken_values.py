@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.cli.setup.spoken_values import said
+from oracle.cli.setup.spoken_values import format_value
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ from oracle.cli.setup.spoken_values import said
     ],
 )
 def test_a_value_of_a_contract_is_said_as_people_say_it(name: str, value: object, words: str):
-    assert said(name, value) == words
+    assert format_value(name, value) == words

@@ -7,25 +7,27 @@ from oracle.daemon.web.http_server import RequestLimits
 from oracle.daemon.web.listener import ListenerLimits
 from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, TokenBucket
 from oracle.daemon.web.refusals import Refusals
-from oracle.daemon.web.statements_app import statements_app
+from oracle.daemon.web.statements_app import create_statements_app
 from oracle.quorum.board import Board
-from oracle.quorum.wire_format import read
+from oracle.quorum.wire_format import decode_statements
 from tests.integration.http.test_peers import told_kick, told_report
 
 
 def door(board: Board, clock=lambda: 0.0) -> TestClient:
     limits = ListenerLimits()
-    return TestClient(RequestLimits(statements_app(board), limits, Refusals("statements"), clock))
+    return TestClient(
+        RequestLimits(create_statements_app(board), limits, Refusals("statements"), clock)
+    )
 
 
 def test_a_statement_is_found_by_its_round_or_its_node():
     board = Board()
-    board.put(told_report())
-    board.put(told_kick())
+    board.publish(told_report())
+    board.publish(told_kick())
     shown = door(board)
 
-    assert read(shown.get("/v1/report/7").content) == [told_report()]
-    assert read(shown.get(f"/v1/kick/{told_kick().node}").content) == [told_kick()]
+    assert decode_statements(shown.get("/v1/report/7").content) == [told_report()]
+    assert decode_statements(shown.get(f"/v1/kick/{told_kick().node}").content) == [told_kick()]
     assert shown.get("/v1/report/8").status_code == 404
     assert shown.get("/v1/report/x").status_code == 422
     assert shown.post("/v1/report/7").status_code == 405
@@ -82,7 +84,7 @@ def test_a_bucket_never_holds_more_than_it_can():
 
 def test_a_seat_is_free_again_when_its_guest_leaves():
     seats = ConcurrencyLimit(1)
-    with seats.one() as first, seats.one() as second:
+    with seats.try_enter() as first, seats.try_enter() as second:
         assert (first, second) == (True, False)
-    with seats.one() as third:
+    with seats.try_enter() as third:
         assert third

@@ -4,9 +4,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from oracle.daemon.web.answer_cache import AnswerCache, CachedResponse, Flights
-from oracle.daemon.web.played_act import PlayedAct
-from oracle.queries.api.source import looking
+from oracle.daemon.web.answer_cache import AnswerCache, AnswerFlights, CachedResponse
+from oracle.daemon.web.played_act import DemoAct
+from oracle.queries.api.source import open_snapshot
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.histories import History
@@ -21,17 +21,17 @@ class Asked:
         self.indexed = indexed
         self.made = 0
         self.time = 100.0
-        self.act: PlayedAct | None = None
+        self.act: DemoAct | None = None
         self.status = 200
         source = indexed.source
         self.cache = AnswerCache(source, most_bytes, lambda: self.act, lambda: self.time)
 
     def get(self, path: str = "/", tag: str = "") -> Response:
-        found = self.asked(path, tag, Flights(1))
+        found = self.asked(path, tag, AnswerFlights(1))
         assert found is not None
         return found
 
-    def asked(self, path: str, tag: str, flights: Flights) -> Response | None:
+    def asked(self, path: str, tag: str, flights: AnswerFlights) -> Response | None:
         scope = {"type": "http", "method": "GET", "path": path, "query_string": b""}
         headers = [(b"if-none-match", tag.encode()), (b"accept-encoding", b"gzip")]
         request = Request({**scope, "headers": headers, "server": ("here", 80)})
@@ -42,7 +42,7 @@ class Asked:
 
     def _make(self) -> CachedResponse:
         self.made += 1
-        with looking(self.indexed.source) as look:
+        with open_snapshot(self.indexed.source) as look:
             return CachedResponse(Response(f"{self.made}", self.status), look.as_of, self.act)
 
     def moves(self) -> None:
@@ -78,9 +78,9 @@ def test_at_the_head_an_answer_is_made_anew_as_soon_as_a_block_comes(asked: Aske
 def test_a_halt_or_another_act_makes_another_answer(asked: Asked):
     asked.says()
     with asked.indexed.store.transaction() as uow:
-        uow.halts.close("finality_violation", (9, 1_000), "block 9 changed")
+        uow.halts.open_halt("finality_violation", (9, 1_000), "block 9 changed")
     assert asked.says() == "2"
-    asked.act = PlayedAct("Act 2", "A node fails.")
+    asked.act = DemoAct("Act 2", "A node fails.")
     assert [asked.says(), asked.says()] == ["3", "3"]
 
 
@@ -107,15 +107,15 @@ def test_what_was_read_in_history_is_not_given_once_its_time_is_over_at_the_head
 def test_fresh_is_only_what_needs_no_look_at_the_database(asked: Asked):
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
     asked.says()
-    assert asked.cache.fresh(scope) is None
+    assert asked.cache.get_fresh(scope) is None
     asked.indexed.now += HISTORY_LAG_SECONDS
     asked.says()
-    fresh = asked.cache.fresh(scope)
+    fresh = asked.cache.get_fresh(scope)
     assert fresh is not None
     assert fresh.body == asked.get().body
-    assert asked.cache.fresh({**scope, "query_string": b"page=2"}) is None
+    assert asked.cache.get_fresh({**scope, "query_string": b"page=2"}) is None
     asked.time += 10
-    assert asked.cache.fresh(scope) is None
+    assert asked.cache.get_fresh(scope) is None
 
 
 def test_an_answer_that_was_not_200_is_not_kept(asked: Asked):
@@ -125,7 +125,7 @@ def test_an_answer_that_was_not_200_is_not_kept(asked: Asked):
 
 def test_where_too_many_are_made_nothing_is_but_what_is_kept_is_given(asked: Asked):
     assert asked.says() == "1"
-    full = Flights(0)
+    full = AnswerFlights(0)
     assert asked.asked("/nodes", "", full) is None
     assert asked.asked("/", "", full) is not None
 

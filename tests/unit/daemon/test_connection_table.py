@@ -14,7 +14,7 @@ def test_no_limit_is_passed_and_the_newest_always_stays(arrivals, most, most_per
     table = ConnectionTable[int](most, most_per_address)
     here: dict[int, str] = {}
     for number, (network, leaves) in enumerate(arrivals):
-        gone = table.add(number, str(network), float(number))
+        gone = table.add_connection(number, str(network), float(number))
         if gone is not None:
             oldest, reason = gone
             is_own = reason == "address"
@@ -27,41 +27,41 @@ def test_no_limit_is_passed_and_the_newest_always_stays(arrivals, most, most_per
         assert len(here) <= most
         assert all(list(here.values()).count(one) <= most_per_address for one in here.values())
         if leaves:
-            assert table.remove(number)
-            assert not table.remove(number)
+            assert table.remove_connection(number)
+            assert not table.remove_connection(number)
             del here[number]
 
 
 def test_who_is_alone_at_its_address_goes_only_when_all_are_too_many():
     table = ConnectionTable[str](3, 2)
     for at, one in enumerate("abc"):
-        assert table.add(one, one, at) is None
-    assert table.add("d", "d", 3.0) == ("a", "total")
-    assert table.add("e", "e", 4.0) == ("b", "total")
+        assert table.add_connection(one, one, at) is None
+    assert table.add_connection("d", "d", 3.0) == ("a", "total")
+    assert table.add_connection("e", "e", 4.0) == ("b", "total")
 
 
 def test_a_crowd_of_one_address_makes_room_among_itself():
     table = ConnectionTable[int](5, 9)
-    table.add(0, "alone", 0.0)
+    table.add_connection(0, "alone", 0.0)
     for number in range(1, 50):
-        table.add(number, "crowded", float(number))
+        table.add_connection(number, "crowded", float(number))
     assert list(table) == [0, 46, 47, 48, 49]
 
 
 def test_who_waited_too_long_is_found_and_nobody_else():
     table = ConnectionTable[int](9, 9)
     for number in range(5):
-        table.add(number, "here", float(number))
-    assert table.expired(2.0) == [0, 1, 2]
-    assert table.expired(2.0) == []
+        table.add_connection(number, "here", float(number))
+    assert table.remove_expired(2.0) == [0, 1, 2]
+    assert table.remove_expired(2.0) == []
     assert list(table) == [3, 4]
 
 
 def test_half_of_them_make_room_where_descriptors_are_short():
     table = ConnectionTable[int](9, 9)
     for number in range(5):
-        table.add(number, "here", float(number))
-    assert table.oldest_half() == [0, 1, 2]
-    assert table.oldest_half() == [3]
-    assert table.oldest_half() == [4]
-    assert table.oldest_half() == []
+        table.add_connection(number, "here", float(number))
+    assert table.remove_oldest_half() == [0, 1, 2]
+    assert table.remove_oldest_half() == [3]
+    assert table.remove_oldest_half() == [4]
+    assert table.remove_oldest_half() == []

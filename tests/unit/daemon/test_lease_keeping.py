@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from oracle.daemon.lease import lease_keeper
-from oracle.daemon.lease.lease_keeper import GIVE_UP_SECONDS, LEASE_SECONDS, leading
+from oracle.daemon.lease.lease_keeper import GIVE_UP_SECONDS, LEASE_SECONDS, keep_lease
 from oracle.errors import FatalError, TransientError
 from oracle.store.database import Store, UnitOfWork
 
@@ -60,14 +60,14 @@ def moody(sqlite_url: str) -> Iterator[Moody]:
 
 def taken(store: Store) -> int:
     with store.transaction() as uow:
-        epoch = uow.lease.take("one", LEASE_SECONDS)
+        epoch = uow.lease.acquire("one", LEASE_SECONDS)
     assert epoch is not None
     return epoch
 
 
 def holder(store: Store) -> str | None:
-    with store.reading() as uow:
-        return uow.lease.current().holder
+    with store.read_transaction() as uow:
+        return uow.lease.get_state().holder
 
 
 def away() -> None:
@@ -88,7 +88,7 @@ def test_a_leader_that_cannot_renew_for_twenty_seconds_ends_and_not_before(
     epoch, lost = taken(moody), threading.Event()
 
     def lead() -> None:
-        with leading(moody, epoch, lost.set):
+        with keep_lease(moody, epoch, lost.set):
             a_few(moody.tried)
             moody.write = away
             a_few(moody.tried)
@@ -112,7 +112,7 @@ def test_a_renewal_that_hangs_counts_as_none(moody: Moody, clock: Clock):
         away()
 
     def lead() -> None:
-        with leading(moody, epoch, lost.set):
+        with keep_lease(moody, epoch, lost.set):
             assert moody.tried.acquire(timeout=PATIENCE)
             clock.now += GIVE_UP_SECONDS + 1
             assert lost.wait(PATIENCE)
@@ -127,7 +127,7 @@ def test_a_renewal_in_time_counts_anew_and_the_lease_is_given_back_at_the_end(
     moody: Moody, clock: Clock
 ):
     epoch, lost = taken(moody), threading.Event()
-    with leading(moody, epoch, lost.set):
+    with keep_lease(moody, epoch, lost.set):
         moody.write = away
         a_few(moody.tried)
         clock.now += GIVE_UP_SECONDS

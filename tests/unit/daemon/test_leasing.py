@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from oracle.daemon.lease import lease_keeper
-from oracle.daemon.lease.lease_keeper import take, try_take
+from oracle.daemon.lease.lease_keeper import acquire_lease, try_acquire_lease
 from oracle.errors import TransientError
 from oracle.store import engine
 from oracle.store.database import Store
@@ -23,12 +23,12 @@ def test_whoever_waits_for_a_holder_that_hangs_inside_a_write_names_it(
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
     with Store.open(database_url) as old, Store.open(database_url) as new:
         with old.transaction() as uow:
-            assert uow.lease.take("the old one", -1) == 1
+            assert uow.lease.acquire("the old one", -1) == 1
         with old.transaction() as uow:
             uow.lease.prove(1)
             with pytest.raises(TransientError, match=r"lease of the old one is over: .* kill it"):
-                try_take(new, "new")
-        assert take(new, "new") == 2
+                try_acquire_lease(new, "new")
+        assert acquire_lease(new, "new") == 2
 
 
 def copying(driver: psycopg.Connection[Any], stalled: Callable[[], None]) -> None:
@@ -60,20 +60,20 @@ def test_whoever_stalls_inside_a_statement_keeps_no_standby_out(
     url = postgresql_url
     with Store.open(url) as old, Store.open(url) as new:
         with old.transaction() as uow:
-            assert uow.lease.take("the old one", -1) == 1
+            assert uow.lease.acquire("the old one", -1) == 1
 
         def taken_over() -> None:
             # So short a stall is none...
             with pytest.raises(TransientError, match="kill it"):
-                try_take(new, "new")
+                try_acquire_lease(new, "new")
             # ...but a lease later it is one.
             monkeypatch.setattr(lease_keeper, "STALLED_SECONDS", 0)
             for _ in range(PATIENCE):
                 with pytest.raises(TransientError) as told:
-                    try_take(new, "new")
+                    try_acquire_lease(new, "new")
                 if "stood still for 0 s was ended" in str(told.value):
                     break
-            assert take(new, "new") == 2
+            assert acquire_lease(new, "new") == 2
 
         def stalling() -> None:
             with old.transaction() as uow:
@@ -84,8 +84,8 @@ def test_whoever_stalls_inside_a_statement_keeps_no_standby_out(
 
         with pytest.raises((TransientError, psycopg.OperationalError)):
             stalling()
-        with old.reading() as uow:
-            assert uow.lease.current().epoch == 2
+        with old.read_transaction() as uow:
+            assert uow.lease.get_state().epoch == 2
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_whoever_stalls_between_two_statements_is_ended_by_the_server_itself(
 ):
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
     with Store.open(postgresql_url) as old, Store.open(postgresql_url) as new:
-        assert take(old, "the old one") == 1
+        assert acquire_lease(old, "the old one") == 1
         monkeypatch.setattr(engine, "STALLED_SECONDS", 0.2)
 
         def stalling() -> None:

@@ -13,8 +13,8 @@ def test_two_listeners_leave_half_of_the_descriptors_to_the_others(
 ):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
     limits = ListenerLimits(connections=1024)
-    held = limits.answers + limits.waiting
+    held = limits.answer_slots + limits.waiting_slots
     assert held <= 1024
-    assert limits.answers >= 4
-    assert limits.waiting >= 4
+    assert limits.answer_slots >= 4
+    assert limits.waiting_slots >= 4
     assert allowed == resource.RLIM_INFINITY or 2 * held <= allowed / 2

@@ -4,18 +4,18 @@ from itertools import pairwise
 
 from hypothesis import given, strategies as st
 
-from oracle.daemon.web.acceptor import LookSchedule
+from oracle.daemon.web.acceptor import RecheckSchedule
 from tests.support.examples import examples
 
 
 def looks_of(seconds: float) -> list[float]:
     """When one that never says anything is looked at."""
-    schedule, times = LookSchedule[str](), list[float]()
-    schedule.add("one", 0.0, 0)
-    while (at := schedule.next_at()) is not None and at <= seconds:
-        assert schedule.due(at, 9) == ["one"]
+    schedule, times = RecheckSchedule[str](), list[float]()
+    schedule.add_connection("one", 0.0, 0)
+    while (at := schedule.get_next_time()) is not None and at <= seconds:
+        assert schedule.take_due(at, 9) == ["one"]
         times.append(at)
-        schedule.add("one", at, len(times))
+        schedule.add_connection("one", at, len(times))
     return times
 
 
@@ -30,13 +30,13 @@ def test_who_sends_at_once_is_seen_at_once_and_who_never_does_costs_little():
 @examples(100)
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 20))), st.integers(1, 5))
 def test_everybody_is_due_once_in_time_and_no_more_at_once_than_asked_for(arrivals, most):
-    schedule = LookSchedule[int]()
+    schedule = RecheckSchedule[int]()
     for number, (at, looks) in enumerate(sorted(arrivals)):
-        schedule.add(number, at, looks)
+        schedule.add_connection(number, at, looks)
     seen: list[int] = []
-    while (at := schedule.next_at()) is not None:
-        found = schedule.due(at, most)
+    while (at := schedule.get_next_time()) is not None:
+        found = schedule.take_due(at, most)
         assert 1 <= len(found) <= most
         seen += found
     assert sorted(seen) == list(range(len(arrivals)))
-    assert schedule.due(1e9, most) == []
+    assert schedule.take_due(1e9, most) == []

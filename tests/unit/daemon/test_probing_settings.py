@@ -5,20 +5,20 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from oracle.daemon.config.probing_section import ProbingSection, faults_in_probing
-from oracle.daemon.config.section_values import probe_settings
+from oracle.daemon.config.probing_section import ProbingSection, find_probing_faults
+from oracle.daemon.config.section_values import build_probe_settings
 from oracle.domain.events.network_events import TaskKind
 
 COMPLETE: dict[str, Any] = {"enabled": True, "fee_wei": 7, "max_fee_per_window_wei": 70}
 
 
 def test_without_a_word_there_are_no_system_tasks():
-    assert probe_settings(ProbingSection()) is None
-    assert faults_in_probing(ProbingSection(), dispatches=False) == []
+    assert build_probe_settings(ProbingSection()) is None
+    assert find_probing_faults(ProbingSection(), is_dispatching=False) == []
 
 
 def test_what_is_told_reaches_the_dispatcher():
-    told = probe_settings(ProbingSection(**COMPLETE, kind="llm", models=("m",), size=3))
+    told = build_probe_settings(ProbingSection(**COMPLETE, kind="llm", models=("m",), size=3))
     assert told is not None
     assert (told.order.fee, told.max_fee_wei, told.window_seconds) == (7, 70, 86_400)
     assert (told.order.kind, told.order.models, told.order.size) == (TaskKind.LLM, ("m",), 3)
@@ -35,7 +35,7 @@ def test_what_is_told_reaches_the_dispatcher():
 )
 def test_what_cannot_work_is_said(changes: dict[str, Any], dispatches: Any, words: str):
     section = ProbingSection(**(COMPLETE | changes))
-    (fault,) = faults_in_probing(section, dispatches=dispatches)
+    (fault,) = find_probing_faults(section, is_dispatching=dispatches)
     assert words in fault
 
 

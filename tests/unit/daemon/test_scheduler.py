@@ -8,14 +8,14 @@ import pytest
 import structlog
 
 from oracle.daemon.scheduler import (
-    LEAST_SILENCE_SECONDS,
+    MIN_SILENCE_SECONDS,
     STUCK_SECONDS,
     Job,
     JobLiveness,
     Timetable,
     Waker,
     run,
-    run_once,
+    run_until_idle,
 )
 from oracle.errors import FatalError, TransientError
 from oracle.telemetry.metrics import REGISTRY
@@ -180,7 +180,9 @@ def test_once_turns_every_step_until_none_has_anything_to_do():
 
         return turn
 
-    run_once([step(turn_of("index")), step(turn_of("publish"), "publish")], threading.Event())
+    run_until_idle(
+        [step(turn_of("index")), step(turn_of("publish"), "publish")], threading.Event()
+    )
 
     assert order == ["index", "index", "publish"]
 
@@ -197,7 +199,7 @@ def test_once_keeps_the_periods_of_earlier_steps_through_long_work():
         return {"left": left[0]} if left[0] > 0 else None
 
     steps = [step(renew, "lease", every_seconds=10), step(index, every_seconds=1)]
-    run_once(steps, threading.Event(), clock=lambda: seconds[0])
+    run_until_idle(steps, threading.Event(), clock=lambda: seconds[0])
 
     assert renewals == [0, 10, 20, 30]
 
@@ -207,32 +209,32 @@ def test_once_gives_up_at_the_first_failure():
         raise TransientError("the endpoint is away")
 
     with pytest.raises(TransientError):
-        run_once([step(turn)], threading.Event())
+        run_until_idle([step(turn)], threading.Event())
 
 
 def test_loops_that_are_over_are_not_missed():
     now = 0.0
     beats = JobLiveness(lambda: now)
-    beats.expect([step(lambda: None, "chain")])
-    beats.expect([step(lambda: None)])
+    beats.expect_jobs([step(lambda: None, "chain")])
+    beats.expect_jobs([step(lambda: None)])
 
-    now = LEAST_SILENCE_SECONDS + 1
-    assert beats.silent() == ["index"]
+    now = MIN_SILENCE_SECONDS + 1
+    assert beats.get_silent_jobs() == ["index"]
 
 
 def test_a_loop_that_does_not_turn_is_silent_after_five_periods_and_a_minute():
     now = 0.0
     beats = JobLiveness(lambda: now)
-    beats.expect([step(lambda: None, every_seconds=1), step(lambda: None, "slow", 60)])
+    beats.expect_jobs([step(lambda: None, every_seconds=1), step(lambda: None, "slow", 60)])
 
-    now = LEAST_SILENCE_SECONDS
-    assert beats.silent() == []
+    now = MIN_SILENCE_SECONDS
+    assert beats.get_silent_jobs() == []
     now += 1
-    assert beats.silent() == ["index"]
-    beats.mark("index")
-    assert beats.silent() == []
+    assert beats.get_silent_jobs() == ["index"]
+    beats.mark_tick("index")
+    assert beats.get_silent_jobs() == []
     now = 301.0
-    assert beats.silent() == ["index", "slow"]
+    assert beats.get_silent_jobs() == ["index", "slow"]
 
 
 # --- waking ---
@@ -245,7 +247,7 @@ def test_a_step_that_is_woken_turns_before_its_time():
     def turn() -> None:
         turned.append(None)
         if len(turned) == 1:
-            threading.Timer(0.05, waker.wake, ["slow"]).start()
+            threading.Timer(0.05, waker.wake_job, ["slow"]).start()
         else:
             stop.set()
 
@@ -262,7 +264,7 @@ def test_one_that_is_woken_again_and_again_while_it_turns_turns_once_more():
         turned.append(None)
         if len(turned) == 1:
             for _ in range(10):
-                waker.wake("slow")
+                waker.wake_job("slow")
         elif len(turned) == 2:
             # Were there a third turn it would come at once.
             threading.Timer(0.2, stop.set).start()
@@ -280,9 +282,9 @@ def test_waking_before_or_after_the_steps_run_does_nothing():
         turned.append(None)
         stop.set()
 
-    waker.wake("slow")
+    waker.wake_job("slow")
     run([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)
-    waker.wake("slow")
+    waker.wake_job("slow")
     assert len(turned) == 1
 
 
@@ -316,7 +318,7 @@ def test_a_job_brought_forward_many_times_turns_once_more():
 
     now = 1.0
     assert names_of(timetable, 2) == ["a", "b"]
-    timetable.close()
+    timetable.close_timetable()
     assert names_of(timetable, 1) == [None]
 
 
@@ -338,21 +340,21 @@ def test_a_turn_without_progress_makes_the_worker_stuck():
     now = 0.0
     beats = JobLiveness(lambda: now)
     assert beats.stuck_reason() is None
-    beats.expect([step(lambda: None, every_seconds=1)])
+    beats.expect_jobs([step(lambda: None, every_seconds=1)])
 
     now = STUCK_SECONDS
     assert beats.stuck_reason() is None
     now = STUCK_SECONDS + 1
     assert beats.stuck_reason() == "the daemon's loop has not turned for 181 s"
     beats.mark_progress()
-    assert (beats.stuck_reason(), beats.silent()) == (None, [])
+    assert (beats.stuck_reason(), beats.get_silent_jobs()) == (None, [])
 
 
 def test_a_worker_that_ended_is_not_stuck():
     now = 0.0
     beats = JobLiveness(lambda: now)
-    beats.expect([step(lambda: None)])
-    beats.end()
+    beats.expect_jobs([step(lambda: None)])
+    beats.expect_no_jobs()
 
     now = STUCK_SECONDS + 1
-    assert (beats.stuck_reason(), beats.silent()) == (None, [])
+    assert (beats.stuck_reason(), beats.get_silent_jobs()) == (None, [])

@@ -30,15 +30,15 @@ def test_twenty_who_ask_the_same_get_one_answer():
 
     def make() -> str:
         makes.append(1)
-        flights._flights["/"].over = others
+        flights._pending_by_key["/"].finished = others
         is_made.set()
         others.all_wait.wait(PATIENCE_SECONDS)
         return "the page"
 
     with ThreadPoolExecutor(20) as pool:
-        first = pool.submit(flights.fly, "/", make)
+        first = pool.submit(flights.get_or_make, "/", make)
         assert is_made.wait(PATIENCE_SECONDS)
-        answers = [first, *(pool.submit(flights.fly, "/", make) for _ in range(19))]
+        answers = [first, *(pool.submit(flights.get_or_make, "/", make) for _ in range(19))]
         told = [one.result(PATIENCE_SECONDS) for one in answers]
 
     assert (told, makes) == (["the page"] * 20, [1])
@@ -53,12 +53,12 @@ def test_other_questions_find_no_seat_and_are_told_so():
         return "slow"
 
     with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(flights.fly, "/slow", make)
+        slow = pool.submit(flights.get_or_make, "/slow", make)
         assert is_made.wait(PATIENCE_SECONDS)
-        assert flights.fly("/other", lambda: "never") is None
+        assert flights.get_or_make("/other", lambda: "never") is None
         goes_on.set()
         assert slow.result(PATIENCE_SECONDS) == "slow"
-    assert flights.fly("/other", lambda: "now") == "now"
+    assert flights.get_or_make("/other", lambda: "now") == "now"
 
 
 def test_who_waited_for_one_that_failed_tries_it_alone():
@@ -70,9 +70,9 @@ def test_who_waited_for_one_that_failed_tries_it_alone():
         raise ValueError("no")
 
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(flights.fly, "/", fail)
+        first = pool.submit(flights.get_or_make, "/", fail)
         assert is_made.wait(PATIENCE_SECONDS)
-        second = pool.submit(flights.fly, "/", lambda: "well")
+        second = pool.submit(flights.get_or_make, "/", lambda: "well")
         goes_on.set()
         with pytest.raises(ValueError, match="no"):
             first.result(PATIENCE_SECONDS)
@@ -88,8 +88,8 @@ def test_nobody_waits_longer_than_their_patience():
         return "late"
 
     with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(flights.fly, "/", make)
+        slow = pool.submit(flights.get_or_make, "/", make)
         assert is_made.wait(PATIENCE_SECONDS)
-        assert flights.fly("/", lambda: "my own") == "my own"
+        assert flights.get_or_make("/", lambda: "my own") == "my own"
         goes_on.set()
         assert slow.result(PATIENCE_SECONDS) == "late"

@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.web.health_app import health_app
+from oracle.daemon.web.health_app import create_health_app
 from oracle.store.database import Store
 
 
@@ -21,7 +21,9 @@ class OutOfReach:
 @pytest.fixture
 def door() -> TestClient:
     return TestClient(
-        health_app(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", OutOfReach()))
+        create_health_app(
+            DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", OutOfReach())
+        )
     )
 
 
@@ -31,5 +33,5 @@ def test_what_watches_the_daemon_reads_memory_only(door: TestClient, path: str):
 
 
 def test_readyz_does_look_at_the_database(door: TestClient):
-    with pytest.raises(AssertionError, match="asked for its reading"):
+    with pytest.raises(AssertionError, match="asked for its read_transaction"):
         door.get("/readyz")

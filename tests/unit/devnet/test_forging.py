@@ -10,8 +10,8 @@ from devnet.fakechain.block_json import Block, Said, Tx
 from devnet.fakechain.faults.forging import Depth, Lie, Told, forged
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import Tree
-from oracle.chain.proofs.header_hash import HeaderResponse, header_hash
-from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
+from oracle.chain.proofs.header_hash import HeaderResponse, compute_block_hash
+from oracle.chain.proofs.receipts_root import ProvenReceipt, compute_receipts_root
 
 ADDRESS, TOPIC = "0x" + "4e" * 20, "0x" + "11" * 32
 BLOCKS = (3, 4)
@@ -53,13 +53,13 @@ def makes_root(provider: Provider, number: int) -> bool:
     header = block(provider, number)
     given = provider.answer("eth_getBlockReceipts", [header["hash"]])
     root: str = header["receiptsRoot"]
-    return receipts_root(msgspec.convert(given, list[ProvenReceipt])) == root
+    return compute_receipts_root(msgspec.convert(given, list[ProvenReceipt])) == root
 
 
 def makes_hash(provider: Provider, number: int) -> bool:
     header = block(provider, number)
     name: str = header["hash"]
-    return header_hash(msgspec.convert(header, HeaderResponse)) == name
+    return compute_block_hash(msgspec.convert(header, HeaderResponse)) == name
 
 
 @pytest.mark.parametrize(

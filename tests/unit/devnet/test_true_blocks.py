@@ -5,10 +5,10 @@ from hypothesis import given, strategies as st
 
 from devnet.fakechain.block_json import Block, Said, Tx
 from devnet.fakechain.tree import Tree, branch
-from oracle.chain.proofs.bloom import bloom, written
-from oracle.chain.proofs.header_hash import HeaderResponse, header_hash
-from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
-from oracle.chain.proofs.transactions_root import SignedTransaction, transactions_root
+from oracle.chain.proofs.bloom import compute_bloom, format_bloom
+from oracle.chain.proofs.header_hash import HeaderResponse, compute_block_hash
+from oracle.chain.proofs.receipts_root import ProvenReceipt, compute_receipts_root
+from oracle.chain.proofs.transactions_root import SignedTransaction, compute_transactions_root
 from tests.support.examples import examples
 from tests.unit.devnet.networks import SENDER, SPEAKER, grown, said
 
@@ -33,11 +33,13 @@ def prove(block: Block) -> None:
     head = msgspec.convert(block.header, HeaderResponse)
     receipts = msgspec.convert(block.receipts, list[ProvenReceipt])
     signed = msgspec.convert(block.transactions, list[SignedTransaction])
-    assert header_hash(head) == block.hash
-    assert receipts_root(receipts) == head.receipts_root
-    assert transactions_root(signed) == head.transactions_root
-    assert [one.true_hash() for one in signed] == [one.hash for one in signed]
-    assert written(bloom(log for one in receipts for log in one.logs)) == head.logs_bloom
+    assert compute_block_hash(head) == block.hash
+    assert compute_receipts_root(receipts) == head.receipts_root
+    assert compute_transactions_root(signed) == head.transactions_root
+    assert [one.compute_hash() for one in signed] == [one.hash for one in signed]
+    assert (
+        format_bloom(compute_bloom(log for one in receipts for log in one.logs)) == head.logs_bloom
+    )
 
 
 @examples(15)

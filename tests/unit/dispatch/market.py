@@ -58,7 +58,7 @@ class Market:
     def _folded(self) -> Fold:
         fold = Fold(self.rules)
         for block, events in said_on(self.chain):
-            fold.block(block.number, events, journal=False)
+            fold.fold_block(block.number, events, journal=False)
         return fold
 
     def _creates(self, _: Fold) -> Iterable[DomainEvent]:

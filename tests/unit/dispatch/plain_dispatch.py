@@ -10,11 +10,11 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, TaskKey
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.crynux.crynux_policy import CrynuxFollower, ineligibility_reason
-from oracle.systems.crynux.requirements import requirement_of
+from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.policy import PolicyInput
 from oracle.systems.waiting import is_waiting
-from oracle.systems.waiting_line import InLine, line_of
-from oracle.systems.weighted_draw import draw, seed_for
+from oracle.systems.waiting_line import QueueItem, build_queue
+from oracle.systems.weighted_draw import compute_draw_seed, draw_nodes
 from tests.support.scripted import ScriptedChain, ScriptedReader
 
 
@@ -29,7 +29,7 @@ class PlainDispatch:
     armed: set[TaskKey] = field(default_factory=set)
 
     def block(self, block: BlockRef, events: Sequence[DomainEvent]) -> None:
-        self.fold.block(block.number, events, journal=False)
+        self.fold.fold_block(block.number, events, journal=False)
         if block.number < self.settings.start_block:
             return
         line = self._line()
@@ -39,8 +39,8 @@ class PlainDispatch:
         for one in [one for one in line if one.task.key in self.armed]:
             candidates = self._candidates(one, block.time)
             if candidates:
-                seed = seed_for(block.hash, one.task.key)
-                (drawn,) = draw(candidates, seed, 1)
+                seed = compute_draw_seed(block.hash, one.task.key)
+                (drawn,) = draw_nodes(candidates, seed, 1)
                 key = one.task.key
                 self.active[key] = StoredDraw(
                     key, block.number, block.hash, block.time, drawn.node, None
@@ -48,25 +48,27 @@ class PlainDispatch:
         waits = (one for one in line if one.task.key not in self.active)
         self.armed = {one.task.key for one in waits if self._candidates(one, block.time)}
 
-    def _line(self) -> list[InLine]:
+    def _line(self) -> list[QueueItem]:
         tasks = self.fold.ledger.tasks.values()
         unscored = [task for task in tasks if task.scored_in is None]
-        return line_of(filter(is_waiting, tasks), unscored, self.settings.pricing.value_of)
+        return build_queue(
+            filter(is_waiting, tasks), unscored, self.settings.pricing.compute_value
+        )
 
-    def _stands(self, one: InLine, time: int) -> bool:
+    def _stands(self, one: QueueItem, time: int) -> bool:
         drawn = self.active.get(one.task.key)
-        if drawn is None or drawn.node in one.barred:
+        if drawn is None or drawn.node in one.sibling_nodes:
             return False
         network = self._network(frozenset(), time)
         return (
-            ineligibility_reason(network.nodes[drawn.node], requirement_of(one.task), network)
+            ineligibility_reason(network.nodes[drawn.node], build_requirement(one.task), network)
             is None
         )
 
-    def _candidates(self, one: InLine, time: int) -> list[tuple[Address, int]]:
-        taken = one.out_of_reach(frozenset(each.node for each in self.active.values()))
+    def _candidates(self, one: QueueItem, time: int) -> list[tuple[Address, int]]:
+        taken = one.get_unavailable_nodes(frozenset(each.node for each in self.active.values()))
         follower = CrynuxFollower(self.settings.weighting)
-        verdicts = follower.verdicts(one.task, self._network(taken, time))
+        verdicts = follower.judge_candidates(one.task, self._network(taken, time))
         return [(each.node, each.weight) for each in verdicts if each.weight is not None]
 
     def _network(self, taken: frozenset[Address], time: int) -> PolicyInput:
@@ -75,7 +77,7 @@ class PlainDispatch:
 
 def said_on(chain: ScriptedChain) -> Iterator[tuple[BlockRef, list[DomainEvent]]]:
     for block in chain.blocks:
-        yield block.ref, ScriptedReader().read(block.logs, block.calls).events
+        yield block.ref, ScriptedReader().decode_rows(block.logs, block.calls).events
 
 
 def drawn_plainly(settings: DispatchSettings, chain: ScriptedChain) -> set[StoredDraw]:

@@ -13,7 +13,7 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux import candidate_pool
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
-from oracle.systems.crynux.requirements import Out, Requirement, misfit_reason
+from oracle.systems.crynux.requirements import IneligibilityReason, Requirement, misfit_reason
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD, PocketPolicy
@@ -34,20 +34,20 @@ class Seen:
         self.rows = {node.address: node for node in nodes}
         self.tasks = tasks
 
-    def waiting(self) -> Sequence[Task]:
+    def get_waiting_tasks(self) -> Sequence[Task]:
         return self.tasks
 
-    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [task for task in self.tasks if task.group in groups]
 
-    def changed_tasks(self) -> Sequence[Task]:
+    def pop_changed_tasks(self) -> Sequence[Task]:
         return self.tasks
 
-    def changed_since(self, _: int | None) -> Iterable[Node]:
+    def get_nodes_changed_since(self, _: int | None) -> Iterable[Node]:
         return self.rows.values()
 
-    def remembered(self, _: int) -> PocketFollower:
-        return self.pocket.follow()
+    def get_follower(self, _: int) -> PocketFollower:
+        return self.pocket.create_follower()
 
 
 def at(number: int, time: int = NOW) -> BlockRef:
@@ -71,8 +71,8 @@ def test_a_task_is_armed_where_the_plain_policy_has_a_candidate(
 
     rows = {node.address: node for node in [*before, *after]}
     policy_input = a_policy_input(rows.values(), rules, time=NOW + seconds)
-    verdicts = CrynuxFollower(weighting).verdicts(task, policy_input)
-    assert bool(drawer.plan.armed) == any(one.weight is not None for one in verdicts)
+    verdicts = CrynuxFollower(weighting).judge_candidates(task, policy_input)
+    assert bool(drawer.plan.armed_tasks) == any(one.weight is not None for one in verdicts)
 
 
 @pytest.mark.parametrize("running", [0, 1])
@@ -82,14 +82,14 @@ def test_a_thousand_kinds_of_task_are_not_got_ready_for_to_see_that_somebody_is_
     kinds = [replace(a_task(f"{n}"), models=(f"base:{n}",)) for n in range(1000)]
     looks: list[Node] = []
 
-    def look(node: Node, wanted: Requirement) -> Out | None:
+    def look(node: Node, wanted: Requirement) -> IneligibilityReason | None:
         looks.append(node)
         return misfit_reason(node, wanted)
 
     monkeypatch.setattr(candidate_pool, "misfit_reason", look)
     drawer = BlockDrawer(settings())
     drawer.resume(Seen([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {})
-    assert len(drawer.plan.armed) == (0 if running else 1000)
+    assert len(drawer.plan.armed_tasks) == (0 if running else 1000)
     assert looks == []
 
 
@@ -102,5 +102,7 @@ def test_a_task_is_armed_where_pockets_policy_has_a_candidate(
     drawer.resume(Seen(after, [task], policy), at(2), {})
 
     rows = [*{node.address: node for node in [*before, *after]}.values()]
-    verdicts = policy.follow().verdicts(task, a_policy_input(rows, drawer.settings.rules))
-    assert bool(drawer.plan.armed) == any(one.weight is not None for one in verdicts)
+    verdicts = policy.create_follower().judge_candidates(
+        task, a_policy_input(rows, drawer.settings.rules)
+    )
+    assert bool(drawer.plan.armed_tasks) == any(one.weight is not None for one in verdicts)

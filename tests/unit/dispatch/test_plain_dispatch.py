@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, strategies as st
 from typing_extensions import override
 
-from oracle.dispatch.assigner import DrawHook, active_draws_in
+from oracle.dispatch.assigner import DrawHook, get_active_draws
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
-from oracle.indexer.folder import Folder
+from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.state.draw_repository import StoredDraw
@@ -43,11 +43,11 @@ class Stumble(BlockHook):
     first_block = START
 
     @override
-    def wanted_stops(self, headers, newest):
+    def select_stops(self, headers, newest):
         return headers
 
     @override
-    def at_block(self, uow, rounds, block):
+    def on_block(self, uow, rounds, block):
         self.left -= 1
         if self.left == 0:
             raise TransientError("the database went away")
@@ -63,7 +63,7 @@ class DrawingFollower(Follower):
     @override
     def restart(self) -> None:
         hooks = [DrawHook(self.chosen, ScriptedReader()), self.stumble]
-        self.folder = Folder(self.chosen.rules, ScriptedReader(), hooks)
+        self.folder = EventFolder(self.chosen.rules, ScriptedReader(), hooks)
         self.ingest = IngestState()
 
     def goes_on(self, stumbles_at: int) -> None:
@@ -75,12 +75,12 @@ class DrawingFollower(Follower):
 
     @property
     def active(self) -> dict[TaskKey, Address]:
-        with self.store.reading() as uow:
-            return active_draws_in(uow)
+        with self.store.read_transaction() as uow:
+            return get_active_draws(uow)
 
     def draws(self) -> set[StoredDraw]:
-        with self.store.reading() as uow:
-            return {*uow.draws.active(), *uow.draws.over(10_000)}
+        with self.store.read_transaction() as uow:
+            return {*uow.draws.list_active(), *uow.draws.list_voided(10_000)}
 
 
 Turn = tuple[int, int, str, int]
@@ -114,7 +114,7 @@ def test_the_draws_of_a_chain_are_those_of_the_obvious_way(
         for blocks, at_once, what, stumbles_at in turns:
             chain.most_blocks = at_once
             if what == "reorg":
-                chain.fork(min(blocks, chain.newest.number - chain.heads().final.number))
+                chain.fork(min(blocks, chain.newest.number - chain.fetch_heads().final.number))
             market.mine(blocks + 1, daemon.active)
             if what == "restarts":
                 daemon.restart()

@@ -4,7 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.dispatch.downloads import PLANNED_SECONDS, plan_downloads, wanted_downloads
+from oracle.dispatch.downloads import (
+    PLANNED_DOWNLOAD_SECONDS,
+    find_pending_downloads,
+    plan_downloads,
+)
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fold.fold import Fold
@@ -35,10 +39,10 @@ class Ledger:
         history, fold = self.history, self._fold
         hashed = Hash(f"0x{history.block:064x}")
         block = BlockRef(history.block, hashed, hashed, history.time)
-        fold.many(history.events[self._folded :])
+        fold.fold_events(history.events[self._folded :])
         self._folded = len(history.events)
         with self.store.transaction() as uow:
-            uow.changes(fold.drain(), uow.rule_sets.number_of(CRYNUX))
+            uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(CRYNUX))
             before = uow.cursor.get()
             uow.cursor.move_to(block, block, 0 if before is None else before.epoch)
             # Something waits, so that the drawer looks at the nodes.
@@ -52,12 +56,12 @@ class Ledger:
         self.end_block(name)
 
     def wanted(self) -> list[str]:
-        with self.store.reading() as uow:
+        with self.store.read_transaction() as uow:
             return _names(uow)
 
 
 def _names(uow: UnitOfWork) -> list[str]:
-    return [chr(int(each.node, 16)) for each in wanted_downloads(uow)]
+    return [chr(int(each.node, 16)) for each in find_pending_downloads(uow)]
 
 
 @pytest.fixture
@@ -94,7 +98,7 @@ def test_who_has_the_model_or_was_asked_or_has_left_is_not_asked_any_more(ledger
 
 def test_a_plan_that_came_to_nothing_in_half_an_hour_is_over(ledger: Ledger):
     ledger.starts("1", "A")
-    ledger.history.after(PLANNED_SECONDS - 24, blocks=1)
+    ledger.history.after(PLANNED_DOWNLOAD_SECONDS - 24, blocks=1)
     ledger.end_block()
     assert ledger.wanted() == ["B", "C", "D"]
     ledger.end_block()
@@ -106,8 +110,8 @@ def test_a_rewind_takes_back_what_later_blocks_decided(ledger: Ledger):
     before = ledger.history.block
     ledger.starts("1", "A")
     with ledger.store.transaction() as uow:
-        uow.downloads.take_back_above(before - 1)
-        assert uow.downloads.since(0) == []
+        uow.downloads.undo_above(before - 1)
+        assert uow.downloads.list_since(0) == []
 
 
 def test_with_a_budget_of_nothing_nobody_is_asked(opened: Store):

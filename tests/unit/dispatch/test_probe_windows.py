@@ -6,14 +6,14 @@ import pytest
 
 from oracle.bindings.probe_calls import (
     ProbeOrder,
-    compare_probe_call,
-    probe_call,
-    probe_fees,
-    probe_keys,
-    probe_nodes,
+    compute_probe_keys,
+    decode_probe_fees,
+    decode_probe_nodes,
+    encode_probe,
+    encode_validate_group,
 )
 from oracle.dispatch.probe_settings import ProbeSettings
-from oracle.dispatch.probe_windows import ProbeWindowHook, open_window
+from oracle.dispatch.probe_windows import ProbeWindowHook, get_open_window
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, Hash
@@ -35,38 +35,38 @@ def block(number: int, time: int) -> BlockRef:
 def test_the_first_block_of_a_window_opens_it():
     hook = ProbeWindowHook(TOLD)
     chain = [block(1, 90), block(2, 99), block(3, 100), block(4, 150), block(5, 330)]
-    assert hook.wanted_stops(chain, 5) == [block(3, 100), block(5, 330)]
-    assert ProbeWindowHook(None).wanted_stops(chain, 5) == []
+    assert hook.select_stops(chain, 5) == [block(3, 100), block(5, 330)]
+    assert ProbeWindowHook(None).select_stops(chain, 5) == []
 
 
 def test_a_window_is_open_until_the_next_one_or_until_its_block_is_gone(sqlite_url: str):
     hook = ProbeWindowHook(TOLD)
     with Store.open(sqlite_url) as store, store.transaction() as uow:
-        hook.at_block(uow, Rounds(), block(3, 100))
-        window = open_window(uow, TOLD, 199)
+        hook.on_block(uow, Rounds(), block(3, 100))
+        window = get_open_window(uow, TOLD, 199)
         assert window is not None
         assert (window.number, window.start, window.seed) == (1, 100, block(3, 100).hash)
-        assert open_window(uow, TOLD, 200) is None
-        assert open_window(uow, replace(TOLD, window_seconds=150), 160) is None
-        hook.rewound(uow, 3, STAMP)
-        assert open_window(uow, TOLD, 199) == window
-        hook.rewound(uow, 2, STAMP)
-        assert open_window(uow, TOLD, 199) is None
+        assert get_open_window(uow, TOLD, 200) is None
+        assert get_open_window(uow, replace(TOLD, window_seconds=150), 160) is None
+        hook.on_rewind(uow, 3, STAMP)
+        assert get_open_window(uow, TOLD, 199) == window
+        hook.on_rewind(uow, 2, STAMP)
+        assert get_open_window(uow, TOLD, 199) is None
 
 
 def test_a_call_names_its_nodes_fees_and_tasks():
-    calldata = probe_call(ORDER, 4, NODES, (1, 2, 3))
-    assert probe_nodes(calldata) == NODES
-    assert probe_fees(calldata) == 21
-    keys = probe_keys(calldata, NODES[0])
+    calldata = encode_probe(ORDER, 4, NODES, (1, 2, 3))
+    assert decode_probe_nodes(calldata) == NODES
+    assert decode_probe_fees(calldata) == 21
+    keys = compute_probe_keys(calldata, NODES[0])
     assert len(set(keys)) == 3
-    assert all(key[2:] in compare_probe_call(calldata, NODES[0]) for key in keys)
+    assert all(key[2:] in encode_validate_group(calldata, NODES[0]) for key in keys)
 
 
 def test_another_window_or_another_node_is_another_task():
-    first, later = (probe_call(ORDER, window, NODES[:1], (1, 0, 0)) for window in (4, 5))
-    other = probe_call(ORDER, 4, NODES[1:2], (1, 0, 0))
-    keys = {probe_keys(calldata, NODES[0])[0] for calldata in (first, later, other)}
+    first, later = (encode_probe(ORDER, window, NODES[:1], (1, 0, 0)) for window in (4, 5))
+    other = encode_probe(ORDER, 4, NODES[1:2], (1, 0, 0))
+    keys = {compute_probe_keys(calldata, NODES[0])[0] for calldata in (first, later, other)}
     assert len(keys) == 3
 
 

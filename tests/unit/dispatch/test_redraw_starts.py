@@ -2,10 +2,10 @@
 
 import pytest
 
-from oracle.dispatch.redraw import is_given_at_creation
+from oracle.dispatch.redraw import is_started_at_creation
 from oracle.domain.blocks import Position
 from oracle.domain.ids import TaskKey
-from oracle.domain.state.task import new_task
+from oracle.domain.state.task import create_task
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,6 @@ from oracle.domain.state.task import new_task
     ],
 )
 def test_task_created_and_started_in_one_transaction_needs_no_draw(created, started, is_given):
-    task = new_task(TaskKey("0x" + 64 * "1"))
+    task = create_task(TaskKey("0x" + 64 * "1"))
     task.created_at, task.started_at = created, started
-    assert is_given_at_creation(task) is is_given
+    assert is_started_at_creation(task) is is_given

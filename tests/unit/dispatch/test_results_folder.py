@@ -17,7 +17,7 @@ def test_results_are_read_by_task_and_missing_files_are_skipped(tmp_path: Path):
     (tmp_path / TASKS[1]).write_text(RESULT)
     (tmp_path / TASKS[2]).write_text(f"  {RESULT.upper().replace('X', 'x')}\n")
     with capture_logs() as logs:
-        assert list(ResultsFolder.open(tmp_path).read_results(TASKS)) == [RESULT, RESULT]
+        assert list(ResultsFolder.open_folder(tmp_path).read_results(TASKS)) == [RESULT, RESULT]
     assert logs == []
 
 
@@ -25,7 +25,7 @@ def test_results_are_read_by_task_and_missing_files_are_skipped(tmp_path: Path):
     "text", ["", "0x12", RESULT[2:], RESULT + "00", "é" * 40, "0x" + "g" * 64]
 )
 def test_file_without_a_hash_is_logged_once_until_it_is_repaired(tmp_path: Path, text: str):
-    folder, path = ResultsFolder.open(tmp_path), tmp_path / TASKS[0]
+    folder, path = ResultsFolder.open_folder(tmp_path), tmp_path / TASKS[0]
     path.write_text(text)
     with capture_logs() as logs:
         assert [*folder.read_results(TASKS), *folder.read_results(TASKS)] == []
@@ -42,7 +42,7 @@ def test_file_that_cannot_be_read_is_logged_with_its_reason(tmp_path: Path):
     (tmp_path / TASKS[0]).mkdir()
     (tmp_path / TASKS[1]).write_text(RESULT)
     with capture_logs() as logs:
-        assert list(ResultsFolder.open(tmp_path).read_results(TASKS)) == [RESULT]
+        assert list(ResultsFolder.open_folder(tmp_path).read_results(TASKS)) == [RESULT]
     assert [entry["reason"] for entry in logs] == ["Is a directory"]
 
 
@@ -50,7 +50,7 @@ def test_missing_folder_and_file_in_its_place_are_refused_in_one_line(tmp_path: 
     (tmp_path / "file").write_text(RESULT)
     for name in ("missing", "file"):
         with pytest.raises(InputError) as refused:
-            ResultsFolder.open(tmp_path / name)
+            ResultsFolder.open_folder(tmp_path / name)
         assert str(refused.value) == (
             f"dispatch.results_folder: {tmp_path / name}: no such folder; "
             "create it, or remove the setting"

@@ -32,23 +32,23 @@ class Network:
     folded: int = 0
 
     def catch_up(self) -> None:
-        self.fold.many(self.history.events[self.folded :])
+        self.fold.fold_events(self.history.events[self.folded :])
         self.folded = len(self.history.events)
-        self.fold.drain()
+        self.fold.drain_changes()
 
-    def waiting(self) -> Sequence[Task]:
+    def get_waiting_tasks(self) -> Sequence[Task]:
         return [each for each in self.fold.ledger.tasks.values() if is_waiting(each)]
 
-    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [each for each in self.fold.ledger.tasks.values() if each.group in groups]
 
-    def changed_tasks(self) -> Sequence[Task]:
+    def pop_changed_tasks(self) -> Sequence[Task]:
         return list(self.fold.ledger.tasks.values())
 
-    def changed_since(self, _: int | None) -> Iterable[Node]:
+    def get_nodes_changed_since(self, _: int | None) -> Iterable[Node]:
         return self.fold.ledger.nodes.values()
 
-    def remembered(self, _: int) -> PocketFollower:
+    def get_follower(self, _: int) -> PocketFollower:
         raise AssertionError("this policy remembers nothing")
 
     def node(self, name: str) -> Node:
@@ -83,9 +83,11 @@ class Play:
         history, network = self.network.history, self.network
         network.catch_up()
         hashed = Hash("0x" + sha256(str(history.block).encode()).hexdigest())
-        turn = self.drawer.turn(network, BlockRef(history.block, hashed, hashed, history.time))
+        turn = self.drawer.draw_block(
+            network, BlockRef(history.block, hashed, hashed, history.time)
+        )
         history.after(1)
-        for one in turn.drawn:
+        for one in turn.new_draws:
             name, runner = named(one.task), named(one.node)
             self.draws.append(runner)
             self.runs[name] = runner

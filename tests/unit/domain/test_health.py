@@ -9,12 +9,12 @@ FINDINGS = st.lists(st.builds(HealthFinding, st.sampled_from(Condition), st.text
 
 
 def health(*conditions: Condition) -> HealthReport:
-    return HealthReport.of(HealthFinding(one, "") for one in conditions)
+    return HealthReport.from_findings(HealthFinding(one, "") for one in conditions)
 
 
 @given(FINDINGS)
 def test_severity_is_at_least_that_of_every_condition(findings: list[HealthFinding]):
-    found = HealthReport.of(findings)
+    found = HealthReport.from_findings(findings)
     assert all(found.severity >= one.condition.severity for one in findings)
     assert (found.severity is Severity.WELL) == (not findings)
 
@@ -23,7 +23,10 @@ def test_severity_is_at_least_that_of_every_condition(findings: list[HealthFindi
 def test_joined_findings_are_of_conditions_that_were_not_found_before(
     first: list[HealthFinding], more: list[HealthFinding]
 ):
-    before, joined = HealthReport.of(first), HealthReport.of(first).merge(more)
+    before, joined = (
+        HealthReport.from_findings(first),
+        HealthReport.from_findings(first).merge(more),
+    )
     assert joined.findings[: len(before.findings)] == before.findings
     assert set(joined.conditions) == {one.condition for one in (*first, *more)}
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address, Hash
-from oracle.domain.log_table import MOST_INDEX, LogTable, block_hashes
+from oracle.domain.log_table import MAX_LOG_INDEX, LogTable, get_block_hashes
 from oracle.domain.logs import Log
 
 hashes = st.binary(min_size=32, max_size=32).map(lambda value: Hash("0x" + value.hex()))
 ADDRESSES = [Address("0x" + byte * 20) for byte in ("11", "22", "33")]
 TOPICS = ["0x" + byte * 32 for byte in ("44", "55")]
-places = st.tuples(st.integers(0, 4), st.integers(0, 3) | st.just(MOST_INDEX))
+places = st.tuples(st.integers(0, 4), st.integers(0, 3) | st.just(MAX_LOG_INDEX))
 
 
 @st.composite
@@ -37,23 +37,23 @@ def histories(draw: st.DrawFn) -> list[Log]:
 
 @given(histories())
 def test_a_table_is_the_logs_that_it_was_made_of(logs: list[Log]):
-    table = LogTable.of(logs)
+    table = LogTable.from_logs(logs)
     assert table == logs
     assert len(table) == len(logs)
-    assert LogTable.of(table) is table
-    assert block_hashes(table) == block_hashes(logs)
+    assert LogTable.from_logs(table) is table
+    assert get_block_hashes(table) == get_block_hashes(logs)
 
 
 @given(histories(), st.integers(0, 12))
 def test_tables_that_follow_each_other_are_joined(logs: list[Log], cut: int):
-    joined = LogTable.joined([logs[:cut], logs[cut:]])
+    joined = LogTable.concatenate([logs[:cut], logs[cut:]])
     assert joined == logs
-    assert joined.blocks == LogTable.of(logs).blocks
+    assert joined.blocks == LogTable.from_logs(logs).blocks
 
 
 @given(histories())
 def test_a_source_stands_once_and_in_the_order_in_which_it_comes(logs: list[Log]):
-    (part,) = LogTable.of(logs).parts
+    (part,) = LogTable.from_logs(logs).parts
     told = [(log.address, log.topics[0] if log.topics else "") for log in logs]
     assert part.sources == list(dict.fromkeys(told))
 
@@ -63,15 +63,15 @@ OF_ANOTHER_BLOCK = replace(LOG, index=1, block_hash=Hash("0x" + "33" * 32))
 
 
 def test_an_index_that_no_row_has_room_for_is_refused():
-    with pytest.raises(ValueError, match=f"above {MOST_INDEX}"):
-        LogTable.of([replace(LOG, index=MOST_INDEX + 1)])
+    with pytest.raises(ValueError, match=f"above {MAX_LOG_INDEX}"):
+        LogTable.from_logs([replace(LOG, index=MAX_LOG_INDEX + 1)])
 
 
 def test_logs_of_two_blocks_of_one_number_are_refused():
     with pytest.raises(ValueError, match="two blocks of one number"):
-        LogTable.of([LOG, OF_ANOTHER_BLOCK])
+        LogTable.from_logs([LOG, OF_ANOTHER_BLOCK])
 
 
 def test_tables_of_two_blocks_of_one_number_tell_no_blocks():
     with pytest.raises(ValueError, match="two blocks of one number"):
-        _ = LogTable.joined([[LOG], [OF_ANOTHER_BLOCK]]).blocks
+        _ = LogTable.concatenate([[LOG], [OF_ANOTHER_BLOCK]]).blocks

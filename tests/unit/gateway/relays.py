@@ -4,11 +4,11 @@ from itertools import count
 
 from hypothesis import strategies as st
 
-from gateway.gateway_records import ToldOutcome
+from gateway.gateway_records import ReportedOutcome
 from gateway.gateway_rules import GatewayRules
-from gateway.session_selector import Hooks, SelectionRequest, SessionSelector
+from gateway.session_selector import SelectionRequest, SelectorHooks, SessionSelector
 from oracle.domain.ids import Address
-from oracle.systems.pocket.relay_outcomes import BLAME, Blame, OutcomeKind, RelayOutcome
+from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, OutcomeKind, RelayOutcome
 
 CHAIN = "0021"
 NODES = tuple(f"node-{number}" for number in range(6))
@@ -23,19 +23,19 @@ def told(
     *,
     session: str = "s",
     told_id: str | None = None,
-) -> ToldOutcome:
-    served = BLAME[kind] is Blame.SUCCESS
+) -> ReportedOutcome:
+    served = BLAME_BY_KIND[kind] is Blame.SUCCESS
     outcome = RelayOutcome(Address(node), CHAIN, t, kind, latency if served else 0.0)
-    return ToldOutcome(outcome, session, told_id)
+    return ReportedOutcome(outcome, session, told_id)
 
 
-def failed(node: str, t: int = T0) -> ToldOutcome:
+def failed(node: str, t: int = T0) -> ReportedOutcome:
     return told(node, t, kind=OutcomeKind.TIMEOUT)
 
 
-def seeded(hooks: Hooks | None = None) -> Hooks:
+def seeded(hooks: SelectorHooks | None = None) -> SelectorHooks:
     """Seeds that are 1, 2, 3, …"""
-    numbers, made = count(1), hooks or Hooks()
+    numbers, made = count(1), hooks or SelectorHooks()
     made.random_bytes = lambda size: next(numbers).to_bytes(size, "big")
     return made
 
@@ -48,7 +48,7 @@ def asking(*candidates: str, session: str = "s", most: int = 1) -> SelectionRequ
     return SelectionRequest(CHAIN, session, candidates or NODES, most)
 
 
-def histories() -> st.SearchStrategy[list[ToldOutcome]]:
+def histories() -> st.SearchStrategy[list[ReportedOutcome]]:
     """Relays of some minutes, in the order of their ends."""
     one = st.tuples(
         st.integers(0, 400_000),

@@ -26,10 +26,10 @@ def test_what_is_shown_of_an_epoch_was_committed_to_before_its_first_draw(times:
     made, written = seeds()
     committed: set[str] = set()
     for t in times:
-        epoch, _ = made.counters(1, T0 + t)
+        epoch, _ = made.reserve_counters(1, T0 + t)
         # The very first epoch can only be told of when it begins.
         assert epoch.commitment in committed or len(written) <= 2 or epoch.start == T0 + t
-        past, others = made.shown(T0 + t)
+        past, others = made.list_epochs(T0 + t)
         committed |= {one.commitment for one in others}
         assert epoch in others
         assert all(one.end <= T0 + t for one in past)
@@ -39,26 +39,26 @@ def test_what_is_shown_of_an_epoch_was_committed_to_before_its_first_draw(times:
 
 def test_no_counter_is_given_twice_in_an_epoch():
     made, _ = seeds()
-    given = [made.counters(3, T0 + n) for n in range(10)]
+    given = [made.reserve_counters(3, T0 + n) for n in range(10)]
     assert [first for _, first in given] == list(range(0, 30, 3))
     assert len({epoch for epoch, _ in given}) == 1
 
 
 def test_the_next_epoch_is_the_one_that_was_committed_to():
     made, _ = seeds()
-    made.counters(1, T0)
-    _, (_, following) = made.shown(T0)
-    epoch, counter = made.counters(1, T0 + EPOCH)
+    made.reserve_counters(1, T0)
+    _, (_, following) = made.list_epochs(T0)
+    epoch, counter = made.reserve_counters(1, T0 + EPOCH)
     assert (epoch, counter) == (following, 0)
 
 
 def test_after_a_restart_the_seeds_of_before_are_shown_and_not_used():
     before, written = seeds()
-    before.counters(1, T0)
+    before.reserve_counters(1, T0)
     after, _ = seeds()
     after._random_bytes = bytes
-    after.recall(list(written))
-    epoch, _ = after.counters(1, T0 + 1)
-    past, _ = after.shown(T0 + 1)
+    after.load_past_epochs(list(written))
+    epoch, _ = after.reserve_counters(1, T0 + 1)
+    past, _ = after.list_epochs(T0 + 1)
     assert past == written
     assert epoch.seed not in {one.seed for one in written}

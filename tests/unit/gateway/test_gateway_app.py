@@ -22,7 +22,7 @@ ROW = {**BAD_ROW, "latency_ms": 61.2}
 
 @pytest.fixture
 def service(empty_sqlite_url: str) -> Iterator[SelectionService]:
-    rules = CheckRules(chain_id=1, all_where_none_passes=False)
+    rules = CheckRules(chain_id=1, uses_all_if_none_passes=False)
     checks = {CHAIN: NodeChecks(rules, {"a": CheckedNode(), "b": CheckedNode()})}
     with Store.open(empty_sqlite_url, create=True) as store:
         yield SelectionService(store, GatewayRules(), checks, lambda: None, lambda: T0)
@@ -104,7 +104,7 @@ def test_of_a_batch_with_a_bad_row_nothing_is_taken(door: TestClient):
 def test_where_nobody_passes_the_checks_and_none_may_be_drawn_it_is_503(
     door: TestClient, service: SelectionService
 ):
-    service.checked(CHAIN, {node: ProbeAnswer(2, 5) for node in ("a", "b")})
+    service.apply_check_answers(CHAIN, {node: ProbeAnswer(2, 5) for node in ("a", "b")})
     assert door.post("/v1/select", json=ASKED).status_code == 503
     told = door.get("/v1/checks").json()[CHAIN]["a"]
     assert (told["passed"], told["reason"]) == (False, "wrong_chain")
@@ -112,7 +112,7 @@ def test_where_nobody_passes_the_checks_and_none_may_be_drawn_it_is_503(
 
 def test_a_misconfigured_node_is_looked_at_at_once(door: TestClient, service: SelectionService):
     asked: list[None] = []
-    service.check_soon = lambda: asked.append(None)
+    service.request_checks = lambda: asked.append(None)
     row = {**BAD_ROW, "ok": False, "kind": "misconfigured"}
     door.post("/v1/outcomes", json=outcomes(row))
     door.post("/v1/checks/run")

@@ -11,12 +11,12 @@ from gateway.gateway_config import (
     TOKEN_VARIABLE,
     GatewayConfig,
     GatewaySection,
-    load_gateway,
-    token_of,
+    read_gateway_config,
+    read_token,
 )
 from oracle.errors import InputError
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD
-from oracle.telemetry.safe_text import without_secrets
+from oracle.telemetry.safe_text import redact_secrets
 from reference.source_comments import above_fields
 from tests.unit.gateway.relays import T0, asking, failed, selector
 
@@ -39,15 +39,15 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def test_what_is_left_out_is_the_article(tmp_path: Path):
-    config = load_gateway(written(tmp_path, WHOLE))
+    config = read_gateway_config(written(tmp_path, WHOLE))
     assert config.policy.rules.params == ARTICLE
-    assert config.check_rules("0021").allowance == 5
+    assert config.build_check_rules("0021").allowance == 5
     assert config.gateway.listener.limits.body_bytes == 1024 * 1024
 
 
 def test_the_code_as_it_was_can_be_asked_for(tmp_path: Path):
     text = WHOLE + '[policy]\nprofile = "portal_api_head"\n'
-    assert load_gateway(written(tmp_path, text)).policy.rules.params == PORTAL_API_HEAD
+    assert read_gateway_config(written(tmp_path, text)).policy.rules.params == PORTAL_API_HEAD
 
 
 @pytest.mark.parametrize(
@@ -68,40 +68,40 @@ def test_the_code_as_it_was_can_be_asked_for(tmp_path: Path):
 )
 def test_a_fault_is_named_by_its_setting(tmp_path: Path, text: str, named: str):
     with pytest.raises(InputError, match=named):
-        load_gateway(written(tmp_path, text))
+        read_gateway_config(written(tmp_path, text))
 
 
 def test_a_file_with_a_key_in_an_address_is_not_for_others_to_read(tmp_path: Path):
     path = written(tmp_path, WHOLE.replace("/rpc", f"/{TOKEN}"))
-    load_gateway(path)
+    read_gateway_config(path)
     path.chmod(0o644)
     with pytest.raises(InputError, match="chmod 600"):
-        load_gateway(path)
+        read_gateway_config(path)
 
 
 def test_no_secret_is_shown_by_python_nor_by_the_log(tmp_path: Path):
     text = WHOLE.replace("/rpc", f"/{TOKEN}").replace(
         "sqlite:///gateway.db", f"postgresql://me:{TOKEN}@db/gateway"
     )
-    config = load_gateway(written(tmp_path, text))
+    config = read_gateway_config(written(tmp_path, text))
     shown = f"{config!r} {config} {config.checks!r} {config.database!r}"
     assert TOKEN not in shown
-    assert TOKEN not in without_secrets(f"it said {TOKEN} there")
+    assert TOKEN not in redact_secrets(f"it said {TOKEN} there")
 
 
 def test_the_token_comes_from_its_file_or_else_from_the_environment(tmp_path: Path):
     path = tmp_path / "token"
     path.write_text(TOKEN + "\n")
     path.chmod(0o600)
-    assert token_of(GatewaySection(token_file=path), {TOKEN_VARIABLE: "x" * 20}) == TOKEN
-    assert token_of(GatewaySection(), {TOKEN_VARIABLE: "y" * 20}) == "y" * 20
-    assert TOKEN not in without_secrets(TOKEN)
+    assert read_token(GatewaySection(token_file=path), {TOKEN_VARIABLE: "x" * 20}) == TOKEN
+    assert read_token(GatewaySection(), {TOKEN_VARIABLE: "y" * 20}) == "y" * 20
+    assert TOKEN not in redact_secrets(TOKEN)
 
 
 @pytest.mark.parametrize("told", ["", "short", "fifteen letters", "a b" * 10, "\u00e9" * 20])
 def test_a_token_that_is_none_is_refused_and_not_repeated(told: str):
     with pytest.raises(InputError, match=TOKEN_VARIABLE) as error:
-        token_of(GatewaySection(), {TOKEN_VARIABLE: told})
+        read_token(GatewaySection(), {TOKEN_VARIABLE: told})
     assert not told or told not in str(error.value)
 
 
@@ -110,7 +110,7 @@ def test_a_token_that_others_may_read_is_refused(tmp_path: Path):
     path.write_text(TOKEN)
     path.chmod(0o644)
     with pytest.raises(InputError, match="chmod 600"):
-        token_of(GatewaySection(token_file=path), {})
+        read_token(GatewaySection(token_file=path), {})
 
 
 def shown(language: str) -> str:
@@ -120,7 +120,7 @@ def shown(language: str) -> str:
 
 
 def test_the_settings_that_the_guide_shows_are_sound(tmp_path: Path):
-    config = load_gateway(written(tmp_path, shown("[gateway]")))
+    config = read_gateway_config(written(tmp_path, shown("[gateway]")))
     assert config.policy == type(config.policy)()
     assert set(config.checks["0021"].urls) == {"node-1", "node-2"}
 
@@ -134,9 +134,9 @@ def test_the_function_that_the_guide_shows_repeats_a_draw():
     names: dict[str, Any] = {}
     exec(shown("from hashlib"), names)  # noqa: S102  of our own page
     ours = selector()
-    ours.take([failed("node-0")], T0)
+    ours.add_outcomes([failed("node-0")], T0)
     for _ in range(20):
-        done = ours.select(asking(), T0)
+        done = ours.select_nodes(asking(), T0)
         proof = {
             "commitment": done.epoch.commitment,
             "session": "s",

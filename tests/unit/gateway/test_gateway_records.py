@@ -14,29 +14,28 @@ def records(**rules: int) -> GatewayRecords:
 
 
 def attempts(of: GatewayRecords, node: str, now: int = T0) -> int:
-    return next((stats.attempts for _, stats in of.of_node(node, now)), 0)
+    return next((stats.attempts for _, stats in of.get_node_stats(node, now)), 0)
 
 
 def test_an_outcome_that_is_told_twice_counts_once_for_ten_minutes():
     ours = records()
     one = told("a", told_id="x")
-    assert ours.take([one, one], T0)[0] == (1, 1, 0)
-    assert ours.take([one._replace(outcome=told("a", T0 + 599_999).outcome)], T0 + 599_999)[0] == (
-        0, 1, 0,
-    )  # fmt: skip
-    assert ours.take([told("a", T0 + 600_000, told_id="x")], T0 + 600_000)[0] == (1, 0, 0)
+    assert ours.add_outcomes([one, one], T0)[0] == (1, 1, 0)
+    repeated = one._replace(outcome=told("a", T0 + 599_999).outcome)
+    assert ours.add_outcomes([repeated], T0 + 599_999)[0] == (0, 1, 0)
+    assert ours.add_outcomes([told("a", T0 + 600_000, told_id="x")], T0 + 600_000)[0] == (1, 0, 0)
 
 
 def test_what_is_older_than_the_window_is_late_and_ignored():
     ours = records()
-    counts, stored = ours.take([told("a", T0 - 300_000), told("b", T0 - 299_999)], T0)
+    counts, stored = ours.add_outcomes([told("a", T0 - 300_000), told("b", T0 - 299_999)], T0)
     assert counts == (1, 0, 1)
     assert [one.outcome.node for one in stored] == ["b"]
 
 
 def test_what_is_a_little_ahead_of_our_clock_counts_from_now():
     ours = records()
-    _, stored = ours.take([told("a", T0 + 4_000)], T0)
+    _, stored = ours.add_outcomes([told("a", T0 + 4_000)], T0)
     assert [one.outcome.t_ms for one in stored] == [T0]
     assert attempts(ours, "a") == 1
 
@@ -50,9 +49,9 @@ def test_what_is_a_little_ahead_of_our_clock_counts_from_now():
 )  # fmt: skip
 def test_what_is_not_the_nodes_fault_counts_neither_for_nor_against_it(kind: OutcomeKind):
     ours = records()
-    ours.take([told("a", kind=kind)], T0)
+    ours.add_outcomes([told("a", kind=kind)], T0)
     assert attempts(ours, "a") == 0
-    assert not ours.is_out(CHAIN, "a", T0)
+    assert not ours.is_failing(CHAIN, "a", T0)
 
 
 @pytest.mark.parametrize(
@@ -66,9 +65,9 @@ def test_what_is_not_the_nodes_fault_counts_neither_for_nor_against_it(kind: Out
 def test_a_batch_for_which_there_is_no_room_is_refused_whole(rules, batch):
     ours = records(**rules)
     with pytest.raises(TooManyRecordsError):
-        ours.take(batch, T0)
+        ours.add_outcomes(batch, T0)
     assert attempts(ours, "a") == 0
-    assert ours.take(batch[:2], T0)[0].taken == 2
+    assert ours.add_outcomes(batch[:2], T0)[0].taken == 2
 
 
 def test_room_is_free_again_when_what_was_told_counts_no_more():
@@ -76,7 +75,7 @@ def test_room_is_free_again_when_what_was_told_counts_no_more():
     for minutes in (0, 11, 22):
         t = T0 + minutes * 60_000
         batch = [told(f"{minutes}-{n}", t, told_id=f"{minutes}-{n}") for n in range(2)]
-        assert ours.take(batch, t)[0].taken == 2
+        assert ours.add_outcomes(batch, t)[0].taken == 2
 
 
 def test_the_code_as_it_was_shelves_nobody_and_the_article_does():
@@ -84,8 +83,8 @@ def test_the_code_as_it_was_shelves_nobody_and_the_article_does():
     head = GatewayRecords(GatewayRules(params=PORTAL_API_HEAD))
     article = records()
     for ours in (head, article):
-        ours.take([failed("a") for _ in range(60)], T0)
-    rows = [ours.ranking(CHAIN, ("a",), {}, T0).rows for ours in (head, article)]
+        ours.add_outcomes([failed("a") for _ in range(60)], T0)
+    rows = [ours.rank_candidates(CHAIN, ("a",), {}, T0).rows for ours in (head, article)]
     assert [row[0].tickets for row in rows] == [10, 0]
 
 

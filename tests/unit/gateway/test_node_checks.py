@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from gateway.node_checks import CheckRules, NodeChecks, ProbeAnswer, Unchecked
+from gateway.node_checks import CheckRules, NodeChecks, ProbeAnswer, UncheckedPolicy
 from tests.support.examples import examples
 from tests.unit.gateway.relays import T0
 
@@ -13,8 +13,8 @@ def checks(**rules: object) -> NodeChecks:
 
 
 def reasons(of: NodeChecks, answers: dict[str, ProbeAnswer]) -> dict[str, str]:
-    of.answered(answers, T0)
-    return of.left_out(answers, T0)
+    of.apply_answers(answers, T0)
+    return of.find_excluded(answers, T0)
 
 
 def at(*heights: int) -> dict[str, ProbeAnswer]:
@@ -53,30 +53,30 @@ def test_a_node_of_another_chain_has_no_say_in_what_is_high():
 
 
 @pytest.mark.parametrize(
-    ("unchecked", "why"), [(Unchecked.ALLOW, None), (Unchecked.REFUSE, "unchecked")]
+    ("unchecked", "why"), [(UncheckedPolicy.ALLOW, None), (UncheckedPolicy.REFUSE, "unchecked")]
 )
 def test_a_check_counts_for_five_minutes_and_then_the_node_is_as_one_never_checked(
-    unchecked: Unchecked, why: str | None
+    unchecked: UncheckedPolicy, why: str | None
 ):
     ours = checks(unchecked=unchecked)
-    assert ours.why_out("n0", T0) == why
-    ours.answered(at(10), T0)
-    assert ours.why_out("n0", T0 + 299_999) is None
-    assert ours.why_out("n0", T0 + 300_000) == why
+    assert ours.find_exclusion_reason("n0", T0) == why
+    ours.apply_answers(at(10), T0)
+    assert ours.find_exclusion_reason("n0", T0 + 299_999) is None
+    assert ours.find_exclusion_reason("n0", T0 + 300_000) == why
 
 
 def test_a_node_that_failed_is_out_until_it_passes():
     ours = checks()
-    ours.answered({"a": ProbeAnswer(fault="probe_slow")}, T0)
-    assert ours.why_out("a", T0 + 3_600_000) == "probe_slow"
-    assert ours.answered({"a": ProbeAnswer(1, 5)}, T0 + 1) == ["a"]
-    assert ours.why_out("a", T0 + 1) is None
+    ours.apply_answers({"a": ProbeAnswer(fault="probe_slow")}, T0)
+    assert ours.find_exclusion_reason("a", T0 + 3_600_000) == "probe_slow"
+    assert ours.apply_answers({"a": ProbeAnswer(1, 5)}, T0 + 1) == ["a"]
+    assert ours.find_exclusion_reason("a", T0 + 1) is None
 
 
 def test_where_stake_is_wanted_an_unknown_one_is_none():
     ours = checks(needs_stake=True)
-    ours.answered(at(10, 10), T0)
-    assert ours.left_out(["n0", "n1"], T0) == {"n0": "stake_unknown", "n1": "stake_unknown"}
-    ours.members = frozenset({"n0", "never checked"})
-    found = ours.left_out(["n0", "n1", "never checked"], T0)
+    ours.apply_answers(at(10, 10), T0)
+    assert ours.find_excluded(["n0", "n1"], T0) == {"n0": "stake_unknown", "n1": "stake_unknown"}
+    ours.staked_nodes = frozenset({"n0", "never checked"})
+    found = ours.find_excluded(["n0", "n1", "never checked"], T0)
     assert found == {"n1": "not_staked"}

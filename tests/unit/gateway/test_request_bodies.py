@@ -9,9 +9,9 @@ from hypothesis import given, strategies as st
 from gateway.web.request_bodies import (
     MOST_ROWS,
     BodyError,
-    outcomes_in,
-    ranking_in,
-    selection_in,
+    parse_outcomes,
+    parse_ranking,
+    parse_selection,
 )
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
 from tests.support.examples import examples
@@ -27,15 +27,15 @@ def body(*rows: object) -> bytes:
 
 def refused(sent: bytes) -> dict[str, object]:
     with pytest.raises(BodyError) as error:
-        outcomes_in(sent, T0, 5_000)
-    answer = error.value.answer()
+        parse_outcomes(sent, T0, 5_000)
+    answer = error.value.build_payload()
     answer.pop("error")
     return answer
 
 
 def test_a_good_batch_is_read_as_it_was_meant():
     late = {**GOOD, "ok": False, "latency_ms": 3_000, "kind": "timeout", "id": "x"}
-    assert outcomes_in(body(GOOD, late), T0, 5_000) == [
+    assert parse_outcomes(body(GOOD, late), T0, 5_000) == [
         told("a"),
         told("a", kind=OutcomeKind.TIMEOUT, told_id="x"),
     ]
@@ -107,7 +107,7 @@ def test_what_is_no_batch_at_all_is_refused(sent: bytes, answer: dict[str, objec
 )
 def test_a_selection_that_cannot_be_meant_is_refused_by_its_field(changed, field: str):
     with pytest.raises(BodyError) as error:
-        selection_in(json.dumps({**ASKED, **changed}).encode())
+        parse_selection(json.dumps({**ASKED, **changed}).encode())
     assert error.value.field == field
 
 
@@ -123,12 +123,12 @@ _JSON = st.recursive(
 @given(_JSON.map(lambda told: json.dumps(told).encode()) | st.binary(max_size=60))
 @examples(300)
 def test_whatever_is_sent_is_read_or_refused(sent: bytes):
-    for read in (lambda: outcomes_in(sent, T0, 0), lambda: selection_in(sent)):
+    for read in (lambda: parse_outcomes(sent, T0, 0), lambda: parse_selection(sent)):
         with suppress(BodyError):
             read()
 
 
 def test_a_ranking_takes_no_more_than_it_uses():
-    assert ranking_in(json.dumps(ASKED).encode()).candidates == ["a", "b"]
+    assert parse_ranking(json.dumps(ASKED).encode()).candidates == ["a", "b"]
     with pytest.raises(BodyError):
-        ranking_in(json.dumps({**ASKED, "n": 2}).encode())
+        parse_ranking(json.dumps({**ASKED, "n": 2}).encode())

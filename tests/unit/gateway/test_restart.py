@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, strategies as st
 
-from gateway.gateway_records import ToldOutcome
+from gateway.gateway_records import ReportedOutcome
 from gateway.gateway_rules import GatewayRules
 from gateway.node_checks import CheckedNode, CheckRules, NodeChecks, ProbeAnswer
 from gateway.selection_service import SelectionService
@@ -59,7 +59,7 @@ def copied(template: Path, to: Path) -> Store:
 )
 @examples(15)
 def test_restarts_change_no_ticket(
-    sqlite_template: Path, history: list[ToldOutcome], restarts: set[int], checks: set[int]
+    sqlite_template: Path, history: list[ReportedOutcome], restarts: set[int], checks: set[int]
 ):
     clock = Clock()
     with TemporaryDirectory() as folder, ExitStack() as opened:
@@ -70,53 +70,53 @@ def test_restarts_change_no_ticket(
         for number, one in enumerate(history):
             clock.now = one.outcome.t_ms
             if number in restarts:
-                often.writer.flush()
+                often.writer.write_all()
                 often = service(second, clock)
             for each in (always, often):
-                each.take([one])
+                each.add_outcomes([one])
                 if number in checks:
-                    each.checked(CHAIN, {node: ProbeAnswer(1, 10) for node in NODES})
+                    each.apply_check_answers(CHAIN, {node: ProbeAnswer(1, 10) for node in NODES})
         clock.now = NOW
-        often.writer.flush()
-        rankings = [each.ranking(asking())[0] for each in (always, service(second, clock))]
+        often.writer.write_all()
+        rankings = [each.get_ranking(asking())[0] for each in (always, service(second, clock))]
     assert rankings[0].ranking == rankings[1].ranking
 
 
 def test_an_outcome_told_before_the_restart_is_known_after_it(opened: Store, clock: Clock):
     before = service(opened, clock)
-    before.take([told("node-0", told_id="x")])
-    before.writer.flush()
-    assert service(opened, clock).take([told("node-0", told_id="x")]).repeated == 1
+    before.add_outcomes([told("node-0", told_id="x")])
+    before.writer.write_all()
+    assert service(opened, clock).add_outcomes([told("node-0", told_id="x")]).repeated == 1
 
 
 def test_a_failed_check_is_known_after_the_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
-    before.checked(CHAIN, {"node-0": ProbeAnswer(2, 10), "node-1": ProbeAnswer(1, 10)})
-    before.writer.flush()
-    made, _ = service(opened, clock).ranking(asking("node-0", "node-1"))
+    before.apply_check_answers(CHAIN, {"node-0": ProbeAnswer(2, 10), "node-1": ProbeAnswer(1, 10)})
+    before.writer.write_all()
+    made, _ = service(opened, clock).get_ranking(asking("node-0", "node-1"))
     assert made.ranking.left_out == {"node-0": "wrong_chain"}
 
 
 def test_the_seeds_of_before_are_shown_after_the_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
-    done = before.select(asking("node-0"))
-    before.writer.flush()
+    done = before.select_nodes(asking("node-0"))
+    before.writer.write_all()
     after = service(opened, clock)
     clock.now += 1
-    assert done.epoch in after.epochs()[0]
-    assert after.select(asking("node-0")).epoch != done.epoch
+    assert done.epoch in after.list_epochs()[0]
+    assert after.select_nodes(asking("node-0")).epoch != done.epoch
 
 
 def test_what_can_count_no_more_leaves_the_database(opened: Store, clock: Clock):
     ours = service(opened, clock)
-    ours.take([told("node-0"), told("node-1", kind=OutcomeKind.EXHAUSTED)])
-    ours.writer.flush()
+    ours.add_outcomes([told("node-0"), told("node-1", kind=OutcomeKind.EXHAUSTED)])
+    ours.writer.write_all()
     for minutes, left in ((11, ["node-1"]), (61, [])):
         clock.now = T0 + minutes * 60_000
-        ours.take([told("node-2", clock.now)])
-        ours.writer.flush()
-        with opened.reading() as uow:
-            kept = [one.node for one in uow.gateway.outcomes.all()]
+        ours.add_outcomes([told("node-2", clock.now)])
+        ours.writer.write_all()
+        with opened.read_transaction() as uow:
+            kept = [one.node for one in uow.gateway.outcomes.iterate_all()]
         assert [node for node in kept if node != "node-2"] == left
 
 
@@ -132,8 +132,8 @@ class AwayStore:
         self._store = store
         self.is_away = False
 
-    def reading(self):
-        return self._store.reading()
+    def read_transaction(self):
+        return self._store.read_transaction()
 
     def transaction(self):
         if self.is_away:
@@ -146,17 +146,17 @@ def test_what_is_told_while_the_database_is_away_is_written_when_it_is_back(
 ):
     away = AwayStore(opened)
     ours = service(away, clock)  # type: ignore[arg-type]
-    ours.take([told("node-0")])
+    ours.add_outcomes([told("node-0")])
     away.is_away = True
-    ours.take([failed("node-1")])
-    ours.writer.flush()
+    ours.add_outcomes([failed("node-1")])
+    ours.writer.write_all()
     assert reason(ours) == "the disk is full"
     away.is_away = False
-    ours.take([told("node-2")])
-    ours.writer.flush()
+    ours.add_outcomes([told("node-2")])
+    ours.writer.write_all()
     assert reason(ours) is None
-    with opened.reading() as uow:
-        rows = list(uow.gateway.outcomes.all())
+    with opened.read_transaction() as uow:
+        rows = list(uow.gateway.outcomes.iterate_all())
     assert [one.node for one in rows] == ["node-0", "node-1", "node-2"]
     assert [one.number for one in rows] == [0, 1, 2]
 
@@ -165,7 +165,7 @@ def test_what_is_told_while_the_database_is_away_is_written_when_it_is_back(
 def test_a_writer_that_breaks_ends_the_service(opened: Store, clock: Clock):
     lost = threading.Event()
     ours = service(opened, clock, lost.set)
-    ours.writer.start(lambda: 1 / 0)
+    ours.writer.start_writing(lambda: 1 / 0)
     assert lost.wait(60)
     ours.writer._thread.join()
     assert str(ours.failure) == "the writer has ended"
@@ -173,6 +173,6 @@ def test_a_writer_that_breaks_ends_the_service(opened: Store, clock: Clock):
 
 def test_the_clock_going_back_stops_time_here(opened: Store, clock: Clock):
     ours = service(opened, clock)
-    ours.take([failed("node-0")])
+    ours.add_outcomes([failed("node-0")])
     clock.now -= 60_000
-    assert ours.ranking(asking("node-0"))[0].as_of == T0
+    assert ours.get_ranking(asking("node-0"))[0].as_of == T0

@@ -6,20 +6,20 @@ from hashlib import sha256
 import pytest
 from hypothesis import given, strategies as st
 
-from gateway.gateway_records import ToldOutcome
+from gateway.gateway_records import ReportedOutcome
 from gateway.gateway_rules import GatewayRules
 from gateway.node_checks import CheckRules, NodeChecks, ProbeAnswer
 from gateway.session_selector import (
-    Hooks,
-    NobodyPassesError,
+    NoCandidatePassesError,
     NodeSelection,
     SelectionRequest,
+    SelectorHooks,
     SessionSelector,
 )
 from oracle.domain.ids import Address
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import ARTICLE
-from oracle.systems.pocket.picking import pick_many, unit_of
+from oracle.systems.pocket.picking import compute_unit_draw, pick_nodes
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
 from tests.support.examples import examples
 from tests.unit.gateway.relays import (
@@ -41,17 +41,17 @@ SEED = (1).to_bytes(32, "big")
 @given(histories(), st.integers(1, 7))
 @examples(100)
 def test_nodes_are_drawn_as_the_plain_selector_and_fractions_draw_them(
-    history: list[ToldOutcome], most: int
+    history: list[ReportedOutcome], most: int
 ):
     plain, ours = NodeSelector(ARTICLE), selector(ranking_ms=0)
     for one in history:
-        plain.take(one.outcome)
-        ours.take([one], one.outcome.t_ms)
+        plain.record_outcome(one.outcome)
+        ours.add_outcomes([one], one.outcome.t_ms)
 
-    done = ours.select(asking(most=most), NOW)
+    done = ours.select_nodes(asking(most=most), NOW)
 
-    ranking = plain.rank(CHAIN, map(Address, NODES), NOW)
-    wanted = pick_many(ranking, [unit_of(done.epoch.seed, "s", n) for n in range(most)])
+    ranking = plain.rank_nodes(CHAIN, map(Address, NODES), NOW)
+    wanted = pick_nodes(ranking, [compute_unit_draw(done.epoch.seed, "s", n) for n in range(most)])
     assert done.nodes == wanted
     assert done.ranking.ranking.rows == ranking.rows
 
@@ -70,8 +70,8 @@ def repeated(done: NodeSelection) -> str:
 
 def test_whoever_knows_seed_session_and_counter_finds_the_node():
     ours = selector()
-    ours.take([told(node, latency=100.0 * n) for n, node in enumerate(NODES, 1)], T0)
-    done = [ours.select(asking(), T0) for _ in range(50)]
+    ours.add_outcomes([told(node, latency=100.0 * n) for n, node in enumerate(NODES, 1)], T0)
+    done = [ours.select_nodes(asking(), T0) for _ in range(50)]
     assert [one.nodes for one in done] == [[repeated(one)] for one in done]
     assert [one.counter for one in done] == list(range(50))
 
@@ -79,23 +79,23 @@ def test_whoever_knows_seed_session_and_counter_finds_the_node():
 def test_the_faster_get_more_relays_by_their_tickets():
     # docs/explanation/pocket.md: 0.1 s and 0.2 s are 10 and 8 tickets.
     ours = selector()
-    ours.take([told("fast"), told("slow", latency=200.0)], T0)
-    won = Counter(ours.select(asking("fast", "slow"), T0).nodes[0] for _ in range(9_000))
+    ours.add_outcomes([told("fast"), told("slow", latency=200.0)], T0)
+    won = Counter(ours.select_nodes(asking("fast", "slow"), T0).nodes[0] for _ in range(9_000))
     assert abs(won["fast"] - 5_000) < 250
 
 
 def test_a_node_that_failed_gets_nothing_for_six_seconds():
     ours = selector(ranking_ms=0)
-    ours.take([failed("a"), told("b")], T0)
+    ours.add_outcomes([failed("a"), told("b")], T0)
     for later, drawn in ((0, {"b"}), (5_999, {"b"}), (6_000, {"a", "b"})):
-        found = {ours.select(asking("a", "b"), T0 + later).nodes[0] for _ in range(200)}
+        found = {ours.select_nodes(asking("a", "b"), T0 + later).nodes[0] for _ in range(200)}
         assert found == drawn
 
 
 def test_where_all_have_failed_each_has_the_same_chance_and_the_answer_says_so():
     ours = selector()
-    ours.take([failed("a"), failed("b")], T0)
-    done = ours.select(asking("a", "b"), T0)
+    ours.add_outcomes([failed("a"), failed("b")], T0)
+    done = ours.select_nodes(asking("a", "b"), T0)
     assert done.ranking.degraded
     assert done.ranking.chances == (("a", 1), ("b", 1))
 
@@ -103,91 +103,93 @@ def test_where_all_have_failed_each_has_the_same_chance_and_the_answer_says_so()
 def test_a_retry_never_gets_the_node_that_it_excludes():
     ours = selector()
     request = asking("a", "b")._replace(exclude=("a",))
-    assert {ours.select(request, T0).nodes[0] for _ in range(50)} == {"b"}
+    assert {ours.select_nodes(request, T0).nodes[0] for _ in range(50)} == {"b"}
 
 
 def test_a_retry_whose_others_are_all_out_gets_one_of_them_rather_than_nobody():
     ours = selector()
-    ours.take([failed("b"), failed("c")], T0)
-    done = ours.select(asking("a", "b", "c")._replace(exclude=("a",)), T0)
+    ours.add_outcomes([failed("b"), failed("c")], T0)
+    done = ours.select_nodes(asking("a", "b", "c")._replace(exclude=("a",)), T0)
     assert done.nodes[0] in {"b", "c"}
     assert done.ranking.degraded
 
 
 def test_of_nobody_nobody_is_drawn():
     request = asking("a")._replace(exclude=("a",))
-    assert selector().select(request, T0).nodes == []
+    assert selector().select_nodes(request, T0).nodes == []
 
 
 def test_a_ranking_stands_as_long_as_it_is_told_to():
     ours = selector(ranking_ms=100)
-    assert ours.ranking(asking("a"), T0).as_of == T0
-    assert ours.ranking(asking("a"), T0 + 99).as_of == T0
-    assert ours.ranking(asking("a"), T0 + 100).as_of == T0 + 100
+    assert ours.get_ranking(asking("a"), T0).as_of == T0
+    assert ours.get_ranking(asking("a"), T0 + 99).as_of == T0
+    assert ours.get_ranking(asking("a"), T0 + 100).as_of == T0 + 100
 
 
 def test_rankings_of_many_sessions_take_bounded_room():
     ours = selector(max_rankings=10)
     for number in range(100):
-        ours.ranking(asking("a", session=str(number)), T0)
+        ours.get_ranking(asking("a", session=str(number)), T0)
     assert len(ours._rankings) == 10
 
 
 @pytest.mark.parametrize("kind", [OutcomeKind.EXHAUSTED, OutcomeKind.SESSION_INVALID])
 def test_a_session_that_is_over_for_a_node_is_over_for_that_session_alone(kind: OutcomeKind):
     ours = selector(ranking_ms=0)
-    ours.take([told("a", kind=kind, session="over")], T0)
-    over = ours.ranking(asking("a", "b", session="over"), T0)
+    ours.add_outcomes([told("a", kind=kind, session="over")], T0)
+    over = ours.get_ranking(asking("a", "b", session="over"), T0)
     assert over.ranking.left_out == {"a": "session_ended"}
-    assert ours.ranking(asking("a", "b", session="other"), T0).ranking.left_out == {}
-    assert ours.ranking(asking("a", session="over"), T0 + 3_600_000).ranking.left_out == {}
+    assert ours.get_ranking(asking("a", "b", session="other"), T0).ranking.left_out == {}
+    assert ours.get_ranking(asking("a", session="over"), T0 + 3_600_000).ranking.left_out == {}
 
 
 def checked(*, all_where_none_passes: bool = True) -> SessionSelector:
     """Node `a` passes, `b` is on another chain."""
-    rules = CheckRules(chain_id=1, all_where_none_passes=all_where_none_passes)
+    rules = CheckRules(chain_id=1, uses_all_if_none_passes=all_where_none_passes)
     checks = NodeChecks(rules)
-    checks.answered({"a": ProbeAnswer(1, 100), "b": ProbeAnswer(2, 100)}, T0)
+    checks.apply_answers({"a": ProbeAnswer(1, 100), "b": ProbeAnswer(2, 100)}, T0)
     return SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, seeded())
 
 
 def test_a_node_that_fails_its_check_is_not_drawn_and_the_ranking_says_why():
-    made = checked().ranking(asking("a", "b"), T0)
+    made = checked().get_ranking(asking("a", "b"), T0)
     assert made.chances == (("a", 10),)
     assert made.ranking.left_out == {"b": "wrong_chain"}
 
 
 def test_where_nobody_passes_all_are_drawn_from_and_the_answer_says_so():
-    made = checked().ranking(asking("b"), T0)
+    made = checked().get_ranking(asking("b"), T0)
     assert made.chances == (("b", 10),)
     assert made.degraded
 
 
 def test_where_nobody_passes_and_the_settings_say_so_nobody_is_drawn():
-    with pytest.raises(NobodyPassesError):
-        checked(all_where_none_passes=False).ranking(asking("b"), T0)
+    with pytest.raises(NoCandidatePassesError):
+        checked(all_where_none_passes=False).get_ranking(asking("b"), T0)
 
 
 def test_who_has_no_stake_is_not_drawn_even_where_nobody_passes():
     checks = NodeChecks(CheckRules(chain_id=1, needs_stake=True))
-    checks.answered({"a": ProbeAnswer(2, 1), "b": ProbeAnswer(2, 1)}, T0)
+    checks.apply_answers({"a": ProbeAnswer(2, 1), "b": ProbeAnswer(2, 1)}, T0)
     ours = SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, seeded())
-    with pytest.raises(NobodyPassesError):
-        ours.ranking(asking("a", "b"), T0)
-    checks.members = frozenset({"a"})
-    made = ours.ranking(asking("a", "b"), T0)
+    with pytest.raises(NoCandidatePassesError):
+        ours.get_ranking(asking("a", "b"), T0)
+    checks.staked_nodes = frozenset({"a"})
+    made = ours.get_ranking(asking("a", "b"), T0)
     assert (made.chances, made.degraded) == ((("a", 10),), True)
 
 
 def test_a_passed_check_brings_a_node_back_and_is_stored():
     stored: list[tuple[str, list[str], int]] = []
-    hooks = Hooks(passed=lambda chain, nodes, now: stored.append((chain, list(nodes), now)))
+    hooks = SelectorHooks(
+        on_passed_checks=lambda chain, nodes, now: stored.append((chain, list(nodes), now))
+    )
     ours = SessionSelector(GatewayRules(ranking_ms=0), hooks=seeded(hooks))
-    ours.take([failed("a"), told("b")], T0)
+    ours.add_outcomes([failed("a"), told("b")], T0)
 
-    ours.passed_checks(CHAIN, ["a", "b", "never heard of"], T0 + 3_000)
+    ours.note_passed_checks(CHAIN, ["a", "b", "never heard of"], T0 + 3_000)
 
-    assert ours.ranking(asking("a"), T0 + 3_000).chances == (("a", 1),)
+    assert ours.get_ranking(asking("a"), T0 + 3_000).chances == (("a", 1),)
     # Of the others there was nothing to end.
     assert stored == [(CHAIN, ["a"], T0 + 3_000)]
 
@@ -195,5 +197,5 @@ def test_a_passed_check_brings_a_node_back_and_is_stored():
 def test_asking_for_chains_that_nobody_told_of_leaves_nothing_behind():
     ours = selector()
     for number in range(100):
-        ours.ranking(SelectionRequest(f"chain-{number}", "s", ("a",)), T0)
+        ours.get_ranking(SelectionRequest(f"chain-{number}", "s", ("a",)), T0)
     assert ours.records._selector.chains == {}

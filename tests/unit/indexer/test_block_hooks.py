@@ -5,18 +5,18 @@ from dataclasses import dataclass, field
 from typing_extensions import override
 
 from oracle.daemon.compose import open_index
-from oracle.daemon.config.loader import load
-from oracle.daemon.records import Records, configured_rules
+from oracle.daemon.config.loader import read_config
+from oracle.daemon.records import Records, build_configured_rules
 from oracle.dispatch.assigner import DrawHook
 from oracle.dispatch.probe_windows import ProbeWindowHook
 from oracle.indexer.block_hooks import BlockHook, HookNote
-from oracle.indexer.commit import WindowCommitted
-from oracle.indexer.folder import Folder
+from oracle.indexer.commit import CommittedWindow
+from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions
-from oracle.indexer.reorgs.reorg import rewind_to
+from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.kickouts.kickout_hook import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
-from oracle.resources import shipped
+from oracle.resources import shipped_path
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain, ScriptedReader
 from tests.support.traffic import Traffic
@@ -32,22 +32,22 @@ class Diary(BlockHook):
     first_block = 0
 
     @override
-    def wanted_stops(self, headers, newest):
+    def select_stops(self, headers, newest):
         return headers
 
     @override
-    def at_block(self, uow, rounds, block):
+    def on_block(self, uow, rounds, block):
         self.pages.append(f"{self.name} at {block.number}")
         return HookNote(self.name, block.number)
 
     @override
-    def rewound(self, uow, ancestor, stamp):
+    def on_rewind(self, uow, ancestor, stamp):
         self.pages.append(f"{self.name} back to {ancestor}")
 
 
 def test_a_report_is_cut_before_a_node_is_drawn_at_the_same_block(store: Store):
-    config = load(shipped("config/example.toml"))
-    with open_index(Records(config, configured_rules(config), store)) as index:
+    config = read_config(shipped_path("config/example.toml"))
+    with open_index(Records(config, build_configured_rules(config), store)) as index:
         hooks = [type(hook) for hook in index.folder.hooks]
         assert hooks == [ReportCutter, DrawHook, ProbeWindowHook, KickoutHook]
 
@@ -55,22 +55,24 @@ def test_a_report_is_cut_before_a_node_is_drawn_at_the_same_block(store: Store):
 def test_hooks_are_called_in_the_order_of_registration(store: Store):
     pages: list[str] = []
     hooks = [Diary("one", pages), Diary("two", pages)]
-    follower = Follower(ScriptedChain(), store, folder=Folder(RULES, ScriptedReader(), hooks))
+    follower = Follower(ScriptedChain(), store, folder=EventFolder(RULES, ScriptedReader(), hooks))
     follower.chain.mine_many(1)
 
     done = follower.step()
-    rewind_to(follower.chain, store, follower.folder, 0, RebuildOptions())
+    rewind_to_block(follower.chain, store, follower.folder, 0, RebuildOptions())
 
-    assert isinstance(done, WindowCommitted)
+    assert isinstance(done, CommittedWindow)
     assert [note.name for note in done.notes] == ["one", "two", "one", "two"]
     assert pages[2:] == ["one at 1", "two at 1", "one back to 0", "two back to 0"]
 
 
 def test_without_hooks_the_state_is_the_same(store: Store, new_store):
     blocks = Traffic(3).blocks(60)
-    Follower(mined(blocks), store, folder=Folder(RULES, ScriptedReader())).catch_up()
+    Follower(mined(blocks), store, folder=EventFolder(RULES, ScriptedReader())).catch_up()
 
-    with new_store() as other, store.reading() as uow:
+    with new_store() as other, store.read_transaction() as uow:
         Follower(mined(blocks), other, folder=folder()).catch_up()
-        with other.reading() as hooked:
-            assert list(uow.projections.dump()) == list(hooked.projections.dump())
+        with other.read_transaction() as hooked:
+            assert list(uow.projections.iterate_dump_lines()) == list(
+                hooked.projections.iterate_dump_lines()
+            )

@@ -6,7 +6,7 @@ from oracle.chain.heads import Heads
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
-from oracle.indexer.commit import check_final, final_in_window
+from oracle.indexer.commit import check_final_block, final_in_window
 from tests.support.scripted import ScriptedChain
 from tests.support.txmgr.follower import Follower
 from tests.support.txmgr.stores import NewStore
@@ -18,8 +18,8 @@ def test_a_final_block_above_the_window_is_not_taken_down():
     chain = ScriptedChain()
     for _ in range(40):
         chain.mine()
-    window = chain.window(BlockRange(1, 10), with_headers=False)
-    heads = chain.heads()
+    window = chain.fetch_window(BlockRange(1, 10), with_headers=False)
+    heads = chain.fetch_heads()
     elsewhere = Heads(heads.latest, heads.safe, heads.final._replace(hash=FOREIGN))
 
     assert final_in_window(window, elsewhere, None) == window.last
@@ -35,15 +35,15 @@ def test_a_final_block_that_our_chain_skips_is_of_a_fork_that_we_do_not_follow(
         follower = Follower(chain, store)
         while follower.step() is not None:
             pass
-        final = chain.heads().final
+        final = chain.fetch_heads().final
         theirs = final._replace(number=final.number + 1, hash=FOREIGN)
         with store.transaction() as uow:
-            ours = uow.blocks.at(theirs.number)
+            ours = uow.blocks.get_canonical(theirs.number)
             assert ours is not None
-            check_final(uow, ours)
-            uow.blocks.discard_above(final.number)
+            check_final_block(uow, ours)
+            uow.blocks.orphan_above(final.number)
             with pytest.raises(TransientError, match="skipped to the one that continues"):
-                check_final(uow, theirs)
+                check_final_block(uow, theirs)
 
 
 def test_the_final_block_never_lies_above_the_cursor(new_store: NewStore):
@@ -53,7 +53,7 @@ def test_the_final_block_never_lies_above_the_cursor(new_store: NewStore):
     with new_store() as store:
         follower = Follower(chain, store)
         while follower.step() is not None:
-            with store.reading() as uow:
+            with store.read_transaction() as uow:
                 cursor = uow.cursor.get()
             assert cursor is not None
             assert cursor.final_number is not None

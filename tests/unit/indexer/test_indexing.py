@@ -8,7 +8,7 @@ from oracle.domain.events.network_events import NodeJoined, NodePaused
 from oracle.domain.ids import Hash
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import FatalError, TransientError
-from oracle.indexer.commit import WindowCommitted
+from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.loop import IngestState
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
@@ -32,10 +32,10 @@ def test_a_history_leaves_scores_kickouts_and_words_behind(new_store: NewStore):
     with new_store() as store:
         Follower(mined(BLOCKS), store).catch_up()
 
-        with store.reading() as uow:
+        with store.read_transaction() as uow:
             assert uow.logs.count() > 200
             assert uow.results.count() > 5
-            assert uow.kickouts.open()
+            assert uow.kickouts.list_open()
             assert uow.rounds.load().words
 
 
@@ -48,7 +48,7 @@ def test_the_size_of_the_windows_does_not_change_the_state(new_store: NewStore, 
         with new_store() as store:
             follower = Follower(chain, store, folder=folder(rules))
             follower.catch_up()
-            with store.reading() as uow:
+            with store.read_transaction() as uow:
                 assert uow.results.count() > 5
             dumps.append(follower.dump())
 
@@ -79,8 +79,8 @@ def test_a_time_that_falls_is_noticed_across_a_restart(store: Store):
 
     (done,) = follower.catch_up()
 
-    assert isinstance(done, WindowCommitted)
-    assert done.anomalies == 1
+    assert isinstance(done, CommittedWindow)
+    assert done.anomaly_count == 1
 
 
 def test_history_and_head_cut_the_reports_of_the_same_bytes(new_store: NewStore):
@@ -91,9 +91,13 @@ def test_history_and_head_cut_the_reports_of_the_same_bytes(new_store: NewStore)
             follower.catch_up(restarting=True)
         Follower(follower.chain, late).catch_up()
 
-        with live.reading() as one, late.reading() as other:
-            cut_live = {stored.report.period: stored.report for stored in one.reports.above(-1)}
-            cut_late = {stored.report.period: stored.report for stored in other.reports.above(-1)}
+        with live.read_transaction() as one, late.read_transaction() as other:
+            cut_live = {
+                stored.report.period: stored.report for stored in one.reports.list_above(-1)
+            }
+            cut_late = {
+                stored.report.period: stored.report for stored in other.reports.list_above(-1)
+            }
     # 24 blocks of 10 seconds hold the ends of four periods of a minute.
     assert len(cut_late) == 4
     assert len(cut_live) == 20
@@ -110,10 +114,10 @@ def test_a_report_is_cut_as_of_the_last_block_of_its_period(store: Store):
 
     (indexed,) = follower.catch_up()
 
-    assert isinstance(indexed, WindowCommitted)
+    assert isinstance(indexed, CommittedWindow)
     assert [note.name for note in indexed.notes] == ["reports"]
-    with store.reading() as uow:
-        assert [one.report.as_of for one in uow.reports.latest(1)] == [last_of_period]
+    with store.read_transaction() as uow:
+        assert [one.report.as_of for one in uow.reports.list_latest(1)] == [last_of_period]
 
 
 def test_without_an_oracle_contract_no_report_is_cut(store: Store):
@@ -121,8 +125,8 @@ def test_without_an_oracle_contract_no_report_is_cut(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as uow:
-        assert uow.reports.above(-1) == []
+    with store.read_transaction() as uow:
+        assert uow.reports.list_above(-1) == []
 
 
 def test_nothing_is_done_at_the_head(store: Store):
@@ -137,8 +141,8 @@ def test_the_start_block_is_the_first_that_is_indexed(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as uow:
-        assert min(log.block for log in uow.logs.between(0, 200)) >= 40
+    with store.read_transaction() as uow:
+        assert min(log.block for log in uow.logs.iterate_between(0, 200)) >= 40
     assert follower.chain.windows_served[0].first == 40
 
 
@@ -149,7 +153,7 @@ def test_a_start_block_in_the_future_is_waited_for(store: Store):
         follower.step()
     follower.chain.mine_many(3)
     assert follower.catch_up()
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         cursor = uow.cursor.get()
     assert cursor is not None
     assert cursor.number == 3
@@ -171,11 +175,11 @@ def test_history_is_read_without_headers_and_without_a_journal(store: Store):
 
     first = follower.step()
 
-    assert isinstance(first, WindowCommitted)
+    assert isinstance(first, CommittedWindow)
     assert first.blocks.last == 120 - follower.chain.finality_depth
-    with store.reading() as uow:
-        assert len(uow.blocks.between(0, 200)) == 1
-        assert uow.undo.reach() == first.blocks.last
+    with store.read_transaction() as uow:
+        assert len(uow.blocks.list_canonical(0, 200)) == 1
+        assert uow.undo.get_lowest_reachable_block() == first.blocks.last
 
 
 def test_the_journal_reaches_back_to_the_final_block(store: Store):
@@ -183,8 +187,8 @@ def test_the_journal_reaches_back_to_the_final_block(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as uow:
-        assert uow.undo.reach() == 120 - follower.chain.finality_depth
+    with store.read_transaction() as uow:
+        assert uow.undo.get_lowest_reachable_block() == 120 - follower.chain.finality_depth
 
 
 def test_a_final_block_that_moves_without_a_new_block_is_noted(store: Store):
@@ -194,11 +198,11 @@ def test_a_final_block_that_moves_without_a_new_block_is_noted(store: Store):
 
     assert follower.step() is None
 
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         cursor = uow.cursor.get()
         assert cursor is not None
         assert cursor.final_number == 118
-        assert uow.undo.reach() == 118
+        assert uow.undo.get_lowest_reachable_block() == 118
     follower.chain.mine()
     assert follower.catch_up()
 
@@ -208,13 +212,13 @@ def test_a_writer_that_was_overtaken_writes_nothing(store: Store):
     follower.chain.most_blocks = 10
     follower.step()
     other = Follower(mined(BLOCKS), store)
-    window = follower.chain.window
+    window = follower.chain.fetch_window
 
     def nonces_ahead(*asked: object, **more: object) -> object:
         other.step()
         return window(*asked, **more)  # type: ignore[arg-type]  # passed through
 
-    follower.chain.window = nonces_ahead  # type: ignore[method-assign, assignment]
+    follower.chain.fetch_window = nonces_ahead  # type: ignore[method-assign, assignment]
 
     with pytest.raises(FatalError, match="another process"):
         follower.step()
@@ -261,36 +265,36 @@ def test_the_events_of_a_window_are_counted_as_the_documents_interval_them(store
 
     (done,) = Follower(chain, store).catch_up()
 
-    assert isinstance(done, WindowCommitted)
-    assert done.events == {"node_joined": 1, "node_paused": 1}
-    assert done.anomalies == 1
+    assert isinstance(done, CommittedWindow)
+    assert done.event_counts == {"node_joined": 1, "node_paused": 1}
+    assert done.anomaly_count == 1
 
 
 def test_a_window_that_took_too_long_is_followed_by_smaller_ones():
     ingest = IngestState()
 
     ingest.record_duration(400, 4.0)
-    assert ingest.most_blocks == 100
+    assert ingest.max_blocks == 100
     ingest.record_duration(100, 0.4)
-    assert ingest.most_blocks == 200
+    assert ingest.max_blocks == 200
 
 
 def test_deep_in_history_the_heads_are_asked_for_every_two_seconds():
     now = [100.0]
     ingest = IngestState(clock=lambda: now[0])
     chain = mined(BLOCKS)
-    first = ingest.heads_for(chain, 1, near=24)
+    first = ingest.get_heads(chain, 1, head_depth=24)
     chain.mine()
 
-    assert ingest.heads_for(chain, 50, near=24) is first
+    assert ingest.get_heads(chain, 50, head_depth=24) is first
     now[0] += 2.5
-    assert ingest.heads_for(chain, 50, near=24).latest == chain.newest
+    assert ingest.get_heads(chain, 50, head_depth=24).latest == chain.newest
 
 
 def test_near_the_head_the_heads_are_asked_for_every_time():
     ingest = IngestState(clock=lambda: 0.0)
     chain = mined(BLOCKS)
-    ingest.heads_for(chain, 1, near=24)
+    ingest.get_heads(chain, 1, head_depth=24)
     chain.mine()
 
-    assert ingest.heads_for(chain, 100, near=24).latest == chain.newest
+    assert ingest.get_heads(chain, 100, head_depth=24).latest == chain.newest

@@ -1,8 +1,8 @@
 """A process that dies anywhere leaves either nothing of a step or all of it."""
 
-from oracle.indexer.commit import WindowCommitted
-from oracle.indexer.loop import index_next
-from oracle.indexer.reorgs.reorg import Rewound
+from oracle.indexer.commit import CommittedWindow
+from oracle.indexer.loop import ingest_next_window
+from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.store.database import Store
 from tests.support.traffic import Traffic
 from tests.support.txmgr.brittle import deaths
@@ -20,8 +20,8 @@ def test_a_window_is_written_whole_or_not_at_all(store: Store, new_store: NewSto
     before = follower.dump()
 
     def step(brittle: Store) -> None:
-        done = index_next(chain, brittle, follower.folder, follower.ingest)
-        assert isinstance(done, WindowCommitted)
+        done = ingest_next_window(chain, brittle, follower.folder, follower.ingest)
+        assert isinstance(done, CommittedWindow)
 
     # Raw rows, every projection, journal, prune, cursor, commit.
     assert deaths(store, step, lambda: follower.dump() == before) > 20
@@ -40,15 +40,17 @@ def test_a_rollback_is_done_whole_or_not_at_all(store: Store, new_store: NewStor
     mined(BLOCKS[40:], chain)
 
     def step(brittle: Store) -> None:
-        done = index_next(chain, brittle, follower.folder, follower.ingest)
-        assert isinstance(done, Rewound)
+        done = ingest_next_window(chain, brittle, follower.folder, follower.ingest)
+        assert isinstance(done, RewindResult)
 
     assert deaths(store, step, lambda: follower.dump() == before) > 5
     with new_store() as other:
         as_if = mined(BLOCKS[:33])
         Follower(as_if, other).catch_up()
-        with store.reading() as one, other.reading() as two:
-            assert list(one.projections.dump()) == list(two.projections.dump())
+        with store.read_transaction() as one, other.read_transaction() as two:
+            assert list(one.projections.iterate_dump_lines()) == list(
+                two.projections.iterate_dump_lines()
+            )
 
 
 def test_the_other_engine_writes_the_same_projections(

@@ -1,7 +1,7 @@
 """The only endpoint that can tell of a fork has to say it again."""
 
 from oracle.indexer.loop import IngestState
-from oracle.indexer.reorgs.reorg import Rewound
+from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
 from tests.support.txmgr.follower import Follower, mined
@@ -37,7 +37,7 @@ def test_the_only_witness_of_a_fork_says_it_three_times_two_blocks_apart(store: 
         clock.now += 19.0
         assert follower.step() is None
         clock.now += 1.0
-    assert isinstance(follower.step(), Rewound)
+    assert isinstance(follower.step(), RewindResult)
 
 
 def test_a_lone_witness_that_changes_its_mind_begins_anew(store: Store):
@@ -60,7 +60,7 @@ def test_a_lone_witness_that_comes_back_leaves_no_doubt(store: Store):
     follower.chain.fork(2)
     follower.chain.mine_many(2)
     assert follower.step() is None
-    assert follower.ingest.fork_watch.is_open()
+    assert follower.ingest.fork_watch.is_pending()
     ours.mine_many(2)
     ours.other = follower.chain.other
     follower.chain = ours
@@ -68,8 +68,8 @@ def test_a_lone_witness_that_comes_back_leaves_no_doubt(store: Store):
     follower.ingest.clock.now += 100.0  # type: ignore[attr-defined]  # a hand's
     follower.catch_up()
 
-    assert not follower.ingest.fork_watch.is_open()
-    with store.reading() as uow:
+    assert not follower.ingest.fork_watch.is_pending()
+    with store.read_transaction() as uow:
         cursor = uow.cursor.get()
     assert cursor is not None
     assert cursor.hash == ours.newest.hash

@@ -8,9 +8,9 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.domain.blocks import BlockRange
 from oracle.errors import FatalError, InputError
 from oracle.indexer import stored_events
-from oracle.indexer.folder import Folder
+from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.indexer.reorgs.reorg import Rewound
+from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
 from oracle.store.reports.report_repository import ReportState
@@ -34,7 +34,7 @@ def followed(store: Store, blocks: int = 40) -> Follower:
 
 def spoil(store: Store) -> None:
     with store.transaction() as uow:
-        node = next(iter(uow.nodes.all()))
+        node = next(iter(uow.nodes.iterate_all()))
         uow.nodes.save([replace(node, base=1)])
 
 
@@ -44,11 +44,11 @@ def test_folding_anew_gives_the_same_bytes_and_the_same_reports(store: Store):
 
     rebuilt = rebuild_state(store, follower.folder, RebuildOptions())
 
-    assert rebuilt.same
-    assert rebuilt.reports >= 5
+    assert rebuilt.is_same
+    assert rebuilt.report_count >= 5
     assert rebuilt.differing == ()
     assert follower.dump() == before
-    assert rebuilt.logs == sum(len(block.logs) for block in follower.chain.blocks)
+    assert rebuilt.log_count == sum(len(block.logs) for block in follower.chain.blocks)
 
 
 def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.MonkeyPatch):
@@ -60,7 +60,7 @@ def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.M
         store, follower.folder, RebuildOptions(progress=lambda block, _: reached.append(block))
     )
 
-    assert rebuilt.same
+    assert rebuilt.is_same
     assert rebuilt.differing == ()
     assert len(reached) > 5
     assert reached == sorted(reached)
@@ -69,15 +69,15 @@ def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.M
 def test_a_window_that_was_fetched_before_a_rebuild_is_not_committed_after_it(store: Store):
     follower = followed(store)
     follower.chain.mine()
-    window = follower.chain.window
+    window = follower.chain.fetch_window
 
     def rebuilt_meanwhile(
-        blocks: BlockRange, *, with_headers: bool, most: int | None = None
+        blocks: BlockRange, *, with_headers: bool, max_blocks: int | None = None
     ) -> BlockWindow:
         rebuild_state(store, folder(), RebuildOptions())
-        return window(blocks, with_headers=with_headers, most=most)
+        return window(blocks, with_headers=with_headers, max_blocks=max_blocks)
 
-    follower.chain.window = rebuilt_meanwhile  # type: ignore[method-assign]
+    follower.chain.fetch_window = rebuilt_meanwhile  # type: ignore[method-assign]
 
     with pytest.raises(FatalError, match="another process"):
         follower.step()
@@ -90,7 +90,7 @@ def test_a_row_that_was_changed_by_hand_is_told_and_repaired(store: Store):
 
     rebuilt = rebuild_state(store, follower.folder, RebuildOptions())
 
-    assert not rebuilt.same
+    assert not rebuilt.is_same
     assert follower.dump() == before
 
 
@@ -101,25 +101,27 @@ def test_a_dry_run_tells_and_repairs_nothing(store: Store):
 
     rebuilt = rebuild_state(store, follower.folder, RebuildOptions(dry_run=True))
 
-    assert not rebuilt.same
+    assert not rebuilt.is_same
     assert follower.dump() == spoilt
 
 
 def test_a_report_that_comes_out_differently_is_named_and_kept(store: Store):
     followed(store)
-    with store.reading() as uow:
-        before = uow.reports.above(-1)
+    with store.read_transaction() as uow:
+        before = uow.reports.list_above(-1)
     # A missed report may speak of a block that left the chain.
     compared = [one for one in before if one.state is not ReportState.MISSED]
     other = replace(SETTINGS, ttl_seconds=SETTINGS.ttl_seconds + 1)
     reporter = ReportCutter(RULES, other, anchor_window=ANCHOR_WINDOW)
 
-    rebuilt = rebuild_state(store, Folder(RULES, ScriptedReader(), [reporter]), RebuildOptions())
+    rebuilt = rebuild_state(
+        store, EventFolder(RULES, ScriptedReader(), [reporter]), RebuildOptions()
+    )
 
-    assert rebuilt.same
+    assert rebuilt.is_same
     assert rebuilt.differing == tuple(stored.report.period for stored in compared)
-    with store.reading() as uow:
-        assert uow.reports.above(-1) == before
+    with store.read_transaction() as uow:
+        assert uow.reports.list_above(-1) == before
 
 
 def test_after_folding_anew_a_fork_is_still_undone(store: Store, new_store: NewStore):
@@ -130,7 +132,7 @@ def test_after_folding_anew_a_fork_is_still_undone(store: Store, new_store: NewS
 
     done = follower.catch_up()
 
-    assert isinstance(done[0], Rewound)
+    assert isinstance(done[0], RewindResult)
     with new_store() as other:
         fresh = Follower(follower.chain, other)
         fresh.catch_up()
@@ -180,7 +182,7 @@ def test_an_interruption_leaves_what_was_and_the_second_try_ends(store: Store):
         rebuild_state(store, follower.folder, RebuildOptions(progress=interrupt))
 
     assert follower.dump() == before
-    assert rebuild_state(store, follower.folder, RebuildOptions()).same
+    assert rebuild_state(store, follower.folder, RebuildOptions()).is_same
 
 
 def test_nothing_indexed_is_nothing_to_fold(store: Store):

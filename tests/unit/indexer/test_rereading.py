@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
-from oracle.indexer.audit.reread import Reread, Rereader, reread_next
+from oracle.indexer.audit.reread import Rereader, RereadResult, reread_next_window
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store
 from oracle.telemetry.metrics import REGISTRY
@@ -34,10 +34,10 @@ def follower(store: Store) -> Follower:
     return one
 
 
-def reread_all(follower: Follower, rereader: Rereader) -> list[Reread]:
+def reread_all(follower: Follower, rereader: Rereader) -> list[RereadResult]:
     done = []
     while (
-        found := reread_next(
+        found := reread_next_window(
             follower.chain, follower.store, follower.folder, rereader, RebuildOptions()
         )
     ) is not None:
@@ -45,9 +45,9 @@ def reread_all(follower: Follower, rereader: Rereader) -> list[Reread]:
     return done
 
 
-def levels(follower: Follower) -> list[tuple[BlockRange, Level]]:
-    with follower.store.reading() as uow:
-        spans = uow.coverage.spans(follower.folder.scope.id)
+def levels(follower: Follower) -> list[tuple[BlockRange, VerificationLevel]]:
+    with follower.store.read_transaction() as uow:
+        spans = uow.coverage.list_spans(follower.folder.scope.id)
         return [(span.blocks, span.level) for span in spans]
 
 
@@ -60,30 +60,30 @@ def test_final_blocks_are_read_again_from_the_lowest_up_as_soon_as_they_can_be_s
 ):
     rereader = Rereader()
     reread_all(follower, rereader)
-    follower.chain.history_level = follower.chain.window_level = Level.BLOOMED
+    follower.chain.history_level = follower.chain.window_level = VerificationLevel.BLOOMED
 
     done = reread_all(follower, rereader)
 
     assert [one.blocks.first for one in done] == [0, 20, 40]
-    assert [one.left for one in done] == [33, 13, 0]
-    assert levels(follower)[0] == (BlockRange(0, FINAL), Level.BLOOMED)
+    assert [one.blocks_left for one in done] == [33, 13, 0]
+    assert levels(follower)[0] == (BlockRange(0, FINAL), VerificationLevel.BLOOMED)
     assert reread_all(follower, Rereader()) == []
 
 
 def test_what_is_no_surer_afterwards_is_left_to_the_next_process(follower: Follower):
     rereader = Rereader()
-    follower.chain.history_level = Level.BLOOMED
+    follower.chain.history_level = VerificationLevel.BLOOMED
 
     first, again = reread_all(follower, rereader), reread_all(follower, rereader)
 
     assert (len(first), again) == (3, [])
-    with follower.store.reading() as uow:
-        assert rereader.due(follower.chain, uow, follower.folder) is None
-        assert Rereader().due(follower.chain, uow, follower.folder) is not None
+    with follower.store.read_transaction() as uow:
+        assert rereader.find_due_span(follower.chain, uow, follower.folder) is None
+        assert Rereader().find_due_span(follower.chain, uow, follower.folder) is not None
 
 
 def test_the_gauge_stands_still_while_nobody_gives_the_lowest_blocks(follower: Follower):
-    follower.chain.history_level = follower.chain.window_level = Level.BLOOMED
+    follower.chain.history_level = follower.chain.window_level = VerificationLevel.BLOOMED
     rereader = Rereader()
     kept = follower.chain.blocks[30:]
     del follower.chain.blocks[30:]

@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies as st
 
 from oracle.errors import TransientError
 from oracle.indexer.reorgs.finality_halt import HaltChanged
-from oracle.indexer.reorgs.reorg import Rewound
+from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.store.database import Store
 from tests.support.examples import examples
 from tests.support.scripted import ScriptedChain
@@ -44,7 +44,7 @@ def ends_as_if_it_had_never_been(
         for more, depth in turns:
             mined(traffic.blocks(more), chain)
             follower.catch_up(restarting=restarting)
-            chain.fork(min(depth, chain.newest.number - chain.heads().final.number))
+            chain.fork(min(depth, chain.newest.number - chain.fetch_heads().final.number))
             mined(traffic.blocks(3), chain)
             follower.catch_up(restarting=restarting)
         mined(traffic.blocks(8), chain)
@@ -94,7 +94,7 @@ def test_a_fork_and_back_again_leaves_the_first_rows_canonical(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         assert uow.logs.count() == sum(len(block.logs) for block in first.blocks)
 
 
@@ -106,7 +106,7 @@ def test_a_fork_of_equal_height_is_seen_without_a_new_block(store: Store):
 
     rewound = follower.step()
 
-    assert isinstance(rewound, Rewound)
+    assert isinstance(rewound, RewindResult)
     assert rewound.depth == 2
     assert rewound.ancestor == follower.chain.blocks[98].ref
 
@@ -120,7 +120,7 @@ def test_a_fork_while_the_daemon_was_down_is_found_at_its_start(store: Store):
 
     done = follower.step()
 
-    assert isinstance(done, Rewound)
+    assert isinstance(done, RewindResult)
 
 
 def test_a_head_below_the_cursor_on_our_chain_merely_lags(store: Store):
@@ -141,7 +141,7 @@ def test_a_chain_that_became_shorter_is_followed(store: Store, new_store: NewSto
 
     rewound = follower.step()
 
-    assert isinstance(rewound, Rewound)
+    assert isinstance(rewound, RewindResult)
     assert rewound.ancestor == follower.chain.blocks[96].ref
     follower.catch_up()
     assert follower.dump() == fresh_dump(new_store, follower.chain)
@@ -167,7 +167,7 @@ def test_the_final_block_of_a_fork_that_we_do_not_follow_is_not_taken(store: Sto
     """Heads of one endpoint, a window of another: what is undone must not end at the fork's."""
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         before = uow.cursor.get()
     ours = follower.chain.copy()
     ours.mine_many(4)
@@ -178,7 +178,7 @@ def test_the_final_block_of_a_fork_that_we_do_not_follow_is_not_taken(store: Sto
     with pytest.raises(TransientError, match="is final as"):
         follower.step()
 
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         assert uow.cursor.get() == before
 
 
@@ -190,8 +190,8 @@ def test_the_logs_of_a_fork_are_kept_beside_the_chains(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as uow:
-        orphans = list(uow.logs.between(0, 200, canonical=False))
+    with store.read_transaction() as uow:
+        orphans = list(uow.logs.iterate_between(0, 200, canonical=False))
     assert orphans == [log for block in gone.blocks[-7:] for log in block.logs]
     assert orphans
 
@@ -199,15 +199,15 @@ def test_the_logs_of_a_fork_are_kept_beside_the_chains(store: Store):
 def test_a_report_cut_on_a_block_that_left_is_cut_again_on_the_chain_that_stays(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
-    with store.reading() as uow:
-        (newest,) = uow.reports.latest(1)
+    with store.read_transaction() as uow:
+        (newest,) = uow.reports.list_latest(1)
     follower.chain.fork(7)
     follower.chain.mine_many(8)
 
     follower.catch_up()
 
-    with store.reading() as uow:
-        again = uow.reports.at(newest.report.period)
+    with store.read_transaction() as uow:
+        again = uow.reports.get(newest.report.period)
     assert again is not None
     assert again.report.as_of != newest.report.as_of
     assert again.report.as_of == follower.chain.blocks[again.report.as_of.number].ref
@@ -225,7 +225,7 @@ def test_a_final_block_that_changed_closes_the_halt_and_names_both_hashes(store:
     halted = follower.step()
 
     assert isinstance(halted, HaltChanged)
-    assert halted.is_closed
+    assert halted.is_active
     assert ours in halted.reason
     assert theirs in halted.reason
     assert follower.step() is None
@@ -255,7 +255,7 @@ def test_a_fork_below_the_start_block_takes_everything_back(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         assert uow.logs.count() == 0
         cursor = uow.cursor.get()
     assert cursor is not None

@@ -5,7 +5,7 @@ import pytest
 from oracle.errors import InputError
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.finality_halt import HaltChanged
-from oracle.indexer.reorgs.reorg import rewind_to
+from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain
 from tests.support.traffic import Traffic
@@ -19,7 +19,7 @@ def test_a_rewind_by_command_uses_the_journal_where_it_reaches(store: Store, new
     follower.catch_up()
     whole = follower.dump()
 
-    rewound = rewind_to(follower.chain, store, follower.folder, 95, RebuildOptions())
+    rewound = rewind_to_block(follower.chain, store, follower.folder, 95, RebuildOptions())
 
     assert not rewound.by_rebuild
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:95]))
@@ -32,7 +32,7 @@ def test_a_rewind_by_command_folds_anew_where_the_journal_ends(store: Store, new
     follower.catch_up()
     whole = follower.dump()
 
-    rewound = rewind_to(follower.chain, store, follower.folder, 30, RebuildOptions())
+    rewound = rewind_to_block(follower.chain, store, follower.folder, 30, RebuildOptions())
 
     assert rewound.by_rebuild
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:30]))
@@ -46,11 +46,11 @@ def test_a_dry_run_of_a_rewind_changes_nothing(store: Store, to_block: int):
     follower.catch_up()
     before = follower.dump()
 
-    rewound = rewind_to(
+    rewound = rewind_to_block(
         follower.chain, store, follower.folder, to_block, RebuildOptions(dry_run=True)
     )
 
-    assert rewound.logs > 0
+    assert rewound.log_count > 0
     assert follower.dump() == before
 
 
@@ -60,12 +60,12 @@ def test_a_rewind_to_where_nothing_is_is_refused(store: Store, to_block: int):
     follower.catch_up()
 
     with pytest.raises(InputError, match=r"from 10 .* to 99"):
-        rewind_to(follower.chain, store, follower.folder, to_block, RebuildOptions())
+        rewind_to_block(follower.chain, store, follower.folder, to_block, RebuildOptions())
 
 
 def test_a_rewind_of_an_empty_database_is_refused(store: Store):
     with pytest.raises(InputError, match="nothing is indexed"):
-        rewind_to(ScriptedChain(), store, folder(), 3, RebuildOptions())
+        rewind_to_block(ScriptedChain(), store, folder(), 3, RebuildOptions())
 
 
 def test_a_final_fork_is_put_right_by_a_rewind_below_it(store: Store, new_store: NewStore):
@@ -78,10 +78,10 @@ def test_a_final_fork_is_put_right_by_a_rewind_below_it(store: Store, new_store:
     assert "--to-block 91" in halted.reason
 
     with pytest.raises(InputError, match="rewind to block 85"):
-        rewind_to(follower.chain, store, follower.folder, 91, RebuildOptions())
-    rewind_to(follower.chain, store, follower.folder, 85, RebuildOptions())
+        rewind_to_block(follower.chain, store, follower.folder, 91, RebuildOptions())
+    rewind_to_block(follower.chain, store, follower.folder, 85, RebuildOptions())
     done = follower.catch_up()
 
     assert isinstance(done[0], HaltChanged)
-    assert not done[0].is_closed
+    assert not done[0].is_active
     assert follower.dump() == fresh_dump(new_store, follower.chain)

@@ -18,7 +18,7 @@ def test_a_push_planned_on_a_block_that_left_is_never_sent(store: Store):
     follower.catch_up()
     with store.transaction() as uow:
         uow.outbox.accounts.enroll(US, 0, Stamp(1, 1))
-        as_of = uow.reports.latest(1)[0].report.as_of
+        as_of = uow.reports.list_latest(1)[0].report.as_of
         planned = uow.outbox.intents.add(
             CallRequest(
                 account=US,
@@ -38,7 +38,7 @@ def test_a_push_planned_on_a_block_that_left_is_never_sent(store: Store):
 
     follower.catch_up()
 
-    with store.reading() as uow:
-        intent = uow.outbox.intents.named(planned)
+    with store.read_transaction() as uow:
+        intent = uow.outbox.intents.get(planned)
     assert intent is not None
     assert (intent.state, intent.error_class) == (IntentState.EXPIRED, "as_of_reorged")

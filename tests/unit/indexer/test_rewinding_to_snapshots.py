@@ -12,9 +12,9 @@ from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer import folded_state, snapshots
 from oracle.indexer.completeness import IncompleteLogsError
-from oracle.indexer.provenance import note_stale
+from oracle.indexer.provenance import mark_fold_stale
 from oracle.indexer.rebuild import RebuildOptions
-from oracle.indexer.reorgs.reorg import Rewound, rewind_to
+from oracle.indexer.reorgs.reorg import RewindResult, rewind_to_block
 from oracle.indexer.rules_binding import bind_rules
 from oracle.indexer.snapshots import (
     SampleCheck,
@@ -65,8 +65,10 @@ def caught_up(store: Store, blocks: Sequence[Sequence[Event]], rules: Rules = RU
     return follower
 
 
-def rewind(follower: Follower, number: int) -> Rewound:
-    return rewind_to(follower.chain, follower.store, follower.folder, number, RebuildOptions())
+def rewind(follower: Follower, number: int) -> RewindResult:
+    return rewind_to_block(
+        follower.chain, follower.store, follower.folder, number, RebuildOptions()
+    )
 
 
 def up_to(chain: ScriptedChain, number: int) -> ScriptedChain:
@@ -143,8 +145,8 @@ def test_rewind_below_the_journal_folds_from_the_newest_snapshot(
     assert rewound.by_rebuild
     assert rewound.snapshot == max(block for block in made if block < DEEP)
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), RULES)
-    with store.reading() as uow:
-        assert uow.snapshots.count()[0] == sum(block <= DEEP for block in made)
+    with store.read_transaction() as uow:
+        assert uow.snapshots.count_snapshots_and_bytes()[0] == sum(block <= DEEP for block in made)
 
 
 def test_dry_run_of_a_rewind_from_a_snapshot_changes_nothing(store: Store):
@@ -154,7 +156,7 @@ def test_dry_run_of_a_rewind_from_a_snapshot_changes_nothing(store: Store):
         before = follower.dump()
 
         options = RebuildOptions(dry_run=True)
-        rewound = rewind_to(follower.chain, store, follower.folder, DEEP, options)
+        rewound = rewind_to_block(follower.chain, store, follower.folder, DEEP, options)
 
     assert rewound.snapshot is not None
     assert follower.dump() == before
@@ -210,7 +212,7 @@ def note_mismatch(uow: UnitOfWork) -> None:
     store_sample_result(uow, SampleCheck(99, 1, ("node 0xa0",)))
 
 
-@pytest.mark.parametrize("distrust", [damage_snapshots, note_mismatch, note_stale])
+@pytest.mark.parametrize("distrust", [damage_snapshots, note_mismatch, mark_fold_stale])
 def test_rewind_with_a_distrusted_state_or_snapshot_folds_from_nothing(
     store: Store, new_store: NewStore, distrust: Callable[[UnitOfWork], None]
 ):

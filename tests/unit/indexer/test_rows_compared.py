@@ -12,7 +12,12 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.logs import Call, Log
 from oracle.errors import TransientError
-from oracle.indexer.audit.row_diff import RowDiff, check_same_chain, compare, other_block
+from oracle.indexer.audit.row_diff import (
+    RowDiff,
+    check_same_chain,
+    compare_rows,
+    find_conflicting_block,
+)
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.store.tables.chain_tables import call as call_table
@@ -66,24 +71,24 @@ def other_value(column: Column[Any], row: Any) -> object:
 
 
 def differs(uow: UnitOfWork) -> RowDiff:
-    return compare(uow, said([A_LOG], [A_CALL]))
+    return compare_rows(uow, said([A_LOG], [A_CALL]))
 
 
 def test_the_same_rows_are_the_same(store: Store):
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         assert not differs(uow)
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Log)])
 def test_a_log_that_differs_in_one_field_differs(store: Store, name: str):
-    with store.reading() as uow:
-        assert compare(uow, said([changed(A_LOG, name)], [A_CALL]))
+    with store.read_transaction() as uow:
+        assert compare_rows(uow, said([changed(A_LOG, name)], [A_CALL]))
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Call)])
 def test_a_call_that_differs_in_one_field_differs(store: Store, name: str):
-    with store.reading() as uow:
-        assert compare(uow, said([A_LOG], [changed(A_CALL, name)]))
+    with store.read_transaction() as uow:
+        assert compare_rows(uow, said([A_LOG], [changed(A_CALL, name)]))
 
 
 # Whatever a row is made of, but by what its parts find each other.
@@ -119,8 +124,8 @@ def test_a_call_is_put_right_in_every_field(store: Store, name: str):
         found = differs(uow)
         uow.calls.orphan(found.extra_calls)
         uow.calls.append(found.missing_calls)
-        uow.calls.replace(found.other_calls)
-        assert list(uow.calls.between(0, 9)) == [A_CALL]
+        uow.calls.replace(found.changed_calls)
+        assert list(uow.calls.iterate_between(0, 9)) == [A_CALL]
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Log)])
@@ -132,22 +137,22 @@ def test_a_log_is_put_right_in_every_field(store: Store, name: str):
         found = differs(uow)
         uow.logs.orphan(found.extra_logs)
         uow.logs.append(found.missing_logs)
-        uow.logs.replace(found.other_logs)
-        assert list(uow.logs.between(0, 9)) == [A_LOG]
+        uow.logs.replace(found.changed_logs)
+        assert list(uow.logs.iterate_between(0, 9)) == [A_LOG]
 
 
 def test_a_window_with_headers_and_no_block_where_we_have_one_is_of_another_chain(store: Store):
     window = said([], [])
     linked = replace(window, headers=[BlockRef(4, a_hash(4), a_hash(3), 48), window.last])
 
-    with store.reading() as uow:
-        assert other_block(uow, window) is None
-        assert other_block(uow, linked) == 5
+    with store.read_transaction() as uow:
+        assert find_conflicting_block(uow, window) is None
+        assert find_conflicting_block(uow, linked) == 5
 
 
 def test_a_window_that_goes_on_above_our_newest_block_is_not_compared(store: Store):
     """It shows no block where ours is, and logs after it that we have not read."""
     cursor = Cursor(8, a_hash(88), 90, 6, a_hash(6), 0)
 
-    with store.reading() as uow, pytest.raises(TransientError, match="is changing"):
+    with store.read_transaction() as uow, pytest.raises(TransientError, match="is changing"):
         check_same_chain(uow, cursor, said([], []))

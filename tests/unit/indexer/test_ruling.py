@@ -11,15 +11,15 @@ from sqlalchemy import insert
 from oracle.errors import InputError
 from oracle.indexer.rules_binding import (
     bind_rules,
+    check_bound_rules,
     check_period,
     check_rules,
-    folded_by,
+    format_rule_set,
+    get_bound_rules,
     is_folded_by,
-    refuse_other_rules,
-    shown,
 )
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.state.rule_set_repository import RuleSet, named_by
+from oracle.store.state.rule_set_repository import RuleSet, identify_rules
 from oracle.store.tables.selection_tables import rule_set
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
@@ -42,11 +42,14 @@ def test_the_refusal_names_both(store: Store):
     with store.transaction() as uow:
         check_rules(uow, CRYNUX)
         changed = replace(CRYNUX, tau_seconds=900)
-        theirs, ours = shown(named_by(changed)), shown(named_by(CRYNUX))
+        theirs, ours = (
+            format_rule_set(identify_rules(changed)),
+            format_rule_set(identify_rules(CRYNUX)),
+        )
         assert theirs != ours
         said = re.escape(f"by the rules {ours}, and the configuration says {theirs}:")
         with pytest.raises(InputError, match=said):
-            refuse_other_rules(uow, changed)
+            check_bound_rules(uow, changed)
 
 
 # What `crynux` was before it was fit for its purpose; its `kickout_below` was a whole number.
@@ -73,38 +76,38 @@ def folded_by_version_1(uow: UnitOfWork) -> RuleSet:
 def test_a_database_of_version_1_says_so_and_offers_the_rebuild(store: Store):
     with store.transaction() as uow:
         known = folded_by_version_1(uow)
-        assert folded_by(uow) == known
+        assert get_bound_rules(uow) == known
         # Its text is of other fields: nobody takes it for rules of today.
-        assert uow.rule_sets.with_digest(known.sha256) is None
+        assert uow.rule_sets.get_rules(known.sha256) is None
         with pytest.raises(InputError) as refused:
-            refuse_other_rules(uow, CRYNUX)
+            check_bound_rules(uow, CRYNUX)
     assert str(refused.value) == (
-        f"the database was folded by the rules {shown(known)}, and this program scores by "
-        f"version {CRYNUX.version} of them: `qos-oracle resync rebuild` folds anew what is "
+        f"the database was folded by the rules {format_rule_set(known)}, and this program scores "
+        f"by version {CRYNUX.version} of them: `qos-oracle resync rebuild` folds anew what is "
         "stored, without asking the chain"
     )
-    assert shown(known).startswith("crynux version 1 (")
+    assert format_rule_set(known).startswith("crynux version 1 (")
 
 
 def test_what_a_database_of_version_1_was_folded_by_is_replaced_by_a_rebuild(store: Store):
     with store.transaction() as uow:
         folded_by_version_1(uow)
         bind_rules(uow, CRYNUX)
-        refuse_other_rules(uow, CRYNUX)
-        assert [one.version for one in uow.rule_sets.all()] == [1, CRYNUX.version]
+        check_bound_rules(uow, CRYNUX)
+        assert [one.version for one in uow.rule_sets.list_all()] == [1, CRYNUX.version]
 
 
 def test_an_empty_database_may_be_read_by_any_rules(store: Store):
-    with store.reading() as uow:
-        refuse_other_rules(uow, RELAY)
-        assert folded_by(uow) is None
+    with store.read_transaction() as uow:
+        check_bound_rules(uow, RELAY)
+        assert get_bound_rules(uow) is None
         assert not is_folded_by(uow, RELAY)
 
 
 def test_a_database_knows_who_folded_it(store: Store):
     with store.transaction() as uow:
         check_rules(uow, RELAY)
-        assert folded_by(uow) == named_by(RELAY)
+        assert get_bound_rules(uow) == identify_rules(RELAY)
         assert is_folded_by(uow, RELAY)
         assert not is_folded_by(uow, CRYNUX)
 

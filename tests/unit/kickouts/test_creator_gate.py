@@ -10,11 +10,11 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
-from oracle.domain.reports.kickout_evidence import CreatorSpread, spread_of
+from oracle.domain.reports.kickout_evidence import CreatorSpread, compute_creator_spread
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.node_scores import is_kickout_due, qos_at
 from oracle.domain.scoring.rules import Rules
-from oracle.kickouts.kickout_eligibility import KickoutRules, evidence_at, held_among
+from oracle.kickouts.kickout_eligibility import KickoutRules, count_held_intervals, evidence_at
 from oracle.store.database import UnitOfWork
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, node, node_after, rules_with
@@ -46,18 +46,18 @@ def trapped(creators: list[str]) -> History:
 
 def stored(uow: UnitOfWork, history: History, rules: Rules) -> None:
     fold = Fold(rules)
-    fold.many(history.events)
-    uow.changes(fold.drain(), uow.rule_sets.number_of(rules))
+    fold.fold_events(history.events)
+    uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(rules))
 
 
 def told_of(store, history: History, rules: Rules = CRYNUX):
     """The evidence against the victim as it reads, and how many kickouts are held."""
     with store.transaction() as uow:
         stored(uow, history, rules)
-        intervals = uow.kickouts.open()
+        intervals = uow.kickouts.list_open()
         (interval,) = (one for one in intervals if one.node == node("victim"))
         evidence = evidence_at(uow, KickoutRules(rules, ReportSettings()), interval)
-        return json.loads(evidence.text), evidence, held_among(uow, intervals, rules)
+        return json.loads(evidence.text), evidence, count_held_intervals(uow, intervals, rules)
 
 
 def test_a_creators_trap_makes_honest_nodes_due_and_their_kickout_waits(new_sqlite_store):
@@ -97,13 +97,13 @@ def test_a_kickout_waits_where_more_than_half_of_its_scores_are_one_creators(
 def pool_of_two(mallorys: int, others_score: int) -> CreatorSpread:
     """Fifty scores: 0 on so many tasks of one creator, the same score on those of nine others."""
     honest = [(node(f"creator {n % 9}"), others_score) for n in range(50 - mallorys)]
-    return spread_of([*honest, *[(node("mallory"), 0)] * mallorys], CRYNUX)
+    return compute_creator_spread([*honest, *[(node("mallory"), 0)] * mallorys], CRYNUX)
 
 
 def test_a_kickout_waits_that_would_be_far_from_due_without_one_creators_tasks():
     # A node that brings 3 points elsewhere: 17 traps of 50 bring it under 2.0.
     caught = pool_of_two(17, 3)
-    assert (caught.most, caught.decisive) == (17, 17)
+    assert (caught.max_per_creator, caught.decisive_scores) == (17, 17)
     assert caught.hold_reason(CRYNUX) == (
         "it would be far from due without the 17 scores that come from one creator's tasks"
     )
@@ -117,7 +117,7 @@ def test_a_node_that_is_bad_for_everybody_waits_for_nobody():
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 2, 5])), min_size=1, max_size=60))
 def test_what_is_not_held_is_near_the_line_without_any_one_creator(scores):
     named = [(node(f"creator {n}"), score) for n, score in scores]
-    if spread_of(named, CRYNUX).hold_reason(CRYNUX) is not None:
+    if compute_creator_spread(named, CRYNUX).hold_reason(CRYNUX) is not None:
         return
     for one in {creator for creator, _ in named}:
         rest = [score for creator, score in named if creator != one]

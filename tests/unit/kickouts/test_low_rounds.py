@@ -7,10 +7,10 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import ZERO_ADDRESS
-from oracle.domain.reports.lanes import LANES_PER_WORD, with_lane
+from oracle.domain.reports.lanes import LANES_PER_WORD, replace_lane
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.rounds import Rounds
-from oracle.kickouts.shown_low import count_low_rounds, first_low
+from oracle.kickouts.shown_low import count_low_rounds, find_first_low_rounds
 from oracle.store.database import Store
 from oracle.store.state.round_repository import RoundRepository
 from tests.support.rounds import accepted
@@ -23,25 +23,25 @@ ROUNDS = 250
 def test_a_word_that_was_never_written_is_looked_for_in_no_round(tmp_path: Path, monkeypatch):
     rounds = Rounds()
     for number in range(1, ROUNDS + 1):
-        rounds.block(number, [_accepted(number)], journal=False)
+        rounds.fold_block(number, [_accepted(number)], journal=False)
     with Store.open(f"sqlite:///{tmp_path}/rounds.sqlite", create=True) as store:
         with store.transaction() as uow:
-            uow.rounds.write(rounds.drain())
-        with store.reading() as uow:
-            low = first_low(uow, INTERVAL, 3, SETTINGS)
+            uow.rounds.save_changes(rounds.drain_changes())
+        with store.read_transaction() as uow:
+            low = find_first_low_rounds(uow, INTERVAL, 3, SETTINGS)
             assert [one.round for one in low] == [10, 11, 12]
-            newest = uow.rounds.accepted(SETTINGS.kick_after_rounds)
+            newest = uow.rounds.list_accepted(SETTINGS.kick_after_rounds)
             line = SETTINGS.kick_line
             assert count_low_rounds(uow, INTERVAL, 3, newest, line) == len(low)
 
             def until(_room: RoundRepository, *_asked: int) -> None:
                 raise AssertionError("all rounds were read")
 
-            monkeypatch.setattr(RoundRepository, "until", until)
+            monkeypatch.setattr(RoundRepository, "list_accepted_up_to", until)
             other = LANES_PER_WORD + 3
             assert count_low_rounds(uow, INTERVAL, other, newest, line) == 0
 
 
 def _accepted(number: int) -> RoundAccepted:
-    said = accepted(number, {0: with_lane(0, 3, 100)}, time=60 * number)
+    said = accepted(number, {0: replace_lane(0, 3, 100)}, time=60 * number)
     return replace(said, as_of=number)

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, strategies as st
 from sqlalchemy import Engine, event
 
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.reports.contract_state import RoundsChanges
 from oracle.domain.reports.kicks import KickState
 from oracle.kickouts.kickout_eligibility import (
-    EvidenceMemory,
-    due_intervals,
+    EvidenceHashCache,
+    find_due_intervals,
+    find_proposable_cases,
+    find_valid_kicks,
     is_kickout_still_due,
-    looks_at,
-    proposable_cases,
-    wanted_kicks,
+    load_kickout_cases,
 )
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.history_repository import KickoutRepository
@@ -41,17 +41,19 @@ def counting() -> Iterator[list[str]]:
         event.remove(Engine, "before_cursor_execute", note)
 
 
-def plan(uow: UnitOfWork, memory: EvidenceMemory):
-    intervals, live = due_intervals(uow, RULES), uow.rounds.live_kicks()
-    wanted = wanted_kicks(uow, KICKOUT_RULES, live, intervals, memory)
-    return wanted, proposable_cases(uow, KICKOUT_RULES, Level.CHECKED, intervals, live)
+def plan(uow: UnitOfWork, memory: EvidenceHashCache):
+    intervals, live = find_due_intervals(uow, RULES), uow.rounds.list_live_kicks()
+    wanted = find_valid_kicks(uow, KICKOUT_RULES, live, intervals, memory)
+    return wanted, find_proposable_cases(
+        uow, KICKOUT_RULES, VerificationLevel.CHECKED, intervals, live
+    )
 
 
 def statements_of_second_tick(store: Store, open_count: int, live_count: int) -> int:
     store_due_nodes(store, open_count, live_count)
-    memory = EvidenceMemory()
+    memory = EvidenceHashCache()
     for _ in range(2):
-        with counting() as statements, store.reading() as uow:
+        with counting() as statements, store.read_transaction() as uow:
             wanted, cases = plan(uow, memory)
             assert (len(wanted), cases) == (live_count, [])
     return len(statements)
@@ -63,36 +65,36 @@ def test_more_open_intervals_and_live_kickouts_take_no_more_statements(new_store
 
 
 def test_open_intervals_are_read_once_a_tick(new_sqlite_store, monkeypatch):
-    reads, real = list[int](), KickoutRepository.open
+    reads, real = list[int](), KickoutRepository.list_open
 
     def count_read(self: KickoutRepository) -> list[KickoutDue]:
         reads.append(1)
         return real(self)
 
-    monkeypatch.setattr(KickoutRepository, "open", count_read)
+    monkeypatch.setattr(KickoutRepository, "list_open", count_read)
     with new_sqlite_store() as store:
         store_due_nodes(store, 30, 10)
-        with store.reading() as uow:
-            plan(uow, EvidenceMemory())
+        with store.read_transaction() as uow:
+            plan(uow, EvidenceHashCache())
     assert reads == [1]
 
 
 def test_rewind_drops_remembered_evidence(new_sqlite_store):
     with new_sqlite_store() as store:
-        nodes, memory = store_due_nodes(store, 3, 2), EvidenceMemory()
-        with store.reading() as uow:
+        nodes, memory = store_due_nodes(store, 3, 2), EvidenceHashCache()
+        with store.read_transaction() as uow:
             assert [kick.node for kick in plan(uow, memory)[0]] == nodes[:2]
         with store.transaction() as uow:
             # A rebuild from other scores: of the first node nothing is left to prove.
-            scores = [entry for node in nodes[1:] for entry in uow.scores.of_node(node, 10)]
-            intervals = uow.kickouts.open()
-            rounds, kicks = uow.rounds.load(), uow.rounds.kicks()
-            accepted, rows = uow.rounds.accepted(), list(uow.nodes.all())
+            scores = [entry for node in nodes[1:] for entry in uow.scores.list_for_node(node, 10)]
+            intervals = uow.kickouts.list_open()
+            rounds, kicks = uow.rounds.load(), uow.rounds.list_kicks()
+            accepted, rows = uow.rounds.list_accepted(), list(uow.nodes.iterate_all())
             uow.projections.clear()
             uow.nodes.save(rows)
-            uow.scores.append(scores, uow.rule_sets.number_of(RULES))
-            uow.kickouts.write(intervals)
-            uow.rounds.write(
+            uow.scores.append(scores, uow.rule_sets.get_or_assign_number(RULES))
+            uow.kickouts.save_intervals(intervals)
+            uow.rounds.save_changes(
                 RoundsChanges(
                     words=dict(rounds.words),
                     indexes=dict(rounds.indexes),
@@ -100,7 +102,7 @@ def test_rewind_drops_remembered_evidence(new_sqlite_store):
                     accepted=accepted,
                 )
             )
-        with store.reading() as uow:
+        with store.read_transaction() as uow:
             assert [kick.node for kick in plan(uow, memory)[0]] == [nodes[1]]
 
 
@@ -116,27 +118,27 @@ def test_rewind_drops_remembered_evidence(new_sqlite_store):
 )
 def test_a_pass_that_remembers_equals_asking_about_each_kickout_alone(new_sqlite_store, steps):
     with new_sqlite_store() as store:
-        nodes, memory = store_due_nodes(store, 6, 4), EvidenceMemory()
+        nodes, memory = store_due_nodes(store, 6, 4), EvidenceHashCache()
         for step, place in steps:
             with store.transaction() as uow:
                 closed = KickoutDue(nodes[place], OPENED, OPENED._replace(block=50))
                 if step == "close":
-                    uow.kickouts.write([closed])
+                    uow.kickouts.save_intervals([closed])
                 elif step == "reopen":
                     again = OPENED._replace(block=60 + place)
-                    uow.kickouts.write([closed, KickoutDue(nodes[place], again, None)])
+                    uow.kickouts.save_intervals([closed, KickoutDue(nodes[place], again, None)])
                 elif step == "veto":
-                    kick = uow.rounds.kicks()[place % 4]
+                    kick = uow.rounds.list_kicks()[place % 4]
                     vetoed = {kick.node: replace(kick, state=KickState.VETOED)}
-                    uow.rounds.write(RoundsChanges(kicks=vetoed))
+                    uow.rounds.save_changes(RoundsChanges(kicks=vetoed))
                 elif step == "rewind":
                     uow.undo.rollback_to(100)
-            with store.reading() as uow:
+            with store.read_transaction() as uow:
                 wanted, cases = plan(uow, memory)
-                live = uow.rounds.live_kicks()
+                live = uow.rounds.list_live_kicks()
                 alone = [kick for kick in live if is_kickout_still_due(uow, KICKOUT_RULES, kick)]
                 names = {kick.node for kick in live}
-                looks = looks_at(uow, KICKOUT_RULES, Level.CHECKED)
+                looks = load_kickout_cases(uow, KICKOUT_RULES, VerificationLevel.CHECKED)
                 assert wanted == alone
                 rest = [look for look in looks if look.node not in names]
                 assert cases == [look for look in rest if look.lane == LOW]

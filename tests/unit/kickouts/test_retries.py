@@ -4,7 +4,7 @@ import pytest
 
 from oracle.domain.blocks import Position
 from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.reports.kicks import FOR_EVER, NO_TARGET, Expulsion, Kick, KickState
+from oracle.domain.reports.kicks import NEVER_EXPIRES, NO_TARGET, Expulsion, Kick, KickState
 from oracle.kickouts.kick_calls import is_retry_due
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
@@ -14,13 +14,13 @@ TARGET = Address("0x" + "7a" * 20)
 
 
 def kick_at(at: Position, target: Address = TARGET) -> Kick:
-    expulsion = Expulsion(at, 3, FOR_EVER, target, 3, at)
-    return Kick(node("A"), 3, ZERO_HASH, 0, FOR_EVER, at, KickState.EXECUTED, expulsion)
+    expulsion = Expulsion(at, 3, NEVER_EXPIRES, target, 3, at)
+    return Kick(node("A"), 3, ZERO_HASH, 0, NEVER_EXPIRES, at, KickState.EXECUTED, expulsion)
 
 
 def is_due(store: Store, history: History, kick: Kick) -> bool:
     indexed = IndexedHistory(store).whole(history)
-    with indexed.store.reading() as uow:
+    with indexed.store.read_transaction() as uow:
         return is_retry_due(uow, kick)
 
 

@@ -6,9 +6,9 @@ from lab.backtest.measurement import MeasurementPlan
 from lab.backtest.results import NetworkKick
 from lab.backtest.task_distribution import CHANCE, chosen_starts
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.reliability import healed_reliability
+from oracle.domain.scoring.reliability import heal_reliability
 from oracle.errors import InputError
-from oracle.queries.event_history import EVENTS_AT_ONCE, kept
+from oracle.queries.event_history import EVENTS_PER_CHUNK, write_history
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import GENESIS_TIME, History, folded, node, rules_with
 from tests.support.txmgr.backtests import Bench, ByName
@@ -34,8 +34,8 @@ def test_a_interval_of_exclusion_begins_with_the_timeout_and_ends_at_the_second_
     (interval,) = measured.intervals
     assert (interval.node, interval.block, interval.since) == (node("A"), 3, began)
     assert interval.until is not None
-    assert healed_reliability(base, began, interval.until - 1, CRYNUX) < UNIT // 10
-    assert healed_reliability(base, began, interval.until, CRYNUX) >= UNIT // 10
+    assert heal_reliability(base, began, interval.until - 1, CRYNUX) < UNIT // 10
+    assert heal_reliability(base, began, interval.until, CRYNUX) >= UNIT // 10
     assert interval.seconds == interval.until - began
 
 
@@ -65,8 +65,8 @@ def test_a_second_timeout_lengthens_a_interval_and_begins_no_other(bench):
     base = folded(history.events[:-1])[0].ledger.nodes[node("A")].base
     assert interval.since == 1010
     assert interval.until is not None
-    assert healed_reliability(base, 1015, interval.until - 1, CRYNUX) < UNIT // 10
-    assert healed_reliability(base, 1015, interval.until, CRYNUX) >= UNIT // 10
+    assert heal_reliability(base, 1015, interval.until - 1, CRYNUX) < UNIT // 10
+    assert heal_reliability(base, 1015, interval.until, CRYNUX) >= UNIT // 10
 
 
 def test_an_exclusion_that_is_remembered_lasts_to_the_exit(bench):
@@ -77,8 +77,8 @@ def test_an_exclusion_that_is_remembered_lasts_to_the_exit(bench):
     began = history.time
     *_, interval = bench.measure(history.after(90_000).joins("B"), RELAY).intervals
     assert interval.until is not None
-    assert healed_reliability(base, began, interval.until - 1, RELAY) < 8 * UNIT // 10
-    assert healed_reliability(base, began, interval.until, RELAY) >= 8 * UNIT // 10
+    assert heal_reliability(base, began, interval.until - 1, RELAY) < 8 * UNIT // 10
+    assert heal_reliability(base, began, interval.until, RELAY) >= 8 * UNIT // 10
 
 
 def test_only_the_part_of_a_interval_behind_the_first_block_is_counted(bench):
@@ -225,16 +225,16 @@ def test_a_history_without_an_event_to_count_is_refused(tmp_path):
     path, events = tmp_path / "events", History().after(1).joins("A").events
     for first, last, said in ((0, None, "empty"), (3, None, "--from 3"), (0, 1, "--to 1")):
         with pytest.raises(InputError, match=said):
-            kept(events if first or last else [], path, first, last)
+            write_history(events if first or last else [], path, first, last)
 
 
 def test_a_history_of_many_chunks_is_read_as_it_was_written(tmp_path):
     history = History()
-    for number in range(EVENTS_AT_ONCE + 1):
+    for number in range(EVENTS_PER_CHUNK + 1):
         history.updates("A", stake=number)
-    known = kept(history.events, tmp_path / "events")
-    assert [len(chunk) for chunk in known.chunks()] == [EVENTS_AT_ONCE, 1]
-    assert [event for chunk in known.chunks() for event in chunk] == history.events
+    known = write_history(history.events, tmp_path / "events")
+    assert [len(chunk) for chunk in known.read_chunks()] == [EVENTS_PER_CHUNK, 1]
+    assert [event for chunk in known.read_chunks() for event in chunk] == history.events
 
 
 def test_a_sample_of_starts_is_as_large_as_asked_and_told_by_its_seed():

@@ -10,7 +10,7 @@ from lab.backtest.measurement import MeasurementPlan, measure
 from lab.backtest.system_columns import SystemColumn
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
-from oracle.queries.event_history import kept
+from oracle.queries.event_history import write_history
 from oracle.systems.crynux.crynux_policy import (
     CRYNUX_POLICY,
     RELAY_POLICY,
@@ -37,13 +37,13 @@ class OneByOne:
     name: str = "one by one"
     version: int = 1
 
-    def follow(self) -> CrynuxFollower:
-        return self.policy.follow()
+    def create_follower(self) -> CrynuxFollower:
+        return self.policy.create_follower()
 
 
 def measured(events, rules, policy, asked, blocks=(0, None)):
     with TemporaryDirectory() as folder:
-        history = kept(events, Path(folder) / "events", *blocks)
+        history = write_history(events, Path(folder) / "events", *blocks)
         return history, measure(
             SystemColumn("under test", rules, policy.name), policy, history, asked
         )

@@ -7,7 +7,7 @@ from lab.attack.known_findings import KNOWN, KNOWN_OF
 from lab.attack.strategies import BASELINES, STRATEGIES, strategy_named
 from lab.closed_loop.loop_plan import LoopPlan
 from oracle.domain.fixed_point import UNIT
-from oracle.systems.registry import rule_sets
+from oracle.systems.registry import list_rule_sets
 from tests.support.loops import column
 
 LIMIT = 10
@@ -46,7 +46,7 @@ def test_every_known_finding_is_of_a_strategy_that_is_played():
     strategies = {strategy for known in every for strategy, _ in known}
     assert strategies <= {each.name for each in STRATEGIES}
     assert all(len(reason.split()) > 5 for known in every for reason in known.values())
-    assert KNOWN_OF.keys() <= set(rule_sets())
+    assert KNOWN_OF.keys() <= set(list_rule_sets())
 
 
 def test_every_strategy_has_a_baseline_and_says_what_it_does():

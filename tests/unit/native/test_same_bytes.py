@@ -9,9 +9,9 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.proofs.keccak import pure_enough
-from oracle.chain.proofs.merkle_trie import root
-from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
+from oracle.chain.proofs.keccak import keccak_pycryptodome
+from oracle.chain.proofs.merkle_trie import compute_trie_root
+from oracle.chain.proofs.receipts_root import ProvenReceipt, compute_receipts_root
 from oracle.domain import native as module
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.native import Native
@@ -39,20 +39,20 @@ UNFLOORED = Weighting(weight_floor=0)
 def in_python(block: list[ProvenReceipt]) -> bytes | None:
     """None: it cannot be written."""
     with suppress(ValueError):
-        return root([receipt.leaf() for receipt in block])
+        return compute_trie_root([receipt.encode_leaf() for receipt in block])
     return None
 
 
 @examples(200)
 @given(st.binary(max_size=300))
 def test_a_hash_is_that_of_the_library(native: Native, content: bytes):
-    assert native.keccak(content) == pure_enough(content)
+    assert native.keccak(content) == keccak_pycryptodome(content)
 
 
 def test_a_hash_is_that_of_the_library_whatever_the_size(native: Native):
     for size in range(420):
         content = bytes(place % 251 for place in range(size))
-        assert native.keccak(content) == pure_enough(content)
+        assert native.keccak(content) == keccak_pycryptodome(content)
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -74,10 +74,10 @@ def test_of_a_spoiled_block_it_says_the_same_or_nothing(native: Native, chance: 
 def test_a_block_in_an_unusual_spelling_is_asked_of_python(native: Native):
     chance = Random(1)  # noqa: S311 - as above
     block = [a_receipt(chance)]
-    expected = receipts_root(block)
+    expected = compute_receipts_root(block)
     block[0].cumulative_gas_used = "0X" + block[0].cumulative_gas_used[2:]
     assert native.receipts_root(block) is None
-    assert receipts_root(block) == expected
+    assert compute_receipts_root(block) == expected
 
 
 def test_what_is_no_receipt_is_an_error_and_not_a_crash(native: Native):
@@ -94,10 +94,10 @@ def settled(
     largest = max((row.stake for row in [*rows, *changed.values()]), default=0)
     seen = []
     for time, most in ((NOW, largest), (NOW, largest), (NOW + 600, largest), (NOW, 2 * largest)):
-        columns.settle(time, most)
+        columns.update_weights(time, most)
         seen.append(([*columns.weights], bytes(columns.offered), [*columns.scores]))
         for place, row in changed.items():
-            columns.put(place, row)
+            columns.set_row(place, row)
     return seen
 
 

@@ -11,7 +11,7 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.coverage import IngestScope
 from oracle.errors import TransientError
 from oracle.queries import stats
-from oracle.queries.stats import DatabaseCount
+from oracle.queries.stats import StatisticsCollector
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 PATIENCE_SECONDS = 60
@@ -28,7 +28,7 @@ class SlowStore:
         self.was_read = threading.Event()
 
     @contextmanager
-    def reading(self):
+    def read_transaction(self):
         self.began.append(self.clock())
         assert self.may_read.wait(PATIENCE_SECONDS)
         nothing = SimpleNamespace(get=lambda: None)
@@ -38,8 +38,8 @@ class SlowStore:
             self.was_read.set()
 
 
-def counting(store: Any, clock: VirtualClock) -> DatabaseCount:
-    return DatabaseCount(store, FOLDER, clock)
+def counting(store: Any, clock: VirtualClock) -> StatisticsCollector:
+    return StatisticsCollector(store, FOLDER, clock)
 
 
 def test_a_turn_does_not_wait_for_what_takes_long(monkeypatch: pytest.MonkeyPatch):
@@ -47,7 +47,7 @@ def test_a_turn_does_not_wait_for_what_takes_long(monkeypatch: pytest.MonkeyPatc
     store = SlowStore()
     count = counting(store, store.clock)
     # Whoever waited for it would wait for ever.
-    assert [count.turn(None) for _ in range(3)] == [None] * 3
+    assert [count.collect_statistics(None) for _ in range(3)] == [None] * 3
     store.may_read.set()
     assert store.was_read.wait(PATIENCE_SECONDS)
     assert len(store.began) == 2
@@ -60,7 +60,7 @@ def test_what_takes_long_is_counted_the_more_rarely(monkeypatch: pytest.MonkeyPa
     store.may_read.set()
     count, began = counting(store, store.clock), store.clock()
     for _ in range(12):
-        count.turn(None)
+        count.collect_statistics(None)
         store.clock.pass_by(10)
     # Two seconds, and twenty times as many without it; each reads twice.
     assert [at - began for at in store.began[::2]] == [0, 42, 84]
@@ -68,9 +68,9 @@ def test_what_takes_long_is_counted_the_more_rarely(monkeypatch: pytest.MonkeyPa
 
 def test_a_database_that_cannot_be_read_fails_the_turn():
     class Broken:
-        def reading(self):
+        def read_transaction(self):
             raise TransientError("locked")
 
     clock = VirtualClock()
     with pytest.raises(TransientError, match="locked"):
-        counting(Broken(), clock).turn(None)
+        counting(Broken(), clock).collect_statistics(None)

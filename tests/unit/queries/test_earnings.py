@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from oracle.domain.scoring.group_ranking import fee_shares
+from oracle.domain.scoring.group_ranking import split_fee
 from oracle.domain.state.task import Task
 from oracle.queries.earnings import Earning, earning_of
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -38,7 +38,7 @@ def test_without_sharing_the_fastest_has_the_whole_fee():
 
 @given(st.integers(1, 2**100))
 def test_a_fee_that_is_shared_by_points_is_what_they_make_of_it(fee: int):
-    shares = fee_shares(fee, [10, 5, 2])
+    shares = split_fee(fee, [10, 5, 2])
     earned, _ = compared(dict(zip("123", shares, strict=True)), fee=fee)
     points = [(one.points, one.all_points) for one in earned if one is not None]
     assert points == [(10, 17), (5, 17), (2, 17)]
@@ -49,7 +49,7 @@ def test_a_fee_that_is_shared_by_points_is_what_they_make_of_it(fee: int):
 
 def test_a_network_that_shares_otherwise_than_by_points_is_seen():
     earned, _ = compared({"1": 10, "2": 10, "3": 10})
-    text = [one.text() for one in earned if one is not None]
+    text = [one.to_text() for one in earned if one is not None]
     assert text[0] == "earned 10 wei of 30: 10 of 17 points, WHICH WOULD BE 17"
 
 

@@ -11,7 +11,7 @@ from tests.support.random_histories import any_histories
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-from oracle.queries.parquet.event_columns import batch_of, events_of  # noqa: E402
+from oracle.queries.parquet.event_columns import build_batch, decode_batch  # noqa: E402
 from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: E402
 from oracle.queries.parquet.parquet_folder import ExportSource, ParquetFolder  # noqa: E402
 from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable  # noqa: E402
@@ -23,7 +23,7 @@ EVENTS = History().joins("A", stake=10**18, gpu_name="a\x00\\b").starts("1", "A"
 @given(any_histories())
 def test_whatever_a_chain_says_is_read_back_as_it_was(events):
     if events:
-        assert list(events_of(batch_of(events))) == events
+        assert list(decode_batch(build_batch(events))) == events
 
 
 # As in the first files that were published: readers name columns by place.
@@ -76,11 +76,11 @@ def test_published_columns_keep_their_order_and_types():
 
 def test_amounts_of_all_256_bits_are_exact():
     events = History().joins("A", stake=2**256 - 1).events
-    assert list(events_of(batch_of(events))) == events
+    assert list(decode_batch(build_batch(events))) == events
 
 
 def with_column(name, values):
-    batch = batch_of(EVENTS)
+    batch = build_batch(EVENTS)
     place = batch.schema.get_field_index(name)
     return batch.set_column(place, batch.schema.field(name), pa.array(values, pa.string()))
 
@@ -96,84 +96,84 @@ def with_column(name, values):
 )
 def test_a_row_that_is_no_event_is_refused(name, values, said):
     with pytest.raises(InputError, match=said):
-        list(events_of(with_column(name, values)))
+        list(decode_batch(with_column(name, values)))
 
 
 def test_a_word_that_no_event_of_its_type_has_is_refused():
-    batch = batch_of(History().creates("1").events)
+    batch = build_batch(History().creates("1").events)
     place = batch.schema.get_field_index("kind")
     made = pa.array(["sculpture"], pa.string())
     with pytest.raises(InputError, match="sculpture"):
-        list(events_of(batch.set_column(place, batch.schema.field("kind"), made)))
+        list(decode_batch(batch.set_column(place, batch.schema.field("kind"), made)))
 
 
 @pytest.mark.parametrize("name", ["block", "log", "time", "type"])
 def test_a_row_without_a_place_is_refused(name):
-    batch = batch_of(EVENTS)
+    batch = build_batch(EVENTS)
     place = batch.schema.get_field_index(name)
     kind = batch.schema.field(name).with_nullable(True)
     emptied = batch.set_column(place, kind, pa.nulls(len(batch), kind.type))
     with pytest.raises(InputError, match=f"{name} is missing"):
-        list(events_of(emptied))
+        list(decode_batch(emptied))
 
 
 def test_milliseconds_lie_in_their_second():
-    batch = batch_of(EVENTS)
+    batch = build_batch(EVENTS)
     place = batch.schema.get_field_index("time_ms")
     field = batch.schema.field("time_ms")
     late = batch.set_column(place, field, pa.array([None, 1_999_000], field.type))
     with pytest.raises(InputError, match="time_ms 1999000 does not lie in the second"):
-        list(events_of(late))
+        list(decode_batch(late))
 
 
 def written(path, *batches):
     """An export of these rows, a file each, all final."""
-    folder = ParquetFolder.of(path, ANYBODY, 10)
-    folder.begin()
+    folder = ParquetFolder.open_for_append(path, ANYBODY, 10)
+    folder.prepare_run()
     for number, batch in enumerate(batches):
         blocks = BlockRange(number * 10, number * 10 + 9)
-        folder.write(ExportTable.EVENTS, blocks, [batch])
+        folder.write_table(ExportTable.EVENTS, blocks, [batch])
     folder.manifest.next = 10 * len(batches)
-    folder.save()
-    return ParquetEvents.of(path)
+    folder.save_manifest()
+    return ParquetEvents.open_export(path)
 
 
 def test_events_out_of_order_are_refused(tmp_path):
-    twice = written(tmp_path / "out", batch_of(EVENTS), batch_of(EVENTS))
+    twice = written(tmp_path / "out", build_batch(EVENTS), build_batch(EVENTS))
     with pytest.raises(InputError, match="events out of order at"):
-        list(twice.chunks())
+        list(twice.read_chunks())
 
 
 def test_a_file_with_other_columns_is_refused(tmp_path):
-    found = written(tmp_path / "out", batch_of(EVENTS))
+    found = written(tmp_path / "out", build_batch(EVENTS))
     (path,) = found.paths
     pq.write_table(pa.table({"block": [1]}), path)
     with pytest.raises(InputError, match="has other columns than the table of events"):
-        list(found.chunks())
+        list(found.read_chunks())
 
 
 @pytest.mark.parametrize("kept", [0, 100, -1])
 def test_a_damaged_file_is_named(tmp_path, kept):
-    found = written(tmp_path / "out", batch_of(EVENTS))
+    found = written(tmp_path / "out", build_batch(EVENTS))
     (path,) = found.paths
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(InputError, match=rf"{path.name}: cannot be read"):
-        list(found.chunks())
+        list(found.read_chunks())
 
 
 def test_blocks_are_counted_as_they_are_read(tmp_path):
     history = History().joins("A").after(10).starts("1", "A").after(10).times_out("1")
-    found = written(tmp_path / "out", batch_of(history.events))
+    found = written(tmp_path / "out", build_batch(history.events))
     first, started, ended = (event.at.block for event in history.events[-3:])
     assert first < started < ended
-    upto = ParquetEvents(found.paths, last=started)
-    counted = upto.history(started)
-    read = [event for chunk in upto.chunks() for event in chunk]
-    assert (counted.folded, counted.first_block, counted.last_block) == (
+    upto = ParquetEvents(found.paths, max_block=started)
+    counted = upto.build_history(started)
+    read = [event for chunk in upto.read_chunks() for event in chunk]
+    assert (counted.folded_count, counted.first_block, counted.last_block) == (
         len(read),
         started,
         started,
     )
-    assert counted.starts == 1
+    assert counted.start_count == 1
     with pytest.raises(InputError, match=f"--from {ended}"):
-        upto.history(ended)
+        upto.build_history(ended)

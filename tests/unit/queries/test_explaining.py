@@ -2,13 +2,13 @@
 
 import pytest
 
-from oracle.cli.inspect.explain_full import full_lines as explained
-from oracle.domain.fixed_point import UNIT, decimal_text
+from oracle.cli.inspect.explain_full import render_full_lines as explained
+from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.fold import Fold
-from oracle.queries.explain import EventArchive, Explanation, explain
-from oracle.queries.sentences.node_sentences import headline
-from oracle.queries.sentences.node_standing import standing_as_of
-from oracle.queries.text.human_numbers import moment
+from oracle.queries.explain import EventArchive, Explanation, explain_score
+from oracle.queries.sentences.node_sentences import format_headline
+from oracle.queries.sentences.node_standing import build_summary_from_explanation
+from oracle.queries.text.human_numbers import format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.answers import explanation_json
 from tests.support.histories import History, node, rules_with, task
@@ -24,13 +24,13 @@ def told(new_sqlite_store):
 
     def explaining(history: History, rules=CRYNUX) -> Explanation:
         fold = Fold(rules)
-        fold.many(history.events)
+        fold.fold_events(history.events)
         as_of = block(history.block, history.time)
         with new_sqlite_store() as store:
             with store.transaction() as uow:
-                uow.changes(fold.drain(), uow.rule_sets.number_of(rules))
+                uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(rules))
                 uow.cursor.move_to(as_of, as_of, 0)
-            return explain(EventArchive(store, Unread(), rules), node("A"), as_of)
+            return explain_score(EventArchive(store, Unread(), rules), node("A"), as_of)
 
     return explaining
 
@@ -63,7 +63,7 @@ def test_a_void_timeout_is_told_with_its_limit_and_healing_goes_on_across_it(tol
     assert [change["cause"] for change in changes] == [
         *("joined", "timed_out", "timeout_void", "timed_out")
     ]
-    assert changes[2]["before"] == changes[2]["after"] != decimal_text(UNIT)
+    assert changes[2]["before"] == changes[2]["after"] != format_decimal(UNIT)
 
 
 def test_creators_are_counted_and_a_kickout_of_one_is_said_to_wait(told):
@@ -107,6 +107,9 @@ def test_what_a_node_was_asked_to_download_is_told_with_what_became_of_it(told):
 
 def test_who_paused_is_told_since_when_whatever_it_has_asked_for_since(told):
     history = History().joins("A").after(60).pauses("A")
-    since = moment(history.time)
+    since = format_time(history.time)
     seen = told(history.after(60).starts("1", "A").asks_to_quit("A").after(60))
-    assert headline(standing_as_of(seen)) == f"Paused by its owner since {since}."
+    assert (
+        format_headline(build_summary_from_explanation(seen))
+        == f"Paused by its owner since {since}."
+    )

@@ -7,11 +7,11 @@ import pytest
 from oracle.domain.blocks import BlockRange
 from oracle.domain.events.jsonl import parse_events
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.fixed_point import decimal_text
-from oracle.domain.scoring.node_scores import reliability_at, status_of
+from oracle.domain.fixed_point import format_decimal
+from oracle.domain.scoring.node_scores import compute_reliability, get_status
 from oracle.indexer import stored_events
-from oracle.indexer.stored_events import export
-from oracle.queries.replay import replay
+from oracle.indexer.stored_events import export_events
+from oracle.queries.replay import replay_events
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain, ScriptedReader
 from tests.support.traffic import Traffic
@@ -22,14 +22,14 @@ TRAFFIC = Traffic(5).blocks(60)
 
 
 def exported(store: Store, blocks: BlockRange = EVERYTHING) -> list[str]:
-    with store.reading() as uow:
-        return list(export(uow, ScriptedReader(), blocks))
+    with store.read_transaction() as uow:
+        return list(export_events(uow, ScriptedReader(), blocks))
 
 
 def said_on(chain: ScriptedChain) -> list[DomainEvent]:
     logs = [log for block in chain.blocks for log in block.logs]
     calls = [call for block in chain.blocks for call in block.calls]
-    return ScriptedReader().read(logs, calls).events
+    return ScriptedReader().decode_rows(logs, calls).events
 
 
 def test_the_export_is_what_the_chain_said_in_order_of_position(store):
@@ -66,15 +66,15 @@ def test_nothing_said_is_an_empty_file(store):
 @pytest.mark.parametrize("blocks", [20, 60])
 def test_a_replay_of_the_export_is_the_state_of_the_daemon(store, blocks):
     Follower(mined(TRAFFIC[:blocks]), store).catch_up()
-    printed = json.loads(replay(exported(store), RULES, None, None))
+    printed = json.loads(replay_events(exported(store), RULES, None, None))
     time = printed["as_of"]["time"]
-    with store.reading() as uow:
-        nodes = {node.address: node for node in uow.nodes.all()}
+    with store.read_transaction() as uow:
+        nodes = {node.address: node for node in uow.nodes.iterate_all()}
 
     assert {row["node"] for row in printed["nodes"]} == set(nodes)
     for row in printed["nodes"]:
         node = nodes[row["node"]]
-        assert row["status"] == status_of(node)
+        assert row["status"] == get_status(node)
         assert row["task_scores"] == list(node.pool)
-        assert row["reliability"] == decimal_text(reliability_at(node, time, RULES))
+        assert row["reliability"] == format_decimal(compute_reliability(node, time, RULES))
         assert row["kickout_due"] == (node.kickout_due_since is not None)

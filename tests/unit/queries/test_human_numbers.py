@@ -7,16 +7,16 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.queries.text.human_numbers import (
-    age,
-    capital,
-    counted,
-    listed,
-    ordinal,
-    rank_text,
-    span,
-    two_digits,
+    capitalize_first,
+    format_age,
+    format_count,
+    format_duration,
+    format_ordinal,
+    format_rank,
+    format_two_decimals,
+    join_parts,
 )
-from oracle.queries.text.text_tables import cut_hash, fact_lines
+from oracle.queries.text.text_tables import format_fact, shorten_hash
 
 
 @pytest.mark.parametrize(
@@ -33,53 +33,53 @@ from oracle.queries.text.text_tables import cut_hash, fact_lines
     ],
 )
 def test_a_span_is_said_in_the_unit_that_people_would_take(seconds: int, said: str):
-    assert span(seconds) == said
+    assert format_duration(seconds) == said
 
 
 @given(time=st.integers(0, 1 << 34), now=st.integers(0, 1 << 34))
 def test_an_age_says_on_which_side_of_the_clock_it_lies(time: int, now: int):
-    said = age(time, now)
+    said = format_age(time, now)
     assert said.endswith("ahead of this machine's clock") == (time > now)
     assert said.endswith("ago") == (time <= now)
     assert "-" not in said
 
 
 def test_numbers_up_to_twelve_are_words_and_plurals_are_right():
-    assert [counted(n, "timeout") for n in (0, 1, 2, 13)] == [
+    assert [format_count(n, "timeout") for n in (0, 1, 2, 13)] == [
         *("no timeouts", "one timeout", "two timeouts", "13 timeouts")
     ]
-    assert counted(2, "success", "successes") == "two successes"
-    assert capital(counted(12, "node")) == "Twelve nodes"
+    assert format_count(2, "success", "successes") == "two successes"
+    assert capitalize_first(format_count(12, "node")) == "Twelve nodes"
 
 
 def test_places_are_words_up_to_eight_and_digits_beyond():
-    assert [rank_text(n) for n in (1, 3, 8, 9)] == ["first", "third", "eighth", "9th"]
-    assert [ordinal(n) for n in (1, 2, 11, 12, 21, 103, 112)] == [
+    assert [format_rank(n) for n in (1, 3, 8, 9)] == ["first", "third", "eighth", "9th"]
+    assert [format_ordinal(n) for n in (1, 2, 11, 12, 21, 103, 112)] == [
         *("1st", "2nd", "11th", "12th", "21st", "103rd", "112th")
     ]
 
 
 def test_lists_have_commas_and_an_and():
-    assert [listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])] == [
+    assert [join_parts(["a"]), join_parts(["a", "b"]), join_parts(["a", "b", "c"])] == [
         *("a", "a and b", "a, b, and c")
     ]
 
 
 @given(units=st.integers(0, UNIT))
 def test_two_digits_are_rounded_down_as_scores_are(units: int):
-    said = two_digits(units)
+    said = format_two_decimals(units)
     assert re.fullmatch(r"[01]\.\d\d", said)
     assert 0 <= units - int(said.replace(".", "")) * UNIT // 100 < UNIT // 100
 
 
 @given(words=st.lists(st.text("abc0x", min_size=1, max_size=70), min_size=1, max_size=30))
 def test_a_fact_is_folded_under_itself_and_loses_no_word(words: list[str]):
-    lines = fact_lines("name", " ".join(words), 10, 80)
+    lines = format_fact("name", " ".join(words), 10, 80)
     assert " ".join(" ".join(lines).split()) == f"name {' '.join(words)}"
     assert all(line.startswith(" " * 10) for line in lines[1:])
     assert all(len(line) <= 80 for line in lines)
-    assert len(fact_lines("name", " ".join(words), 10, None)) == 1
+    assert len(format_fact("name", " ".join(words), 10, None)) == 1
 
 
 def test_a_cut_hash_is_how_it_begins():
-    assert cut_hash("0x" + "ab" * 32) == "0xabababababab…"
+    assert shorten_hash("0x" + "ab" * 32) == "0xabababababab…"

@@ -6,23 +6,28 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.profiles.event_reader import Decoded
-from oracle.cli.inspect.explain_full import full_lines as explained
-from oracle.domain.coverage import Level
+from oracle.chain.profiles.event_reader import DecodedEvents
+from oracle.cli.inspect.explain_full import render_full_lines as explained
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges
-from oracle.domain.reports.lanes import lane_in
+from oracle.domain.reports.lanes import extract_lane
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.round_data import decode_records
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.folder import Folder
+from oracle.indexer.folder import EventFolder
 from oracle.indexer.rules_binding import bind_rules
-from oracle.kickouts.kickout_eligibility import KickoutRules, due_intervals, evidence_at, looks_at
-from oracle.queries.explain import EventArchive, explain
-from oracle.queries.population import all_nodes
-from oracle.queries.replay import replay
-from oracle.queries.status import overview, statistics
-from oracle.telemetry.metrics import SHARES
+from oracle.kickouts.kickout_eligibility import (
+    KickoutRules,
+    evidence_at,
+    find_due_intervals,
+    load_kickout_cases,
+)
+from oracle.queries.explain import EventArchive, explain_score
+from oracle.queries.population import load_all_nodes
+from oracle.queries.replay import replay_events
+from oracle.queries.status import compute_index_statistics, load_status_report
+from oracle.telemetry.metrics import SHARE_BOUNDS
 from tests.support.answers import explanation_json
 from tests.support.examples import examples
 from tests.support.histories import History, node, task
@@ -70,9 +75,9 @@ def test_a_larger_card_makes_all_others_smaller_in_the_next_report(new_sqlite_st
     with new_sqlite_store() as store:
         indexes = {place: NodeIndex(place, node(name)) for place, name in enumerate("AB")}
         with store.transaction() as uow:
-            uow.rounds.write(RoundsChanges(indexes=indexes))
+            uow.rounds.save_changes(RoundsChanges(indexes=indexes))
         reports = drawn_up(store, history.events, stops, SETTINGS, HOURLY).reports
-    lanes = [lane_in(dict(decode_records(report.records))[0], 0) for report in reports]
+    lanes = [extract_lane(dict(decode_records(report.records))[0], 0) for report in reports]
     # R and P count a quarter each; lanes begin at 2.
     assert lanes == [5002, 3335]
 
@@ -99,7 +104,9 @@ def low() -> History:
 def stored(uow, history: History, later: int = 0, rules: Rules = RULES):
     """Fold a history into a database whose cursor is some seconds later."""
     last = history.block + 1
-    Folder(rules, Unread()).fold(uow, Decoded(history.events, []), final=last)
+    EventFolder(rules, Unread()).fold_events(
+        uow, DecodedEvents(history.events, []), final_number=last
+    )
     as_of = block(last, history.time + later)
     uow.cursor.move_to(as_of, as_of, 0)
     return as_of
@@ -109,8 +116,8 @@ def stored(uow, history: History, later: int = 0, rules: Rules = RULES):
 def test_the_turn_of_a_window_ends_a_kickout_that_nothing_else_ended(new_sqlite_store, later):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, low(), later)
-        open_, due = uow.kickouts.open(), due_intervals(uow, RULES)
-        looks = looks_at(uow, KickoutRules(RULES, SETTINGS), Level.NOTHING)
+        open_, due = uow.kickouts.list_open(), find_due_intervals(uow, RULES)
+        looks = load_kickout_cases(uow, KickoutRules(RULES, SETTINGS), VerificationLevel.NOTHING)
     assert [interval.node for interval in open_] == [node("A")]
     assert due == ([] if later else open_)
     assert [look.node for look in looks] == [interval.node for interval in due]
@@ -124,7 +131,10 @@ def test_whoever_counts_the_kickouts_that_are_due_counts_those_of_this_window(
         with store.transaction() as uow:
             bind_rules(uow, RULES)
             stored(uow, low(), later)
-        counted, seen = statistics(store, RULES, None), overview(store, lambda _: None)
+        counted, seen = (
+            compute_index_statistics(store, RULES, None),
+            load_status_report(store, lambda _: None),
+        )
     due = 0 if later else 1
     assert counted is not None
     assert (counted.kickouts["due"], seen.network.kickouts_due) == (due, due)
@@ -133,7 +143,7 @@ def test_whoever_counts_the_kickouts_that_are_due_counts_those_of_this_window(
 def test_the_evidence_is_the_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, low())
-        (interval,) = uow.kickouts.open()
+        (interval,) = uow.kickouts.list_open()
         told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
     assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
     assert (told["sum"], told["kickout_below"]) == (12, "7.000000000000000000")
@@ -147,7 +157,7 @@ def test_a_kickout_by_the_networks_own_rule_wipes_nothing_out_of_the_evidence(ne
     ran(history, "3", "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
-        (interval,) = due_intervals(uow, RULES)
+        (interval,) = find_due_intervals(uow, RULES)
         told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
     assert [entry["seq"] for entry in told["entries"]] == [1, 2, 3]
 
@@ -158,7 +168,7 @@ def test_the_evidence_is_that_of_the_window_in_which_it_became_due(new_sqlite_st
         ran(history, name, "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
-        (interval,) = due_intervals(uow, RULES)
+        (interval,) = find_due_intervals(uow, RULES)
         told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
     assert [entry["seq"] for entry in told["entries"]] == [2, 3, 4]
 
@@ -169,7 +179,7 @@ def test_what_a_kickout_was_for_is_no_evidence_for_the_next(new_sqlite_store):
         ran(history, name, "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
-        (interval,) = due_intervals(uow, RULES)
+        (interval,) = find_due_intervals(uow, RULES)
         told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
     assert [entry["seq"] for entry in told["entries"]] == [4, 5, 6]
 
@@ -180,7 +190,7 @@ def test_a_kickout_that_is_due_in_the_next_window_too_has_evidence_of_its_own(ne
     ran(history, "2", "CBA", "CBA")
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history, rules=rules)
-        (interval,) = due_intervals(uow, rules)
+        (interval,) = find_due_intervals(uow, rules)
         told = json.loads(evidence_at(uow, KickoutRules(rules, SETTINGS), interval).text)
     assert [entry["seq"] for entry in told["entries"]] == [2]
 
@@ -189,9 +199,9 @@ def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             as_of = stored(uow, low())
-        told = explain(EventArchive(store, Unread(), RULES), node("B"), as_of)
-        page = all_nodes(store, RULES, {}, 0)
-        counted = statistics(store, RULES, None)
+        told = explain_score(EventArchive(store, Unread(), RULES), node("B"), as_of)
+        page = load_all_nodes(store, RULES, {}, 0)
+        counted = compute_index_statistics(store, RULES, None)
     answer = explanation_json(told)
     assert answer["pool"]["scores"] == [10, 10, 10]
     legacy = answer["row"]["legacy"]
@@ -203,7 +213,7 @@ def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):
     assert answer["row"] in page.model_dump(mode="json")["nodes"]
     assert counted is not None
     # Above 0.6, and up to 0.7.
-    assert counted.qos.tally[SHARES.index(0.7)] == 1
+    assert counted.qos.bucket_counts[SHARE_BOUNDS.index(0.7)] == 1
 
     text = "\n".join(explained(told))
     assert f"#3 score 10 at block {told.scores[-1].at.block}" in text
@@ -218,7 +228,7 @@ def test_a_node_that_has_left_is_explained_without_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             as_of = stored(uow, low().quits("B"), MONTH)
-        told = explain(EventArchive(store, Unread(), RULES), node("B"), as_of)
+        told = explain_score(EventArchive(store, Unread(), RULES), node("B"), as_of)
     answer = explanation_json(told)
     legacy = answer["row"]["legacy"]
     assert (answer["row"]["qos"], legacy["Q"], legacy["tasks"]) == (None, None, 0)
@@ -230,7 +240,7 @@ def test_a_node_that_has_left_is_explained_without_peers(new_sqlite_store):
 def test_a_replay_tells_windows_rounds_and_shares():
     history = low().starts("9", "A", place=0).after(60).aborts("9")
     lines = [event_to_json(event) for event in history.events]
-    told = json.loads(replay(lines, RULES, None, None))
+    told = json.loads(replay_events(lines, RULES, None, None))
     assert [row["task_scores"] for row in told["nodes"]] == [[4] * 3, [10] * 3, [20] * 3]
     assert told["nodes"][0]["long_term"] == "0.200000000000000000"
     assert [row["kickout_due"] for row in told["nodes"]] == [True, False, False]

@@ -5,7 +5,7 @@ import pytest
 from oracle.domain.blocks import BlockRange
 from oracle.errors import InputError
 from oracle.indexer.rules_binding import check_rules
-from oracle.indexer.stored_events import stored_events
+from oracle.indexer.stored_events import iterate_stored_events
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
 from tests.support.txmgr.follower import RULES, Follower, mined
@@ -15,7 +15,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 # They import pyarrow, which is an extra.
 from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: E402
-from oracle.queries.parquet.parquet_export import export_to, source_of  # noqa: E402
+from oracle.queries.parquet.parquet_export import export_blocks, load_source  # noqa: E402
 from oracle.queries.parquet.parquet_folder import MANIFEST, ParquetFolder  # noqa: E402
 from oracle.queries.parquet.parquet_tables import ExportTable  # noqa: E402
 
@@ -28,14 +28,14 @@ def export(store, path, *, recent=False, size=SIZE):
     # As the daemon does at its start.
     with store.transaction() as uow:
         check_rules(uow, RULES)
-        source = source_of(uow, READER)
-    folder = ParquetFolder.of(path, source, size)
-    return export_to(folder, store, READER, lambda *_: None, recent=recent)
+        source = load_source(uow, READER)
+    folder = ParquetFolder.open_for_append(path, source, size)
+    return export_blocks(folder, store, READER, lambda *_: None, include_recent=recent)
 
 
 def rows(path, table, *, final=True):
     """Everything in a table, file by file in their order."""
-    files = ParquetFolder.existing(path).files(table, final=final)
+    files = ParquetFolder.open_existing(path).list_files(table, only_final=final)
     return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
 
@@ -44,17 +44,17 @@ def all_rows(path, **options):
 
 
 def final_of(store):
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         return uow.cursor.get().final_number
 
 
 def read_back(path):
-    return [event for chunk in ParquetEvents.of(path).chunks() for event in chunk]
+    return [event for chunk in ParquetEvents.open_export(path).read_chunks() for event in chunk]
 
 
 def stored(store, last):
-    with store.reading() as uow:
-        return list(stored_events(uow, READER, BlockRange(0, last)))
+    with store.read_transaction() as uow:
+        return list(iterate_stored_events(uow, READER, BlockRange(0, last)))
 
 
 @pytest.fixture
@@ -103,8 +103,8 @@ def test_nodes_are_as_they_were_after_the_last_final_block(new_store, tmp_path):
         chain = mined(TRAFFIC[:final])
         Follower(chain, store).catch_up()
         assert chain.newest.number == final
-        with store.reading() as uow:
-            nodes = {node.address: node for node in uow.nodes.all()}
+        with store.read_transaction() as uow:
+            nodes = {node.address: node for node in uow.nodes.iterate_all()}
     held = {row["node"]: row for row in rows(tmp_path / "out", ExportTable.NODES)}
     assert held.keys() == nodes.keys()
     for address, node in nodes.items():

@@ -12,7 +12,7 @@ from tests.support.txmgr.follower import RULES, Follower, mined
 pytest.importorskip("pyarrow")
 
 from oracle.indexer.rules_binding import check_rules
-from oracle.queries.parquet.parquet_export import export_to, source_of
+from oracle.queries.parquet.parquet_export import export_blocks, load_source
 from oracle.queries.parquet.parquet_folder import ParquetFolder
 from tests.support.scripted import ScriptedReader
 
@@ -33,13 +33,13 @@ def nodes(new_sqlite_store, tmp_path, monkeypatch):
             follower.catch_up()
             with store.transaction() as uow:
                 check_rules(uow, RULES)
-                folder = ParquetFolder.of(
-                    tmp_path / "history", source_of(uow, ScriptedReader()), 20
+                folder = ParquetFolder.open_for_append(
+                    tmp_path / "history", load_source(uow, ScriptedReader()), 20
                 )
-            export_to(folder, store, ScriptedReader(), lambda *_: None)
+            export_blocks(folder, store, ScriptedReader(), lambda *_: None)
         monkeypatch.chdir(tmp_path)
-        with store.reading() as uow:
-            yield list(uow.nodes.all())
+        with store.read_transaction() as uow:
+            yield list(uow.nodes.iterate_all())
 
 
 def answers(number):

@@ -9,7 +9,7 @@ from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.events.network_events import LastStatus
 from oracle.domain.fold.fold import Fold
 from oracle.errors import InputError
-from oracle.queries.replay import replay
+from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, group, node, rules_with, task
 from tests.support.reference import Reference
@@ -17,7 +17,7 @@ from tests.support.reference import Reference
 
 def told(history, rules=CRYNUX, close=None, at=None):
     lines = [event_to_json(event) for event in history.events]
-    return json.loads(replay(lines, rules, close, at))
+    return json.loads(replay_events(lines, rules, close, at))
 
 
 def go_to(history, block, time):
@@ -121,7 +121,7 @@ def test_replay_without_a_time_folds_every_event_whatever_the_clock_does(steps, 
         history.after(step).starts(str(number), "A").submits(str(number))
         history.closes(f"g{number}", str(number))
     fold = Fold(CRYNUX)
-    fold.many(history.events)
+    fold.fold_events(history.events)
     nodes = {row["node"]: row for row in told(history)["nodes"]}
     assert {address: row["count"] for address, row in nodes.items()} == {
         address: len(state.pool) for address, state in fold.ledger.nodes.items()
@@ -160,7 +160,7 @@ def test_integers_above_2_53_are_strings():
 
 def test_a_file_with_a_fault_prints_nothing_but_the_fault():
     with pytest.raises(InputError, match="line 2: type: missing"):
-        replay([event_to_json(History().joins("A").events[0]), "{}"], CRYNUX, None, None)
+        replay_events([event_to_json(History().joins("A").events[0]), "{}"], CRYNUX, None, None)
 
 
 def test_a_full_pool_goes_as_an_independent_reading_says():

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.feed.figures_client import NodeFigure
 from oracle.domain.ids import Address
-from oracle.queries.relay_audit.separation import separated
+from oracle.queries.relay_audit.separation import separate_factors
 
 NODE = Address("0x" + "11" * 20)
 TAU = 1800
@@ -22,7 +22,7 @@ def quality(long_term: float, health: float, seconds: float) -> float:
 
 
 def test_the_worked_example_of_the_page():
-    found = separated(figure(0.302697, 100), figure(0.315722, 160))
+    found = separate_factors(figure(0.302697, 100), figure(0.315722, 160))
 
     assert found is not None
     assert found.long_term == pytest.approx(0.7, abs=5e-5)
@@ -32,7 +32,7 @@ def test_the_worked_example_of_the_page():
 @given(long_term=st.floats(0.02, 1), health=st.floats(0.01, 1), seconds=st.floats(30, 7200))
 def test_both_numbers_come_back(long_term: float, health: float, seconds: float):
     second = quality(long_term, health, seconds)
-    found = separated(figure(quality(long_term, health, 0), 0), figure(second, seconds))
+    found = separate_factors(figure(quality(long_term, health, 0), 0), figure(second, seconds))
 
     assert found is not None
     assert abs(found.long_term - long_term) <= found.slack
@@ -45,7 +45,7 @@ def test_what_the_clock_may_be_wrong_by_is_in_the_slack(
 ):
     first = figure(quality(0.7, health, 0), 0, slack=0.1)
     second = figure(quality(0.7, health, seconds + late), seconds, slack=0.1)
-    found = separated(first, second)
+    found = separate_factors(first, second)
 
     assert found is not None
     assert abs(found.long_term - 0.7) <= found.slack * 1.01
@@ -53,4 +53,4 @@ def test_what_the_clock_may_be_wrong_by_is_in_the_slack(
 
 @pytest.mark.parametrize(("quality_then", "at"), [(0.2, 60.0), (0.4, 0.0), (0.9999, 1.0)])
 def test_a_figure_that_fell_or_leapt_says_nothing(quality_then: float, at: float):
-    assert separated(figure(0.3, 0), figure(quality_then, at)) is None
+    assert separate_factors(figure(0.3, 0), figure(quality_then, at)) is None

@@ -4,8 +4,8 @@ from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.queries.status_models import (
     OperatorStatus,
     PublicStatus,
-    operator_health,
-    public_health,
+    build_operator_health,
+    build_public_health,
 )
 
 
@@ -15,11 +15,11 @@ def test_each_public_key_is_a_key_of_the_operators_status():
 
 def test_public_health_has_titles_where_the_operators_has_details():
     finding = HealthFinding(Condition.NO_ENDPOINT, "https://node.example: connection refused")
-    health = HealthReport.of([finding])
+    health = HealthReport.from_findings([finding])
 
-    assert operator_health(health).reasons == [
+    assert build_operator_health(health).reasons == [
         "NO-ENDPOINT: https://node.example: connection refused"
     ]
-    public = public_health(health)
+    public = build_public_health(health)
     assert (public.status, public.conditions) == ("down", ["no_endpoint"])
     assert public.reasons == [Condition.NO_ENDPOINT.title]

@@ -10,12 +10,12 @@ from oracle.domain.events.jsonl import parse_events
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.state.task import Task
 from oracle.errors import InputError
-from oracle.indexer.stored_events import export
+from oracle.indexer.stored_events import export_events
 from oracle.queries.explain import EventArchive
 from oracle.queries.selection.network_snapshot import (
     SnapshotQuery,
-    snapshot_of_events,
-    snapshot_of_store,
+    build_snapshot_from_events,
+    load_snapshot,
 )
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from oracle.systems.waiting import is_waiting
@@ -45,10 +45,10 @@ class Witness:
     def __init__(self) -> None:
         self.seen: list[DomainEvent] = []
 
-    def take(self, event: DomainEvent) -> None:
+    def apply_event(self, event: DomainEvent) -> None:
         self.seen.append(event)
 
-    def verdicts(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
+    def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         raise AssertionError(f"nobody asks it of {task.key} at {policy_input.time}")
 
 
@@ -59,8 +59,8 @@ def indexed(store, events):
 
 
 def told_by(archive):
-    with archive.store.reading() as uow:
-        return parse_events(export(uow, archive.reader, EVERYTHING))
+    with archive.store.read_transaction() as uow:
+        return parse_events(export_events(uow, archive.reader, EVERYTHING))
 
 
 @pytest.fixture
@@ -71,45 +71,47 @@ def archive(store):
 def test_the_cursor_says_what_a_fold_of_the_same_events_says(store):
     Follower(mined(Traffic(5).blocks(40)), store).catch_up()
     archive = EventArchive(store, ScriptedReader(), RULES)
-    stored = snapshot_of_store(archive, SnapshotQuery(RULES))
-    folded = snapshot_of_events(told_by(archive), SnapshotQuery(RULES, at=stored.time))
+    stored = load_snapshot(archive, SnapshotQuery(RULES))
+    folded = build_snapshot_from_events(
+        told_by(archive), SnapshotQuery(RULES, max_time=stored.time)
+    )
 
     assert stored.nodes == {address: replace(each) for address, each in folded.nodes.items()}
     assert list(stored.waiting) == list(folded.waiting)
-    assert stored.given == folded.given
+    assert stored.nodes_by_group == folded.nodes_by_group
     assert len(stored.nodes) > 3
 
 
 def test_what_waits_was_created_and_neither_started_nor_ended(archive):
-    survey = snapshot_of_store(archive, SnapshotQuery(RULES))
+    survey = load_snapshot(archive, SnapshotQuery(RULES))
 
     assert [each.key for each in survey.waiting] == [task("2"), task("3"), task("4")]
     assert all(map(is_waiting, survey.waiting))
 
 
 def test_who_had_a_task_of_a_group_is_known(archive):
-    survey = snapshot_of_store(archive, SnapshotQuery(RULES))
+    survey = load_snapshot(archive, SnapshotQuery(RULES))
 
-    assert survey.given_in(group("g")) == {node("A")}
-    assert survey.given_in(group("h")) == frozenset()
-    assert survey.given_in(None) == frozenset()
+    assert survey.get_group_nodes(group("g")) == {node("A")}
+    assert survey.get_group_nodes(group("h")) == frozenset()
+    assert survey.get_group_nodes(None) == frozenset()
 
 
 def test_a_draw_that_stands_takes_its_node_from_every_other_task(archive):
     with archive.store.transaction() as uow:
         cursor = uow.cursor.get()
-        uow.draws.add(task("2"), uow.blocks.at(cursor.number), node("B"))
-    survey = snapshot_of_store(archive, SnapshotQuery(RULES))
+        uow.draws.add(task("2"), uow.blocks.get_canonical(cursor.number), node("B"))
+    survey = load_snapshot(archive, SnapshotQuery(RULES))
     waiting = {each.key: each for each in survey.waiting}
 
-    assert survey.drawn == {task("2"): node("B")}
-    assert survey.taken_from(waiting[task("4")]) == {node("B")}
-    assert survey.taken_from(waiting[task("2")]) == {node("A")}
+    assert survey.drawn_node_by_task == {task("2"): node("B")}
+    assert survey.find_unavailable_nodes(waiting[task("4")]) == {node("B")}
+    assert survey.find_unavailable_nodes(waiting[task("2")]) == {node("A")}
 
 
 def test_an_earlier_time_is_folded_from_what_is_stored(archive):
-    now = snapshot_of_store(archive, SnapshotQuery(RULES))
-    then = snapshot_of_store(archive, SnapshotQuery(RULES, at=now.time - 10))
+    now = load_snapshot(archive, SnapshotQuery(RULES))
+    then = load_snapshot(archive, SnapshotQuery(RULES, max_time=now.time - 10))
 
     assert now.nodes[node("A")].running == 0
     assert then.nodes[node("A")].running == 1
@@ -117,8 +119,8 @@ def test_an_earlier_time_is_folded_from_what_is_stored(archive):
 
 
 def test_a_later_time_leaves_the_state_and_moves_the_clock(archive):
-    now = snapshot_of_store(archive, SnapshotQuery(RULES))
-    later = snapshot_of_store(archive, SnapshotQuery(RULES, at=now.time + 500))
+    now = load_snapshot(archive, SnapshotQuery(RULES))
+    later = load_snapshot(archive, SnapshotQuery(RULES, max_time=now.time + 500))
 
     assert later.nodes == now.nodes
     assert later.time == now.time + 500
@@ -127,8 +129,8 @@ def test_a_later_time_leaves_the_state_and_moves_the_clock(archive):
 def test_other_rules_fold_the_stored_events_anew(archive):
     harsh = replace(RULES, penalty=RULES.boost)
 
-    ours = snapshot_of_store(archive, SnapshotQuery(RULES)).nodes[node("A")]
-    theirs = snapshot_of_store(archive, SnapshotQuery(harsh)).nodes[node("A")]
+    ours = load_snapshot(archive, SnapshotQuery(RULES)).nodes[node("A")]
+    theirs = load_snapshot(archive, SnapshotQuery(harsh)).nodes[node("A")]
 
     assert ours.base == RULES.penalty
     assert theirs.base == harsh.penalty
@@ -137,8 +139,8 @@ def test_other_rules_fold_the_stored_events_anew(archive):
 def test_a_policy_with_a_memory_sees_every_event_up_to_the_time(archive):
     witness, late = Witness(), Witness()
     told = told_by(archive)
-    snapshot_of_store(archive, SnapshotQuery(RULES, follower=witness))
-    snapshot_of_store(archive, SnapshotQuery(RULES, at=told[0].time, follower=late))
+    load_snapshot(archive, SnapshotQuery(RULES, follower=witness))
+    load_snapshot(archive, SnapshotQuery(RULES, max_time=told[0].time, follower=late))
 
     assert witness.seen == told
     assert late.seen == [event for event in told if event.time == told[0].time]
@@ -146,4 +148,4 @@ def test_a_policy_with_a_memory_sees_every_event_up_to_the_time(archive):
 
 def test_nothing_indexed_says_what_to_do(store):
     with pytest.raises(InputError, match="run --once"):
-        snapshot_of_store(EventArchive(store, ScriptedReader(), RULES), SnapshotQuery(RULES))
+        load_snapshot(EventArchive(store, ScriptedReader(), RULES), SnapshotQuery(RULES))

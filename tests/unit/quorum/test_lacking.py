@@ -8,25 +8,25 @@ ONE, OTHER = Hash("0x" + 64 * "1"), Hash("0x" + 64 * "2")
 
 def test_a_statement_lacks_signatures_since_it_was_first_seen_to():
     lack = MissingSignatures()
-    assert [lack.began(ONE, now) for now in (100, 160, 220)] == [100, 100, 100]
-    assert lack.began(OTHER, 230) == 230
-    assert lack.began(ONE, 240) == 240
+    assert [lack.record_waiting(ONE, now) for now in (100, 160, 220)] == [100, 100, 100]
+    assert lack.record_waiting(OTHER, 230) == 230
+    assert lack.record_waiting(ONE, 240) == 240
 
 
 def test_once_nothing_lacks_the_next_lack_begins_anew():
     lack = MissingSignatures()
-    lack.began(ONE, 100)
-    lack.signatures = "0x1 has not signed round 7"
-    lack.nothing()
-    assert lack.why is None
-    assert lack.began(ONE, 300) == 300
+    lack.record_waiting(ONE, 100)
+    lack.missing_reason = "0x1 has not signed round 7"
+    lack.clear()
+    assert lack.reason is None
+    assert lack.record_waiting(ONE, 300) == 300
 
 
 def test_a_signer_that_counts_for_nothing_is_said_before_who_else_lacks():
-    lack = MissingSignatures(signatures="0x1 has not signed round 7")
-    assert lack.why == "0x1 has not signed round 7"
-    lack.contract_status = "our key is no signer"
-    assert lack.why == "our key is no signer"
+    lack = MissingSignatures(missing_reason="0x1 has not signed round 7")
+    assert lack.reason == "0x1 has not signed round 7"
+    lack.signer_reason = "our key is no signer"
+    assert lack.reason == "our key is no signer"
     # That no signature lacks says nothing of our own.
-    lack.nothing()
-    assert lack.why == "our key is no signer"
+    lack.clear()
+    assert lack.reason == "our key is no signer"

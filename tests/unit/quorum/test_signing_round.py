@@ -13,11 +13,11 @@ from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.rounds import Rounds
 from oracle.quorum.signing_round import (
     RECENT_ROUNDS,
-    RENEWED_AFTER,
-    signable_from,
-    signing_round,
-    why_gone,
-    why_not_sent,
+    RENEWAL_ROUNDS,
+    find_signing_round,
+    min_signing_round,
+    round_expiry_reason,
+    stale_round_reason,
 )
 from oracle.store.database import Store, UnitOfWork
 from tests.support.rounds import accepted as accepted_in
@@ -35,17 +35,17 @@ def accepted(folder: Path, last: int, seconds: int = 6) -> Iterator[UnitOfWork]:
     rounds = Rounds()
     for number in range(1, last + 1):
         one = replace(accepted_in(number, {}, time=seconds * number), as_of=number)
-        rounds.block(number, [one], journal=False)
+        rounds.fold_block(number, [one], journal=False)
     with Store.open(f"sqlite:///{folder}/{last}.sqlite", create=True) as store:
         with store.transaction() as uow:
-            uow.rounds.write(rounds.drain())
-        with store.reading() as uow:
+            uow.rounds.save_changes(rounds.drain_changes())
+        with store.read_transaction() as uow:
             yield uow
 
 
 def signed_on(folder: Path, last: int, seconds: int = 6) -> int | None:
     with accepted(folder, last, seconds) as uow:
-        found = signing_round(uow, SINCE, seconds * last, TTL)
+        found = find_signing_round(uow, SINCE, seconds * last, TTL)
     return None if found is None else found.round
 
 
@@ -73,11 +73,11 @@ def test_the_slower_the_rounds_the_fewer_of_them_it_is_signed_on_one(
 
 
 def test_what_was_signed_has_as_many_rounds_left_as_it_is_signed_for(tmp_path: Path):
-    assert RECENT_ROUNDS - RENEWED_AFTER == RENEWED_AFTER
-    for last in range(SINCE, SINCE + RENEWED_AFTER):
+    assert RECENT_ROUNDS - RENEWAL_ROUNDS == RENEWAL_ROUNDS
+    for last in range(SINCE, SINCE + RENEWAL_ROUNDS):
         assert signed_on(tmp_path, last) == SINCE
-    with accepted(tmp_path, SINCE + RENEWED_AFTER + 6) as uow:
-        assert why_not_sent(uow, SINCE, digest(SINCE)) is None
+    with accepted(tmp_path, SINCE + RENEWAL_ROUNDS + 6) as uow:
+        assert stale_round_reason(uow, SINCE, digest(SINCE)) is None
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ def test_a_statement_dies_with_the_sixteenth_round_after_its_own(
     tmp_path: Path, last: int, gone: str | None, not_sent: str | None
 ):
     with accepted(tmp_path, last) as uow:
-        assert why_gone(uow, SINCE, digest(SINCE)) == gone
-        assert (why_not_sent(uow, SINCE, digest(SINCE)) or "None").endswith(f"{not_sent}")
+        assert round_expiry_reason(uow, SINCE, digest(SINCE)) == gone
+        assert (stale_round_reason(uow, SINCE, digest(SINCE)) or "None").endswith(f"{not_sent}")
 
 
 def test_a_statement_on_a_round_with_another_report_is_dead(tmp_path: Path):
     with accepted(tmp_path, SINCE) as uow:
-        assert why_gone(uow, SINCE, digest(99)) == "prev_reorged"
-        assert (why_not_sent(uow, SINCE, digest(99)) or "").endswith("left the chain")
+        assert round_expiry_reason(uow, SINCE, digest(99)) == "prev_reorged"
+        assert (stale_round_reason(uow, SINCE, digest(99)) or "").endswith("left the chain")
 
 
 def test_nothing_is_signed_on_a_round_before_the_last_proposal():
@@ -113,5 +113,5 @@ def test_nothing_is_signed_on_a_round_before_the_last_proposal():
         proposed_at=Position(9, 0, 0),
         state=KickState.CANCELLED,
     )
-    assert signable_from(SINCE, None) == SINCE
-    assert (signable_from(SINCE, kick), signable_from(12, kick)) == (10, 12)
+    assert min_signing_round(SINCE, None) == SINCE
+    assert (min_signing_round(SINCE, kick), min_signing_round(12, kick)) == (10, 12)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from oracle.reporting.readiness import in_words
+from oracle.reporting.readiness import format_missed_periods
 from oracle.store.reports.report_repository import SUPERSEDED_REASON, ReportState, StoredReport
 from tests.unit.store.test_contract_state import report
 
 
 def test_periods_that_were_missed_for_one_reason_are_told_at_once():
     late, gone = "its deadline passed", "another round came before it"
-    assert in_words([(7, late)]) == "period 7: its deadline passed"
-    assert in_words([(3, gone), (5, late), (6, late), (9, late), (10, gone)]) == (
+    assert format_missed_periods([(7, late)]) == "period 7: its deadline passed"
+    assert format_missed_periods([(3, gone), (5, late), (6, late), (9, late), (10, gone)]) == (
         "period 3: another round came before it; 3 periods, 5 to 9: its deadline passed; "
         "period 10: another round came before it"
     )

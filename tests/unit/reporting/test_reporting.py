@@ -4,23 +4,23 @@ from dataclasses import dataclass, replace
 
 from hypothesis import given, strategies as st
 
-from oracle.chain.profiles.event_reader import Decoded
+from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.network_events import DomainEvent, NodeJoined
 from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, Hash
-from oracle.domain.registrations import Registrations, Reuse
+from oracle.domain.registrations import IndexReuse, Registrations
 from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges
-from oracle.domain.reports.lanes import lane_in
+from oracle.domain.reports.lanes import extract_lane
 from oracle.domain.reports.registration import FirstEvents
-from oracle.domain.reports.report import Report, ReportSettings, period_of
+from oracle.domain.reports.report import Report, ReportSettings, compute_period
 from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.rounds import Rounds
 from oracle.indexer.block_hooks import HookNote
 from oracle.indexer.folded_state import FoldedState
-from oracle.indexer.folder import Folder
-from oracle.reporting.recompute import report_of
+from oracle.indexer.folder import EventFolder
+from oracle.reporting.recompute import build_report
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.reports.report_repository import ReportState
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -52,24 +52,24 @@ def drawn_up(
     """Draw a report up at each stop; the contract takes each of them in the next block."""
     reporter = ReportCutter(rules, settings, anchor_window=256)
     played, contract = Played([], []), Rounds()
-    folder, before = Folder(rules, Unread(), [reporter]), -1
+    folder, before = EventFolder(rules, Unread(), [reporter]), -1
     for stop in stops:
         said = [event for event in events if before < event.at.block <= stop.number]
         taken = [event for event in played.rounds if event.at.block > before]
         with store.transaction() as uow:
-            folder.fold(
+            folder.fold_events(
                 uow,
-                Decoded(said, taken),
-                final=-1,
+                DecodedEvents(said, taken),
+                final_number=-1,
                 stops=[stop],
-                at_stop=lambda uow, rounds, as_of: played.reports.append(
-                    reporter.draw_up(uow, rounds, as_of)
+                on_stop=lambda uow, rounds, as_of: played.reports.append(
+                    reporter.build_report(uow, rounds, as_of)
                 ),
             )
         report, before = played.reports[-1], stop.number
         if report.records:
             said_by_contract = acceptance(contract, report, stop.number + 1, stop.time)
-            contract.block(stop.number + 1, said_by_contract, journal=False)
+            contract.fold_block(stop.number + 1, said_by_contract, journal=False)
             played.rounds += said_by_contract
     return played
 
@@ -79,11 +79,11 @@ def from_nothing(
 ) -> Report:
     """Compute a report with all nodes at hand, on top of the rounds that were played."""
     state = FoldedState(Fold(rules), Rounds(), FirstEvents(settings.min_scores))
-    state.fold.many([event for event in events if event.at.block <= as_of.number])
-    state.first_events.note(state.fold.drain())
+    state.fold.fold_events([event for event in events if event.at.block <= as_of.number])
+    state.first_events.record_changes(state.fold.drain_changes())
     known = [event for event in played.rounds if event.at.block <= as_of.number]
-    state.rounds.block(as_of.number, known, journal=False)
-    return report_of(state, as_of, rules, settings)
+    state.rounds.fold_block(as_of.number, known, journal=False)
+    return build_report(state, as_of, rules, settings)
 
 
 @examples(40)
@@ -110,11 +110,13 @@ def test_a_node_that_heals_is_looked_at_again_though_nothing_happens_to_it(new_s
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             (node,) = {event.node for event in events if isinstance(event, NodeJoined)}
-            uow.rounds.write(RoundsChanges(indexes={0: NodeIndex(0, node)}))
+            uow.rounds.save_changes(RoundsChanges(indexes={0: NodeIndex(0, node)}))
         drawn = drawn_up(store, events, stops).reports
 
     lanes = [
-        lane_in(dict(decode_records(report.records))[0], 0) for report in drawn if report.records
+        extract_lane(dict(decode_records(report.records))[0], 0)
+        for report in drawn
+        if report.records
     ]
     assert lanes == sorted(set(lanes))
     assert len(lanes) > 2
@@ -128,15 +130,15 @@ def test_a_node_whose_index_went_to_another_waits_for_one_though_nothing_happene
     with new_sqlite_store() as store:
         IndexedHistory(store).whole(history)
         with store.transaction() as uow:
-            uow.rounds.write(rounds.drain())
-            first = reporter.draw_up(uow, rounds, block(history.block, history.time))
-            take(rounds, accepted(2, {}, Registrations((Reuse(node("B"), node("A")),))))
-            uow.rounds.write(rounds.drain())
+            uow.rounds.save_changes(rounds.drain_changes())
+            first = reporter.build_report(uow, rounds, block(history.block, history.time))
+            take(rounds, accepted(2, {}, Registrations((IndexReuse(node("B"), node("A")),))))
+            uow.rounds.save_changes(rounds.drain_changes())
             later = block(history.block + 1, history.time + 60)
-            again = reporter.draw_up(uow, rounds, later)
-            anew = reporter_at().draw_up(uow, rounds, later)
-    assert first.registrations.fresh == (node("B"),)
-    assert again.registrations.fresh == (node("A"),)
+            again = reporter.build_report(uow, rounds, later)
+            anew = reporter_at().build_report(uow, rounds, later)
+    assert first.registrations.new_nodes == (node("B"),)
+    assert again.registrations.new_nodes == (node("A"),)
     assert again == anew
 
 
@@ -147,24 +149,24 @@ def reporter_at(length: int = 60) -> ReportCutter:
 def test_the_first_block_of_a_later_period_makes_a_report_due():
     reporter = reporter_at()
 
-    assert not reporter.is_due(block(7, 119), block(8, 119), newest=8)
-    assert reporter.is_due(block(7, 119), block(8, 120), newest=8)
-    assert reporter.is_due(block(7, 119), block(8, 1000), newest=8)
+    assert not reporter.is_due(block(7, 119), block(8, 119), newest_block=8)
+    assert reporter.is_due(block(7, 119), block(8, 120), newest_block=8)
+    assert reporter.is_due(block(7, 119), block(8, 1000), newest_block=8)
 
 
 def test_history_outside_the_checkpoint_window_makes_no_report_due():
     reporter = reporter_at()
 
-    assert reporter.is_due(block(7, 119), block(8, 120), newest=107)
-    assert not reporter.is_due(block(7, 119), block(8, 120), newest=108)
+    assert reporter.is_due(block(7, 119), block(8, 120), newest_block=107)
+    assert not reporter.is_due(block(7, 119), block(8, 120), newest_block=108)
 
 
 def test_a_period_is_cut_once_even_where_the_time_goes_back(new_sqlite_store):
     reporter = reporter_at()
     with new_sqlite_store() as store, store.transaction() as uow:
-        first = reporter.at_block(uow, Rounds(), block(7, 119))
-        again = reporter.at_block(uow, Rounds(), block(9, 118))
-        stored = uow.reports.at(period_of(119, 60))
+        first = reporter.on_block(uow, Rounds(), block(7, 119))
+        again = reporter.on_block(uow, Rounds(), block(9, 118))
+        stored = uow.reports.get(compute_period(119, 60))
 
     assert first == HookNote("reports", 1)
     assert again is None
@@ -177,9 +179,9 @@ def test_a_report_that_nobody_sent_is_missed_once_its_block_left_the_window(new_
     rounds = Rounds(indexes=[NodeIndex(0, Address("0x" + 40 * "1"))])
     with new_sqlite_store() as store, store.transaction() as uow:
         for number in (10, 265, 266):
-            assert reporter.at_block(uow, rounds, block(number, 60 * number)) is not None
-        assert [one.report.period for one in uow.reports.due()] == [265, 266]
-        missed = uow.reports.at(10)
+            assert reporter.on_block(uow, rounds, block(number, 60 * number)) is not None
+        assert [one.report.period for one in uow.reports.list_due()] == [265, 266]
+        missed = uow.reports.get(10)
         assert (missed.state, missed.reason) == (
             ReportState.MISSED,
             "as-of left the anchor window",

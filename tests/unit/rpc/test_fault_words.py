@@ -11,12 +11,12 @@ from oracle.rpc.error_kinds import ErrorKind
 from oracle.rpc.provider_dialects import (
     DIALECTS,
     Dialect,
-    Refused,
-    blocks_in,
+    RefusedFeature,
+    classify_error,
     is_batch_refusal,
     is_throttled_page,
-    kind_of,
-    range_in,
+    parse_max_blocks,
+    parse_suggested_range,
 )
 
 VALUES: Mapping[str, object] = {
@@ -38,17 +38,17 @@ def name_of(row: Dialect) -> str:
 def test_every_example_has_the_kind_of_its_row(row: Dialect):
     message = row.example.format(**VALUES)
 
-    assert kind_of(row.code, message) is row.kind
-    assert kind_of(0, message) is (row.kind if row.pattern else ErrorKind.UNKNOWN)
-    assert is_batch_refusal(message) is (row.refused is Refused.BATCH)
+    assert classify_error(row.code, message) is row.kind
+    assert classify_error(0, message) is (row.kind if row.pattern else ErrorKind.UNKNOWN)
+    assert is_batch_refusal(message) is (row.refused_feature is RefusedFeature.BATCH)
 
 
 @pytest.mark.parametrize("row", [row for row in DIALECTS if "{limit}" in row.example], ids=name_of)
 def test_stated_limit_is_read_where_it_counts_blocks(row: Dialect):
     message = row.example.format(**VALUES)
 
-    stated = blocks_in(message) if row.refused is Refused.BLOCKS else None
-    assert stated == (5_000 if row.refused is Refused.BLOCKS else None)
+    stated = parse_max_blocks(message) if row.refused_feature is RefusedFeature.BLOCKS else None
+    assert stated == (5_000 if row.refused_feature is RefusedFeature.BLOCKS else None)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_stated_limit_is_read_where_it_counts_blocks(row: Dialect):
     [(-32099, "请求失败"), (-32000, "internal error"), (0, ""), (-32603, "busy")],
 )
 def test_unknown_message_has_no_kind(code: int, message: str):
-    assert kind_of(code, message) is ErrorKind.UNKNOWN
+    assert classify_error(code, message) is ErrorKind.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_unknown_message_has_no_kind(code: int, message: str):
     ],
 )
 def test_a_stated_limit_of_blocks_is_read(words: str, blocks: int | None):
-    assert blocks_in(words) == blocks
+    assert parse_max_blocks(words) == blocks
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_stated_limit_of_blocks_is_read(words: str, blocks: int | None):
     ],
 )
 def test_a_suggested_range_is_read_as_it_is_written(words: str, suggested: object):
-    assert range_in(words) == suggested
+    assert parse_suggested_range(words) == suggested
 
 
 def test_a_page_that_asks_to_wait_is_told_from_any_other():

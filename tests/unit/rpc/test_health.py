@@ -7,11 +7,11 @@ from hypothesis import given, strategies as st
 
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.rpc.endpoints.health import (
-    FIRST_WAIT,
-    LONGEST_WAIT,
+    INITIAL_BREAKER_WAIT_SECONDS,
+    MAX_BREAKER_WAIT_SECONDS,
+    BreakerState,
     CircuitBreaker,
     RetryBudget,
-    State,
 )
 from oracle.rpc.endpoints.rate_limiter import RateLimiter
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
@@ -20,15 +20,15 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 def opened(at: float = 0.0) -> CircuitBreaker:
     breaker = CircuitBreaker()
     for _ in range(5):
-        breaker.failed(at)
+        breaker.record_failure(at)
     return breaker
 
 
 def test_five_failures_in_a_row_open_it_for_ten_seconds():
     breaker = opened()
 
-    assert not breaker.try_acquire(FIRST_WAIT - 0.1)
-    assert breaker.try_acquire(FIRST_WAIT)
+    assert not breaker.try_acquire(INITIAL_BREAKER_WAIT_SECONDS - 0.1)
+    assert breaker.try_acquire(INITIAL_BREAKER_WAIT_SECONDS)
 
 
 @pytest.mark.parametrize(("every", "opens"), [(4, False), (3, True)])
@@ -36,21 +36,21 @@ def test_failures_now_and_then_open_it_when_they_are_more_than_three_of_ten(ever
     breaker, states = CircuitBreaker(), set()
     for turn in range(40):
         if turn % every:
-            breaker.succeeded()
+            breaker.record_success()
         else:
-            breaker.failed(0.0)
-        states.add(breaker.state(0.0))
+            breaker.record_failure(0.0)
+        states.add(breaker.get_state(0.0))
 
-    assert (State.OPEN in states) is opens
+    assert (BreakerState.OPEN in states) is opens
 
 
 def test_on_trial_one_question_passes_and_its_answer_decides():
     breaker = opened()
 
-    assert breaker.try_acquire(FIRST_WAIT)
-    assert not breaker.try_acquire(FIRST_WAIT)
-    breaker.succeeded()
-    assert breaker.state(FIRST_WAIT) is State.CLOSED
+    assert breaker.try_acquire(INITIAL_BREAKER_WAIT_SECONDS)
+    assert not breaker.try_acquire(INITIAL_BREAKER_WAIT_SECONDS)
+    breaker.record_success()
+    assert breaker.get_state(INITIAL_BREAKER_WAIT_SECONDS) is BreakerState.CLOSED
 
 
 def test_each_trial_that_fails_doubles_the_wait_up_to_five_minutes():
@@ -60,10 +60,10 @@ def test_each_trial_that_fails_doubles_the_wait_up_to_five_minutes():
         while not breaker.try_acquire(now):
             now += 5
         waits.append(now - began)
-        breaker.failed(now)
+        breaker.record_failure(now)
 
     assert waits == [10, 20, 40, 80, 160, 300, 300, 300]
-    assert max(waits) == LONGEST_WAIT
+    assert max(waits) == MAX_BREAKER_WAIT_SECONDS
 
 
 @pytest.mark.slow
@@ -74,11 +74,11 @@ def test_whatever_happened_a_question_passes_within_five_minutes_and_a_minute(hi
         now += passes
         if breaker.try_acquire(now):
             if works:
-                breaker.succeeded()
+                breaker.record_success()
             else:
-                breaker.failed(now)
+                breaker.record_failure(now)
 
-    assert breaker.state(now + LONGEST_WAIT + 60) is not State.OPEN
+    assert breaker.get_state(now + MAX_BREAKER_WAIT_SECONDS + 60) is not BreakerState.OPEN
 
 
 def bucket(clock: VirtualClock) -> RateLimiter:
@@ -90,16 +90,16 @@ def test_without_a_refusal_there_is_no_limit():
     full = bucket(clock)
     full.spend(100_000)
 
-    assert (full.rate, full.wait()) == (math.inf, 0.0)
+    assert (full.rate, full.wait_seconds()) == (math.inf, 0.0)
 
 
 def test_waits_without_a_word_double_up_to_half_a_minute():
     clock = VirtualClock()
     one, waits = bucket(clock), []
     for _ in range(9):
-        one.refused(None)
-        waits.append(one.wait())
-        clock.pass_by(one.wait())
+        one.record_refusal(None)
+        waits.append(one.wait_seconds())
+        clock.pass_by(one.wait_seconds())
 
     assert waits == pytest.approx([0.25, 0.5, 1, 2, 4, 8, 16, 30, 30])
 
@@ -112,18 +112,18 @@ def test_under_a_limit_no_more_passes_than_its_rate_and_one_piece_of_work(histor
     """Work that has begun may overdraw it; then it is paid off before the next."""
     clock = VirtualClock()
     one = bucket(clock)
-    one.refused(0.0)
+    one.record_refusal(0.0)
     for event in history:
         if event == "refused":
-            one.refused(0.0)
+            one.record_refusal(0.0)
         elif isinstance(event, int):
             rate = one.rate
-            if one.wait() == 0 and rate < math.inf:
+            if one.wait_seconds() == 0 and rate < math.inf:
                 one.spend(event)
                 # Rates only grow while nobody refuses, by half a call a second in a second.
                 owed = event - max(1.0, rate)
-                assert one.wait() <= max(0.0, event / rate)
-                assert owed <= 0 or one.wait() > 0
+                assert one.wait_seconds() <= max(0.0, event / rate)
+                assert owed <= 0 or one.wait_seconds() > 0
         else:
             clock.pass_by(event)
 
@@ -134,8 +134,8 @@ def test_who_refuses_at_any_rate_is_not_asked_ever_more_slowly():
     for _ in range(60):
         for _ in range(20):
             one.spend(1)
-            one.answered()
-        one.refused(0.0)
+            one.record_success()
+        one.record_refusal(0.0)
         clock.pass_by(1.0)
 
     assert one.rate >= 10
@@ -145,9 +145,9 @@ def test_who_has_a_limit_is_asked_more_slowly_down_to_half_of_what_it_bore():
     clock = VirtualClock()
     one = bucket(clock)
     one.spend(20)
-    one.answered(20)
+    one.record_success(20)
     for _ in range(20):
-        one.refused(0.0)
+        one.record_refusal(0.0)
 
     assert one.rate == 10
 
@@ -155,11 +155,11 @@ def test_who_has_a_limit_is_asked_more_slowly_down_to_half_of_what_it_bore():
 def test_what_was_borne_is_forgotten_after_two_minutes():
     clock = VirtualClock()
     one = bucket(clock)
-    one.answered(20)
+    one.record_success(20)
     clock.pass_by(130)
-    one.answered()
+    one.record_success()
     for _ in range(20):
-        one.refused(0.0)
+        one.record_refusal(0.0)
 
     assert one.rate < 1
 
@@ -183,18 +183,18 @@ def test_what_fails_at_once_is_asked_again_a_few_times(
 ):
     budget = RetryBudget()
 
-    assert [budget.pause(failure(kind), tries, 0.0) for tries in range(4)] == pauses
+    assert [budget.record_failure(failure(kind), tries, 0.0) for tries in range(4)] == pauses
 
 
 def test_of_who_is_away_nothing_is_asked_again_until_it_answers():
     budget = RetryBudget()
-    away = [budget.pause(failure(ErrorKind.UNREACHABLE), 0, 0.0) for _ in range(20)]
+    away = [budget.record_failure(failure(ErrorKind.UNREACHABLE), 0, 0.0) for _ in range(20)]
     for _ in range(7):
-        budget.succeeded()
+        budget.record_success()
 
     assert away[5:] == [None] * 15
-    assert budget.pause(failure(ErrorKind.UNREACHABLE), 0, 0.0) is not None
+    assert budget.record_failure(failure(ErrorKind.UNREACHABLE), 0, 0.0) is not None
 
 
 def test_what_took_long_to_fail_is_not_asked_again():
-    assert RetryBudget().pause(failure(ErrorKind.UNREACHABLE), 0, 5.0) is None
+    assert RetryBudget().record_failure(failure(ErrorKind.UNREACHABLE), 0, 5.0) is None

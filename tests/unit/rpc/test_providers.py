@@ -80,7 +80,7 @@ def test_quorum_is_reached_by_two_providers_or_by_two_endpoints_of_the_only_one(
 
 def test_endpoint_that_agrees_twice_is_counted_once():
     quorum = WitnessQuorum({"https://a.test": "one", "https://b.test": "one"})
-    assert quorum.count(["https://a.test", "https://a.test"]) == 1
+    assert quorum.count_witnesses(["https://a.test", "https://a.test"]) == 1
 
 
 def test_endpoint_of_earlier_settings_is_one_witness_with_the_endpoints_of_its_host():
@@ -88,14 +88,14 @@ def test_endpoint_of_earlier_settings_is_one_witness_with_the_endpoints_of_its_h
     quorum = WitnessQuorum(dict(zip(names, ["example.com", "other.net"], strict=True)))
     earlier = "https://a.example.com"
 
-    assert quorum.count([earlier, names[0]]) == 1
-    assert quorum.same_witness(earlier) == {earlier, names[0]}
-    assert quorum.same_witness(names[1]) == {names[1]}
+    assert quorum.count_witnesses([earlier, names[0]]) == 1
+    assert quorum.endpoints_of_same_witness(earlier) == {earlier, names[0]}
+    assert quorum.endpoints_of_same_witness(names[1]) == {names[1]}
 
 
 def test_each_endpoint_is_a_witness_of_its_own_where_there_is_one_provider():
     names = ["https://a.example.com", "https://b.example.com"]
     quorum = WitnessQuorum(dict.fromkeys(names, "example.com"))
 
-    assert quorum.same_witness(names[0]) == {names[0]}
-    assert (quorum.count(names), quorum.witness_kind) == (2, "endpoint")
+    assert quorum.endpoints_of_same_witness(names[0]) == {names[0]}
+    assert (quorum.count_witnesses(names), quorum.witness_kind) == (2, "endpoint")

@@ -4,9 +4,9 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import BlockRange
 from oracle.rpc.endpoints.range_sizer import (
-    FIRST_BLOCKS,
-    MOST_BLOCKS,
-    WANTED_LOGS,
+    INITIAL_BLOCKS,
+    MAX_BLOCKS,
+    TARGET_LOGS,
     RangeSizer,
 )
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
@@ -19,9 +19,9 @@ def sizes(sizer: RangeSizer, answers: int, *, logs_a_block: float = 0.0) -> list
     """The ranges that are cut one after the other, each answered quickly."""
     found = []
     for _ in range(answers):
-        part = sizer.cut(HISTORY, most=MOST_BLOCKS)
+        part = sizer.first_range(HISTORY, max_blocks=MAX_BLOCKS)
         found.append(len(part))
-        sizer.answered(part, round(logs_a_block * len(part)), QUICK)
+        sizer.record_response(part, round(logs_a_block * len(part)), QUICK)
     return found
 
 
@@ -31,20 +31,20 @@ def test_quick_answers_of_sparse_history_are_doubled_first_and_then_grow_by_a_te
 
 def test_where_logs_are_dense_no_range_is_asked_for_with_more_than_are_wanted():
     cut = sizes(RangeSizer(), 20, logs_a_block=24)
-    assert cut[0] == FIRST_BLOCKS
-    assert max(cut) * 24 <= WANTED_LOGS
+    assert cut[0] == INITIAL_BLOCKS
+    assert max(cut) * 24 <= TARGET_LOGS
 
 
 def test_who_refused_once_is_asked_for_a_little_more_each_time_and_never_doubled():
     sizer = RangeSizer()
-    part = sizer.cut(HISTORY, most=MOST_BLOCKS)
-    assert sizer.refused(part, RpcError("a", ErrorKind.TOO_LARGE, "too much")) == 50
+    part = sizer.first_range(HISTORY, max_blocks=MAX_BLOCKS)
+    assert sizer.record_refusal(part, RpcError("a", ErrorKind.TOO_LARGE, "too much")) == 50
     assert sizes(sizer, 3) == [50, 100, 150]
 
 
 def test_who_is_late_is_asked_for_less_and_never_doubled():
     sizer = RangeSizer()
-    sizer.answered(sizer.cut(HISTORY, most=MOST_BLOCKS), 0, LATE)
+    sizer.record_response(sizer.first_range(HISTORY, max_blocks=MAX_BLOCKS), 0, LATE)
     assert sizes(sizer, 3) == [80, 130, 180]
 
 
@@ -56,14 +56,14 @@ def test_who_is_late_is_asked_for_less_and_never_doubled():
     )
 )
 def test_a_stated_limit_holds_whatever_comes_and_something_is_always_asked_for(answers):
-    sizer, stated = RangeSizer(), MOST_BLOCKS
+    sizer, stated = RangeSizer(), MAX_BLOCKS
     for what, density, limit in answers:
-        part = sizer.cut(HISTORY, most=MOST_BLOCKS)
+        part = sizer.first_range(HISTORY, max_blocks=MAX_BLOCKS)
         assert 1 <= len(part) <= stated
         if what == "refused":
-            error = RpcError("a", ErrorKind.TOO_LARGE, "too many blocks", blocks=limit)
-            assert 1 <= sizer.refused(part, error) <= max(1, len(part) - 1)
+            error = RpcError("a", ErrorKind.TOO_LARGE, "too many blocks", max_blocks=limit)
+            assert 1 <= sizer.record_refusal(part, error) <= max(1, len(part) - 1)
             if limit < len(part):
                 stated = min(stated, limit)
         else:
-            sizer.answered(part, density * len(part), LATE if what == "late" else QUICK)
+            sizer.record_response(part, density * len(part), LATE if what == "late" else QUICK)

@@ -4,40 +4,40 @@ import pytest
 
 from oracle.rpc.replies import (
     JsonRpcErrorBody,
-    Reply,
-    by_question,
-    fault_of,
-    is_cut,
-    is_mistaken,
-    is_of,
-    snippet,
+    JsonRpcResponse,
+    body_excerpt,
+    index_by_request_id,
+    is_for_other_request,
+    is_truncated_json,
+    matches_request_id,
+    parse_error_body,
 )
 
 
 @pytest.mark.parametrize("given", [7, "7", 7.0])
 def test_an_id_may_be_written_as_text_or_with_a_point(given: object):
-    assert is_of(given, 7, is_error=False)
+    assert matches_request_id(given, 7, is_error=False)
 
 
 @pytest.mark.parametrize("given", [8, "8", 7.5, True, "", "0x7", [7], {}])
 def test_another_id_is_of_another_question_even_of_an_error(given: object):
-    assert not is_of(given, 7, is_error=True)
+    assert not matches_request_id(given, 7, is_error=True)
 
 
 @pytest.mark.parametrize("is_error", [True, False])
 def test_an_error_may_come_without_an_id_and_a_result_may_not(*, is_error: bool):
-    assert is_of(None, 7, is_error=is_error) is is_error
+    assert matches_request_id(None, 7, is_error=is_error) is is_error
 
 
 def test_answers_of_a_batch_go_to_their_questions():
-    first, second = Reply[str]("2", "b"), Reply[str](1, "a")
+    first, second = JsonRpcResponse[str]("2", "b"), JsonRpcResponse[str](1, "a")
 
-    assert by_question([first, second], {1, 2, 3}) == {2: first, 1: second}
+    assert index_by_request_id([first, second], {1, 2, 3}) == {2: first, 1: second}
 
 
 @pytest.mark.parametrize("ids", [[1, 4], [1, 1], [1, None]])
 def test_a_batch_with_an_answer_to_no_question_or_two_to_one_is_of_another(ids: list[object]):
-    assert by_question([Reply[str](one, "a") for one in ids], {1, 2, 3}) is None
+    assert index_by_request_id([JsonRpcResponse[str](one, "a") for one in ids], {1, 2, 3}) is None
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_a_batch_with_an_answer_to_no_question_or_two_to_one_is_of_another(ids: 
     ],
 )
 def test_the_words_of_an_error_are_found_wherever_they_stand(error: object, code: int, words: str):
-    assert fault_of(error) == JsonRpcErrorBody(code, words)
+    assert parse_error_body(error) == JsonRpcErrorBody(code, words)
 
 
 def test_of_a_web_page_its_words_are_shown():
     page = b"<html><style>p {x: y}</style><title>Access denied</title><p>by us</p></html>"
 
-    assert snippet(page) == "Access denied by us"
+    assert body_excerpt(page) == "Access denied by us"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_of_a_web_page_its_words_are_shown():
     ],
 )
 def test_what_cannot_be_read_may_be_the_answer_to_another_question(body: bytes, *, is_one: bool):
-    assert is_mistaken(body, {4}) is is_one
+    assert is_for_other_request(body, {4}) is is_one
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_what_cannot_be_read_may_be_the_answer_to_another_question(body: bytes, 
     ],
 )
 def test_json_that_ends_too_early_is_told_from_what_is_none(body: bytes, *, is_one: bool):
-    assert is_cut(body) is is_one
+    assert is_truncated_json(body) is is_one

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.rpc.endpoints.endpoint import GOOD_SECONDS, EndpointStatus
+from oracle.rpc.endpoints.endpoint import HEALTHY_SECONDS, EndpointStatus
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
@@ -24,14 +24,14 @@ def test_who_fails_is_called_failing_why_and_for_how_long(kind: ErrorKind, words
     failed(standing, kind, words, 100.0, 1_600.0, 3_690.0)
 
     told = f"failing for 3600 s: {kind}: {words}; asked last 10 s ago"
-    assert standing.in_a_word(3_700.0) == told
+    assert standing.describe(3_700.0) == told
 
 
 def test_what_says_nothing_against_an_endpoint_is_not_held_up_to_it():
     standing = EndpointStatus()
     failed(standing, ErrorKind.PRUNED, "no history", 100.0)
 
-    assert standing.in_a_word(100.0) == "ok"
+    assert standing.describe(100.0) == "ok"
 
 
 def test_who_is_back_is_passed_over_until_it_was_good_for_a_while():
@@ -39,7 +39,7 @@ def test_who_is_back_is_passed_over_until_it_was_good_for_a_while():
     failed(standing, ErrorKind.UNREACHABLE, "no connection", 100.0)
     standing.mark_recovered()
 
-    seen = [standing.in_a_word(100.0 + seconds) for seconds in (1.0, GOOD_SECONDS)]
+    seen = [standing.describe(100.0 + seconds) for seconds in (1.0, HEALTHY_SECONDS)]
 
     assert seen == ["deprioritised", "ok"]
 
@@ -47,9 +47,9 @@ def test_who_is_back_is_passed_over_until_it_was_good_for_a_while():
 def test_a_failure_after_good_work_is_a_new_one():
     standing = EndpointStatus()
     failed(standing, ErrorKind.THROTTLED, "HTTP 429", 100.0)
-    standing.worked()
-    assert standing.in_a_word(150.0) == "ok"
+    standing.record_success()
+    assert standing.describe(150.0) == "ok"
 
     failed(standing, ErrorKind.THROTTLED, "HTTP 429", 200.0)
 
-    assert standing.in_a_word(205.0).startswith("failing for 5 s: ")
+    assert standing.describe(205.0).startswith("failing for 5 s: ")

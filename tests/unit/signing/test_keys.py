@@ -12,7 +12,7 @@ from eth_keyfile.keyfile import create_keyfile_json
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
 from oracle.signing.key_locations import KeyFiles
-from oracle.signing.keystore import create_keystore, unlock
+from oracle.signing.keystore import create_keystore, unlock_keystore
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Fees, TransactionRequest
 from oracle.signing.typed_data import Domain, KickStatement
@@ -62,15 +62,15 @@ def test_a_keystore_of_eip_2335_opens_too(tmp_path: Path):
     for path in files:
         path.chmod(0o600)
     assert written["version"] == 4
-    assert unlock(*files) == key
+    assert unlock_keystore(*files) == key
     files.password_file.write_text("another password")
     with pytest.raises(InputError, match="is wrong"):
-        unlock(*files)
+        unlock_keystore(*files)
 
 
 @pytest.mark.parametrize("content", [b"\0" * 32, b"\xff" * 32])
 def test_a_keystore_of_what_is_no_key_is_refused(tmp_path: Path, content: bytes, monkeypatch):
-    monkeypatch.setattr("oracle.signing.local.unlock", lambda *_: content)
+    monkeypatch.setattr("oracle.signing.local.unlock_keystore", lambda *_: content)
     with pytest.raises(InputError, match="is no key of secp256k1"):
         KeySigner.open(tmp_path / "keystore.json", tmp_path / "password")
 
@@ -85,7 +85,7 @@ def test_a_keystore_of_another_length_is_refused(tmp_path: Path):
     for path in files:
         path.chmod(0o600)
     with pytest.raises(InputError, match="something else than a key of 32 bytes"):
-        unlock(*files)
+        unlock_keystore(*files)
 
 
 def test_a_keystore_that_cannot_be_written_leaves_no_password_in_the_way(tmp_path: Path):
@@ -112,14 +112,14 @@ def test_a_file_that_others_can_read_is_refused(
     copies = copied(files, tmp_path)
     copies[place].chmod(mode)
     with pytest.raises(InputError, match=r"can be read by others; run chmod 600 on it"):
-        unlock(*copies)
+        unlock_keystore(*copies)
 
 
 def test_a_wrong_password_is_one_clear_line(files: KeyFiles, tmp_path: Path):
     copies = copied(files, tmp_path)
     copies.password_file.write_text("hunter2\n")
     with pytest.raises(InputError, match=r"keystore.json: the password in .*password is wrong"):
-        unlock(*copies)
+        unlock_keystore(*copies)
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"version": 1}', '{"version": 3}'])
@@ -127,12 +127,12 @@ def test_what_is_no_keystore_is_one_clear_line(files: KeyFiles, tmp_path: Path, 
     copies = copied(files, tmp_path)
     copies.keystore.write_text(text)
     with pytest.raises(InputError, match="is no keystore"):
-        unlock(*copies)
+        unlock_keystore(*copies)
 
 
 def test_a_missing_file_is_named(tmp_path: Path):
     with pytest.raises(InputError, match="nowhere: there is no such key file"):
-        unlock(tmp_path / "nowhere", tmp_path / "password")
+        unlock_keystore(tmp_path / "nowhere", tmp_path / "password")
 
 
 def test_the_key_of_another_address_is_refused(files: KeyFiles):
@@ -143,7 +143,7 @@ def test_the_key_of_another_address_is_refused(files: KeyFiles):
 
 def test_signer_and_transmitter_must_be_two_keys(files: KeyFiles):
     with pytest.raises(InputError, match="the same key"):
-        ReporterKeys.open(files, files)
+        ReporterKeys.open_keys(files, files)
 
 
 def test_a_statement_is_signed_the_same_way_every_time(files: KeyFiles):
@@ -151,7 +151,9 @@ def test_a_statement_is_signed_the_same_way_every_time(files: KeyFiles):
     signature = signer.sign_statement(KICK, DOMAIN)
     assert signature == signer.sign_statement(KICK, DOMAIN)
     assert (len(signature), signature[64] in {27, 28}) == (65, True)
-    recovered = Account._recover_hash(bytes.fromhex(KICK.digest(DOMAIN)[2:]), signature=signature)
+    recovered = Account._recover_hash(
+        bytes.fromhex(KICK.compute_digest(DOMAIN)[2:]), signature=signature
+    )
     assert recovered.lower() == signer.address
 
 
@@ -159,7 +161,7 @@ def test_nothing_secret_is_shown_anywhere(
     files: KeyFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.DEBUG)
-    key = unlock(*files).hex()
+    key = unlock_keystore(*files).hex()
     password = files.password_file.read_text().strip()
     signer = KeySigner.open(*files)
     signer.sign_statement(KICK, DOMAIN)
@@ -167,7 +169,7 @@ def test_nothing_secret_is_shown_anywhere(
     copies = copied(files, tmp_path)
     copies.keystore.write_text(files.keystore.read_text().replace('"mac": "', '"mac": "00'))
     with pytest.raises(InputError) as failure:
-        unlock(*copies)
+        unlock_keystore(*copies)
     shown = [repr(signer), str(signer), f"{signer!r}", caplog.text, *_said(failure.value)]
     assert not [text for text in shown if key in text or password in text]
     assert not hasattr(signer, "__dict__")

@@ -1,7 +1,7 @@
 """What is signed, to the byte: one configuration, a report under it, a kickout on that report."""
 
 from oracle.domain.ids import Address, Hash
-from oracle.signing.typed_data import Domain, KickStatement, ReportStatement, config_digest
+from oracle.signing.typed_data import Domain, KickStatement, ReportStatement, compute_config_digest
 from tests.support.vectors import Vector, named_vectors, vectors_of
 
 TYPED = named_vectors("typed", file="rounds")
@@ -10,7 +10,7 @@ DOMAIN = Domain(CONFIG["chain_id"], Address(CONFIG["contract"]))
 
 
 def test_the_configuration_has_the_digest_of_the_vector():
-    digest = config_digest(
+    digest = compute_config_digest(
         DOMAIN,
         CONFIG["count"],
         [Address(one) for one in CONFIG["signers"]],
@@ -34,7 +34,7 @@ def test_only_the_report_of_the_vectors_data_has_its_digest(vector: Vector):
     )
 
     is_of_it = vector["id"] == REPORT["data"]
-    assert (report.digest(DOMAIN) == REPORT["digest"]) is is_of_it
+    assert (report.compute_digest(DOMAIN) == REPORT["digest"]) is is_of_it
 
 
 def test_the_kickout_is_signed_on_the_report():
@@ -48,4 +48,4 @@ def test_the_kickout_is_signed_on_the_report():
     )
 
     assert kick.report == REPORT["digest"]
-    assert kick.digest(DOMAIN) == KICK["digest"]
+    assert kick.compute_digest(DOMAIN) == KICK["digest"]

@@ -14,9 +14,9 @@ from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.row_prefetch import (
-    open_group_keys_in,
-    task_keys_in,
-    task_keys_of_open_groups,
+    collect_open_group_keys,
+    collect_open_group_task_keys,
+    collect_task_keys,
 )
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.store.database import UnitOfWork
@@ -141,11 +141,11 @@ def fold_into(uow: UnitOfWork, events: Sequence[Event], last: int, *, final: int
     for number, in_block in groupby(events, key=lambda event: event.at.block):
         mixed, journal = list(in_block), number > final
         ours = [event for event in mixed if not isinstance(event, ContractEvent)]
-        fold.block(number, ours, journal=journal)
+        fold.fold_block(number, ours, journal=journal)
         theirs = [event for event in mixed if isinstance(event, ContractEvent)]
-        rounds.block(number, theirs, journal=journal)
-        uow.changes(fold.drain(), uow.rule_sets.number_of(QUICK))
-        uow.rounds.write(rounds.drain())
+        rounds.fold_block(number, theirs, journal=journal)
+        uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(QUICK))
+        uow.rounds.save_changes(rounds.drain_changes())
     uow.undo.prune_to(min(final, last))
     uow.cursor.move_to(block(last), None, 0 if cursor is None else cursor.epoch)
 
@@ -153,10 +153,10 @@ def fold_into(uow: UnitOfWork, events: Sequence[Event], last: int, *, final: int
 def _load_everything(uow: UnitOfWork, fold: Fold, events: Sequence[Event]) -> None:
     ours = [event for event in events if not isinstance(event, ContractEvent)]
     rows = fold.ledger
-    rows.nodes.update(uow.nodes.named(address(number) for number in NODES))
-    rows.tasks.update(uow.tasks.named(task_keys_in(ours)))
-    rows.groups.update(uow.groups.named(open_group_keys_in(ours, rows.tasks, QUICK)))
-    rows.tasks.update(uow.tasks.named(task_keys_of_open_groups(rows.groups.values())))
+    rows.nodes.update(uow.nodes.get_many(address(number) for number in NODES))
+    rows.tasks.update(uow.tasks.get_many(collect_task_keys(ours)))
+    rows.groups.update(uow.groups.get_many(collect_open_group_keys(ours, rows.tasks, QUICK)))
+    rows.tasks.update(uow.tasks.get_many(collect_open_group_task_keys(rows.groups.values())))
 
 
 def forget_everything(uow: UnitOfWork) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.resources import shipped
+from oracle.resources import shipped_path
 from oracle.store import schema
 
 REVISION = "9000_later"
@@ -37,7 +37,7 @@ def written(folder: Path) -> Path:
     """Copy the migrations into a folder, one more at their end; return where they lie."""
     made = folder / "migrations"
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(shipped("migrations"), made, ignore=ignored)
+    shutil.copytree(shipped_path("migrations"), made, ignore=ignored)
     text = _TEXT.replace("{before}", schema.REVISION)
     (made / "versions" / f"{REVISION}.py").write_text(text, encoding="utf-8")
     return made
@@ -45,5 +45,5 @@ def written(folder: Path) -> Path:
 
 def release(monkeypatch: pytest.MonkeyPatch, migrations: Path) -> None:
     """From here on the program is the later one."""
-    monkeypatch.setattr(schema, "shipped", lambda _: migrations)
+    monkeypatch.setattr(schema, "shipped_path", lambda _: migrations)
     monkeypatch.setattr(schema, "REVISION", REVISION)

@@ -9,8 +9,8 @@ from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.network_events import AbortReason, TaskKind
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.logs import Call, Log
-from oracle.domain.state.node import DownloadRequest, Membership, Node, new_node
-from oracle.domain.state.task import Ending, Run, Task, new_task
+from oracle.domain.state.node import DownloadRequest, Membership, Node, create_node
+from oracle.domain.state.task import Ending, Run, Task, create_task
 
 
 def address(number: int) -> Address:
@@ -68,11 +68,11 @@ def call(number: int, tx: int = 0, branch: int = 0, **values: Any) -> Call:
 
 
 def node(number: int, **values: Any) -> Node:
-    return replace(new_node(address(number), 1000, 0), **values)
+    return replace(create_node(address(number), 1000, 0), **values)
 
 
 def task(number: int, **values: Any) -> Task:
-    return replace(new_task(task_key(number)), **values)
+    return replace(create_task(task_key(number)), **values)
 
 
 # --- By hypothesis -------------------------------------------------------------------------------

@@ -15,17 +15,17 @@ from oracle.domain.events.oracle_events import (
     RoundAccepted,
     SettingEvent,
 )
-from oracle.domain.registrations import NO_REGISTRATIONS, Registrations, Reuse
+from oracle.domain.registrations import NO_REGISTRATIONS, IndexReuse, Registrations
 from oracle.domain.reports.contract_state import (
+    ContractSettings,
     NodeIndex,
     RoundHead,
     RoundsChanges,
-    Standing,
     Word,
 )
 from oracle.domain.reports.kicks import Expulsion, Kick, KickState
 from oracle.domain.reports.report import Report
-from oracle.domain.reports.round_schedule import Cut
+from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.store.database import Store
 from oracle.store.reports.report_repository import ReportState, StoredReport
 from tests.unit.store.samples import a_hash, address, block
@@ -42,7 +42,7 @@ def accepted(number: int) -> RoundAccepted:
         digest=a_hash(number + 2),
         config=a_hash(7),
         transmitter=address(8),
-        registrations=Registrations((Reuse(address(1), address(2)),), (address(number),)),
+        registrations=Registrations((IndexReuse(address(1), address(2)),), (address(number),)),
         words=((0, 2**256 - 1), (2**24 // 16 - 1, number)),
     )
 
@@ -73,11 +73,11 @@ def expelled(number: int) -> Kick:
 
 
 def test_a_contract_that_said_nothing_has_no_head(store: Store):
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         rounds = uow.rounds.load()
         assert rounds.head == RoundHead()
         assert (rounds.words, rounds.indexes, rounds.kicks) == ({}, {}, {})
-        assert uow.rounds.accepted_round(1) is None
+        assert uow.rounds.get_accepted_round(1) is None
 
 
 def test_the_contract_s_state_comes_back_as_it_was(store: Store):
@@ -85,8 +85,8 @@ def test_the_contract_s_state_comes_back_as_it_was(store: Store):
     indexes = {0: NodeIndex(0, address(2), closed_in=2), 1: NodeIndex(1, address(1))}
     kicks = {address(1): kick(1, KickState.LIVE), address(2): expelled(2)}
     with store.transaction() as uow:
-        uow.rounds.write(RoundsChanges(words=words, indexes=indexes, kicks=kicks))
-        uow.rounds.write(RoundsChanges(accepted=[accepted(1), accepted(2)]))
+        uow.rounds.save_changes(RoundsChanges(words=words, indexes=indexes, kicks=kicks))
+        uow.rounds.save_changes(RoundsChanges(accepted=[accepted(1), accepted(2)]))
         rounds = uow.rounds.load()
     assert (rounds.words, rounds.indexes, rounds.kicks) == (words, indexes, kicks)
     assert rounds.head == RoundHead(2, 17, a_hash(4), 40)
@@ -104,10 +104,10 @@ def test_what_was_set_last_holds(store: Store):
         *(ConfigSet(at(4), 40, 1, a_hash(1)), RoleSet(at(5), 50, VETOER, address(2)), config),
     ]
     with store.transaction() as uow:
-        uow.rounds.write(RoundsChanges(set=settings))
-        standing = uow.rounds.standing()
-        before = [uow.rounds.config_before(at(block)) for block in (4, 5, 6, 7)]
-    assert standing == Standing(address(2), limits, kick_limits, config)
+        uow.rounds.save_changes(RoundsChanges(set=settings))
+        standing = uow.rounds.get_contract_settings()
+        before = [uow.rounds.get_config_before(at(block)) for block in (4, 5, 6, 7)]
+    assert standing == ContractSettings(address(2), limits, kick_limits, config)
     assert before == [None, a_hash(1), a_hash(1), a_hash(2)]
 
 
@@ -120,11 +120,11 @@ def test_what_is_held_about_one_node_is_read_without_the_others(store: Store):
     }
     kicks = {address(1): kick(1, KickState.LIVE), address(2): expelled(2)}
     with store.transaction() as uow:
-        uow.rounds.write(RoundsChanges(words=words, indexes=indexes, kicks=kicks))
-        held = uow.rounds.about([address(1), address(3)])
-        assert uow.rounds.live_kicks() == [kicks[address(1)]]
-        assert uow.rounds.expelled() == [kicks[address(2)]]
-        assert (uow.rounds.node_at(80), uow.rounds.node_at(2)) == (address(2), None)
+        uow.rounds.save_changes(RoundsChanges(words=words, indexes=indexes, kicks=kicks))
+        held = uow.rounds.load_for_nodes([address(1), address(3)])
+        assert uow.rounds.list_live_kicks() == [kicks[address(1)]]
+        assert uow.rounds.list_expulsions() == [kicks[address(2)]]
+        assert (uow.rounds.get_node_at(80), uow.rounds.get_node_at(2)) == (address(2), None)
     assert held.words == {0: words[0]}
     assert held.indexes == {1: indexes[1]}
     assert held.kicks == {address(1): kicks[address(1)]}
@@ -133,29 +133,31 @@ def test_what_is_held_about_one_node_is_read_without_the_others(store: Store):
 
 def test_accepted_rounds_keep_their_words(store: Store):
     with store.transaction() as uow:
-        uow.rounds.write(RoundsChanges(accepted=[accepted(number) for number in range(1, 6)]))
-        assert uow.rounds.accepted(last=2) == [accepted(4), accepted(5)]
-        assert uow.rounds.accepted(last=1, up_to_block=39) == [accepted(3)]
-        assert uow.rounds.accepted_round(2) == accepted(2)
+        uow.rounds.save_changes(
+            RoundsChanges(accepted=[accepted(number) for number in range(1, 6)])
+        )
+        assert uow.rounds.list_accepted(limit=2) == [accepted(4), accepted(5)]
+        assert uow.rounds.list_accepted(limit=1, up_to_block=39) == [accepted(3)]
+        assert uow.rounds.get_accepted_round(2) == accepted(2)
 
 
 def test_the_newest_word_replaces_the_old_one(store: Store):
     with store.transaction() as uow:
-        uow.rounds.write(RoundsChanges(words={0: Word(0, 1, 1, 10)}))
-        uow.rounds.write(RoundsChanges(words={0: Word(0, 2, 2, 20)}))
+        uow.rounds.save_changes(RoundsChanges(words={0: Word(0, 1, 1, 10)}))
+        uow.rounds.save_changes(RoundsChanges(words={0: Word(0, 2, 2, 20)}))
         assert uow.rounds.load().words == {0: Word(0, 2, 2, 20)}
 
 
 def test_a_report_waits_until_it_has_landed(store: Store):
     with store.transaction() as uow:
         uow.reports.add(report(1))
-        assert uow.reports.due() == [
+        assert uow.reports.list_due() == [
             StoredReport(report(1), ReportState.DUE, reason=None, round=None, digest=None)
         ]
-        uow.reports.bind(1, 5, a_hash(6))
-        uow.reports.mark(1, ReportState.LANDED)
-        assert uow.reports.due() == []
-        assert uow.reports.at(1) == StoredReport(
+        uow.reports.bind_round(1, 5, a_hash(6))
+        uow.reports.mark_state(1, ReportState.LANDED)
+        assert uow.reports.list_due() == []
+        assert uow.reports.get(1) == StoredReport(
             report(1), ReportState.LANDED, reason=None, round=5, digest=a_hash(6)
         )
 
@@ -163,7 +165,7 @@ def test_a_report_waits_until_it_has_landed(store: Store):
 def test_a_report_with_nothing_to_send_is_skipped(store: Store):
     with store.transaction() as uow:
         uow.reports.add(report(1, records=b""))
-        stored = uow.reports.at(1)
+        stored = uow.reports.get(1)
     assert stored is not None
     assert (stored.state, stored.reason) == (ReportState.SKIPPED, "nothing to send")
 
@@ -177,12 +179,12 @@ def test_a_period_has_one_report(store: Store):
 
 def test_the_newest_period_is_known(store: Store):
     with store.transaction() as uow:
-        assert uow.reports.newest_period() is None
+        assert uow.reports.get_newest_period() is None
         for period in (3, 1, 2):
             uow.reports.add(report(period))
-        assert uow.reports.newest_period() == 3
-        assert [each.report.period for each in uow.reports.latest(2)] == [2, 3]
-        assert [each.report.period for each in uow.reports.above(10)] == [2, 3]
+        assert uow.reports.get_newest_period() == 3
+        assert [each.report.period for each in uow.reports.list_latest(2)] == [2, 3]
+        assert [each.report.period for each in uow.reports.list_above(10)] == [2, 3]
 
 
 def test_reports_at_a_rewind_and_above_are_dropped_but_for_landed_ones(store: Store):
@@ -190,9 +192,9 @@ def test_reports_at_a_rewind_and_above_are_dropped_but_for_landed_ones(store: St
         for period in (1, 2, 3):
             uow.reports.add(report(period))
         uow.reports.add(report(4, records=b""))
-        uow.reports.mark(3, ReportState.LANDED)
+        uow.reports.mark_state(3, ReportState.LANDED)
         assert uow.reports.drop_from(report(2).as_of.number) == 1
-        found = [each.report.period for each in uow.reports.latest()]
+        found = [each.report.period for each in uow.reports.list_latest()]
     assert found == [1, 3]
 
 
@@ -201,29 +203,32 @@ def test_cuts_are_the_reports_without_their_words(store: Store):
         for period in (1, 2):
             uow.reports.add(report(period))
         uow.reports.add(report(3, records=b""))
-        uow.reports.bind(2, 7, report(2).fingerprint)
-        found = uow.reports.cuts_since(2)
-    assert [one.cut for one in found] == [Cut.of(report(2)), Cut.of(report(3, records=b""))]
+        uow.reports.bind_round(2, 7, report(2).fingerprint)
+        found = uow.reports.list_cuts_since(2)
+    assert [one.cut for one in found] == [
+        ReportHeader.from_report(report(2)),
+        ReportHeader.from_report(report(3, records=b"")),
+    ]
     assert [(one.round, one.digest) for one in found] == [(7, report(2).fingerprint), (None, None)]
 
 
 def test_what_was_left_out_is_only_ever_more(store: Store):
     with store.transaction() as uow:
-        assert uow.reports.complete_from() == 0
+        assert uow.reports.get_first_complete_period() == 0
         for period in (5, 3):
-            uow.reports.left_out(period)
-        assert uow.reports.complete_from() == 5
+            uow.reports.mark_left_out_below(period)
+        assert uow.reports.get_first_complete_period() == 5
 
 
 def test_a_report_that_is_not_there_cannot_be_marked(store: Store):
     with pytest.raises(ValueError, match="no report of period 9"), store.transaction() as uow:
-        uow.reports.mark(9, ReportState.MISSED, "why")
+        uow.reports.mark_state(9, ReportState.MISSED, "why")
 
 
 def test_a_report_reproduces_its_fingerprint(store: Store):
     with store.transaction() as uow:
         uow.reports.add(report(1))
-        stored = uow.reports.at(1)
+        stored = uow.reports.get(1)
     assert stored is not None
     assert stored.report.fingerprint == report(1).fingerprint
     assert stored.report.fingerprint != replace(report(1), head_round=5).fingerprint

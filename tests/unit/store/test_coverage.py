@@ -7,147 +7,168 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Covered, IngestScope, Level
+from oracle.domain.coverage import CoverageInterval, IngestScope, VerificationLevel
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity
-from oracle.store.raw.coverage_repository import NAMELESS, CoverageRepository
+from oracle.store.raw.coverage_repository import UNNAMED_SCOPE_ID, CoverageRepository
 from tests.support.examples import examples
 from tests.unit.store.samples import a_hash, address
 
-ASKED = IngestScope.of([address(1)], [a_hash(1)])
-MORE = IngestScope.of([address(1), address(2)], [a_hash(1)])
+ASKED = IngestScope.create([address(1)], [a_hash(1)])
+MORE = IngestScope.create([address(1), address(2)], [a_hash(1)])
 A, B = "a", "b"
 
 
-def covered(first: int, last: int, level: Level = Level.SEAMED, endpoint: str = A) -> Covered:
-    return Covered(first, last, level, endpoint)
+def covered(
+    first: int, last: int, level: VerificationLevel = VerificationLevel.SEAMED, endpoint: str = A
+) -> CoverageInterval:
+    return CoverageInterval(first, last, level, endpoint)
 
 
-def told(room: CoverageRepository) -> list[tuple[int, int, Level, str]]:
-    return [(one.first, one.last, one.level, one.endpoint) for one in room.spans(ASKED.id)]
+def told(room: CoverageRepository) -> list[tuple[int, int, VerificationLevel, str]]:
+    return [(one.first, one.last, one.level, one.endpoint) for one in room.list_spans(ASKED.id)]
 
 
 def test_windows_of_one_kind_become_one_interval(store: Store):
     with store.transaction() as uow:
         for first in range(0, 50, 10):
-            uow.coverage.put(ASKED.id, covered(first, first + 9))
-        assert told(uow.coverage) == [(0, 49, Level.SEAMED, A)]
-        assert uow.coverage.gaps(ASKED.id, 0, 49) == []
-        assert uow.coverage.lowest(ASKED.id, 0, 49) == Level.SEAMED
+            uow.coverage.put_span(ASKED.id, covered(first, first + 9))
+        assert told(uow.coverage) == [(0, 49, VerificationLevel.SEAMED, A)]
+        assert uow.coverage.list_gaps(ASKED.id, 0, 49) == []
+        assert uow.coverage.get_lowest_level(ASKED.id, 0, 49) == VerificationLevel.SEAMED
 
 
 def test_what_was_not_read_is_a_gap(store: Store):
     with store.transaction() as uow:
-        uow.coverage.put(ASKED.id, covered(10, 19))
-        uow.coverage.put(ASKED.id, covered(30, 39))
-        assert uow.coverage.gaps(ASKED.id, 0, 50) == [
+        uow.coverage.put_span(ASKED.id, covered(10, 19))
+        uow.coverage.put_span(ASKED.id, covered(30, 39))
+        assert uow.coverage.list_gaps(ASKED.id, 0, 50) == [
             BlockRange(0, 9),
             BlockRange(20, 29),
             BlockRange(40, 50),
         ]
-        assert uow.coverage.gaps(ASKED.id, 30, 50) == [BlockRange(40, 50)]
-        assert uow.coverage.gaps(ASKED.id, 15, 35) == [BlockRange(20, 29)]
-        assert uow.coverage.gaps(ASKED.id, 21, 22) == [BlockRange(21, 22)]
-        assert uow.coverage.lowest(ASKED.id, 10, 20) is None
+        assert uow.coverage.list_gaps(ASKED.id, 30, 50) == [BlockRange(40, 50)]
+        assert uow.coverage.list_gaps(ASKED.id, 15, 35) == [BlockRange(20, 29)]
+        assert uow.coverage.list_gaps(ASKED.id, 21, 22) == [BlockRange(21, 22)]
+        assert uow.coverage.get_lowest_level(ASKED.id, 10, 20) is None
 
 
 def test_a_level_is_raised_where_it_was_lower_and_nowhere_else(store: Store):
     with store.transaction() as uow:
-        uow.coverage.put(ASKED.id, covered(0, 9))
-        uow.coverage.put(ASKED.id, covered(10, 19, Level.PROVEN))
-        uow.coverage.raise_to(ASKED.id, BlockRange(5, 30), Level.PINNED, B)
+        uow.coverage.put_span(ASKED.id, covered(0, 9))
+        uow.coverage.put_span(ASKED.id, covered(10, 19, VerificationLevel.PROVEN))
+        uow.coverage.raise_level(ASKED.id, BlockRange(5, 30), VerificationLevel.PINNED, B)
         assert told(uow.coverage) == [
-            (0, 4, Level.SEAMED, A),
-            (5, 9, Level.PINNED, B),
-            (10, 19, Level.PROVEN, A),
+            (0, 4, VerificationLevel.SEAMED, A),
+            (5, 9, VerificationLevel.PINNED, B),
+            (10, 19, VerificationLevel.PROVEN, A),
         ]
-        assert uow.coverage.blocks_by_level(ASKED.id) == {
-            Level.SEAMED: 5,
-            Level.PINNED: 5,
-            Level.PROVEN: 10,
+        assert uow.coverage.count_blocks_by_level(ASKED.id) == {
+            VerificationLevel.SEAMED: 5,
+            VerificationLevel.PINNED: 5,
+            VerificationLevel.PROVEN: 10,
         }
 
 
 def test_what_was_audited_is_told_apart_and_told_once(store: Store):
     with store.transaction() as uow:
-        uow.coverage.put(ASKED.id, covered(0, 29))
-        uow.coverage.note_audit(ASKED.id, BlockRange(0, 9), B, 50)
-        assert uow.coverage.unaudited(ASKED.id, BlockRange(0, 20), 99) == covered(10, 20)
-        assert uow.coverage.unaudited(ASKED.id, BlockRange(0, 20), 5) == covered(10, 14)
-        uow.coverage.note_audit(ASKED.id, BlockRange(10, 19), B, 60)
-        assert uow.coverage.audited_blocks(ASKED.id) == 20
-        assert [(one.first, one.last, one.audited_at) for one in uow.coverage.spans(ASKED.id)] == [
+        uow.coverage.put_span(ASKED.id, covered(0, 29))
+        uow.coverage.record_audit(ASKED.id, BlockRange(0, 9), B, 50)
+        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 20), 99) == covered(
+            10, 20
+        )
+        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 20), 5) == covered(
+            10, 14
+        )
+        uow.coverage.record_audit(ASKED.id, BlockRange(10, 19), B, 60)
+        assert uow.coverage.count_audited_blocks(ASKED.id) == 20
+        assert [
+            (one.first, one.last, one.audited_at) for one in uow.coverage.list_spans(ASKED.id)
+        ] == [
             (0, 19, 60),
             (20, 29, None),
         ]
-        assert uow.coverage.unaudited(ASKED.id, BlockRange(0, 19), 99) is None
+        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 19), 99) is None
 
 
 def test_blocks_of_all_levels_are_asked_about_together_where_one_endpoint_gave_them(store: Store):
-    levels = (Level.PROVEN, Level.BLOOMED, Level.PROVEN, Level.PINNED)
+    levels = (
+        VerificationLevel.PROVEN,
+        VerificationLevel.BLOOMED,
+        VerificationLevel.PROVEN,
+        VerificationLevel.PINNED,
+    )
     with store.transaction() as uow:
         for number, level in enumerate(levels):
-            uow.coverage.put(ASKED.id, covered(number, number, level))
-        uow.coverage.put(ASKED.id, covered(4, 4, Level.PROVEN, B))
-        assert uow.coverage.unaudited(ASKED.id, BlockRange(0, 9), 9) == covered(0, 3, Level.PINNED)
-        uow.coverage.note_audit(ASKED.id, BlockRange(0, 2), B, 50)
-        assert uow.coverage.audited_blocks(ASKED.id) == 3
-        assert uow.coverage.unaudited(ASKED.id, BlockRange(0, 9), 9) == covered(3, 3, Level.PINNED)
+            uow.coverage.put_span(ASKED.id, covered(number, number, level))
+        uow.coverage.put_span(ASKED.id, covered(4, 4, VerificationLevel.PROVEN, B))
+        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 9), 9) == covered(
+            0, 3, VerificationLevel.PINNED
+        )
+        uow.coverage.record_audit(ASKED.id, BlockRange(0, 2), B, 50)
+        assert uow.coverage.count_audited_blocks(ASKED.id) == 3
+        assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 9), 9) == covered(
+            3, 3, VerificationLevel.PINNED
+        )
 
 
 def test_going_back_cuts_every_scope(store: Store):
     with store.transaction() as uow:
-        uow.coverage.put(ASKED.id, covered(0, 29))
-        uow.coverage.put(MORE.id, covered(20, 29))
-        uow.coverage.cut_above(10)
-        assert told(uow.coverage) == [(0, 10, Level.SEAMED, A)]
-        assert uow.coverage.spans(MORE.id) == []
+        uow.coverage.put_span(ASKED.id, covered(0, 29))
+        uow.coverage.put_span(MORE.id, covered(20, 29))
+        uow.coverage.delete_above(10)
+        assert told(uow.coverage) == [(0, 10, VerificationLevel.SEAMED, A)]
+        assert uow.coverage.list_spans(MORE.id) == []
 
 
 def test_what_an_older_program_read_gets_the_name_of_the_first_scope(store: Store):
     with store.transaction() as uow:
-        uow.coverage.put(NAMELESS, covered(3, 9, Level.NOTHING, ""))
+        uow.coverage.put_span(UNNAMED_SCOPE_ID, covered(3, 9, VerificationLevel.NOTHING, ""))
         uow.coverage.set_scope(ASKED)
-        assert told(uow.coverage) == [(3, 9, Level.NOTHING, "")]
+        assert told(uow.coverage) == [(3, 9, VerificationLevel.NOTHING, "")]
         uow.coverage.set_scope(MORE)
-        assert uow.coverage.spans(MORE.id) == []
+        assert uow.coverage.list_spans(MORE.id) == []
         uow.coverage.set_scope(ASKED)
-        assert uow.coverage.current() == ASKED
-        assert uow.coverage.scopes() == [ASKED, MORE]
+        assert uow.coverage.get_current_scope() == ASKED
+        assert uow.coverage.list_scopes() == [ASKED, MORE]
 
 
 def test_a_scope_is_the_same_in_whatever_order_it_is_written():
-    mixed = IngestScope.of(
+    mixed = IngestScope.create(
         [address(2).upper().replace("X", "x"), address(1)], [a_hash(1)], ["b", "a"]
     )
-    assert mixed.id == IngestScope.of([address(1), address(2)], [a_hash(1)], ["a", "b"]).id
+    assert mixed.id == IngestScope.create([address(1), address(2)], [a_hash(1)], ["a", "b"]).id
     assert IngestScope.from_json(mixed.to_json()) == mixed
     assert mixed.id != MORE.id
 
 
 puts = st.tuples(
-    st.integers(0, 30), st.integers(0, 12), st.sampled_from([Level.SEAMED, Level.PROVEN]),
+    st.integers(0, 30),
+    st.integers(0, 12),
+    st.sampled_from([VerificationLevel.SEAMED, VerificationLevel.PROVEN]),
     st.sampled_from([A, B]),
-)  # fmt: skip
+)
 
 
 @examples(40)
 @given(steps=st.lists(st.one_of(puts, st.integers(0, 40)), max_size=12))
 def test_every_block_is_as_it_was_told_last(store: Store, steps: list[object]):
-    expected: dict[int, tuple[Level, str]] = {}
+    expected: dict[int, tuple[VerificationLevel, str]] = {}
     with store.transaction() as uow:
-        uow.coverage.cut_above(-1)
+        uow.coverage.delete_above(-1)
         for step in steps:
             if isinstance(step, tuple):
                 first, more, level, endpoint = step
-                uow.coverage.put(ASKED.id, Covered(first, first + more, level, endpoint))
+                uow.coverage.put_span(
+                    ASKED.id, CoverageInterval(first, first + more, level, endpoint)
+                )
                 expected |= dict.fromkeys(range(first, first + more + 1), (level, endpoint))
             else:
-                uow.coverage.cut_above(int(str(step)))
+                uow.coverage.delete_above(int(str(step)))
                 expected = {n: said for n, said in expected.items() if n <= int(str(step))}
-        spans = uow.coverage.spans(ASKED.id)
+        spans = uow.coverage.list_spans(ASKED.id)
     found = {n: (one.level, one.endpoint) for one in spans for n in range(one.first, one.last + 1)}
     assert found == expected
     # As few rows as can say it.
@@ -163,25 +184,29 @@ def test_every_block_is_as_it_was_told_last(store: Store, steps: list[object]):
     ranges=st.lists(st.tuples(st.integers(0, 45), st.integers(-1, 30)), min_size=5, max_size=5),
 )
 def test_a_gap_is_what_no_interval_covers(
-    store: Store, steps: list[tuple[int, int, Level, str]], ranges: list[tuple[int, int]]
+    store: Store,
+    steps: list[tuple[int, int, VerificationLevel, str]],
+    ranges: list[tuple[int, int]],
 ):
     read: set[int] = set()
     with store.transaction() as uow:
-        uow.coverage.cut_above(-1)
+        uow.coverage.delete_above(-1)
         for first, more, level, endpoint in steps:
-            uow.coverage.put(ASKED.id, Covered(first, first + more, level, endpoint))
+            uow.coverage.put_span(ASKED.id, CoverageInterval(first, first + more, level, endpoint))
             # Another scope's are not ours.
-            uow.coverage.put(MORE.id, Covered(first + 5, first + 5 + more, level, endpoint))
+            uow.coverage.put_span(
+                MORE.id, CoverageInterval(first + 5, first + 5 + more, level, endpoint)
+            )
             read |= set(range(first, first + more + 1))
         for first, more in ranges:
             last = first + more
-            gaps = uow.coverage.gaps(ASKED.id, first, last)
+            gaps = uow.coverage.list_gaps(ASKED.id, first, last)
             found = [number for gap in gaps for number in range(gap.first, gap.last + 1)]
             assert found == sorted(set(range(first, last + 1)) - read)
             # None lies beside another one.
             assert all(one.last + 1 < other.first for one, other in pairwise(gaps))
-            spans = uow.coverage.spans(ASKED.id, first, last)
-            assert uow.coverage.lowest_span(ASKED.id, first, last) == next(iter(spans), None)
+            spans = uow.coverage.list_spans(ASKED.id, first, last)
+            assert uow.coverage.get_lowest_span(ASKED.id, first, last) == next(iter(spans), None)
 
 
 def test_no_contract_is_added_before_what_an_older_program_read_has_a_name(store: Store):
@@ -189,7 +214,7 @@ def test_no_contract_is_added_before_what_an_older_program_read_has_a_name(store
     more = replace(known, oracle=Address(address(2)))
     with store.transaction() as uow:
         uow.identity.set(known)
-        uow.coverage.put(NAMELESS, covered(0, 9, Level.NOTHING, ""))
+        uow.coverage.put_span(UNNAMED_SCOPE_ID, covered(0, 9, VerificationLevel.NOTHING, ""))
         uow.identity.set(known)
         with pytest.raises(InputError, match="an older version"):
             uow.identity.set(more)

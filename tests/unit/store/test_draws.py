@@ -32,18 +32,18 @@ def played(uow: UnitOfWork, turns_of: dict[int, list[int]], last: int) -> None:
 
 
 def everything(uow: UnitOfWork) -> list[list[StoredDraw]]:
-    return [uow.draws.of_task(task_key(task)) for task in TASKS] + [uow.draws.active()]
+    return [uow.draws.list_for_task(task_key(task)) for task in TASKS] + [uow.draws.list_active()]
 
 
 @examples(25)
 @given(turns_of=turns, ancestor=st.integers(0, LAST))
 def test_taking_back_is_never_having_gone_on(store: Store, turns_of, ancestor: int):
     with store.transaction() as uow:
-        uow.draws.take_back_above(-1)
+        uow.draws.undo_above(-1)
         played(uow, turns_of, LAST)
-        uow.draws.take_back_above(ancestor)
+        uow.draws.undo_above(ancestor)
         left = everything(uow)
-        uow.draws.take_back_above(-1)
+        uow.draws.undo_above(-1)
         assert everything(uow) == [[], [], [], []]
         played(uow, turns_of, ancestor)
         assert left == everything(uow)
@@ -55,14 +55,14 @@ def test_a_draw_stands_until_it_is_void(store: Store):
         draw(uow, task=2, seed=4, node=8)
         first = StoredDraw(task_key(1), 5, block(5).hash, block(5).time, address(7), None)
         other = StoredDraw(task_key(2), 4, block(4).hash, block(4).time, address(8), None)
-        assert uow.draws.active() == [other, first]
+        assert uow.draws.list_active() == [other, first]
 
         uow.draws.void(task_key(1), 9)
         draw(uow, task=1, seed=10, node=9)
 
-        over, again = uow.draws.of_task(task_key(1))
+        over, again = uow.draws.list_for_task(task_key(1))
         assert (over.node, over.voided_block) == (address(7), 9)
-        assert uow.draws.active() == [other, again]
+        assert uow.draws.list_active() == [other, again]
 
 
 def test_a_task_has_one_draw_at_a_time(store: Store):
@@ -84,7 +84,7 @@ def test_folding_anew_leaves_the_record(store: Store):
     with store.transaction() as uow:
         draw(uow, task=1, seed=5, node=7)
         uow.projections.clear()
-        assert len(uow.draws.active()) == 1
+        assert len(uow.draws.list_active()) == 1
 
 
 def test_the_last_draws_that_are_over_come_the_newest_end_first(store: Store):
@@ -93,13 +93,13 @@ def test_the_last_draws_that_are_over_come_the_newest_end_first(store: Store):
             draw(uow, task, 5, 1)
             uow.draws.void(task_key(task), over)
         draw(uow, 4, 8, 1)
-        assert [one.voided_block for one in uow.draws.over(2)] == [9, 7]
-        assert len(uow.draws.over(9)) == 3
+        assert [one.voided_block for one in uow.draws.list_voided(2)] == [9, 7]
+        assert len(uow.draws.list_voided(9)) == 3
 
 
 def test_the_last_draws_of_a_node_come_the_newest_first(store: Store):
     with store.transaction() as uow:
         for task, seed, drawn in ((1, 5, 7), (2, 6, 8), (3, 9, 7), (4, 7, 7)):
             draw(uow, task, seed, drawn)
-        assert [one.seed_block for one in uow.draws.of_node(address(7), 2)] == [9, 7]
-        assert uow.draws.of_node(address(9), 2) == []
+        assert [one.seed_block for one in uow.draws.list_for_node(address(7), 2)] == [9, 7]
+        assert uow.draws.list_for_node(address(9), 2) == []

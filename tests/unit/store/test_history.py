@@ -56,16 +56,19 @@ def result(group: int, nodes: Iterable[int], block: int = 1) -> GroupResult:
 def test_a_node_has_its_last_scores_oldest_first(store: Store):
     with store.transaction() as uow:
         uow.scores.append([score(node, seq) for node in (1, 2) for seq in range(1, 61)], 1)
-        assert uow.scores.of_node(address(1)) == [score(1, seq) for seq in range(11, 61)]
-        assert uow.scores.of_node(address(2), last=2) == [score(2, 59), score(2, 60)]
-        assert uow.scores.of_node(address(1), 2, up_to_seq=30) == [score(1, 29), score(1, 30)]
-        assert uow.scores.of_node(address(9)) == []
+        assert uow.scores.list_for_node(address(1)) == [score(1, seq) for seq in range(11, 61)]
+        assert uow.scores.list_for_node(address(2), limit=2) == [score(2, 59), score(2, 60)]
+        assert uow.scores.list_for_node(address(1), 2, up_to_seq=30) == [
+            score(1, 29),
+            score(1, 30),
+        ]
+        assert uow.scores.list_for_node(address(9)) == []
 
 
 def test_a_node_had_other_scores_at_an_earlier_block(store: Store):
     with store.transaction() as uow:
         uow.scores.append([score(1, seq, block=10 * seq) for seq in range(1, 6)], 1)
-        assert uow.scores.of_node_at(address(1), 29, last=9) == [
+        assert uow.scores.list_for_node_up_to(address(1), 29, limit=9) == [
             score(1, 1, block=10),
             score(1, 2, block=20),
         ]
@@ -75,15 +78,15 @@ def test_changes_of_reliability_come_oldest_first(store: Store):
     changes = [change(1, 5), change(1, 5, 1), change(1, 9), change(2, 9)]
     with store.transaction() as uow:
         uow.reliability.append(changes)
-        assert uow.reliability.of_node(address(1)) == changes[:3]
-        assert uow.reliability.of_node(address(1), last=1) == [change(1, 9)]
-        assert uow.reliability.of_node(address(1), up_to_block=5) == changes[:2]
+        assert uow.reliability.list_for_node(address(1)) == changes[:3]
+        assert uow.reliability.list_for_node(address(1), limit=1) == [change(1, 9)]
+        assert uow.reliability.list_for_node(address(1), up_to_block=5) == changes[:2]
 
 
 def test_one_event_may_change_two_parts_of_a_node(store: Store):
     with store.transaction() as uow:
         uow.reliability.append([change(1, 5), change(1, 5)])
-        assert uow.reliability.of_node(address(1)) == [change(1, 5), change(1, 5)]
+        assert uow.reliability.list_for_node(address(1)) == [change(1, 5), change(1, 5)]
 
 
 def turn(block: int, how: MembershipTransition, node: int = 1) -> MembershipChange:
@@ -99,10 +102,10 @@ def test_what_a_node_only_asked_for_has_not_changed_what_it_is(store: Store):
     with store.transaction() as uow:
         turns = [joined, turn(2, MembershipTransition.PAUSE_ASKED), paused, asked, other]
         uow.memberships.append(turns)
-        assert uow.memberships.of_node(address(1)) == turns[:4]
-        assert uow.memberships.in_effect(address(1)) == paused
-        assert uow.memberships.in_effect(address(1), up_to_block=2) == joined
-        assert uow.memberships.in_effect(address(3)) is None
+        assert uow.memberships.list_for_node(address(1)) == turns[:4]
+        assert uow.memberships.get_effective_change(address(1)) == paused
+        assert uow.memberships.get_effective_change(address(1), up_to_block=2) == joined
+        assert uow.memberships.get_effective_change(address(3)) is None
 
 
 def test_anomalies_keep_their_order_at_one_position(store: Store):
@@ -111,20 +114,20 @@ def test_anomalies_keep_their_order_at_one_position(store: Store):
     later = Anomaly(Position(4, 0, 0), 8, "unseen", "task_started")
     with store.transaction() as uow:
         uow.anomalies.append([*broken, later])
-        assert uow.anomalies.latest() == [*broken, later]
-        assert uow.anomalies.latest(2) == [broken[2], later]
+        assert uow.anomalies.list_latest() == [*broken, later]
+        assert uow.anomalies.list_latest(2) == [broken[2], later]
         assert uow.anomalies.count() == 4
-        assert uow.anomalies.counts() == {"unseen": 3, "again": 1}
+        assert uow.anomalies.count_by_rule() == {"unseen": 3, "again": 1}
 
 
 def test_a_group_is_found_by_its_name(store: Store):
     with store.transaction() as uow:
         uow.results.append([result(1, [1, 2]), result(2, [1]), result(1, [3], block=9)])
-        assert uow.results.of_group(group_key(1)) == [
+        assert uow.results.list_for_group(group_key(1)) == [
             result(1, [1, 2]),
             result(1, [3], block=9),
         ]
-        assert uow.results.of_group(group_key(7)) == []
+        assert uow.results.list_for_group(group_key(7)) == []
         assert uow.results.count() == 3
 
 
@@ -149,21 +152,21 @@ def test_a_node_finds_the_groups_that_scored_it(store: Store):
             ],
             1,
         )
-        assert uow.results.of_node(address(1), last=2) == closed[1:]
-        assert uow.results.of_node(address(2)) == []
+        assert uow.results.list_for_node(address(1), limit=2) == closed[1:]
+        assert uow.results.list_for_node(address(2)) == []
 
 
 def test_the_last_word_about_a_interval_counts(store: Store):
     opened, closed = Position(5, 0, 1), Position(7, 0, 2)
     still = KickoutDue(address(2), Position(3, 0, 0), None)
     with store.transaction() as uow:
-        uow.kickouts.write([KickoutDue(address(1), opened, None), still])
-        assert uow.kickouts.open() == [still, KickoutDue(address(1), opened, None)]
-        uow.kickouts.write(
+        uow.kickouts.save_intervals([KickoutDue(address(1), opened, None), still])
+        assert uow.kickouts.list_open() == [still, KickoutDue(address(1), opened, None)]
+        uow.kickouts.save_intervals(
             [KickoutDue(address(1), opened, None), KickoutDue(address(1), opened, closed)]
         )
-        assert uow.kickouts.open() == [still]
-        assert uow.kickouts.of_node(address(1)) == [KickoutDue(address(1), opened, closed)]
+        assert uow.kickouts.list_open() == [still]
+        assert uow.kickouts.list_for_node(address(1)) == [KickoutDue(address(1), opened, closed)]
 
 
 def test_task_counts_as_ended_by_its_score_or_by_its_change_of_reliability(store: Store):
@@ -177,7 +180,7 @@ def test_task_counts_as_ended_by_its_score_or_by_its_change_of_reliability(store
                 change(4, 1),
             ]
         )
-    with store.reading() as uow:
-        assert uow.activity.count_ended(1, 1) == (3, 3)
-        assert uow.activity.count_ended(1, 2) == (4, 3)
-        assert uow.activity.count_ended(3, 9) == (0, 0)
+    with store.read_transaction() as uow:
+        assert uow.activity.count_ended_tasks(1, 1) == (3, 3)
+        assert uow.activity.count_ended_tasks(1, 2) == (4, 3)
+        assert uow.activity.count_ended_tasks(3, 9) == (0, 0)

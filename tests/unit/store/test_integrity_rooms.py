@@ -1,9 +1,9 @@
 """Dead letters, halts, forks, proofs and what was learned of endpoints."""
 
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.logs import DeadLetter
 from oracle.store.database import Store
-from oracle.store.ops.halts import Cleared, HaltEvidence
+from oracle.store.ops.halts import HaltClearRecord, HaltEvidence
 from oracle.store.raw.reorg_repository import Reorg
 from tests.unit.store.samples import a_hash, address
 
@@ -21,27 +21,30 @@ def test_a_dead_letter_is_open_until_its_block_leaves_and_again_when_it_comes_ba
         assert uow.dead_letters.append([letter(5)]) == 0
         assert uow.dead_letters.orphan_above(5) == 2
         assert uow.dead_letters.append([letter(6, branch=1)]) == 1
-        assert uow.dead_letters.open_between(0, 9) == [letter(5), letter(6, branch=1)]
-        assert uow.dead_letters.between(0, 9, canonical=False) == [letter(6, -1), letter(6)]
+        assert uow.dead_letters.list_open(0, 9) == [letter(5), letter(6, branch=1)]
+        assert uow.dead_letters.list_between(0, 9, canonical=False) == [letter(6, -1), letter(6)]
         uow.dead_letters.append([letter(6)])
         assert uow.dead_letters.count_open() == 3
-        uow.dead_letters.clear_open()
+        uow.dead_letters.delete_open()
         assert uow.dead_letters.count_open() == 0
-        assert uow.dead_letters.between(0, 9, canonical=False) == [letter(6, -1)]
+        assert uow.dead_letters.list_between(0, 9, canonical=False) == [letter(6, -1)]
 
 
 def test_a_halt_is_closed_once_and_its_story_stays(store: Store):
-    evidence, cleared = HaltEvidence(8, a_hash(1), a_hash(2)), Cleared(99, "somebody", "it was us")
+    evidence, cleared = (
+        HaltEvidence(8, a_hash(1), a_hash(2)),
+        HaltClearRecord(99, "somebody", "it was us"),
+    )
     with store.transaction() as uow:
-        assert uow.halts.close(VIOLATION, (10, 50), "two say so", evidence)
-        assert not uow.halts.close(VIOLATION, (11, 60), "once more")
-        (closed,) = uow.halts.all_closed()
+        assert uow.halts.open_halt(VIOLATION, (10, 50), "two say so", evidence)
+        assert not uow.halts.open_halt(VIOLATION, (11, 60), "once more")
+        (closed,) = uow.halts.list_open_halts()
         assert (closed.since_block, closed.since_time, closed.evidence) == (10, 50, evidence)
         assert uow.halts.clear(VIOLATION, cleared)
         assert not uow.halts.clear(VIOLATION, cleared)
-        assert uow.halts.closed(VIOLATION) is None
-        assert uow.halts.close(VIOLATION, (20, 90), "again")
-        assert [each.cleared for each in uow.halts.history(9)] == [None, cleared]
+        assert uow.halts.get_open_halt(VIOLATION) is None
+        assert uow.halts.open_halt(VIOLATION, (20, 90), "again")
+        assert [each.cleared for each in uow.halts.list_history(9)] == [None, cleared]
 
 
 def test_facts_grow_old(store: Store):
@@ -49,14 +52,18 @@ def test_facts_grow_old(store: Store):
         uow.facts.set("a", {"max_blocks": "100", "tag": "safe"}, expires=50)
         uow.facts.set("a", {"client": "geth"}, expires=None)
         uow.facts.set("b", {"max_blocks": "7"}, expires=90)
-        assert uow.facts.of("a", now=49) == {"max_blocks": "100", "tag": "safe", "client": "geth"}
-        assert uow.facts.of("a", now=50) == {"client": "geth"}
+        assert uow.facts.get_all("a", now=49) == {
+            "max_blocks": "100",
+            "tag": "safe",
+            "client": "geth",
+        }
+        assert uow.facts.get_all("a", now=50) == {"client": "geth"}
         assert uow.facts.get("b", "max_blocks", now=60) == "7"
         uow.facts.set("b", {"max_blocks": "8"}, expires=90)
         uow.facts.prune(now=60)
-        assert uow.facts.of("a", now=0) == {"client": "geth"}
-        uow.facts.forget("b", "max_blocks")
-        assert uow.facts.of("b", now=0) == {}
+        assert uow.facts.get_all("a", now=0) == {"client": "geth"}
+        uow.facts.delete("b", "max_blocks")
+        assert uow.facts.get_all("b", now=0) == {}
 
 
 def test_forks_are_remembered_newest_first(store: Store):
@@ -67,20 +74,20 @@ def test_forks_are_remembered_newest_first(store: Store):
     with store.transaction() as uow:
         for fork in forks:
             uow.reorgs.append(fork)
-        assert uow.reorgs.newest(5) == forks[::-1]
-        assert uow.reorgs.newest(1) == forks[1:]
+        assert uow.reorgs.list_newest(5) == forks[::-1]
+        assert uow.reorgs.list_newest(1) == forks[1:]
         assert uow.reorgs.count() == 2
     assert [fork.depth for fork in forks] == [3, 2]
 
 
 def test_a_block_keeps_the_highest_level_that_it_was_proven_to(store: Store):
     with store.transaction() as uow:
-        uow.verified_blocks.save([(5, a_hash(5)), (6, a_hash(6))], Level.PROVEN, "a")
-        uow.verified_blocks.save([(6, a_hash(6)), (7, a_hash(7))], Level.PINNED, "b")
-        assert uow.verified_blocks.between(0, 9) == {
-            5: Level.PROVEN,
-            6: Level.PROVEN,
-            7: Level.PINNED,
+        uow.verified_blocks.save([(5, a_hash(5)), (6, a_hash(6))], VerificationLevel.PROVEN, "a")
+        uow.verified_blocks.save([(6, a_hash(6)), (7, a_hash(7))], VerificationLevel.PINNED, "b")
+        assert uow.verified_blocks.get_level_by_number(0, 9) == {
+            5: VerificationLevel.PROVEN,
+            6: VerificationLevel.PROVEN,
+            7: VerificationLevel.PINNED,
         }
-        uow.uncover_above(5)
-        assert uow.verified_blocks.between(0, 9) == {5: Level.PROVEN}
+        uow.discard_verification_above(5)
+        assert uow.verified_blocks.get_level_by_number(0, 9) == {5: VerificationLevel.PROVEN}

@@ -10,14 +10,14 @@ from oracle.store.outbox.records import Account, Stamp
 
 def taken(store: Store, holder: str, seconds: float = 30) -> int | None:
     with store.transaction() as uow:
-        return uow.lease.take(holder, seconds)
+        return uow.lease.acquire(holder, seconds)
 
 
 def test_the_first_takes_it_and_the_second_waits(store: Store):
     assert taken(store, "one") == 1
     assert taken(store, "two") is None
-    with store.reading() as uow:
-        held = uow.lease.current()
+    with store.read_transaction() as uow:
+        held = uow.lease.get_state()
     assert (held.holder, held.epoch) == ("one", 1)
     assert 29 < held.seconds_left <= 30
 
@@ -50,7 +50,7 @@ def test_whoever_was_overtaken_can_neither_renew_nor_write_nor_release(store: St
     with store.transaction() as uow:
         uow.lease.guard(2)
         assert uow.lease.renew(2, 30)
-        assert uow.lease.current().holder == "two"
+        assert uow.lease.get_state().holder == "two"
 
 
 def test_a_lease_is_renewed_from_now(store: Store):
@@ -58,13 +58,13 @@ def test_a_lease_is_renewed_from_now(store: Store):
     assert epoch is not None
     with store.transaction() as uow:
         assert uow.lease.renew(epoch, 60)
-    with store.reading() as uow:
-        assert 59 < uow.lease.current().seconds_left <= 60
+    with store.read_transaction() as uow:
+        assert 59 < uow.lease.get_state().seconds_left <= 60
 
 
 def test_a_database_that_nobody_wrote_to_has_no_holder(store: Store):
-    with store.reading() as uow:
-        held = uow.lease.current()
+    with store.read_transaction() as uow:
+        held = uow.lease.get_state()
     assert (held.holder, held.epoch) == (None, 0)
 
 
@@ -72,7 +72,7 @@ def test_whoever_is_fenced_writes_nothing_more_once_another_has_taken_over(datab
     with Store.open(database_url) as old, Store.open(database_url) as new:
         epoch = taken(old, "one", seconds=-1)
         assert epoch is not None
-        old.fence(epoch)
+        old.set_fencing_epoch(epoch)
         with old.transaction() as uow:
             uow.outbox.accounts.enroll(Account(1, Address("0x" + 40 * "a")), 0, Stamp(1, epoch))
         assert taken(new, "two") == 2

@@ -12,8 +12,8 @@ from oracle.domain.scoring.rules import Rules
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import IntentState
 from oracle.store.schema import SchemaAge, migrate
-from oracle.store.state.rule_set_repository import named_by
-from oracle.systems.registry import rule_set
+from oracle.store.state.rule_set_repository import identify_rules
+from oracle.systems.registry import build_rules
 from tests.support.histories import History, node, task
 from tests.unit.store import later
 from tests.unit.store.samples import block
@@ -21,7 +21,7 @@ from tests.unit.store.test_outbox import ME, NOW, kick, live, ready, request
 from tests.unit.store.test_schema import connected
 
 ANCESTOR, FINAL = 6, 2
-CRYNUX = rule_set("crynux")
+CRYNUX = build_rules("crynux")
 
 
 def history() -> History:
@@ -38,25 +38,25 @@ def fill(uow: UnitOfWork, rules: Rules) -> None:
     for event in history().events:
         by_block.setdefault(event.at.block, []).append(event)
     for number, events in by_block.items():
-        folding.block(number, events, journal=number > FINAL)
-    uow.changes(folding.drain(), uow.rule_sets.number_of(rules))
+        folding.fold_block(number, events, journal=number > FINAL)
+    uow.write_changes(folding.drain_changes(), uow.rule_sets.get_or_assign_number(rules))
     uow.undo.prune_to(FINAL)
     uow.cursor.move_to(block(max(by_block)), None, 0)
     _, attempt = live(uow.outbox, kick("kick:1"))
     given_up = ready(uow.outbox, request())
     heir: dict[str, str | int | None] = {"superseded_by": attempt.intent_id}
-    uow.outbox.intents.move(given_up, IntentState.SUPERSEDED, NOW, heir)
+    uow.outbox.intents.change_state(given_up, IntentState.SUPERSEDED, NOW, heir)
 
 
 def seen(store: Store) -> list[object]:
     """All that the database says, outbox and names of rule sets included."""
-    with store.reading() as uow:
-        slots = uow.outbox.slots.watched(ME)
+    with store.read_transaction() as uow:
+        slots = uow.outbox.slots.list_unfinished(ME)
         return [
-            list(uow.projections.dump()),
-            uow.outbox.intents.newest(9),
-            [(slot, uow.outbox.slots.attempts(slot)) for slot in slots],
-            uow.scores.scored_by(node("A"), [1, 2, 3]),
+            list(uow.projections.iterate_dump_lines()),
+            uow.outbox.intents.list_newest(9),
+            [(slot, uow.outbox.slots.list_attempts(slot)) for slot in slots],
+            uow.scores.get_rule_sets(node("A"), [1, 2, 3]),
         ]
 
 
@@ -75,9 +75,9 @@ def test_every_row_stays_what_it_was(database_url: str, before: list[object]):
     assert migrate(database_url).age is SchemaAge.OLDER
     with Store.open(database_url) as store:
         assert seen(store) == before
-        assert before[-1] == dict.fromkeys((1, 2, 3), named_by(CRYNUX))
+        assert before[-1] == dict.fromkeys((1, 2, 3), identify_rules(CRYNUX))
         with store.transaction() as uow:
-            assert [each.key for each in uow.tasks.waiting()] == [task("late")]
+            assert [each.key for each in uow.tasks.list_waiting()] == [task("late")]
             start = request("start:1", kind=START_TASK, exclusive_key="start_task:task=1")
             ready(uow.outbox, start)
             live(uow.outbox, request("push:2"), "e")
@@ -88,12 +88,12 @@ def test_the_journal_still_goes_back(database_url: str):
     migrate(database_url)
     with Store.open(database_url) as store, store.transaction() as uow:
         uow.undo.rollback_to(ANCESTOR)
-        after = list(uow.projections.dump())
+        after = list(uow.projections.iterate_dump_lines())
         uow.projections.clear()
         folding = Fold(CRYNUX)
-        folding.many(event for event in history().events if event.at.block <= ANCESTOR)
-        uow.changes(folding.drain(), uow.rule_sets.number_of(CRYNUX))
-        assert after == list(uow.projections.dump())
+        folding.fold_events(event for event in history().events if event.at.block <= ANCESTOR)
+        uow.write_changes(folding.drain_changes(), uow.rule_sets.get_or_assign_number(CRYNUX))
+        assert after == list(uow.projections.iterate_dump_lines())
 
 
 def test_rows_that_refer_to_intents_still_find_them(

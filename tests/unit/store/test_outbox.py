@@ -17,10 +17,10 @@ from oracle.store.outbox.records import (
     Account,
     Attempt,
     AttemptReason,
+    CallReceipt,
     CallRequest,
     Intent,
     IntentState,
-    Mined,
     NonceSlot,
     NonceState,
     SignedCall,
@@ -47,7 +47,7 @@ def kick(key: str, subject: str = "ix=7") -> CallRequest:
 
 
 def enrolled(outbox: Outbox) -> None:
-    if outbox.accounts.next_nonce(ME) is None:
+    if outbox.accounts.get_next_nonce(ME) is None:
         outbox.accounts.enroll(ME, 5, NOW)
 
 
@@ -59,33 +59,33 @@ def planned(outbox: Outbox, wanted: CallRequest | None = None) -> Intent:
 
 
 def named(outbox: Outbox, number: int) -> Intent:
-    found = outbox.intents.named(number)
+    found = outbox.intents.get(number)
     assert found is not None
     return found
 
 
 def ready(outbox: Outbox, wanted: CallRequest | None = None) -> Intent:
     intent = planned(outbox, wanted)
-    outbox.intents.make_ready(intent, 100_000, COST, NOW)
+    outbox.intents.mark_ready(intent, 100_000, COST, NOW)
     return named(outbox, intent.id)
 
 
 def assigned(outbox: Outbox, wanted: CallRequest | None = None) -> NonceSlot:
     intent = ready(outbox, wanted)
-    vacant = outbox.slots.vacant(ME)
+    vacant = outbox.slots.find_vacant_slot(ME)
     nonce = outbox.accounts.take_nonce(ME) if vacant is None else vacant.nonce
-    outbox.slots.open(intent, nonce, 50, NOW)
+    outbox.slots.assign_nonce(intent, nonce, 50, NOW)
     return slot_of(outbox, nonce)
 
 
 def slot_of(outbox: Outbox, nonce: int) -> NonceSlot:
-    return next(slot for slot in outbox.slots.watched(ME) if slot.nonce == nonce)
+    return next(slot for slot in outbox.slots.list_unfinished(ME) if slot.nonce == nonce)
 
 
 def signed(outbox: Outbox, slot: NonceSlot, mark: str = "a") -> Attempt:
     call = SignedCall(Hash("0x" + 64 * mark), b"raw", FEE, 3, GAS)
-    outbox.slots.sign(slot, call, AttemptReason.FIRST, NOW)
-    return outbox.slots.attempts(slot)[-1]
+    outbox.slots.store_attempt(slot, call, AttemptReason.FIRST, NOW)
+    return outbox.slots.list_attempts(slot)[-1]
 
 
 def live(
@@ -93,11 +93,11 @@ def live(
 ) -> tuple[NonceSlot, Attempt]:
     slot = assigned(outbox, wanted)
     attempt = signed(outbox, slot, mark)
-    outbox.slots.sent(slot, attempt, 50, None, NOW)
-    return slot_of(outbox, slot.nonce), outbox.slots.attempts(slot)[-1]
+    outbox.slots.record_send(slot, attempt, 50, None, NOW)
+    return slot_of(outbox, slot.nonce), outbox.slots.list_attempts(slot)[-1]
 
 
-RECEIPT = Mined(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=70_000, gas_price_wei=9)
+RECEIPT = CallReceipt(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=70_000, gas_price_wei=9)
 
 
 def test_a_request_comes_back_as_it_was_written(store: Store):
@@ -112,7 +112,7 @@ def test_a_request_comes_back_as_it_was_written(store: Store):
     with store.transaction() as uow:
         intent = planned(uow.outbox, wanted)
         assert intent.request == wanted
-        uow.outbox.intents.make_ready(intent, 9, COST, NOW)
+        uow.outbox.intents.mark_ready(intent, 9, COST, NOW)
         assert named(uow.outbox, intent.id).max_cost_wei == COST
 
 
@@ -120,8 +120,8 @@ def test_the_same_request_is_written_once(store: Store):
     with store.transaction() as uow:
         first = planned(uow.outbox)
         assert uow.outbox.intents.add(request(), NOW) is None
-    with store.reading() as uow:
-        assert uow.outbox.intents.newest(9) == [first]
+    with store.read_transaction() as uow:
+        assert uow.outbox.intents.list_newest(9) == [first]
 
 
 def test_two_pushes_are_never_ready_at_once(store: Store):
@@ -158,16 +158,16 @@ def test_nonces_are_given_in_order_from_where_the_chain_was(store: Store):
             for n, mark in enumerate("abc")
         ]
     assert nonces == [5, 6, 7]
-    with store.reading() as uow:
-        assert uow.outbox.accounts.next_nonce(ME) == 8
+    with store.read_transaction() as uow:
+        assert uow.outbox.accounts.get_next_nonce(ME) == 8
 
 
 def test_a_change_from_a_state_that_is_not_there_any_more_is_refused(store: Store):
     with store.transaction() as uow:
         stale = planned(uow.outbox)
-        uow.outbox.intents.make_ready(stale, 1, 1, NOW)
+        uow.outbox.intents.mark_ready(stale, 1, 1, NOW)
     with pytest.raises(FatalError, match="is no longer planned"), store.transaction() as uow:
-        uow.outbox.intents.make_ready(stale, 1, 1, NOW)
+        uow.outbox.intents.mark_ready(stale, 1, 1, NOW)
 
 
 def test_bytes_are_kept_as_they_were_signed(store: Store):
@@ -180,20 +180,20 @@ def test_bytes_are_kept_as_they_were_signed(store: Store):
 def test_a_receipt_and_its_finality_end_intent_and_slot(store: Store):
     with store.transaction() as uow:
         slot, attempt = live(uow.outbox)
-        uow.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
+        uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
         mined = slot_of(uow.outbox, slot.nonce)
         uow.outbox.slots.finalize(mined, NOW)
         assert named(uow.outbox, slot.intent_id).state is IntentState.FINAL
-        assert uow.outbox.slots.watched(ME) == []
+        assert uow.outbox.slots.list_unfinished(ME) == []
         figures = OutboxFigures()
-        uow.outbox.counts.add_ended(figures, ME, 0, 99)
+        uow.outbox.counts.add_finished_nonces(figures, ME, 0, 99)
         assert (figures.gas.total(), figures.wei.total()) == (70_000, 630_000)
 
 
 def test_a_failed_call_ends_reverted_with_its_reason(store: Store):
     with store.transaction() as uow:
         slot, attempt = live(uow.outbox)
-        uow.outbox.slots.mined(slot, attempt, replace(RECEIPT, succeeded=False), NOW)
+        uow.outbox.slots.record_receipt(slot, attempt, replace(RECEIPT, succeeded=False), NOW)
         uow.outbox.slots.finalize(slot_of(uow.outbox, slot.nonce), NOW, "Reorged(5)")
         intent = named(uow.outbox, slot.intent_id)
     assert (intent.state, intent.error_class) == (IntentState.REVERTED, "Reorged")
@@ -203,9 +203,9 @@ def test_a_failed_call_ends_reverted_with_its_reason(store: Store):
 def test_a_reorg_makes_a_mined_call_live_again_beside_its_successor(store: Store):
     with store.transaction() as uow:
         slot, attempt = live(uow.outbox)
-        uow.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
+        uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
         live(uow.outbox, request("push:2"), "e")
-        uow.outbox.slots.unmined(slot_of(uow.outbox, slot.nonce), NOW)
+        uow.outbox.slots.revert_to_live(slot_of(uow.outbox, slot.nonce), NOW)
         again = slot_of(uow.outbox, slot.nonce)
         assert (again.state, again.block_number, again.gas_used) == (NonceState.LIVE, None, None)
         assert named(uow.outbox, slot.intent_id).state is IntentState.LIVE
@@ -214,19 +214,19 @@ def test_a_reorg_makes_a_mined_call_live_again_beside_its_successor(store: Store
 def test_a_call_given_up_before_its_signature_leaves_its_nonce_to_the_next(store: Store):
     with store.transaction() as uow:
         slot = assigned(uow.outbox)
-        uow.outbox.intents.end(
+        uow.outbox.intents.end_unsent(
             named(uow.outbox, slot.intent_id), IntentState.EXPIRED, "too late", NOW
         )
         heir = assigned(uow.outbox, request("push:2"))
         assert (heir.nonce, heir.intent_id != slot.intent_id) == (slot.nonce, True)
-        assert uow.outbox.accounts.next_nonce(ME) == slot.nonce + 1
+        assert uow.outbox.accounts.get_next_nonce(ME) == slot.nonce + 1
 
 
 def test_a_nonce_with_bytes_is_never_given_to_another(store: Store):
     with store.transaction() as uow:
         slot = assigned(uow.outbox)
         signed(uow.outbox, slot)
-        assert uow.outbox.slots.vacant(ME) is None
+        assert uow.outbox.slots.find_vacant_slot(ME) is None
 
 
 def test_the_payload_that_lost_its_nonce_is_superseded(store: Store):
@@ -235,7 +235,7 @@ def test_the_payload_that_lost_its_nonce_is_superseded(store: Store):
         heir = ready(uow.outbox, kick("k2", "ix=8"))
         uow.outbox.slots.replace_call(slot, heir, 51, NOW)
         signed(uow.outbox, slot_of(uow.outbox, slot.nonce), "e")
-        uow.outbox.slots.mined(slot_of(uow.outbox, slot.nonce), first, RECEIPT, NOW)
+        uow.outbox.slots.record_receipt(slot_of(uow.outbox, slot.nonce), first, RECEIPT, NOW)
         loser = named(uow.outbox, heir.id)
     assert (loser.state, loser.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
 
@@ -243,7 +243,7 @@ def test_the_payload_that_lost_its_nonce_is_superseded(store: Store):
 def test_a_foreign_nonce_holds_its_intent(store: Store):
     with store.transaction() as uow:
         slot, _ = live(uow.outbox)
-        uow.outbox.slots.lose_to_foreign(slot, NOW)
+        uow.outbox.slots.mark_foreign(slot, NOW)
         held = named(uow.outbox, slot.intent_id)
     assert (held.state, held.error_class) == (IntentState.HELD, "foreign")
 
@@ -255,7 +255,7 @@ def test_a_reason_to_wait_is_news_once(store: Store):
         again = named(uow.outbox, intent.id)
         assert not uow.outbox.intents.postpone(again, 20, ("funds", "less"), NOW)
         waiting = named(uow.outbox, intent.id)
-        events = [entry.event for entry in uow.outbox.journal.of_intent(intent.id)]
+        events = [entry.event for entry in uow.outbox.journal.list_for_intent(intent.id)]
     assert (waiting.request.not_before, waiting.error_text) == (20, "less")
     assert events == ["planned", "planned"]
 
@@ -263,23 +263,25 @@ def test_a_reason_to_wait_is_news_once(store: Store):
 def test_a_day_counts_what_was_paid_and_what_is_reserved(store: Store):
     with store.transaction() as uow:
         slot, attempt = live(uow.outbox)
-        uow.outbox.slots.mined(slot, attempt, RECEIPT, NOW)
+        uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
         live(uow.outbox, kick("k1"), "e")
-        assert uow.outbox.slots.committed_since(ME, NOW.at) == 630_000 + COST
+        assert uow.outbox.slots.sum_committed_wei(ME, NOW.at) == 630_000 + COST
         # What is open may be paid at any time.
-        assert uow.outbox.slots.committed_since(ME, NOW.at + 1) == COST
-        assert uow.outbox.slots.reserved(ME) == COST
+        assert uow.outbox.slots.sum_committed_wei(ME, NOW.at + 1) == COST
+        assert uow.outbox.slots.sum_reserved_wei(ME) == COST
 
 
 def test_a_vacant_nonce_costs_nothing_and_counts_on_the_day_it_is_taken(store: Store):
     with store.transaction() as uow:
         slot = assigned(uow.outbox)
-        uow.outbox.intents.end(named(uow.outbox, slot.intent_id), IntentState.EXPIRED, "late", NOW)
-        assert uow.outbox.slots.reserved(ME) == 0
-        assert uow.outbox.slots.committed_since(ME, NOW.at) == 0
+        uow.outbox.intents.end_unsent(
+            named(uow.outbox, slot.intent_id), IntentState.EXPIRED, "late", NOW
+        )
+        assert uow.outbox.slots.sum_reserved_wei(ME) == 0
+        assert uow.outbox.slots.sum_committed_wei(ME, NOW.at) == 0
         later = Stamp(NOW.at + 90_000, NOW.epoch)
-        uow.outbox.slots.open(ready(uow.outbox, request("push:2")), slot.nonce, 41, later)
-        assert uow.outbox.slots.committed_since(ME, later.at) == COST
+        uow.outbox.slots.assign_nonce(ready(uow.outbox, request("push:2")), slot.nonce, 41, later)
+        assert uow.outbox.slots.sum_committed_wei(ME, later.at) == COST
 
 
 def test_a_rewind_ends_what_has_no_nonce_and_keeps_what_has(store: Store):
@@ -287,6 +289,6 @@ def test_a_rewind_ends_what_has_no_nonce_and_keeps_what_has(store: Store):
         slot, _ = live(uow.outbox, request(as_of_block=90))
         doomed = planned(uow.outbox, request("push:2", as_of_block=90))
         kept = planned(uow.outbox, request("push:3", as_of_block=80))
-        assert uow.outbox.intents.forget_above(80, NOW) == 1
+        assert uow.outbox.intents.expire_above(80, NOW) == 1
         states = [named(uow.outbox, n).state for n in (slot.intent_id, doomed.id, kept.id)]
     assert states == [IntentState.LIVE, IntentState.EXPIRED, IntentState.PLANNED]

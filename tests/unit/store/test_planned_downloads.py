@@ -12,23 +12,23 @@ from tests.unit.store.samples import address, block, node, task_key
 def test_a_plan_is_read_as_it_was_written_whatever_the_models_name(store: Store, model: str):
     with store.transaction() as uow:
         uow.downloads.add(task_key(1), model, [address(2), address(1)], block(7))
-    with store.reading() as uow:
-        assert uow.downloads.since(0) == [
+    with store.read_transaction() as uow:
+        assert uow.downloads.list_since(0) == [
             PlannedDownload(task_key(1), model, address(one), 7, 14) for one in (1, 2)
         ]
-        assert uow.downloads.since(14) == []
+        assert uow.downloads.list_since(14) == []
 
 
 def test_a_rewind_takes_back_what_was_planned_above_its_block(store: Store):
     with store.transaction() as uow:
         for number in (5, 6, 7):
             uow.downloads.add(task_key(number), "base", [address(number)], block(number))
-        uow.downloads.take_back_above(6)
-        assert [one.block for one in uow.downloads.since(0)] == [5, 6]
+        uow.downloads.undo_above(6)
+        assert [one.block for one in uow.downloads.list_since(0)] == [5, 6]
 
 
 def test_only_nodes_that_were_asked_are_counted_as_asked(store: Store):
     asked = node(2, downloads=(DownloadRequest("base", 1, 2),))
     with store.transaction() as uow:
         uow.nodes.save([node(1), asked])
-        assert uow.nodes.asked() == [asked]
+        assert uow.nodes.list_with_downloads() == [asked]

@@ -28,24 +28,26 @@ def test_both_databases_say_the_same(both: list[Store], events: list[Event]):
         with store.transaction() as uow:
             forget_everything(uow)
             fold_into(uow, events, LAST_BLOCK, final=0)
-            dumps.append(list(uow.projections.dump()))
+            dumps.append(list(uow.projections.iterate_dump_lines()))
     assert dumps[0] == dumps[1]
 
 
 def test_one_changed_value_changes_the_digest(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(1), node(2)])
-        before = uow.projections.digest()
+        before = uow.projections.compute_digest()
         uow.nodes.save([node(2, since=1001)])
-        assert uow.projections.digest() != before
+        assert uow.projections.compute_digest() != before
         uow.nodes.save([node(2)])
-        assert uow.projections.digest() == before
+        assert uow.projections.compute_digest() == before
 
 
 def test_every_row_is_a_line(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(number) for number in range(3)])
-        assert [line.partition(" ")[0] for line in uow.projections.dump()] == ["node"] * 3
+        assert [line.partition(" ")[0] for line in uow.projections.iterate_dump_lines()] == [
+            "node"
+        ] * 3
 
 
 def test_clearing_leaves_what_was_not_folded(store: Store):
@@ -58,10 +60,10 @@ def test_clearing_leaves_what_was_not_folded(store: Store):
         uow.undo.prune_to(1)
         uow.bookmarks.set("rebuild", "1")
         uow.projections.clear()
-        assert list(uow.projections.dump()) == []
-        assert uow.undo.reach() == 0
+        assert list(uow.projections.iterate_dump_lines()) == []
+        assert uow.undo.get_lowest_reachable_block() == 0
         assert (uow.logs.count(), uow.calls.count()) == (1, 1)
-        assert uow.blocks.newest() == block(1)
+        assert uow.blocks.get_newest() == block(1)
         assert uow.bookmarks.get("rebuild") == "1"
         assert uow.cursor.get() is not None
 

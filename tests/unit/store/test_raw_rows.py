@@ -14,14 +14,14 @@ def test_logs_come_back_as_they_were(store: Store):
     logs = [log(1), log(1, 2, topics=(), data="0x"), log(2, 0, topics=(a_hash(9),) * 4)]
     with store.transaction() as uow:
         assert uow.logs.append(logs) == 3
-        assert list(uow.logs.between(0, 9)) == logs
+        assert list(uow.logs.iterate_between(0, 9)) == logs
 
 
 def test_calls_come_back_as_they_were(store: Store):
     calls = [call(1), call(1, 2, value=0, input="0x1234", succeeded=False), call(2)]
     with store.transaction() as uow:
         assert uow.calls.append(calls) == 3
-        assert list(uow.calls.between(0, 9)) == calls
+        assert list(uow.calls.iterate_between(0, 9)) == calls
 
 
 def test_the_same_window_twice_is_there_once(store: Store):
@@ -39,34 +39,34 @@ def test_many_logs_are_replaced_by_what_is_said_of_them_now(store: Store):
     with store.transaction() as uow:
         uow.logs.append(window[:80])
         uow.logs.replace(corrected)
-        assert list(uow.logs.between(0, 9)) == [*window[:20], *corrected]
+        assert list(uow.logs.iterate_between(0, 9)) == [*window[:20], *corrected]
 
 
 def test_logs_come_in_order_of_block_and_index(store: Store):
     window = [log(number, index) for number in range(3, 6) for index in range(3)]
     with store.transaction() as uow:
         uow.logs.append(window[::-1])
-        assert list(uow.logs.between(4, 5)) == window[3:]
+        assert list(uow.logs.iterate_between(4, 5)) == window[3:]
 
 
 @pytest.mark.parametrize("page", [1, 2, 5, 1000])
 def test_the_page_size_does_not_change_what_is_read(
     store: Store, page: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(log_repository, "PAGE", page)
+    monkeypatch.setattr(log_repository, "PAGE_ROWS", page)
     window = [log(number, index) for number in range(4) for index in range(4)]
     with store.transaction() as uow:
         uow.logs.append(window)
-        assert list(uow.logs.between(1, 2)) == window[4:12]
+        assert list(uow.logs.iterate_between(1, 2)) == window[4:12]
 
 
 def test_reading_and_writing_take_turns_in_one_transaction(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(log_repository, "PAGE", 3)
+    monkeypatch.setattr(log_repository, "PAGE_ROWS", 3)
     with store.transaction() as uow:
         uow.logs.append([log(number) for number in range(10)])
-        for each in uow.logs.between(0, 9):
+        for each in uow.logs.iterate_between(0, 9):
             uow.calls.append([call(each.block)])
         assert uow.calls.count() == 10
 
@@ -77,8 +77,8 @@ def test_orphans_stay_beside_the_logs_that_took_their_place(store: Store):
         uow.logs.append(old)
         assert uow.logs.orphan_above(5) == 1
         uow.logs.append(new)
-        assert list(uow.logs.between(0, 9)) == [log(5), *new]
-        assert list(uow.logs.between(0, 9, canonical=False)) == [log(6)]
+        assert list(uow.logs.iterate_between(0, 9)) == [log(5), *new]
+        assert list(uow.logs.iterate_between(0, 9, canonical=False)) == [log(6)]
         assert (uow.logs.count(), uow.logs.count(canonical=False)) == (3, 1)
 
 
@@ -87,7 +87,7 @@ def test_an_orphan_that_comes_back_is_canonical_again(store: Store):
         uow.logs.append([log(6), log(7)])
         uow.logs.orphan_above(5)
         assert uow.logs.append([log(6), log(8)]) == 2
-        assert [each.block for each in uow.logs.between(0, 9)] == [6, 8]
+        assert [each.block for each in uow.logs.iterate_between(0, 9)] == [6, 8]
 
 
 def test_calls_are_orphaned_like_logs(store: Store):
@@ -95,7 +95,7 @@ def test_calls_are_orphaned_like_logs(store: Store):
         uow.calls.append([call(5), call(6)])
         assert uow.calls.orphan_above(5) == 1
         assert uow.calls.append([call(6, branch=1)]) == 1
-        assert list(uow.calls.between(0, 9)) == [call(5), call(6, branch=1)]
+        assert list(uow.calls.iterate_between(0, 9)) == [call(5), call(6, branch=1)]
 
 
 def test_rows_that_were_proven_wrong_are_replaced_or_do_not_count_any_more(store: Store):
@@ -103,16 +103,16 @@ def test_rows_that_were_proven_wrong_are_replaced_or_do_not_count_any_more(store
         uow.logs.append([log(1), log(2)])
         uow.logs.replace([replace(log(1), data="0x77")])
         uow.logs.orphan([log(2)])
-        assert list(uow.logs.between(0, 9)) == [replace(log(1), data="0x77")]
-        assert list(uow.logs.between(0, 9, canonical=False)) == [log(2)]
+        assert list(uow.logs.iterate_between(0, 9)) == [replace(log(1), data="0x77")]
+        assert list(uow.logs.iterate_between(0, 9, canonical=False)) == [log(2)]
 
 
 def test_the_last_block_counts_canonical_rows_only(store: Store):
     with store.transaction() as uow:
-        assert uow.logs.last_block() is None
+        assert uow.logs.get_last_block() is None
         uow.logs.append([log(3), log(4)])
         uow.logs.orphan_above(3)
-        assert uow.logs.last_block() == 3
+        assert uow.logs.get_last_block() == 3
 
 
 @pytest.mark.parametrize("number", [1, 49, 50, 51, 400])
@@ -123,8 +123,8 @@ def test_a_large_append_says_the_same_as_a_small_one(store: Store, number: int):
         assert uow.logs.append(logs[: number // 2]) == number // 2
         assert uow.logs.append(logs) == number - number // 2
         assert uow.calls.append(calls) == number
-        assert sorted(uow.logs.between(0, 99), key=_place) == sorted(logs, key=_place)
-        assert list(uow.calls.between(0, 99)) == calls
+        assert sorted(uow.logs.iterate_between(0, 99), key=_place) == sorted(logs, key=_place)
+        assert list(uow.calls.iterate_between(0, 99)) == calls
 
 
 def _place(entry: Log) -> tuple[int, int, str]:
@@ -135,7 +135,7 @@ def test_a_row_that_is_there_stays_as_it_is(store: Store):
     with store.transaction() as uow:
         uow.calls.append([call(1)])
         uow.calls.append([replace(call(1), succeeded=False)])
-        (kept,) = uow.calls.between(1, 1)
+        (kept,) = uow.calls.iterate_between(1, 1)
     assert isinstance(kept, Call)
     assert kept.succeeded
 
@@ -146,4 +146,4 @@ def test_a_call_that_was_set_aside_counts_again_as_it_is_said_now(store: Store):
         uow.calls.append([lie])
         uow.calls.orphan([lie])
         assert uow.calls.append([true]) == 1
-        assert list(uow.calls.between(0, 9)) == [true]
+        assert list(uow.calls.iterate_between(0, 9)) == [true]

@@ -11,8 +11,8 @@ from oracle.store.outbox.records import (
     NOOP,
     REBUILT,
     AttemptReason,
+    CallReceipt,
     IntentState,
-    Mined,
     NonceState,
     Pause,
     PauseKind,
@@ -42,15 +42,17 @@ def test_a_bump_counts_for_the_budget_and_says_when_it_was_sent(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, _ = live(outbox)
-        before = outbox.slots.reserved(ME)
+        before = outbox.slots.sum_reserved_wei(ME)
         later = Stamp(NOW.at + 500, 1)
-        outbox.slots.sign(slot, DEARER, AttemptReason.BUMP, later)
-        first, bump = outbox.slots.attempts(slot)
-        outbox.slots.sent(slot_of(outbox, slot.nonce), bump, 57, "underpriced: too low", later)
+        outbox.slots.store_attempt(slot, DEARER, AttemptReason.BUMP, later)
+        first, bump = outbox.slots.list_attempts(slot)
+        outbox.slots.record_send(
+            slot_of(outbox, slot.nonce), bump, 57, "underpriced: too low", later
+        )
         again = slot_of(outbox, slot.nonce)
-        bump = outbox.slots.attempts(again)[1]
-        assert (before, outbox.slots.reserved(ME)) == (COST, GAS * (2 * COST // GAS))
-        assert outbox.slots.committed_since(ME, NOW.at + 1) == outbox.slots.reserved(ME)
+        bump = outbox.slots.list_attempts(again)[1]
+        assert (before, outbox.slots.sum_reserved_wei(ME)) == (COST, GAS * (2 * COST // GAS))
+        assert outbox.slots.sum_committed_wei(ME, NOW.at + 1) == outbox.slots.sum_reserved_wei(ME)
     assert (again.opened_block, again.last_bump_block) == (50, 57)
     assert (first.reason, bump.reason) == (AttemptReason.FIRST, AttemptReason.BUMP)
     assert (bump.first_sent_block, bump.last_error_class, bump.last_error_text) == (
@@ -68,10 +70,10 @@ def test_the_newer_call_of_a_nonce_wins_and_the_older_one_is_superseded(store: S
         outbox.slots.replace_call(slot, heir, 60, NOW)
         taken = slot_of(outbox, slot.nonce)
         attempt = signed(outbox, taken, "e")
-        outbox.slots.sent(taken, attempt, 61, None, NOW)
+        outbox.slots.record_send(taken, attempt, 61, None, NOW)
         assert named(outbox, heir.id).state is IntentState.LIVE
         assert named(outbox, slot.intent_id).state is IntentState.LIVE
-        outbox.slots.mined(slot_of(outbox, slot.nonce), attempt, RECEIPT, NOW)
+        outbox.slots.record_receipt(slot_of(outbox, slot.nonce), attempt, RECEIPT, NOW)
         old, new = named(outbox, slot.intent_id), named(outbox, heir.id)
         assert (old.state, old.superseded_by) == (IntentState.SUPERSEDED, new.id)
         assert (new.state, new.replaces, new.nonce) == (IntentState.MINED, old.id, slot.nonce)
@@ -85,14 +87,14 @@ def test_a_reorg_may_let_the_other_call_of_a_nonce_win(store: Store):
         heir = ready(outbox, request("push:2"))
         outbox.slots.replace_call(slot, heir, 60, NOW)
         second = signed(outbox, slot_of(outbox, slot.nonce), "e")
-        outbox.slots.mined(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
-        outbox.slots.unmined(slot_of(outbox, slot.nonce), NOW)
-        outbox.slots.mined(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
+        outbox.slots.record_receipt(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
+        outbox.slots.revert_to_live(slot_of(outbox, slot.nonce), NOW)
+        outbox.slots.record_receipt(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
         assert named(outbox, slot.intent_id).state is IntentState.MINED
         assert named(outbox, heir.id).state is IntentState.SUPERSEDED
         # And back again: who won in the end has lost to nobody.
-        outbox.slots.unmined(slot_of(outbox, slot.nonce), NOW)
-        outbox.slots.mined(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
+        outbox.slots.revert_to_live(slot_of(outbox, slot.nonce), NOW)
+        outbox.slots.record_receipt(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
         won, lost = named(outbox, heir.id), named(outbox, slot.intent_id)
     assert (won.state, won.superseded_by) == (IntentState.MINED, None)
     assert (lost.state, lost.superseded_by) == (IntentState.SUPERSEDED, heir.id)
@@ -105,10 +107,10 @@ def test_a_kickout_given_up_for_a_no_op_comes_back_by_a_reorg_beside_the_next(st
         noop = ready(outbox, request("noop:5", kind=NOOP))
         outbox.slots.replace_call(slot, noop, 60, NOW)
         second = signed(outbox, slot_of(outbox, slot.nonce), "e")
-        outbox.slots.mined(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
+        outbox.slots.record_receipt(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
         live(outbox, kick("kick:2"), "c")
-        outbox.slots.unmined(slot_of(outbox, slot.nonce), NOW)
-        outbox.slots.mined(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
+        outbox.slots.revert_to_live(slot_of(outbox, slot.nonce), NOW)
+        outbox.slots.record_receipt(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
         assert named(outbox, first.intent_id).state is IntentState.MINED
 
 
@@ -116,7 +118,7 @@ def test_what_is_mined_takes_no_other_call(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, attempt = live(outbox)
-        outbox.slots.mined(slot, attempt, RECEIPT, NOW)
+        outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
         heir = ready(outbox, request("push:2"))
         with pytest.raises(FatalError, match="it is taken"):
             outbox.slots.replace_call(slot_of(outbox, slot.nonce), heir, 60, NOW)
@@ -146,7 +148,7 @@ def test_what_is_held_is_planned_again_when_released_and_a_nonce_is_never_held(s
         outbox.intents.release(held, NOW)
         again = named(outbox, intent.id)
         assert (again.state, again.error_class) == (IntentState.PLANNED, None)
-        actors = [entry.actor for entry in outbox.journal.of_intent(intent.id)]
+        actors = [entry.actor for entry in outbox.journal.list_for_intent(intent.id)]
         assert actors == [None, "somebody", None]
         outbox.intents.cancel(again, "no", NOW)
         assert named(outbox, intent.id).state is IntentState.CANCELLED
@@ -160,34 +162,36 @@ def test_a_sender_is_paused_for_a_reason_of_a_kind(store: Store):
         senders = uow.outbox.accounts
         senders.enroll(ME, 0, NOW)
         senders.pause(ME, PauseKind.FUNDS, "no ether", NOW)
-        assert senders.paused_because(ME) == Pause(PauseKind.FUNDS, "no ether")
-        assert senders.paused() == {ME: (PauseKind.FUNDS, "no ether")}
+        assert senders.get_pause(ME) == Pause(PauseKind.FUNDS, "no ether")
+        assert senders.list_paused() == {ME: (PauseKind.FUNDS, "no ether")}
         senders.resume(ME, NOW)
-        assert senders.paused_because(ME) is None
+        assert senders.get_pause(ME) is None
 
 
 def test_a_next_nonce_is_raised_and_never_lowered(store: Store):
     with store.transaction() as uow:
         senders = uow.outbox.accounts
-        senders.rebuild(ME, 7, NOW)
-        senders.rebuild(ME, 3, NOW)
-        assert senders.next_nonce(ME) == 7
-        senders.rebuild(ME, 9, NOW)
-        assert senders.next_nonce(ME) == 9
+        senders.raise_next_nonce(ME, 7, NOW)
+        senders.raise_next_nonce(ME, 3, NOW)
+        assert senders.get_next_nonce(ME) == 7
+        senders.raise_next_nonce(ME, 9, NOW)
+        assert senders.get_next_nonce(ME) == 9
 
 
 def test_an_rebuilt_nonce_is_final_costs_what_it_cost_and_leaves_no_gap(store: Store):
-    mined = Mined(30, Hash("0x" + 64 * "b"), succeeded=True, gas_used=10, gas_price_wei=3, time=77)
+    mined = CallReceipt(
+        30, Hash("0x" + 64 * "b"), succeeded=True, gas_used=10, gas_price_wei=3, time=77
+    )
     with store.transaction() as uow:
         outbox = uow.outbox
-        outbox.accounts.rebuild(ME, 7, NOW)
-        outbox.slots.rebuild(ME, 4, Hash("0x" + 64 * "a"), mined, NOW)
-        outbox.slots.rebuild(ME, 6, None, None, NOW)
-        assert outbox.slots.missing(ME, 7) == [5]
-        found = outbox.slots.at(ME, 4)
+        outbox.accounts.raise_next_nonce(ME, 7, NOW)
+        outbox.slots.record_rebuilt(ME, 4, Hash("0x" + 64 * "a"), mined, NOW)
+        outbox.slots.record_rebuilt(ME, 6, None, None, NOW)
+        assert outbox.slots.list_missing_nonces(ME, 7) == [5]
+        found = outbox.slots.get_slot(ME, 4)
         assert found is not None
         assert (found.state, found.block_number, found.opened_at) == (NonceState.FINAL, 30, 77)
-        assert outbox.slots.committed_since(ME, 77) == 30
+        assert outbox.slots.sum_committed_wei(ME, 77) == 30
         assert (found.gas_used, found.gas_price_wei) == (10, 3)
-        kinds = {one.request.kind for one in outbox.intents.newest(9)}
+        kinds = {one.request.kind for one in outbox.intents.list_newest(9)}
         assert kinds == {REBUILT}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from oracle.domain.fold.fold import Fold
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.state.rule_set_repository import named_by
+from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, node
 
@@ -14,46 +14,52 @@ OTHER = replace(CRYNUX, tau_seconds=900)
 def fold(uow: UnitOfWork, rules=CRYNUX) -> None:
     """Two scores of A, and one of who was faster once, by these rules."""
     folding = Fold(rules)
-    folding.many(History().joins("A").scores("A", 10, 5).events)
-    uow.changes(folding.drain(), uow.rule_sets.number_of(rules))
+    folding.fold_events(History().joins("A").scores("A", 10, 5).events)
+    uow.write_changes(folding.drain_changes(), uow.rule_sets.get_or_assign_number(rules))
 
 
 def test_a_rule_set_has_one_number(store: Store):
     with store.transaction() as uow:
-        numbers = [uow.rule_sets.number_of(rules) for rules in (CRYNUX, RELAY, OTHER, CRYNUX)]
+        numbers = [
+            uow.rule_sets.get_or_assign_number(rules) for rules in (CRYNUX, RELAY, OTHER, CRYNUX)
+        ]
         assert numbers == [1, 2, 3, 1]
-        assert uow.rule_sets.all() == [named_by(CRYNUX), named_by(RELAY), named_by(OTHER)]
+        assert uow.rule_sets.list_all() == [
+            identify_rules(CRYNUX),
+            identify_rules(RELAY),
+            identify_rules(OTHER),
+        ]
 
 
 def test_a_rule_set_is_read_back_whole(store: Store):
     with store.transaction() as uow:
-        uow.rule_sets.number_of(OTHER)
-        assert uow.rule_sets.with_digest(named_by(OTHER).sha256) == OTHER
-        assert uow.rule_sets.with_digest(named_by(RELAY).sha256) is None
+        uow.rule_sets.get_or_assign_number(OTHER)
+        assert uow.rule_sets.get_rules(identify_rules(OTHER).sha256) == OTHER
+        assert uow.rule_sets.get_rules(identify_rules(RELAY).sha256) is None
 
 
 def test_a_score_names_its_rules(store: Store):
     with store.transaction() as uow:
-        uow.rule_sets.number_of(CRYNUX)
+        uow.rule_sets.get_or_assign_number(CRYNUX)
         fold(uow, OTHER)
-        found = uow.scores.scored_by(node("A"), [1, 2])
-        assert found == {1: named_by(OTHER), 2: named_by(OTHER)}
-        assert uow.scores.scored_by(node("A"), [2]) == {2: named_by(OTHER)}
-        assert uow.scores.scored_by(node("A"), []) == {}
+        found = uow.scores.get_rule_sets(node("A"), [1, 2])
+        assert found == {1: identify_rules(OTHER), 2: identify_rules(OTHER)}
+        assert uow.scores.get_rule_sets(node("A"), [2]) == {2: identify_rules(OTHER)}
+        assert uow.scores.get_rule_sets(node("A"), []) == {}
 
 
 def test_the_dump_is_the_same_under_another_number(store: Store):
     dumps = []
     with store.transaction() as uow:
         fold(uow)
-        dumps.append(list(uow.projections.dump()))
+        dumps.append(list(uow.projections.iterate_dump_lines()))
         uow.projections.clear()
-        uow.rule_sets.number_of(RELAY)
+        uow.rule_sets.get_or_assign_number(RELAY)
         fold(uow, OTHER)
-        dumps.append(list(uow.projections.dump()))
+        dumps.append(list(uow.projections.iterate_dump_lines()))
         uow.projections.clear()
         fold(uow)
-        dumps.append(list(uow.projections.dump()))
+        dumps.append(list(uow.projections.iterate_dump_lines()))
     assert dumps[0] == dumps[2]
     scores = [[line for line in dump if line.startswith("score ")] for dump in dumps]
     assert len(scores[0]) == len(scores[1]) == 3
@@ -64,4 +70,4 @@ def test_rule_sets_outlive_what_they_scored(store: Store):
     with store.transaction() as uow:
         fold(uow)
         uow.projections.clear()
-        assert uow.rule_sets.all() == [named_by(CRYNUX)]
+        assert uow.rule_sets.list_all() == [identify_rules(CRYNUX)]

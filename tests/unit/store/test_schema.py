@@ -14,17 +14,17 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, column, create_engine, insert, inspect, table, update
 
 from oracle.errors import InputError
-from oracle.resources import shipped
+from oracle.resources import shipped_path
 from oracle.store.database import Store
-from oracle.store.engine import parsed, writing_engine
-from oracle.store.schema import REVISION, SchemaAge, migrate, schema_state
+from oracle.store.engine import create_write_engine, parse_database_url
+from oracle.store.schema import REVISION, SchemaAge, get_schema_state, migrate
 from oracle.store.tables import log_view
 from oracle.store.tables.metadata import metadata
 
 
 @contextmanager
 def connected(url: str) -> Iterator[Connection]:
-    engine = writing_engine(parsed(url))
+    engine = create_write_engine(parse_database_url(url))
     with engine.begin() as connection:
         yield connection
     engine.dispose()
@@ -32,7 +32,7 @@ def connected(url: str) -> Iterator[Connection]:
 
 def migrations(connection: Connection | None = None) -> Config:
     config = Config()
-    config.set_main_option("script_location", str(shipped("migrations")))
+    config.set_main_option("script_location", str(shipped_path("migrations")))
     config.attributes["connection"] = connection
     return config
 
@@ -89,7 +89,7 @@ def test_going_down_leaves_nothing(empty_database_url: str):
     with connected(empty_database_url) as connection:
         command.downgrade(migrations(connection), "base")
         assert inspect(connection).get_table_names() == ["alembic_version"]
-    assert schema_state(empty_database_url).age is SchemaAge.EMPTY
+    assert get_schema_state(empty_database_url).age is SchemaAge.EMPTY
 
 
 def test_the_code_knows_its_newest_migration():
@@ -107,12 +107,12 @@ def test_a_store_is_not_opened_before_it_is_migrated(empty_database_url: str):
 
 
 def test_looking_at_a_missing_file_does_not_make_it(empty_sqlite_url: str):
-    assert schema_state(empty_sqlite_url).age is SchemaAge.EMPTY
+    assert get_schema_state(empty_sqlite_url).age is SchemaAge.EMPTY
     assert not Path(empty_sqlite_url.removeprefix("sqlite:///")).exists()
 
 
 def test_a_store_makes_its_tables_where_it_may(empty_database_url: str):
-    with Store.open(empty_database_url, create=True) as store, store.reading() as uow:
+    with Store.open(empty_database_url, create=True) as store, store.read_transaction() as uow:
         assert uow.cursor.get() is None
 
 
@@ -186,20 +186,23 @@ def test_a_migration_that_fails_leaves_nothing(
     broken = tmp_path / "migrations"
     (broken / "versions").mkdir(parents=True)
     for name in ("env.py", "versions/0001_initial.py"):
-        (broken / name).write_text((shipped("migrations") / name).read_text())
+        (broken / name).write_text((shipped_path("migrations") / name).read_text())
     first = broken / "versions" / "0001_initial.py"
     first.write_text(
         first.read_text().replace("def downgrade", "    raise OSError\n\n\ndef downgrade")
     )
-    monkeypatch.setattr("oracle.store.schema.shipped", lambda _name: broken)
+    monkeypatch.setattr("oracle.store.schema.shipped_path", lambda _name: broken)
     with pytest.raises(OSError):  # noqa: PT011  the one put in above
         migrate(empty_database_url)
-    assert schema_state(empty_database_url).age is SchemaAge.EMPTY
+    assert get_schema_state(empty_database_url).age is SchemaAge.EMPTY
 
 
 def test_the_first_migration_makes_the_views_of_the_code():
     first = ScriptDirectory.from_config(migrations()).get_revision(REVISION).module
-    assert (first._CREATED, first._DROPPED) == (log_view.CREATED, log_view.DROPPED)
+    assert (first._CREATED, first._DROPPED) == (
+        log_view.CREATE_STATEMENTS,
+        log_view.DROP_STATEMENTS,
+    )
 
 
 def test_every_table_is_in_the_metadata():

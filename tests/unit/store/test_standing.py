@@ -24,11 +24,11 @@ OURS = Identity(
 
 
 def test_a_new_database_is_about_nothing(store: Store):
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         assert uow.identity.get() is None
         assert uow.cursor.get() is None
         assert uow.last_event.get() is None
-        assert uow.blocks.newest() is None
+        assert uow.blocks.get_newest() is None
 
 
 def test_an_identity_is_written_once_and_checked_afterwards(store: Store):
@@ -100,7 +100,7 @@ def test_a_cursor_that_another_moved_is_not_moved(store: Store, epoch: int):
         uow.cursor.move_to(block(5), None, uow.cursor.move_to(block(4), None, 0))
     with pytest.raises(FatalError, match="another process moved"), store.transaction() as uow:
         uow.cursor.move_to(block(6), None, epoch)
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         cursor = uow.cursor.get()
     assert cursor is not None
     assert cursor.number == 5
@@ -118,10 +118,10 @@ def test_headers_are_found_by_height(store: Store):
     with store.transaction() as uow:
         uow.blocks.save([block(number) for number in (3, 1, 2)])
         uow.blocks.save([block(3)])
-        assert uow.blocks.at(2) == block(2)
-        assert uow.blocks.at(9) is None
-        assert uow.blocks.between(2, 9) == [block(2), block(3)]
-        assert uow.blocks.newest() == block(3)
+        assert uow.blocks.get_canonical(2) == block(2)
+        assert uow.blocks.get_canonical(9) is None
+        assert uow.blocks.list_canonical(2, 9) == [block(2), block(3)]
+        assert uow.blocks.get_newest() == block(3)
 
 
 def test_a_height_has_one_canonical_block(store: Store):
@@ -134,21 +134,21 @@ def test_a_height_has_one_canonical_block(store: Store):
 def test_a_discarded_block_can_be_replaced_and_come_back(store: Store):
     with store.transaction() as uow:
         uow.blocks.save([block(1), block(2), block(3)])
-        assert uow.blocks.discard_above(1) == 2
+        assert uow.blocks.orphan_above(1) == 2
         uow.blocks.save([block(2, branch=1)])
-        assert uow.blocks.between(0, 9) == [block(1), block(2, branch=1)]
-        uow.blocks.discard_above(1)
+        assert uow.blocks.list_canonical(0, 9) == [block(1), block(2, branch=1)]
+        uow.blocks.orphan_above(1)
         uow.blocks.save([block(2)])
-        assert uow.blocks.newest() == block(2)
+        assert uow.blocks.get_newest() == block(2)
 
 
 def test_old_headers_are_deleted_orphans_included(store: Store):
     with store.transaction() as uow:
         uow.blocks.save([block(number) for number in range(5)])
-        uow.blocks.discard_above(2)
+        uow.blocks.orphan_above(2)
         assert uow.blocks.prune_below(4) == 4
         uow.blocks.save([block(4)])
-        assert uow.blocks.between(0, 9) == [block(4)]
+        assert uow.blocks.list_canonical(0, 9) == [block(4)]
 
 
 def test_progress_is_left_for_the_next_start(store: Store):
@@ -157,7 +157,7 @@ def test_progress_is_left_for_the_next_start(store: Store):
         uow.bookmarks.set("rebuild", "13")
     with store.transaction() as uow:
         assert uow.bookmarks.get("rebuild") == "13"
-        uow.bookmarks.clear("rebuild")
+        uow.bookmarks.delete("rebuild")
         assert uow.bookmarks.get("rebuild") is None
 
 

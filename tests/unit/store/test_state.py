@@ -13,7 +13,7 @@ from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
 from oracle.store import bulk
 from oracle.store.database import Store
-from oracle.store.encoding import as_said, plain
+from oracle.store.encoding import escape_nul, unescape_nul
 from tests.support.examples import examples
 from tests.unit.store import samples
 from tests.unit.store.samples import address, group_key, node, task, task_key
@@ -36,7 +36,7 @@ def amount(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def test_nodes_come_back_as_they_were(store: Store, rows: list[Node]):
     with store.transaction() as uow:
         uow.nodes.save(rows)
-        found = uow.nodes.named(each.address for each in rows)
+        found = uow.nodes.get_many(each.address for each in rows)
     assert found == {each.address: each for each in rows}
 
 
@@ -46,22 +46,22 @@ def test_nodes_come_back_as_they_were(store: Store, rows: list[Node]):
 def test_tasks_come_back_as_they_were(store: Store, rows: list[Task]):
     with store.transaction() as uow:
         uow.tasks.save(rows)
-        found = uow.tasks.named(each.key for each in rows)
+        found = uow.tasks.get_many(each.key for each in rows)
     assert found == {each.key: each for each in rows}
 
 
 @given(said=samples.words)
 def test_text_of_the_chain_is_stored_without_nul_and_read_as_said(said: str):
-    stored = plain(said)
+    stored = escape_nul(said)
     assert stored is not None
     assert "\x00" not in stored
-    assert as_said(stored) == said
+    assert unescape_nul(stored) == said
 
 
 def test_a_number_that_no_column_holds_becomes_the_largest(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(1, size=2**256 - 1, timeout=2**63)])
-        found = uow.tasks.named([task_key(1)])[task_key(1)]
+        found = uow.tasks.get_many([task_key(1)])[task_key(1)]
     assert found.size == found.timeout == 2**63 - 1
 
 
@@ -69,7 +69,7 @@ def test_saving_again_replaces(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(1), node(2)])
         uow.nodes.save([node(2, pool=b"\x0a", membership=Membership.MEMBER)])
-        assert list(uow.nodes.all()) == [
+        assert list(uow.nodes.iterate_all()) == [
             node(1),
             node(2, pool=b"\x0a", membership=Membership.MEMBER),
         ]
@@ -79,7 +79,7 @@ def test_many_rows_replace_those_of_the_same_key_and_no_other(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(number, size=1) for number in range(100)])
         uow.tasks.save([task(number, size=2) for number in range(60, 160)])
-        found = uow.tasks.named(map(task_key, range(200)))
+        found = uow.tasks.get_many(map(task_key, range(200)))
     assert [found[key].size for key in sorted(found)] == [1] * 60 + [2] * 100
 
 
@@ -95,8 +95,8 @@ def test_a_position_is_written_once(store: Store):
 def test_unknown_names_are_left_out(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(1)])
-        assert uow.tasks.named([task_key(1), task_key(2)]) == {task_key(1): task(1)}
-        assert uow.nodes.named([]) == {}
+        assert uow.tasks.get_many([task_key(1), task_key(2)]) == {task_key(1): task(1)}
+        assert uow.nodes.get_many([]) == {}
 
 
 @pytest.mark.usefixtures("amount")
@@ -105,7 +105,7 @@ def test_open_groups_come_back_as_they_were(store: Store):
     with store.transaction() as uow:
         uow.groups.save([one, OpenGroup(group_key(2), (), closed=False)])
         uow.groups.save([replace(one, closed=True)])
-        assert uow.groups.named([group_key(1), group_key(9)]) == {
+        assert uow.groups.get_many([group_key(1), group_key(9)]) == {
             group_key(1): replace(one, closed=True)
         }
 
@@ -118,38 +118,38 @@ def test_a_large_save_says_the_same_as_a_small_one(store: Store, number: int):
         for each in before:
             uow.tasks.save([each])
         uow.tasks.save(after)
-        found = uow.tasks.named(each.key for each in after)
+        found = uow.tasks.get_many(each.key for each in after)
     assert found == {each.key: each for each in after}
 
 
 def test_nodes_are_paged_by_address(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(number) for number in (5, 1, 9, 3)])
-        first = uow.nodes.page(None, 2)
+        first = uow.nodes.list_page(None, 2)
         assert [each.address for each in first] == [address(1), address(3)]
-        assert uow.nodes.page(first[-1].address, 9) == [node(5), node(9)]
+        assert uow.nodes.list_page(first[-1].address, 9) == [node(5), node(9)]
 
 
 def test_all_nodes_are_read_whatever_their_number(store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("oracle.store.state.node_repository._PAGE", 3)
+    monkeypatch.setattr("oracle.store.state.node_repository._PAGE_ROWS", 3)
     with store.transaction() as uow:
         uow.nodes.save([node(number) for number in range(7)])
-        assert list(uow.nodes.all()) == [node(number) for number in range(7)]
+        assert list(uow.nodes.iterate_all()) == [node(number) for number in range(7)]
 
 
 def test_only_nodes_changed_above_a_block_are_looked_at_again(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(number, changed_at=4 - number) for number in range(5)])
         # By address.
-        assert [each.changed_at for each in uow.nodes.changed_since(2)] == [4, 3]
+        assert [each.changed_at for each in uow.nodes.iterate_changed_since(2)] == [4, 3]
 
 
 def test_a_node_recovers_until_its_penalty_is_spent(store: Store):
     healing, whole = node(1, base=UNIT - 1, since=1000), node(2, base=UNIT, since=1000)
     with store.transaction() as uow:
         uow.nodes.save([healing, whole])
-        assert list(uow.nodes.recovering_at(1000 + 2**21 - 1)) == [healing]
-        assert list(uow.nodes.recovering_at(1000 + 2**21)) == []
+        assert list(uow.nodes.iterate_recovering(1000 + 2**21 - 1)) == [healing]
+        assert list(uow.nodes.iterate_recovering(1000 + 2**21)) == []
 
 
 def test_nodes_are_counted_by_what_they_are(store: Store):
@@ -157,7 +157,7 @@ def test_nodes_are_counted_by_what_they_are(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(1), node(2, membership=member), node(3, membership=member)])
         uow.nodes.save([node(4, membership=member, running=2, paused=True)])
-        assert uow.nodes.counts() == {
+        assert uow.nodes.count_by_state() == {
             (Membership.UNKNOWN, False, False): 1,
             (member, False, False): 2,
             (member, True, True): 1,

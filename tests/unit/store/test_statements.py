@@ -23,11 +23,11 @@ def test_a_round_tells_all_that_was_signed_for_it_newest_first_and_why_it_is_dea
         signatures.add(FIRST, NOW)
         signatures.mark_expired(FIRST.digest, "prev_reorged", NOW)
         signatures.add(SECOND, NOW)
-        assert signatures.of_round(CONTRACT, "report", 7) == [
+        assert signatures.list_for_round(CONTRACT, "report", 7) == [
             SECOND,
             replace(FIRST, expiry_reason="prev_reorged"),
         ]
-        assert signatures.of_round(CONTRACT, "kick", 7) == []
+        assert signatures.list_for_round(CONTRACT, "kick", 7) == []
 
 
 def test_a_statement_of_a_fork_that_comes_back_lives_again(store: Store):
@@ -36,8 +36,8 @@ def test_a_statement_of_a_fork_that_comes_back_lives_again(store: Store):
         signatures.add(FIRST, NOW)
         signatures.mark_expired(FIRST.digest, "as_of_reorged", NOW)
         signatures.add(FIRST, NOW)
-        assert signatures.live(FIRST) == FIRST
-        assert signatures.of_round(CONTRACT, "report", 7) == [FIRST]
+        assert signatures.get_live(FIRST) == FIRST
+        assert signatures.list_for_round(CONTRACT, "report", 7) == [FIRST]
 
 
 def test_what_a_peer_says_twice_is_kept_once(store: Store):
@@ -47,7 +47,7 @@ def test_what_a_peer_says_twice_is_kept_once(store: Store):
         assert peers.add(told, "peer.example", NOW)
         assert not peers.add(told, "other.example", NOW)
         assert peers.add(replace(told, digest=SECOND.digest), "peer.example", NOW)
-        assert [one.digest for one in peers.of(CONTRACT, "report", 7)] == [
+        assert [one.digest for one in peers.list_for_round(CONTRACT, "report", 7)] == [
             SECOND.digest,
             FIRST.digest,
         ]
@@ -56,11 +56,11 @@ def test_what_a_peer_says_twice_is_kept_once(store: Store):
 def test_a_quiet_signer_backs_off_until_the_latest_end(store: Store):
     with store.transaction() as uow:
         signatures = uow.statements
-        assert signatures.embargoed_until(1, CONTRACT, SIGNER) is None
+        assert signatures.get_embargo_end(1, CONTRACT, SIGNER) is None
         for until in (50, 90, 70):
-            signatures.embargo(1, CONTRACT, SIGNER, until, NOW)
-        assert signatures.embargoed_until(1, CONTRACT, SIGNER) == 90
-        assert signatures.embargoed_until(1, CONTRACT, PEER) is None
+            signatures.set_embargo(1, CONTRACT, SIGNER, until, NOW)
+        assert signatures.get_embargo_end(1, CONTRACT, SIGNER) == 90
+        assert signatures.get_embargo_end(1, CONTRACT, PEER) is None
 
 
 def test_a_held_report_waits_until_a_human_lets_it_go_and_is_not_held_again(store: Store):
@@ -68,24 +68,24 @@ def test_a_held_report_waits_until_a_human_lets_it_go_and_is_not_held_again(stor
         gates = uow.holds
         assert gates.hold(9, "half of all changed", {"changed": 12}, NOW)
         assert not gates.hold(9, "once more", {}, NOW)
-        (held,) = gates.held()
+        (held,) = gates.list_held()
         assert (held.period, held.facts, held.released_at) == (9, {"changed": 12}, None)
         assert gates.release(9, Stamp(1100, 1, "somebody"))
         assert not gates.release(9, NOW)
         assert not gates.hold(9, "half of all changed", {}, NOW)
-        opened = gates.at(9)
-        assert gates.held() == []
+        opened = gates.get(9)
+        assert gates.list_held() == []
     assert opened is not None
     assert (opened.released_at, opened.released_by) == (1100, "somebody")
 
 
 def test_a_lease_is_proven_by_its_holder_alone_and_hardly_grows_by_it(store: Store):
     with store.transaction() as uow:
-        epoch = uow.lease.take("one", 30)
+        epoch = uow.lease.acquire("one", 30)
         assert epoch is not None
-        left = uow.lease.current().seconds_left
+        left = uow.lease.get_state().seconds_left
         uow.lease.prove(epoch)
-        assert uow.lease.current().seconds_left < left + 1
+        assert uow.lease.get_state().seconds_left < left + 1
         with pytest.raises(FatalError, match="another process has taken over"):
             uow.lease.prove(epoch + 1)
 
@@ -96,7 +96,7 @@ def test_a_signer_has_one_live_statement_for_a_round(store: Store):
     with pytest.raises(IntegrityError), store.transaction() as uow:
         uow.statements.add(SECOND, NOW)
     with store.transaction() as uow:
-        assert uow.statements.live(SECOND) == FIRST
+        assert uow.statements.get_live(SECOND) == FIRST
         uow.statements.mark_expired(FIRST.digest, "expired", NOW)
         uow.statements.add(SECOND, NOW)
-        assert uow.statements.live(FIRST) == SECOND
+        assert uow.statements.get_live(FIRST) == SECOND

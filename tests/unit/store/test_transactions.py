@@ -30,8 +30,8 @@ def two_stores(impatient: None, database_url: str) -> Iterator[tuple[Store, Stor
 def test_what_is_written_is_there_afterwards(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(1)])
-    with store.reading() as uow:
-        assert uow.nodes.named([node(1).address]) == {node(1).address: node(1)}
+    with store.read_transaction() as uow:
+        assert uow.nodes.get_many([node(1).address]) == {node(1).address: node(1)}
 
 
 def test_an_exception_takes_everything_back(store: Store):
@@ -42,8 +42,8 @@ def test_an_exception_takes_everything_back(store: Store):
 
     with pytest.raises(LookupError), store.transaction() as uow:
         write_and_fail(uow)
-    with store.reading() as uow:
-        assert list(uow.nodes.all()) == []
+    with store.read_transaction() as uow:
+        assert list(uow.nodes.iterate_all()) == []
         assert uow.logs.count() == 0
 
 
@@ -53,18 +53,18 @@ def test_a_reader_sees_the_last_commit_while_a_writer_writes(two_stores: tuple[S
         uow.nodes.save([node(1)])
     with writer.transaction() as uow:
         uow.nodes.save([node(1, pool_sum=9), node(2)])
-        with reader.reading() as other, writer.reading() as same:
-            assert list(other.nodes.all()) == list(same.nodes.all()) == [node(1)]
+        with reader.read_transaction() as other, writer.read_transaction() as same:
+            assert list(other.nodes.iterate_all()) == list(same.nodes.iterate_all()) == [node(1)]
 
 
 def test_a_reader_keeps_its_snapshot(two_stores: tuple[Store, Store]):
     writer, reader = two_stores
-    with reader.reading() as before:
+    with reader.read_transaction() as before:
         assert before.cursor.get() is None
         with writer.transaction() as uow:
             uow.cursor.move_to(block(1), None, 0)
         assert before.cursor.get() is None
-    with reader.reading() as after:
+    with reader.read_transaction() as after:
         assert after.cursor.get() is not None
 
 
@@ -76,8 +76,11 @@ def test_a_second_writer_is_told_to_try_again(two_stores: tuple[Store, Store]):
             pytest.fail("two writers at once")
     with other.transaction() as uow:
         uow.nodes.save([node(2)])
-    with one.reading() as uow:
-        assert [each.address for each in uow.nodes.all()] == [node(1).address, node(2).address]
+    with one.read_transaction() as uow:
+        assert [each.address for each in uow.nodes.iterate_all()] == [
+            node(1).address,
+            node(2).address,
+        ]
 
 
 def test_a_second_writer_waits_for_a_short_one(database_url: str):
@@ -87,8 +90,8 @@ def test_a_second_writer_waits_for_a_short_one(database_url: str):
             waiting = Thread(target=_save_second_node, args=(other,))
             waiting.start()
         waiting.join()
-        with one.reading() as uow:
-            assert len(list(uow.nodes.all())) == 2
+        with one.read_transaction() as uow:
+            assert len(list(uow.nodes.iterate_all())) == 2
 
 
 def _save_second_node(store: Store) -> None:
@@ -107,15 +110,15 @@ def test_many_threads_read_while_one_writes(store: Store):
 
 
 def _scored_of_node(store: Store) -> int:
-    with store.reading() as uow:
-        return uow.nodes.named([node(1).address])[node(1).address].scored
+    with store.read_transaction() as uow:
+        return uow.nodes.get_many([node(1).address])[node(1).address].scored
 
 
 def test_a_reader_cannot_write(store: Store):
-    with pytest.raises(OracleError, match="read-only"), store.reading() as uow:
+    with pytest.raises(OracleError, match="read-only"), store.read_transaction() as uow:
         uow.nodes.save([node(1)])
-    with store.reading() as uow:
-        assert list(uow.nodes.all()) == []
+    with store.read_transaction() as uow:
+        assert list(uow.nodes.iterate_all()) == []
 
 
 @pytest.mark.postgres
@@ -124,7 +127,7 @@ def test_a_lost_connection_passes(postgresql_url: str):
         with pytest.raises(TransientError), store.transaction() as uow:
             _write_while_dropped(uow, postgresql_url)
         with store.transaction() as uow:
-            assert list(uow.nodes.all()) == []
+            assert list(uow.nodes.iterate_all()) == []
             uow.nodes.save([node(3)])
 
 
@@ -139,8 +142,8 @@ def test_a_connection_lost_before_the_commit_passes(postgresql_url: str):
     with Store.open(postgresql_url) as store:
         with pytest.raises(TransientError), store.transaction() as uow:
             _write_then_drop(uow, postgresql_url)
-        with store.reading() as uow:
-            assert list(uow.nodes.all()) == []
+        with store.read_transaction() as uow:
+            assert list(uow.nodes.iterate_all()) == []
 
 
 def _write_then_drop(uow: UnitOfWork, url: str) -> None:
@@ -172,8 +175,8 @@ def test_the_write_ahead_log_stays_bounded(sqlite_url: str):
             with store.transaction() as uow:
                 uow.logs.append([log(number, n, data="0x" + "ab" * 2000) for n in range(500)])
             longest = max(longest, wal.stat().st_size)
-            with store.reading() as uow:
-                assert uow.logs.last_block() == number
+            with store.read_transaction() as uow:
+                assert uow.logs.get_last_block() == number
     assert longest < 24 * 1024 * 1024
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import Changes, KickoutDue, LastEvent, PreImages
-from oracle.domain.registrations import Registrations, Reuse
+from oracle.domain.registrations import IndexReuse, Registrations
 from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges, RoundsPreImages
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.reports.rounds import Rounds
@@ -27,7 +27,7 @@ def dump_of(uow: UnitOfWork, events: list[Event], last: int) -> list[str]:
     """What a fold from nothing up to block `last` leaves."""
     forget_everything(uow)
     fold_into(uow, [event for event in events if event.at.block <= last], last, final=last)
-    return list(uow.projections.dump())
+    return list(uow.projections.iterate_dump_lines())
 
 
 @thorough
@@ -40,7 +40,7 @@ def test_going_back_is_never_having_gone_on(
         forget_everything(uow)
         fold_into(uow, events, LAST_BLOCK, final=final)
         uow.undo.rollback_to(ancestor)
-        after = list(uow.projections.dump())
+        after = list(uow.projections.iterate_dump_lines())
         assert after == dump_of(uow, events, ancestor)
 
 
@@ -62,7 +62,7 @@ def test_going_on_along_another_branch_is_having_known_only_that(
         uow.cursor.clear()
         uow.cursor.move_to(block(ancestor), None, 0)
         fold_into(uow, other, LAST_BLOCK, final=0)
-        after = list(uow.projections.dump())
+        after = list(uow.projections.iterate_dump_lines())
         assert after == dump_of(uow, common + other, LAST_BLOCK)
 
 
@@ -83,7 +83,7 @@ def test_a_second_reorg_is_undone_by_the_second_branch_s_journal(
         uow.undo.rollback_to(ancestor)
         fold_into(uow, branch, LAST_BLOCK, final=0)
         uow.undo.rollback_to(again)
-        after = list(uow.projections.dump())
+        after = list(uow.projections.iterate_dump_lines())
         assert after == dump_of(uow, common + branch, again)
 
 
@@ -113,7 +113,7 @@ def test_going_back_in_steps_is_going_back_at_once(
         fold_into(uow, events, LAST_BLOCK, final=0)
         for step in steps:
             uow.undo.rollback_to(step)
-        after = list(uow.projections.dump())
+        after = list(uow.projections.iterate_dump_lines())
         assert after == dump_of(uow, events, steps[-1])
 
 
@@ -123,9 +123,9 @@ def test_a_journal_does_not_change_what_is_folded(store: Store, events: list[Eve
     with store.transaction() as uow:
         forget_everything(uow)
         fold_into(uow, events, LAST_BLOCK, final=cut)
-        after = uow.projections.digest()
+        after = uow.projections.compute_digest()
         dump_of(uow, events, LAST_BLOCK)
-        assert after == uow.projections.digest()
+        assert after == uow.projections.compute_digest()
 
 
 def journaled(
@@ -135,11 +135,11 @@ def journaled(
     image = None if before is None else node(pre_image_of, stake=before)
     images = PreImages(number, {address(1): image}, {}, {}, ())
     changed = node(1, stake=after)
-    uow.changes(Changes(nodes={address(1): changed}, pre_images=[images]), 1)
+    uow.write_changes(Changes(nodes={address(1): changed}, pre_images=[images]), 1)
 
 
 def stake(uow: UnitOfWork) -> int | None:
-    return uow.nodes.named([address(1)])[address(1)].stake
+    return uow.nodes.get_many([address(1)])[address(1)].stake
 
 
 def test_the_oldest_pre_image_counts(store: Store):
@@ -153,7 +153,7 @@ def test_the_oldest_pre_image_counts(store: Store):
         uow.undo.rollback_to(3)
         assert stake(uow) == 1
         uow.undo.rollback_to(2)
-        assert list(uow.nodes.all()) == []
+        assert list(uow.nodes.iterate_all()) == []
 
 
 def test_of_one_row_in_one_block_the_first_pre_image_counts(store: Store):
@@ -173,9 +173,9 @@ def test_every_column_of_a_node_goes_back(store: Store, before: Node, after: Nod
     with store.transaction() as uow:
         forget_everything(uow)
         uow.cursor.move_to(block(9), None, 0)
-        uow.changes(Changes(nodes={before.address: after}, pre_images=[images]), 1)
+        uow.write_changes(Changes(nodes={before.address: after}, pre_images=[images]), 1)
         uow.undo.rollback_to(4)
-        assert list(uow.nodes.all()) == [before]
+        assert list(uow.nodes.iterate_all()) == [before]
 
 
 def test_a_journal_that_ends_above_is_not_used(store: Store):
@@ -184,7 +184,7 @@ def test_a_journal_that_ends_above_is_not_used(store: Store):
         for number in range(1, 10):
             journaled(number, before=number - 1, after=number, uow=uow)
         uow.undo.prune_to(5)
-        assert uow.undo.reach() == 5
+        assert uow.undo.get_lowest_reachable_block() == 5
     with (
         pytest.raises(FatalError, match="qos-oracle resync rewind --to-block 4"),
         store.transaction() as uow,
@@ -198,19 +198,19 @@ def test_a_journal_that_ends_above_is_not_used(store: Store):
 
 def test_the_journal_never_reaches_further_than_it_did(store: Store):
     with store.transaction() as uow:
-        assert uow.undo.reach() is None
+        assert uow.undo.get_lowest_reachable_block() is None
         uow.cursor.move_to(block(9), None, 0)
-        assert uow.undo.reach() == 0
+        assert uow.undo.get_lowest_reachable_block() == 0
         uow.undo.prune_to(7)
         uow.undo.prune_to(6)
-        assert uow.undo.reach() == 7
+        assert uow.undo.get_lowest_reachable_block() == 7
 
 
 def test_in_history_one_can_only_stay(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
         uow.undo.prune_to(100)
-        assert uow.undo.reach() == 9
+        assert uow.undo.get_lowest_reachable_block() == 9
 
 
 def test_a_interval_that_was_closed_above_is_open_again(store: Store):
@@ -220,10 +220,12 @@ def test_a_interval_that_was_closed_above_is_open_again(store: Store):
     )
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
-        uow.kickouts.write([before, after, KickoutDue(address(3), Position(7, 0, 0), None)])
+        uow.kickouts.save_intervals(
+            [before, after, KickoutDue(address(3), Position(7, 0, 0), None)]
+        )
         uow.undo.rollback_to(6)
-        assert uow.kickouts.open() == [replace(before, closed_at=None)]
-        assert uow.kickouts.of_node(address(2)) == [after]
+        assert uow.kickouts.list_open() == [replace(before, closed_at=None)]
+        assert uow.kickouts.list_for_node(address(2)) == [after]
 
 
 def test_the_first_event_of_all_is_forgotten(store: Store):
@@ -231,10 +233,10 @@ def test_the_first_event_of_all_is_forgotten(store: Store):
     images = PreImages(5, {}, {task_key(1): None}, {}, (None,))
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
-        uow.changes(Changes(tasks={task_key(1): task(1)}, last=last, pre_images=[images]), 1)
+        uow.write_changes(Changes(tasks={task_key(1): task(1)}, last=last, pre_images=[images]), 1)
         uow.undo.rollback_to(4)
         assert uow.last_event.get() is None
-        assert uow.tasks.named([task_key(1)]) == {}
+        assert uow.tasks.get_many([task_key(1)]) == {}
 
 
 def test_the_state_of_the_contract_goes_back_too(store: Store):
@@ -242,7 +244,7 @@ def test_the_state_of_the_contract_goes_back_too(store: Store):
     images = RoundsPreImages(5, {}, {0: old}, {}, ())
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
-        uow.rounds.write(RoundsChanges(indexes={0: new}, pre_images=[images]))
+        uow.rounds.save_changes(RoundsChanges(indexes={0: new}, pre_images=[images]))
         assert uow.rounds.load().indexes == {0: new}
         uow.undo.rollback_to(4)
         assert uow.rounds.load().indexes == {0: old}
@@ -253,21 +255,21 @@ def test_a_round_that_gave_indexes_is_undone_with_them(store: Store):
     first = accepted(1, closed, Registrations((), (address(1),)))
     later = [
         accepted(2, {}),
-        accepted(3, {0: 5002}, Registrations((Reuse(address(2), address(1)),), ())),
+        accepted(3, {0: 5002}, Registrations((IndexReuse(address(2), address(1)),), ())),
         accepted(4, {0: 5002 + (7002 << 16)}, Registrations((), (address(3),))),
     ]
     with store.transaction() as uow:
         rounds = Rounds()
-        rounds.block(1, round_of(rounds, first), journal=True)
-        uow.rounds.write(rounds.drain())
+        rounds.fold_block(1, round_of(rounds, first), journal=True)
+        uow.rounds.save_changes(rounds.drain_changes())
         uow.cursor.move_to(block(9), None, 0)
-        untouched = list(uow.projections.dump())
+        untouched = list(uow.projections.iterate_dump_lines())
         for taken in later:
-            rounds.block(taken.at.block, round_of(rounds, taken), journal=True)
-        uow.rounds.write(rounds.drain())
+            rounds.fold_block(taken.at.block, round_of(rounds, taken), journal=True)
+        uow.rounds.save_changes(rounds.drain_changes())
         assert uow.rounds.load().index_by_node == {address(2): 0, address(3): 1}
         uow.undo.rollback_to(1)
-        assert list(uow.projections.dump()) == untouched
+        assert list(uow.projections.iterate_dump_lines()) == untouched
         assert uow.rounds.load().index_by_node == {address(1): 0}
 
 
@@ -277,8 +279,8 @@ def test_a_long_journal_is_undone_whole(store: Store):
         tasks = [task(number) for number in range(400)]
         images = PreImages(7, {}, {each.key: None for each in tasks[:300]}, {}, ())
         uow.tasks.save(tasks[300:])
-        untouched = list(uow.projections.dump())
+        untouched = list(uow.projections.iterate_dump_lines())
         changed = {each.key: each for each in tasks[:300]}
-        uow.changes(Changes(tasks=changed, pre_images=[images]), 1)
+        uow.write_changes(Changes(tasks=changed, pre_images=[images]), 1)
         uow.undo.rollback_to(6)
-        assert list(uow.projections.dump()) == untouched
+        assert list(uow.projections.iterate_dump_lines()) == untouched

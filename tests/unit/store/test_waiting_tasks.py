@@ -9,7 +9,7 @@ from sqlalchemy import Select, select, text
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.state.task import Ending, Task
 from oracle.store.database import Store
-from oracle.store.engine import parsed, reading_engine
+from oracle.store.engine import create_read_engine, parse_database_url
 from oracle.store.state.task_repository import IS_WAITING
 from oracle.store.tables.state_tables import task as table
 from tests.support.examples import examples
@@ -38,7 +38,7 @@ def test_a_task_waits_from_its_creation_to_its_start_or_end(store: Store, rows: 
     with store.transaction() as uow:
         forget_everything(uow)
         uow.tasks.save(rows)
-        found = uow.tasks.waiting()
+        found = uow.tasks.list_waiting()
         assert uow.tasks.count_waiting() == len(found)
     assert sorted(found, key=lambda each: each.key) == sorted(wanted, key=lambda each: each.key)
     assert [creation(each) for each in found] == sorted(creation(each) for each in wanted)
@@ -53,7 +53,7 @@ def test_a_group_has_the_tasks_that_no_group_has_scored(store: Store, rows, shar
     with store.transaction() as uow:
         forget_everything(uow)
         uow.tasks.save(rows)
-        found = uow.tasks.of_groups(asked)
+        found = uow.tasks.list_unscored_in_groups(asked)
     assert sorted(found, key=lambda each: each.key) == sorted(wanted, key=lambda each: each.key)
 
 
@@ -64,14 +64,16 @@ def test_a_start_ends_the_wait_and_taking_it_back_begins_it_again(store: Store):
     with store.transaction() as uow:
         for row, found in ((started, []), (ended, []), (waiting, [waiting])):
             uow.tasks.save([row])
-            assert uow.tasks.waiting() == found
+            assert uow.tasks.list_waiting() == found
 
 
 def test_of_no_group_there_are_no_tasks(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(1)])
-        assert uow.tasks.of_groups([]) == []
-        assert uow.tasks.of_groups([group_key(number) for number in range(1_200)]) == []
+        assert uow.tasks.list_unscored_in_groups([]) == []
+        assert (
+            uow.tasks.list_unscored_in_groups([group_key(number) for number in range(1_200)]) == []
+        )
 
 
 @pytest.mark.parametrize(
@@ -93,8 +95,8 @@ def test_the_indexes_are_those_that_are_asked(
             for n in range(500)
         )
         uow.tasks.save([task(999, created_at=Position(1, 0, 0), group=group_key(1))])
-        assert [each.key for each in uow.tasks.waiting()] == [task_key(999)]
-    engine = reading_engine(parsed(database_url))
+        assert [each.key for each in uow.tasks.list_waiting()] == [task_key(999)]
+    engine = create_read_engine(parse_database_url(database_url))
     with engine.connect() as connection:
         is_sqlite = engine.dialect.name == "sqlite"
         if not is_sqlite:

@@ -8,8 +8,14 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from oracle.systems.registry import changes_in, published_rules, rule_set, rule_sets, rules_named
-from oracle.systems.rule_overrides import changes_of
+from oracle.systems.registry import (
+    build_rules,
+    find_rule_changes,
+    get_published_rules,
+    get_rules,
+    list_rule_sets,
+)
+from oracle.systems.rule_overrides import parse_changes
 
 CHOSEN = {
     "legacy.kickout_tasks": "3",
@@ -50,18 +56,21 @@ sound = st.fixed_dictionaries(
 
 @given(st.sampled_from(["crynux", "relay"]), sound)
 def test_a_changed_rule_set_comes_back_from_its_json(name, changes):
-    rules = rule_set(name, changes)
+    rules = build_rules(name, changes)
     assert Rules.from_json(rules.to_json()) == rules
 
 
 @given(st.sampled_from([CRYNUX, RELAY]), sound)
 def test_only_what_is_named_changes(base, changes):
-    before, after = json.loads(base.to_json()), json.loads(rule_set(base.name, changes).to_json())
+    before, after = (
+        json.loads(base.to_json()),
+        json.loads(build_rules(base.name, changes).to_json()),
+    )
     assert {name for name in after if after[name] != before.get(name)} <= changes.keys()
 
 
 def test_legacy_numbers_come_back_from_their_json():
-    rules = rule_set("legacy", CHOSEN | {"legacy.window_seconds": "86400"})
+    rules = build_rules("legacy", CHOSEN | {"legacy.window_seconds": "86400"})
     assert rules.legacy is not None
     assert rules.legacy.kickout_below == 105 * UNIT // 10
     assert Rules.from_json(rules.to_json()) == rules
@@ -71,7 +80,7 @@ def test_legacy_numbers_come_back_from_their_json():
 def test_numbers_that_nobody_published_are_asked_for():
     one_short = {name: text for name, text in CHOSEN.items() if name != "legacy.vram_weight"}
     with pytest.raises(ValueError, match=r"^legacy\.vram_weight: missing; .* never published"):
-        rule_set("legacy", one_short)
+        build_rules("legacy", one_short)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +108,7 @@ def test_numbers_that_nobody_published_are_asked_for():
 )
 def test_a_change_that_cannot_be_is_named(changes, complaint):
     with pytest.raises(ValueError, match=f"^{complaint}"):
-        rule_set("crynux", changes)
+        build_rules("crynux", changes)
 
 
 @pytest.mark.parametrize(
@@ -113,30 +122,30 @@ def test_a_change_that_cannot_be_is_named(changes, complaint):
 )
 def test_a_legacy_change_that_cannot_be_is_named(changes, complaint):
     with pytest.raises(ValueError, match=f"^{complaint}"):
-        rule_set("legacy", CHOSEN | changes)
+        build_rules("legacy", CHOSEN | changes)
 
 
 @pytest.mark.parametrize("name", ["crynux", "relay"])
 def test_a_rule_set_that_is_changed_to_what_it_is_stays_what_it_is(name):
-    assert rule_set(name, published_rules(name)) == rules_named(name)
+    assert build_rules(name, get_published_rules(name)) == get_rules(name)
 
 
 @given(st.sampled_from(["crynux", "relay"]), sound)
 def test_what_was_changed_makes_the_rules_again(name, changes):
-    rules = rule_set(name, changes)
-    found = changes_in(rules)
+    rules = build_rules(name, changes)
+    found = find_rule_changes(rules)
     assert found.keys() <= changes.keys()
-    assert rule_set(name, found) == rules
+    assert build_rules(name, found) == rules
 
 
 def test_what_nobody_published_is_a_change():
-    assert "legacy.window_seconds" in published_rules("legacy")
-    assert changes_in(rule_set("legacy", CHOSEN)) == CHOSEN
+    assert "legacy.window_seconds" in get_published_rules("legacy")
+    assert find_rule_changes(build_rules("legacy", CHOSEN)) == CHOSEN
 
 
 def test_a_table_of_changes_may_hold_tables_numbers_truths_and_lists():
     written = {"a": 9, "b": True, "c": [10, 5, 2], "legacy": {"d": "0.3"}, "e": "none"}
-    assert changes_of(written) == {
+    assert parse_changes(written) == {
         "a": "9",
         "b": "true",
         "c": "10,5,2",
@@ -144,12 +153,12 @@ def test_a_table_of_changes_may_hold_tables_numbers_truths_and_lists():
         "e": "none",
     }
     with pytest.raises(ValueError, match=r'^penalty: write a fraction in quotes, such as "0.3"'):
-        changes_of({"penalty": 0.3})
+        parse_changes({"penalty": 0.3})
 
 
 def test_there_is_a_rule_set_of_every_name():
-    assert rule_sets() == ("crynux", "relay", "crynux-docs", "legacy")
+    assert list_rule_sets() == ("crynux", "relay", "crynux-docs", "legacy")
     with pytest.raises(
         ValueError, match=r"no rule set 'pocket' \(there is crynux, relay, crynux-docs, legacy"
     ):
-        rule_set("pocket")
+        build_rules("pocket")

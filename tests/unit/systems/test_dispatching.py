@@ -11,18 +11,18 @@ from hypothesis import given, strategies as st
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
-from oracle.domain.state.task import Ending, Task, new_task
+from oracle.domain.state.task import Ending, Task, create_task
 from oracle.systems.assignment import (
-    NOTHING_PLANNED,
+    EMPTY_PLAN,
     AssignmentPlan,
-    Choice,
+    DrawResult,
     PlanStep,
-    next_plan,
-    queue_of,
-    ready_tasks,
+    compute_next_plan,
+    find_ready_tasks,
+    get_queued_items,
 )
-from oracle.systems.waiting_line import Drop, InLine, Line, drop_with, line_of
-from oracle.systems.weighted_draw import draw
+from oracle.systems.waiting_line import Drop, QueueItem, TaskQueue, build_queue, find_drop
+from oracle.systems.weighted_draw import draw_nodes
 
 NODES = [Address(f"0x{number:040x}") for number in range(1, 7)]
 GROUP = GroupKey("0x" + "9" * 64)
@@ -51,36 +51,38 @@ class Free:
             if node not in taken and (node, task.key) not in self.unfit
         ]
 
-    def has_candidates(self, one: InLine, taken: AbstractSet[Address]) -> bool:
-        return len(self.candidates(one.task, taken)) >= len(one.tasks)
+    def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
+        return len(self.candidates(item.task, reserved)) >= len(item.tasks)
 
-    def draw(self, one: InLine, seed: bytes, taken: AbstractSet[Address]) -> Choice:
-        candidates = self.candidates(one.task, taken)
-        return Choice(draw(candidates, seed, len(one.tasks)), candidates)
+    def draw_nodes(
+        self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
+    ) -> DrawResult:
+        candidates = self.candidates(item.task, reserved)
+        return DrawResult(draw_nodes(candidates, seed, len(item.tasks)), candidates)
 
     def is_eligible(self, task: Task, node: Address) -> bool:
         return node in self.weights and (node, task.key) not in self.unfit
 
 
 def task(number: int, *, fee: int = 1, group: GroupKey | None = None, at: int = 0) -> Task:
-    made = new_task(key(number))
+    made = create_task(key(number))
     made.created_at, made.fee, made.group = Position(at, number, 0), fee, group
     return made
 
 
-def line(*tasks: Task, fellows: Sequence[Task] = ()) -> list[InLine]:
-    return line_of(tasks, fellows, lambda one: Fraction(one.fee or 0))
+def line(*tasks: Task, fellows: Sequence[Task] = ()) -> list[QueueItem]:
+    return build_queue(tasks, fellows, lambda one: Fraction(one.fee or 0))
 
 
 @dataclass
 class World:
     """One block after the other of a network that a test makes up."""
 
-    plan: AssignmentPlan = NOTHING_PLANNED
+    plan: AssignmentPlan = EMPTY_PLAN
     turns: list[PlanStep] = field(default_factory=list)
 
-    def go(self, number: int, waiting: list[InLine], pool: Free, fork: int = 0) -> PlanStep:
-        turn = next_plan(self.plan, block(number, fork), Line(waiting), pool)
+    def go(self, number: int, waiting: list[QueueItem], pool: Free, fork: int = 0) -> PlanStep:
+        turn = compute_next_plan(self.plan, block(number, fork), TaskQueue(waiting), pool)
         self.plan = turn.plan
         self.turns.append(turn)
         return turn
@@ -88,9 +90,9 @@ class World:
 
 def test_a_task_is_armed_where_a_candidate_is_and_drawn_by_the_next_block():
     world, waiting = World(), line(task(1))
-    assert world.go(1, waiting, Free({})).plan == NOTHING_PLANNED
-    assert world.go(2, waiting, Free({NODES[0]: 5})).plan.armed == {key(1)}
-    (drawn,) = world.go(3, waiting, Free({NODES[0]: 5, NODES[1]: 0})).drawn
+    assert world.go(1, waiting, Free({})).plan == EMPTY_PLAN
+    assert world.go(2, waiting, Free({NODES[0]: 5})).plan.armed_tasks == {key(1)}
+    (drawn,) = world.go(3, waiting, Free({NODES[0]: 5, NODES[1]: 0})).new_draws
 
     assert drawn.node == NODES[0]
     assert drawn.block == block(3)
@@ -103,7 +105,7 @@ def test_a_task_whose_candidate_is_gone_by_the_seed_block_waits_again():
     world, waiting = World(), line(task(1))
     world.go(1, waiting, Free({NODES[0]: 1}))
     turn = world.go(2, waiting, Free({}))
-    assert (turn.drawn, turn.plan) == ((), NOTHING_PLANNED)
+    assert (turn.new_draws, turn.plan) == ((), EMPTY_PLAN)
 
 
 def test_one_node_goes_to_the_most_valuable_and_of_equals_to_the_older():
@@ -111,8 +113,8 @@ def test_one_node_goes_to_the_most_valuable_and_of_equals_to_the_older():
     world, pool = World(), Free({NODES[0]: 1})
     world.go(1, line(cheap, dear, old), pool)
     turn = world.go(2, line(cheap, dear, old), pool)
-    assert turn.plan.active == {key(3): NODES[0]}
-    assert turn.plan.armed == frozenset()
+    assert turn.plan.active_draws == {key(3): NODES[0]}
+    assert turn.plan.armed_tasks == frozenset()
 
 
 def test_a_draw_falls_with_its_node_and_is_armed_anew_in_the_same_block():
@@ -120,18 +122,18 @@ def test_a_draw_falls_with_its_node_and_is_armed_anew_in_the_same_block():
     world.go(1, waiting, Free({NODES[0]: 1}))
     world.go(2, waiting, Free({NODES[0]: 1}))
     fallen = world.go(3, waiting, Free({NODES[1]: 1}))
-    assert (fallen.over, fallen.drawn) == ((key(1),), ())
+    assert (fallen.ended_draws, fallen.new_draws) == ((key(1),), ())
     assert fallen.plan == AssignmentPlan({}, frozenset({key(1)}))
-    assert world.go(4, waiting, Free({NODES[1]: 1})).plan.active == {key(1): NODES[1]}
+    assert world.go(4, waiting, Free({NODES[1]: 1})).plan.active_draws == {key(1): NODES[1]}
 
 
 def test_nobody_gives_a_second_opinion_on_its_own_result():
     fellow = task(9, group=GROUP)
     fellow.node = NODES[0]
     waiting = line(task(1, group=GROUP), fellows=[fellow])
-    assert waiting[0].barred == {NODES[0]}
+    assert waiting[0].sibling_nodes == {NODES[0]}
     world = World()
-    assert world.go(1, waiting, Free({NODES[0]: 1})).plan.armed == frozenset()
+    assert world.go(1, waiting, Free({NODES[0]: 1})).plan.armed_tasks == frozenset()
 
 
 def test_a_node_of_the_group_is_not_drawn_beside_others_either():
@@ -139,7 +141,7 @@ def test_a_node_of_the_group_is_not_drawn_beside_others_either():
     fellow.node = NODES[0]
     world, pool = World(), Free({NODES[0]: 1, NODES[1]: 1})
     world.go(1, line(one, fellows=[fellow]), pool)
-    (drawn,) = world.go(2, line(one, fellows=[fellow]), pool).drawn
+    (drawn,) = world.go(2, line(one, fellows=[fellow]), pool).new_draws
     assert drawn.candidates == ((NODES[1], 1),)
 
 
@@ -149,7 +151,7 @@ def test_a_draw_falls_when_its_node_is_given_another_task_of_the_group():
     world.go(1, line(one, fellows=[fellow]), pool)
     world.go(2, line(one, fellows=[fellow]), pool)
     fellow.node = NODES[0]
-    assert world.go(3, line(one, fellows=[fellow]), pool).plan == NOTHING_PLANNED
+    assert world.go(3, line(one, fellows=[fellow]), pool).plan == EMPTY_PLAN
 
 
 def test_a_group_that_was_given_up_starts_no_task_any_more():
@@ -171,7 +173,7 @@ def test_draw_falls_when_another_task_of_the_group_is_cancelled():
     world.go(1, line(one, fellows=[fellow]), pool)
     world.go(2, line(one, fellows=[fellow]), pool)
     fellow.ending, fellow.abort_reason = Ending.ABORTED, AbortReason.CANCELLED
-    assert world.go(3, line(one, fellows=[fellow]), pool).plan == NOTHING_PLANNED
+    assert world.go(3, line(one, fellows=[fellow]), pool).plan == EMPTY_PLAN
 
 
 @pytest.mark.parametrize(("size", "ended", "waits"), [(2, 1, 0), (3, 1, 1), (3, 2, 0), (4, 2, 0)])
@@ -188,11 +190,11 @@ def test_rest_of_a_group_waits_while_it_can_be_a_majority(size: int, ended: int,
 def test_group_leaves_the_queue_whole_or_not_at_all():
     tasks = [task(number, group=GROUP) for number in (3, 1, 2)]
     whole = tuple(sorted((one.key for one in tasks), key=lambda name: int(name, 16)))
-    assert drop_with(tasks[0], tasks) == Drop(whole, GROUP)
+    assert find_drop(tasks[0], tasks) == Drop(whole, GROUP)
     tasks[1].node, tasks[1].started_at = NODES[0], Position(1, 0, 0, 0)
-    assert drop_with(tasks[0], tasks) is None
+    assert find_drop(tasks[0], tasks) is None
     tasks[1].ending, tasks[1].abort_reason = Ending.ABORTED, AbortReason.GROUP_TIMEOUT
-    assert drop_with(tasks[0], tasks) == Drop((tasks[0].key,), None)
+    assert find_drop(tasks[0], tasks) == Drop((tasks[0].key,), None)
 
 
 def test_a_group_that_nobody_completes_holds_no_node():
@@ -203,15 +205,15 @@ def test_a_group_that_nobody_completes_holds_no_node():
     for there in (1, 2):
         assert line(*tasks[:there], fellows=tasks[:there]) == []
     whole = line(*tasks, fellows=tasks)
-    assert world.go(1, whole, pool).plan.armed == {one.key for one in tasks}
+    assert world.go(1, whole, pool).plan.armed_tasks == {one.key for one in tasks}
 
 
 def test_a_new_task_is_in_the_queue_from_the_block_after_on():
     old, new, drawn = task(1, at=4), task(2, at=5, fee=2), task(3, at=3)
     plan = AssignmentPlan({key(3): NODES[0]}, frozenset())
     waiting = line(old, new, drawn)
-    assert [one.task.key for one in queue_of(waiting, plan, 5)] == [key(1)]
-    assert [one.task.key for one in queue_of(waiting, plan, 6)] == [key(2), key(1)]
+    assert [one.task.key for one in get_queued_items(waiting, plan, 5)] == [key(1)]
+    assert [one.task.key for one in get_queued_items(waiting, plan, 6)] == [key(2), key(1)]
 
 
 # --- whatever happens ---
@@ -229,7 +231,7 @@ scenes = st.lists(
 )
 
 
-def staged(policy_input: Scene) -> tuple[list[InLine], Free]:
+def staged(policy_input: Scene) -> tuple[list[QueueItem], Free]:
     wanted, free = policy_input
     tasks = [task(number, fee=fee) for number, fee in wanted]
     for (number, _), one in zip(wanted, tasks, strict=True):
@@ -247,7 +249,7 @@ def test_no_node_stands_for_two_tasks_and_none_that_cannot_run_it(history):
         waiting, pool = staged(policy_input)
         turn = world.go(number, waiting, pool)
         keys = {one.task.key for one in waiting}
-        standing = turn.plan.active
+        standing = turn.plan.active_draws
         assert len(set(standing.values())) == len(standing)
         assert standing.keys() <= keys
         for one in waiting:
@@ -260,12 +262,12 @@ def test_what_is_drawn_was_armed_and_nobody_more_valuable_was_passed_over(histor
     world = World()
     for number, policy_input in enumerate(history):
         waiting, pool = staged(policy_input)
-        armed = world.plan.armed
+        armed = world.plan.armed_tasks
         turn = world.go(number, waiting, pool)
-        drawn = {one.task: one.node for one in turn.drawn}
+        drawn = {one.task: one.node for one in turn.new_draws}
         assert drawn.keys() <= armed
         for place, one in enumerate(waiting):
-            if one.task.key in armed and one.task.key not in turn.plan.active:
+            if one.task.key in armed and one.task.key not in turn.plan.active_draws:
                 cheaper = {other.task.key for other in waiting[place + 1 :]} & drawn.keys()
                 assert not any(pool.is_eligible(one.task, drawn[other]) for other in cheaper)
 
@@ -276,10 +278,10 @@ def test_a_new_task_does_not_wait_for_the_queue(history):
     for number, policy_input in enumerate(history):
         waiting, pool = staged(policy_input)
         turn = world.go(number, waiting, pool)
-        taken = set(turn.plan.active.values())
+        taken = set(turn.plan.active_draws.values())
         for one in waiting:
-            if one.task.key not in turn.plan.active:
-                assert (one.task.key in turn.plan.armed) == pool.has_candidates(one, taken)
+            if one.task.key not in turn.plan.active_draws:
+                assert (one.task.key in turn.plan.armed_tasks) == pool.has_candidates(one, taken)
 
 
 @given(scenes, st.integers(0, 7))
@@ -293,11 +295,11 @@ def test_a_restart_or_a_reorg_that_returns_changes_nothing(history, back):
     for number, (waiting, pool) in enumerate(stages):
         other.go(number, waiting, pool)
         # All that a database remembers is who stands; what is armed follows.
-        standing = dict(other.plan.active)
-        other.plan = AssignmentPlan(standing, ready_tasks(Line(waiting), standing, pool))
+        standing = dict(other.plan.active_draws)
+        other.plan = AssignmentPlan(standing, find_ready_tasks(TaskQueue(waiting), standing, pool))
         kept.append(other.plan)
         if number == back:
             # Another fork for a block, and back.
-            fork = World(plan=kept[-2] if number else NOTHING_PLANNED)
+            fork = World(plan=kept[-2] if number else EMPTY_PLAN)
             fork.go(number, waiting, pool, fork=1)
     assert other.turns == through.turns

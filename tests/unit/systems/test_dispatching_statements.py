@@ -19,11 +19,11 @@ from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import (
     CRYNUX_WEIGHTING,
     Weighting,
-    stake_score,
-    weight_of,
+    compute_stake_score,
+    compute_weight,
 )
 from oracle.systems.policy import CandidateVerdict, PolicyInput
-from oracle.systems.waiting import QueueGroup, capacity_for
+from oracle.systems.waiting import QueueGroup, compute_queue_capacity
 from tests.support.document.crynux_queue import TaskQueue
 from tests.support.histories import History, folded, node, task
 
@@ -48,7 +48,9 @@ def verdicts(history: History, name: str = "t") -> dict[str, CandidateVerdict]:
     """What the policy says of each member, by name, once the task `name` is there."""
     fold, _ = folded(history)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    said = CRYNUX_POLICY.follow().verdicts(fold.ledger.tasks[task(name)], policy_input)
+    said = CRYNUX_POLICY.create_follower().judge_candidates(
+        fold.ledger.tasks[task(name)], policy_input
+    )
     return {bytes.fromhex(one.node[2:]).lstrip(b"\0").decode(): one for one in said}
 
 
@@ -116,7 +118,7 @@ def test_an_excluded_node_is_no_candidate_and_comes_back_by_itself():
     for name in "12":
         history.starts(name, "A").times_out(name)
     history.creates("t")
-    assert verdicts(history)["A"].out == "excluded"
+    assert verdicts(history)["A"].reason == "excluded"
     assert weights(history.after(20)).keys() == {"A", "B"}
 
 
@@ -142,7 +144,7 @@ def test_models_on_disk_and_in_memory_boost_as_the_formula_says(on_disk, loaded,
 
 
 def test_doubling_the_stake_raises_the_score_by_the_root_of_two():
-    single, double = (stake_score(stake, 200) for stake in (100, 200))
+    single, double = (compute_stake_score(stake, 200) for stake in (100, 200))
     assert double == UNIT
     assert single == isqrt(UNIT * UNIT // 2)
 
@@ -151,13 +153,13 @@ def test_doubling_the_stake_raises_the_score_by_the_root_of_two():
 def test_a_larger_stake_scores_no_less_and_none_above_one(one, other, more):
     low, high = sorted((one, other))
     largest = high + more
-    assert 0 <= stake_score(low, largest) <= stake_score(high, largest) <= UNIT
+    assert 0 <= compute_stake_score(low, largest) <= compute_stake_score(high, largest) <= UNIT
 
 
 @given(st.integers(1, 10**30), st.integers(1, 10**30))
 def test_the_root_dampens_large_stakes(one, other):
     low, high = sorted((one, other))
-    assert stake_score(low, high) * high >= UNIT * low - high
+    assert compute_stake_score(low, high) * high >= UNIT * low - high
 
 
 def test_a_stake_split_into_four_nodes_weighs_more_than_in_one():
@@ -176,14 +178,14 @@ def test_a_stake_split_into_four_nodes_weighs_more_than_in_one():
 
 @given(parts_of_one, parts_of_one)
 def test_neither_stake_nor_qos_makes_up_for_the_other(stake, qos):
-    assert weight_of(UNIT, stake, qos, UNFLOORED) <= min(stake, qos)
+    assert compute_weight(UNIT, stake, qos, UNFLOORED) <= min(stake, qos)
 
 
 @given(st.integers(1, UNIT), st.integers(1, UNIT), st.integers(UNIT, 2 * UNIT))
 def test_the_weight_is_half_of_the_harmonic_mean_times_locality(stake, qos, boost):
     harmonic = Fraction(2) / (Fraction(UNIT, stake) + Fraction(UNIT, qos))
     exact = harmonic / 2 * boost
-    assert 0 <= exact - weight_of(boost, stake, qos, UNFLOORED) < 1
+    assert 0 <= exact - compute_weight(boost, stake, qos, UNFLOORED) < 1
 
 
 def test_faster_nodes_are_likelier_whatever_card_they_claim():
@@ -240,7 +242,7 @@ def test_value_is_fee_over_estimated_time(fixed, image, fee, images, value):
         dict.fromkeys(TaskKind, Fraction(fixed)), dict.fromkeys(TaskKind, Fraction(image))
     )
     fold, _ = folded(History().creates("t", fee=fee, size=images))
-    assert pricing.value_of(fold.ledger.tasks[task("t")]) == Fraction(value)
+    assert pricing.compute_value(fold.ledger.tasks[task("t")]) == Fraction(value)
 
 
 def test_a_freed_node_takes_the_best_of_its_own_card_and_of_any_group_that_fits_it():
@@ -261,7 +263,7 @@ def test_a_freed_node_takes_the_best_of_its_own_card_and_of_any_group_that_fits_
     ("members", "alpha", "room"), [(10, "5", 50), (3, "0.5", 1), (1, "0.2", 1), (7, "1.5", 10)]
 )
 def test_the_queue_has_room_for_so_many_tasks(members, alpha, room):
-    assert capacity_for(members, Fraction(alpha)) == room
+    assert compute_queue_capacity(members, Fraction(alpha)) == room
 
 
 def test_a_full_queue_drops_its_least_valuable_task():

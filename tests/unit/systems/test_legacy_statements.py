@@ -10,14 +10,19 @@ from fractions import Fraction
 import pytest
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.group_ranking import fee_shares
-from oracle.domain.scoring.legacy_factors import Factors, factors_at, incentive_shares, peers_at
+from oracle.domain.scoring.group_ranking import split_fee
+from oracle.domain.scoring.legacy_factors import (
+    Factors,
+    compute_factors,
+    compute_incentive_shares,
+    compute_population_maxima,
+)
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.node_scores import count_scores, is_kickout_due, qos_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
-from oracle.systems.crynux.requirements import misfit_reason, requirement_of
-from oracle.systems.registry import rule_set
+from oracle.systems.crynux.requirements import build_requirement, misfit_reason
+from oracle.systems.registry import build_rules
 from tests.support.histories import GENESIS_TIME, History, folded, node, task
 
 # None of these was ever published (docs/explanation/crynux.md#contradictions-between-the-sources):
@@ -30,7 +35,7 @@ CHOSEN = {
     "legacy.kickout_below": "7",
     "legacy.kickout_tasks": "3",
 }
-RULES = rule_set("legacy", CHOSEN)
+RULES = build_rules("legacy", CHOSEN)
 IN_MARCH, IN_APRIL = (int(datetime(2024, month, 1, tzinfo=UTC).timestamp()) for month in (3, 4))
 
 
@@ -58,9 +63,9 @@ def nodes_after(history: History, rules: Rules = RULES) -> dict[str, Node]:
 
 def factors(history: History, name: str) -> Factors:
     known = nodes_after(history)
-    peers = peers_at(known.values(), history.time, RULES)
+    peers = compute_population_maxima(known.values(), history.time, RULES)
     assert peers is not None
-    return factors_at(known[name], history.time, legacy(), peers)
+    return compute_factors(known[name], history.time, legacy(), peers)
 
 
 def task_scores(history: History) -> dict[str, list[int]]:
@@ -104,7 +109,7 @@ def test_cards_of_one_size_score_the_same_for_it_however_fast():
 def test_a_card_of_6_gb_gets_no_task_that_needs_12():
     history = History().joins("6", gpu_vram=6).joins("12", gpu_vram=12).creates("t", min_vram=12)
     fold, _ = folded(history, RULES)
-    wanted = requirement_of(fold.ledger.tasks[task("t")])
+    wanted = build_requirement(fold.ledger.tasks[task("t")])
     fits = [misfit_reason(fold.ledger.nodes[node(name)], wanted) for name in ("6", "12")]
     assert fits == ["vram_too_small", None]
 
@@ -151,7 +156,7 @@ def test_a_new_month_begins_with_nothing():
 
 
 def test_a_window_may_be_so_many_seconds_instead():
-    rules = rule_set("legacy", CHOSEN | {"legacy.window_seconds": "100"})
+    rules = build_rules("legacy", CHOSEN | {"legacy.window_seconds": "100"})
     history = runs(History().joins("A", "B", "C"), "t", "A", "B", "C")
     assert count_scores(nodes_after(history, rules)["A"], history.time, rules) == 1
     later = history.time // 100 * 100 + 100
@@ -171,7 +176,7 @@ def test_a_node_without_a_task_in_the_window_has_no_speed_score():
     ("scores", "shares"), [((20, 10, 4), [588, 294, 118]), ((20, 0, 0), [1000, 0, 0])]
 )
 def test_a_fee_is_split_by_the_scores_of_its_task(scores, shares):
-    assert fee_shares(1000, scores) == shares
+    assert split_fee(1000, scores) == shares
 
 
 def test_a_node_below_the_line_with_tasks_enough_is_due_for_a_kickout():
@@ -205,7 +210,7 @@ def test_a_month_that_is_too_low_opens_a_kickout():
 def test_the_score_that_is_reported_is_the_sum_of_the_three():
     history = History().joins("A", "B", "C", gpu_vram=8, timeout=60)
     known = nodes_after(runs(history, "t", "A", "B", "C"))
-    peers = peers_at(known.values(), history.time, RULES)
+    peers = compute_population_maxima(known.values(), history.time, RULES)
     told = {name: qos_at(each, history.time, RULES, peers) for name, each in known.items()}
     # 0.25 of R and P each, and half of a B of 1, 1/2 and 1/5.
     assert told == {"A": UNIT, "B": 3 * UNIT // 4, "C": 6 * UNIT // 10}
@@ -214,10 +219,10 @@ def test_the_score_that_is_reported_is_the_sum_of_the_three():
 def test_incentives_go_by_score_and_time_online():
     history = History().joins("A", "B", "C", gpu_vram=8, timeout=60)
     runs(history, "t", "A", "B", "C").after(1000).quits("C")
-    shares = incentive_shares(nodes_after(history).values(), history.time, RULES)
+    shares = compute_incentive_shares(nodes_after(history).values(), history.time, RULES)
     assert shares.keys() == {node("A"), node("B")}
     # Equal time: by Q alone, 0.25 + 0.25 + 0.5 against 0.25 + 0.25 + 0.25.
     assert Fraction(shares[node("A")], shares[node("B")]) == pytest.approx(Fraction(4, 3))
     later = history.joins("C").after(1000)
-    grown = incentive_shares(nodes_after(later).values(), later.time, RULES)
+    grown = compute_incentive_shares(nodes_after(later).values(), later.time, RULES)
     assert 0 < grown[node("C")] < grown[node("B")]

@@ -14,11 +14,11 @@ from oracle.domain.ids import Address
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
-from oracle.systems.pocket.picking import pick
+from oracle.systems.pocket.picking import pick_node
 from oracle.systems.pocket.pocket_policy import ARTICLE as ARTICLE_POLICY
 from oracle.systems.pocket.ranking import Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
-from oracle.systems.pocket.sync_check import out_of_sync
+from oracle.systems.pocket.sync_check import find_out_of_sync_nodes
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.support.histories import History, folded, task
 
@@ -41,7 +41,7 @@ class Session:
         return self._relays(RelayOutcome(Address(node), CHAIN, at, OutcomeKind.TIMEOUT), times)
 
     def ranking(self, now: int = 0) -> Ranking:
-        return self.selector.rank(CHAIN, self.nodes, now)
+        return self.selector.rank_nodes(CHAIN, self.nodes, now)
 
     def tickets(self, now: int = 0) -> dict[str, int]:
         return {row.node: row.tickets for row in self.ranking(now).rows}
@@ -50,7 +50,7 @@ class Session:
         if outcome.node not in self.nodes:
             self.nodes.append(outcome.node)
         for _ in range(times):
-            self.selector.take(outcome)
+            self.selector.record_outcome(outcome)
         return self
 
 
@@ -65,11 +65,11 @@ def session_of(*latencies: tuple[str, float], times: int = 5) -> Session:
 def verdicts(history: History) -> dict[str, CandidateVerdict]:
     """What the policy `article` says of each member about the task `t`, by name."""
     fold, _ = folded(history)
-    follower = ARTICLE_POLICY.follow()
+    follower = ARTICLE_POLICY.create_follower()
     for event in history.events:
-        follower.take(event)
+        follower.apply_event(event)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    said = follower.verdicts(fold.ledger.tasks[task("t")], policy_input)
+    said = follower.judge_candidates(fold.ledger.tasks[task("t")], policy_input)
     return {bytes.fromhex(one.node[2:]).lstrip(b"\0").decode(): one for one in said}
 
 
@@ -82,14 +82,16 @@ def test_only_a_node_that_could_serve_is_ranked():
     history.starts("other", "busy").pauses("paused").creates("t", min_vram=16)
     said = verdicts(history)
     assert [name for name, one in said.items() if one.weight is not None] == ["free"]
-    assert {said[name].out for name in ("busy", "paused", "small", "unstaked")} == {
+    assert {said[name].reason for name in ("busy", "paused", "small", "unstaked")} == {
         "busy", "paused", "vram_too_small", "not_staked",
     }  # fmt: skip
 
 
 def test_a_node_that_is_not_at_the_latest_height_is_not_ranked():
-    out = out_of_sync({Address("fast"): 100, Address("slow"): 90, Address("new"): 100}, 5)
-    ranking = session_of(("slow", 100)).selector.rank(CHAIN, [FAST, SLOW], 0, out)
+    out = find_out_of_sync_nodes(
+        {Address("fast"): 100, Address("slow"): 90, Address("new"): 100}, 5
+    )
+    ranking = session_of(("slow", 100)).selector.rank_nodes(CHAIN, [FAST, SLOW], 0, out)
     assert [row.node for row in ranking.rows] == [FAST]
 
 
@@ -117,7 +119,7 @@ def test_a_failure_has_no_latency_and_leaves_the_others():
 @pytest.mark.parametrize(("since", "counted"), [(5 * MINUTE - 1, 1), (5 * MINUTE, 0)])
 def test_failures_are_forgotten_five_minutes_after_they_happened(since, counted):
     session = Session().fails("fast").fails("slow", 4 * MINUTE)
-    row = session.ranking(since).row_of(FAST)
+    row = session.ranking(since).find_row(FAST)
     assert row is not None
     assert row.stats.attempts == counted
 
@@ -178,14 +180,14 @@ def test_more_than_one_ticket_needs_success_above_95_in_100():
 def test_everybody_with_a_ticket_wins_as_often_as_tickets_say():
     ranking = session_of(("fast", 100), ("slow", 300), ("last", 2_000)).ranking()
     assert ranking.total == 16
-    wins = Counter(pick(ranking, (n + 0.5) / 16) for n in range(16))
+    wins = Counter(pick_node(ranking, (n + 0.5) / 16) for n in range(16))
     assert wins == {"fast": 10, "slow": 5, "last": 1}
 
 
 @given(st.floats(0, 1, exclude_max=True))
 def test_the_same_number_picks_the_same_node(u):
     ranking = session_of(("fast", 100), ("slow", 300)).ranking()
-    assert pick(ranking, u) == (FAST if u * 15 < 10 else SLOW)
+    assert pick_node(ranking, u) == (FAST if u * 15 < 10 else SLOW)
 
 
 # Failures

@@ -11,7 +11,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.state.node import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.requirements import unavailability_reason
-from oracle.systems.probing import Probe, ProbeWindow, is_probe_due, probes_due
+from oracle.systems.probing import Probe, ProbeWindow, is_probe_due, select_due_probes
 from tests.support.histories import node
 from tests.unit.systems.crynux.making import a_node
 
@@ -51,7 +51,9 @@ def due(
     models: frozenset[str] = frozenset(),
     group: bool = False,
 ) -> list[Probe]:
-    return probes_due(nodes, WINDOW, (time, CRYNUX), frozenset(), models=models, group=group)
+    return select_due_probes(
+        nodes, WINDOW, (time, CRYNUX), frozenset(), models=models, group=group
+    )
 
 
 def firsts(probes: Sequence[Probe]) -> list[Address]:
@@ -68,7 +70,7 @@ def test_only_who_can_run_it_has_one_and_nobody_has_two(nodes: list[Node], time:
     assert len(used) == len(set(used))
     assert all(unavailability_reason(rows[one], time, CRYNUX) is None for one in used)
     assert all(is_probe_due(rows[one], WINDOW) for one in firsts(probes))
-    assert all(WINDOW.due_at(rows[one].address) <= time for one in firsts(probes))
+    assert all(WINDOW.compute_due_time(rows[one].address) <= time for one in firsts(probes))
 
 
 @given(staffs())
@@ -94,13 +96,16 @@ def test_by_the_end_of_a_window_nobody_who_could_have_one_is_left_out(nodes: lis
 @given(_hashes, st.sampled_from("ABCDEFGH"), st.integers(1, 100_000))
 def test_the_time_lies_in_the_window_and_leaves_room_to_begin(seed: Hash, name: str, seconds: int):
     window = ProbeWindow(7, seconds, seed)
-    when = window.due_at(node(name)) - window.start
+    when = window.compute_due_time(node(name)) - window.start
     assert 0 <= when < max(1, seconds - seconds // 10)
 
 
 def test_another_hash_gives_other_times():
     other = WINDOW._replace(seed=Hash("0x" + "11" * 32))
-    times = [(WINDOW.due_at(node(name)), other.due_at(node(name))) for name in "ABCDEFGH"]
+    times = [
+        (WINDOW.compute_due_time(node(name)), other.compute_due_time(node(name)))
+        for name in "ABCDEFGH"
+    ]
     assert all(one != two for one, two in times)
 
 

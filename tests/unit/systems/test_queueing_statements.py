@@ -12,18 +12,18 @@ from hashlib import sha256
 
 import pytest
 
-from oracle.dispatch.drawer import BlockDrawer, queue_at
+from oracle.dispatch.drawer import BlockDrawer, load_queue_view
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.ids import GroupKey, Hash
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
-from oracle.systems.assignment import queue_of
+from oracle.systems.assignment import get_queued_items
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.crynux.predownload import predownloads
+from oracle.systems.crynux.predownload import plan_predownloads
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from oracle.systems.pocket.follower import PocketFollower
@@ -43,19 +43,19 @@ class LedgerView:
 
     ledger: WorkingSet
 
-    def waiting(self) -> Sequence[Task]:
+    def get_waiting_tasks(self) -> Sequence[Task]:
         return [known for known in self.ledger.tasks.values() if is_waiting(known)]
 
-    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [known for known in self.ledger.tasks.values() if known.group in groups]
 
-    def changed_tasks(self) -> Sequence[Task]:
+    def pop_changed_tasks(self) -> Sequence[Task]:
         return list(self.ledger.tasks.values())
 
-    def changed_since(self, _: int | None) -> Iterable[Node]:
+    def get_nodes_changed_since(self, _: int | None) -> Iterable[Node]:
         return self.ledger.nodes.values()
 
-    def remembered(self, _: int) -> PocketFollower:
+    def get_follower(self, _: int) -> PocketFollower:
         raise AssertionError("this policy remembers nothing")
 
 
@@ -75,10 +75,12 @@ class Dispatch:
         fold, _ = folded(self.history)
         view, number = LedgerView(fold.ledger), self.history.block
         hashed = Hash(f"0x{self._hashes * 1000 + number:064x}")
-        turn = self.drawer.turn(view, BlockRef(number, hashed, hashed, self.history.time))
-        line = queue_at(view, self.drawer.settings).line
-        self.waits = [named(one.task.key) for one in queue_of(line, self.drawer.plan, number)]
-        drawn = {named(one.task): named(one.node) for one in turn.drawn}
+        turn = self.drawer.draw_block(view, BlockRef(number, hashed, hashed, self.history.time))
+        line = load_queue_view(view, self.drawer.settings).items
+        self.waits = [
+            named(one.task.key) for one in get_queued_items(line, self.drawer.plan, number)
+        ]
+        drawn = {named(one.task): named(one.node) for one in turn.new_draws}
         for key, runner in drawn.items():
             self.history.starts(key, runner)
         self.history.after(1)
@@ -207,14 +209,14 @@ def test_draws_go_by_stake_and_score():
     fold, _ = folded(history)
     wanted, pool = fold.ledger.tasks[task("t")], CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for each in fold.ledger.nodes.values():
-        pool.put(each)
+        pool.update_node(each)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    said = CRYNUX_POLICY.follow().verdicts(wanted, policy_input)
+    said = CRYNUX_POLICY.create_follower().judge_candidates(wanted, policy_input)
     total, draws = sum(one.weight or 0 for one in said), 4000
     wins = Counter(
         drawn.node
         for n in range(draws)
-        for drawn in pool.draw(wanted, history.time, sha256(n.to_bytes(4, "big")).digest())
+        for drawn in pool.draw_nodes(wanted, history.time, sha256(n.to_bytes(4, "big")).digest())
     )
     expected = {one.node: draws * (one.weight or 0) / total for one in said}
     # By chi-square, beyond four standard deviations of its own mean; the seeds are fixed.
@@ -237,7 +239,7 @@ def asked_with(holders: int, others: int) -> dict[str, int]:
     history.creates("t", models=("base",)).starts("t", "runner")
     fold, _ = folded(history)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    asked = predownloads(fold.ledger.tasks[task("t")], policy_input, CRYNUX_WEIGHTING)
+    asked = plan_predownloads(fold.ledger.tasks[task("t")], policy_input, CRYNUX_WEIGHTING)
     assert all(node("runner") not in one.nodes for one in asked)
     return {one.model: len(one.nodes) for one in asked if one.nodes}
 

@@ -3,12 +3,12 @@
 import pytest
 
 from oracle.systems.registry import (
-    policies,
-    policy_named,
-    published_rules,
-    rule_sets,
-    systems,
-    unpublished_rules,
+    get_policies,
+    get_policy,
+    get_published_rules,
+    get_systems,
+    list_rule_sets,
+    list_unpublished_rules,
 )
 from oracle.systems.rule_overrides import MEANINGS
 
@@ -16,13 +16,15 @@ LINE = 80
 
 
 def test_a_system_and_its_policy_have_one_name_and_version():
-    for name, system in systems().items():
+    for name, system in get_systems().items():
         assert (name, name) == (system.name, system.policy.name)
         assert system.version == system.policy.version
 
 
 def test_the_systems_with_rules_are_those_that_there_are_rule_sets_of():
-    assert {name for name, system in systems().items() if system.has_rules} == set(rule_sets())
+    assert {name for name, system in get_systems().items() if system.has_rules} == set(
+        list_rule_sets()
+    )
 
 
 def test_every_policy_is_found_by_its_name():
@@ -35,14 +37,16 @@ def test_every_policy_is_found_by_its_name():
         "article",
         "portal_api_head",
     }
-    assert policies().keys() == known
-    for name, policy in policies().items():
-        assert policy_named(name) is policy
+    assert get_policies().keys() == known
+    for name, policy in get_policies().items():
+        assert get_policy(name) is policy
 
 
 def test_every_rule_has_a_meaning():
     named = {
-        rule for name in rule_sets() for rule in (*published_rules(name), *unpublished_rules(name))
+        rule
+        for name in list_rule_sets()
+        for rule in (*get_published_rules(name), *list_unpublished_rules(name))
     }
     assert MEANINGS.keys() == named
     # One line of a table, whatever stands before it.
@@ -51,4 +55,4 @@ def test_every_rule_has_a_meaning():
 
 def test_a_policy_that_nobody_has_is_refused_with_those_there_are():
     with pytest.raises(ValueError, match=r"no policy 'dice' \(there is crynux, relay, "):
-        policy_named("dice")
+        get_policy("dice")

@@ -16,14 +16,14 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.task import Task
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY, LegacyPolicy
 from oracle.systems.policy import CandidateVerdict, PolicyInput
-from oracle.systems.registry import rule_set
+from oracle.systems.registry import build_rules
 from tests.support.document.legacy_queue import LegacyQueue
 from tests.support.histories import History, folded, task
 
 CARDS = {"4090": 24, "4080": 16, "3080": 16, "3070": 12}
 GPT, SD = TaskKind.LLM, TaskKind.SD
 SEED = bytes(32)
-RULES: Rules = rule_set(
+RULES: Rules = build_rules(
     "legacy",
     {
         "legacy.vram_weight": "0.25",
@@ -58,7 +58,9 @@ def seen(history: History) -> tuple[Task, PolicyInput]:
 def verdicts(
     history: History, policy: LegacyPolicy = LEGACY_POLICY
 ) -> dict[str, CandidateVerdict]:
-    return {named(one.node): one for one in policy.follow().verdicts(*seen(history))}
+    return {
+        named(one.node): one for one in policy.create_follower().judge_candidates(*seen(history))
+    }
 
 
 def candidates(history: History) -> set[str]:
@@ -78,7 +80,9 @@ def test_the_three_nodes_of_a_finished_task_are_free_again():
 
 def test_a_new_task_is_chosen_for_while_others_wait_for_other_nodes():
     history = joined(_3070=3).creates("large", kind=SD, min_vram=24, fee=9).queues("large")
-    choice = LEGACY_POLICY.choose(*seen(history.creates("t", kind=SD, min_vram=8, fee=1)), SEED)
+    choice = LEGACY_POLICY.choose_nodes(
+        *seen(history.creates("t", kind=SD, min_vram=8, fee=1)), SEED
+    )
     assert choice is not None
     assert len(choice.nodes) == 3
 
@@ -87,7 +91,7 @@ def chosen(history: History, times: int) -> list[tuple[str, ...]]:
     """The three that `legacy-equal` draws for the task `t`, by so many seeds."""
     wanted, policy_input = seen(history)
     seeds = (sha256(n.to_bytes(4, "big")).digest() for n in range(times))
-    found = [LEGACY_EQUAL_POLICY.choose(wanted, policy_input, seed) for seed in seeds]
+    found = [LEGACY_EQUAL_POLICY.choose_nodes(wanted, policy_input, seed) for seed in seeds]
     return [tuple(named(one.node) for one in trio.nodes) for trio in found if trio is not None]
 
 

@@ -7,18 +7,18 @@ from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.pocket.parameters import ArticleParameters
 from oracle.systems.pocket.pocket_policy import PocketPolicy
-from oracle.systems.policy_overrides import parameters_of, split_changes, with_parameters
-from oracle.systems.registry import changeable_in, policies, policy_named, rule_sets
+from oracle.systems.policy_overrides import get_parameters, override_parameters, split_changes
+from oracle.systems.registry import get_policies, get_policy, list_changeable_rules, list_rule_sets
 
 
 def weighting(**changes):
-    policy = policy_named("crynux", changes)
+    policy = get_policy("crynux", changes)
     assert isinstance(policy, CrynuxPolicy)
     return policy.weighting
 
 
 def parameters(**changes):
-    policy = policy_named("article", changes)
+    policy = get_policy("article", changes)
     assert isinstance(policy, PocketPolicy)
     return policy.params
 
@@ -37,40 +37,40 @@ def test_numbers_of_pocket_are_changed_by_their_types():
     )
 
 
-@pytest.mark.parametrize("name", policies())
+@pytest.mark.parametrize("name", get_policies())
 def test_every_number_is_read_back_from_its_text(name):
-    policy = policy_named(name)
-    texts = parameters_of(policy)
-    assert with_parameters(policy, texts) == policy
+    policy = get_policy(name)
+    texts = get_parameters(policy)
+    assert override_parameters(policy, texts) == policy
     # What is read back, and not just left as it was: each stands in another policy's place.
-    for other in policies().values():
-        if parameters_of(other).keys() == texts.keys():
-            assert parameters_of(with_parameters(other, texts)) == texts
+    for other in get_policies().values():
+        if get_parameters(other).keys() == texts.keys():
+            assert get_parameters(override_parameters(other, texts)) == texts
 
 
 def test_a_legacy_policy_has_no_numbers_of_its_own():
-    assert parameters_of(policy_named("legacy")) == {}
+    assert get_parameters(get_policy("legacy")) == {}
 
 
 def test_no_rule_and_no_number_of_a_policy_share_a_name():
-    rules = {rule for name in rule_sets() for rule in changeable_in(name)}
-    assert not {name for each in policies().values() for name in parameters_of(each)} & rules
+    rules = {rule for name in list_rule_sets() for rule in list_changeable_rules(name)}
+    assert not {name for each in get_policies().values() for name in get_parameters(each)} & rules
 
 
 def test_changes_go_to_whoever_has_the_number():
     changes = {"penalty": "0.5", "weight_floor": "0.01"}
-    found = split_changes(changes, ("penalty",), policy_named("crynux"))
+    found = split_changes(changes, ("penalty",), get_policy("crynux"))
     assert found == ({"penalty": "0.5"}, {"weight_floor": "0.01"})
 
 
 def test_a_name_of_a_rule_and_of_a_policy_is_refused():
     with pytest.raises(ValueError, match="weight_floor: is a rule, and a parameter of the policy"):
-        split_changes({"weight_floor": "1"}, ("weight_floor",), policy_named("crynux"))
+        split_changes({"weight_floor": "1"}, ("weight_floor",), get_policy("crynux"))
 
 
 def test_a_name_of_nobody_is_refused_with_all_there_are():
     with pytest.raises(ValueError, match=r"^luck: no such rule \(there is penalty, weight_floor,"):
-        split_changes({"luck": "1"}, ("penalty",), policy_named("crynux"))
+        split_changes({"luck": "1"}, ("penalty",), get_policy("crynux"))
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ def test_a_name_of_nobody_is_refused_with_all_there_are():
 )
 def test_a_change_that_cannot_be_is_refused_by_name(name, changes, said):
     with pytest.raises(ValueError, match=said):
-        policy_named(name, changes)
+        get_policy(name, changes)

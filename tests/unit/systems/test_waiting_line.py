@@ -13,9 +13,15 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.ids import GroupKey
 from oracle.domain.state.task import Ending, Task
-from oracle.systems.legacy.trio_line import trios_of
+from oracle.systems.legacy.trio_line import build_trio_queue
 from oracle.systems.waiting import is_waiting
-from oracle.systems.waiting_line import InLine, LineUp, WaitingTasks, line_of, sort_by_value
+from oracle.systems.waiting_line import (
+    QueueBuilder,
+    QueueItem,
+    WaitingTasks,
+    build_queue,
+    sort_by_value,
+)
 from tests.support.histories import group, node, task
 from tests.unit.systems.crynux.making import a_task
 
@@ -26,7 +32,7 @@ def worth(one: Task) -> Fraction:
     return Fraction(one.fee or 0)
 
 
-LINE_UPS = [partial(line_of, value_of=worth), partial(trios_of, value_of=worth)]
+LINE_UPS = [partial(build_queue, value_of=worth), partial(build_trio_queue, value_of=worth)]
 # Rows of a task one after the other; what a group scored, the database leaves out.
 CHANGES = st.fixed_dictionaries({
     "fee": st.integers(0, 2),
@@ -62,21 +68,21 @@ class Rows:
         unscored = [one for one in self.tasks.values() if one.scored_in is None]
         return [one for one in unscored if one.group in groups]
 
-    def line(self, line_up: LineUp) -> list[InLine]:
+    def line(self, line_up: QueueBuilder) -> list[QueueItem]:
         waiting = [one for one in self.tasks.values() if is_waiting(one)]
         groups = {one.group for one in waiting if one.group is not None}
         return sort_by_value(line_up(waiting, self.of_groups(groups)))
 
 
-def kept(tasks: WaitingTasks) -> list[InLine]:
-    places = merge(*tasks.line.classes())
-    return [place.one for place in places]
+def kept(tasks: WaitingTasks) -> list[QueueItem]:
+    places = merge(*tasks.line.get_classes())
+    return [place.item for place in places]
 
 
 @pytest.mark.parametrize("line_up", LINE_UPS)
 @given(blocks=BLOCKS)
 def test_what_is_kept_from_block_to_block_is_what_everything_at_once_says(
-    line_up: LineUp, blocks: Iterable[dict[str, dict[str, object]]]
+    line_up: QueueBuilder, blocks: Iterable[dict[str, dict[str, object]]]
 ):
     rows, tasks = Rows(), WaitingTasks(line_up)
     for block in blocks:
@@ -85,7 +91,7 @@ def test_what_is_kept_from_block_to_block_is_what_everything_at_once_says(
         line, some = rows.line(line_up), {task("1"), task("2")}
         assert kept(tasks) == line
         with_some = [one for one in line if some & {each.key for each in one.tasks}]
-        assert tasks.line.holding(some) == with_some
+        assert tasks.line.find_items(some) == with_some
 
 
 @given(blocks=BLOCKS)
@@ -95,6 +101,6 @@ def test_those_of_a_class_ask_for_the_same_and_no_class_is_empty(
     rows, tasks = Rows(), WaitingTasks(LINE_UPS[0])
     for block in blocks:
         tasks.update([rows.change(*each) for each in block.items()], rows.of_groups)
-        for alike in tasks.line.classes():
-            assert {place.one.asked for place in alike} == {alike.first.asked}
-            assert alike.keys == {place.one.task.key for place in alike}
+        for alike in tasks.line.get_classes():
+            assert {place.item.criteria for place in alike} == {alike.first.criteria}
+            assert alike.keys == {place.item.task.key for place in alike}

@@ -5,7 +5,7 @@ import pytest
 from oracle.chain.verification.calibration import HeaderFeature
 from oracle.telemetry.metrics import REGISTRY
 from oracle.telemetry.rpc_metrics import CHECKS
-from oracle.txmgr.client.send_raw import SendOutcome, show_zeros
+from oracle.txmgr.client.send_raw import SendOutcome, init_broadcast_metrics
 from tests.pools import pool_of
 
 
@@ -21,12 +21,12 @@ def test_an_endpoint_starts_with_zeros():
 
 
 def test_what_is_sent_to_starts_with_a_zero_of_words_that_nobody_knows():
-    show_zeros(pool_of("http://a-new-pool.example"))
+    init_broadcast_metrics(pool_of("http://a-new-pool.example"))
     name = "http://a-new-pool.example"
     assert shown("txmgr_broadcasts", endpoint=name, result=SendOutcome.UNKNOWN) == 0
 
 
 @pytest.mark.parametrize("feature", HeaderFeature)
 def test_a_feature_of_the_chain_starts_with_a_zero(feature: HeaderFeature):
-    assert shown("chain_calibration_lost", feature=feature) is not None
+    assert shown("verification_downgrades", feature=feature) is not None
     assert feature in CHECKS

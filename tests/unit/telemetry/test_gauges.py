@@ -18,10 +18,10 @@ from oracle.telemetry.outbox_counts import OutboxFigures
 @pytest.fixture(autouse=True)
 def as_before():
     yield
-    metrics.show(None)
-    outbox_metrics.show(None)
-    sanity_gate.show([])
-    integrity_metrics.show(IntegrityStatistics())
+    metrics.publish_statistics(None)
+    outbox_metrics.publish_figures(None)
+    sanity_gate.update_hold_metrics([])
+    integrity_metrics.publish_statistics(IntegrityStatistics())
 
 
 def shown(name: str, **labels: str) -> float | None:
@@ -34,18 +34,18 @@ def block(number: int, time: int) -> BlockRef:
 
 def test_how_far_behind_the_head_the_fold_is():
     watch, final = DaemonHealth(JobLiveness(lambda: 0.0)), block(1, 1)
-    watch.folded_to(block(90, 1_000))
-    watch.saw(Heads(latest=block(99, 1_301), final=final, safe=None))
+    watch.note_folded_block(block(90, 1_000))
+    watch.note_heads(Heads(latest=block(99, 1_301), final=final, safe=None))
     assert (shown("lag_seconds"), shown("lag_blocks")) == (301, 9)
     assert (shown("block_number", state="head"), shown("block_number", state="final")) == (99, 1)
-    watch.folded_to(block(99, 1_301))
-    watch.saw(Heads(latest=block(99, 1_301), final=final, safe=None))
+    watch.note_folded_block(block(99, 1_301))
+    watch.note_heads(Heads(latest=block(99, 1_301), final=final, safe=None))
     assert (shown("lag_seconds"), shown("lag_blocks")) == (0, 0)
 
 
 def test_what_is_counted_of_the_nodes_and_of_what_is_given_out():
     dispatch = DispatchStatistics(oldest_blocks=21, balance_wei=9 * 10**15)
-    metrics.show(
+    metrics.publish_statistics(
         IndexStatistics(kickouts={"due": 2}, round_age=7, balance_wei=5, dispatch=dispatch)
     )
     assert shown("kickouts", state="due") == 2
@@ -54,17 +54,17 @@ def test_what_is_counted_of_the_nodes_and_of_what_is_given_out():
 
 
 def test_what_is_on_its_way_and_given_up():
-    figures = OutboxFigures(kickouts={"live": 2, "executed": 1}, given_up=3)
-    outbox_metrics.show(figures)
+    figures = OutboxFigures(kickouts={"live": 2, "executed": 1}, abandoned_statements=3)
+    outbox_metrics.publish_figures(figures)
     assert shown("kickout_calls", state="live") == 2
-    assert shown("quorum_statements_given_up") == 3
+    assert shown("quorum_statements_abandoned") == 3
 
 
 def test_a_report_that_looks_wrong_and_one_that_others_dispute_are_told_apart():
-    sanity_gate.show([ReportHold(7, "too much", {}, 1, None, None)])
+    sanity_gate.update_hold_metrics([ReportHold(7, "too much", {}, 1, None, None)])
     assert (shown("report_held"), shown("report_disputed")) == (1, 0)
 
 
 def test_blocks_that_were_not_read_and_logs_that_could_not_be():
-    integrity_metrics.show(IntegrityStatistics(uncovered=5, dead_letters=2))
+    integrity_metrics.publish_statistics(IntegrityStatistics(uncovered_blocks=5, dead_letters=2))
     assert (shown("uncovered_blocks"), shown("dead_letters")) == (5, 2)

@@ -8,8 +8,8 @@ import pytest
 import structlog
 
 from oracle.telemetry import safe_text
-from oracle.telemetry.logging_setup import configure
-from oracle.telemetry.safe_text import hide, without_secrets
+from oracle.telemetry.logging_setup import configure_logging
+from oracle.telemetry.safe_text import redact_secrets, register_secret
 
 KEYED = "https://user:pass@eth.example.org:8443/v3/0123456789abcdef?apikey=xyz"
 
@@ -22,7 +22,7 @@ def nothing_hidden(monkeypatch):
 @pytest.fixture
 def out():
     stream = io.StringIO()
-    configure("json", "info", stream)
+    configure_logging("json", "info", stream)
     return stream
 
 
@@ -42,7 +42,7 @@ def test_a_line_is_one_json_document_with_time_and_level(out):
 
 def test_on_a_terminal_it_is_text():
     stream = io.StringIO()
-    configure("text", "info", stream)
+    configure_logging("text", "info", stream)
 
     structlog.get_logger().info("step_completed", logs=3)
 
@@ -88,14 +88,14 @@ def test_values_under_secret_names_are_blacked_out(out, name):
 
 
 def test_hidden_values_are_blacked_out_wherever_they_turn_up(out):
-    hide("correct horse")
+    register_secret("correct horse")
     structlog.get_logger().info("unlocked", detail="the words are correct horse battery")
     assert "correct horse" not in out.getvalue()
 
 
 def test_hiding_nothing_hides_nothing(out):
-    hide("")
-    hide("  ")
+    register_secret("")
+    register_secret("  ")
     structlog.get_logger().info("step done")
     assert lines(out)[0]["event"] == "step done"
 
@@ -121,13 +121,11 @@ def test_what_libraries_warn_of_goes_the_same_way(out):
 
 
 def test_databases_that_are_files_keep_their_path():
-    assert (
-        without_secrets("sqlite:////var/lib/oracle.sqlite") == "sqlite:////var/lib/oracle.sqlite"
-    )
+    assert redact_secrets("sqlite:////var/lib/oracle.sqlite") == "sqlite:////var/lib/oracle.sqlite"
 
 
 def test_databases_that_are_servers_lose_user_and_password():
-    told = without_secrets("postgresql://me:hunter2@db.example.org:5432/oracle")
+    told = redact_secrets("postgresql://me:hunter2@db.example.org:5432/oracle")
     assert told == "postgresql://db.example.org:5432"
 
 
@@ -141,10 +139,10 @@ def test_databases_that_are_servers_lose_user_and_password():
     ],
 )
 def test_an_address_in_a_sentence_stays_what_tells_endpoints_apart(said, told):
-    assert without_secrets(said) == told
+    assert redact_secrets(said) == told
 
 
 def test_a_hidden_value_in_a_host_breaks_no_address():
-    hide("a-key-in-the-host")
-    told = without_secrets("https://a-key-in-the-host.example.org/x failed")
+    register_secret("a-key-in-the-host")
+    told = redact_secrets("https://a-key-in-the-host.example.org/x failed")
     assert told == "https://[redacted].example.org failed"

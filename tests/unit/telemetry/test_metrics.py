@@ -9,18 +9,18 @@ from oracle.telemetry.metrics import Distribution, IndexStatistics
 @pytest.fixture(autouse=True)
 def as_before():
     yield
-    metrics.show(None)
+    metrics.publish_statistics(None)
 
 
 def shown(statistics):
-    metrics.show(statistics)
-    return metrics.text().decode().splitlines()
+    metrics.publish_statistics(statistics)
+    return metrics.render_metrics().decode().splitlines()
 
 
 def test_before_the_first_statistics_nothing_is_counted():
-    metrics.show(None)
+    metrics.publish_statistics(None)
     assert not any(
-        line.startswith("oracle_nodes") for line in metrics.text().decode().splitlines()
+        line.startswith("oracle_nodes") for line in metrics.render_metrics().decode().splitlines()
     )
 
 
@@ -34,7 +34,7 @@ def test_counts_carry_their_labels():
 
 
 def test_a_distribution_counts_every_member_once():
-    lines = shown(IndexStatistics(qos=Distribution.of((0.0, 0.05, 0.5, 1.0))))
+    lines = shown(IndexStatistics(qos=Distribution.from_shares((0.0, 0.05, 0.5, 1.0))))
 
     assert 'oracle_qos_ratio_bucket{le="0.0"} 1.0' in lines
     assert 'oracle_qos_ratio_bucket{le="0.1"} 2.0' in lines
@@ -45,8 +45,10 @@ def test_a_distribution_counts_every_member_once():
 
 
 def test_a_distribution_goes_down_as_well():
-    shown(IndexStatistics(qos=Distribution.of((1.0, 1.0))))
-    assert "oracle_qos_ratio_count 1.0" in shown(IndexStatistics(qos=Distribution.of((0.3,))))
+    shown(IndexStatistics(qos=Distribution.from_shares((1.0, 1.0))))
+    assert "oracle_qos_ratio_count 1.0" in shown(
+        IndexStatistics(qos=Distribution.from_shares((0.3,)))
+    )
 
 
 def test_what_is_not_known_is_not_shown_as_zero():

@@ -6,9 +6,9 @@ import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from oracle.telemetry.safe_text import BLACKED_OUT, hide
-from oracle.telemetry.trace_export import exporting_by
-from oracle.telemetry.tracing import span
+from oracle.telemetry.safe_text import REDACTED, register_secret
+from oracle.telemetry.trace_export import export_spans_with
+from oracle.telemetry.tracing import start_span
 
 TOKEN = "a-token-that-nobody-sees"  # noqa: S105 - a test's own
 
@@ -16,15 +16,15 @@ TOKEN = "a-token-that-nobody-sees"  # noqa: S105 - a test's own
 @pytest.fixture
 def taken() -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
-    with exporting_by(SimpleSpanProcessor(exporter)):
+    with export_spans_with(SimpleSpanProcessor(exporter)):
         yield exporter
 
 
 def test_what_is_done_within_a_span_is_part_of_it(taken):
-    with span("index step"):
-        with span("fetch", first=1, last=9):
+    with start_span("index step"):
+        with start_span("fetch", first=1, last=9):
             pass
-        with span("commit"), span("fold"):
+        with start_span("commit"), start_span("fold"):
             pass
     found = {one.name: one for one in taken.get_finished_spans()}
     step = found["index step"]
@@ -37,36 +37,36 @@ def test_what_is_done_within_a_span_is_part_of_it(taken):
 
 
 def test_a_turn_that_did_nothing_is_forgotten_with_its_parts(taken):
-    with span("publish step") as step:
-        with span("report"):
+    with start_span("publish step") as step:
+        with start_span("report"):
             pass
-        step.did(None)
+        step.record_result(None)
     assert taken.get_finished_spans() == ()
 
 
 def test_a_turn_that_failed_is_told_and_why(taken):
-    hide(TOKEN)
-    with pytest.raises(ValueError, match="no answer"), span("index step"):
+    register_secret(TOKEN)
+    with pytest.raises(ValueError, match="no answer"), start_span("index step"):
         raise ValueError(f"no answer of https://rpc.example.org/{TOKEN} to {TOKEN}")
     (one,) = taken.get_finished_spans()
-    said = f"ValueError: no answer of https://rpc.example.org to {BLACKED_OUT}"
+    said = f"ValueError: no answer of https://rpc.example.org to {REDACTED}"
     assert (one.status.is_ok, one.status.description) == (False, said)
     assert one.events == ()
 
 
 def test_no_attribute_shows_a_secret(taken):
-    hide(TOKEN)
-    with span("send", endpoint=f"https://user:{TOKEN}@rpc.example.org/v3", key=[TOKEN]):
+    register_secret(TOKEN)
+    with start_span("send", endpoint=f"https://user:{TOKEN}@rpc.example.org/v3", key=[TOKEN]):
         pass
     (one,) = taken.get_finished_spans()
     assert dict(one.attributes) == {
         "qos.endpoint": "https://rpc.example.org",
-        "qos.key": f"['{BLACKED_OUT}']",
+        "qos.key": f"['{REDACTED}']",
     }
 
 
 def test_a_number_that_the_protocol_does_not_hold_is_text(taken):
-    with span("send", fee=2**200, nonce=7):
+    with start_span("send", fee=2**200, nonce=7):
         pass
     (one,) = taken.get_finished_spans()
     assert dict(one.attributes) == {"qos.fee": str(2**200), "qos.nonce": 7}

@@ -4,13 +4,13 @@ from hypothesis import given, strategies as st
 
 from oracle.signing.signer import Fees
 from oracle.txmgr.client.fee_quote import (
-    Market,
-    bumped,
-    gas_limit,
-    market,
+    FeeMarket,
+    add_gas_margin,
+    build_fee_market,
+    bump_fees,
     quote,
-    raised,
-    raised_both,
+    raise_both_fees,
+    raise_fee,
 )
 
 GWEI = 10**9
@@ -28,7 +28,7 @@ def test_a_raise_is_accepted_by_every_pool_and_never_above_the_cap(
     max_fee: int, tip: int, base: int, ask: int, cap: int
 ):
     last = Fees(max_fee, min(tip, max_fee))
-    new = bumped(last, Market(base, ask), cap)
+    new = bump_fees(last, FeeMarket(base, ask), cap)
     if new is not None:
         assert takes(last, new)
         assert new.tip <= new.max_fee <= cap
@@ -41,9 +41,9 @@ def test_where_the_cap_has_no_room_for_twice_the_base_fee_it_is_not_used_up(
     max_fee: int, tip: int, base: int, ask: int, room: int
 ):
     last, cap = Fees(max_fee, min(tip, max_fee)), base + ask + room
-    new = bumped(last, Market(base, ask), cap)
+    new = bump_fees(last, FeeMarket(base, ask), cap)
     if new is not None and room < base:
-        assert new.max_fee == min(max(raised(max_fee), base + ask), cap)
+        assert new.max_fee == min(max(raise_fee(max_fee), base + ask), cap)
 
 
 @given(max_fee=FEE, tip=FEE, base=FEE, ask=FEE)
@@ -52,13 +52,13 @@ def test_without_a_cap_in_the_way_there_is_always_a_raise(
 ):
     last = Fees(max(max_fee, 8), min(tip, max_fee // 2))
     room = 4 * (max_fee + base + ask + 8)
-    assert bumped(last, Market(base, ask), room) is not None
+    assert bump_fees(last, FeeMarket(base, ask), room) is not None
 
 
 @given(FEE)
 def test_a_raised_fee_is_an_eighth_more_at_least(fee: int):
-    assert raised(fee) > fee
-    assert 8 * raised(fee) >= 9 * fee
+    assert raise_fee(fee) > fee
+    assert 8 * raise_fee(fee) >= 9 * fee
 
 
 @given(max_fee=FEE, tip=FEE, cap=FEE)
@@ -66,9 +66,9 @@ def test_a_raise_of_both_is_an_eighth_at_least_and_never_above_the_cap(
     max_fee: int, tip: int, cap: int
 ):
     last = Fees(max_fee, min(tip, max_fee))
-    new = raised_both(last, cap)
+    new = raise_both_fees(last, cap)
     if new is None:
-        assert raised(max_fee) > cap
+        assert raise_fee(max_fee) > cap
         return
     for old, fresh in zip(last, new, strict=True):
         assert fresh >= -(-9 * old // 8)
@@ -78,7 +78,7 @@ def test_a_raise_of_both_is_an_eighth_at_least_and_never_above_the_cap(
 
 @given(base=FEE, tip=FEE, cap=FEE)
 def test_a_quote_can_pay_the_next_block_and_stays_under_the_cap(base: int, tip: int, cap: int):
-    fees = quote(Market(base, tip), cap)
+    fees = quote(FeeMarket(base, tip), cap)
     if fees is None:
         assert base > cap
     else:
@@ -87,14 +87,14 @@ def test_a_quote_can_pay_the_next_block_and_stays_under_the_cap(base: int, tip: 
 
 
 def test_a_quote_is_twice_the_base_fee_and_the_tip():
-    assert quote(Market(10 * GWEI, GWEI), 100 * GWEI) == Fees(21 * GWEI, GWEI)
+    assert quote(FeeMarket(10 * GWEI, GWEI), 100 * GWEI) == Fees(21 * GWEI, GWEI)
 
 
 def test_the_market_is_the_median_of_the_tips_or_the_floor():
-    assert market(5, [9, 1, 3]).tip == 3
-    assert market(5, [0, 0, 0], floor=2).tip == 2
-    assert market(5, []).tip == 0
+    assert build_fee_market(5, [9, 1, 3]).tip == 3
+    assert build_fee_market(5, [0, 0, 0], min_tip=2).tip == 2
+    assert build_fee_market(5, []).tip == 0
 
 
 def test_the_gas_limit_leaves_room_above_the_estimate():
-    assert gas_limit(100_000) == 130_000
+    assert add_gas_margin(100_000) == 130_000

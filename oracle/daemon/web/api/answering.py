@@ -11,11 +11,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from oracle.daemon.web.answer_cache import AnswerCache, CachedResponse, Flights
-from oracle.daemon.web.api.problems import problem, problem_of
+from oracle.daemon.web.answer_cache import AnswerCache, AnswerFlights, CachedResponse
+from oracle.daemon.web.api.problems import build_problem, build_problem_from_error
 from oracle.errors import OracleError
 from oracle.queries.answers import Answer
-from oracle.queries.api.source import ApiSnapshot, ApiSource, looking
+from oracle.queries.api.source import ApiSnapshot, ApiSource, open_snapshot
 from oracle.telemetry.logging_setup import is_power_of_two
 
 # Answers made at the same time: fewer than the database's read connections.
@@ -33,39 +33,39 @@ class ApiAnswers:
     def __init__(self, source: ApiSource) -> None:
         self.source = source
         self._cache = AnswerCache(source, _CACHE_BYTES)
-        self.fresh = self._cache.fresh
-        self._flights, self._slow_flights = Flights(_SEATS), Flights(_SLOW_SEATS)
+        self.get_fresh = self._cache.get_fresh
+        self._flights, self._slow_flights = AnswerFlights(_SEATS), AnswerFlights(_SLOW_SEATS)
         self._faults = 0
 
-    def look(self, request: Request, make: Callable[[ApiSnapshot], T]) -> Response:
+    def answer_from_snapshot(self, request: Request, make: Callable[[ApiSnapshot], T]) -> Response:
         """Respond with an answer made from one snapshot of the database."""
 
-        def made() -> T:
-            with looking(self.source) as look:
-                return make(look)
+        def make_answer() -> T:
+            with open_snapshot(self.source) as snapshot:
+                return make(snapshot)
 
-        return self.make(request, made)
+        return self.answer_request(request, make_answer)
 
-    def make(
+    def answer_request(
         self, request: Request, make: Callable[[], Answer], *, is_slow: bool = False
     ) -> Response:
         """Respond with the result of `make`; with `is_slow`, one at a time.
 
         Status 300, 400, 404 and 503: as in `build_problem_from_error`.
         """
-        answer = self._cache.answer if request.method == "GET" else self._cache.once
+        answer = self._cache.answer if request.method == "GET" else self._cache.answer_uncached
         flights = self._slow_flights if is_slow else self._flights
         try:
-            found = answer(request, lambda: _written(make()), flights)
+            response = answer(request, lambda: _build_cached_response(make()), flights)
         except OracleError as error:
-            self._note(error)
-            return problem_of(error)
+            self._log_unanswered(error)
+            return build_problem_from_error(error)
         too_many = "too many are answered right now"
-        return found or problem(HTTPStatus.SERVICE_UNAVAILABLE, too_many)
+        return response or build_problem(HTTPStatus.SERVICE_UNAVAILABLE, too_many)
 
-    def _note(self, error: OracleError) -> None:
+    def _log_unanswered(self, error: OracleError) -> None:
         """Log the 1st, 2nd, 4th … error that the response does not show."""
-        if problem_of(error).status_code != HTTPStatus.SERVICE_UNAVAILABLE:
+        if build_problem_from_error(error).status_code != HTTPStatus.SERVICE_UNAVAILABLE:
             return
         self._faults += 1
         if is_power_of_two(self._faults):
@@ -74,24 +74,24 @@ class ApiAnswers:
             )
 
 
-def refuse_unknown_names(request: Request) -> None:
+def refuse_unknown_parameters(request: Request) -> None:
     """Reject unknown query parameters, because a misspelled filter would filter nothing.
 
     Raises:
         RequestValidationError: names the unknown parameters.
     """
-    known: set[str] = set()
+    parameter_names: set[str] = set()
     for field in request.scope["route"].dependant.query_params:
-        kind = field.field_info.annotation
-        is_model = isclass(kind) and issubclass(kind, BaseModel)
-        known |= set(kind.model_fields) if is_model else {field.alias}
-    unknown = sorted(request.query_params.keys() - known)
+        annotation = field.field_info.annotation
+        is_model = isclass(annotation) and issubclass(annotation, BaseModel)
+        parameter_names |= set(annotation.model_fields) if is_model else {field.alias}
+    unknown = sorted(request.query_params.keys() - parameter_names)
     if unknown:
         raise RequestValidationError(
             [{"loc": ("query", name), "msg": "is not a parameter here"} for name in unknown]
         )
 
 
-def _written(answer: Answer) -> CachedResponse:
-    text = answer.model_dump_json().encode()
-    return CachedResponse(Response(text, media_type="application/json"), answer.as_of)
+def _build_cached_response(answer: Answer) -> CachedResponse:
+    body = answer.model_dump_json().encode()
+    return CachedResponse(Response(body, media_type="application/json"), answer.as_of)

@@ -14,30 +14,30 @@ import structlog
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
-from oracle.daemon.web.answer_cache import is_history
+from oracle.daemon.web.answer_cache import is_reading_history
 from oracle.daemon.web.api.input_types import AddressInput
-from oracle.daemon.web.api.problems import problem, problem_of
-from oracle.daemon.web.rate_limit import network_of
+from oracle.daemon.web.api.problems import build_problem, build_problem_from_error
+from oracle.daemon.web.rate_limit import get_client_network
 from oracle.errors import OracleError
 from oracle.queries.api.records.event_feed import (
     ID_PATTERN,
     EventCursor,
     FeedEvent,
     NumberedEvent,
-    events_after,
-    newest_place,
+    find_newest_cursor,
+    load_events_after,
 )
-from oracle.queries.api.source import ApiSource, looking
+from oracle.queries.api.source import ApiSource, open_snapshot
 
 _MEDIA_TYPE = "text/event-stream"
 # How often the index is checked for changes, once for all streams: at the head, and during a
 # backfill, when it always has changed.
-_LOOK_SECONDS, _HISTORY_LOOK_SECONDS = 1.0, 5.0
+_CHECK_SECONDS, _HISTORY_CHECK_SECONDS = 1.0, 5.0
 # A comment shows proxies and clients that the stream is alive.
 _COMMENT_SECONDS = 15.0
 _RETRY = b"retry: 3000\n"
 _COMMENT = b": still here\n\n"
-_AT_ONCE = 500
+_MAX_BATCH_EVENTS = 500
 
 
 class EventFilter(NamedTuple):
@@ -46,7 +46,7 @@ class EventFilter(NamedTuple):
     kinds: frozenset[str] | None
     node: str | None
 
-    def has(self, event: FeedEvent) -> bool:
+    def matches_event(self, event: FeedEvent) -> bool:
         """Return whether the filter accepts an event; reorganisations are always accepted."""
         if event.kind == "reorg":
             return True
@@ -54,20 +54,22 @@ class EventFilter(NamedTuple):
         return is_kind and (self.node is None or event.node == self.node)
 
 
-class _Batch:
+class _EventBatch:
     """The events after a cursor: encoded frames, the events to filter by, and the next cursor."""
 
     def __init__(self, frames: list[tuple[FeedEvent, bytes]], after: EventCursor) -> None:
         self.after = after
         self._frames = frames
-        self._joined: dict[EventFilter, bytes] = {}
+        self._bytes_by_filter: dict[EventFilter, bytes] = {}
 
-    def of(self, wanted: EventFilter) -> bytes:
+    def encode_frames(self, event_filter: EventFilter) -> bytes:
         """Return the frames that a filter accepts; clients with equal filters share the bytes."""
-        if wanted not in self._joined:
-            found = (frame for event, frame in self._frames if wanted.has(event))
-            self._joined[wanted] = b"".join(found)
-        return self._joined[wanted]
+        if event_filter not in self._bytes_by_filter:
+            matching_frames = (
+                frame for event, frame in self._frames if event_filter.matches_event(event)
+            )
+            self._bytes_by_filter[event_filter] = b"".join(matching_frames)
+        return self._bytes_by_filter[event_filter]
 
 
 class StreamLimits(Protocol):
@@ -103,18 +105,18 @@ class EventStreams:
         # The index's epoch at the last check; -1: not checked yet.
         self.epoch = -1
         self._is_history = False
-        self._batches: dict[EventCursor, _Batch] = {}
-        self._moved = asyncio.Event()
+        self._batches: dict[EventCursor, _EventBatch] = {}
+        self._changed = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
         self._lock: asyncio.Lock | None = None
 
     @contextmanager
     def count_stream(self, address: str) -> Iterator[None]:
         """Count a stream of a client; while any is open, one check a second serves all."""
-        network = network_of(address)
+        network = get_client_network(address)
         self._open_by_network[network] += 1
         if self._watch is None:
-            self._watch = asyncio.get_running_loop().create_task(self._keep_watch())
+            self._watch = asyncio.get_running_loop().create_task(self._watch_index())
         try:
             yield
         finally:
@@ -126,19 +128,19 @@ class EventStreams:
     def capacity_problem(self, address: str) -> Response | None:
         """Return 503 or 429 if the server, or this client, has too many streams."""
         if self._open_by_network.total() >= self.limits.max_streams:
-            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "all event streams are in use")
+            return build_problem(HTTPStatus.SERVICE_UNAVAILABLE, "all event streams are in use")
         limit = self.limits.max_streams_per_address
-        if self._open_by_network[network_of(address)] >= limit:
-            return problem(
+        if self._open_by_network[get_client_network(address)] >= limit:
+            return build_problem(
                 HTTPStatus.TOO_MANY_REQUESTS, f"your address has {limit} event streams open"
             )
         return None
 
-    async def newest(self) -> EventCursor:
+    async def get_newest_cursor(self) -> EventCursor:
         """Return the cursor after the newest event."""
-        return await asyncio.to_thread(self._newest)
+        return await asyncio.to_thread(self._read_newest_cursor)
 
-    async def after(self, place: EventCursor) -> _Batch:
+    async def read_after(self, cursor: EventCursor) -> _EventBatch:
         """Return the events after a cursor; the batch is shared by all streams at that cursor."""
         if self._lock is None:
             self._lock = asyncio.Lock()
@@ -146,67 +148,73 @@ class EventStreams:
             # The batches of this epoch: a read that is overtaken by the next epoch is not kept for
             # it.
             batches = self._batches
-            if place not in batches:
-                batches[place] = await asyncio.to_thread(self._read, place)
-            return batches[place]
+            if cursor not in batches:
+                batches[cursor] = await asyncio.to_thread(self._read_batch, cursor)
+            return batches[cursor]
 
-    async def moved(self, epoch: int, seconds: float) -> None:
+    async def wait_for_change(self, epoch: int, seconds: float) -> None:
         """Wait until the index has left `epoch`, at most so many seconds."""
         if self.epoch == epoch:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._moved.wait(), seconds)
+                await asyncio.wait_for(self._changed.wait(), seconds)
         if self._watch is not None and self._watch.done():
             self._watch.result()
 
-    async def look(self) -> None:
+    async def check_for_change(self) -> None:
         """Check whether the index has changed, and wake the waiting streams."""
-        epoch, self._is_history = await asyncio.to_thread(self._moved_to)
+        epoch, self._is_history = await asyncio.to_thread(self._read_epoch)
         if epoch != self.epoch:
             self.epoch, self._batches = epoch, {}
-            moved, self._moved = self._moved, asyncio.Event()
-            moved.set()
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
 
-    async def _keep_watch(self) -> None:
+    async def _watch_index(self) -> None:
         while True:
             try:
-                await self.look()
+                await self.check_for_change()
             except OracleError as error:
                 structlog.get_logger().debug("event_stream_read_failed", reason=str(error))
-            await asyncio.sleep(_HISTORY_LOOK_SECONDS if self._is_history else _LOOK_SECONDS)
+            await asyncio.sleep(_HISTORY_CHECK_SECONDS if self._is_history else _CHECK_SECONDS)
 
-    def _newest(self) -> EventCursor:
-        with looking(self._source) as look:
-            return newest_place(look)
+    def _read_newest_cursor(self) -> EventCursor:
+        with open_snapshot(self._source) as snapshot:
+            return find_newest_cursor(snapshot)
 
-    def _moved_to(self) -> tuple[int, bool]:
-        with looking(self._source) as look:
-            return look.as_of.epoch, is_history(look.as_of)
+    def _read_epoch(self) -> tuple[int, bool]:
+        with open_snapshot(self._source) as snapshot:
+            return snapshot.as_of.epoch, is_reading_history(snapshot.as_of)
 
-    def _read(self, place: EventCursor) -> _Batch:
-        with looking(self._source) as look:
-            found = events_after(look, place, _AT_ONCE)
-        return _Batch(
-            [(one.event, frame_of(one)) for one in found], found[-1].after if found else place
+    def _read_batch(self, cursor: EventCursor) -> _EventBatch:
+        with open_snapshot(self._source) as snapshot:
+            numbered_events = load_events_after(snapshot, cursor, _MAX_BATCH_EVENTS)
+        return _EventBatch(
+            [
+                (numbered_event.event, encode_frame(numbered_event))
+                for numbered_event in numbered_events
+            ],
+            numbered_events[-1].cursor_after if numbered_events else cursor,
         )
 
 
-def frame_of(one: NumberedEvent) -> bytes:
+def encode_frame(numbered_event: NumberedEvent) -> bytes:
     """Return the server-sent event frame of an event."""
-    data = one.event.model_dump_json()
-    return f"id: {one.after}\nevent: {one.event.kind}\ndata: {data}\n\n".encode()
+    data = numbered_event.event.model_dump_json()
+    return (
+        f"id: {numbered_event.cursor_after}\nevent: {numbered_event.event.kind}\ndata: {data}\n\n"
+    ).encode()
 
 
-def event_routes(streams: EventStreams) -> APIRouter:
+def build_event_routes(streams: EventStreams) -> APIRouter:
     """Return the router of the event stream."""
-    web = APIRouter(prefix="/v1", tags=["events"])
+    router = APIRouter(prefix="/v1", tags=["events"])
 
-    @web.get(
+    @router.get(
         "/events",
         operation_id="events",
         response_class=StreamingResponse,
         responses={200: {"content": {_MEDIA_TYPE: {"schema": {"type": "string"}}}}},
     )
-    async def _events(
+    async def _stream_events(
         request: Request,
         kinds: Annotated[str | None, Query(pattern="^[a-z_]+(,[a-z_]+)*$")] = None,
         node: Annotated[AddressInput | None, Query()] = None,
@@ -222,48 +230,50 @@ def event_routes(streams: EventStreams) -> APIRouter:
         address = "" if request.client is None else request.client.host
         if refusal := streams.capacity_problem(address):
             return refusal
-        told = last_event_id or after
+        resume_id = last_event_id or after
         try:
-            place = EventCursor.parsed(told) if told else await streams.newest()
+            cursor = (
+                EventCursor.parse(resume_id) if resume_id else await streams.get_newest_cursor()
+            )
         except OracleError as error:
-            return problem_of(error)
-        wanted = EventFilter(None if kinds is None else frozenset(kinds.split(",")), node)
-        frames = _frames(streams, address, place, wanted)
+            return build_problem_from_error(error)
+        event_filter = EventFilter(None if kinds is None else frozenset(kinds.split(",")), node)
+        frames = _generate_frames(streams, address, cursor, event_filter)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(frames, media_type=_MEDIA_TYPE, headers=headers)
 
-    return web
+    return router
 
 
-async def _frames(
-    streams: EventStreams, address: str, place: EventCursor, wanted: EventFilter
+async def _generate_frames(
+    streams: EventStreams, address: str, cursor: EventCursor, event_filter: EventFilter
 ) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
-    said_at = loop.time()
-    ends_at = said_at + streams.limits.stream_seconds
+    sent_at = loop.time()
+    ends_at = sent_at + streams.limits.stream_seconds
     with streams.count_stream(address):
         # The cursor is sent at once, so that a client that is disconnected before the first event
         # can resume.
-        yield _RETRY + f"id: {place}\n\n".encode()
+        yield _RETRY + f"id: {cursor}\n\n".encode()
         while loop.time() < ends_at:
             epoch = streams.epoch
             try:
-                batch = await streams.after(place)
+                batch = await streams.read_after(cursor)
             except OracleError as error:
                 structlog.get_logger().debug("event_stream_read_failed", reason=str(error))
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_CHECK_SECONDS)
                 batch = None
-            if batch is not None and batch.after != place:
-                place = batch.after
-                frames = batch.of(wanted)
+            if batch is not None and batch.after != cursor:
+                cursor = batch.after
+                frames = batch.encode_frames(event_filter)
                 if frames:
-                    said_at = loop.time()
+                    sent_at = loop.time()
                     yield frames
                 continue
-            silent = loop.time() - said_at
-            if silent >= _COMMENT_SECONDS:
-                said_at, silent = loop.time(), 0.0
+            silent_seconds = loop.time() - sent_at
+            if silent_seconds >= _COMMENT_SECONDS:
+                sent_at, silent_seconds = loop.time(), 0.0
                 yield _COMMENT
             if batch is not None:
-                seconds = min(_COMMENT_SECONDS - silent, max(0.0, ends_at - loop.time()))
-                await streams.moved(epoch, seconds)
+                seconds = min(_COMMENT_SECONDS - silent_seconds, max(0.0, ends_at - loop.time()))
+                await streams.wait_for_change(epoch, seconds)

@@ -11,18 +11,18 @@ from oracle.daemon.web.api.answering import ApiAnswers
 from oracle.daemon.web.api.input_types import AddressPrefixInput, NodePath
 from oracle.domain.scoring.node_figures import NodeState
 from oracle.queries.answers import LARGEST_INTEGER
-from oracle.queries.api.network_view import NetworkAnswer, network
+from oracle.queries.api.network_view import NetworkAnswer, build_network_overview
 from oracle.queries.api.node_explanation import ExplanationAnswer, node_explanation
-from oracle.queries.api.node_history import HistoryQuery, NodeHistory, node_history
-from oracle.queries.api.node_list import MOST_ROWS, NodeListQuery, named, nodes
+from oracle.queries.api.node_history import HistoryQuery, NodeHistory, build_node_history
+from oracle.queries.api.node_list import MAX_ROWS, NodeListQuery, find_node_by_prefix, list_nodes
 from oracle.queries.api.node_order import NodeSort
-from oracle.queries.api.node_view import NodeView, node_view
-from oracle.queries.api.records.node_past import NodePast, node_past
-from oracle.queries.api.source import looking
+from oracle.queries.api.node_view import NodeView, build_node_view
+from oracle.queries.api.records.node_past import NodePast, build_node_past
+from oracle.queries.api.source import open_snapshot
 from oracle.queries.node_models import NodePage
 
-_MOST_OF = 200
-_ADDRESS = 42
+_MAX_ADDRESSES = 200
+_ADDRESS_LENGTH = 42
 
 
 def _parse_addresses(text: str) -> str:
@@ -49,58 +49,75 @@ class NodeListParameters(BaseModel):
     of: Annotated[str, AfterValidator(_parse_addresses)] | None = Field(
         None,
         pattern=r"^0[xX][0-9a-fA-F]{40}(,0[xX][0-9a-fA-F]{40})*$",
-        max_length=_MOST_OF * (_ADDRESS + 1),
+        max_length=_MAX_ADDRESSES * (_ADDRESS_LENGTH + 1),
         description="Only these nodes: up to 200 comma-separated addresses.",
     )
     cursor: str | None = Field(
         None, pattern="^[A-Za-z0-9_-]{1,400}$", description="`next` of the page before."
     )
-    limit: int = Field(100, ge=1, le=MOST_ROWS)
+    limit: int = Field(100, ge=1, le=MAX_ROWS)
 
 
-def node_routes(answering: ApiAnswers) -> APIRouter:
+def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
     """Return the router of the read-only node paths."""
-    web = APIRouter(prefix="/v1", tags=["nodes"])
+    router = APIRouter(prefix="/v1", tags=["nodes"])
 
-    @web.get("/network", operation_id="network", response_model=NetworkAnswer)
-    def _network(
+    @router.get("/network", operation_id="network", response_model=NetworkAnswer)
+    def _get_network(
         request: Request, span: Annotated[Literal["1h", "24h", "7d"], Query()] = "24h"
     ) -> Response:
         """Totals, distribution, activity, and open actions for the operator."""
-        return answering.look(request, lambda look: network(look, span))
+        return api_answers.answer_from_snapshot(
+            request, lambda snapshot: build_network_overview(snapshot, span)
+        )
 
-    @web.get("/nodes", operation_id="nodes", response_model=NodePage)
-    def _nodes(request: Request, asked: Annotated[NodeListParameters, Query()]) -> Response:
+    @router.get("/nodes", operation_id="nodes", response_model=NodePage)
+    def _list_nodes(
+        request: Request, parameters: Annotated[NodeListParameters, Query()]
+    ) -> Response:
         """All nodes in order, in pages.
 
         Within one block no node appears twice and none is missing; `moved` means that the block
         has changed.
         """
-        of = frozenset() if asked.of is None else frozenset(asked.of.split(","))
-        query = NodeListQuery(**asked.model_dump(exclude={"of"}), of=of)
-        return answering.look(request, lambda look: nodes(look, query))
+        addresses = frozenset() if parameters.of is None else frozenset(parameters.of.split(","))
+        query = NodeListQuery(**parameters.model_dump(exclude={"of"}), of=addresses)
+        return api_answers.answer_from_snapshot(
+            request, lambda snapshot: list_nodes(snapshot, query)
+        )
 
-    @web.get("/nodes/{node}", operation_id="node", response_model=NodeView)
-    def _node(request: Request, node: NodePath) -> Response:
+    @router.get("/nodes/{node}", operation_id="node", response_model=NodeView)
+    def _get_node(request: Request, node: NodePath) -> Response:
         """One node: score here and on chain, rank, distance to exclusion and kickout."""
-        return answering.look(request, lambda look: node_view(look, named(look, node)))
+        return api_answers.answer_from_snapshot(
+            request,
+            lambda snapshot: build_node_view(snapshot, find_node_by_prefix(snapshot, node)),
+        )
 
-    @web.get("/nodes/{node}/history", operation_id="node_history", response_model=NodeHistory)
-    def _history(
+    @router.get("/nodes/{node}/history", operation_id="node_history", response_model=NodeHistory)
+    def _get_history(
         request: Request, node: NodePath, query: Annotated[HistoryQuery, Query()]
     ) -> Response:
         """QoS, long-term score and reliability over time, at most 2,000 points."""
-        return answering.look(
-            request, lambda look: node_history(look, named(look, node).address, query)
+        return api_answers.answer_from_snapshot(
+            request,
+            lambda snapshot: build_node_history(
+                snapshot, find_node_by_prefix(snapshot, node).address, query
+            ),
         )
 
-    @web.get("/nodes/{node}/past", operation_id="node_past", response_model=NodePast)
-    def _past(request: Request, node: NodePath) -> Response:
+    @router.get("/nodes/{node}/past", operation_id="node_past", response_model=NodePast)
+    def _get_past(request: Request, node: NodePath) -> Response:
         """A node's membership, its on-chain updates, and its draws."""
-        return answering.look(request, lambda look: node_past(look, named(look, node).address))
+        return api_answers.answer_from_snapshot(
+            request,
+            lambda snapshot: build_node_past(
+                snapshot, find_node_by_prefix(snapshot, node).address
+            ),
+        )
 
-    @web.get("/nodes/{node}/explain", operation_id="explain", response_model=ExplanationAnswer)
-    def _explain(
+    @router.get("/nodes/{node}/explain", operation_id="explain", response_model=ExplanationAnswer)
+    def _explain_node(
         request: Request,
         node: NodePath,
         at: Annotated[int | None, Query(ge=0, le=LARGEST_INTEGER, description="A block.")] = None,
@@ -110,11 +127,11 @@ def node_routes(answering: ApiAnswers) -> APIRouter:
         A score of an earlier block is folded again, one request at a time: 503 while another runs.
         """
 
-        def made() -> ExplanationAnswer:
-            with looking(answering.source) as look:
-                address = named(look, node).address
-            return node_explanation(answering.source, address, at)
+        def make_explanation() -> ExplanationAnswer:
+            with open_snapshot(api_answers.source) as snapshot:
+                address = find_node_by_prefix(snapshot, node).address
+            return node_explanation(api_answers.source, address, at)
 
-        return answering.make(request, made, is_slow=at is not None)
+        return api_answers.answer_request(request, make_explanation, is_slow=at is not None)
 
-    return web
+    return router

@@ -30,27 +30,31 @@ class Problem(BaseModel):
     found: list[str] | None = Field(None, description="What an ambiguous prefix stands for.")
 
 
-def _described(status: HTTPStatus, told: str) -> dict[str, Any]:
+def _describe_problem(status: HTTPStatus, description: str) -> dict[str, Any]:
     content = {_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {"description": f"{status.phrase}: {told}", "content": content, "model": Problem}
+    return {"description": f"{status.phrase}: {description}", "content": content, "model": Problem}
 
 
 # The error responses of every path.
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    300: _described(HTTPStatus.MULTIPLE_CHOICES, "the prefix stands for several; `found`."),
+    300: _describe_problem(HTTPStatus.MULTIPLE_CHOICES, "the prefix stands for several; `found`."),
     304: {"description": "Nothing is newer than what `If-None-Match` names."},
-    400: _described(HTTPStatus.BAD_REQUEST, "it cannot be answered as it is asked."),
-    404: _described(HTTPStatus.NOT_FOUND, "the network never mentioned it."),
-    422: _described(HTTPStatus.UNPROCESSABLE_ENTITY, "a parameter is not as the schema has it."),
+    400: _describe_problem(HTTPStatus.BAD_REQUEST, "it cannot be answered as it is asked."),
+    404: _describe_problem(HTTPStatus.NOT_FOUND, "the network never mentioned it."),
+    422: _describe_problem(
+        HTTPStatus.UNPROCESSABLE_ENTITY, "a parameter is not as the schema has it."
+    ),
     429: {"description": "Too many requests from one address; ask again a little later."},
-    503: _described(HTTPStatus.SERVICE_UNAVAILABLE, "nothing is indexed or the database away."),
+    503: _describe_problem(
+        HTTPStatus.SERVICE_UNAVAILABLE, "nothing is indexed or the database away."
+    ),
 }
 
 
-def problem(
+def build_problem(
     status: int,
     detail: str,
-    found: list[str] | None = None,
+    candidates: list[str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Return a problem document; `headers` are added to its own."""
@@ -60,42 +64,42 @@ def problem(
         status=status,
         detail=detail,
         at=int(unix_seconds()),
-        found=found,
+        found=candidates,
     )
-    sent = {"cache-control": "no-store", **(headers or {})}
+    response_headers = {"cache-control": "no-store", **(headers or {})}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        sent["retry-after"] = str(_RETRY_SECONDS)
-    return JSONResponse(body.model_dump(exclude_none=True), status, sent, _MEDIA_TYPE)
+        response_headers["retry-after"] = str(_RETRY_SECONDS)
+    return JSONResponse(body.model_dump(exclude_none=True), status, response_headers, _MEDIA_TYPE)
 
 
-def problem_of(error: OracleError) -> Response:
+def build_problem_from_error(error: OracleError) -> Response:
     """Return the problem document of an error; only texts written for clients are shown.
 
     Other texts may name a host or a file, and are logged only.
     """
     if isinstance(error, AmbiguousError):
-        return problem(HTTPStatus.MULTIPLE_CHOICES, str(error), error.found)
+        return build_problem(HTTPStatus.MULTIPLE_CHOICES, str(error), error.candidates)
     if isinstance(error, NotKnownError):
-        return problem(HTTPStatus.NOT_FOUND, str(error))
+        return build_problem(HTTPStatus.NOT_FOUND, str(error))
     if isinstance(error, QuestionError):
-        return problem(HTTPStatus.BAD_REQUEST, str(error))
+        return build_problem(HTTPStatus.BAD_REQUEST, str(error))
     if isinstance(error, NoNearbySnapshotError):
-        return problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-    return problem(
+        return build_problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+    return build_problem(
         HTTPStatus.SERVICE_UNAVAILABLE, "nothing is indexed yet, or the database cannot be read"
     )
 
 
-def register_problems(web: FastAPI) -> None:
+def register_problem_handlers(app: FastAPI) -> None:
     """Answer the framework's own errors with problem documents."""
 
-    @web.exception_handler(RequestValidationError)
-    def _invalid(_request: Request, error: RequestValidationError) -> Response:
-        told = "; ".join(
+    @app.exception_handler(RequestValidationError)
+    def _handle_invalid_request(_request: Request, error: RequestValidationError) -> Response:
+        fault_text = "; ".join(
             f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
         )
-        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, told)
+        return build_problem(HTTPStatus.UNPROCESSABLE_ENTITY, fault_text)
 
-    @web.exception_handler(HTTPException)
-    def _refused(_request: Request, error: HTTPException) -> Response:
-        return problem(error.status_code, str(error.detail), headers=error.headers)
+    @app.exception_handler(HTTPException)
+    def _handle_http_error(_request: Request, error: HTTPException) -> Response:
+        return build_problem(error.status_code, str(error.detail), headers=error.headers)

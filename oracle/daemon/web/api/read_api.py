@@ -11,20 +11,20 @@ from starlette.routing import BaseRoute, Match, Route
 
 from oracle import __version__
 from oracle.daemon.web.answer_cache import FreshAnswers
-from oracle.daemon.web.api.answering import ApiAnswers, refuse_unknown_names
-from oracle.daemon.web.api.event_stream import EventStreams, StreamLimits, event_routes
-from oracle.daemon.web.api.node_routes import node_routes
-from oracle.daemon.web.api.problems import PROBLEMS, register_problems
+from oracle.daemon.web.api.answering import ApiAnswers, refuse_unknown_parameters
+from oracle.daemon.web.api.event_stream import EventStreams, StreamLimits, build_event_routes
+from oracle.daemon.web.api.node_routes import build_node_routes
+from oracle.daemon.web.api.problems import PROBLEMS, register_problem_handlers
 from oracle.daemon.web.api.record_routes import (
-    draw_routes,
-    evidence_routes,
-    record_routes,
-    rule_routes,
+    build_draw_routes,
+    build_evidence_routes,
+    build_record_routes,
+    build_rule_routes,
 )
-from oracle.daemon.web.pages.page_app import PageRenderer, page_app
-from oracle.daemon.web.played_act import PlayedAct
+from oracle.daemon.web.pages.page_app import PageRenderer, create_page_app
+from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.ids import Hash
-from oracle.kickouts.evidence_files import path_of
+from oracle.kickouts.evidence_files import build_evidence_path
 from oracle.queries.api.source import ApiSource
 
 _METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
@@ -35,13 +35,13 @@ _DESCRIPTION = (
 )
 
 
-def read_api(
+def create_read_api(
     source: ApiSource,
     *,
     streams: StreamLimits,
     cors: Sequence[str] = (),
     evidence_folder: Path | None = None,
-    act: Callable[[], PlayedAct | None] = lambda: None,
+    get_act: Callable[[], DemoAct | None] = lambda: None,
 ) -> FastAPI:
     """Return the application, which is read-only.
 
@@ -49,10 +49,10 @@ def read_api(
     daemon writes evidence; None: not on this host. `get_act` returns the current act of a
     demonstration, shown at the top of the pages.
     """
-    answering = ApiAnswers(source)
+    api_answers = ApiAnswers(source)
     has_evidence = evidence_folder is not None
-    pages = PageRenderer(source, act, has_evidence=has_evidence)
-    web = FastAPI(
+    pages = PageRenderer(source, get_act, has_evidence=has_evidence)
+    app = FastAPI(
         title="qos-oracle read API",
         version=__version__,
         description=_DESCRIPTION,
@@ -60,23 +60,25 @@ def read_api(
         docs_url=None,
         redoc_url=None,
         responses=PROBLEMS,
-        dependencies=[Depends(refuse_unknown_names)],
+        dependencies=[Depends(refuse_unknown_parameters)],
     )
-    register_problems(web)
+    register_problem_handlers(app)
     routers = [
-        node_routes(answering),
-        record_routes(answering),
-        draw_routes(answering),
-        rule_routes(answering),
-        evidence_routes(answering, lambda named: _text_of(evidence_folder, named)),
-        event_routes(EventStreams(source, streams)),
+        build_node_routes(api_answers),
+        build_record_routes(api_answers),
+        build_draw_routes(api_answers),
+        build_rule_routes(api_answers),
+        build_evidence_routes(
+            api_answers, lambda evidence_hash: _read_evidence_text(evidence_folder, evidence_hash)
+        ),
+        build_event_routes(EventStreams(source, streams)),
     ]
     for router in routers:
-        web.include_router(router)
+        app.include_router(router)
     # The middleware added last runs first, so CORS headers are set on fresh responses, too.
-    web.add_middleware(FreshAnswers, answering.fresh, pages.fresh)
+    app.add_middleware(FreshAnswers, api_answers.get_fresh, pages.get_fresh)
     if cors:
-        web.add_middleware(
+        app.add_middleware(
             CORSMiddleware,
             allow_origins=list(cors),
             allow_methods=["GET"],
@@ -84,10 +86,10 @@ def read_api(
         )
     routes = [route for router in routers for route in router.routes]
     refuse = partial(_refuse_path, routes)
-    web.add_api_route("/v1/{path:path}", refuse, methods=_METHODS, include_in_schema=False)
+    app.add_api_route("/v1/{path:path}", refuse, methods=_METHODS, include_in_schema=False)
     # The pages handle all other paths.
-    web.mount("/", page_app(pages))
-    return web
+    app.mount("/", create_page_app(pages))
+    return app
 
 
 def _refuse_path(routes: Sequence[BaseRoute], request: Request, path: str) -> None:
@@ -101,20 +103,20 @@ def _refuse_path(routes: Sequence[BaseRoute], request: Request, path: str) -> No
     if "GET" in allowed:
         allowed.add("HEAD")
     if allowed:
-        listed = ", ".join(sorted(allowed))
+        allowed_methods = ", ".join(sorted(allowed))
         raise HTTPException(
             HTTPStatus.METHOD_NOT_ALLOWED,
-            f"/v1/{path}: method {request.method} is not allowed; expected {listed}",
-            {"allow": listed},
+            f"/v1/{path}: method {request.method} is not allowed; expected {allowed_methods}",
+            {"allow": allowed_methods},
         )
     raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no path /v1/{path}")
 
 
-def _text_of(folder: Path | None, named: Hash) -> str | None:
+def _read_evidence_text(folder: Path | None, evidence_hash: Hash) -> str | None:
     """Return the text of an evidence file, or None if it does not exist."""
     if folder is None:
         return None
     try:
-        return path_of(folder, named).read_text("utf-8")
+        return build_evidence_path(folder, evidence_hash).read_text("utf-8")
     except OSError:
         return None

@@ -11,27 +11,37 @@ from pydantic import AfterValidator
 from oracle.chain.hex_names import HASH_DIGITS, parse_address, parse_hash
 from oracle.daemon.web.api.answering import ApiAnswers
 from oracle.daemon.web.api.input_types import HashPath
-from oracle.daemon.web.api.problems import problem, problem_of
+from oracle.daemon.web.api.problems import build_problem, build_problem_from_error
 from oracle.daemon.web.api.wanted_task import WantedTask
-from oracle.domain.events.jsonl import parse_wanted_task
+from oracle.domain.events.jsonl import parse_task_request
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.errors import OracleError
 from oracle.queries.answers import LARGEST_INTEGER
-from oracle.queries.api.records.draw_view import DrawPage, TaskDraws, draws, draws_of
-from oracle.queries.api.records.drawn_again import DrawnAgain, drawn_again
-from oracle.queries.api.records.kickout_view import KickoutPage, evidence_file, kickouts
-from oracle.queries.api.records.round_view import RoundAnswer, RoundPage, round_view, rounds
-from oracle.queries.api.records.task_view import GroupAnswer, TaskAnswer, group_view, task_view
-from oracle.queries.api.rule_view import RulesAnswer, rules_view
-from oracle.queries.api.selection_view import SelectionAnswer, selection_view
-from oracle.queries.api.source import looking
-from oracle.queries.api.status_view import status_view
+from oracle.queries.api.records.draw_view import DrawPage, TaskDraws, list_draws, list_task_draws
+from oracle.queries.api.records.drawn_again import DrawnAgain, redraw_task
+from oracle.queries.api.records.kickout_view import KickoutPage, find_evidence, list_kickouts
+from oracle.queries.api.records.round_view import (
+    RoundAnswer,
+    RoundPage,
+    build_round_answer,
+    list_rounds,
+)
+from oracle.queries.api.records.task_view import (
+    GroupAnswer,
+    TaskAnswer,
+    build_group_answer,
+    build_task_answer,
+)
+from oracle.queries.api.rule_view import RulesAnswer, build_rules_answer
+from oracle.queries.api.selection_view import SelectionAnswer, build_selection_answer
+from oracle.queries.api.source import open_snapshot
+from oracle.queries.api.status_view import build_public_status
 from oracle.queries.status_models import PublicStatus
 
 _UNPROCESSABLE = 422
-_FOR_EVER = "public, max-age=31536000, immutable"
+_CACHE_FOREVER = "public, max-age=31536000, immutable"
 
-Rows = Annotated[int, Query(ge=1, le=200)]
+RowLimit = Annotated[int, Query(ge=1, le=200)]
 
 
 def _parse_address_or_hash(text: str) -> str:
@@ -40,59 +50,71 @@ def _parse_address_or_hash(text: str) -> str:
     return parse_hash(text) if is_hash else parse_address(text)
 
 
-def record_routes(answering: ApiAnswers) -> APIRouter:
+def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
     """Return the router of single records."""
-    web = APIRouter(prefix="/v1", tags=["records"])
+    router = APIRouter(prefix="/v1", tags=["records"])
 
-    @web.get("/tasks/{task}", operation_id="task", response_model=TaskAnswer)
-    def _task(request: Request, task: HashPath) -> Response:
+    @router.get("/tasks/{task}", operation_id="task", response_model=TaskAnswer)
+    def _get_task(request: Request, task: HashPath) -> Response:
         """The history of a task, and its score."""
-        return answering.look(request, lambda look: task_view(look, TaskKey(task)))
+        return api_answers.answer_from_snapshot(
+            request, lambda snapshot: build_task_answer(snapshot, TaskKey(task))
+        )
 
-    @web.get("/groups/{group}", operation_id="group", response_model=GroupAnswer)
-    def _group(request: Request, group: HashPath) -> Response:
+    @router.get("/groups/{group}", operation_id="group", response_model=GroupAnswer)
+    def _get_group(request: Request, group: HashPath) -> Response:
         """Members, ranks, times and scores of a group."""
-        return answering.look(request, lambda look: group_view(look, GroupKey(group)))
+        return api_answers.answer_from_snapshot(
+            request, lambda snapshot: build_group_answer(snapshot, GroupKey(group))
+        )
 
-    @web.get("/rounds", operation_id="rounds", response_model=RoundPage)
-    def _rounds(
+    @router.get("/rounds", operation_id="rounds", response_model=RoundPage)
+    def _list_rounds(
         request: Request,
         before: Annotated[int | None, Query(ge=0, le=LARGEST_INTEGER)] = None,
-        limit: Rows = 50,
+        limit: RowLimit = 50,
     ) -> Response:
         """Rounds that the oracle contract accepted, newest first."""
-        return answering.look(request, lambda look: rounds(look, before, limit))
+        return api_answers.answer_from_snapshot(
+            request, lambda snapshot: list_rounds(snapshot, before, limit)
+        )
 
-    @web.get("/rounds/{number}", operation_id="round", response_model=RoundAnswer)
-    def _round(
+    @router.get("/rounds/{number}", operation_id="round", response_model=RoundAnswer)
+    def _get_round(
         request: Request, number: Annotated[int, Path(ge=0, le=LARGEST_INTEGER)]
     ) -> Response:
         """One round, lane by lane, as the contract hashed it."""
-        return answering.look(request, lambda look: round_view(look, number))
+        return api_answers.answer_from_snapshot(
+            request, lambda snapshot: build_round_answer(snapshot, number)
+        )
 
-    @web.get("/kickouts", operation_id="kickouts", response_model=KickoutPage)
-    def _kickouts(request: Request) -> Response:
+    @router.get("/kickouts", operation_id="kickouts", response_model=KickoutPage)
+    def _list_kickouts(request: Request) -> Response:
         """Kickouts that are due, and those that were proposed on chain."""
-        return answering.look(request, kickouts)
+        return api_answers.answer_from_snapshot(request, list_kickouts)
 
-    return web
+    return router
 
 
-def draw_routes(answering: ApiAnswers) -> APIRouter:
+def build_draw_routes(api_answers: ApiAnswers) -> APIRouter:
     """Return the router of draws."""
-    web = APIRouter(prefix="/v1", tags=["records"])
+    router = APIRouter(prefix="/v1", tags=["records"])
 
-    @web.get("/draws", operation_id="draws", response_model=DrawPage)
-    def _draws(request: Request, limit: Rows = 50) -> Response:
+    @router.get("/draws", operation_id="draws", response_model=DrawPage)
+    def _list_draws(request: Request, limit: RowLimit = 50) -> Response:
         """Active draws, and the newest inactive ones."""
-        return answering.look(request, lambda look: draws(look, limit))
+        return api_answers.answer_from_snapshot(
+            request, lambda snapshot: list_draws(snapshot, limit)
+        )
 
-    @web.get("/draws/{task}", operation_id="task_draws", response_model=TaskDraws)
-    def _draws_of(request: Request, task: HashPath) -> Response:
+    @router.get("/draws/{task}", operation_id="task_draws", response_model=TaskDraws)
+    def _list_draws_of_task(request: Request, task: HashPath) -> Response:
         """All draws of one task."""
-        return answering.look(request, lambda look: draws_of(look, TaskKey(task)))
+        return api_answers.answer_from_snapshot(
+            request, lambda snapshot: list_task_draws(snapshot, TaskKey(task))
+        )
 
-    @web.get("/draws/{task}/again", operation_id="draw_again", response_model=DrawnAgain)
+    @router.get("/draws/{task}/again", operation_id="draw_again", response_model=DrawnAgain)
     def _draw_again(
         request: Request,
         task: HashPath,
@@ -104,50 +126,54 @@ def draw_routes(answering: ApiAnswers) -> APIRouter:
 
         Candidates and weights are folded again, one request at a time: 503 while another runs.
         """
-        source = answering.source
-        return answering.make(
-            request, lambda: drawn_again(source, TaskKey(task), seed_block), is_slow=True
+        source = api_answers.source
+        return api_answers.answer_request(
+            request, lambda: redraw_task(source, TaskKey(task), seed_block), is_slow=True
         )
 
-    return web
+    return router
 
 
-def rule_routes(answering: ApiAnswers) -> APIRouter:
+def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
     """Return the router of the rules and of the oracle's status."""
-    web = APIRouter(prefix="/v1", tags=["state"])
+    router = APIRouter(prefix="/v1", tags=["state"])
 
-    @web.get("/rules", operation_id="rules", response_model=RulesAnswer)
-    def _rules(request: Request) -> Response:
+    @router.get("/rules", operation_id="rules", response_model=RulesAnswer)
+    def _get_rules(request: Request) -> Response:
         """Every parameter of the scoring rules, with its meaning and source."""
-        return answering.look(request, rules_view)
+        return api_answers.answer_from_snapshot(request, build_rules_answer)
 
-    @web.get("/status", operation_id="status", response_model=PublicStatus)
-    def _status(request: Request) -> Response:
+    @router.get("/status", operation_id="status", response_model=PublicStatus)
+    def _get_status(request: Request) -> Response:
         """The health status and its reasons."""
-        return answering.look(request, status_view)
+        return api_answers.answer_from_snapshot(request, build_public_status)
 
-    @web.post("/select", operation_id="select", response_model=SelectionAnswer)
-    def _select(request: Request, task: WantedTask) -> Response:
+    @router.post("/select", operation_id="select", response_model=SelectionAnswer)
+    def _select_nodes(request: Request, task: WantedTask) -> Response:
         """The candidates for a task, with their weights and probabilities; no node is drawn."""
         try:
-            said = parse_wanted_task(task.model_dump_json(exclude_none=True))
+            task_request = parse_task_request(task.model_dump_json(exclude_none=True))
         except ValueError as error:
-            return problem(_UNPROCESSABLE, str(error))
-        return answering.make(request, lambda: selection_view(answering.source, said))
+            return build_problem(_UNPROCESSABLE, str(error))
+        return api_answers.answer_request(
+            request, lambda: build_selection_answer(api_answers.source, task_request)
+        )
 
-    return web
+    return router
 
 
-def evidence_routes(answering: ApiAnswers, read: Callable[[Hash], str | None]) -> APIRouter:
+def build_evidence_routes(
+    api_answers: ApiAnswers, read_evidence: Callable[[Hash], str | None]
+) -> APIRouter:
     """Return the router of evidence; `read_evidence` returns the text of a file by its name."""
-    web = APIRouter(prefix="/v1", tags=["records"])
+    router = APIRouter(prefix="/v1", tags=["records"])
 
-    @web.get(
+    @router.get(
         "/kickouts/{name}/evidence",
         operation_id="evidence",
         responses={200: {"content": {"application/json": {"schema": {"type": "object"}}}}},
     )
-    def _evidence(
+    def _get_evidence(
         name: Annotated[
             str,
             Path(pattern="^0[xX]([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$"),
@@ -160,16 +186,16 @@ def evidence_routes(answering: ApiAnswers, read: Callable[[Hash], str | None]) -
         the bytes.
         """
         try:
-            with looking(answering.source) as look:
-                named, text = evidence_file(look, name, read)
+            with open_snapshot(api_answers.source) as snapshot:
+                evidence_hash, text = find_evidence(snapshot, name, read_evidence)
         except OracleError as error:
-            return problem_of(error)
+            return build_problem_from_error(error)
         content = text.encode()
         headers = {
-            "content-disposition": f'attachment; filename="{named}.json"',
+            "content-disposition": f'attachment; filename="{evidence_hash}.json"',
             "x-sha256": hashlib.sha256(content).hexdigest(),
-            "cache-control": _FOR_EVER if name == named else "no-cache",
+            "cache-control": _CACHE_FOREVER if name == evidence_hash else "no-cache",
         }
         return Response(content, headers=headers, media_type="application/json")
 
-    return web
+    return router

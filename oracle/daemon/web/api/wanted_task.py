@@ -8,19 +8,19 @@ from oracle.daemon.web.api.input_types import AddressInput, HashInput
 
 _UINT32 = 2**32 - 1
 # Integers that every JSON reader represents exactly.
-_EXACT = 2**53
+_MAX_EXACT_INTEGER = 2**53
 
 
-def _as_whole(told: object) -> object:
+def _convert_whole_float(value: object) -> object:
     """Return 5.0 as 5: in JSON Schema both are the same integer."""
-    return int(told) if isinstance(told, float) and told.is_integer() else told
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 # The limits come before the validator, or the published schema would lack them.
-_FromJson = BeforeValidator(_as_whole)
+_FromJson = BeforeValidator(_convert_whole_float)
 _Uint32 = Annotated[int, Field(ge=0, le=_UINT32), _FromJson]
-_Whole = Annotated[int, Field(ge=0, le=_EXACT), _FromJson]
-_Counted = Annotated[int, Field(ge=1, le=_EXACT), _FromJson]
+_NonNegativeInteger = Annotated[int, Field(ge=0, le=_MAX_EXACT_INTEGER), _FromJson]
+_PositiveInteger = Annotated[int, Field(ge=1, le=_MAX_EXACT_INTEGER), _FromJson]
 _Version = Annotated[list[_Uint32], Field(min_length=3, max_length=3)]
 
 
@@ -39,9 +39,9 @@ class WantedTask(BaseModel):
     required_gpu_vram: _Uint32 | None = None
     models: list[str] | None = None
     version: _Version | None = None
-    size: _Counted | None = None
+    size: _PositiveInteger | None = None
     kind: Literal["sd", "llm", "sd_ft"] | None = None
-    timeout: _Whole | None = Field(None, description="Seconds.")
+    timeout: _NonNegativeInteger | None = Field(None, description="Seconds.")
     group: HashInput | None = None
-    group_size: _Counted | None = None
-    time: _Whole | None = Field(None, description="Unix seconds.")
+    group_size: _PositiveInteger | None = None
+    time: _NonNegativeInteger | None = Field(None, description="Unix seconds.")

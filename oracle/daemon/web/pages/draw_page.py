@@ -2,20 +2,20 @@
 
 from fastapi.responses import Response
 
-from oracle.daemon.web.pages.page_frame import PageRequest, page, task_key
-from oracle.daemon.web.pages.status_line import framed
-from oracle.queries.api.records.draw_view import draws_of
+from oracle.daemon.web.pages.page_frame import PageRequest, parse_task_key, render_template
+from oracle.daemon.web.pages.status_line import build_frame_values
+from oracle.queries.api.records.draw_view import list_task_draws
 from oracle.queries.api.source import ApiSnapshot
 
 
-def draw_page(look: ApiSnapshot, asked: PageRequest) -> Response:
+def render_task_draws(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """All draws of a task, and their inputs."""
-    task = task_key(asked.path["key"])
-    found = draws_of(look, task)
-    return page(
+    task = parse_task_key(request.path["key"])
+    task_draws = list_task_draws(snapshot, task)
+    return render_template(
         "draw.html",
-        **framed(look, "Draws", f"/v1/draws/{task}"),
+        **build_frame_values(snapshot, "Draws", f"/v1/draws/{task}"),
         task=task,
-        draws=found.draws,
-        can_draw=look.source.dispatch is not None,
+        draws=task_draws.draws,
+        can_draw=snapshot.source.dispatch is not None,
     )

@@ -3,21 +3,21 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from oracle.domain.fold.working_set import FALLS
+from oracle.domain.fold.working_set import FALL_CAUSES
 from oracle.queries.api.records.event_feed import (
     EventCursor,
     FeedEvent,
     NumberedEvent,
-    events_after,
-    newest_place,
+    find_newest_cursor,
+    load_events_after,
 )
 from oracle.queries.api.source import ApiSnapshot
 
 # The period, the maximum number of events read, and the maximum number of rows.
 _FEED_SECONDS, _MOST_EVENTS, _ROWS = 3_600, 5_000, 9
 # The sign beside the text of each kind; an exclusion by a timeout has its own sign.
-_SIGNS = {
-    **{cause.value: "▼" for cause in FALLS},
+_SIGN_BY_KIND = {
+    **{cause.value: "▼" for cause in FALL_CAUSES},
     "recovered": "○",
     "joined": "●",
     "resumed": "●",
@@ -29,11 +29,11 @@ _SIGNS = {
     "report_accepted": "✓",
     "halt_cleared": "✓",
 }
-_EXCLUDED = "▲"
-_CALM = frozenset(
+_EXCLUDED_SIGN = "▲"
+_CALM_KINDS = frozenset(
     {"report_accepted", "joined", "paused", "resumed", "left", "recovered", "halt_cleared"}
 )
-_OFTEN = "report_accepted"
+_FREQUENT_KIND = "report_accepted"
 
 
 class EventRow(NamedTuple):
@@ -49,24 +49,24 @@ class EventRow(NamedTuple):
     earlier: int = 0
 
 
-def newest_rows(look: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:
+def read_newest_rows(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:
     """Return the events of the last hour, newest first, and the cursor after them."""
-    newest = newest_place(look)
-    since = newest._replace(time=max(0, look.cursor.time - _FEED_SECONDS), told=0)
-    found = reversed(events_after(look, since, _MOST_EVENTS))
-    return in_runs(found)[:_ROWS], newest
+    newest = find_newest_cursor(snapshot)
+    since = newest._replace(time=max(0, snapshot.cursor.time - _FEED_SECONDS), delivered=0)
+    newest_first = reversed(load_events_after(snapshot, since, _MOST_EVENTS))
+    return merge_report_runs(newest_first)[:_ROWS], newest
 
 
-def in_runs(events: Iterable[NumberedEvent]) -> list[EventRow]:
+def merge_report_runs(events: Iterable[NumberedEvent]) -> list[EventRow]:
     """Return a row for each event; consecutive reports share a row."""
     rows: list[EventRow] = []
-    for one in events:
-        event = one.event
-        if rows and event.kind == rows[-1].event.kind == _OFTEN:
+    for numbered_event in events:
+        event = numbered_event.event
+        if rows and event.kind == rows[-1].event.kind == _FREQUENT_KIND:
             rows[-1] = rows[-1]._replace(earlier=rows[-1].earlier + 1)
             continue
-        is_out = event.excluded_until is not None
-        sign = _EXCLUDED if is_out else _SIGNS.get(event.kind, "●")
-        tone = "calm" if event.kind in _CALM else "bad"
-        rows.append(EventRow(str(one.after), event, sign, tone))
+        is_excluded = event.excluded_until is not None
+        sign = _EXCLUDED_SIGN if is_excluded else _SIGN_BY_KIND.get(event.kind, "●")
+        tone = "calm" if event.kind in _CALM_KINDS else "bad"
+        rows.append(EventRow(str(numbered_event.cursor_after), event, sign, tone))
     return rows

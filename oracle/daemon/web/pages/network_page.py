@@ -4,31 +4,31 @@ from typing import NamedTuple
 
 from fastapi.responses import Response
 
-from oracle.daemon.web.pages.event_rows import newest_rows
-from oracle.daemon.web.pages.figures.drawings import Bar, bars, shares
-from oracle.daemon.web.pages.nodes_page import courses_of
-from oracle.daemon.web.pages.page_frame import PageRequest, page
-from oracle.daemon.web.pages.status_line import framed
+from oracle.daemon.web.pages.event_rows import read_newest_rows
+from oracle.daemon.web.pages.figures.drawings import Bar, lay_out_bars, lay_out_shares
+from oracle.daemon.web.pages.nodes_page import build_sparklines
+from oracle.daemon.web.pages.page_frame import PageRequest, render_template
+from oracle.daemon.web.pages.status_line import build_frame_values
 from oracle.domain.ids import Address
-from oracle.queries.api.network_view import SPAN_SECONDS, NetworkAnswer, network
-from oracle.queries.api.node_list import NodeListQuery, nodes
+from oracle.queries.api.network_view import SECONDS_BY_SPAN, NetworkAnswer, build_network_overview
+from oracle.queries.api.node_list import NodeListQuery, list_nodes
 from oracle.queries.api.records.event_feed import EVENT_KINDS
 from oracle.queries.api.source import ApiSnapshot, QuestionError
 from oracle.queries.node_models import NodeEntry
-from oracle.queries.sentences.node_sentences import short_reason
-from oracle.queries.sentences.node_standing import causes_of
-from oracle.queries.text.human_numbers import capital, counted, in_words
+from oracle.queries.sentences.node_sentences import format_short_reason
+from oracle.queries.sentences.node_standing import build_causes
+from oracle.queries.text.human_numbers import capitalize_first, format_count, number_in_words
 
 # The default range, and the range used if the default one is still empty before its last part.
 _SPAN, _SHORT_SPAN = "24h", "1h"
 # The number of best nodes, each shown with its reason.
-_BEST = 12
-_WIDE = 1_120
-_BOX = 500
-_HISTOGRAM, _SCORES, _TIMEOUTS = (_BOX, 130), (_BOX, 60), (_BOX, 40)
+_BEST_NODES = 12
+_FULL_WIDTH = 1_120
+_BOX_WIDTH = 500
+_HISTOGRAM, _SCORES, _TIMEOUTS = (_BOX_WIDTH, 130), (_BOX_WIDTH, 60), (_BOX_WIDTH, 40)
 
 
-class NetworkTold(NamedTuple):
+class NetworkPageContent(NamedTuple):
     """The sentences and drawings of the page."""
 
     headline: str
@@ -44,79 +44,82 @@ class NetworkTold(NamedTuple):
     timeout_bars: list[Bar]
 
 
-def network_page(look: ApiSnapshot, asked: PageRequest) -> Response:
+def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """The network at a glance: number and quality of nodes, recent events, open actions."""
-    answer, span = _answer(look, asked.text("range"))
-    best = nodes(look, NodeListQuery(limit=_BEST)).nodes
-    feed, place = newest_rows(look)
-    return page(
+    network_answer, span = _read_network(snapshot, request.get_field("range"))
+    best_nodes = list_nodes(snapshot, NodeListQuery(limit=_BEST_NODES)).nodes
+    feed, cursor = read_newest_rows(snapshot)
+    return render_template(
         "network.html",
-        **framed(look, "Network", "/v1/network"),
-        network=answer,
-        told=told_of(answer, span),
-        best=best,
-        reasons={row.node: _reason(look, row) for row in best},
-        courses=courses_of(look, best),
+        **build_frame_values(snapshot, "Network", "/v1/network"),
+        network=network_answer,
+        told=build_network_content(network_answer, span),
+        best=best_nodes,
+        reasons={row.node: _get_short_reason(snapshot, row) for row in best_nodes},
+        courses=build_sparklines(snapshot, best_nodes),
         feed=feed,
-        place=place,
+        place=cursor,
         kinds=",".join(EVENT_KINDS),
-        spans=list(SPAN_SECONDS),
+        spans=list(SECONDS_BY_SPAN),
         span_name=span,
-        act=asked.act,
+        act=request.act,
     )
 
 
-def _answer(look: ApiSnapshot, asked: str | None) -> tuple[NetworkAnswer, str]:
+def _read_network(snapshot: ApiSnapshot, span_name: str | None) -> tuple[NetworkAnswer, str]:
     """Return the network's figures and their range, which is an hour for a new network."""
-    if asked is not None and asked not in SPAN_SECONDS:
-        raise QuestionError(f"range: is one of {', '.join(SPAN_SECONDS)}")
-    answer = network(look, asked or _SPAN)
-    before = answer.activity[:-1]
-    if asked is None and not any(part.scores or part.timeouts for part in before):
-        return network(look, _SHORT_SPAN), _SHORT_SPAN
-    return answer, asked or _SPAN
+    if span_name is not None and span_name not in SECONDS_BY_SPAN:
+        raise QuestionError(f"range: is one of {', '.join(SECONDS_BY_SPAN)}")
+    answer = build_network_overview(snapshot, span_name or _SPAN)
+    earlier_parts = answer.activity[:-1]
+    if span_name is None and not any(part.scores or part.timeouts for part in earlier_parts):
+        return build_network_overview(snapshot, _SHORT_SPAN), _SHORT_SPAN
+    return answer, span_name or _SPAN
 
 
-def _reason(look: ApiSnapshot, row: NodeEntry) -> str:
-    node = look.ranking().nodes[Address(row.node)]
-    return short_reason(causes_of(look, node))
+def _get_short_reason(snapshot: ApiSnapshot, row: NodeEntry) -> str:
+    node = snapshot.get_ranking().nodes[Address(row.node)]
+    return format_short_reason(build_causes(snapshot, node))
 
 
-def told_of(answer: NetworkAnswer, span: str) -> NetworkTold:
+def build_network_content(answer: NetworkAnswer, span: str) -> NetworkPageContent:
     """Return the sentences and drawings of the network's figures."""
     scores = [part.scores for part in answer.activity]
     timeouts = [part.timeouts for part in answer.activity]
     states = list(answer.states.items())
-    return NetworkTold(
-        headline=headline(answer),
-        lead=lead(answer, sum(scores), sum(timeouts), span),
-        shares=shares(states, _WIDE),
+    return NetworkPageContent(
+        headline=format_headline(answer),
+        lead=format_lead(answer, sum(scores), sum(timeouts), span),
+        shares=lay_out_shares(states, _FULL_WIDTH),
         shares_words=", ".join(f"{count} {name.replace('_', ' ')}" for name, count in states),
-        histogram=bars(answer.histogram, len(answer.histogram), _HISTOGRAM),
+        histogram=lay_out_bars(answer.histogram, len(answer.histogram), _HISTOGRAM),
         scores=sum(scores),
         timeouts=sum(timeouts),
         most_scores=max(scores, default=0),
         most_timeouts=max(timeouts, default=0),
-        score_bars=bars(scores, len(scores), _SCORES),
-        timeout_bars=bars(timeouts, len(timeouts), _TIMEOUTS),
+        score_bars=lay_out_bars(scores, len(scores), _SCORES),
+        timeout_bars=lay_out_bars(timeouts, len(timeouts), _TIMEOUTS),
     )
 
 
-def headline(answer: NetworkAnswer) -> str:
+def format_headline(answer: NetworkAnswer) -> str:
     """Return how many nodes can be given tasks, in one sentence."""
-    able = answer.states["selectable"] + answer.states["recovering"]
+    selectable_count = answer.states["selectable"] + answer.states["recovering"]
     if not answer.members:
         return "No node is in the network yet."
-    if able == answer.members:
-        word = "The only node" if able == 1 else f"All {answer.members} nodes"
-        return f"{word} can be given tasks."
-    return f"{capital(in_words(able))} of {answer.members} nodes can be given tasks."
+    if selectable_count == answer.members:
+        subject = "The only node" if selectable_count == 1 else f"All {answer.members} nodes"
+        return f"{subject} can be given tasks."
+    return (
+        f"{capitalize_first(number_in_words(selectable_count))} of {answer.members} nodes can "
+        "be given tasks."
+    )
 
 
-def lead(answer: NetworkAnswer, scores: int, timeouts: int, span: str) -> str:
+def format_lead(answer: NetworkAnswer, scores: int, timeouts: int, span: str) -> str:
     """Return why the other nodes cannot be given tasks, and the recent activity."""
     parts = [
-        f"{capital(in_words(count))} {'is' if count == 1 else 'are'} {word}."
+        f"{capitalize_first(number_in_words(count))} {'is' if count == 1 else 'are'} {word}."
         for state, word in (
             ("excluded", "excluded after timeouts"),
             ("paused", "paused"),
@@ -124,5 +127,8 @@ def lead(answer: NetworkAnswer, scores: int, timeouts: int, span: str) -> str:
         )
         if (count := answer.states[state])  # type: ignore[index]  # each is a state
     ]
-    happened = f"{capital(counted(scores, 'task score'))}, {counted(timeouts, 'timeout')}"
-    return " ".join([*parts, f"{happened} in the last {span}."])
+    activity = (
+        f"{capitalize_first(format_count(scores, 'task score'))}, "
+        f"{format_count(timeouts, 'timeout')}"
+    )
+    return " ".join([*parts, f"{activity} in the last {span}."])

@@ -2,17 +2,23 @@
 
 from typing import NamedTuple
 
-from oracle.daemon.web.pages.page_frame import NOTHING, two_digits
+from oracle.daemon.web.pages.page_frame import NO_NUMBER, format_two_digits
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.node_history import HistoryMark
 from oracle.queries.api.node_view import NodeView
 from oracle.queries.api.records.node_past import PastEvent
-from oracle.queries.text.human_numbers import capital, counted, moment, rank_text, span
+from oracle.queries.text.human_numbers import (
+    capitalize_first,
+    format_count,
+    format_duration,
+    format_rank,
+    format_time,
+)
 
 _TONES = ("first", "second")
-_TURNS = {
+_SENTENCE_BY_CHANGE = {
     "joined": "It joined.",
     "pause_asked": "It asked to pause, and had a task to end first.",
     "paused": "It paused.",
@@ -28,7 +34,7 @@ _TURNS = {
 }
 
 
-class ScoreWords(NamedTuple):
+class ScoreLabel(NamedTuple):
     """One task score: its task, its colour and its text."""
 
     task: str
@@ -36,74 +42,88 @@ class ScoreWords(NamedTuple):
     words: str
 
 
-def score_words(entry: ScoreEntry, rules: Rules) -> ScoreWords:
+def describe_score(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
     """Return the label of a score's bar; both its colour and its text show the rank."""
-    points = f"{entry.score} of {rules.q_max} points, {moment(entry.time)}"
+    points = f"{entry.score} of {rules.q_max} points, {format_time(entry.time)}"
     if rules.legacy is not None:
         # Two rounds made up the score, each with its own rank.
-        return ScoreWords(entry.task, "first" if entry.score else "none", points)
+        return ScoreLabel(entry.task, "first" if entry.score else "none", points)
     if entry.rank is None:
-        return ScoreWords(entry.task, "none", f"No answer: {points}")
+        return ScoreLabel(entry.task, "none", f"No answer: {points}")
     tone = _TONES[entry.rank - 1] if entry.rank <= len(_TONES) else "later"
-    return ScoreWords(entry.task, tone, f"{capital(rank_text(entry.rank))}: {points}")
+    return ScoreLabel(entry.task, tone, f"{capitalize_first(format_rank(entry.rank))}: {points}")
 
 
-def on_chain_words(answer: NodeView) -> tuple[str, str]:
+def describe_on_chain_score(answer: NodeView) -> tuple[str, str]:
     """Return the on-chain score, and how it compares with the computed score."""
-    found = answer.on_chain
-    if found is None or (found.qos is None and found.lane != DO_NOT_SELECT):
-        return NOTHING, "never reported"
-    held = "not selectable" if found.qos is None else two_digits(found.qos)
-    return held, "✓ the same" if found.is_current else "waits for the next report"
+    on_chain = answer.on_chain
+    if on_chain is None or (on_chain.qos is None and on_chain.lane != DO_NOT_SELECT):
+        return NO_NUMBER, "never reported"
+    shown_value = "not selectable" if on_chain.qos is None else format_two_digits(on_chain.qos)
+    return shown_value, "✓ the same" if on_chain.is_current else "waits for the next report"
 
 
-def exclusion_words(answer: NodeView) -> str:
+def describe_exclusion(answer: NodeView) -> str:
     """Return how far a member is from exclusion, or how long it is excluded."""
-    trust, line = two_digits(answer.row.reliability), two_digits(answer.excluded_below)
+    reliability, threshold = (
+        format_two_digits(answer.row.reliability),
+        format_two_digits(answer.excluded_below),
+    )
     if answer.row.back_at is not None:
-        left = span(answer.row.back_at - answer.as_of.time)
-        until = moment(answer.row.back_at)
-        return f"Reliability is {trust}, under the line. It is back in {left}, at {until}."
+        time_left = format_duration(answer.row.back_at - answer.as_of.time)
+        until = format_time(answer.row.back_at)
+        return (
+            f"Reliability is {reliability}, under the line. It is back in {time_left}, at {until}."
+        )
     steps = answer.lift.timeouts
-    words = f"Reliability is {trust}; under {line} a node is excluded."
+    words = f"Reliability is {reliability}; under {threshold} a node is excluded."
     if not steps:
         return words
-    return f"{words} {capital(counted(steps, 'timeout'))} at once would do it."
+    return f"{words} {capitalize_first(format_count(steps, 'timeout'))} at once would do it."
 
 
-def kickout_words(answer: NodeView) -> str:
+def describe_kickout(answer: NodeView) -> str:
     """Return how far a member is from a kickout."""
-    found = answer.kickout
-    if found.mean is None:
-        return f"A kickout needs {counted(found.pool_size, 'score')}, and there is none yet."
-    words = f"The mean of its scores is {two_digits(found.mean)} points"
-    left = found.pool_size - found.scores
-    if answer.row.legacy is not None and not found.is_due:
+    kickout = answer.kickout
+    if kickout.mean is None:
         return (
-            f"{words} in this window; from {counted(found.pool_size, 'task')} of a window on, a "
-            f"kickout is due under {two_digits(found.below)}."
+            f"A kickout needs {format_count(kickout.pool_size, 'score')}, and there is none yet."
         )
-    if found.is_due:
-        return f"{words}, under {two_digits(found.below)}: a kickout is due."
-    if left > 0:
+    words = f"The mean of its scores is {format_two_digits(kickout.mean)} points"
+    scores_left = kickout.pool_size - kickout.scores
+    if answer.row.legacy is not None and not kickout.is_due:
         return (
-            f"{words}; a kickout needs a full pool under {two_digits(found.below)}, and "
-            f"{counted(left, 'score')} {'is' if left == 1 else 'are'} still to come."
+            f"{words} in this window; from {format_count(kickout.pool_size, 'task')} of a window "
+            f"on, a kickout is due under {format_two_digits(kickout.below)}."
         )
-    zeros = answer.lift.zeros
-    tail = f"; {counted(zeros, 'score')} of zero in a row would do it" if zeros else ""
-    return f"{words}; under {two_digits(found.below)} a kickout is due{tail}."
+    if kickout.is_due:
+        return f"{words}, under {format_two_digits(kickout.below)}: a kickout is due."
+    if scores_left > 0:
+        return (
+            f"{words}; a kickout needs a full pool under {format_two_digits(kickout.below)}, and "
+            f"{format_count(scores_left, 'score')} {'is' if scores_left == 1 else 'are'} still to "
+            "come."
+        )
+    zero_scores = answer.lift.zeros
+    zeros_text = (
+        f"; {format_count(zero_scores, 'score')} of zero in a row would do it"
+        if zero_scores
+        else ""
+    )
+    return f"{words}; under {format_two_digits(kickout.below)} a kickout is due{zeros_text}."
 
 
-def mark_label(mark: HistoryMark) -> str:
+def describe_mark(mark: HistoryMark) -> str:
     """Return the label of a mark of the chart."""
-    cause = capital(mark.cause.replace("_", " "))
+    cause = capitalize_first(mark.cause.replace("_", " "))
     if mark.before == mark.after:
-        return f"{cause}, {moment(mark.time)}"
-    course = f"reliability {two_digits(mark.before)} to {two_digits(mark.after)}"
-    return f"{cause}, {moment(mark.time)}: {course}"
+        return f"{cause}, {format_time(mark.time)}"
+    change_text = (
+        f"reliability {format_two_digits(mark.before)} to {format_two_digits(mark.after)}"
+    )
+    return f"{cause}, {format_time(mark.time)}: {change_text}"
 
 
-def turn_words(turn: PastEvent) -> str:
+def describe_membership_change(change: PastEvent) -> str:
     """Return a sentence about a change of a node's membership."""
-    return _TURNS[turn.what]
+    return _SENTENCE_BY_CHANGE[change.what]

@@ -12,125 +12,137 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from oracle import __version__
-from oracle.daemon.web.answer_cache import AnswerCache, CachedResponse, Flights
+from oracle.daemon.web.answer_cache import AnswerCache, AnswerFlights, CachedResponse
 from oracle.daemon.web.pages import static_files
-from oracle.daemon.web.pages.chain_pages import PAGES, ShowPage
-from oracle.daemon.web.pages.page_frame import HEADERS, POLICY, PageRequest, page
-from oracle.daemon.web.pages.status_line import OUT_OF_REACH
-from oracle.daemon.web.played_act import PlayedAct
+from oracle.daemon.web.pages.chain_pages import PAGES, RenderPage
+from oracle.daemon.web.pages.page_frame import HEADERS, POLICY, PageRequest, render_template
+from oracle.daemon.web.pages.status_line import UNAVAILABLE
+from oracle.daemon.web.played_act import DemoAct
 from oracle.errors import OracleError
 from oracle.queries.api.source import (
     AmbiguousError,
     ApiSource,
     NotKnownError,
     QuestionError,
-    looking,
+    open_snapshot,
 )
 
 # The number of pages that may be read from the database at once.
-_SEATS = 8
+_MAX_CONCURRENT_PAGES = 8
 _CACHE_BYTES = 16 * 2**20
-_SEVERAL = 300
-_NOT_FOUND, _WRONG, _NOT_NOW = 404, 422, 503
-_OUT_OF_REACH = "Nothing is indexed yet, or the database cannot be read: qos-oracle status"
-_ELSEWHERE = "It may be on another chain, or not indexed yet."
+_MULTIPLE_CHOICES = 300
+_NOT_FOUND, _UNPROCESSABLE, _UNAVAILABLE = 404, 422, 503
+_UNAVAILABLE_TEXT = "Nothing is indexed yet, or the database cannot be read: qos-oracle status"
+_NOT_FOUND_HINT = "It may be on another chain, or not indexed yet."
 
 
-def page_app(renderer: "PageRenderer") -> FastAPI:
+def create_page_app(renderer: "PageRenderer") -> FastAPI:
     """Return the application, to be mounted at `/` behind the paths of the read API."""
-    web = FastAPI(
+    app = FastAPI(
         title="qos-oracle", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    web.add_middleware(_SafeHeaders)
-    for path, show in PAGES.items():
-        web.add_api_route(path, _route(renderer, show), methods=["GET"])
+    app.add_middleware(_SafeHeaders)
+    for path, render in PAGES.items():
+        app.add_api_route(path, _make_route(renderer, render), methods=["GET"])
 
-    @web.get("/docs")
-    def api_docs() -> Response:
+    @app.get("/docs")
+    def get_api_docs() -> Response:
         """The reference of the read API, drawn from its schema."""
-        shown = page("api_docs.html", schema="/v1/openapi.json")
+        response = render_template("api_docs.html", schema="/v1/openapi.json")
         # Redoc writes its styles into the page.
         policy = HEADERS[POLICY].replace("style-src", "style-src 'unsafe-inline'")
-        shown.headers[POLICY] = policy
-        return shown
+        response.headers[POLICY] = policy
+        return response
 
-    @web.get("/static/{digest}/{name:path}")
-    def static(digest: str, name: str) -> Response:
+    @app.get("/static/{digest}/{name:path}")
+    def get_static_file(digest: str, name: str) -> Response:
         """A static file; its URL contains its digest, so that it can be cached forever."""
-        found = static_files.answer(digest, name)
-        return found or _message("There is no such file.", "", _NOT_FOUND)
+        file_response = static_files.get_file_response(digest, name)
+        return file_response or _render_message("There is no such file.", "", _NOT_FOUND)
 
-    @web.get("/{path:path}")
-    def nothing(path: str) -> Response:  # noqa: ARG001 - FastAPI wants it named
+    @app.get("/{path:path}")
+    def refuse_unknown_path(path: str) -> Response:  # noqa: ARG001 - FastAPI wants it named
         """Respond that the page does not exist."""
-        return _message("There is no such page.", "", _NOT_FOUND)
+        return _render_message("There is no such page.", "", _NOT_FOUND)
 
-    return web
+    return app
 
 
-def _route(renderer: "PageRenderer", show: ShowPage) -> Callable[[Request], Response]:
-    def answer(request: Request) -> Response:
-        return renderer.answer(request, show)
+def _make_route(renderer: "PageRenderer", render: RenderPage) -> Callable[[Request], Response]:
+    def answer_request(request: Request) -> Response:
+        return renderer.answer_page(request, render)
 
-    answer.__doc__ = show.__doc__
-    return answer
+    answer_request.__doc__ = render.__doc__
+    return answer_request
 
 
 class PageRenderer:
     """Renders pages; thread-safe."""
 
     def __init__(
-        self, source: ApiSource, act: Callable[[], PlayedAct | None], *, has_evidence: bool
+        self, source: ApiSource, get_act: Callable[[], DemoAct | None], *, has_evidence: bool
     ) -> None:
         """Set the source; `has_evidence`: the evidence of kickouts is on this host."""
         self._source = source
-        self._act = act
+        self._get_act = get_act
         self._has_evidence = has_evidence
-        self._flights = Flights(_SEATS)
-        self._cache = AnswerCache(source, _CACHE_BYTES, act)
+        self._flights = AnswerFlights(_MAX_CONCURRENT_PAGES)
+        self._cache = AnswerCache(source, _CACHE_BYTES, get_act)
 
-    def answer(self, request: Request, show: ShowPage) -> Response:
+    def answer_page(self, request: Request, render: RenderPage) -> Response:
         """Return a page, or an error page that gives the reason."""
         try:
-            made = self._cache.answer(request, lambda: self._made(request, show), self._flights)
+            response = self._cache.answer(
+                request, lambda: self._render_page(request, render), self._flights
+            )
         except OracleError as error:
-            return _refusal(error)
-        return made or _message("Too many ask at this moment.", "Try again soon.", _NOT_NOW)
+            return _render_refusal(error)
+        return response or _render_message(
+            "Too many ask at this moment.", "Try again soon.", _UNAVAILABLE
+        )
 
-    def fresh(self, scope: Scope) -> ASGIApp | None:
+    def get_fresh(self, scope: Scope) -> ASGIApp | None:
         """Return a page that needs no check of the database; never blocks."""
-        found = self._cache.fresh(scope)
-        return None if found is None else _SafeHeaders(found)
+        response = self._cache.get_fresh(scope)
+        return None if response is None else _SafeHeaders(response)
 
-    def _made(self, request: Request, show: ShowPage) -> CachedResponse:
-        with looking(self._source) as look:
-            act = self._act()
-            told = (request.path_params, request.query_params, act, self._has_evidence)
-            return CachedResponse(show(look, PageRequest(*told)), look.as_of, act)
+    def _render_page(self, request: Request, render: RenderPage) -> CachedResponse:
+        with open_snapshot(self._source) as snapshot:
+            act = self._get_act()
+            request_values = (request.path_params, request.query_params, act, self._has_evidence)
+            return CachedResponse(
+                render(snapshot, PageRequest(*request_values)), snapshot.as_of, act
+            )
 
 
-def _refusal(error: OracleError) -> Response:
+def _render_refusal(error: OracleError) -> Response:
     if isinstance(error, AmbiguousError):
-        return _message("That is the beginning of several.", f"{error}.", _SEVERAL, error.found)
+        return _render_message(
+            "That is the beginning of several.", f"{error}.", _MULTIPLE_CHOICES, error.candidates
+        )
     if isinstance(error, NotKnownError):
-        return _message("That is not known here.", f"{error}. {_ELSEWHERE}", _NOT_FOUND)
+        return _render_message(
+            "That is not known here.", f"{error}. {_NOT_FOUND_HINT}", _NOT_FOUND
+        )
     if isinstance(error, QuestionError):
-        return _message("That cannot be shown.", f"{error}.", _WRONG)
+        return _render_message("That cannot be shown.", f"{error}.", _UNPROCESSABLE)
     # The error's text may name the database's host.
-    return _message("There is nothing to be shown now.", _OUT_OF_REACH, _NOT_NOW)
+    return _render_message("There is nothing to be shown now.", _UNAVAILABLE_TEXT, _UNAVAILABLE)
 
 
-def _message(headline: str, words: str, status: int, found: list[str] | None = None) -> Response:
-    return page(
+def _render_message(
+    headline: str, explanation: str, status: int, candidates: list[str] | None = None
+) -> Response:
+    return render_template(
         "message.html",
         status=status,
         here=None,
-        standing=OUT_OF_REACH,
+        standing=UNAVAILABLE,
         as_of=None,
         json_path=None,
         headline=headline,
-        words=words,
-        found=found or [],
+        words=explanation,
+        found=candidates or [],
     )
 
 
@@ -146,7 +158,7 @@ class _SafeHeaders:
             await self._app(scope, receive, send)
             return
 
-        async def with_headers(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 present = {name for name, _ in message["headers"]}
                 added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
@@ -156,4 +168,4 @@ class _SafeHeaders:
                 ]
             await send(message)
 
-        await self._app(scope, receive, with_headers)
+        await self._app(scope, receive, send_with_headers)

@@ -17,22 +17,22 @@ from jinja2.runtime import Context
 
 from oracle.chain.hex_names import HexNameError, parse_address_prefix, parse_hash
 from oracle.chain.profiles.profile import Token
-from oracle.daemon.web.played_act import PlayedAct
-from oracle.domain.fixed_point import decimal_text
+from oracle.daemon.web.played_act import DemoAct
+from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import TaskKey
 from oracle.queries.api.source import QuestionError
-from oracle.queries.population import harmless
+from oracle.queries.population import sanitize_name
 from oracle.queries.text.human_numbers import (
-    amount,
-    capital,
-    counted,
-    in_words,
-    moment,
-    ordinal,
-    span,
+    capitalize_first,
+    format_amount,
+    format_count,
+    format_duration,
+    format_ordinal,
+    format_time,
+    number_in_words,
 )
-from oracle.queries.text.templates import template_environment
-from oracle.queries.text.text_tables import foreign, in_utc
+from oracle.queries.text.templates import create_template_environment
+from oracle.queries.text.text_tables import format_utc, sanitize_text
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"
@@ -70,11 +70,11 @@ STATE_SIGNS = {
     "unknown": "‖",
 }
 _FRACTION = re.compile(r"(\d+\.\d\d)\d{16}")
-_SHOWN_OF_HASH = 6, 4
+_SHOWN_HASH_DIGITS = 6, 4
 # Shown if there is no number.
-NOTHING = "\N{EN DASH}"
-_HASH_FROM = 20
-_LONGEST_FIELD = 400
+NO_NUMBER = "\N{EN DASH}"
+_MIN_HASH_LENGTH = 20
+_MAX_FIELD_LENGTH = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +87,22 @@ class PageRequest:
 
     path: Mapping[str, str]
     query: Mapping[str, str]
-    act: PlayedAct | None = None
+    act: DemoAct | None = None
     has_evidence: bool = False
 
-    def text(self, name: str, longest: int = _LONGEST_FIELD) -> str | None:
+    def get_field(self, name: str, max_length: int = _MAX_FIELD_LENGTH) -> str | None:
         """Return a field of the query, or None if it is empty.
 
         Raises:
             QuestionError: the field is too long.
         """
-        told = self.query.get(name, "").strip()
-        if len(told) > longest:
-            raise QuestionError(f"{name}: is longer than {longest} signs")
-        return told or None
+        value = self.query.get(name, "").strip()
+        if len(value) > max_length:
+            raise QuestionError(f"{name}: is longer than {max_length} signs")
+        return value or None
 
 
-def address_prefix(text: str) -> str:
+def parse_node_prefix(text: str) -> str:
     """Return an address prefix in lower case; the `0x` may be left out.
 
     Raises:
@@ -113,91 +113,95 @@ def address_prefix(text: str) -> str:
     try:
         prefix = parse_address_prefix(entered if has_prefix else f"0x{entered}")
     except HexNameError as error:
-        raise QuestionError(f"{foreign(entered)}: {error}") from error
+        raise QuestionError(f"{sanitize_text(entered)}: {error}") from error
     if prefix == "0x" and not has_prefix:
         raise QuestionError("address: nothing entered; expected 0x and up to 40 hex digits")
     return prefix
 
 
-def task_key(text: str) -> TaskKey:
+def parse_task_key(text: str) -> TaskKey:
     """Return the key of a task in lower case. Raises QuestionError: not 0x and 64 hex digits."""
     try:
         return TaskKey(parse_hash(text.strip()))
     except HexNameError as error:
-        raise QuestionError(f"{foreign(text)}: {error}") from error
+        raise QuestionError(f"{sanitize_text(text)}: {error}") from error
 
 
-def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
+def render_template(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
     """Render a template; a value that is missing is a bug and raises."""
-    text = environment().get_template(template).render(**values)
+    text = get_environment().get_template(template).render(**values)
     return HTMLResponse(text, status, headers={"cache-control": "no-cache"})
 
 
 @cache
-def environment() -> Environment:
+def get_environment() -> Environment:
     """Return the template environment, which escapes all values."""
-    made = template_environment(FOLDER / "templates")
-    made.globals.update(navigation=NAVIGATION, asset=asset, signs=STATE_SIGNS)
-    made.filters.update(
-        utc=moment,
-        span=span,
-        clock=lambda seconds: in_utc(seconds, "%H:%M"),
-        day=lambda seconds: in_utc(seconds, "%d %b"),
-        words=in_words,
-        opened=capital,
-        counted=counted,
-        ordinal=ordinal,
-        two=two_digits,
-        short=shortened,
-        amount=amount_text,
-        state=state_words,
-        shown=with_two_digits,
-        harmless=harmless,
+    jinja_environment = create_template_environment(FOLDER / "templates")
+    jinja_environment.globals.update(navigation=NAVIGATION, asset=get_asset_url, signs=STATE_SIGNS)
+    jinja_environment.filters.update(
+        utc=format_time,
+        span=format_duration,
+        clock=lambda seconds: format_utc(seconds, "%H:%M"),
+        day=lambda seconds: format_utc(seconds, "%d %b"),
+        words=number_in_words,
+        opened=capitalize_first,
+        counted=format_count,
+        ordinal=format_ordinal,
+        two=format_two_digits,
+        short=shorten_hash,
+        amount=format_token_amount,
+        state=format_state,
+        shown=shorten_fractions,
+        harmless=sanitize_name,
     )
-    return made
+    return jinja_environment
 
 
 @cache
-def asset(name: str) -> str:
+def get_asset_url(name: str) -> str:
     """Return the URL of a static file; it contains the digest, so its content never changes."""
     digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/static/{digest}/{name}"
 
 
-def two_digits(value: str | int | None) -> str:
+def format_two_digits(value: str | int | None) -> str:
     """Format a fraction, given as text or in units of 10^-18, with two digits, rounded down.
 
     None is formatted as a dash.
     """
     if value is None:
-        return NOTHING
-    fraction = decimal_text(value) if isinstance(value, int) else value
-    whole, _, rest = fraction.partition(".")
-    return f"{whole}.{rest[:2]:0<2}"
+        return NO_NUMBER
+    fraction = format_decimal(value) if isinstance(value, int) else value
+    integer_part, _, decimals = fraction.partition(".")
+    return f"{integer_part}.{decimals[:2]:0<2}"
 
 
-def with_two_digits(text: str) -> str:
+def shorten_fractions(text: str) -> str:
     """Return a text with its 18-digit fractions cut to two digits."""
     return _FRACTION.sub(r"\1", text)
 
 
 @pass_context
-def shortened(context: Context, hashed: str) -> str:
+def shorten_hash(context: Context, address_or_hash: str) -> str:
     """Return the label of an address, or the first and last digits of an address or hash."""
-    label: str | None = context.get("labels", {}).get(hashed)
+    label: str | None = context.get("labels", {}).get(address_or_hash)
     if label is not None:
         return label
-    first, last = _SHOWN_OF_HASH
-    return hashed if len(hashed) < _HASH_FROM else f"{hashed[:first]}…{hashed[-last:]}"
+    first_digits, last_digits = _SHOWN_HASH_DIGITS
+    return (
+        address_or_hash
+        if len(address_or_hash) < _MIN_HASH_LENGTH
+        else f"{address_or_hash[:first_digits]}…{address_or_hash[-last_digits:]}"
+    )
 
 
 @pass_context
-def amount_text(context: Context, units: int | str) -> str:
+def format_token_amount(context: Context, units: int | str) -> str:
     """Format an amount of the smallest unit in the network's token."""
     token: Token = context["token"]
-    return amount(int(units), token.symbol, token.decimals)
+    return format_amount(int(units), token.symbol, token.decimals)
 
 
-def state_words(state: str) -> str:
+def format_state(state: str) -> str:
     """Return the readable form of a state."""
     return state.replace("_", " ")

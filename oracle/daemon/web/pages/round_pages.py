@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 from fastapi.responses import Response
 
-from oracle.daemon.web.pages.page_frame import PageRequest, page
-from oracle.daemon.web.pages.status_line import framed
+from oracle.daemon.web.pages.page_frame import PageRequest, render_template
+from oracle.daemon.web.pages.status_line import build_frame_values
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address
-from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
-from oracle.queries.api.records.node_past import said
+from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
+from oracle.queries.api.records.node_past import format_lane
 from oracle.queries.api.source import ApiSnapshot, NotKnownError, QuestionError
 
 _NEWEST = 50
@@ -24,42 +24,50 @@ class LaneChange(NamedTuple):
     after: str
 
 
-def rounds_page(look: ApiSnapshot, _asked: PageRequest) -> Response:
+def render_rounds(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
     """The newest rounds that the contract accepted."""
-    newest = list(reversed(look.uow.rounds.accepted(_NEWEST)))
-    changed = {one.round: len(_changes(look, one)) for one in newest}
-    return page(
-        "rounds.html", **framed(look, "Rounds", "/v1/rounds"), rounds=newest, changed=changed
+    newest = list(reversed(snapshot.uow.rounds.list_accepted(_NEWEST)))
+    change_count_by_round = {
+        accepted_round.round: len(_list_lane_changes(snapshot, accepted_round))
+        for accepted_round in newest
+    }
+    return render_template(
+        "rounds.html",
+        **build_frame_values(snapshot, "Rounds", "/v1/rounds"),
+        rounds=newest,
+        changed=change_count_by_round,
     )
 
 
-def round_page(look: ApiSnapshot, asked: PageRequest) -> Response:
+def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """One round: its digest and transaction, and each node whose lane it changed."""
-    text = asked.path["number"]
+    text = request.path["number"]
     if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
         raise QuestionError("a round is a number")
-    found = look.uow.rounds.accepted_round(int(text))
-    if found is None:
+    accepted_round = snapshot.uow.rounds.get_accepted_round(int(text))
+    if accepted_round is None:
         raise NotKnownError(f"round {int(text)} was not accepted in what is indexed")
-    return page(
+    return render_template(
         "round.html",
-        **framed(look, "Rounds", f"/v1/rounds/{found.round}"),
-        round=found,
-        place=look.places([found.at])[found.at],
-        changes=_changes(look, found),
+        **build_frame_values(snapshot, "Rounds", f"/v1/rounds/{accepted_round.round}"),
+        round=accepted_round,
+        place=snapshot.load_places([accepted_round.at])[accepted_round.at],
+        changes=_list_lane_changes(snapshot, accepted_round),
     )
 
 
-def _changes(look: ApiSnapshot, accepted: RoundAccepted) -> list[LaneChange]:
+def _list_lane_changes(snapshot: ApiSnapshot, accepted: RoundAccepted) -> list[LaneChange]:
     """Return the lanes that differ from those of the round before, by index."""
-    found = []
-    for number, word in accepted.words:
-        earlier = look.uow.rounds.until(number, accepted.round - 1, 1)
-        before = dict(earlier[0].words)[number] if earlier else 0
-        for place, (old, new) in enumerate(zip(lanes_of(before), lanes_of(word), strict=True)):
+    changes = []
+    for word_index, word in accepted.words:
+        earlier_rounds = snapshot.uow.rounds.list_accepted_up_to(word_index, accepted.round - 1, 1)
+        previous_word = dict(earlier_rounds[0].words)[word_index] if earlier_rounds else 0
+        for lane_index, (old, new) in enumerate(
+            zip(unpack_lanes(previous_word), unpack_lanes(word), strict=True)
+        ):
             node = None
             if old != new:
-                node = look.uow.rounds.node_at(number * LANES_PER_WORD + place)
+                node = snapshot.uow.rounds.get_node_at(word_index * LANES_PER_WORD + lane_index)
             if node is not None:
-                found.append(LaneChange(node, said(old), said(new)))
-    return found
+                changes.append(LaneChange(node, format_lane(old), format_lane(new)))
+    return changes

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from oracle.domain.health import Condition, HealthReport, Severity
 from oracle.queries.answers import AsOf
 from oracle.queries.api.source import ApiSnapshot
-from oracle.queries.text.human_numbers import blocks
+from oracle.queries.text.human_numbers import format_blocks
 
 
 class StatusLine(NamedTuple):
@@ -15,30 +15,32 @@ class StatusLine(NamedTuple):
     words: str
 
 
-OUT_OF_REACH = StatusLine("late", "Nothing of the index is on this page")
+UNAVAILABLE = StatusLine("late", "Nothing of the index is on this page")
 
 
 _TONES = {Severity.WELL: "good", Severity.ATTENTION: "late", Severity.DOWN: "bad"}
 
 
-def status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
+def build_status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
     """Return the worst condition in a few words, or that there is none."""
-    worst, behind = health.worst_condition, as_of.lag_blocks
+    worst_condition, lag_blocks = health.worst_condition, as_of.lag_blocks
     tone = _TONES[health.severity]
-    if worst is None:
-        return StatusLine(tone, "Synced" if behind is not None else "Indexed")
-    if worst is Condition.BEHIND and behind is not None:
-        return StatusLine(tone, f"Catching up, {blocks(behind)} left")
-    return StatusLine(tone, worst.title)
+    if worst_condition is None:
+        return StatusLine(tone, "Synced" if lag_blocks is not None else "Indexed")
+    if worst_condition is Condition.BEHIND and lag_blocks is not None:
+        return StatusLine(tone, f"Catching up, {format_blocks(lag_blocks)} left")
+    return StatusLine(tone, worst_condition.title)
 
 
-def framed(look: ApiSnapshot, here: str | None, json_path: str | None = None) -> dict[str, Any]:
+def build_frame_values(
+    snapshot: ApiSnapshot, here: str | None, json_path: str | None = None
+) -> dict[str, Any]:
     """Return the template values of the frame; `here` is the current navigation entry."""
     return {
         "here": here,
-        "as_of": look.as_of,
-        "standing": status_line(look.as_of, look.health()),
+        "as_of": snapshot.as_of,
+        "standing": build_status_line(snapshot.as_of, snapshot.load_health()),
         "json_path": json_path,
-        "token": look.source.token,
-        "labels": look.source.labels,
+        "token": snapshot.source.token,
+        "labels": snapshot.source.labels,
     }

@@ -6,10 +6,15 @@ from urllib.parse import quote
 from fastapi.responses import RedirectResponse, Response
 
 from oracle.chain.hex_names import HASH_INPUT_PATTERN
-from oracle.daemon.web.pages.page_frame import PageRequest, address_prefix, page, task_key
-from oracle.daemon.web.pages.status_line import framed
-from oracle.queries.api.node_list import named
-from oracle.queries.api.records.task_view import task_view
+from oracle.daemon.web.pages.page_frame import (
+    PageRequest,
+    parse_node_prefix,
+    parse_task_key,
+    render_template,
+)
+from oracle.daemon.web.pages.status_line import build_frame_values
+from oracle.queries.api.node_list import find_node_by_prefix
+from oracle.queries.api.records.task_view import build_task_answer
 from oracle.queries.api.source import AmbiguousError, ApiSnapshot, NotKnownError
 
 _SEE_OTHER = 303
@@ -17,31 +22,33 @@ _KEY = re.compile(HASH_INPUT_PATTERN)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
-def task_page(look: ApiSnapshot, asked: PageRequest) -> Response:
+def render_task(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """The history of a task, and the group that scored it."""
-    key = task_key(asked.path["key"])
-    task = look.uow.tasks.named([key]).get(key)
+    key = parse_task_key(request.path["key"])
+    task = snapshot.uow.tasks.get_many([key]).get(key)
     if task is None:
         raise NotKnownError(f"no task {key} was seen")
-    results = [] if task.group is None else look.uow.results.of_group(task.group)
-    mine = [one for one in results if any(member.task == task.key for member in one.members)]
-    return page(
+    results = [] if task.group is None else snapshot.uow.results.list_for_group(task.group)
+    task_results = [
+        result for result in results if any(member.task == task.key for member in result.members)
+    ]
+    return render_template(
         "task.html",
-        **framed(look, None, f"/v1/tasks/{task.key}"),
+        **build_frame_values(snapshot, None, f"/v1/tasks/{task.key}"),
         task=task,
-        results=mine,
-        places=look.places(one.closed_at for one in mine),
-        is_drawn=bool(look.uow.draws.of_task(task.key)),
-        moments=task_view(look, task.key).moments,
+        results=task_results,
+        places=snapshot.load_places(closed_result.closed_at for closed_result in task_results),
+        is_drawn=bool(snapshot.uow.draws.list_for_task(task.key)),
+        moments=build_task_answer(snapshot, task.key).moments,
     )
 
 
-def search_page(look: ApiSnapshot, asked: PageRequest) -> Response:
+def redirect_search(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Redirect to the page of the address, task, round or prefix that was entered."""
-    return RedirectResponse(place_of(look, asked.text("q") or ""), _SEE_OTHER)
+    return RedirectResponse(resolve_search(snapshot, request.get_field("q") or ""), _SEE_OTHER)
 
 
-def place_of(look: ApiSnapshot, text: str) -> str:
+def resolve_search(snapshot: ApiSnapshot, text: str) -> str:
     """Return the path of the page that a search text denotes.
 
     A number is a round, 64 digits are a task, a label or fewer digits a node.
@@ -55,9 +62,13 @@ def place_of(look: ApiSnapshot, text: str) -> str:
     if _NUMBER.fullmatch(query):
         return f"/rounds/{int(query)}"
     if _KEY.fullmatch(query):
-        return f"/tasks/{task_key(query)}"
-    labelled = look.source.labelled(query) if query else []
-    if len(labelled) > 1:
-        raise AmbiguousError(query, list(labelled))
-    address = labelled[0] if labelled else named(look, address_prefix(query)).address
+        return f"/tasks/{parse_task_key(query)}"
+    labelled_nodes = snapshot.source.find_addresses_by_label(query) if query else []
+    if len(labelled_nodes) > 1:
+        raise AmbiguousError(query, list(labelled_nodes))
+    address = (
+        labelled_nodes[0]
+        if labelled_nodes
+        else find_node_by_prefix(snapshot, parse_node_prefix(query)).address
+    )
     return f"/nodes/{quote(address)}"

@@ -6,8 +6,8 @@ from oracle.queries.api.source import ApiSnapshot, NotKnownError
 from oracle.queries.selection.draw_history import (
     DrawEntry,
     DrawHistory,
-    draw_entries,
-    draw_history,
+    build_draw_entries,
+    load_draw_history,
 )
 
 
@@ -21,15 +21,15 @@ class TaskDraws(Answer):
     draws: list[DrawEntry]
 
 
-def draws(look: ApiSnapshot, limit: int) -> DrawPage:
+def list_draws(snapshot: ApiSnapshot, limit: int) -> DrawPage:
     """Return all active draws, and up to `limit` of the others."""
-    history = draw_history(look.uow, limit)
-    return DrawPage(as_of=look.as_of, active=history.active, over=history.over)
+    history = load_draw_history(snapshot.uow, limit)
+    return DrawPage(as_of=snapshot.as_of, active=history.active, over=history.over)
 
 
-def draws_of(look: ApiSnapshot, task: TaskKey) -> TaskDraws:
+def list_task_draws(snapshot: ApiSnapshot, task: TaskKey) -> TaskDraws:
     """Return the draws of a task; raise NotKnownError if no node was drawn for it."""
-    found = look.uow.draws.of_task(task)
-    if not found:
+    stored_draws = snapshot.uow.draws.list_for_task(task)
+    if not stored_draws:
         raise NotKnownError(f"nobody was drawn for task {task}")
-    return TaskDraws(as_of=look.as_of, draws=draw_entries(look.uow, found))
+    return TaskDraws(as_of=snapshot.as_of, draws=build_draw_entries(snapshot.uow, stored_draws))

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from pydantic import Field
 
-from oracle.dispatch.assigner import refuse_other_settings
+from oracle.dispatch.assigner import require_same_settings
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.dispatch.redraw import WorkingSetView
@@ -19,12 +19,12 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import ZERO_HASH, GroupKey, Hash, TaskKey
 from oracle.errors import InputError
-from oracle.indexer.stored_events import stored_events
+from oracle.indexer.stored_events import iterate_stored_events
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText, IntegerText
-from oracle.queries.api.source import ApiSnapshot, ApiSource, NotKnownError, looking
+from oracle.queries.api.source import ApiSnapshot, ApiSource, NotKnownError, open_snapshot
 from oracle.store.state.draw_repository import StoredDraw
-from oracle.systems.assignment import AssignmentPlan, Drawing
-from oracle.systems.weighted_draw import seed_for
+from oracle.systems.assignment import AssignmentPlan, TaskDraw
+from oracle.systems.weighted_draw import compute_draw_seed
 
 
 class WeightedCandidate(ApiModel):
@@ -58,17 +58,17 @@ class DrawnAgain(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _RedrawInputs:
     """A recorded draw and the inputs to recompute it, with the plan before its block."""
 
     recorded: StoredDraw
     block: BlockRef
-    before: AssignmentPlan
+    plan_before: AssignmentPlan
     events: Sequence[DomainEvent]
     group: GroupKey | None
 
 
-def drawn_again(source: ApiSource, task: TaskKey, seed_block: int | None) -> DrawnAgain:
+def redraw_task(source: ApiSource, task: TaskKey, seed_block: int | None) -> DrawnAgain:
     """Recompute a task's draw; `seed_block` None: its newest draw.
 
     Raises:
@@ -77,67 +77,78 @@ def drawn_again(source: ApiSource, task: TaskKey, seed_block: int | None) -> Dra
     settings = source.dispatch
     if settings is None:
         raise NotKnownError("nobody is drawn by the settings of this server")
-    with looking(source) as look:
-        as_of, asked = look.as_of, _asked(look, settings, (task, seed_block))
-    drawn = _turn(settings, asked)
-    mine = next((one for one in drawn if one.task == task), None)
-    if mine is None:
+    with open_snapshot(source) as snapshot:
+        as_of, inputs = snapshot.as_of, _load_redraw_inputs(snapshot, settings, (task, seed_block))
+    drawings = _redraw_block(settings, inputs)
+    own_drawing = next((drawing for drawing in drawings if drawing.task == task), None)
+    if own_drawing is None:
         raise NotKnownError("the stored logs do not give this draw again")
-    together = [one for one in drawn if one.seed == mine.seed]
-    earlier = {one.node for one in together[: together.index(mine)]}
-    is_alone = seed_for(asked.block.hash, task) == mine.seed
+    same_seed = [drawing for drawing in drawings if drawing.seed == own_drawing.seed]
+    earlier_nodes = {drawing.node for drawing in same_seed[: same_seed.index(own_drawing)]}
+    has_own_seed = compute_draw_seed(inputs.block.hash, task) == own_drawing.seed
     return DrawnAgain(
         as_of=as_of,
         task=task,
-        seed_block=asked.block.number,
-        seed_hash=asked.block.hash,
-        seed_name=task if is_alone or asked.group is None else asked.group,
-        counter=len(earlier),
-        card=mine.card,
+        seed_block=inputs.block.number,
+        seed_hash=inputs.block.hash,
+        seed_name=task if has_own_seed or inputs.group is None else inputs.group,
+        counter=len(earlier_nodes),
+        card=own_drawing.card,
         candidates=[
-            WeightedCandidate(node=name, weight=str(weight))
-            for name, weight in sorted(mine.candidates)
-            if name not in earlier
+            WeightedCandidate(node=address, weight=str(weight))
+            for address, weight in sorted(own_drawing.candidates)
+            if address not in earlier_nodes
         ],
-        digest=Hash(mine.drawn.digest),
-        total=str(mine.drawn.total),
-        x=str(mine.drawn.x),
-        node=mine.node,
-        recorded=asked.recorded.node,
-        agrees=mine.node == asked.recorded.node,
+        digest=Hash(own_drawing.node_draw.digest),
+        total=str(own_drawing.node_draw.total),
+        x=str(own_drawing.node_draw.x),
+        node=own_drawing.node,
+        recorded=inputs.recorded.node,
+        agrees=own_drawing.node == inputs.recorded.node,
     )
 
 
-def _asked(
-    look: ApiSnapshot, settings: DispatchSettings, wanted: tuple[TaskKey, int | None]
-) -> _Question:
-    task, seed_block = wanted
+def _load_redraw_inputs(
+    snapshot: ApiSnapshot, settings: DispatchSettings, draw_key: tuple[TaskKey, int | None]
+) -> _RedrawInputs:
+    task, seed_block = draw_key
     try:
-        refuse_other_settings(look.uow, settings)
+        require_same_settings(snapshot.uow, settings)
     except InputError as error:
         raise NotKnownError("it was drawn by other settings than this server has") from error
-    found = [one for one in look.uow.draws.of_task(task) if seed_block in (None, one.seed_block)]
-    if not found:
+    matching_draws = [
+        stored_draw
+        for stored_draw in snapshot.uow.draws.list_for_task(task)
+        if seed_block in (None, stored_draw.seed_block)
+    ]
+    if not matching_draws:
         raise NotKnownError(f"nobody was drawn for task {task}, or not by that block")
-    recorded = found[-1]
-    number, identity = recorded.seed_block, look.uow.identity.get()
+    recorded = matching_draws[-1]
+    block_number, identity = recorded.seed_block, snapshot.uow.identity.get()
     first = 0 if identity is None else identity.start_block
-    block = BlockRef(number, recorded.seed_hash, ZERO_HASH, recorded.seed_time)
-    standing, of_block = look.uow.draws.before(number)
-    rows = look.uow.tasks.named([task])
-    return _Question(
+    block = BlockRef(block_number, recorded.seed_hash, ZERO_HASH, recorded.seed_time)
+    earlier_draws, block_tasks = snapshot.uow.draws.get_state_before(block_number)
+    task_by_key = snapshot.uow.tasks.get_many([task])
+    return _RedrawInputs(
         recorded,
         block,
-        AssignmentPlan({one.task: one.node for one in standing}, frozenset(of_block)),
-        list(stored_events(look.uow, look.source.archive.reader, BlockRange(first, number))),
-        rows[task].group if task in rows else None,
+        AssignmentPlan(
+            {earlier_draw.task: earlier_draw.node for earlier_draw in earlier_draws},
+            frozenset(block_tasks),
+        ),
+        list(
+            iterate_stored_events(
+                snapshot.uow, snapshot.source.archive.reader, BlockRange(first, block_number)
+            )
+        ),
+        task_by_key[task].group if task in task_by_key else None,
     )
 
 
-def _turn(settings: DispatchSettings, asked: _Question) -> Sequence[Drawing]:
+def _redraw_block(settings: DispatchSettings, inputs: _RedrawInputs) -> Sequence[TaskDraw]:
     """Return the drawings of the seed block, computed from the state after the earlier events."""
     view, drawer = WorkingSetView(settings), BlockDrawer(settings, explains=True)
-    for number, said in groupby(asked.events, key=lambda event: event.at.block):
-        view.fold(number, list(said))
-    drawer.plan, drawer.at = asked.before, asked.block.number - 1
-    return drawer.turn(view, asked.block).drawn
+    for block_number, block_events in groupby(inputs.events, key=lambda event: event.at.block):
+        view.fold_block(block_number, list(block_events))
+    drawer.plan, drawer.block_number = inputs.plan_before, inputs.block.number - 1
+    return drawer.draw_block(view, inputs.block).new_draws

@@ -1,4 +1,4 @@
-"""The event feed of subscribers, in one resumable order: derived from records, never stored itself.
+"""The event feed of subscribers, in a resumable order: derived from records, never stored.
 
 An event's id has the number of reorgs, the number of beginnings and ends of halts, the block time,
 and the number of delivered events of that time. A reorg is an event; the events of the replacing
@@ -13,10 +13,10 @@ from pydantic import Field
 from typing_extensions import override
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
-from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fixed_point import format_decimal
 from oracle.domain.fold.working_set import (
     CAUSES,
-    FALLS,
+    FALL_CAUSES,
     MembershipChange,
     MembershipTransition,
     ReliabilityCause,
@@ -27,16 +27,16 @@ from oracle.domain.scoring.rules import Rules
 from oracle.queries.answers import AddressText, ApiModel
 from oracle.queries.api.history_course import excluded_until
 from oracle.queries.api.source import ApiSnapshot, QuestionError
-from oracle.queries.text.human_numbers import counted
+from oracle.queries.text.human_numbers import format_count
 
 # Names of events in the stream.
 EVENT_KINDS = (
-    *(cause.value for cause in FALLS), "recovered", "joined", "paused", "resumed", "left",
+    *(cause.value for cause in FALL_CAUSES), "recovered", "joined", "paused", "resumed", "left",
     "kickout_due", "kickout_proposed", "kickout_executed",
     "report_accepted", "reorg", "halted", "halt_cleared",
 )  # fmt: skip
 # Event name and text of each membership transition; a mere request is no event.
-_TURNS = {
+_EVENT_BY_TRANSITION = {
     MembershipTransition.JOINED: ("joined", "joined"),
     MembershipTransition.PAUSED: ("paused", "paused"),
     MembershipTransition.RESUMED: ("resumed", "resumed"),
@@ -46,9 +46,9 @@ _TURNS = {
 }
 ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
 # Changes per read; a second with more changes than this could never be passed.
-_MOST_CHANGES = 5_000
-_MOST_ROUNDS = 500
-_MOST_HALTS = 1_000
+_MAX_CHANGES = 5_000
+_MAX_ROUNDS = 500
+_MAX_HALTS = 1_000
 
 
 class FeedEvent(ApiModel):
@@ -75,7 +75,7 @@ class EventCursor(NamedTuple):
     reorgs: int
     halts: int
     time: int
-    told: int
+    delivered: int
 
     @override
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class EventCursor(NamedTuple):
         return "-".join(map(str, self))
 
     @classmethod
-    def parsed(cls, text: str) -> "EventCursor":
+    def parse(cls, text: str) -> "EventCursor":
         """Parse an event's id; raise QuestionError if it is malformed."""
         if re.fullmatch(ID_PATTERN, text) is None:
             raise QuestionError("Last-Event-ID: is none that this API gave out")
@@ -93,184 +93,223 @@ class EventCursor(NamedTuple):
 class NumberedEvent(NamedTuple):
     """An event, and the position of a subscriber that has received it."""
 
-    after: EventCursor
+    cursor_after: EventCursor
     event: FeedEvent
 
 
-def newest_place(look: ApiSnapshot) -> EventCursor:
+def find_newest_cursor(snapshot: ApiSnapshot) -> EventCursor:
     """Return the position of a subscriber that has received every event up to the cursor."""
-    time = look.cursor.time
-    told = sum(event.time == time for _, event in _events_from(look, time))
-    return EventCursor(look.uow.reorgs.count(), len(_halts(look)), time, told)
-
-
-def events_after(look: ApiSnapshot, place: EventCursor, most: int) -> list[NumberedEvent]:
-    """Return the next events after a position, at most `limit`; empty at the newest position."""
-    found: list[NumberedEvent] = []
-    halts = _halts(look)
-    if look.uow.reorgs.count() < place.reorgs or len(halts) < place.halts:
-        # Another database issued this cursor, so the events since then cannot be determined.
-        place = newest_place(look)
-    for event in halts[place.halts :]:
-        place = place._replace(halts=place.halts + 1)
-        found.append(NumberedEvent(place, event))
-    reorged = _reorged(look, place)
-    if reorged is not None:
-        found.append(reorged)
-        place = reorged.after
-    passed = 0
-    for _, event in _events_from(look, place.time):
-        passed = passed + 1 if event.time == place.time else 1
-        if event.time == place.time and passed <= place.told:
-            continue
-        place = place._replace(time=event.time, told=passed)
-        found.append(NumberedEvent(place, event))
-    return found[:most]
-
-
-def _reorged(look: ApiSnapshot, place: EventCursor) -> NumberedEvent | None:
-    """Return one event for all reorgs since the cursor, or None if there were none."""
-    count = look.uow.reorgs.count()
-    since = look.uow.reorgs.newest(count - place.reorgs)
-    if not since:
-        return None
-    ancestor = min(one.ancestor for one in since)
-    block = look.uow.blocks.at(ancestor)
-    time = look.cursor.time if block is None else min(block.time, place.time)
-    told = sum(
-        event.time == time and (event.block or 0) <= ancestor
-        for _, event in _events_from(look, time)
+    cursor_time = snapshot.cursor.time
+    delivered = sum(
+        event.time == cursor_time for _, event in _list_events_from(snapshot, cursor_time)
     )
-    depth = max(one.depth for one in since)
+    return EventCursor(
+        snapshot.uow.reorgs.count(), len(_list_halt_events(snapshot)), cursor_time, delivered
+    )
+
+
+def load_events_after(
+    snapshot: ApiSnapshot, cursor: EventCursor, limit: int
+) -> list[NumberedEvent]:
+    """Return the next events after a position, at most `limit`; empty at the newest position."""
+    numbered_events: list[NumberedEvent] = []
+    halts = _list_halt_events(snapshot)
+    if snapshot.uow.reorgs.count() < cursor.reorgs or len(halts) < cursor.halts:
+        # Another database issued this cursor, so the events since then cannot be determined.
+        cursor = find_newest_cursor(snapshot)
+    for event in halts[cursor.halts :]:
+        cursor = cursor._replace(halts=cursor.halts + 1)
+        numbered_events.append(NumberedEvent(cursor, event))
+    reorg_event = _build_reorg_event(snapshot, cursor)
+    if reorg_event is not None:
+        numbered_events.append(reorg_event)
+        cursor = reorg_event.cursor_after
+    passed_count = 0
+    for _, event in _list_events_from(snapshot, cursor.time):
+        passed_count = passed_count + 1 if event.time == cursor.time else 1
+        if event.time == cursor.time and passed_count <= cursor.delivered:
+            continue
+        cursor = cursor._replace(time=event.time, delivered=passed_count)
+        numbered_events.append(NumberedEvent(cursor, event))
+    return numbered_events[:limit]
+
+
+def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEvent | None:
+    """Return one event for all reorgs since the cursor, or None if there were none."""
+    count = snapshot.uow.reorgs.count()
+    reorgs = snapshot.uow.reorgs.list_newest(count - cursor.reorgs)
+    if not reorgs:
+        return None
+    ancestor = min(reorg.ancestor for reorg in reorgs)
+    block = snapshot.uow.blocks.get_canonical(ancestor)
+    time = snapshot.cursor.time if block is None else min(block.time, cursor.time)
+    delivered = sum(
+        event.time == time and (event.block or 0) <= ancestor
+        for _, event in _list_events_from(snapshot, time)
+    )
+    depth = max(reorg.depth for reorg in reorgs)
     text = f"{depth} blocks were given up: forget what was told of blocks above {ancestor}"
     event = FeedEvent(kind="reorg", time=time, block=ancestor, node=None, text=text)
-    return NumberedEvent(EventCursor(count, place.halts, time, told), event)
+    return NumberedEvent(EventCursor(count, cursor.halts, time, delivered), event)
 
 
-def _halts(look: ApiSnapshot) -> list[FeedEvent]:
+def _list_halt_events(snapshot: ApiSnapshot) -> list[FeedEvent]:
     """Return the beginning and the end of every halt, the oldest first.
 
     Only one halt is open at a time, because all have one name. The operator who cleared it, and
     the reason, are not public.
     """
-    found = []
-    for halt in reversed(look.uow.halts.history(_MOST_HALTS)):
+    halt_events = []
+    for halt in reversed(snapshot.uow.halts.list_history(_MAX_HALTS)):
         time, block = halt.since_time, halt.since_block
         text = f"nothing is sent any more: {halt.name}"
-        found.append(FeedEvent(kind="halted", time=time, block=block, node=None, text=text))
+        halt_events.append(FeedEvent(kind="halted", time=time, block=block, node=None, text=text))
         if halt.cleared is not None:
             time, text = halt.cleared.time, f"it goes on: {halt.name} is over"
-            found.append(
+            halt_events.append(
                 FeedEvent(kind="halt_cleared", time=time, block=None, node=None, text=text)
             )
-    return found
+    return halt_events
 
 
-def _events_from(look: ApiSnapshot, time: int) -> list[tuple[Position, FeedEvent]]:
+def _list_events_from(snapshot: ApiSnapshot, time: int) -> list[tuple[Position, FeedEvent]]:
     """Return the events at this time or later, in order."""
-    rules = look.source.archive.rules
+    rules = snapshot.source.archive.rules
     # The longest possible exclusion: H that recovers now may have been lowered that long ago.
-    longest = excluded_until(0, 0, rules) or 0
-    activity = look.uow.activity
-    first = activity.first_block_at(time - longest, look.cursor.number)
-    changes = activity.changes_since(time - longest, first, _MOST_CHANGES)
-    turns = activity.turns_since(time, first, _MOST_CHANGES)
-    last = min(_whole_until(changes, look.cursor.time), _whole_until(turns, look.cursor.time))
-    found = [
-        *_of_changes(changes, rules),
-        *_healed(changes, rules),
-        *_of_turns(turns),
-        *_of_rounds(look, first),
-        *_of_kickouts(look, first),
+    max_exclusion_seconds = excluded_until(0, 0, rules) or 0
+    activity = snapshot.uow.activity
+    first_block = activity.find_first_block_at(
+        time - max_exclusion_seconds, snapshot.cursor.number
+    )
+    changes = activity.list_reliability_changes(
+        time - max_exclusion_seconds, first_block, _MAX_CHANGES
+    )
+    membership_changes = activity.list_membership_changes(time, first_block, _MAX_CHANGES)
+    last_time = min(
+        _find_complete_until(changes, snapshot.cursor.time),
+        _find_complete_until(membership_changes, snapshot.cursor.time),
+    )
+    events = [
+        *_build_reliability_events(changes, rules),
+        *_build_recovery_events(changes, rules),
+        *_build_membership_events(membership_changes),
+        *_build_round_events(snapshot, first_block),
+        *_build_kickout_events(snapshot, first_block),
     ]
     return sorted(
-        (pair for pair in found if time <= pair[1].time <= last),
+        (pair for pair in events if time <= pair[1].time <= last_time),
         key=lambda pair: (pair[1].time, pair[0], pair[1].kind, pair[1].node or ""),
     )
 
 
-def _whole_until(read: Sequence[MembershipChange | ReliabilityChange], now: int) -> int:
+def _find_complete_until(
+    changes: Sequence[MembershipChange | ReliabilityChange], cursor_time: int
+) -> int:
     """Return the last time up to which all changes were read."""
-    return read[-1].time - 1 if len(read) == _MOST_CHANGES else now
+    return changes[-1].time - 1 if len(changes) == _MAX_CHANGES else cursor_time
 
 
-def _of_turns(turns: list[MembershipChange]) -> Iterator[tuple[Position, FeedEvent]]:
-    for one in turns:
-        if one.turn in _TURNS:
-            kind, text = _TURNS[one.turn]
+def _build_membership_events(
+    changes: list[MembershipChange],
+) -> Iterator[tuple[Position, FeedEvent]]:
+    for change in changes:
+        if change.transition in _EVENT_BY_TRANSITION:
+            kind, text = _EVENT_BY_TRANSITION[change.transition]
             yield (
-                one.at,
-                FeedEvent(kind=kind, time=one.time, block=one.at.block, node=one.node, text=text),
+                change.at,
+                FeedEvent(
+                    kind=kind, time=change.time, block=change.at.block, node=change.node, text=text
+                ),
             )
 
 
-def _of_changes(
+def _build_reliability_events(
     changes: list[ReliabilityChange], rules: Rules
 ) -> Iterator[tuple[Position, FeedEvent]]:
     for change in changes:
-        words = f"reliability {decimal_text(change.before)} to {decimal_text(change.after)}"
-        if change.cause in FALLS:
-            until = excluded_until(change.after, change.time, rules)
-            text = f"{CAUSES[change.cause].words}: {words}"
-            yield change.at, _event(change.cause.value, change, text, until)
+        change_text = (
+            f"reliability {format_decimal(change.before)} to {format_decimal(change.after)}"
+        )
+        if change.cause in FALL_CAUSES:
+            exclusion_end = excluded_until(change.after, change.time, rules)
+            text = f"{CAUSES[change.cause].description}: {change_text}"
+            yield change.at, _build_event(change.cause.value, change, text, exclusion_end)
         elif change.cause is ReliabilityCause.JOINED:
             continue  # The membership event covers it.
         elif change.before < rules.exclude_enter and change.after >= rules.exclude_exit:
-            yield change.at, _event("recovered", change, f"recovered by a success: {words}")
+            yield (
+                change.at,
+                _build_event("recovered", change, f"recovered by a success: {change_text}"),
+            )
 
 
-def _event(kind: str, change: ReliabilityChange, text: str, until: int | None = None) -> FeedEvent:
+def _build_event(
+    kind: str, change: ReliabilityChange, text: str, exclusion_end: int | None = None
+) -> FeedEvent:
     return FeedEvent(
         kind=kind,
         time=change.time,
         block=change.at.block,
         node=change.node,
         text=text,
-        excluded_until=until,
+        excluded_until=exclusion_end,
     )
 
 
-def _healed(
+def _build_recovery_events(
     changes: list[ReliabilityChange], rules: Rules
 ) -> Iterator[tuple[Position, FeedEvent]]:
     """Yield the ends of exclusions by recovery of H alone, which no log records."""
-    newest: dict[Address, ReliabilityChange] = {}
+    next_change_by_node: dict[Address, ReliabilityChange] = {}
     for change in reversed(changes):
-        later = newest.get(change.node)
-        newest[change.node] = change
-        until = excluded_until(change.after, change.time, rules)
-        if until is None or (later is not None and later.time < until):
+        next_change = next_change_by_node.get(change.node)
+        next_change_by_node[change.node] = change
+        exclusion_end = excluded_until(change.after, change.time, rules)
+        if exclusion_end is None or (next_change is not None and next_change.time < exclusion_end):
             continue
         text = "recovered: it can be given tasks again"
         yield (
             # An event without a log comes first in its second.
             BEFORE_EVERYTHING,
-            FeedEvent(kind="recovered", time=until, block=None, node=change.node, text=text),
-        )
-
-
-def _of_rounds(look: ApiSnapshot, first: int) -> Iterator[tuple[Position, FeedEvent]]:
-    for one in look.uow.rounds.accepted_from(first, _MOST_ROUNDS):
-        words = counted(len(one.words), "word")
-        text = f"round {one.round} was accepted: {words} as of block {one.as_of}"
-        yield (
-            one.at,
             FeedEvent(
-                kind="report_accepted", time=one.time, block=one.at.block, node=None, text=text
+                kind="recovered", time=exclusion_end, block=None, node=change.node, text=text
             ),
         )
 
 
-def _of_kickouts(look: ApiSnapshot, first: int) -> Iterator[tuple[Position, FeedEvent]]:
-    told = [
-        (one.opened_at, one.node, "kickout_due", "its kickout is due")
-        for one in look.uow.activity.kickouts_since(first)
+def _build_round_events(
+    snapshot: ApiSnapshot, first_block: int
+) -> Iterator[tuple[Position, FeedEvent]]:
+    for accepted in snapshot.uow.rounds.list_accepted_from(first_block, _MAX_ROUNDS):
+        word_count = format_count(len(accepted.words), "word")
+        text = f"round {accepted.round} was accepted: {word_count} as of block {accepted.as_of}"
+        yield (
+            accepted.at,
+            FeedEvent(
+                kind="report_accepted",
+                time=accepted.time,
+                block=accepted.at.block,
+                node=None,
+                text=text,
+            ),
+        )
+
+
+def _build_kickout_events(
+    snapshot: ApiSnapshot, first_block: int
+) -> Iterator[tuple[Position, FeedEvent]]:
+    events = [
+        (due_interval.opened_at, due_interval.node, "kickout_due", "its kickout is due")
+        for due_interval in snapshot.uow.activity.list_kickouts(first_block)
     ]
-    for kick in look.uow.rounds.kicks():
-        told.append((kick.proposed_at, kick.node, "kickout_proposed", "a kickout was proposed"))
+    for kick in snapshot.uow.rounds.list_kicks():
+        events.append((kick.proposed_at, kick.node, "kickout_proposed", "a kickout was proposed"))
         if kick.expulsion is not None:
-            told.append((kick.expulsion.at, kick.node, "kickout_executed", "it was kicked out"))
-    for at, node, kind, text in told:
-        time = look.time_of(at) if at.block >= first else None
+            events.append((kick.expulsion.at, kick.node, "kickout_executed", "it was kicked out"))
+    for position, node, kind, text in events:
+        time = snapshot.find_time(position) if position.block >= first_block else None
         if time is not None:
-            yield at, FeedEvent(kind=kind, time=time, block=at.block, node=node, text=text)
+            yield (
+                position,
+                FeedEvent(kind=kind, time=time, block=position.block, node=node, text=text),
+            )

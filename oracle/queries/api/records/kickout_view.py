@@ -6,7 +6,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.queries.answers import Answer
 from oracle.queries.api.source import ApiSnapshot, NotKnownError
 from oracle.queries.kickout_models import KickoutEntry, ProposalEntry
-from oracle.queries.kickout_view import node_proposal, proposed_kickout
+from oracle.queries.kickout_view import build_node_proposal, build_proposed_kickout
 
 
 class KickoutPage(Answer):
@@ -16,41 +16,49 @@ class KickoutPage(Answer):
     proposed: list[ProposalEntry]
 
 
-def kickouts(look: ApiSnapshot) -> KickoutPage:
+def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
     """Return the kickouts that are due, and those that were proposed."""
-    due = look.uow.kickouts.open()
-    kicks = look.uow.rounds.newest_kicks()
-    gone = [kick.expulsion.at for kick in kicks if kick.expulsion is not None]
-    places = look.places(
-        [*(one.opened_at for one in due), *(kick.proposed_at for kick in kicks), *gone]
+    due_intervals = snapshot.uow.kickouts.list_open()
+    kicks = snapshot.uow.rounds.list_newest_kicks()
+    expulsion_positions = [kick.expulsion.at for kick in kicks if kick.expulsion is not None]
+    place_by_position = snapshot.load_places(
+        [
+            *(due_interval.opened_at for due_interval in due_intervals),
+            *(kick.proposed_at for kick in kicks),
+            *expulsion_positions,
+        ]
     )
-    known = look.uow.rounds.about([interval.node for interval in due]).kicks
+    kick_by_node = snapshot.uow.rounds.load_for_nodes(
+        [interval.node for interval in due_intervals]
+    ).kicks
     return KickoutPage(
-        as_of=look.as_of,
+        as_of=snapshot.as_of,
         due=[
             KickoutEntry(
                 node=interval.node,
-                due_since=places[interval.opened_at],
-                proposal=proposed_kickout(known[interval.node])
-                if interval.node in known
+                due_since=place_by_position[interval.opened_at],
+                proposal=build_proposed_kickout(kick_by_node[interval.node])
+                if interval.node in kick_by_node
                 else None,
             )
-            for interval in due
+            for interval in due_intervals
         ],
         proposed=[
             ProposalEntry(
-                **dict(node_proposal(kick)),
-                proposed_at=places[kick.proposed_at],
-                executed_at=None if kick.expulsion is None else places[kick.expulsion.at],
-                expelled_until=None if kick.expulsion is None else kick.expulsion.until,
+                **dict(build_node_proposal(kick)),
+                proposed_at=place_by_position[kick.proposed_at],
+                executed_at=None
+                if kick.expulsion is None
+                else place_by_position[kick.expulsion.at],
+                expelled_until=None if kick.expulsion is None else kick.expulsion.expires_at,
             )
             for kick in reversed(kicks)
         ],
     )
 
 
-def evidence_file(
-    look: ApiSnapshot, name: str, read: Callable[[Hash], str | None]
+def find_evidence(
+    snapshot: ApiSnapshot, node_or_hash: str, read_file: Callable[[Hash], str | None]
 ) -> tuple[Hash, str]:
     """Return the hash and content of a kickout's evidence, by its node or by the hash.
 
@@ -59,10 +67,14 @@ def evidence_file(
     Raises:
         NotKnownError: no kickout was proposed, or the file is not on this host.
     """
-    node = Address(name)
-    kick = look.uow.rounds.about([node]).kicks.get(node) if len(name) == len(node) else None
-    named = Hash(name) if kick is None else kick.evidence
-    text = read(named)
+    node = Address(node_or_hash)
+    kick = (
+        snapshot.uow.rounds.load_for_nodes([node]).kicks.get(node)
+        if len(node_or_hash) == len(node)
+        else None
+    )
+    evidence_hash = Hash(node_or_hash) if kick is None else kick.evidence
+    text = read_file(evidence_hash)
     if text is None:
-        raise NotKnownError(f"the evidence {named} is not kept here")
-    return named, text
+        raise NotKnownError(f"the evidence {evidence_hash} is not kept here")
+    return evidence_hash, text

@@ -7,16 +7,16 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from oracle.domain.blocks import Position
-from oracle.domain.fixed_point import decimal_text
+from oracle.domain.fixed_point import format_decimal
 from oracle.domain.fold.working_set import MembershipTransition
 from oracle.domain.ids import Address, Hash
-from oracle.domain.reports.lanes import NEVER_REPORTED, lane_in, qos_in, word_of
+from oracle.domain.reports.lanes import NEVER_REPORTED, decode_qos, extract_lane, get_word_index
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText, LogPlace
 from oracle.queries.api.source import ApiSnapshot
-from oracle.queries.selection.draw_history import DrawEntry, draw_entries
+from oracle.queries.selection.draw_history import DrawEntry, build_draw_entries
 
-_ALL = 1 << 31
-_MOST_EVENTS, _MOST_ROUNDS, _MOST_DRAWS = 50, 100, 20
+_MAX_ROUND_NUMBER = 1 << 31
+_MAX_EVENTS, _MAX_ROUNDS, _MAX_DRAWS = 50, 100, 20
 
 PastKind = Literal[
     "joined", "pause_asked", "paused", "resumed", "quit_asked", "quit", "slashed", "kicked_out",
@@ -54,77 +54,97 @@ class NodePast(Answer):
     drawn: list[DrawEntry] = Field(description="The newest 20 draws that drew it.")
 
 
-class _PastEvent(NamedTuple):
-    at: Position
-    what: PastKind
+class _MembershipEvent(NamedTuple):
+    position: Position
+    kind: PastKind
     evidence: Hash | None = None
     round: int | None = None
     time: int | None = None
 
 
-def node_past(look: ApiSnapshot, address: Address) -> NodePast:
+def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
     """Return the stored past of a node that exists."""
-    turns = sorted(_turns(look, address), reverse=True)[:_MOST_EVENTS]
-    places = look.places(turn.at for turn in turns)
+    events = sorted(_list_membership_events(snapshot, address), reverse=True)[:_MAX_EVENTS]
+    place_by_position = snapshot.load_places(event.position for event in events)
     return NodePast(
-        as_of=look.as_of,
+        as_of=snapshot.as_of,
         node=address,
         membership=[
             PastEvent(
-                what=turn.what,
-                time=look.time_of(turn.at) if turn.time is None else turn.time,
-                place=places[turn.at],
-                evidence=turn.evidence,
-                round=turn.round,
+                what=event.kind,
+                time=snapshot.find_time(event.position) if event.time is None else event.time,
+                place=place_by_position[event.position],
+                evidence=event.evidence,
+                round=event.round,
             )
-            for turn in turns
+            for event in events
         ],
-        reported=list(_reported(look, address)),
-        drawn=draw_entries(look.uow, look.uow.draws.of_node(address, _MOST_DRAWS)),
+        reported=list(_find_reported_changes(snapshot, address)),
+        drawn=build_draw_entries(
+            snapshot.uow, snapshot.uow.draws.list_for_node(address, _MAX_DRAWS)
+        ),
     )
 
 
-def _turns(look: ApiSnapshot, address: Address) -> Iterator[_PastEvent]:
-    kicks = look.uow.rounds.about([address]).kicks.values()
-    gone = {kick.expulsion.at for kick in kicks if kick.expulsion is not None}
-    executed = {(at.block, at.tx) for at in gone}
-    for change in look.uow.memberships.of_node(address, _MOST_EVENTS):
+def _list_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator[_MembershipEvent]:
+    kicks = snapshot.uow.rounds.load_for_nodes([address]).kicks.values()
+    expulsion_positions = {kick.expulsion.at for kick in kicks if kick.expulsion is not None}
+    expulsion_transactions = {(position.block, position.tx) for position in expulsion_positions}
+    for change in snapshot.uow.memberships.list_for_node(address, _MAX_EVENTS):
         # The network's own event of a kickout that the oracle executed is the same kickout.
-        if change.turn is MembershipTransition.KICKED_OUT and change.at[:2] in executed:
+        if (
+            change.transition is MembershipTransition.KICKED_OUT
+            and change.at[:2] in expulsion_transactions
+        ):
             continue
-        yield _PastEvent(change.at, change.turn.value, time=change.time)
-    for interval in look.uow.kickouts.of_node(address):
-        yield _PastEvent(interval.opened_at, "kickout_due")
-        closed = interval.closed_at
-        if closed is not None and closed.block not in {at.block for at in gone}:
-            yield _PastEvent(closed, "kickout_over")
+        yield _MembershipEvent(change.at, change.transition.value, time=change.time)
+    for interval in snapshot.uow.kickouts.list_for_node(address):
+        yield _MembershipEvent(interval.opened_at, "kickout_due")
+        closed_at = interval.closed_at
+        if closed_at is not None and closed_at.block not in {
+            position.block for position in expulsion_positions
+        }:
+            yield _MembershipEvent(closed_at, "kickout_over")
     for kick in kicks:
-        yield _PastEvent(kick.proposed_at, "kickout_proposed", kick.evidence, kick.round)
+        yield _MembershipEvent(kick.proposed_at, "kickout_proposed", kick.evidence, kick.round)
         if kick.expulsion is not None:
-            yield _PastEvent(kick.expulsion.at, "kickout_executed", kick.evidence, kick.round)
-
-
-def _reported(look: ApiSnapshot, address: Address) -> Iterator[ReportedChange]:
-    index = look.uow.rounds.about([address]).index_by_node.get(address)
-    if index is None:
-        return
-    number = word_of(index)
-    newest = look.uow.rounds.until(number, _ALL, _MOST_ROUNDS)
-    found = [(one, lane_in(dict(one.words)[number], index)) for one in newest if one.words]
-    lanes = [lane for _, lane in found]
-    if newest and newest[-1].round == 1:
-        # These are all rounds: before the first one nothing was written.
-        lanes.append(NEVER_REPORTED)
-    for (one, _), (after, before) in zip(found, pairwise(lanes), strict=False):
-        if before != after:
-            yield ReportedChange(
-                round=one.round, time=one.time, before=said(before), after=said(after)
+            yield _MembershipEvent(
+                kick.expulsion.at, "kickout_executed", kick.evidence, kick.round
             )
 
 
-def said(lane: int) -> str:
+def _find_reported_changes(snapshot: ApiSnapshot, address: Address) -> Iterator[ReportedChange]:
+    index = snapshot.uow.rounds.load_for_nodes([address]).index_by_node.get(address)
+    if index is None:
+        return
+    word_index = get_word_index(index)
+    newest_rounds = snapshot.uow.rounds.list_accepted_up_to(
+        word_index, _MAX_ROUND_NUMBER, _MAX_ROUNDS
+    )
+    lane_by_round = [
+        (accepted, extract_lane(dict(accepted.words)[word_index], index))
+        for accepted in newest_rounds
+        if accepted.words
+    ]
+    lane_history = [lane for _, lane in lane_by_round]
+    if newest_rounds and newest_rounds[-1].round == 1:
+        # These are all rounds: before the first one nothing was written.
+        lane_history.append(NEVER_REPORTED)
+    for (accepted, _), (new_lane, old_lane) in zip(
+        lane_by_round, pairwise(lane_history), strict=False
+    ):
+        if old_lane != new_lane:
+            yield ReportedChange(
+                round=accepted.round,
+                time=accepted.time,
+                before=format_lane(old_lane),
+                after=format_lane(new_lane),
+            )
+
+
+def format_lane(lane: int) -> str:
     """Return the score of a lane as text."""
     if lane == NEVER_REPORTED:
         return "never reported"
-    qos = qos_in(lane)
-    return "not selectable" if qos is None else decimal_text(qos)
+    qos = decode_qos(lane)
+    return "not selectable" if qos is None else format_decimal(qos)

@@ -2,10 +2,15 @@
 
 from pydantic import Field
 
-from oracle.domain.reports.lanes import LANES_PER_WORD, lanes_of
+from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText
 from oracle.queries.api.source import ApiSnapshot, NotKnownError
-from oracle.queries.reports.report_models import LaneEntry, RoundEntry, lane_entry, round_entry
+from oracle.queries.reports.report_models import (
+    LaneEntry,
+    RoundEntry,
+    build_lane_entry,
+    build_round_entry,
+)
 
 
 class RoundPage(Answer):
@@ -33,42 +38,44 @@ class RoundAnswer(Answer):
     words: list[RoundWord]
 
 
-def rounds(look: ApiSnapshot, before: int | None, limit: int) -> RoundPage:
+def list_rounds(snapshot: ApiSnapshot, before_round: int | None, limit: int) -> RoundPage:
     """Return up to `limit` rounds below the number `before_round`; None: the newest ones."""
-    found = look.uow.rounds.accepted_below(before, limit + 1)
-    shown = found[:limit]
-    places = look.places(one.at for one in shown)
+    accepted_rounds = snapshot.uow.rounds.list_accepted_below(before_round, limit + 1)
+    page_rounds = accepted_rounds[:limit]
+    place_by_position = snapshot.load_places(accepted.at for accepted in page_rounds)
     return RoundPage(
-        as_of=look.as_of,
-        rounds=[round_entry(one, places[one.at]) for one in shown],
-        next=shown[-1].round if len(found) > limit else None,
+        as_of=snapshot.as_of,
+        rounds=[
+            build_round_entry(accepted, place_by_position[accepted.at]) for accepted in page_rounds
+        ],
+        next=page_rounds[-1].round if len(accepted_rounds) > limit else None,
     )
 
 
-def round_view(look: ApiSnapshot, number: int) -> RoundAnswer:
+def build_round_answer(snapshot: ApiSnapshot, round_number: int) -> RoundAnswer:
     """Return one round with its words; raise NotKnownError if it was not accepted."""
-    accepted = look.uow.rounds.accepted_round(number)
+    accepted = snapshot.uow.rounds.get_accepted_round(round_number)
     if accepted is None:
-        raise NotKnownError(f"round {number} has not been accepted in what is indexed")
-    lanes = [
+        raise NotKnownError(f"round {round_number} has not been accepted in what is indexed")
+    lane_indexes = [
         word * LANES_PER_WORD + lane
         for word, _ in accepted.words
         for lane in range(LANES_PER_WORD)
     ]
-    named = look.uow.rounds.nodes_at(lanes)
+    node_by_lane = snapshot.uow.rounds.get_node_by_index(lane_indexes)
     return RoundAnswer(
-        as_of=look.as_of,
-        entry=round_entry(accepted, look.places([accepted.at])[accepted.at]),
+        as_of=snapshot.as_of,
+        entry=build_round_entry(accepted, snapshot.load_places([accepted.at])[accepted.at]),
         data_hash=accepted.data_hash,
         config=accepted.config,
-        registered=list(accepted.registrations.fresh),
+        registered=list(accepted.registrations.new_nodes),
         words=[
             RoundWord(
                 index=word,
                 value=f"0x{value:064x}",
                 lanes=[
-                    lane_entry(index, named.get(index), lane)
-                    for index, lane in enumerate(lanes_of(value), word * LANES_PER_WORD)
+                    build_lane_entry(index, node_by_lane.get(index), lane)
+                    for index, lane in enumerate(unpack_lanes(value), word * LANES_PER_WORD)
                 ],
             )
             for word, value in accepted.words

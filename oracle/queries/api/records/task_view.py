@@ -14,7 +14,7 @@ from oracle.queries.answers import (
     LogPlace,
 )
 from oracle.queries.api.source import ApiSnapshot, NotKnownError
-from oracle.queries.selection.task_models import TaskRequirements, requirements_of
+from oracle.queries.selection.task_models import TaskRequirements, build_requirements
 
 
 class TaskMoment(ApiModel):
@@ -60,47 +60,47 @@ class TaskAnswer(TaskRequirements, Answer):
     score: GroupEntry | None = Field(description="Its row in the group that scored it.")
 
 
-def task_view(look: ApiSnapshot, key: TaskKey) -> TaskAnswer:
+def build_task_answer(snapshot: ApiSnapshot, task_key: TaskKey) -> TaskAnswer:
     """Return a task; raise NotKnownError if it was never seen."""
-    task = look.uow.tasks.named([key]).get(key)
+    task = snapshot.uow.tasks.get_many([task_key]).get(task_key)
     if task is None:
-        raise NotKnownError(f"no task {key} was seen in what is indexed")
-    members = [] if task.scored_in is None else _members(look, task.scored_in)
+        raise NotKnownError(f"no task {task_key} was seen in what is indexed")
+    members = [] if task.scored_in is None else _list_members(snapshot, task.scored_in)
     return TaskAnswer(
-        **dict(requirements_of(task)),
-        as_of=look.as_of,
+        **dict(build_requirements(task)),
+        as_of=snapshot.as_of,
         node=task.node,
         queued=task.queued,
         error_reported=task.error_reported,
         ending=None if task.ending is None else task.ending.value,
         abort_reason=None if task.abort_reason is None else task.abort_reason.value,
-        moments=_moments(look, task),
+        moments=_build_moments(snapshot, task),
         scored_in=task.scored_in,
-        score=next((entry for entry in members if entry.task == key), None),
+        score=next((entry for entry in members if entry.task == task_key), None),
     )
 
 
-def group_view(look: ApiSnapshot, group: GroupKey) -> GroupAnswer:
+def build_group_answer(snapshot: ApiSnapshot, group: GroupKey) -> GroupAnswer:
     """Return a group, closed or open; raise NotKnownError if no task names it."""
-    results = look.uow.results.of_group(group)
+    results = snapshot.uow.results.list_for_group(group)
     if results:
-        newest = results[-1]
-        places = look.places([newest.closed_at])
+        newest_result = results[-1]
+        place_by_position = snapshot.load_places([newest_result.closed_at])
         return GroupAnswer(
-            as_of=look.as_of,
+            as_of=snapshot.as_of,
             group=group,
             closed=True,
-            scored=newest.scored,
-            closed_at=places[newest.closed_at],
-            time=newest.time,
-            members=_entries(newest),
+            scored=newest_result.scored,
+            closed_at=place_by_position[newest_result.closed_at],
+            time=newest_result.time,
+            members=_build_entries(newest_result),
             tasks_seen=[],
         )
-    tasks = look.uow.tasks.of_groups([group])
+    tasks = snapshot.uow.tasks.list_unscored_in_groups([group])
     if not tasks:
         raise NotKnownError(f"no group {group} was seen in what is indexed")
     return GroupAnswer(
-        as_of=look.as_of,
+        as_of=snapshot.as_of,
         group=group,
         closed=False,
         scored=False,
@@ -111,11 +111,15 @@ def group_view(look: ApiSnapshot, group: GroupKey) -> GroupAnswer:
     )
 
 
-def _members(look: ApiSnapshot, group: GroupKey) -> list[GroupEntry]:
-    return [entry for one in look.uow.results.of_group(group) for entry in _entries(one)]
+def _list_members(snapshot: ApiSnapshot, group: GroupKey) -> list[GroupEntry]:
+    return [
+        entry
+        for result in snapshot.uow.results.list_for_group(group)
+        for entry in _build_entries(result)
+    ]
 
 
-def _entries(result: GroupResult) -> list[GroupEntry]:
+def _build_entries(result: GroupResult) -> list[GroupEntry]:
     return [
         GroupEntry(
             task=member.task,
@@ -128,16 +132,22 @@ def _entries(result: GroupResult) -> list[GroupEntry]:
     ]
 
 
-def _moments(look: ApiSnapshot, task: Task) -> list[TaskMoment]:
-    known: list[tuple[str, Position | None, int | None]] = [
+def _build_moments(snapshot: ApiSnapshot, task: Task) -> list[TaskMoment]:
+    steps: list[tuple[str, Position | None, int | None]] = [
         ("created", task.created_at, None),
         ("started", task.started_at, task.started_time),
         ("stopped", task.stopped_at, task.stopped_time),
         ("ended", task.ended_at, task.ended_time),
     ]
-    places = look.places(at for _, at, _ in known if at is not None)
+    place_by_position = snapshot.load_places(
+        position for _, position, _ in steps if position is not None
+    )
     return [
-        TaskMoment(what=what, time=time or look.time_of(at), place=places[at])
-        for what, at, time in known
-        if at is not None
+        TaskMoment(
+            what=step_name,
+            time=time or snapshot.find_time(position),
+            place=place_by_position[position],
+        )
+        for step_name, position, time in steps
+        if position is not None
     ]

@@ -12,7 +12,7 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
-from oracle.indexer.commit import WindowCommitted
+from oracle.indexer.commit import CommittedWindow
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import node
 from tests.support.ingest.a_chain import AChain
@@ -43,7 +43,7 @@ def test_case_22_ten_blocks_at_once_are_read_in_order(a_chain: AChain, open_inde
     before, cursor = len(a_chain.provider.asked), indexer.cursor[0]
     a_chain.live(10)
 
-    (done,) = [step for step in indexer.index() if isinstance(step, WindowCommitted)]
+    (done,) = [step for step in indexer.index() if isinstance(step, CommittedWindow)]
 
     assert (done.blocks, indexer.cursor[1]) == (
         BlockRange(cursor + 1, cursor + 10),
@@ -61,7 +61,7 @@ def test_case_22_a_long_gap_is_never_held_in_memory_at_once(
     a_chain.provider.tags = {}
     indexer = open_indexer(a_chain.urls[0], finality=1_000)
 
-    done = [step.blocks for step in indexer.index() if isinstance(step, WindowCommitted)]
+    done = [step.blocks for step in indexer.index() if isinstance(step, CommittedWindow)]
 
     assert max(map(len, done)) <= 100
     assert [each.first for each in done[1:]] == [each.last + 1 for each in done[:-1]]
@@ -125,7 +125,7 @@ def test_case_25_blocks_above_the_endpoints_own_head_are_not_asked_for(
 
     for with_headers in (True, False):
         with pytest.raises(TransientError, match=f"has blocks up to {a_chain.head.number - 10}"):
-            indexer.source.window(beyond, with_headers=with_headers)
+            indexer.source.fetch_window(beyond, with_headers=with_headers)
 
     assert a_chain.provider.count("eth_getLogs") == 0
 
@@ -138,11 +138,11 @@ def test_case_25_an_endpoint_that_calls_unknown_blocks_empty_is_not_believed_by_
     told = a_chain.say(task_created(1))
     a_chain.provider.faults.append(log_faults.empty_where_unknown())
     a_chain.provider.keeps_orphans = False
-    source.heads()
+    source.fetch_heads()
     a_chain.provider.head = a_chain.tree.mine(on=a_chain.back(1))
 
     with pytest.raises(TransientError, match="changed block"):
-        source.window(BlockRange(told.number, told.number), with_headers=True)
+        source.fetch_window(BlockRange(told.number, told.number), with_headers=True)
 
 
 def test_case_26_headers_of_one_fork_and_logs_of_another_never_mix(
@@ -158,9 +158,9 @@ def test_case_26_headers_of_one_fork_and_logs_of_another_never_mix(
     last = BlockRange(told.number, told.number)
 
     with pytest.raises(TransientError, match=f"two blocks {told.number}"):
-        source.window(last, with_headers=True)
+        source.fetch_window(last, with_headers=True)
     a_chain.provider.faults.remove(other)
-    again = source.window(last, with_headers=True)
+    again = source.fetch_window(last, with_headers=True)
 
     assert [log.block_hash for log in again.logs] == [told.hash]
 

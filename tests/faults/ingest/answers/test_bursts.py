@@ -6,9 +6,9 @@ from devnet.fakechain.accounts import account
 from devnet.fakechain.block_json import Block, Tx
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.source import ChainSource
-from oracle.chain.verification.verification_policy import LEAST
+from oracle.chain.verification.verification_policy import MINIMAL_POLICY
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
@@ -50,8 +50,8 @@ def _of_kinds(logs: int) -> list[Tx]:
 
 
 def read(source: ChainSource, number: int) -> BlockWindow:
-    source.heads()
-    return source.window(BlockRange(number, number), with_headers=True)
+    source.fetch_heads()
+    return source.fetch_window(BlockRange(number, number), with_headers=True)
 
 
 def splits(reason: str) -> float:
@@ -73,8 +73,10 @@ def test_a_block_with_more_logs_than_one_answer_holds_is_proven_by_its_transacti
 
     assert indexer.canonical_logs() == busy.logs()
     assert splits("one block's receipts") > before
-    window = indexer.source.verified(BlockRange(told.number, told.number), Level.PROVEN)
-    assert (window.level, len(window.logs)) == (Level.PROVEN, LOGS)
+    window = indexer.source.fetch_verified_window(
+        BlockRange(told.number, told.number), VerificationLevel.PROVEN
+    )
+    assert (window.level, len(window.logs)) == (VerificationLevel.PROVEN, LOGS)
 
 
 def test_after_a_burst_as_many_questions_are_asked_at_once_as_before(
@@ -104,7 +106,7 @@ def test_a_block_whose_receipts_cannot_be_had_is_asked_for_topic_by_topic(
 
     assert [log.index for log in window.logs] == list(range(LOGS))
     assert splits("by topic") == before + 1
-    assert (window.level, window.proven) == (Level.SEAMED, ())
+    assert (window.level, window.proven) == (VerificationLevel.SEAMED, ())
 
 
 def test_what_is_too_much_in_every_way_waits_and_names_the_setting(
@@ -131,7 +133,7 @@ def test_a_whole_block_that_is_more_than_one_answer_is_read_by_its_transactions(
     indexer = limited(open_indexer(busy.urls[0]))
     source = indexer.source
     source._reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
-    source.prove_by(LEAST)
+    source.set_verification(MINIMAL_POLICY)
     calls = [Tx(account(1), NETWORK, WATCHED + f"{place:064x}") for place in range(500)]
     told = busy.show(busy.tree.mine(calls))
 

@@ -7,11 +7,11 @@ import pytest
 from devnet.fakechain.faults import block_faults, log_faults
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.virtual_clock import VirtualClock
-from oracle.chain.fetch.limit_memory import MOST_LOGS, OMITS
+from oracle.chain.fetch.limit_memory import MAX_LOGS_FACT, OMITS_LOGS_FACT
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
+from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import endpoints_of, shown
@@ -84,7 +84,7 @@ def test_without_receipts_and_hashes_a_cap_that_no_block_exceeds_is_found_by_hal
     a_chain.quiet(FINALITY + 2)
     a_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    indexer.source.prove_by(LEAST, Calibration(indexer.clock))
+    indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     first = a_chain.head.number - (FINALITY + 2) - 29
     cap(a_chain, most)
     hide(a_chain, no_pins())
@@ -101,13 +101,13 @@ def test_a_cap_is_remembered_told_and_held_against_the_endpoint(
     kept = Kept()
     cap(crowded, 7, no_roots)
     indexer = open_indexer(*crowded.urls, reports=False)
-    indexer.source.prove_by(VerificationPolicy(), Calibration(keeper=kept))
+    indexer.source.set_verification(VerificationPolicy(), Calibration(capability_store=kept))
     first, second = endpoints_of(indexer)
 
     indexer.index()
 
-    assert kept.of[first.name, MOST_LOGS] == "7"
-    assert (second.name, MOST_LOGS) not in kept.of
+    assert kept.of[first.name, MAX_LOGS_FACT] == "7"
+    assert (second.name, MAX_LOGS_FACT) not in kept.of
     assert shown("oracle_endpoint_inconsistent_total", endpoint=first.name, check="logs") == 1
 
 
@@ -117,14 +117,14 @@ def test_after_a_restart_a_known_cap_is_suspected_at_once(
     kept = Kept()
     cap(crowded, 7, no_roots)
     indexer = open_indexer(crowded.urls[0], reports=False)
-    kept.of[indexer.source.endpoint_names()[0], MOST_LOGS] = "7"
-    indexer.source.prove_by(LEAST, Calibration(keeper=kept))
+    kept.of[indexer.source.endpoint_names()[0], MAX_LOGS_FACT] = "7"
+    indexer.source.set_verification(MINIMAL_POLICY, Calibration(capability_store=kept))
     many_logs = BlockRange(30, 60)
     # Of another endpoint's kind of answer: larger than the cap.
-    indexer.source._windows._memory.recall()
-    endpoints_of(indexer)[0].limits.may_be_cut_off(10_000)
+    indexer.source._window_source._limit_store.restore_limits()
+    endpoints_of(indexer)[0].limits.may_be_truncated(10_000)
 
-    window = indexer.source.window(many_logs, with_headers=False)
+    window = indexer.source.fetch_window(many_logs, with_headers=False)
 
     said = {
         block.hash
@@ -149,13 +149,13 @@ def test_ranges_that_leave_logs_out_are_found_by_the_hashes_of_blocks_and_not_as
     hide(a_chain, log_faults.omits_in_ranges(lambda log: log["blockNumber"] > late))
     no_roots(a_chain.provider)
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    indexer.source.prove_by(VerificationPolicy(), Calibration(keeper=kept))
+    indexer.source.set_verification(VerificationPolicy(), Calibration(capability_store=kept))
 
     indexer.index()
 
     assert indexer.canonical_logs() == a_chain.logs()
     assert len(ranges(a_chain.provider)) <= 8
-    assert kept.of[indexer.source.endpoint_names()[0], OMITS] == "1"
+    assert kept.of[indexer.source.endpoint_names()[0], OMITS_LOGS_FACT] == "1"
 
 
 def test_an_endpoint_that_stops_sooner_than_it_used_to_is_found_out(
@@ -168,14 +168,14 @@ def test_an_endpoint_that_stops_sooner_than_it_used_to_is_found_out(
     a_chain.quiet(FINALITY + 2)
     no_roots(a_chain.provider)
     indexer = open_indexer(a_chain.urls[0], reports=False, clock=clock)
-    indexer.source.prove_by(LEAST, Calibration(clock))
+    indexer.source.set_verification(MINIMAL_POLICY, Calibration(clock))
     last = a_chain.head.number
     whole(indexer.source, 0, 40)
     cap(a_chain, 10)
     hide(a_chain, no_pins())
 
     found = [
-        indexer.source._windows.window(BlockRange(at, at + 2), with_headers=False)
+        indexer.source._window_source.fetch_window(BlockRange(at, at + 2), with_headers=False)
         for at in range(41, last - 12)
     ]
 
@@ -191,12 +191,12 @@ def test_one_block_with_more_logs_than_the_cap_and_no_receipts_is_not_said_to_be
     crowded.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
     cap(crowded, 4)
     source = open_indexer(crowded.urls[0]).source
-    source.heads()
+    source.fetch_heads()
 
-    window = source.window(BlockRange(told.number, told.number), with_headers=True)
+    window = source.fetch_window(BlockRange(told.number, told.number), with_headers=True)
 
     assert (len(window.logs), window.proven) == (4, ())
-    assert window.level < Level.BLOOMED
+    assert window.level < VerificationLevel.BLOOMED
 
 
 class Kept:
@@ -205,10 +205,10 @@ class Kept:
     def __init__(self) -> None:
         self.of: dict[tuple[str, str], str] = {}
 
-    def recall(self, endpoint: str) -> dict[str, str]:
+    def load_facts(self, endpoint: str) -> dict[str, str]:
         return {key: value for (of, key), value in self.of.items() if of == endpoint}
 
-    def keep(self, endpoint: str, key: str, value: str, _seconds: float | None) -> None:
+    def save_fact(self, endpoint: str, key: str, value: str, _seconds: float | None) -> None:
         self.of[endpoint, key] = value
 
 

@@ -13,10 +13,10 @@ from devnet.fakechain.server import serving
 from devnet.fakechain.tree import Tree
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
-from oracle.chain.verification.rpc_costs import costs
-from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
+from oracle.chain.verification.rpc_costs import estimate_rpc_costs
+from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
 from tests.pools import source_on
 from tests.support.chain.network_logs import NETWORK, ORACLE
@@ -63,14 +63,14 @@ def open_source(provider: Counting) -> Iterator[Open]:
         url = until_the_end.enter_context(serving(provider)).url
 
         def opened(*, watched: bool = False) -> ChainSource:
-            reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+            reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
             if watched:
                 reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
             source = source_on(reader, url)
             until_the_end.callback(source.close)
             for number in (provider.head.number - 30, provider.head.number):
-                source.heads()
-                source.window(BlockRange(number, number), with_headers=True)
+                source.fetch_heads()
+                source.fetch_window(BlockRange(number, number), with_headers=True)
             return source
 
         yield opened
@@ -80,9 +80,9 @@ def requests_for(source: ChainSource, provider: Counting, block: Block) -> list[
     """The requests from the poll on that finds this block, to its window."""
     provider.head = block
     provider.requests.clear()
-    source.heads()
-    window = source.window(BlockRange(block.number, block.number), with_headers=True)
-    assert window.level >= Level.BLOOMED
+    source.fetch_heads()
+    window = source.fetch_window(BlockRange(block.number, block.number), with_headers=True)
+    assert window.level >= VerificationLevel.BLOOMED
     return [set(methods) for methods in provider.requests]
 
 
@@ -137,7 +137,7 @@ def test_calls_are_proven_with_whether_they_succeeded(
     calls = [Tx(ANYBODY, NETWORK, WATCHED, succeeded=even) for even in (True, False)]
     provider.head = block = tree.mine([*calls, Tx(ANYBODY, NETWORK, "0x87654321")])
 
-    window = source.window(BlockRange(block.number - 1, block.number), with_headers=False)
+    window = source.fetch_window(BlockRange(block.number - 1, block.number), with_headers=False)
 
     assert [(call.tx, call.succeeded) for call in window.calls] == [(0, True), (1, False)]
     assert window.proven == (block.number - 1, block.number)
@@ -148,10 +148,10 @@ def test_the_costs_that_are_told_are_those_that_are_asked(
 ):
     for watched in (False, True):
         source = open_source(watched=watched)
-        reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+        reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
         if watched:
             reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
-        told = costs(reader, VerificationPolicy(), None)
+        told = estimate_rpc_costs(reader, VerificationPolicy(), None)
 
         empty = requests_for(source, provider, tree.mine())
         busy = requests_for(source, provider, tree.mine([tx(many(1)[0])]))
@@ -160,10 +160,13 @@ def test_the_costs_that_are_told_are_those_that_are_asked(
 
 
 def test_less_proof_costs_less():
-    reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
 
-    least, most = costs(reader, LEAST, None), costs(reader, VerificationPolicy(), None)
-    every = costs(reader, VerificationPolicy(every_header=True), None)
+    least, most = (
+        estimate_rpc_costs(reader, MINIMAL_POLICY, None),
+        estimate_rpc_costs(reader, VerificationPolicy(), None),
+    )
+    every = estimate_rpc_costs(reader, VerificationPolicy(every_header=True), None)
 
     assert (least.empty_block, least.proof, least.history) == (2, 0, 6)
     assert (most.proof, most.history) == (1, 1_006)

@@ -11,7 +11,7 @@ from devnet.fakechain.block_json import Said, Tx
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import Tree
 from oracle.chain.decode.abi import AbiSignature
-from oracle.chain.decode.fragments import fragment
+from oracle.chain.decode.fragments import parse_signature
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.node import Membership, Node
@@ -66,7 +66,7 @@ def node(number: int) -> Address:
 
 
 def signature(text: str) -> AbiSignature:
-    return fragment(text)[1]
+    return parse_signature(text)[1]
 
 
 def said(text: str, *values: Any) -> Said:
@@ -75,10 +75,10 @@ def said(text: str, *values: Any) -> Said:
     topics, plain = [event.digest], []
     for parameter, value in zip(event.inputs, values, strict=True):
         if parameter.indexed:
-            kind = "bytes32" if parameter.kind == "string" else parameter.kind
+            kind = "bytes32" if parameter.abi_type == "string" else parameter.abi_type
             topics.append("0x" + encode([kind], [value]).hex())
         else:
-            plain.append((parameter.kind, value))
+            plain.append((parameter.abi_type, value))
     data = encode([kind for kind, _ in plain], [value for _, value in plain])
     return Said(CONTRACT, tuple(topics), "0x" + data.hex())
 
@@ -96,7 +96,7 @@ def received(tmp_path: Path, request: pytest.FixtureRequest, sqlite_url: str) ->
     """Mines blocks of transactions with these logs, and indexes the chain by the profile."""
     profile = tmp_path / "network.toml"
     profile.write_text(PROFILE)
-    reader = EventReader.open(str(profile), {"Network": CONTRACT}, None)
+    reader = EventReader.from_profile(str(profile), {"Network": CONTRACT}, None)
 
     def index(*blocks: Sequence[Sequence[Said]]) -> Follower:
         tree = Tree()
@@ -116,13 +116,13 @@ def member(follower: Follower, number: int) -> Node:
 
 
 def task(follower: Follower) -> Task:
-    with follower.store.reading() as uow:
-        return uow.tasks.named([TASK])[TASK]
+    with follower.store.read_transaction() as uow:
+        return uow.tasks.get_many([TASK])[TASK]
 
 
 def dead(follower: Follower) -> list[tuple[str, str]]:
-    with follower.store.reading() as uow:
-        return [(letter.name, letter.error) for letter in uow.dead_letters.open_between(0, 99)]
+    with follower.store.read_transaction() as uow:
+        return [(letter.name, letter.error) for letter in uow.dead_letters.list_open(0, 99)]
 
 
 def test_case_64_one_topic_with_other_indexed_inputs_is_read_by_the_number_of_topics(
@@ -167,8 +167,8 @@ def test_case_65_the_largest_and_the_longest_come_through_to_the_bit(
 
     kept = task(follower)
     assert (kept.fee, kept.min_vram) == (MOST, 2**32 - 1)
-    with follower.store.reading() as uow:
-        (raw,) = uow.logs.between(0, 9)
+    with follower.store.read_transaction() as uow:
+        (raw,) = uow.logs.iterate_between(0, 9)
     assert (raw.topics, raw.data) == (log.topics, log.data)
     assert dead(follower) == []
 
@@ -195,8 +195,8 @@ def test_case_65_an_address_with_dirty_high_bytes_is_put_aside_and_folds_nothing
 
     assert follower.nodes().keys() == {node(3)}
     assert dead(follower) == [("NodeJoined", "unused bits are set"), ("NodeLeft", "topic")]
-    with follower.store.reading() as uow:
-        assert next(uow.logs.between(0, 9)).data == dirty.data
+    with follower.store.read_transaction() as uow:
+        assert next(uow.logs.iterate_between(0, 9)).data == dirty.data
 
 
 def test_case_66_two_logs_of_one_transaction_both_count(received: Heard):
@@ -206,5 +206,5 @@ def test_case_66_two_logs_of_one_transaction_both_count(received: Heard):
     follower = received([twice], [halts])
 
     assert [member(follower, n).paused for n in (1, 2)] == [True, True]
-    with follower.store.reading() as uow:
-        assert len(list(uow.logs.between(0, 9))) == 4
+    with follower.store.read_transaction() as uow:
+        assert len(list(uow.logs.iterate_between(0, 9))) == 4

@@ -6,9 +6,9 @@ from devnet.fakechain.block_json import Said, Tx
 from devnet.fakechain.faults import block_faults, log_faults
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
+from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
@@ -49,7 +49,7 @@ def test_case_27_what_no_receipt_can_prove_another_endpoint_contradicts(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
-    indexer.source.prove_by(VerificationPolicy(receipts=False), Calibration(clock))
+    indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
     told = busy.say(task_created(1))
     hide(busy, log_faults.omits_logs())
@@ -65,7 +65,7 @@ def test_case_27_log_that_both_urls_of_a_provider_leave_out_is_found_at_another_
 ):
     urls = [f"{busy.urls[0]}/first-key", f"{busy.urls[0]}/second-key", busy.urls[1]]
     indexer = open_indexer(*urls, clock=clock)
-    indexer.source.prove_by(VerificationPolicy(receipts=False), Calibration(clock))
+    indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
     block = busy.say(task_created(1))
     hide(busy, log_faults.omits_logs())
@@ -97,12 +97,12 @@ def test_case_28_what_may_still_change_is_asked_for_by_hash(
     told = busy.say(task_created(1))
     hide(busy, log_faults.omits_in_ranges())
     source = open_indexer(busy.urls[0]).source
-    source.prove_by(VerificationPolicy(head=Level.PINNED))
+    source.set_verification(VerificationPolicy(head=VerificationLevel.PINNED))
 
-    window = source.window(BlockRange(told.number, told.number), with_headers=True)
+    window = source.fetch_window(BlockRange(told.number, told.number), with_headers=True)
 
     assert [log.block_hash for log in window.logs] == [told.hash]
-    assert window.level == Level.PINNED
+    assert window.level == VerificationLevel.PINNED
 
 
 def test_case_28_reading_again_by_hash_finds_what_ranges_left_out(
@@ -112,13 +112,13 @@ def test_case_28_reading_again_by_hash_finds_what_ranges_left_out(
     busy.say(task_created(2))
     hide(busy, log_faults.omits_in_ranges(is_log(told)))
     source = open_indexer(busy.urls[0]).source
-    source.prove_by(LEAST)
+    source.set_verification(MINIMAL_POLICY)
     # One of a few windows is read by hash as well; this one, and not the next.
-    source.window(BlockRange(0, 5), with_headers=False)
+    source.fetch_window(BlockRange(0, 5), with_headers=False)
     part = BlockRange(told.number - 20, told.number + 1)
 
-    by_range = source.window(part, with_headers=False)
-    again = source.verified(part, Level.PINNED)
+    by_range = source.fetch_window(part, with_headers=False)
+    again = source.fetch_verified_window(part, VerificationLevel.PINNED)
 
     assert (by_range.range, again.range) == (part, part)
     lost = [log for log in again.logs if log not in by_range.logs]
@@ -153,9 +153,11 @@ def test_case_29_a_block_whose_only_log_is_missing_is_proven_when_it_is_read_aga
     hide(busy, log_faults.omits_logs(is_log(told)))
     source = open_indexer(busy.urls[0]).source
 
-    window = source.verified(BlockRange(told.number, told.number + 4), Level.PROVEN)
+    window = source.fetch_verified_window(
+        BlockRange(told.number, told.number + 4), VerificationLevel.PROVEN
+    )
 
-    assert window.level == Level.PROVEN
+    assert window.level == VerificationLevel.PROVEN
     assert window.proven == tuple(range(told.number, told.number + 5))
     assert [log.block_hash for log in window.logs] == [told.hash]
 
@@ -186,7 +188,7 @@ def test_case_50_rows_stay_when_the_chain_forgets_their_blocks(
     hide(busy, log_faults.pruned_silently(busy.head.number - 2))
 
     with pytest.raises(TransientError, match="gone"):
-        indexer.source.verified(BlockRange(0, 50), Level.PROVEN)
+        indexer.source.fetch_verified_window(BlockRange(0, 50), VerificationLevel.PROVEN)
     busy.live(2)
     indexer.index()
 
@@ -204,6 +206,6 @@ def test_case_51_a_proxy_that_remembers_an_orphan_is_outvoted_by_who_sees_the_ch
     busy.quiet(3)
 
     name = indexer.source.endpoint_names()[0]
-    ((_, block, head),) = indexer.source.witness(tip[0], than=name)
+    ((_, block, head),) = indexer.source.fetch_witnesses(tip[0], excluded_endpoint=name)
     assert block is not None
     assert (block.hash != tip[1], head.number) == (True, busy.head.number)

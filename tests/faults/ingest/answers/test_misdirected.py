@@ -6,7 +6,7 @@ from devnet.fakechain.faults import transport_faults as faults
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.client import JsonRpcClient
-from oracle.rpc.endpoints.endpoint import LAST_QUARANTINE_SECONDS
+from oracle.rpc.endpoints.endpoint import SOLE_ENDPOINT_QUARANTINE_SECONDS
 from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from tests.faults.ingest.conftest import OpenIndexer
@@ -29,7 +29,7 @@ def test_an_answer_to_another_question_is_a_broken_connection_and_asked_for_over
 
     indexer.index()
 
-    assert indexer.source.endpoints.quarantined() == {}
+    assert indexer.source.endpoints.quarantine_reasons() == {}
     assert indexer.canonical_logs() == a_chain.logs()
 
 
@@ -52,9 +52,9 @@ def test_no_sender_takes_an_answer_to_another_question_or_asks_over_the_same_con
     line = caller_of(a_chain.urls[0])
 
     with pytest.raises(RpcError, match="an answer to another question"):
-        line.ask("eth_chainId")
+        line.request("eth_chainId")
 
-    assert line.supports(CHAIN_ID)
+    assert line.serves_chain(CHAIN_ID)
     line.endpoint.close()
 
 
@@ -66,12 +66,12 @@ def test_an_answer_to_another_question_about_the_chain_shuts_nobody_out(
     a_chain.live(1)
     for provider in a_chain.providers:
         provider.faults.append(faults.misdirected(connections=9, methods="eth_chainId"))
-    indexer.source.endpoints.recheck()
+    indexer.source.endpoints.require_new_proofs()
 
     with pytest.raises(TransientError):
         indexer.step()
 
-    assert indexer.source.endpoints.quarantined() == {}
+    assert indexer.source.endpoints.quarantine_reasons() == {}
 
 
 def test_where_every_endpoint_told_another_chain_they_are_looked_at_again_after_seconds(
@@ -82,18 +82,18 @@ def test_where_every_endpoint_told_another_chain_they_are_looked_at_again_after_
     a_chain.live(1)
     for provider in a_chain.providers:
         provider.chain_id = 5
-    indexer.source.endpoints.recheck()
+    indexer.source.endpoints.require_new_proofs()
     with pytest.raises(TransientError, match="is on chain 5"):
         indexer.step()
-    assert len(indexer.source.endpoints.quarantined()) == 2
+    assert len(indexer.source.endpoints.quarantine_reasons()) == 2
 
     for provider in a_chain.providers:
         provider.chain_id = CHAIN_ID
-    clock.pass_by(LAST_QUARANTINE_SECONDS)
+    clock.pass_by(SOLE_ENDPOINT_QUARANTINE_SECONDS)
     indexer.index()
 
     assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
-    assert indexer.source.endpoints.quarantined() == {}
+    assert indexer.source.endpoints.quarantine_reasons() == {}
 
 
 def test_where_another_endpoint_is_left_one_of_another_chain_stays_out_for_minutes(
@@ -102,11 +102,11 @@ def test_where_another_endpoint_is_left_one_of_another_chain_stays_out_for_minut
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
     a_chain.provider.chain_id = 5
-    indexer.source.endpoints.recheck()
+    indexer.source.endpoints.require_new_proofs()
     indexer.step()
 
     a_chain.provider.chain_id = CHAIN_ID
-    clock.pass_by(2 * LAST_QUARANTINE_SECONDS)
+    clock.pass_by(2 * SOLE_ENDPOINT_QUARANTINE_SECONDS)
     indexer.step()
 
-    assert list(indexer.source.endpoints.quarantined()) == [a_chain.urls[0]]
+    assert list(indexer.source.endpoints.quarantine_reasons()) == [a_chain.urls[0]]

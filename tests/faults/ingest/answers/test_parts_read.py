@@ -4,12 +4,16 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.profiles.event_reader import EventReader, part_of
+from oracle.chain.profiles.event_reader import EventReader, restrict_reader
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope
-from oracle.indexer.audit.scope_backfill import ScopeBackfill, backfill_next, missing_of
-from oracle.indexer.provenance import scope_of
+from oracle.indexer.audit.scope_backfill import (
+    ScopeBackfill,
+    backfill_next_gap,
+    find_missing_scopes,
+)
+from oracle.indexer.provenance import build_scope
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.faults.ingest.storage.test_storage import read_for
@@ -25,7 +29,7 @@ class OfLength:
     chain: Any
     blocks: int
 
-    def window(self, asked: BlockRange, *, with_headers: bool) -> BlockWindow:
+    def fetch_window(self, asked: BlockRange, *, with_headers: bool) -> BlockWindow:
         wanted = BlockRange(asked.first, asked.first + self.blocks - 1)
         return cast("BlockWindow", self.chain.window(wanted, with_headers=with_headers))
 
@@ -35,20 +39,20 @@ def test_case_67_what_one_part_was_read_for_further_than_another_is_not_taken_as
 ):
     a_chain.quiet(FINALITY)
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    now = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
-    known = IngestScope.of([NETWORK], now.topics[1:])
-    read_for(indexer, part_of(now, known)).index()
+    now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    known = IngestScope.create([NETWORK], now.topics[1:])
+    read_for(indexer, restrict_reader(now, known)).index()
     read_for(indexer, now)
-    parts = missing_of(scope_of(now), known)
+    parts = find_missing_scopes(build_scope(now), known)
     assert len(parts) == 2
     lengths = dict(zip(parts, (5, 20), strict=True))
     scope_backfill = ScopeBackfill()
     for part, blocks in lengths.items():
-        scope_backfill._chains[part] = cast(
-            "ChainReader", OfLength(indexer.source.narrowed(part), blocks)
+        scope_backfill._chain_by_scope[part] = cast(
+            "ChainReader", OfLength(indexer.source.restrict_to_scope(part), blocks)
         )
 
-    step = backfill_next(
+    step = backfill_next_gap(
         indexer.source, indexer.store, indexer.folder, scope_backfill, RebuildOptions()
     )
 

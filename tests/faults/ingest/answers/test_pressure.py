@@ -8,7 +8,7 @@ from pathlib import Path
 
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.domain.blocks import BlockRange
-from oracle.indexer.commit import WindowCommitted
+from oracle.indexer.commit import CommittedWindow
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.faults.ingest.reorgs.test_handoff import outcome
 from tests.support.cli.daemon import daemon
@@ -29,16 +29,16 @@ def test_case_71_while_a_fold_is_slow_only_a_few_windows_are_read_ahead(
 ):
     a_chain.quiet(HISTORY)
     indexer = open_indexer(a_chain.urls[0])
-    last = indexer.source.heads().final.number
+    last = indexer.source.fetch_heads().final.number
 
-    first = indexer.source.window(BlockRange(0, last), with_headers=False)
+    first = indexer.source.fetch_window(BlockRange(0, last), with_headers=False)
     until_nothing_is_read()
 
     asked = [one.blocks for one in a_chain.provider.asked if one.method == "eth_getLogs"]
     assert max(blocks[1] for blocks in asked if blocks) < HISTORY / 2
     # Whoever takes the next one lets one more be read.
     before = a_chain.provider.count("eth_getLogs")
-    indexer.source.window(BlockRange(first.range.last + 1, last), with_headers=False)
+    indexer.source.fetch_window(BlockRange(first.range.last + 1, last), with_headers=False)
     until_nothing_is_read()
     assert a_chain.provider.count("eth_getLogs") <= before + 2
 
@@ -70,11 +70,11 @@ def test_case_69_a_clock_that_jumps_makes_no_standstill_and_changes_nothing(
         a_chain.live(5)
         calm.index()
         wild.index()
-        assert not wild.source.heads().stalled
+        assert not wild.source.fetch_heads().stalled
         # The machine slept, or somebody put its clock right, between two looks at one block.
         clock.pass_by(seconds)
-        assert not wild.source.heads().stalled
-        assert all(isinstance(step, WindowCommitted) for step in wild.index())
+        assert not wild.source.fetch_heads().stalled
+        assert all(isinstance(step, CommittedWindow) for step in wild.index())
 
     assert wild.canonical_logs() == a_chain.logs()
     assert outcome(wild) == outcome(calm)

@@ -11,7 +11,7 @@ from devnet.fakechain.faults.message_faults import FOREIGN_WORDS, RANGE_WORDS, W
 from devnet.fakechain.requests import FakeRpcError
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import LEAST
+from oracle.chain.verification.verification_policy import MINIMAL_POLICY
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
@@ -53,11 +53,11 @@ def test_case_30_a_silent_cap_at_any_number_is_found_out_when_it_comes_again(
     history: Indexer, a_chain: AChain, clock: VirtualClock
 ):
     """Without receipts to prove anything by."""
-    history.source.prove_by(LEAST, Calibration(clock))
+    history.source.set_verification(MINIMAL_POLICY, Calibration(clock))
     for _ in range(16):
         a_chain.say(*many(10))
     a_chain.quiet(FINALITY)
-    first = history.source.window(BlockRange(0, 30), with_headers=False)
+    first = history.source.fetch_window(BlockRange(0, 30), with_headers=False)
     a_chain.provider.faults.append(log_faults.capped(len(first.logs)))
     last = a_chain.head.number
 

@@ -44,7 +44,7 @@ def the_end(chain: AChain) -> BlockRange:
 
 def learned(source: ChainSource) -> ChainSource:
     """Has read a window: it knows what headers are worth, and that receipts are served."""
-    source.window(BlockRange(0, 20), with_headers=False)
+    source.fetch_window(BlockRange(0, 20), with_headers=False)
     return source
 
 
@@ -68,10 +68,10 @@ def test_the_window_is_the_one_that_asking_for_logs_brings(
 ):
     source, blocks = learned(open_indexer(dense.urls[0]).source), the_end(dense)
 
-    alone = source.window(blocks, with_headers=False)
+    alone = source.fetch_window(blocks, with_headers=False)
     is_asked_alone = asked_for_logs(dense, blocks)
     monkeypatch.setattr(verifier, "LEAST_FULL_BLOCKS", 10**6)
-    compared = source.window(blocks, with_headers=False)
+    compared = source.fetch_window(blocks, with_headers=False)
 
     assert (is_asked_alone, asked_for_logs(dense, blocks)) == (False, True)
     assert places(list(alone.logs)) == said_at_the_end(dense)
@@ -86,7 +86,7 @@ def test_who_leaves_logs_out_of_ranges_leaves_nothing_out_there(
     learned(indexer.source)
     lie = hide(dense, log_faults.omits_logs(is_log(dense.head)))
 
-    window = indexer.source.window(blocks, with_headers=False)
+    window = indexer.source.fetch_window(blocks, with_headers=False)
 
     assert (lie.hits, missing(indexer)) == (0, 0)
     assert places(list(window.logs)) == said_at_the_end(dense)
@@ -102,7 +102,7 @@ def test_of_a_block_that_its_bloom_excludes_logs_are_asked_for(
     blocks = the_end(dense)
     source = learned(open_indexer(dense.urls[0]).source)
 
-    source.window(blocks, with_headers=False)
+    source.fetch_window(blocks, with_headers=False)
 
     assert asked_for_logs(dense, blocks)
 
@@ -113,7 +113,7 @@ def test_of_few_blocks_logs_are_asked_for(dense: AChain, open_indexer: OpenIndex
     blocks = BlockRange(last - count + 1, last)
     source = learned(open_indexer(dense.urls[0]).source)
 
-    source.window(blocks, with_headers=False)
+    source.fetch_window(blocks, with_headers=False)
 
     assert asked_for_logs(dense, blocks)
 
@@ -122,12 +122,12 @@ def test_beside_a_block_that_an_operator_takes_as_it_is_given_logs_are_asked_for
     dense: AChain, open_indexer: OpenIndexer
 ):
     source, blocks, calibration = open_indexer(dense.urls[0]).source, the_end(dense), Calibration()
-    source.prove_by(VerificationPolicy(), calibration)
+    source.set_verification(VerificationPolicy(), calibration)
     learned(source)
     block_hash, _ = said_at_the_end(dense)[0]
-    calibration.accept(HeaderFeature.RECEIPTS, block_hash)
+    calibration.accept_block(HeaderFeature.RECEIPTS, block_hash)
 
-    window = source.window(blocks, with_headers=False)
+    window = source.fetch_window(blocks, with_headers=False)
 
     assert asked_for_logs(dense, blocks)
     assert places(list(window.logs)) == said_at_the_end(dense)
@@ -137,8 +137,8 @@ def test_what_is_not_wanted_as_far_as_receipts_is_asked_for(
     dense: AChain, open_indexer: OpenIndexer
 ):
     source, blocks = open_indexer(dense.urls[0]).source, the_end(dense)
-    source.prove_by(VerificationPolicy(receipts=False))
-    learned(source).window(blocks, with_headers=False)
+    source.set_verification(VerificationPolicy(receipts=False))
+    learned(source).fetch_window(blocks, with_headers=False)
     assert asked_for_logs(dense, blocks)
 
 
@@ -174,7 +174,7 @@ def test_receipts_that_are_not_the_block_s_bring_no_window_and_not_a_log_less(
     fault = hide(dense, lie())
 
     with pytest.raises(TransientError):
-        source.window(blocks, with_headers=False)
+        source.fetch_window(blocks, with_headers=False)
 
     assert fault.hits > 0
     assert not asked_for_logs(dense, blocks)

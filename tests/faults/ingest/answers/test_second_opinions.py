@@ -8,9 +8,9 @@ from devnet.fakechain.block_json import Block, Said, Tx
 from devnet.fakechain.fault import FaultLimits, InjectedFault, on_success
 from devnet.fakechain.faults import block_faults, log_faults, transport_faults
 from devnet.fakechain.requests import FakeRequest
-from oracle.chain.verification.verification_policy import LEAST
-from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
-from oracle.indexer.commit import WindowCommitted
+from oracle.chain.verification.verification_policy import MINIMAL_POLICY
+from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
+from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.faults.ingest.endpoints.test_new_heads import until
@@ -44,9 +44,11 @@ def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> InjectedFault
     )
 
 
-def followed(a_chain: AChain, indexer: Indexer, auditor: Auditor, blocks: int) -> list[Audited]:
+def followed(
+    a_chain: AChain, indexer: Indexer, auditor: Auditor, blocks: int
+) -> list[AuditResult]:
     """Mine blocks one by one, now one of ours and now another's; what the audit asked about."""
-    done: list[Audited] = []
+    done: list[AuditResult] = []
     for number in range(blocks):
         if number % 3 == 0:
             others = Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ()),))
@@ -55,7 +57,7 @@ def followed(a_chain: AChain, indexer: Indexer, auditor: Auditor, blocks: int) -
             a_chain.live(1)
         indexer.index()
         while (
-            found := audit_next(
+            found := audit_next_window(
                 indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
             )
         ) is not None:
@@ -72,7 +74,7 @@ def test_the_audit_repairs_what_an_endpoint_left_out_that_is_in_no_setting_any_m
     a_chain.serve()
     a_chain.show(a_chain.head)
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    prove_by(indexer, LEAST)
+    prove_by(indexer, MINIMAL_POLICY)
     indexer.index()
     indexer.restart(a_chain.urls[1:])
     indexer.index()
@@ -129,21 +131,21 @@ def test_at_the_head_the_audit_waits_for_whole_windows_whatever_levels_were_reac
     made_busy(a_chain)
     indexer = open_indexer(*a_chain.urls, reports=False)
     indexer.index()
-    auditor = Auditor(window=20, again=2**63)
+    auditor = Auditor(window_blocks=20, resample_interval=2**63)
 
     found = followed(a_chain, indexer, auditor, 60)
 
     assert {len(each.blocks) for each in found} == {20}
-    with indexer.store.reading() as uow:
-        asked = uow.coverage.audited_blocks(indexer.folder.scope.id)
+    with indexer.store.read_transaction() as uow:
+        asked = uow.coverage.count_audited_blocks(indexer.folder.scope.id)
     assert asked == len(found) * 20
 
 
 def small_windows(indexer: Indexer, blocks: int) -> Indexer:
     """Let every endpoint be one that has named so many blocks as its limit."""
-    indexer.source._windows._memory.recall()
+    indexer.source._window_source._limit_store.restore_limits()
     for endpoint in indexer.source.endpoints:
-        endpoint.limits.sizer.limit = blocks
+        endpoint.limits.range_sizer.limit = blocks
     return indexer
 
 
@@ -184,18 +186,20 @@ def test_the_turn_does_not_wait_for_an_auditor_that_is_late(
     a_chain.quiet(FINALITY + WINDOW)
     leave_one_out(a_chain)
     indexer = open_indexer(*a_chain.urls, reports=False)
-    prove_by(indexer, LEAST)
+    prove_by(indexer, MINIMAL_POLICY)
     indexer.index()
     gate = Event()
     hide(a_chain, transport_faults.held(gate, methods="eth_getLogs"), 1)
-    auditor = Auditor(window=a_chain.head.number - FINALITY + 1, wait_seconds=0.0)
+    auditor = Auditor(window_blocks=a_chain.head.number - FINALITY + 1, wait_seconds=0.0)
 
-    def turn() -> Audited | None:
-        return audit_next(indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions())
+    def turn() -> AuditResult | None:
+        return audit_next_window(
+            indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
+        )
 
     assert turn() is None
     a_chain.live(2)
-    assert [step for step in indexer.index() if isinstance(step, WindowCommitted)]
+    assert [step for step in indexer.index() if isinstance(step, CommittedWindow)]
     assert (turn(), auditor.is_waiting) == (None, True)
     gate.set()
     until(lambda: (found := turn()) is not None and found.result == "repaired")

@@ -18,7 +18,7 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from tests.pools import source_on
@@ -52,7 +52,7 @@ def open_source() -> Iterator[Open]:
     with ExitStack() as until_the_end:
 
         def opened(*providers: Provider, watched: bool = True) -> ChainSource:
-            reader = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+            reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
             if watched:
                 reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
             urls = [until_the_end.enter_context(serving(one)).url for one in providers]
@@ -80,8 +80,8 @@ def changed(**fields: object) -> InjectedFault:
 
 
 def read(source: ChainSource, number: int, *, with_headers: bool = False) -> BlockWindow:
-    source.heads()
-    return source.window(BlockRange(number, number), with_headers=with_headers)
+    source.fetch_heads()
+    return source.fetch_window(BlockRange(number, number), with_headers=with_headers)
 
 
 def unproven(source: ChainSource, place: int = 0) -> float:
@@ -106,7 +106,7 @@ def test_a_call_that_was_signed_by_its_sender_is_proven(tree: Tree, open_source:
     window = read(source, block.number)
 
     assert [call.sender for call in window.calls] == [CALLER]
-    assert (window.level, unproven(source)) == (Level.PROVEN, 0)
+    assert (window.level, unproven(source)) == (VerificationLevel.PROVEN, 0)
 
 
 def test_a_call_that_nobody_signed_is_taken_and_said_to_be_unproven(tree: Tree, open_source: Open):
@@ -117,7 +117,11 @@ def test_a_call_that_nobody_signed_is_taken_and_said_to_be_unproven(tree: Tree, 
     window = read(source, block.number)
 
     assert [call.sender for call in window.calls] == [SYSTEM]
-    assert (window.level < Level.PROVEN, window.proven, unproven(source)) == (True, (), 1)
+    assert (window.level < VerificationLevel.PROVEN, window.proven, unproven(source)) == (
+        True,
+        (),
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -219,7 +223,7 @@ def test_the_push_of_a_round_is_proven_by_its_signature(tree: Tree, open_source:
     window = read(source, block.number, with_headers=True)
 
     assert [call.sender for call in window.calls] == [PUSHER]
-    assert (window.level, unproven(source)) == (Level.PROVEN, 0)
+    assert (window.level, unproven(source)) == (VerificationLevel.PROVEN, 0)
 
 
 def test_the_push_of_a_round_that_nobody_signed_is_said_to_be_unproven(

@@ -89,8 +89,8 @@ def test_standby_takes_a_dead_lease_after_the_clock_is_stepped_back(
             # A holder of which no kernel tells whether it lives, and which renews no more.
             leader.process.kill()
             leader.process.wait()
-            before = uow.lease.current()
-            taken = uow.lease.take("elsewhere", 30.0, gone=before.epoch)
+            before = uow.lease.get_state()
+            taken = uow.lease.acquire("elsewhere", 30.0, dead_epoch=before.epoch)
         assert taken is not None
         clock.step(-DAY)
         with starting(path, "--standby") as standby:

@@ -29,7 +29,7 @@ def unreachable(url: str) -> str:
     with pytest.raises(RpcError) as caught:
         JsonRpcClient(url).call("eth_blockNumber", [], Quantity)
     assert caught.value.kind is ErrorKind.UNREACHABLE
-    return caught.value.words
+    return caught.value.detail
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.requests import FakeRequest, Http
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import LEAST
+from oracle.chain.verification.verification_policy import MINIMAL_POLICY
 from oracle.errors import TransientError
-from oracle.rpc.provider_dialects import DIALECTS, Dialect, Refused
+from oracle.rpc.provider_dialects import DIALECTS, Dialect, RefusedFeature
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import endpoints_of, follow
@@ -36,8 +36,8 @@ def name_of(row: Dialect) -> str:
     return f"{row.provider} {row.code} {row.example[:30]}"
 
 
-def rows(*refused: Refused) -> pytest.MarkDecorator:
-    chosen = [row for row in DIALECTS if row.refused in refused]
+def rows(*refused: RefusedFeature) -> pytest.MarkDecorator:
+    chosen = [row for row in DIALECTS if row.refused_feature in refused]
     return pytest.mark.parametrize("row", chosen, ids=name_of)
 
 
@@ -63,7 +63,7 @@ def fault_of(row: Dialect, limits: FaultLimits) -> InjectedFault:
 
 
 @ALIVE
-@rows(Refused.BLOCKS, Refused.TIME)
+@rows(RefusedFeature.BLOCKS, RefusedFeature.TIME)
 def test_refused_range_is_divided_until_it_fits(
     a_chain: AChain,
     open_indexer: OpenIndexer,
@@ -84,7 +84,7 @@ def test_refused_range_is_divided_until_it_fits(
     assert waited == 0
 
 
-@rows(Refused.TIME)
+@rows(RefusedFeature.TIME)
 def test_run_once_ends_well_over_an_endpoint_that_reports_its_time_limit(
     a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: Dialect
 ):
@@ -131,7 +131,7 @@ def test_range_without_a_response_is_smaller_in_the_next_tick(
 
 
 @ALIVE
-@rows(Refused.RESULTS)
+@rows(RefusedFeature.RESULTS)
 def test_refused_answer_is_divided_until_it_fits(
     a_chain: AChain,
     open_indexer: OpenIndexer,
@@ -150,7 +150,7 @@ def test_refused_answer_is_divided_until_it_fits(
 
 
 @ALIVE
-@rows(Refused.RATE, Refused.HEAD)
+@rows(RefusedFeature.RATE, RefusedFeature.HEAD)
 def test_refusal_that_passes_is_waited_for(
     a_chain: AChain,
     open_indexer: OpenIndexer,
@@ -170,7 +170,7 @@ def test_refusal_that_passes_is_waited_for(
 
 
 @ALIVE
-@rows(Refused.HISTORY)
+@rows(RefusedFeature.HISTORY)
 def test_pruned_history_is_never_taken_for_empty(
     a_chain: AChain,
     open_indexer: OpenIndexer,
@@ -193,7 +193,7 @@ def test_pruned_history_is_never_taken_for_empty(
 
 
 @ALIVE
-@rows(Refused.METHOD)
+@rows(RefusedFeature.METHOD)
 @pytest.mark.parametrize("is_proven", [True, False], ids=["proven", "unproven"])
 def test_missing_method_is_done_without(
     a_chain: AChain,
@@ -206,7 +206,7 @@ def test_missing_method_is_done_without(
 ):
     indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
     if not is_proven:
-        indexer.source.prove_by(LEAST, Calibration(clock))
+        indexer.source.set_verification(MINIMAL_POLICY, Calibration(clock))
     refused = fault_of(row, {"methods": "eth_getBlockReceipts"})
     by_hash = fault_of(
         row, {"when": lambda asked: asked.method == "eth_getLogs" and asked.by_hash}
@@ -246,7 +246,7 @@ def refused_as_text(status: int) -> Callable[[Dialect], InjectedFault]:
 
 
 @ALIVE
-@rows(Refused.BATCH)
+@rows(RefusedFeature.BATCH)
 @pytest.mark.parametrize(
     "refusal",
     [refused_as_json, refused_as_text(200), refused_as_text(400), refused_as_text(500)],
@@ -266,7 +266,9 @@ def test_refused_batch_is_sent_as_single_requests(
     provider.faults.append(fault)
 
     follow(indexer, clock)
-    answers = endpoints_of(indexer)[-1].client.batch_of([("eth_chainId", []), ("net_version", [])])
+    answers = endpoints_of(indexer)[-1].client.send_mixed_batch(
+        [("eth_chainId", []), ("net_version", [])]
+    )
 
     assert indexer.canonical_logs() == a_chain.logs()
     assert len(answers) == 2

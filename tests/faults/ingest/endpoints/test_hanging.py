@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import pytest
 
 from devnet.fakechain.faults import transport_faults
-from oracle.chain.log_filter import Filter
-from oracle.chain.probe_schedule import Prober
+from oracle.chain.log_filter import LogFilter
+from oracle.chain.probe_schedule import EndpointProber
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.maintenance_jobs import BACKGROUND_SECONDS, MaintenanceJobs
 from oracle.daemon.scheduler import JobLiveness
-from oracle.indexer.commit import WindowCommitted
+from oracle.indexer.commit import CommittedWindow
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.a_chain import AChain
@@ -23,7 +23,7 @@ from tests.support.ingest.indexer import Indexer
 
 T = TypeVar("T")
 
-WANTED = Filter(frozenset({NETWORK, ORACLE}), frozenset({"0x" + "1" * 64}))
+WANTED = LogFilter(frozenset({NETWORK, ORACLE}), frozenset({"0x" + "1" * 64}))
 _PATIENCE_SECONDS = 120.0
 
 
@@ -48,9 +48,9 @@ def until(found: Callable[[], T | None]) -> T:
     return it
 
 
-def prober_of(indexer: Indexer, seconds: float | None = BACKGROUND_SECONDS) -> Prober:
+def prober_of(indexer: Indexer, seconds: float | None = BACKGROUND_SECONDS) -> EndpointProber:
     """What looks at the endpoints of an indexer; a tick waits so long for an answer."""
-    prober = Prober(indexer.source.endpoints, WANTED, 0)
+    prober = EndpointProber(indexer.source.endpoints, WANTED, 0)
     prober.background_call.wait_seconds = seconds
     return prober
 
@@ -60,14 +60,14 @@ def counters_of(indexer: Indexer) -> MaintenanceJobs:
     index: Any = SimpleNamespace(chain=indexer.source, store=indexer.store)
     health = DaemonHealth(JobLiveness(time.monotonic))
     jobs = MaintenanceJobs(index, 1, indexer.ingest, health, BACKGROUND_SECONDS)
-    jobs.scope_backfill.is_sound = True
+    jobs.scope_backfill.is_complete = True
     return jobs
 
 
 def goes_on(chain: AChain, indexer: Indexer) -> bool:
     """Whether new blocks are taken in."""
     chain.live(2)
-    return any(isinstance(done, WindowCommitted) for done in indexer.index())
+    return any(isinstance(done, CommittedWindow) for done in indexer.index())
 
 
 def test_the_head_does_not_wait_for_the_probe_of_an_endpoint_that_hangs(
@@ -78,15 +78,15 @@ def test_the_head_does_not_wait_for_the_probe_of_an_endpoint_that_hangs(
     probed = open_indexer(url_of(hanging), url=indexer.url)
     prober = prober_of(probed)
 
-    assert prober.turn() is None
+    assert prober.run_due_probe() is None
 
     line, _ = hanging.accept()
     line.settimeout(_PATIENCE_SECONDS)
     with line:
         assert b"eth_chainId" in line.recv(4096)
         assert goes_on(a_chain, indexer)
-        assert prober.turn() is None
-    found = until(prober.turn)
+        assert prober.run_due_probe() is None
+    found = until(prober.run_due_probe)
     assert (found["did"], "failed" in found) == ("probe", True)
 
 
@@ -96,20 +96,20 @@ def test_an_answer_that_came_late_is_taken_in(a_chain: AChain, open_indexer: Ope
     indexer = open_indexer(*a_chain.urls)
     prober = prober_of(indexer)
 
-    assert prober.turn() is None
+    assert prober.run_due_probe() is None
     gate.set()
 
-    first, second = until(prober.turn), until(prober.turn)
+    first, second = until(prober.run_due_probe), until(prober.run_due_probe)
     assert [found["batch"] for found in (first, second)] == [100, 100]
     assert all(endpoint.capabilities is not None for endpoint in indexer.source.endpoints)
-    assert prober.turn() is None
+    assert prober.run_due_probe() is None
 
 
 def test_who_runs_once_waits_for_what_the_probe_finds(a_chain: AChain, open_indexer: OpenIndexer):
     indexer = open_indexer(*a_chain.urls)
     prober = prober_of(indexer, None)
 
-    found = prober.turn()
+    found = prober.run_due_probe()
 
     assert found is not None
     assert found["batch"] == 100
@@ -127,13 +127,13 @@ def test_the_head_does_not_wait_for_the_counters_of_an_endpoint_that_hangs(
     jobs = counters_of(indexer)
     at, _ = indexer.cursor
 
-    assert jobs.compare() is None
+    assert jobs.check_counters() is None
 
     until(lambda: a_chain.provider.count("eth_call") or None)
     assert goes_on(a_chain, indexer)
-    assert jobs.compare() is None
+    assert jobs.check_counters() is None
     gate.set()
-    found = until(jobs.compare)
+    found = until(jobs.check_counters)
     # As of the block at which it was asked, whatever came in since.
     assert (found["did"], found["block"]) == ("compared counters", at)
-    assert jobs.compare() is None
+    assert jobs.check_counters() is None

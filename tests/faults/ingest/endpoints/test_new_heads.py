@@ -57,9 +57,9 @@ def woken(line: Pushing, indexer: Indexer, clock: VirtualClock, until_the_end: E
     woken, tracker = Event(), indexer.source.tracker
 
     def look() -> PolledHead:
-        return PolledHead(tracker.newest, tracker.block_seconds)
+        return PolledHead(tracker.newest_number, tracker.block_seconds)
 
-    wakeups = NewHeadSubscription(line.url, woken.set, look, clock, look_seconds=0.02)
+    wakeups = NewHeadSubscription(line.url, woken.set, look, clock, check_seconds=0.02)
     until_the_end.callback(wakeups.stop)
     wakeups.start()
     until(lambda: line.subscribed == 1)

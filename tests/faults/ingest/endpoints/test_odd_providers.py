@@ -20,7 +20,7 @@ from oracle.errors import TransientError
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.rpc.wire import BATCH
+from oracle.rpc.wire import MAX_BATCH_SIZE
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.pools import caller_of
 from tests.support.chain.network_logs import NETWORK, ORACLE
@@ -62,7 +62,7 @@ def test_receipts_are_asked_for_one_by_one_where_blocks_came_with_whole_transact
     words = Words(-32600, "Unsupported method: eth_getBlockReceipts")
     a_chain.provider.faults.append(fails(words, methods="eth_getBlockReceipts"))
     indexer = open_indexer(a_chain.urls[0])
-    reader = EventReader.open("reference", CONTRACTS, ORACLE)
+    reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
     reader.selectors = {Address(NETWORK): frozenset({"0x12345678"})}
     indexer.source = ChainSource(indexer.source.endpoints, reader, FINALITY)
 
@@ -150,7 +150,7 @@ def test_a_method_that_is_not_served_is_no_reason_to_ask_without_batches(
 
     indexer.index()
 
-    assert endpoints_of(indexer)[0].client.batch_limit == BATCH
+    assert endpoints_of(indexer)[0].client.batch_limit == MAX_BATCH_SIZE
     assert trust("receipts_root") == 1
 
 
@@ -159,9 +159,9 @@ def test_a_sender_asks_one_question_after_the_other_where_no_batches_are_served(
         a_chain.provider.faults[:] = [refused(form)]
         line = caller_of(a_chain.urls[0])
         with pytest.raises(TransientError):
-            line.ask_all([("eth_chainId", []), ("eth_blockNumber", [])])
+            line.request_all([("eth_chainId", []), ("eth_blockNumber", [])])
 
-        assert line.ask_all([("eth_chainId", []), ("eth_blockNumber", [])])
+        assert line.request_all([("eth_chainId", []), ("eth_blockNumber", [])])
         line.endpoint.close()
 
 
@@ -185,7 +185,7 @@ def test_the_providers_own_words_reach_whoever_operates_us(a_chain: AChain, shap
     with pytest.raises(RpcError, match="the node is on holiday"):
         JsonRpcClient(a_chain.urls[0]).call("eth_blockNumber", [], Quantity)
     with pytest.raises(TransientError, match="the node is on holiday"):
-        caller_of(a_chain.urls[0]).ask("eth_blockNumber")
+        caller_of(a_chain.urls[0]).request("eth_blockNumber")
 
 
 def test_an_error_in_json_counts_under_any_status(a_chain: AChain):
@@ -220,7 +220,7 @@ def test_what_is_only_written_otherwise_is_understood(
     indexer.index()
 
     assert indexer.canonical_logs() == a_chain.logs()
-    assert caller_of(a_chain.urls[0]).supports(CHAIN_ID)
+    assert caller_of(a_chain.urls[0]).serves_chain(CHAIN_ID)
 
 
 TIMES = {
@@ -247,8 +247,8 @@ def test_the_time_of_a_log_is_that_of_its_header_whatever_the_log_says(
 
     indexer.index()
 
-    with indexer.store.reading() as uow:
-        times = {log.block: log.time for log in uow.logs.between(0, 2**62)}
+    with indexer.store.read_transaction() as uow:
+        times = {log.block: log.time for log in uow.logs.iterate_between(0, 2**62)}
     true = {block.number: block.time for block in branch(a_chain.head)}
     assert times == {number: true[number] for number in times}
     assert indexer.canonical_logs() == a_chain.logs()

@@ -4,8 +4,8 @@ import pytest
 
 from devnet.fakechain.faults import block_faults, transport_faults as faults
 from devnet.fakechain.virtual_clock import VirtualClock
-from oracle.chain.log_filter import Filter
-from oracle.chain.probe_schedule import Prober
+from oracle.chain.log_filter import LogFilter
+from oracle.chain.probe_schedule import EndpointProber
 from oracle.rpc.endpoints.capabilities import Capabilities, CapabilityStore
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE
@@ -13,7 +13,7 @@ from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import asked_for, endpoints_of
 from tests.support.ingest.indexer import Indexer
 
-WANTED = Filter(frozenset({NETWORK, ORACLE}), frozenset({"0x" + "1" * 64}))
+WANTED = LogFilter(frozenset({NETWORK, ORACLE}), frozenset({"0x" + "1" * 64}))
 
 
 class Notes:
@@ -22,10 +22,10 @@ class Notes:
     def __init__(self) -> None:
         self.kept: dict[str, dict[str, str]] = {}
 
-    def recall(self, endpoint: str) -> dict[str, str]:
+    def load_facts(self, endpoint: str) -> dict[str, str]:
         return self.kept.get(endpoint, {})
 
-    def keep(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
+    def save_fact(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
         assert seconds is None or seconds > 0
         self.kept.setdefault(endpoint, {})[key] = value
 
@@ -43,7 +43,7 @@ def indexer(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> 
 def probed(
     indexer: Indexer, keeper: CapabilityStore | None = None, first: int = 0
 ) -> Capabilities:
-    Prober(indexer.source.endpoints, WANTED, first, keeper).turn()
+    EndpointProber(indexer.source.endpoints, WANTED, first, keeper).run_due_probe()
     facts = endpoints_of(indexer)[0].capabilities
     assert facts is not None
     return facts
@@ -60,7 +60,7 @@ def test_an_endpoint_that_has_everything(a_chain: AChain, indexer: Indexer):
         ("safe", "finalized"),
     )
     assert (facts.has_logs_by_hash, facts.has_block_receipts) == (True, True)
-    assert (facts.batch, facts.oldest_logs, facts.fault) == (100, 0, None)
+    assert (facts.max_batch_size, facts.oldest_log_block, facts.fault) == (100, 0, None)
 
 
 def test_what_it_does_not_have_is_found_out(a_chain: AChain, indexer: Indexer):
@@ -72,7 +72,7 @@ def test_what_it_does_not_have_is_found_out(a_chain: AChain, indexer: Indexer):
     facts = probed(indexer)
 
     assert (facts.client, facts.tags, facts.has_block_receipts) == (None, ("safe",), False)
-    assert (facts.batch, facts.oldest_logs) == (20, 17)
+    assert (facts.max_batch_size, facts.oldest_log_block) == (20, 17)
 
 
 def test_who_says_that_an_unknown_block_has_no_logs_does_not_give_logs_by_hash(
@@ -88,25 +88,25 @@ def test_who_says_that_an_unknown_block_has_no_logs_does_not_give_logs_by_hash(
 
 
 def test_another_chain_is_shut_out_by_the_probe(a_chain: AChain, indexer: Indexer):
-    indexer.source.endpoints.use(lambda one: one)
+    indexer.source.endpoints.run_with_endpoint(lambda one: one)
     a_chain.provider.faults.append(block_faults.other_chain(5))
 
     assert probed(indexer).fault == "is on chain 5, [chain] id says 31337"
-    assert list(indexer.source.endpoints.quarantined()) == [endpoints_of(indexer)[0].name]
+    assert list(indexer.source.endpoints.quarantine_reasons()) == [endpoints_of(indexer)[0].name]
 
 
 def test_an_endpoint_is_probed_once_an_hour_and_what_is_costly_once_a_day(
     a_chain: AChain, indexer: Indexer, clock: VirtualClock
 ):
-    prober = Prober(indexer.source.endpoints, WANTED, 0)
-    whole = asked_for(a_chain.provider, prober.turn)
-    again = asked_for(a_chain.provider, prober.turn)
+    prober = EndpointProber(indexer.source.endpoints, WANTED, 0)
+    whole = asked_for(a_chain.provider, prober.run_due_probe)
+    again = asked_for(a_chain.provider, prober.run_due_probe)
     clock.pass_by(3_600)
-    hourly = asked_for(a_chain.provider, prober.turn)
+    hourly = asked_for(a_chain.provider, prober.run_due_probe)
     clock.pass_by(24 * 3_600)
 
     assert (whole > 100, again, 0 < hourly < 15) == (True, 0, True)
-    assert asked_for(a_chain.provider, prober.turn) == whole
+    assert asked_for(a_chain.provider, prober.run_due_probe) == whole
 
 
 def test_what_was_learned_outlives_the_process(
@@ -118,7 +118,7 @@ def test_what_was_learned_outlives_the_process(
     probed(indexer, notes)
 
     indexer.restart()
-    Prober(indexer.source.endpoints, WANTED, 0, notes)
+    EndpointProber(indexer.source.endpoints, WANTED, 0, notes)
 
     (endpoint,) = endpoints_of(indexer)
     assert (endpoint.client.batch_limit, endpoint.tags) == (20, ())
@@ -130,9 +130,9 @@ def test_notes_of_another_form_are_passed_over(indexer: Indexer):
     notes = Notes()
     label = endpoints_of(indexer)[0].name
     for key in ("tags", "batch", "oldest_logs", "logs_by_hash"):
-        notes.keep(label, key, "what?", 1)
+        notes.save_fact(label, key, "what?", 1)
 
-    Prober(indexer.source.endpoints, WANTED, 0, notes)
+    EndpointProber(indexer.source.endpoints, WANTED, 0, notes)
 
     assert endpoints_of(indexer)[0].client.batch_limit == 100
     assert endpoints_of(indexer)[0].capabilities is None

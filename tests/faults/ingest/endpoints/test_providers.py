@@ -8,7 +8,7 @@ from devnet.fakechain.provider import Tag
 from devnet.fakechain.requests import FakeRpcError, Http
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.indexer.commit import WindowCommitted
+from oracle.indexer.commit import CommittedWindow
 from oracle.rpc.endpoints.endpoint import Endpoint
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
@@ -45,7 +45,7 @@ def test_case_17_without_the_tag_the_depth_says_what_is_final_and_the_metric_say
     a_chain.provider.tags = tags
     indexer = open_indexer(a_chain.urls[0], finality=5)
 
-    heads = indexer.source.heads()
+    heads = indexer.source.fetch_heads()
 
     (label,) = labels(indexer)
     assert (heads.final.number, heads.final.hash) == (25, a_chain.back(5).hash)
@@ -57,9 +57,9 @@ def test_case_17_a_tag_that_is_not_known_is_not_asked_for_again(
 ):
     a_chain.provider.tags = {}
     indexer = open_indexer(a_chain.urls[0])
-    indexer.source.heads()
+    indexer.source.fetch_heads()
 
-    assert asked_for(a_chain.provider, indexer.source.heads) == 1
+    assert asked_for(a_chain.provider, indexer.source.fetch_heads) == 1
 
 
 def test_case_18_a_finalized_block_that_goes_backwards_is_ignored_and_counted(
@@ -67,13 +67,13 @@ def test_case_18_a_finalized_block_that_goes_backwards_is_ignored_and_counted(
 ):
     indexer = open_indexer(a_chain.urls[0], finality=2)
     a_chain.provider.tags = {"finalized": 4}
-    final = indexer.source.heads().final
+    final = indexer.source.fetch_heads().final
     (label,) = labels(indexer)
     before = shown("oracle_endpoint_final_regressions_total", endpoint=label)
     a_chain.live(1)
 
     a_chain.provider.tags = {"finalized": 20}
-    again = indexer.source.heads().final
+    again = indexer.source.fetch_heads().final
 
     assert (final.number, again) == (26, final)
     assert shown("oracle_endpoint_final_regressions_total", endpoint=label) == before + 1
@@ -84,11 +84,11 @@ def test_case_18_an_endpoint_that_finalized_less_takes_nothing_back(
 ):
     a_chain.providers[1].tags = {"finalized": 20}
     indexer = open_indexer(*a_chain.urls, clock=clock, finality=2)
-    final = indexer.source.heads().final
+    final = indexer.source.fetch_heads().final
     a_chain.provider.faults.append(faults.status(502))
 
     assert final.number == 22
-    assert indexer.source.heads().final == final
+    assert indexer.source.fetch_heads().final == final
 
 
 def test_case_19_an_endpoint_whose_final_block_is_above_its_newest_is_refused_and_put_back(
@@ -100,10 +100,10 @@ def test_case_19_an_endpoint_whose_final_block_is_above_its_newest_is_refused_an
     )
     liar.tags = {"finalized": a_chain.tree.mine(on=a_chain.head)}
 
-    heads = pair.source.heads()
+    heads = pair.source.fetch_heads()
 
     assert (heads.latest.number, heads.final.number) == (30, 22)
-    assert asked_for(liar, pair.source.heads) == 0
+    assert asked_for(liar, pair.source.fetch_heads) == 0
     after = shown(
         "oracle_endpoint_inconsistent_total", endpoint=label, check="finalized above latest"
     )
@@ -119,7 +119,7 @@ def test_case_20_a_chain_without_a_new_block_for_an_hour_has_stalled_until_one_c
     seen = []
     for seconds in [15] * 12 + [180] * 19:
         clock.pass_by(seconds)
-        seen.append(pair.source.heads().stalled)
+        seen.append(pair.source.fetch_heads().stalled)
 
     # Ten blocks of twelve seconds.
     assert seen[:8] == [False] * 8
@@ -128,7 +128,7 @@ def test_case_20_a_chain_without_a_new_block_for_an_hour_has_stalled_until_one_c
 
     a_chain.live(1)
     clock.pass_by(40)
-    assert not pair.source.heads().stalled
+    assert not pair.source.fetch_heads().stalled
     assert shown("oracle_chain_stalled") == 0
     follow(pair, clock)
     assert pair.cursor[0] == 31
@@ -142,9 +142,9 @@ def test_case_20_an_endpoint_that_stands_still_alone_is_no_stalled_chain(
     for _ in range(20):
         a_chain.quiet(1)
         clock.pass_by(15)
-        assert not pair.source.heads().stalled
+        assert not pair.source.fetch_heads().stalled
 
-    assert pair.source.heads().latest.number == 50
+    assert pair.source.fetch_heads().latest.number == 50
 
 
 # --- behind ---
@@ -159,7 +159,7 @@ def test_case_23_an_endpoint_behind_the_cursor_is_passed_by_and_nothing_is_rolle
 
     done = pair.index()
 
-    assert {type(one) for one in done} == {WindowCommitted}
+    assert {type(one) for one in done} == {CommittedWindow}
     assert pair.cursor == (35, a_chain.head.hash)
     assert pair.canonical_logs() == a_chain.logs()
 
@@ -174,7 +174,7 @@ def test_case_23_one_that_is_behind_already_at_the_start_is_passed_by(
     pair.restart()
     done = pair.index()
 
-    assert {type(one) for one in done} == {WindowCommitted}
+    assert {type(one) for one in done} == {CommittedWindow}
     assert pair.cursor == (35, a_chain.head.hash)
 
 
@@ -211,7 +211,7 @@ def test_case_54_the_preferred_endpoint_is_used_again_within_a_minute_after_it_r
     a_chain.provider.faults.append(faults.status(502))
     for _ in range(20):
         clock.pass_by(15)
-        pair.source.heads()
+        pair.source.fetch_heads()
         assert worker(pair) == 1
     a_chain.provider.faults.clear()
 
@@ -231,7 +231,7 @@ def test_case_54_after_a_single_failure_it_must_have_been_good_for_a_minute(
 ):
     a_chain.provider.faults.append(faults.status(502))
     clock.pass_by(5)
-    pair.source.heads()
+    pair.source.fetch_heads()
     a_chain.provider.faults.clear()
 
     seen = []
@@ -276,13 +276,13 @@ def test_case_57_an_endpoint_that_became_fast_again_gets_its_work_back(
 ):
     a_chain.provider.faults.append(eight_seconds(clock))
     for _ in range(5):
-        pair.source.heads()
+        pair.source.fetch_heads()
         clock.pass_by(5)
     assert worker(pair) == 1
 
     a_chain.provider.faults.clear()
     for _ in range(20):
-        pair.source.heads()
+        pair.source.fetch_heads()
         clock.pass_by(30)
 
     assert worker(pair) == 0
@@ -299,7 +299,7 @@ def test_case_57_a_slow_provider_that_confirms_blocks_costs_little_of_the_time(
     while clock() - began < 3_600:
         a_chain.live(1)
         follow(pair, clock)
-        with pair.store.reading() as uow:
+        with pair.store.read_transaction() as uow:
             at = uow.cursor.get()
         assert at is not None
         assert (at.number, at.hash) == (a_chain.head.number, a_chain.head.hash)
@@ -328,7 +328,7 @@ def test_case_57_a_quick_third_provider_confirms_in_place_of_a_slow_one(
         before = slow.hits
         follow(indexer, clock)
         asked.append(slow.hits - before)
-        with indexer.store.reading() as uow:
+        with indexer.store.read_transaction() as uow:
             at = uow.cursor.get()
         assert at is not None
         finals.append(at.final_number)
@@ -349,7 +349,7 @@ def test_case_57_run_once_waits_for_the_slow_provider_that_confirms_its_last_blo
         a_chain.live(5)
         indexer.index()
 
-        with indexer.store.reading() as uow:
+        with indexer.store.read_transaction() as uow:
             at = uow.cursor.get()
         assert at is not None
         assert at.final_number == a_chain.head.number - 8

@@ -38,7 +38,7 @@ def test_case_39_an_endpoint_that_refuses_our_key_is_shut_out_and_told_and_other
         follow(pair, clock)
         clock.pass_by(15)
 
-    assert list(pair.source.endpoints.quarantined()) == [endpoints_of(pair)[0].name]
+    assert list(pair.source.endpoints.quarantine_reasons()) == [endpoints_of(pair)[0].name]
     assert shown("oracle_endpoint_quarantined", endpoint=labels(pair)[0]) == 1
     assert asked_for(a_chain.provider, lambda: follow(pair, clock)) == 0
     assert pair.canonical_logs() == a_chain.logs()
@@ -49,16 +49,16 @@ def test_case_39_when_the_key_is_taken_again_the_endpoint_is_let_in_again(
 ):
     a_chain.provider.faults.append(faults.status(401))
     for _ in range(6):
-        pair.source.heads()
+        pair.source.fetch_heads()
         clock.pass_by(15)
-    assert pair.source.endpoints.quarantined()
+    assert pair.source.endpoints.quarantine_reasons()
     a_chain.provider.faults.clear()
 
     for _ in range(15):
-        pair.source.heads()
+        pair.source.fetch_heads()
         clock.pass_by(30)
 
-    assert pair.source.endpoints.quarantined() == {}
+    assert pair.source.endpoints.quarantine_reasons() == {}
     assert shown("oracle_endpoint_quarantined", endpoint=labels(pair)[0]) == 0
     assert shown("oracle_endpoints_usable") == 2
     assert worker(pair) == 0
@@ -73,7 +73,7 @@ def of_another_genesis() -> Provider:
 
 
 def holding(indexer: Indexer, a_chain: AChain) -> Indexer:
-    indexer.source.hold(0, a_chain.tree.genesis.hash, "the database")  # type: ignore[arg-type]  # a hash
+    indexer.source.add_checkpoint(0, a_chain.tree.genesis.hash, "the database")  # type: ignore[arg-type]  # a hash
     return indexer
 
 
@@ -103,7 +103,7 @@ def test_case_52_the_endpoint_that_is_right_goes_on_meanwhile(
 
     follow(pair, clock)
 
-    assert list(pair.source.endpoints.quarantined()) == [endpoints_of(pair)[0].name]
+    assert list(pair.source.endpoints.quarantine_reasons()) == [endpoints_of(pair)[0].name]
     assert pair.cursor == (35, a_chain.head.hash)
     assert pair.canonical_logs() == a_chain.logs()
 
@@ -114,7 +114,7 @@ def test_case_52_another_chain_id_is_found_on_each_switch(
     """The second one was right a moment ago; it is asked again before it takes over."""
     first, second = endpoints_of(pair)
     for endpoint in (second, first):
-        pair.source.endpoints.use(lambda one: one, only=endpoint.name)
+        pair.source.endpoints.run_with_endpoint(lambda one: one, only=endpoint.name)
     a_chain.providers[1].faults.append(other_chain(5))
     a_chain.live(1)
     a_chain.provider.faults.append(faults.status(502))
@@ -124,7 +124,7 @@ def test_case_52_another_chain_id_is_found_on_each_switch(
         pair.step()
 
     assert pair.cursor == before
-    assert list(pair.source.endpoints.quarantined()) == [second.name]
+    assert list(pair.source.endpoints.quarantine_reasons()) == [second.name]
 
 
 def test_case_52_at_the_start_another_chain_is_the_users_fault(

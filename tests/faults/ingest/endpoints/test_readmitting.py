@@ -161,7 +161,7 @@ def test_the_head_goes_on_though_nobody_gives_suspect_blocks_any_more(
 
     with (
         closing(Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")) as store,
-        store.reading() as uow,
+        store.read_transaction() as uow,
     ):
         reached = uow.cursor.get()
     assert reached is not None

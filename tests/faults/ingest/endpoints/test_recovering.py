@@ -9,10 +9,10 @@ from devnet.fakechain.requests import Http
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.client import JsonRpcClient
-from oracle.rpc.endpoints.health import FIRST_WAIT
+from oracle.rpc.endpoints.health import INITIAL_BREAKER_WAIT_SECONDS
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.rpc.wire import BATCH
-from oracle.telemetry.safe_text import without_secrets
+from oracle.rpc.wire import MAX_BATCH_SIZE
+from oracle.telemetry.safe_text import redact_secrets
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import endpoints_of, follow
@@ -44,14 +44,14 @@ def test_a_fork_that_the_only_endpoint_takes_back_is_doubted_no_more(
     clock.pass_by(40)
     a_chain.quiet(depth + 2, on=a_chain.back(depth))
     assert alone.step() is None
-    assert alone.ingest.fork_watch.is_open()
+    assert alone.ingest.fork_watch.is_pending()
 
     a_chain.show(a_chain.quiet(new_blocks, on=ours) if new_blocks else ours)
     for _ in range(3):
         clock.pass_by(40)
         alone.index()
 
-    assert not alone.ingest.fork_watch.is_open()
+    assert not alone.ingest.fork_watch.is_pending()
     assert alone.cursor == (30 + new_blocks, a_chain.provider.head.hash)
 
 
@@ -63,7 +63,7 @@ def test_a_final_block_that_one_endpoint_invented_is_forgotten_after_a_minute(
     indexer.index()
     ours, liar = a_chain.head, a_chain.provider
     liar.head = a_chain.tree.mine_many(300, a_chain.back(3), 12)
-    assert indexer.source.heads().final.number > ours.number
+    assert indexer.source.fetch_heads().final.number > ours.number
 
     a_chain.show(a_chain.quiet(5, on=ours))
     if dies:
@@ -73,7 +73,7 @@ def test_a_final_block_that_one_endpoint_invented_is_forgotten_after_a_minute(
 
     assert follow(indexer, clock, seconds=10) <= 90
     assert indexer.cursor[0] == ours.number + 5
-    assert indexer.source.heads().final.number <= ours.number
+    assert indexer.source.fetch_heads().final.number <= ours.number
 
 
 @pytest.mark.parametrize(
@@ -92,17 +92,17 @@ def test_a_bad_moment_costs_no_day_of_single_questions(
     a_chain.provider.faults.append(fault)
     for _ in range(4):
         a_chain.live(1)
-        follow(alone, clock, seconds=FIRST_WAIT)
+        follow(alone, clock, seconds=INITIAL_BREAKER_WAIT_SECONDS)
 
     assert fault.hits
-    assert endpoints_of(alone)[0].client.batch_limit == BATCH
+    assert endpoints_of(alone)[0].client.batch_limit == MAX_BATCH_SIZE
 
 
 def test_silence_about_a_few_questions_is_waited_for_once(a_chain: AChain, alone: Indexer):
     a_chain.provider.faults.append(faults.status(504))
 
     with pytest.raises(RpcError, match=ErrorKind.SLOW):
-        alone.source.heads()
+        alone.source.fetch_heads()
     # Its three questions in one batch, and nobody is asked again one by one.
     assert a_chain.provider.faults[0].hits == 3
 
@@ -140,7 +140,7 @@ def test_nobody_has_us_wait_for_more_than_an_hour(
 def test_words_of_an_address_that_are_no_keys_stay_readable(a_chain: AChain):
     JsonRpcClient(f"{a_chain.urls[0]}?network=1&tier=free")
 
-    assert without_secrets("block 11 is free") == "block 11 is free"
+    assert redact_secrets("block 11 is free") == "block 11 is free"
 
 
 def test_whoever_is_not_up_yet_is_waited_for_though_another_key_is_refused(
@@ -153,7 +153,7 @@ def test_whoever_is_not_up_yet_is_waited_for_though_another_key_is_refused(
     indexer.restart()
 
     with pytest.raises(TransientError, match="503"):
-        indexer.source.check()
+        indexer.source.check_endpoints()
 
 
 def test_who_takes_over_from_whom_is_told_once_with_the_reason(

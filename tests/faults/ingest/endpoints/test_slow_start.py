@@ -75,11 +75,11 @@ def test_dripping_endpoint_does_not_hold_up_the_start_of_the_others(
 ):
     urls = list(a_chain.urls)
     urls.insert(place, dripping.url)
-    pool = EndpointPool.open(urls, CHAIN_ID)
-    reader = EventReader.open("reference", CONTRACTS, ORACLE)
+    pool = EndpointPool.from_urls(urls, CHAIN_ID)
+    reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
 
     check_endpoints(pool, reader, grace_seconds=0.2)
-    workers = {pool.use(lambda endpoint: endpoint.name) for _ in range(3)}
+    workers = {pool.run_with_endpoint(lambda endpoint: endpoint.name) for _ in range(3)}
 
     # Its one answer is still under way, and nobody has waited for it.
     assert (dripping.asked, dripping.is_over.is_set()) == (1, False)
@@ -88,8 +88,8 @@ def test_dripping_endpoint_does_not_hold_up_the_start_of_the_others(
 
 
 def test_start_reports_the_endpoints_that_only_drip(dripping: Dripping):
-    pool = EndpointPool.open([dripping.url], CHAIN_ID, timeout_seconds=0.3)
-    reader = EventReader.open("reference", CONTRACTS, ORACLE)
+    pool = EndpointPool.from_urls([dripping.url], CHAIN_ID, timeout_seconds=0.3)
+    reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
 
     with pytest.raises(TransientError, match=r"none answers.*no answer in time"):
         check_endpoints(pool, reader)

@@ -10,14 +10,14 @@ from devnet.fakechain.faults import transport_faults
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.source import ChainSource
 from oracle.cli.main import run
-from oracle.daemon.compose import fresh_endpoints, open_chain, open_reader
-from oracle.daemon.config.loader import Config, load
+from oracle.daemon.compose import open_chain, open_fresh_endpoints, open_reader
+from oracle.daemon.config.loader import Config, read_config
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.endpoints.capability_cache import CapabilityCache
 from oracle.daemon.records import open_records
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.health import Condition, Severity
-from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView, ask_chain
+from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView, fetch_chain_view
 from oracle.queries.endpoint_view import refresh_endpoint_views
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.cli.local_network import write
@@ -31,14 +31,14 @@ def asking(chain: AChain, folder: Path) -> Iterator[tuple[Config, ChainSource]]:
     """A command over all endpoints; there is no oracle contract."""
     told = settings(chain, folder)
     del told["oracle"]
-    known = load(write(told, folder / "config.toml"))
+    known = read_config(write(told, folder / "config.toml"))
     with open_chain(known, open_reader(known)) as source:
         yield known, source
 
 
 def asked(opened: tuple[Config, ChainSource], folded: int) -> ChainView:
-    with fresh_endpoints(*opened) as endpoints:
-        return ask_chain(endpoints, None, folded)
+    with open_fresh_endpoints(*opened) as endpoints:
+        return fetch_chain_view(endpoints, None, folded)
 
 
 def stand_still(chain: AChain, nth: int) -> None:
@@ -66,7 +66,10 @@ def test_where_none_has_come_near_what_we_have_how_far_the_chain_is_is_unknown(
         far = asked(opened, number + READY_WITHIN_BLOCKS + 1)
 
     assert near.head is not None
-    assert (far.head, far.unknown) == (None, f"who answers is itself at block {number} only")
+    assert (far.head, far.unknown_reason) == (
+        None,
+        f"who answers is itself at block {number} only",
+    )
 
 
 def test_why_none_answers_is_what_they_said_and_not_that_we_left_them_alone(
@@ -78,8 +81,8 @@ def test_why_none_answers_is_what_they_said_and_not_that_we_left_them_alone(
         seen = asked(opened, a_chain.head.number)
 
     assert seen.head is None
-    assert seen.unknown is not None
-    assert seen.unknown.endswith(": throttled: HTTP 429: slow down")
+    assert seen.unknown_reason is not None
+    assert seen.unknown_reason.endswith(": throttled: HTTP 429: slow down")
 
 
 @pytest.mark.parametrize("command", ["status", "selftest"])
@@ -116,7 +119,7 @@ def proven_wrong(chain: AChain, folder: Path, urls: Iterable[str]) -> Path:
     """A configuration whose database knows history, and these endpoints for liars."""
     path = config(chain, folder)
     assert run(["run", "--once", "--config", str(path)]) == 0
-    with open_records(load(path)) as records, records.store.transaction() as uow:
+    with open_records(read_config(path)) as records, records.store.transaction() as uow:
         for url in urls:
             uow.facts.quarantine.add(url, "had other logs than the receipts of block 3")
     return path
@@ -132,13 +135,13 @@ def test_standstill_of_the_chain_is_reported_until_a_new_block_comes(
     watch = DaemonHealth(JobLiveness(clock))
 
     def stalled() -> bool:
-        watch.saw(indexer.source.heads())
-        return Condition.STALLED in watch.health().conditions
+        watch.note_heads(indexer.source.fetch_heads())
+        return Condition.STALLED in watch.build_report().conditions
 
     assert not stalled()
     for _ in range(60):
         clock.pass_by(15)
-        indexer.source.heads()
+        indexer.source.fetch_heads()
     assert stalled()
     (first, *_) = refresh_endpoint_views(indexer.source, nowhere)
     assert first.state == "stands still: no new block for 900 s"

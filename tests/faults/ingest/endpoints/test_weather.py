@@ -43,7 +43,7 @@ def seconds_of(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
     with serving(weather) as served:
         indexer = open_indexer(served.url, clock=clock, reports=False)
         for endpoint in endpoints_of(indexer):
-            endpoint.health.pause = clock.pass_by
+            endpoint.health.sleep = clock.pass_by
         weather.shares = shares
         began = clock()
         reach(indexer, clock, tree)
@@ -62,7 +62,7 @@ def reach(indexer: Indexer, clock: VirtualClock, tree: Tree) -> None:
         except TransientError:
             done = None
         if done is None:
-            with indexer.store.reading() as uow:
+            with indexer.store.read_transaction() as uow:
                 cursor = uow.cursor.get()
             if cursor is not None and cursor.number == tree.last.number:
                 return
@@ -93,7 +93,7 @@ def test_what_fails_now_and_then_is_asked_again_in_place(
     indexer.index()
 
     assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
-    assert indexer.source.endpoints.states() == {a_chain.urls[0]: "ok"}
+    assert indexer.source.endpoints.describe_states() == {a_chain.urls[0]: "ok"}
 
 
 def test_who_is_away_is_not_asked_everything_four_times(
@@ -177,11 +177,11 @@ def test_of_several_that_wanted_to_be_left_alone_the_first_to_be_asked_again_cou
     a_chain: AChain,
 ):
     clock = VirtualClock()
-    endpoints = EndpointPool.open(a_chain.urls, CHAIN_ID, clock)
+    endpoints = EndpointPool.from_urls(a_chain.urls, CHAIN_ID, clock)
     a_chain.providers[0].faults.append(faults.throttled(90))
     a_chain.providers[1].faults.append(faults.throttled(20))
 
     with pytest.raises(TransientError) as caught:
-        endpoints.use(lambda _: None)
+        endpoints.run_with_endpoint(lambda _: None)
 
     assert caught.value.retry_after == 20

@@ -6,14 +6,14 @@ import pytest
 
 from devnet.fakechain.faults import log_faults
 from devnet.fakechain.tree import branch
-from oracle.chain.decode.abi import load
+from oracle.chain.decode.abi import load_abi
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
+from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
-from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
-from oracle.indexer.audit.reverify import ReverifyRequest, verify
-from oracle.indexer.commit import WindowCommitted
+from oracle.domain.coverage import VerificationLevel
+from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
+from oracle.indexer.audit.reverify import ReverifyRequest, reverify_blocks
+from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
@@ -28,18 +28,18 @@ MISSING = "oracle_verify_missing_logs_total"
 
 
 def prove_by(indexer: Indexer, policy: VerificationPolicy) -> None:
-    indexer.source.prove_by(policy, Calibration(indexer.clock))
+    indexer.source.set_verification(policy, Calibration(indexer.clock))
 
 
 def name_of(indexer: Indexer, nth: int) -> str:
     return indexer.source.endpoint_names()[nth]
 
 
-def audited(indexer: Indexer, window: int = WINDOW) -> list[Audited]:
+def audited(indexer: Indexer, window: int = WINDOW) -> list[AuditResult]:
     """Every window that the audit looks at, until nothing is due."""
-    auditor, done = Auditor(window=window), []
+    auditor, done = Auditor(window_blocks=window), []
     while (
-        found := audit_next(
+        found := audit_next_window(
             indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
         )
     ) is not None:
@@ -49,7 +49,7 @@ def audited(indexer: Indexer, window: int = WINDOW) -> list[Audited]:
 
 def a_log_of_the_network(a_chain: AChain) -> tuple[int, int]:
     """Block and index of a log in the middle of the history without which much is otherwise."""
-    started = load("TaskNetwork").event("TaskStarted").digest
+    started = load_abi("TaskNetwork").get_event("TaskStarted").digest
     places = [
         (block.number, int(log["logIndex"], 16))
         for block in branch(a_chain.head)
@@ -76,13 +76,13 @@ def fooled(a_chain: AChain, open_indexer: OpenIndexer) -> tuple[Indexer, int]:
     a_chain.quiet(FINALITY + WINDOW)
     block = leave_one_out(a_chain)
     indexer = open_indexer(*a_chain.urls, reports=False)
-    prove_by(indexer, LEAST)
+    prove_by(indexer, MINIMAL_POLICY)
     indexer.index()
     assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
     return indexer, block
 
 
-@pytest.mark.parametrize("policy", [LEAST, VerificationPolicy()])
+@pytest.mark.parametrize("policy", [MINIMAL_POLICY, VerificationPolicy()])
 def test_case_29_a_log_left_out_is_found_by_the_audit_and_put_in_by_a_fold_anew(
     a_chain: AChain,
     open_indexer: OpenIndexer,
@@ -100,7 +100,7 @@ def test_case_29_a_log_left_out_is_found_by_the_audit_and_put_in_by_a_fold_anew(
 
     (repaired,) = [each for each in found if each.result == "repaired"]
     assert [log.block for log in repaired.difference.missing_logs] == [block]
-    assert (repaired.giver, repaired.at_fault) == (giver, giver)
+    assert (repaired.source_endpoint, repaired.at_fault) == (giver, giver)
     assert shown(MISSING, endpoint=giver) == before + 1
     assert indexer.canonical_logs() == a_chain.logs()
     assert indexer.digest() == told
@@ -119,7 +119,7 @@ def test_case_28_what_ranges_leave_out_is_found_by_asking_another_endpoint(
     # Or it would be found out by itself.
     a_chain.provider.faults.append(no_pins())
     indexer = open_indexer(*a_chain.urls, reports=False)
-    prove_by(indexer, LEAST)
+    prove_by(indexer, MINIMAL_POLICY)
     indexer.index()
     assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
 
@@ -130,7 +130,7 @@ def test_case_28_what_ranges_leave_out_is_found_by_asking_another_endpoint(
     # It is not preferred any more: the other one gives the next window.
     a_chain.live(1)
     before = a_chain.provider.count("eth_getLogs")
-    assert [step for step in indexer.index() if isinstance(step, WindowCommitted)]
+    assert [step for step in indexer.index() if isinstance(step, CommittedWindow)]
     assert a_chain.provider.count("eth_getLogs") == before
 
 
@@ -158,21 +158,26 @@ def test_case_29_verify_names_what_is_missing_and_repairs_it_where_asked(
     indexer, block = fooled
     prove_by(indexer, VerificationPolicy())
     blocks = BlockRange(0, indexer.cursor[0])
-    asked = ReverifyRequest(blocks, Level.PROVEN, name_of(indexer, 1))
+    asked = ReverifyRequest(blocks, VerificationLevel.PROVEN, name_of(indexer, 1))
 
-    found = verify(
+    found = reverify_blocks(
         indexer.source, indexer.store, indexer.folder, asked, RebuildOptions(dry_run=True)
     )
 
     assert [log.block for log in found.difference.missing_logs] == [block]
     assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
     repairing = replace(asked, repair=True)
-    again = verify(indexer.source, indexer.store, indexer.folder, repairing, RebuildOptions())
-    assert again.reached == Level.PROVEN
+    again = reverify_blocks(
+        indexer.source, indexer.store, indexer.folder, repairing, RebuildOptions()
+    )
+    assert again.reached_level == VerificationLevel.PROVEN
     assert indexer.digest() == whole(a_chain, open_indexer).digest()
-    with indexer.store.reading() as uow:
+    with indexer.store.read_transaction() as uow:
         scope = indexer.folder.scope.id
-        assert uow.coverage.lowest(scope, blocks.first, blocks.last) == Level.PROVEN
+        assert (
+            uow.coverage.get_lowest_level(scope, blocks.first, blocks.last)
+            == VerificationLevel.PROVEN
+        )
 
 
 def test_verify_says_how_much_it_could_not_put_right(a_chain: AChain, fooled: tuple[Indexer, int]):
@@ -180,10 +185,10 @@ def test_verify_says_how_much_it_could_not_put_right(a_chain: AChain, fooled: tu
     kept = next(at for at, index in a_chain.logs() if index == 0)
     a_chain.providers[1].faults.append(log_faults.omits_logs(lambda log: log["blockHash"] == kept))
     blocks = BlockRange(0, indexer.cursor[0])
-    asked = ReverifyRequest(blocks, Level.SEAMED, name_of(indexer, 1), repair=True)
+    asked = ReverifyRequest(blocks, VerificationLevel.SEAMED, name_of(indexer, 1), repair=True)
 
-    found = verify(indexer.source, indexer.store, indexer.folder, asked, RebuildOptions())
+    found = reverify_blocks(indexer.source, indexer.store, indexer.folder, asked, RebuildOptions())
 
     assert found.repaired is not None
     assert [log.block for log in found.difference.missing_logs] == [block]
-    assert found.left == len(found.difference.extra_logs) > 0
+    assert found.unrepaired_count == len(found.difference.extra_logs) > 0

@@ -8,9 +8,9 @@ import pytest
 from devnet.fakechain.faults import transport_faults
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import LEAST
+from oracle.chain.verification.verification_policy import MINIMAL_POLICY
 from oracle.errors import TransientError
-from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
+from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
@@ -41,21 +41,21 @@ def two_urls(chain: AChain) -> list[str]:
 
 def index_without_proof(indexer: Indexer) -> None:
     """Index everything on the endpoint's word, as where headers prove nothing."""
-    indexer.source.prove_by(LEAST, Calibration(indexer.clock))
+    indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     indexer.index()
 
 
-def audit_all(indexer: Indexer) -> list[Audited]:
-    auditor, audits = Auditor(window=WINDOW), []
+def audit_all(indexer: Indexer) -> list[AuditResult]:
+    auditor, audits = Auditor(window_blocks=WINDOW), []
     context = indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
-    while (audited := audit_next(*context)) is not None:
+    while (audited := audit_next_window(*context)) is not None:
         audits.append(audited)
     return audits
 
 
 def audited_blocks(indexer: Indexer) -> int:
-    with indexer.store.reading() as uow:
-        return uow.coverage.audited_blocks(indexer.folder.scope.id)
+    with indexer.store.read_transaction() as uow:
+        return uow.coverage.count_audited_blocks(indexer.folder.scope.id)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
@@ -68,7 +68,7 @@ def test_log_left_out_by_both_urls_of_one_provider_is_found_by_the_other_provide
     assert len(indexer.canonical_logs()) == len(busy.logs()) - 1
     if is_restarted:
         indexer.restart()
-        indexer.source.prove_by(LEAST, Calibration(indexer.clock))
+        indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
 
     audits = audit_all(indexer)
 
@@ -91,7 +91,7 @@ def test_nothing_is_audited_while_the_other_provider_is_silent(
         with pytest.raises(TransientError):
             audit_all(indexer)
         indexer.restart()
-        indexer.source.prove_by(LEAST, Calibration(indexer.clock))
+        indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     assert audited_blocks(indexer) == 0
 
     busy.providers[1].faults.remove(silent)
@@ -105,7 +105,9 @@ def test_nothing_is_audited_where_the_other_provider_was_proven_wrong(
 ):
     indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False)
     index_without_proof(indexer)
-    indexer.source.convict(indexer.source.endpoint_names()[2], "gave logs that do not exist")
+    indexer.source.mark_proven_wrong(
+        indexer.source.endpoint_names()[2], "gave logs that do not exist"
+    )
 
     assert audit_all(indexer) == []
     assert (audited_blocks(indexer), shown(POSSIBLE)) == (0, 0)

@@ -103,8 +103,8 @@ def test_case_49_a_proven_level_outlives_the_process_and_does_not_expire(
     grown(a_chain)
     site.once(*ALL)
     store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
-    with store.reading() as uow:
-        in_a_century = uow.facts.of("", 5_000_000_000)
+    with store.read_transaction() as uow:
+        in_a_century = uow.facts.get_all("", 5_000_000_000)
     store.close()
 
     assert in_a_century["trust_receipts_root"] == "right"

@@ -6,7 +6,7 @@ import pytest
 
 from devnet.fakechain.block_json import Json
 from devnet.fakechain.faults import block_faults, log_faults
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.proofs import Site, grown
@@ -32,7 +32,7 @@ def test_every_block_of_history_is_read_as_surely_as_the_headers_allow(
     told = site.once(0)
 
     assert told == (0, "")
-    assert min(site.levels(a_chain.head.number - FINALITY)) >= Level.BLOOMED
+    assert min(site.levels(a_chain.head.number - FINALITY)) >= VerificationLevel.BLOOMED
     assert site.rows() == site.truth()
 
 
@@ -104,7 +104,7 @@ def test_what_was_read_before_the_chain_was_believed_is_read_again_and_put_right
     assert len(before) == len(site.truth()) - 1
     assert told == (0, "")
     assert site.rows() == site.truth()
-    assert min(site.levels(a_chain.head.number - FINALITY)) >= Level.BLOOMED
+    assert min(site.levels(a_chain.head.number - FINALITY)) >= VerificationLevel.BLOOMED
 
 
 def test_what_is_below_the_level_is_said_by_status_until_it_is_read_again(

@@ -7,12 +7,12 @@ import pytest
 
 from devnet.fakechain.faults import block_faults, log_faults
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import LEAST, VerificationPolicy
+from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
-from oracle.indexer.audit.auditor import Audited, Auditor, audit_next
-from oracle.indexer.audit.quarantine_liars import note_proven_wrong
-from oracle.indexer.audit.reverify import ReverifyRequest, verify
+from oracle.domain.coverage import VerificationLevel
+from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
+from oracle.indexer.audit.quarantine_liars import record_proven_wrong
+from oracle.indexer.audit.reverify import ReverifyRequest, reverify_blocks
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
@@ -31,11 +31,13 @@ def busy(a_chain: AChain) -> AChain:
 
 def learned(indexer: Indexer, place: int = 1) -> Indexer:
     """It knows what the chain's headers are worth, of the endpoint at this place."""
-    indexer.source.prove_by(VerificationPolicy(), Calibration(indexer.clock))
-    newest = indexer.source.heads().latest.number
+    indexer.source.set_verification(VerificationPolicy(), Calibration(indexer.clock))
+    newest = indexer.source.fetch_heads().latest.number
     name = indexer.source.endpoint_names()[place]
-    indexer.source.verified(BlockRange(newest - 40, newest), Level.PROVEN, name)
-    assert indexer.source.is_vouched()
+    indexer.source.fetch_verified_window(
+        BlockRange(newest - 40, newest), VerificationLevel.PROVEN, name
+    )
+    assert indexer.source.are_receipts_provable()
     return indexer
 
 
@@ -44,26 +46,26 @@ def fooled(busy: AChain, open_indexer: OpenIndexer) -> Indexer:
     """Read everything from the first endpoint, and proved nothing; one log is missing."""
     leave_out(busy)
     indexer = open_indexer(*busy.urls, reports=False)
-    indexer.source.prove_by(LEAST, Calibration(indexer.clock))
+    indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     indexer.index()
     assert len(indexer.canonical_logs()) == len(busy.logs()) - 1
     return learned(indexer)
 
 
-def audited(indexer: Indexer, auditor: Auditor) -> Iterator[Audited]:
+def audited(indexer: Indexer, auditor: Auditor) -> Iterator[AuditResult]:
     work = indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
-    while (found := audit_next(*work)) is not None:
+    while (found := audit_next_window(*work)) is not None:
         yield found
 
 
 def wrong(indexer: Indexer) -> set[str]:
-    with indexer.store.reading() as uow:
-        return set(uow.facts.quarantine.reasons())
+    with indexer.store.read_transaction() as uow:
+        return set(uow.facts.quarantine.get_reason_by_endpoint())
 
 
 def suspect_blocks(indexer: Indexer) -> int:
-    with indexer.store.reading() as uow:
-        return uow.facts.quarantine.blocks(indexer.folder.scope.id)
+    with indexer.store.read_transaction() as uow:
+        return uow.facts.quarantine.count_unaudited_blocks(indexer.folder.scope.id)
 
 
 # --- what is proof ---
@@ -75,12 +77,12 @@ def test_who_left_out_what_the_receipts_have_is_asked_nothing_more(
     liar, honest = fooled.source.endpoint_names()
     at = a_block(busy).number
 
-    found = list(audited(fooled, Auditor(window=at + 1)))
+    found = list(audited(fooled, Auditor(window_blocks=at + 1)))
 
     assert [each.proven_wrong for each in found if each.difference] == [
         f"had other logs or calls than the receipts of block {at}"
     ]
-    assert (wrong(fooled), set(fooled.source.proven_wrong())) == ({liar}, {liar})
+    assert (wrong(fooled), set(fooled.source.get_proven_wrong())) == ({liar}, {liar})
     # Also what is no whole window, up to our newest block, is asked about at once, oldest first.
     assert [each.blocks.first for each in found] == sorted(each.blocks.first for each in found)
     assert found[-1].blocks.last == busy.head.number
@@ -101,8 +103,8 @@ def test_who_made_logs_up_is_found_out_while_they_are_read(
     indexer.index()
 
     liar = indexer.source.endpoint_names()[0]
-    assert set(indexer.source.proven_wrong()) == {liar}
-    assert note_proven_wrong(indexer.source, indexer.store, RebuildOptions()) == [liar]
+    assert set(indexer.source.get_proven_wrong()) == {liar}
+    assert record_proven_wrong(indexer.source, indexer.store, RebuildOptions()) == [liar]
     assert wrong(indexer) == {liar}
     assert indexer.digest() == whole(busy, open_indexer).digest()
 
@@ -125,7 +127,7 @@ def test_one_answer_that_contradicts_its_header_may_be_an_accident_and_two_are_n
 
     indexer.index()
 
-    assert bool(indexer.source.proven_wrong()) is is_out
+    assert bool(indexer.source.get_proven_wrong()) is is_out
     assert indexer.canonical_logs() == busy.logs()
 
 
@@ -138,12 +140,12 @@ def test_an_auditor_that_once_leaves_something_out_is_no_liar(
     at = a_block(busy)
     hide(busy, log_faults.omits_logs(is_log(at), times=times), 1)
 
-    found = list(audited(indexer, Auditor(window=at.number + 1)))
+    found = list(audited(indexer, Auditor(window_blocks=at.number + 1)))
 
     # What is left out once may be found by the second way in which a range is read.
     assert {each.result for each in found if each.difference} <= {"denied"}
     auditor = indexer.source.endpoint_names()[1]
-    assert set(indexer.source.proven_wrong()) == ({auditor} if is_out else set())
+    assert set(indexer.source.get_proven_wrong()) == ({auditor} if is_out else set())
 
 
 def test_where_nothing_can_be_proven_nobody_is_quarantined_and_it_is_said(
@@ -156,21 +158,21 @@ def test_where_nothing_can_be_proven_nobody_is_quarantined_and_it_is_said(
     indexer = open_indexer(*busy.urls, reports=False)
     indexer.index()
 
-    found = list(audited(indexer, Auditor(window=a_block(busy).number + 1)))
+    found = list(audited(indexer, Auditor(window_blocks=a_block(busy).number + 1)))
 
     assert [each.result for each in found if each.difference] == ["unproven"]
-    assert indexer.source.proven_wrong() == {}
+    assert indexer.source.get_proven_wrong() == {}
 
 
 # --- what follows ---
 
 
 def test_verify_without_a_name_asks_nobody_who_was_proven_wrong(busy: AChain, fooled: Indexer):
-    list(audited(fooled, Auditor(window=a_block(busy).number + 1)))
-    asked = ReverifyRequest(BlockRange(0, fooled.cursor[0]), Level.SEAMED)
+    list(audited(fooled, Auditor(window_blocks=a_block(busy).number + 1)))
+    asked = ReverifyRequest(BlockRange(0, fooled.cursor[0]), VerificationLevel.SEAMED)
 
     def verified() -> None:
-        found = verify(
+        found = reverify_blocks(
             fooled.source, fooled.store, fooled.folder, asked, RebuildOptions(dry_run=True)
         )
         assert not found.difference
@@ -180,9 +182,11 @@ def test_verify_without_a_name_asks_nobody_who_was_proven_wrong(busy: AChain, fo
 
 def test_verify_that_repairs_writes_down_who_was_proven_wrong(fooled: Indexer):
     liar, honest = fooled.source.endpoint_names()
-    asked = ReverifyRequest(BlockRange(0, fooled.cursor[0] - 8), Level.PROVEN, honest, repair=True)
+    asked = ReverifyRequest(
+        BlockRange(0, fooled.cursor[0] - 8), VerificationLevel.PROVEN, honest, repair=True
+    )
 
-    verify(fooled.source, fooled.store, fooled.folder, asked, RebuildOptions())
+    reverify_blocks(fooled.source, fooled.store, fooled.folder, asked, RebuildOptions())
 
     assert wrong(fooled) == {liar}
 
@@ -190,9 +194,9 @@ def test_verify_that_repairs_writes_down_who_was_proven_wrong(fooled: Indexer):
 def test_what_it_had_audited_is_not_audited(busy: AChain, open_indexer: OpenIndexer):
     indexer = learned(open_indexer(*busy.urls, reports=False))
     indexer.index()
-    list(audited(indexer, Auditor(window=20)))
+    list(audited(indexer, Auditor(window_blocks=20)))
     with indexer.store.transaction() as uow:
         scope = indexer.folder.scope.id
-        before = uow.coverage.audited_blocks(scope)
+        before = uow.coverage.count_audited_blocks(scope)
         uow.facts.quarantine.add(indexer.source.endpoint_names()[1], "a lie")
-        assert (before > 0, uow.coverage.audited_blocks(scope)) == (True, 0)
+        assert (before > 0, uow.coverage.count_audited_blocks(scope)) == (True, 0)

@@ -8,10 +8,10 @@ from devnet.fakechain.block_json import Json, Said, Tx
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import block_faults, transport_faults
 from devnet.fakechain.virtual_clock import VirtualClock
-from oracle.chain.proofs.bloom import mask
+from oracle.chain.proofs.bloom import compute_bloom_mask
 from oracle.chain.verification.calibration import RETRY_SECONDS
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK
@@ -39,7 +39,9 @@ def busy(a_chain: AChain) -> AChain:
     [
         block_faults.zero_bloom,
         block_faults.saturated_bloom,
-        lambda: block_faults.other_bloom(mask(NETWORK) | mask(task_created(0).topics[0])),
+        lambda: block_faults.other_bloom(
+            compute_bloom_mask(NETWORK) | compute_bloom_mask(task_created(0).topics[0])
+        ),
     ],
     ids=["zero", "saturated", "of logs that nobody has"],
 )
@@ -64,10 +66,10 @@ def test_case_48_a_true_bloom_is_believed_and_raises_the_level(
     other = busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ()),))])
     busy.show(other)
 
-    window = indexer.source.window(BlockRange(other.number, other.number), with_headers=True)
+    window = indexer.source.fetch_window(BlockRange(other.number, other.number), with_headers=True)
 
     assert trust("bloom") == 1
-    assert (window.level, window.logs, window.proven) == (Level.BLOOMED, [], ())
+    assert (window.level, window.logs, window.proven) == (VerificationLevel.BLOOMED, [], ())
 
 
 def system_receipt(a_chain: AChain) -> InjectedFault:
@@ -93,10 +95,12 @@ def test_case_49_roots_that_were_never_true_are_not_believed_and_the_chain_is_fo
 
     indexer.index()
     head = busy.head.number
-    window = indexer.source.verified(BlockRange(head - 5, head), Level.PROVEN)
+    window = indexer.source.fetch_verified_window(
+        BlockRange(head - 5, head), VerificationLevel.PROVEN
+    )
 
     assert (trust("receipts_root"), failures(indexer, "receipts_root")) == (-1, 0)
-    assert Level.PINNED <= window.level < Level.PROVEN
+    assert VerificationLevel.PINNED <= window.level < VerificationLevel.PROVEN
     assert indexer.canonical_logs() == busy.logs()
 
 
@@ -115,7 +119,7 @@ def test_case_49_receipts_that_fit_no_root_any_more_are_refused_and_the_level_st
         indexer.step()
 
     assert trust("receipts_root") == 1
-    assert indexer.source.level_allowed() == Level.PROVEN
+    assert indexer.source.get_max_allowed_level() == VerificationLevel.PROVEN
 
 
 def test_case_49_one_endpoint_whose_receipts_are_wrong_costs_the_chain_nothing(
@@ -129,7 +133,7 @@ def test_case_49_one_endpoint_whose_receipts_are_wrong_costs_the_chain_nothing(
         indexer.index()
 
     assert (trust("receipts_root"), failures(indexer, "receipts_root") > 0) == (1, True)
-    assert indexer.source.level_allowed() == Level.PROVEN
+    assert indexer.source.get_max_allowed_level() == VerificationLevel.PROVEN
     assert indexer.canonical_logs() == busy.logs()
 
 
@@ -144,7 +148,7 @@ def test_case_49_one_endpoint_alone_is_not_the_chain(
     told = busy.say(task_created(1))
 
     with pytest.raises(TransientError):
-        indexer.source.window(BlockRange(told.number, told.number), with_headers=True)
+        indexer.source.fetch_window(BlockRange(told.number, told.number), with_headers=True)
     still = trust("receipts_root")
     busy.providers[1].faults.remove(silent)
     follow(indexer, clock)

@@ -6,7 +6,7 @@ import pytest
 
 from devnet.fakechain.faults import block_faults, log_faults, transport_faults
 from oracle.daemon.compose import open_index
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
 from tests.support.cli.daemon import starting
 from tests.support.ingest.a_chain import AChain
@@ -73,7 +73,7 @@ def test_two_urls_of_one_provider_are_no_second_witness(worthless: AChain, site:
 
     # The only other provider is proven wrong.
     with (
-        open_records(load(path)) as records,
+        open_records(read_config(path)) as records,
         open_index(records) as index,
         records.store.transaction() as uow,
     ):

@@ -14,7 +14,7 @@ def test_an_endpoint_that_cannot_count_is_not_passed_over(
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
 
-    assert indexer.source.counted(Hash(a_chain.head.hash))["members"] == 3
+    assert indexer.source.fetch_contract_counters(Hash(a_chain.head.hash))["members"] == 3
 
     asked = first.count("eth_getLogs")
     a_chain.live(1)

@@ -73,7 +73,7 @@ def heights(chain: AChain) -> dict[int, str]:
 
 
 def final_of(indexer: Indexer) -> tuple[int, str]:
-    with indexer.store.reading() as uow:
+    with indexer.store.read_transaction() as uow:
         at = uow.cursor.get()
     assert at is not None
     assert at.final_number is not None

@@ -8,8 +8,8 @@ from devnet.fakechain.block_json import Block
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, HaltChanged
-from oracle.indexer.reorgs.reorg import Rewound
-from oracle.store.ops.halts import Cleared, Halt
+from oracle.indexer.reorgs.reorg import RewindResult
+from oracle.store.ops.halts import Halt, HaltClearRecord
 from oracle.telemetry import indexer_metrics
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.evm.fixtures import chain
@@ -36,8 +36,8 @@ def violation() -> float:
 
 
 def closed(indexer: Indexer) -> Halt | None:
-    with indexer.store.reading() as uow:
-        return uow.halts.closed(FINALITY_VIOLATION)
+    with indexer.store.read_transaction() as uow:
+        return uow.halts.get_open_halt(FINALITY_VIOLATION)
 
 
 def rows(indexer: Indexer) -> list[str]:
@@ -60,14 +60,14 @@ def test_case_04_a_final_block_that_two_endpoints_deny_closes_the_halt(
 
     done = indexer.index()
 
-    assert [(type(one), one.is_closed) for one in done if isinstance(one, HaltChanged)] == [
+    assert [(type(one), one.is_active) for one in done if isinstance(one, HaltChanged)] == [
         (HaltChanged, True)
     ]
     halt = closed(indexer)
     assert halt is not None
     assert halt.evidence is not None
-    assert halt.evidence.ours == a_chain.back(FINALITY, ours).hash
-    assert halt.evidence.theirs == a_chain.back(theirs.number - 22, theirs).hash
+    assert halt.evidence.our_hash == a_chain.back(FINALITY, ours).hash
+    assert halt.evidence.their_hash == a_chain.back(theirs.number - 22, theirs).hash
     assert violation() == 1
     # No automatic data loss: not now, not as the other chain grows, not after a restart.
     a_chain.quiet(5, on=theirs)
@@ -99,7 +99,7 @@ def test_case_04_the_halt_opens_when_two_endpoints_show_our_block_again(
     a_chain.show(longer)
     (opened, *_) = indexer.index()
     assert isinstance(opened, HaltChanged)
-    assert not opened.is_closed
+    assert not opened.is_active
     assert closed(indexer) is None
     assert violation() == 0
     assert indexer.cursor == (longer.number, longer.hash)
@@ -127,13 +127,13 @@ def test_case_04_the_only_endpoint_has_to_say_it_three_times(
         clock.pass_by(POLL)
     (opened, *_) = indexer.index()
     assert isinstance(opened, HaltChanged)
-    assert not opened.is_closed
+    assert not opened.is_active
 
 
 def test_case_04_nothing_goes_out_while_the_halt_is_closed(sqlite_office: Office):
     office, before = sqlite_office, sqlite_office.premises.nonce
     with office.store.transaction() as uow:
-        uow.halts.close(ANOTHER, (1, 1), "for a test")
+        uow.halts.open_halt(ANOTHER, (1, 1), "for a test")
     office.period()
 
     assert office.tick() == []
@@ -146,15 +146,15 @@ def test_case_04_nothing_goes_out_while_the_halt_is_closed(sqlite_office: Office
     assert office.states() == ["live"]
     office.premises.chain.rpc("anvil_dropAllTransactions")
     with office.store.transaction() as uow:
-        uow.halts.close(ANOTHER, (1, 1), "for a test")
+        uow.halts.open_halt(ANOTHER, (1, 1), "for a test")
     office.mine(4)
     assert office.tick() == []
     office.mine()
     assert office.premises.nonce == before
 
 
-def cleared() -> Cleared:
-    return Cleared(1, "test", "for a test")
+def cleared() -> HaltClearRecord:
+    return HaltClearRecord(1, "test", "for a test")
 
 
 def test_case_05_a_final_block_that_one_endpoint_alone_denies_costs_that_endpoint(
@@ -169,12 +169,14 @@ def test_case_05_a_final_block_that_one_endpoint_alone_denies_costs_that_endpoin
     with pytest.raises(TransientError, match="nothing"):
         indexer.step()
 
-    assert list(indexer.source.endpoints.quarantined()) == [indexer.source.endpoint_names()[0]]
+    assert list(indexer.source.endpoints.quarantine_reasons()) == [
+        indexer.source.endpoint_names()[0]
+    ]
     assert rows(indexer) == before
     assert closed(indexer) is None
     a_chain.live(3, on=ours)
     done = indexer.index()
-    assert not any(isinstance(one, Rewound) for one in done)
+    assert not any(isinstance(one, RewindResult) for one in done)
     assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
     assert indexer.canonical_logs() == a_chain.logs()
 
@@ -190,7 +192,9 @@ def test_case_05_at_the_start_too(indexer: Indexer, a_chain: AChain):
         with suppress(TransientError):
             indexer.index()
 
-    assert list(indexer.source.endpoints.quarantined()) == [indexer.source.endpoint_names()[0]]
+    assert list(indexer.source.endpoints.quarantine_reasons()) == [
+        indexer.source.endpoint_names()[0]
+    ]
     assert rows(indexer) == before
 
 
@@ -200,7 +204,7 @@ def test_case_16_a_final_block_in_which_nothing_happened_is_known_by_its_hash(
     indexer.index()
     quiet = a_chain.quiet(40)
     indexer.index()
-    with indexer.store.reading() as uow:
+    with indexer.store.read_transaction() as uow:
         cursor = uow.cursor.get()
     final = a_chain.back(FINALITY, quiet)
     assert cursor is not None
@@ -210,5 +214,5 @@ def test_case_16_a_final_block_in_which_nothing_happened_is_known_by_its_hash(
     a_chain.quiet(20, on=a_chain.back(FINALITY + 10, quiet))
     done = indexer.index()
 
-    assert [one.is_closed for one in done if isinstance(one, HaltChanged)] == [True]
-    assert not any(isinstance(one, Rewound) for one in done)
+    assert [one.is_active for one in done if isinstance(one, HaltChanged)] == [True]
+    assert not any(isinstance(one, RewindResult) for one in done)

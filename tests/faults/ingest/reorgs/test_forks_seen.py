@@ -5,8 +5,8 @@ import pytest
 from devnet.fakechain.faults.block_faults import cached
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.indexer.commit import WindowCommitted
-from oracle.indexer.reorgs.reorg import Rewound
+from oracle.indexer.commit import CommittedWindow
+from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.telemetry import indexer_metrics, metrics
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
@@ -45,7 +45,7 @@ def test_case_14_a_fork_while_we_were_down_is_found_before_the_first_fetch(
 
     rewound = indexer.step()
 
-    assert isinstance(rewound, Rewound)
+    assert isinstance(rewound, RewindResult)
     assert rewound.depth == 6
     assert [provider.count("eth_getLogs") for provider in a_chain.providers] == [asked, 0]
     indexer.index()
@@ -65,7 +65,7 @@ def test_case_15_skipped_heights_stall_nothing(indexer: Indexer, a_chain: AChain
     # And a fork across them is undone.
     a_chain.live(6, on=a_chain.back(2))
     (rewound, *_) = indexer.index()
-    assert isinstance(rewound, Rewound)
+    assert isinstance(rewound, RewindResult)
     holds_the_chain(indexer, a_chain)
 
 
@@ -97,7 +97,7 @@ def test_case_51_a_proxy_that_keeps_an_orphan_is_outvoted(
     a_chain.provider.faults.append(by_number)
     indexer.index()
     # What it is asked, it keeps.
-    indexer.source.witness(a_chain.head.number)
+    indexer.source.fetch_witnesses(a_chain.head.number)
     a_chain.live(3, on=a_chain.back(1))
 
     for _ in range(10):
@@ -143,6 +143,6 @@ def test_case_51_windows_come_from_the_other_endpoint_then(
 
     done = patiently(indexer)
 
-    assert not [one for one in done if isinstance(one, Rewound)]
-    assert any(isinstance(one, WindowCommitted) for one in done)
+    assert not [one for one in done if isinstance(one, RewindResult)]
+    assert any(isinstance(one, CommittedWindow) for one in done)
     holds_the_chain(indexer, a_chain)

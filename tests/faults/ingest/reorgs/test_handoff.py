@@ -3,8 +3,8 @@
 from devnet.fakechain.faults.message_faults import limited_range
 from devnet.fakechain.faults.transport_faults import then
 from devnet.fakechain.virtual_clock import VirtualClock
-from oracle.indexer.commit import WindowCommitted
-from oracle.indexer.loop import Done
+from oracle.indexer.commit import CommittedWindow
+from oracle.indexer.loop import IngestResult
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump
@@ -51,13 +51,13 @@ def test_case_70_blocks_that_arrive_while_history_is_read_are_neither_lost_nor_d
     clock = VirtualClock()
     indexer = open_indexer(*a_chain.urls, reports=False, clock=clock)
 
-    done: list[Done] = []
+    done: list[IngestResult] = []
     while arriving.hits < 40 or indexer.cursor[1] != a_chain.head.hash:
         # What is known of the head is old.
         clock.pass_by(5)
         done += indexer.index()
 
-    ranges = [step.blocks for step in done if isinstance(step, WindowCommitted)]
+    ranges = [step.blocks for step in done if isinstance(step, CommittedWindow)]
     assert len(ranges) > 3
     assert [each.first for each in ranges] == [0, *(each.last + 1 for each in ranges[:-1])]
     assert indexer.canonical_logs() == a_chain.logs()

@@ -8,15 +8,15 @@ import pytest
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
-from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_halt_if_proven
-from oracle.indexer.reorgs.reorg import rewind_to
+from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_stored_halt
+from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.kickouts.kickout_context import CANCEL_KICK, PROPOSE_KICK
-from oracle.kickouts.kickout_eligibility import proof_behind
-from oracle.kickouts.kickout_planner import plan_kick
+from oracle.kickouts.kickout_eligibility import load_evidence_proof
+from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.rpc.pool import EndpointPool
-from oracle.store.ops.halts import Cleared
+from oracle.store.ops.halts import HaltClearRecord
 from oracle.telemetry import indexer_metrics
 from tests.integration.evm.test_kicking import (
     POOL,
@@ -59,8 +59,8 @@ class Forbidden:
     def __init__(self, real: Any) -> None:
         self._real = real
 
-    def level(self) -> Level:
-        return Level(self._real.level())
+    def level(self) -> VerificationLevel:
+        return VerificationLevel(self._real.level())
 
     def prove(self, _proof: object) -> int:
         return 0
@@ -70,27 +70,27 @@ def test_a_kickout_waits_until_the_blocks_behind_it_are_verified(sqlite_office: 
     office = sqlite_office
     due(office)
     with office.store.transaction() as uow:
-        scope = uow.coverage.current()
+        scope = uow.coverage.get_current_scope()
         assert scope is not None
         # As an older program would have left it.
-        for span in uow.coverage.spans(scope.id):
-            uow.coverage.put(scope.id, replace(span, level=Level.NOTHING))
-            uow.verified_blocks.forget_above(-1)
+        for span in uow.coverage.list_spans(scope.id):
+            uow.coverage.put_span(scope.id, replace(span, level=VerificationLevel.NOTHING))
+            uow.verified_blocks.delete_above(-1)
     verifier = office.kickouts.verifier
     assert verifier is not None
     forbidden = Forbidden(verifier)
     office.kickouts = replace(office.kickouts, verifier=forbidden)  # type: ignore[arg-type]
-    assert office.repeat(plan_kick) == []
+    assert office.repeat(plan_kickout_call) == []
     assert "propose_kick" not in kinds(office)
 
     office.kickouts = replace(office.kickouts, verifier=verifier)
-    did = [step.did for step in office.repeat(plan_kick)]
+    did = [step.action for step in office.repeat(plan_kickout_call)]
 
     assert did[-1] == "kickout proposal planned"
     assert set(did[:-1]) == {"kickout evidence verified", "kickout signed"}
-    with office.store.reading() as uow:
-        (interval,) = uow.kickouts.open()
-        proof = proof_behind(uow, RULES, interval, verifier.level())
+    with office.store.read_transaction() as uow:
+        (interval,) = uow.kickouts.list_open()
+        proof = load_evidence_proof(uow, RULES, interval, verifier.get_level())
     assert (proof.unproven, proof.reason) == ((), None)
 
 
@@ -98,19 +98,19 @@ def test_no_kickout_rests_on_blocks_that_one_proven_wrong_gave_alone(sqlite_offi
     office = sqlite_office
     due(office)
     with office.store.transaction() as uow:
-        scope = uow.coverage.current()
+        scope = uow.coverage.get_current_scope()
         assert scope is not None
-        (giver,) = {span.endpoint for span in uow.coverage.spans(scope.id)}
+        (giver,) = {span.endpoint for span in uow.coverage.list_spans(scope.id)}
         uow.facts.quarantine.add(giver, "a lie")
-    assert office.repeat(plan_kick) == []
+    assert office.repeat(plan_kickout_call) == []
     with office.store.transaction() as uow:
-        (interval,) = uow.kickouts.open()
-        reason = proof_behind(uow, RULES, interval, Level.PROVEN).reason
+        (interval,) = uow.kickouts.list_open()
+        reason = load_evidence_proof(uow, RULES, interval, VerificationLevel.PROVEN).reason
         assert "came from an endpoint alone that was proven wrong" in str(reason)
         # Another one said the same of all of them.
-        uow.coverage.note_audit(scope.id, BlockRange(0, 2**40), "another", 1)
+        uow.coverage.record_audit(scope.id, BlockRange(0, 2**40), "another", 1)
 
-    did = [step.did for step in office.repeat(plan_kick)]
+    did = [step.action for step in office.repeat(plan_kickout_call)]
 
     assert did[-1] == "kickout proposal planned"
 
@@ -119,22 +119,22 @@ def test_case_20_nobody_is_kicked_out_while_the_chain_stands_still(sqlite_office
     office = sqlite_office
     due(office)
     clock = VirtualClock()
-    endpoints = EndpointPool.open([office.premises.chain.url], CHAIN_ID, clock)
+    endpoints = EndpointPool.from_urls([office.premises.chain.url], CHAIN_ID, clock)
     source = ChainSource(endpoints, office.folder.reader, FINALITY, clock=clock)  # type: ignore[arg-type]
-    heads = source.heads()
+    heads = source.fetch_heads()
     assert not heads.stalled
     for _ in range(400):
         clock.pass_by(10.0)
-        heads = source.heads()
+        heads = source.fetch_heads()
     source.close()
 
     assert heads.stalled
-    assert plan_kick(office.kickouts, heads) is None
+    assert plan_kickout_call(office.kickouts, heads) is None
     assert kinds(office).count("propose_kick") == 0
 
     # What was planned before it stood still is not signed or sent meanwhile.
-    planned = office.repeat(plan_kick)
-    assert [step.did for step in planned] == ["kickout signed", "kickout proposal planned"]
+    planned = office.repeat(plan_kickout_call)
+    assert [step.action for step in planned] == ["kickout signed", "kickout proposal planned"]
     while next_step(office.context, heads) is not None:
         pass
     assert office.intents(PROPOSE_KICK)[0].state.value == "planned"
@@ -178,11 +178,13 @@ def forget_the_evidence(office: Office, snapshot: str) -> None:
     group(office, 77, (2, 0, 1))
     office.mine(height - chain.block + 2)
     office.index()
-    with office.store.reading() as uow:
-        assert uow.halts.closed(FINALITY_VIOLATION) is not None
-    rewind_to(office.source, office.store, office.folder, below, RebuildOptions())
+    with office.store.read_transaction() as uow:
+        assert uow.halts.get_open_halt(FINALITY_VIOLATION) is not None
+    rewind_to_block(office.source, office.store, office.folder, below, RebuildOptions())
     with office.store.transaction() as uow:
-        clear_halt_if_proven(uow, FINALITY_VIOLATION, Cleared(0, "operator", "rewound below it"))
+        clear_stored_halt(
+            uow, FINALITY_VIOLATION, HaltClearRecord(0, "operator", "rewound below it")
+        )
     office.index()
 
 
@@ -196,15 +198,15 @@ def test_case_76_a_queued_kickout_whose_evidence_left_the_chain_is_cancelled(
     snapshot = office.premises.chain.rpc("evm_snapshot")
     group(office, POOL, (0, 1, 2))
     shown_low(office)
-    office.repeat(plan_kick)
+    office.repeat(plan_kickout_call)
     (queued,) = office.intents(PROPOSE_KICK)
     before = withdrawn("before")
 
     forget_the_evidence(office, snapshot)
     office.tick()
 
-    with office.store.reading() as uow:
-        ended = uow.outbox.intents.named(queued.id)
+    with office.store.read_transaction() as uow:
+        ended = uow.outbox.intents.get(queued.id)
     assert ended is not None
     assert (ended.state.value, ended.error_class) == ("expired", "as_of_reorged")
     assert ended.nonce is None
@@ -219,16 +221,16 @@ def test_case_76_a_kickout_on_chain_whose_evidence_is_gone_is_called_back(
     office = sqlite_office
     proposed(office)
     before = withdrawn("after")
-    with office.store.reading() as uow:
-        (interval,) = uow.kickouts.open()
-        last = list(uow.logs.between(interval.opened_at.block, interval.opened_at.block))
+    with office.store.read_transaction() as uow:
+        (interval,) = uow.kickouts.list_open()
+        last = list(uow.logs.iterate_between(interval.opened_at.block, interval.opened_at.block))
     with office.store.transaction() as uow:
         uow.logs.orphan(last)
-    with office.folder.following(None), office.store.transaction() as uow:
+    with office.folder.resume_from(None), office.store.transaction() as uow:
         cursor = uow.cursor.get()
         assert cursor is not None
         rebuild_up_to(uow, office.folder, cursor.number, RebuildOptions())
-    office.folder.forget()
+    office.folder.discard_memory()
     office.tick()
 
     # The contract lets nobody but its vetoer cancel while the lane is low: ours waits for that.

@@ -10,7 +10,7 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import InputError, TransientError
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.finality_halt import HaltChanged
-from oracle.indexer.reorgs.reorg import rewind_to
+from oracle.indexer.reorgs.reorg import rewind_to_block
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.indexer import Indexer
@@ -19,7 +19,7 @@ QUIET = 60
 
 
 def rewind(indexer: Indexer, number: int) -> None:
-    rewind_to(indexer.source, indexer.store, indexer.folder, number, RebuildOptions())
+    rewind_to_block(indexer.source, indexer.store, indexer.folder, number, RebuildOptions())
 
 
 def test_case_04_a_rewind_leaves_no_block_of_the_old_chain_behind(
@@ -94,7 +94,7 @@ def test_two_of_which_one_stands_still_on_a_fork_are_told_of_until_it_goes_on(
 
     # Nobody can tell who is right: nothing is undone, and that is said, for as long as it lasts.
     assert indexer.cursor == (still.head.number, still.head.hash)
-    held = indexer.ingest.fork_watch.held_up(clock())
+    held = indexer.ingest.fork_watch.long_dispute(clock())
     assert held is not None
     assert held.startswith(f"{a_chain.urls[1]} said that block 30 left the chain, which ")
     assert sum(line["event"] == "endpoint_outvoted" for line in told) < 10
@@ -103,4 +103,4 @@ def test_two_of_which_one_stands_still_on_a_fork_are_told_of_until_it_goes_on(
     clock.pass_by(60.0)
     indexer.index()
     assert indexer.cursor == (moves.head.number, moves.head.hash)
-    assert indexer.ingest.fork_watch.held_up(clock()) is None
+    assert indexer.ingest.fork_watch.long_dispute(clock()) is None

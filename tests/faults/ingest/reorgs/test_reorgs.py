@@ -4,7 +4,7 @@ import pytest
 
 from devnet.fakechain.faults.transport_faults import then
 from oracle.errors import TransientError
-from oracle.indexer.reorgs.reorg import Rewound
+from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.telemetry import metrics
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
@@ -30,7 +30,7 @@ def test_case_01_a_fork_of_one_block_is_rolled_back_once(indexer: Indexer, a_cha
 
     done = indexer.index()
 
-    assert [one.depth for one in done if isinstance(one, Rewound)] == [1]
+    assert [one.depth for one in done if isinstance(one, RewindResult)] == [1]
     assert count(metrics.REORGS) == before + 1
     holds_the_chain(indexer, a_chain)
 
@@ -50,7 +50,7 @@ def test_case_02_a_fork_of_64_blocks_is_found_by_one_batch_and_undone_in_one_tra
 
     rewound = indexer.step(counting)  # type: ignore[arg-type]  # as much of a store as is used
 
-    assert isinstance(rewound, Rewound)
+    assert isinstance(rewound, RewindResult)
     assert rewound.depth == depth
     assert [size for size in sizes if size >= depth] == [finality + 1]
     assert counting.writes == 1
@@ -72,7 +72,7 @@ def test_case_03_a_fork_deeper_than_one_batch_is_undone_from_stored_headers(
 
     done = indexer.index()
 
-    assert [one.depth for one in done if isinstance(one, Rewound)] == [205]
+    assert [one.depth for one in done if isinstance(one, RewindResult)] == [205]
     holds_the_chain(indexer, a_chain)
 
 
@@ -118,7 +118,7 @@ def test_case_07_a_window_of_a_fork_that_came_while_it_was_read_is_thrown_away(
 
     done = patiently(indexer)
 
-    assert isinstance(next(one for one in done if not isinstance(one, Exception)), Rewound)
+    assert isinstance(next(one for one in done if not isinstance(one, Exception)), RewindResult)
     holds_the_chain(indexer, a_chain, other)
 
 
@@ -130,7 +130,7 @@ def test_case_08_a_chain_that_became_shorter_is_seen_by_the_hash_at_its_head(
 
     (rewound, *_) = indexer.index()
 
-    assert isinstance(rewound, Rewound)
+    assert isinstance(rewound, RewindResult)
     assert rewound.depth == 5
     holds_the_chain(indexer, a_chain)
 
@@ -143,7 +143,7 @@ def test_case_09_a_fork_that_shows_one_block_later_is_found_by_the_parent(
 
     (rewound, *_) = indexer.index()
 
-    assert isinstance(rewound, Rewound)
+    assert isinstance(rewound, RewindResult)
     assert rewound.depth == 1
     holds_the_chain(indexer, a_chain)
 
@@ -158,8 +158,8 @@ def test_case_10_an_event_that_a_fork_puts_into_an_empty_height_appears(
 
     indexer.index()
 
-    with indexer.store.reading() as uow:
-        assert NEWCOMER in uow.nodes.named([NEWCOMER])
+    with indexer.store.read_transaction() as uow:
+        assert NEWCOMER in uow.nodes.get_many([NEWCOMER])
     holds_the_chain(indexer, a_chain)
 
 
@@ -170,16 +170,16 @@ def test_case_11_the_only_event_of_a_block_goes_with_the_block(
     without.index()
     gone = a_chain.say(joins())
     indexer.index()
-    with indexer.store.reading() as uow:
-        assert NEWCOMER in uow.nodes.named([NEWCOMER])
+    with indexer.store.read_transaction() as uow:
+        assert NEWCOMER in uow.nodes.get_many([NEWCOMER])
     a_chain.quiet(1, on=a_chain.back(1))
 
     indexer.index()
     without.index()
 
-    with indexer.store.reading() as uow:
-        assert uow.nodes.named([NEWCOMER]) == {}
-        orphans = list(uow.logs.between(gone.number, gone.number, canonical=False))
+    with indexer.store.read_transaction() as uow:
+        assert uow.nodes.get_many([NEWCOMER]) == {}
+        orphans = list(uow.logs.iterate_between(gone.number, gone.number, canonical=False))
     assert [log.block_hash for log in orphans] == [gone.hash]
     assert indexer.digest() == without.digest()
     holds_the_chain(indexer, a_chain)
@@ -199,9 +199,9 @@ def test_case_12_a_transaction_that_is_included_again_elsewhere_counts_once(
     indexer.index()
 
     tx_hash = first.transactions[0]["hash"]
-    with indexer.store.reading() as uow:
-        counted = [log for log in uow.logs.between(0, 10**6) if log.tx_hash == tx_hash]
-        orphans = list(uow.logs.between(first.number, first.number, canonical=False))
+    with indexer.store.read_transaction() as uow:
+        counted = [log for log in uow.logs.iterate_between(0, 10**6) if log.tx_hash == tx_hash]
+        orphans = list(uow.logs.iterate_between(first.number, first.number, canonical=False))
     assert [(log.block_hash, log.index) for log in counted] == [(again.hash, 1)]
     assert [(log.tx_hash, log.index) for log in orphans] == [(tx_hash, 0)]
     holds_the_chain(indexer, a_chain)

@@ -58,9 +58,9 @@ def test_case_62_yesterdays_backup_takes_in_what_it_sent_and_kicks_nobody_out_tw
         office.until_final()
 
         node = Address(premises.network.nodes[2].lower())
-        with yesterdays.reading() as uow:
-            assert uow.nodes.named([node])[node].membership is Membership.KICKED_OUT
-            assert uow.rounds.live_kicks() == []
+        with yesterdays.read_transaction() as uow:
+            assert uow.nodes.get_many([node])[node].membership is Membership.KICKED_OUT
+            assert uow.rounds.list_live_kicks() == []
         assert set(kinds(office)[len(before) :]) == {"push"}
         office.close()
 

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import Connection, Table, delete, insert, select, update
 from sqlalchemy.sql.sqltypes import Boolean, LargeBinary, Text
 
-from oracle.indexer.audit.state_check import differing_rows, folded_state
-from oracle.indexer.completeness import IncompleteLogsError, damaged_spans
+from oracle.indexer.audit.state_check import find_differing_rows, refold_into_temporary_store
+from oracle.indexer.completeness import IncompleteLogsError, find_damaged_spans
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import UnitOfWork
 from oracle.store.state.projections import PROJECTIONS
@@ -30,9 +30,9 @@ ROWS_EACH = 3
 def is_found(uow: UnitOfWork, folded: UnitOfWork) -> bool:
     cursor = uow.cursor.get()
     assert cursor is not None
-    if damaged_spans(uow, cursor.number):
+    if find_damaged_spans(uow, cursor.number):
         return True
-    return bool(list(differing_rows(uow, folded)))
+    return bool(list(find_differing_rows(uow, folded)))
 
 
 def damages(connection: Connection, table: Table, chance: random.Random) -> Iterator[str]:
@@ -83,7 +83,7 @@ def missed_damage(
 ) -> Iterator[str]:
     chance = random.Random(table.name)  # noqa: S311  cases to be played again
     reader, rules = indexed.folder.reader, indexed.folder.rules
-    with folded_state(uow, reader, rules, lambda *_: None) as folded:
+    with refold_into_temporary_store(uow, reader, rules, lambda *_: None) as folded:
         assert not is_found(uow, folded.uow)
         for what in damages(connection, table, chance):
             if not is_found(UnitOfWork(connection), folded.uow):
@@ -103,19 +103,19 @@ def test_any_damaged_row_is_found(indexed: Indexer):
 
 def test_rebuild_refuses_to_fold_from_damaged_logs(indexed: Indexer):
     with indexed.store.transaction() as uow:
-        before = uow.projections.digest()
+        before = uow.projections.compute_digest()
         connection = uow._connection
         first = connection.execute(select(log_row.c.id).limit(1)).scalar_one()
         connection.execute(delete(log_row).where(log_row.c.id == first))
     with pytest.raises(IncompleteLogsError, match=r"1 missing.*resync verify --from 0"):
         rebuild_state(indexed.store, indexed.folder, RebuildOptions())
-    with indexed.store.reading() as uow:
-        assert uow.projections.digest() == before
+    with indexed.store.read_transaction() as uow:
+        assert uow.projections.compute_digest() == before
 
 
 def test_checksums_follow_forks_and_rewinds(a_chain: AChain, indexed: Indexer):
     a_chain.live(7, on=a_chain.back(5))
     indexed.index()
-    with indexed.store.reading() as uow:
-        assert damaged_spans(uow, a_chain.head.number) == []
+    with indexed.store.read_transaction() as uow:
+        assert find_damaged_spans(uow, a_chain.head.number) == []
         assert uow.logs.count(canonical=False) > 0

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from oracle.errors import TransientError
-from oracle.indexer.commit import WindowCommitted
+from oracle.indexer.commit import CommittedWindow
 from oracle.store.database import Store
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
@@ -32,8 +32,8 @@ def begun(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
     """On SQLite, up to block 10 of 70."""
     a_chain.live(40)
     indexer = open_indexer(*a_chain.urls, reports=False)
-    indexer.ingest.most_blocks = 10
-    assert isinstance(indexer.step(), WindowCommitted)
+    indexer.ingest.max_blocks = 10
+    assert isinstance(indexer.step(), CommittedWindow)
     return indexer
 
 
@@ -72,7 +72,7 @@ def test_case_61_a_full_disk_stops_a_window_whole_and_it_goes_on_when_there_is_r
 
     with full_disk(file_of(begun.url)):
         begun.restart()
-        begun.ingest.most_blocks = 60
+        begun.ingest.max_blocks = 60
         with pytest.raises(TransientError, match="the disk is full"):
             begun.index()
         assert dump(begun.url) == before
@@ -135,8 +135,8 @@ def test_case_61_what_postgresql_refuses_leaves_nothing_half_written(
     a_chain: AChain, open_indexer: OpenIndexer, postgresql_url: str, fault: str
 ):
     indexer = open_indexer(*a_chain.urls, url=postgresql_url, reports=False)
-    indexer.ingest.most_blocks = 10
-    assert isinstance(indexer.step(), WindowCommitted)
+    indexer.ingest.max_blocks = 10
+    assert isinstance(indexer.step(), CommittedWindow)
     before = dump(postgresql_url)
 
     with psycopg.connect(postgresql_url, autocommit=True) as server:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import MetaData, create_engine, inspect, select
 
-from oracle.store.engine import parsed
-from oracle.store.schema import SchemaAge, schema_state
+from oracle.store.engine import parse_database_url
+from oracle.store.schema import SchemaAge, get_schema_state
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.properties.machine.mortal import Nursery, nursery
 from tests.support.ingest.a_chain import AChain
@@ -23,7 +23,7 @@ def bearing() -> Iterator[Nursery]:
 
 def everything(url: str) -> list[str]:
     """Every column of every table that there is, and every row, whatever the revision."""
-    engine = create_engine(parsed(url))
+    engine = create_engine(parse_database_url(url))
     try:
         with engine.connect() as connection:
             found = MetaData()
@@ -65,7 +65,7 @@ def test_case_73_a_migration_killed_at_any_statement_leaves_the_tables_as_they_w
     assert deaths[-1] == "commit"
     assert sum(death.startswith(("CREATE TABLE", "ALTER TABLE")) for death in deaths) > 5
     later.release(monkeypatch, migrations)
-    assert schema_state(database_url).age is SchemaAge.CURRENT
+    assert get_schema_state(database_url).age is SchemaAge.CURRENT
     migrated = open_indexer(*a_chain.urls, url=database_url)
     assert migrated.digest() == folded
     a_chain.live(5)

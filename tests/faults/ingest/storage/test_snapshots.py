@@ -18,19 +18,19 @@ from oracle.indexer import folded_state, snapshots
 from oracle.indexer.folded_state import (
     FoldedState,
     NoNearbySnapshotError,
-    folded_up_to,
-    snapshot_version,
+    compute_snapshot_version,
+    fold_state_up_to,
 )
-from oracle.indexer.folder import Folder
+from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.indexer.reorgs.reorg import rewind_to
+from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.indexer.snapshots import SnapshotSource, check_sample, make_next_snapshot
-from oracle.reporting.recompute import report_of
+from oracle.reporting.recompute import build_report
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state import snapshot_codec
-from oracle.store.state.node_repository import node_row
-from oracle.store.state.snapshot_repository import NEWEST_KEPT, SnapshotPlace, surplus
-from oracle.store.state.task_repository import task_row
+from oracle.store.state.node_repository import encode_node_row
+from oracle.store.state.snapshot_repository import MIN_KEPT_SNAPSHOTS, SnapshotInfo, choose_surplus
+from oracle.store.state.task_repository import encode_task_row
 from oracle.store.tables.chain_tables import state_snapshot
 from oracle.store.tables.state_tables import node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
@@ -58,34 +58,34 @@ def shown(state: FoldedState, block: int) -> tuple[object, ...]:
     last_time = 0 if fold.last is None else fold.last.time
     as_of = BlockRef(block, ZERO_HASH, ZERO_HASH, last_time)
     return (
-        sorted(map(node_row, fold.ledger.nodes.values())),
-        sorted(task_row(one) for one in fold.ledger.tasks.values() if one.ending is None),
+        sorted(map(encode_node_row, fold.ledger.nodes.values())),
+        sorted(encode_task_row(one) for one in fold.ledger.tasks.values() if one.ending is None),
         fold.last,
         rounds.head,
-        rounds.standing,
+        rounds.settings,
         rounds.words,
         rounds.indexes,
         rounds.kicks,
-        report_of(state, as_of, fold.rules, SETTINGS),
+        build_report(state, as_of, fold.rules, SETTINGS),
     )
 
 
 def check_every_block(store: Store, source: SnapshotSource, last: int) -> set[int | None]:
     """Compare the folds of all blocks; return the snapshots that they went on from."""
     used = set[int | None]()
-    with store.reading() as uow:
+    with store.read_transaction() as uow:
         for block in range(0, last + 1, 3):
-            ours = folded_up_to(uow, source.reader, source.rules, block)
+            ours = fold_state_up_to(uow, source.reader, source.rules, block)
             whole = from_the_start(uow, source, block)
             assert shown(ours, block) == shown(whole, block)
-            used.add(ours.snapshot)
+            used.add(ours.snapshot_block)
     return used
 
 
 def from_the_start(uow: UnitOfWork, source: SnapshotSource, block: int) -> FoldedState:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(folded_state, "_MAX_SNAPSHOTS", 0)
-        return folded_up_to(uow, source.reader, source.rules, block)
+        return fold_state_up_to(uow, source.reader, source.rules, block)
 
 
 @pytest.mark.parametrize(("logs", "intervals"), [(5, 2), (17, 1), (2, 0)])
@@ -119,9 +119,9 @@ def test_task_that_changed_after_a_snapshot_left_it_out_is_folded_from_an_older_
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     source = source_of(indexed)
     assert all_made(source) > 2
-    with indexed.store.reading() as uow:
+    with indexed.store.read_transaction() as uow:
         for block in range(0, a_chain.head.number + 1, 3):
-            ours = folded_up_to(uow, source.reader, source.rules, block)
+            ours = fold_state_up_to(uow, source.reader, source.rules, block)
             whole = from_the_start(uow, source, block)
             # What waits and was never named again is missing: nobody reads tasks of it.
             nodes, _, *rest = shown(ours, block)
@@ -136,18 +136,18 @@ def test_other_rules_and_another_fold_use_no_snapshot(
     source = source_of(indexed)
     all_made(source)
     reader, last = indexed.folder.reader, a_chain.head.number
-    with indexed.store.reading() as uow:
-        assert folded_up_to(uow, reader, CRYNUX, last).snapshot is not None
-        assert folded_up_to(uow, reader, TERMINAL, last).snapshot is None
+    with indexed.store.read_transaction() as uow:
+        assert fold_state_up_to(uow, reader, CRYNUX, last).snapshot_block is not None
+        assert fold_state_up_to(uow, reader, TERMINAL, last).snapshot_block is None
         monkeypatch.setattr(folded_state, "FOLD_VERSION", 99)
-        assert folded_up_to(uow, reader, CRYNUX, last).snapshot is None
+        assert fold_state_up_to(uow, reader, CRYNUX, last).snapshot_block is None
 
 
 def test_groups_that_close_by_counting_are_restored(
     indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
-    rebuild_state(indexed.store, Folder(TERMINAL, indexed.folder.reader), MANNER)
+    rebuild_state(indexed.store, EventFolder(TERMINAL, indexed.folder.reader), MANNER)
     source = source_of(indexed, TERMINAL)
     assert all_made(source) > 2
     assert len(check_every_block(indexed.store, source, a_chain.head.number)) > 2
@@ -159,13 +159,13 @@ def test_rebuild_and_rewind_take_snapshots_away(
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     source = source_of(indexed)
     all_made(source)
-    made_by = snapshot_version(source.reader, CRYNUX, MIN_SCORES)
-    rewind_to(indexed.source, indexed.store, indexed.folder, a_chain.head.number - 4, MANNER)
-    with indexed.store.reading() as uow:
-        assert uow.snapshots.newest_place(10**9, made_by) is not None
-    rewind_to(indexed.source, indexed.store, indexed.folder, 40, MANNER)
-    with indexed.store.reading() as uow:
-        assert uow.snapshots.count() == (0, 0)
+    made_by = compute_snapshot_version(source.reader, CRYNUX, MIN_SCORES)
+    rewind_to_block(indexed.source, indexed.store, indexed.folder, a_chain.head.number - 4, MANNER)
+    with indexed.store.read_transaction() as uow:
+        assert uow.snapshots.find_newest(10**9, made_by) is not None
+    rewind_to_block(indexed.source, indexed.store, indexed.folder, 40, MANNER)
+    with indexed.store.read_transaction() as uow:
+        assert uow.snapshots.count_snapshots_and_bytes() == (0, 0)
     all_made(source)
     check_every_block(indexed.store, source, 40)
 
@@ -186,7 +186,7 @@ def test_sample_check_names_a_damaged_node(indexed: Indexer, monkeypatch: pytest
     source = source_of(indexed)
     all_made(source)
     with indexed.store.transaction() as uow:
-        address = max(uow.nodes.all(), key=lambda each: each.changed_at).address
+        address = max(uow.nodes.iterate_all(), key=lambda each: each.changed_at).address
         uow._connection.execute(
             update(node).where(node.c.address == bytes.fromhex(address[2:])).values(base=7)
         )
@@ -201,25 +201,28 @@ def test_fold_that_is_too_far_from_a_snapshot_is_refused(
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     source, last = source_of(indexed), a_chain.head.number
     with (
-        indexed.store.reading() as uow,
+        indexed.store.read_transaction() as uow,
         pytest.raises(NoNearbySnapshotError, match="more than 30 logs"),
     ):
-        folded_up_to(uow, source.reader, CRYNUX, last, max_logs=30)
+        fold_state_up_to(uow, source.reader, CRYNUX, last, max_logs=30)
     all_made(source)
-    with indexed.store.reading() as uow:
-        assert folded_up_to(uow, source.reader, CRYNUX, last, max_logs=60).snapshot is not None
+    with indexed.store.read_transaction() as uow:
+        assert (
+            fold_state_up_to(uow, source.reader, CRYNUX, last, max_logs=60).snapshot_block
+            is not None
+        )
 
 
 def test_snapshots_stay_within_their_bytes_and_thin_out_with_age():
     chance = random.Random(1)  # noqa: S311  places to be drawn again
     places = [
-        SnapshotPlace(number, 5_000 * number, chance.randint(900, 1_100))
+        SnapshotInfo(number, 5_000 * number, chance.randint(900, 1_100))
         for number in range(1, 400)
     ]
-    gone = set(surplus(places, 60_000))
+    gone = set(choose_surplus(places, 60_000))
     kept = [place for place in places if place.block not in gone]
-    assert sum(place.size for place in kept) <= 60_000
-    assert kept[-NEWEST_KEPT:] == places[-NEWEST_KEPT:]
+    assert sum(place.size_bytes for place in kept) <= 60_000
+    assert kept[-MIN_KEPT_SNAPSHOTS:] == places[-MIN_KEPT_SNAPSHOTS:]
     gaps = [after.logs - before.logs for before, after in pairwise(kept)]
     middle = len(gaps) // 2
     assert max(gaps[middle:]) < max(gaps[:middle])

@@ -7,18 +7,22 @@ from typing import Any
 import pytest
 
 from devnet.fakechain.block_json import Said
-from oracle.chain.profiles.event_reader import Decoded, EventReader, part_of
+from oracle.chain.profiles.event_reader import DecodedEvents, EventReader, restrict_reader
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope
 from oracle.domain.fold.fold import FOLD_VERSION
 from oracle.domain.logs import Call, Log
 from oracle.errors import TransientError
-from oracle.indexer.audit.dead_letters import open_letters, retry
-from oracle.indexer.audit.gaps import gaps
-from oracle.indexer.audit.scope_backfill import ScopeBackfill, ScopeBackfilled, backfill_next
-from oracle.indexer.commit import WindowCommitted
-from oracle.indexer.folder import Folder
+from oracle.indexer.audit.dead_letters import get_open_letters, retry_dead_letters
+from oracle.indexer.audit.gaps import find_gaps
+from oracle.indexer.audit.scope_backfill import (
+    ScopeBackfill,
+    ScopeBackfillResult,
+    backfill_next_gap,
+)
+from oracle.indexer.commit import CommittedWindow
+from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.faults.ingest.conftest import OpenIndexer
@@ -29,11 +33,11 @@ from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.speaking import network, task_created
 
 
-def mended(indexer: Indexer) -> list[ScopeBackfilled]:
+def mended(indexer: Indexer) -> list[ScopeBackfillResult]:
     """Every step that brings the database up to the configuration and the program."""
     scope_backfill, done = ScopeBackfill(), []
     while (
-        step := backfill_next(
+        step := backfill_next_gap(
             indexer.source, indexer.store, indexer.folder, scope_backfill, RebuildOptions()
         )
     ) is not None:
@@ -47,8 +51,8 @@ def mended(indexer: Indexer) -> list[ScopeBackfilled]:
 class Learned(EventReader):
     """The next version of the program: it knows the layout of a contract that was changed."""
 
-    def read(self, logs: Sequence[Log], calls: Sequence[Call]) -> Decoded:
-        return super().read([_as_before(log) for log in logs], calls)
+    def decode_rows(self, logs: Sequence[Log], calls: Sequence[Call]) -> DecodedEvents:
+        return super().decode_rows([_as_before(log) for log in logs], calls)
 
 
 def changed(said: Said) -> Said:
@@ -63,8 +67,8 @@ def _as_before(log: Log) -> Log:
 
 def learned(indexer: Indexer) -> Indexer:
     """Go on with a program that reads the changed contract."""
-    reader = Learned.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
-    indexer.folder = Folder(CRYNUX, reader, indexer.folder.hooks)
+    reader = Learned.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    indexer.folder = EventFolder(CRYNUX, reader, indexer.folder.hooks)
     return indexer
 
 
@@ -79,13 +83,16 @@ def test_case_63_what_cannot_be_read_is_kept_and_read_when_the_program_has_learn
     indexer.index()
 
     assert indexer.cursor == (last.number, last.hash)
-    assert [letter.name for letter in open_letters(indexer.store)] == ["NodeQuit", "TaskCreated"]
+    assert [letter.name for letter in get_open_letters(indexer.store)] == [
+        "NodeQuit",
+        "TaskCreated",
+    ]
     assert indexer.canonical_logs() == a_chain.logs()
-    still = retry(indexer.store, indexer.folder, RebuildOptions())
-    assert (still.readable, len(still.left), still.rebuilt) == ((), 2, None)
-    retried = retry(indexer.store, learned(indexer).folder, RebuildOptions())
-    assert (len(retried.readable), retried.left) == (2, ())
-    assert open_letters(indexer.store) == []
+    still = retry_dead_letters(indexer.store, indexer.folder, RebuildOptions())
+    assert (still.readable, len(still.unreadable), still.rebuilt) == ((), 2, None)
+    retried = retry_dead_letters(indexer.store, learned(indexer).folder, RebuildOptions())
+    assert (len(retried.readable), retried.unreadable) == (2, ())
+    assert get_open_letters(indexer.store) == []
     fresh = learned(open_indexer(*a_chain.urls))
     fresh.index()
     assert indexer.digest() == fresh.digest()
@@ -98,14 +105,14 @@ def test_case_63_what_could_not_be_read_leaves_with_its_block(
     a_chain.say(changed(task_created(902)))
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
-    assert len(open_letters(indexer.store)) == 1
+    assert len(get_open_letters(indexer.store)) == 1
 
     a_chain.quiet(3, on=base)
     indexer.index()
 
-    assert open_letters(indexer.store) == []
-    with indexer.store.reading() as uow:
-        orphans = uow.dead_letters.between(0, base.number + 1, canonical=False)
+    assert get_open_letters(indexer.store) == []
+    with indexer.store.read_transaction() as uow:
+        orphans = uow.dead_letters.list_between(0, base.number + 1, canonical=False)
     assert [letter.block for letter in orphans] == [base.number + 1]
 
 
@@ -116,7 +123,7 @@ def read_for(indexer: Indexer, reader: EventReader) -> Indexer:
     """Go on as a process whose configuration names what this reader reads."""
     endpoints = indexer.source.endpoints
     indexer.source = ChainSource(endpoints, reader, FINALITY, clock=indexer.clock)
-    indexer.folder = Folder(CRYNUX, reader, indexer.folder.hooks)
+    indexer.folder = EventFolder(CRYNUX, reader, indexer.folder.hooks)
     return indexer
 
 
@@ -135,17 +142,17 @@ def test_case_67_of_new_contracts_and_events_only_what_is_missing_is_read(
 ):
     a_chain.quiet(FINALITY)
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    now = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     submitted = network("TaskSubmitted", task=a_task(), node=node(1), resultHash=a_task())
     new_topic = submitted.topics[0]
     known = [topic for topic in now.topics if topic != new_topic]
-    read_for(indexer, part_of(now, IngestScope.of([NETWORK], known))).index()
+    read_for(indexer, restrict_reader(now, IngestScope.create([NETWORK], known))).index()
     asked = len(a_chain.provider.asked)
 
     steps = mended(read_for(indexer, now))
 
     assert [step.rebuilt is not None for step in steps] == [False] * (len(steps) - 1) + [True]
-    assert {step.left for step in steps[-2:]} == {0}
+    assert {step.blocks_left for step in steps[-2:]} == {0}
     questions = asked_for_logs(a_chain, asked)
     assert {frozenset(addresses) for addresses, _ in questions} == {
         frozenset([ORACLE]),
@@ -159,8 +166,8 @@ def test_case_67_of_new_contracts_and_events_only_what_is_missing_is_read(
     fresh.index()
     assert indexer.canonical_logs() == fresh.canonical_logs() == a_chain.logs()
     assert indexer.digest() == fresh.digest()
-    with indexer.store.reading() as uow:
-        assert not gaps(uow, now)
+    with indexer.store.read_transaction() as uow:
+        assert not find_gaps(uow, now)
 
 
 def a_task() -> str:
@@ -173,11 +180,13 @@ def test_case_67_an_interrupted_reading_of_what_is_new_goes_on_where_it_was(
     a_chain.quiet(FINALITY)
     monkeypatch.setattr("oracle.indexer.audit.scope_backfill.CHUNK", 7)
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    now = EventReader.open("reference", {"TaskNetwork": NETWORK}, ORACLE)
-    read_for(indexer, part_of(now, IngestScope.of([NETWORK], now.topics))).index()
+    now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
+    read_for(indexer, restrict_reader(now, IngestScope.create([NETWORK], now.topics))).index()
     read_for(indexer, now)
     manner = RebuildOptions()
-    first = backfill_next(indexer.source, indexer.store, indexer.folder, ScopeBackfill(), manner)
+    first = backfill_next_gap(
+        indexer.source, indexer.store, indexer.folder, ScopeBackfill(), manner
+    )
     assert first is not None
 
     indexer.restart()
@@ -219,9 +228,9 @@ def test_case_68_a_start_block_at_the_head_is_itself_read(
 
     assert indexer.cursor == (head.number, head.hash)
     assert indexer.canonical_logs() == a_chain.logs()[-1:]
-    with indexer.store.reading() as uow:
+    with indexer.store.read_transaction() as uow:
         scope = indexer.folder.scope.id
-        assert [span.blocks for span in uow.coverage.spans(scope)] == [
+        assert [span.blocks for span in uow.coverage.list_spans(scope)] == [
             BlockRange(head.number, head.number)
         ]
 
@@ -230,12 +239,12 @@ def test_case_68_from_block_0_it_is_resumed_wherever_it_was(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(*a_chain.urls, start_block=0)
-    indexer.ingest.most_blocks = 8
-    assert isinstance(indexer.step(), WindowCommitted)
+    indexer.ingest.max_blocks = 8
+    assert isinstance(indexer.step(), CommittedWindow)
 
     while True:
         indexer.restart()
-        indexer.ingest.most_blocks = 8
+        indexer.ingest.max_blocks = 8
         if indexer.step() is None:
             break
 
@@ -254,7 +263,7 @@ def test_case_74_what_another_version_folded_is_folded_anew_without_the_chain(
     before = indexer.digest()
     with indexer.store.transaction() as uow:
         # What the older version had made of it.
-        uow.nodes.save([replace(each, base=each.base // 2) for each in uow.nodes.all()])
+        uow.nodes.save([replace(each, base=each.base // 2) for each in uow.nodes.iterate_all()])
     monkeypatch.setattr("oracle.indexer.provenance.FOLD_VERSION", FOLD_VERSION + 1)
     asked = len(a_chain.provider.asked)
 
@@ -262,7 +271,7 @@ def test_case_74_what_another_version_folded_is_folded_anew_without_the_chain(
 
     assert len(a_chain.provider.asked) == asked
     assert step.rebuilt is not None
-    assert not step.rebuilt.same
+    assert not step.rebuilt.is_same
     assert indexer.digest() == before
     # The difference is told once; then it goes on.
     assert mended(indexer) == []

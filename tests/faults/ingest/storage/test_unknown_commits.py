@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from devnet.fakechain.virtual_clock import VirtualClock
-from oracle.daemon.lease.lease_keeper import take
+from oracle.daemon.lease.lease_keeper import acquire_lease
 from oracle.errors import TransientError
 from oracle.store.database import Store
 from oracle.store.db_errors import UnknownCommitError
@@ -69,7 +69,7 @@ def test_lost_commit_is_reported_and_the_next_reader_sees_what_became_of_it(
         with pytest.raises(UnknownCommitError), store.transaction() as uow:
             uow.bookmarks.set("colour", "blue")
 
-        with store.reading() as uow:
+        with store.read_transaction() as uow:
             seen = uow.bookmarks.get("colour")
         assert seen == ("red" if loss is CommitLoss.REQUEST else "blue")
 
@@ -97,14 +97,14 @@ def test_lease_is_ours_where_the_answer_to_taking_it_was_lost(
 
         def taken() -> int:
             try:
-                return take(store, "run")
+                return acquire_lease(store, "run")
             except TransientError:
-                return take(store, "run")
+                return acquire_lease(store, "run")
 
         epoch = taken()
-        store.fence(epoch)
+        store.set_fencing_epoch(epoch)
 
         with store.transaction() as uow:
             uow.lease.guard(epoch)
-            assert uow.lease.current().epoch == epoch == 1
+            assert uow.lease.get_state().epoch == epoch == 1
         assert proxy.hits == 1

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_context import CANCEL_KICK, EXECUTE_KICK, PROPOSE_KICK
-from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
-from oracle.kickouts.kickout_planner import plan_kick
-from oracle.kickouts.manual_cancel import cancel_by_hand
-from oracle.kickouts.proposer import statement_against
+from oracle.kickouts.kickout_eligibility import KickoutRules, load_kickout_cases
+from oracle.kickouts.kickout_planner import plan_kickout_call
+from oracle.kickouts.manual_cancel import cancel_manually
+from oracle.kickouts.proposer import build_kick_statement
 from oracle.store.database import Store
 from oracle.store.outbox.records import Intent, IntentState, PauseKind
 from tests.integration.evm.test_kicking import (
@@ -66,7 +66,7 @@ def test_an_execution_that_a_person_holds_is_not_planned_anew(sqlite_office: Off
     veto_over(office)
     for _ in range(LIMITS.kick_rounds):
         pushed_without_kickouts(office)
-    office.repeat(plan_kick)
+    office.repeat(plan_kickout_call)
     execution, context = only(office, EXECUTE_KICK), office.context
     with context.writing() as uow:
         uow.outbox.intents.hold(execution, PauseKind.OPERATOR, "not tonight", context.stamp)
@@ -74,7 +74,7 @@ def test_an_execution_that_a_person_holds_is_not_planned_anew(sqlite_office: Off
     assert only(office, EXECUTE_KICK).state is IntentState.HELD
 
     with context.writing() as uow:
-        held = uow.outbox.intents.named(execution.id)
+        held = uow.outbox.intents.get(execution.id)
         assert held is not None
         uow.outbox.intents.release(held, context.stamp)
     office.tick()
@@ -136,11 +136,11 @@ def test_two_reporters_sign_the_same_statement(sqlite_office: Office, other_offi
 
     said = []
     for one in (office, other):
-        with one.store.reading() as uow:
-            (look,) = looks_at(uow, KICKOUT_RULES, Level.NOTHING)
+        with one.store.read_transaction() as uow:
+            (look,) = load_kickout_cases(uow, KICKOUT_RULES, VerificationLevel.NOTHING)
         assert look.evidence is not None
-        standing = one.contract.contract_status()
-        said.append((look.evidence.text, statement_against(one.kickouts, look, standing)))
+        standing = one.contract.get_status()
+        said.append((look.evidence.text, build_kick_statement(one.kickouts, look, standing)))
         office.mine()
     assert said[0] == said[1]
     assert said[0][1] is not None
@@ -189,7 +189,7 @@ def test_case_f58_an_empty_bucket_is_waited_for_without_asking_in_every_block(
         one.forget()
     for _ in range(5):
         office.mine()
-        assert not [step for step in office.tick() if "kick" in step.did]
+        assert not [step for step in office.tick() if "kick" in step.action]
     assert [one.count("eth_estimateGas") for one in proxies] == [0, 0]
     assert [one.sent for one in proxies] == [[], []]
 
@@ -212,9 +212,9 @@ def test_case_f67_without_its_evidence_on_the_disk_nothing_is_signed(sqlite_offi
     office.folder_for_evidence.write_text("in the way")
     for _ in range(2):
         with pytest.raises(TransientError, match="the evidence cannot be written"):
-            office.repeat(plan_kick)
-    with office.store.reading() as uow:
-        signed = uow.statements.of_round(
+            office.repeat(plan_kickout_call)
+    with office.store.read_transaction() as uow:
+        signed = uow.statements.list_for_round(
             office.premises.address, "kick", office.premises.round, node_two(office)
         )
     assert (signed, kinds(office).count("propose_kick")) == ([], 0)
@@ -222,7 +222,7 @@ def test_case_f67_without_its_evidence_on_the_disk_nothing_is_signed(sqlite_offi
     pushed_without_kickouts(office)
 
     office.folder_for_evidence.unlink()
-    office.repeat(plan_kick)
+    office.repeat(plan_kickout_call)
     assert kinds(office).count("propose_kick") == 1
 
 
@@ -230,7 +230,7 @@ def test_case_f67_a_proposal_whose_evidence_went_missing_is_not_sent(sqlite_offi
     office = sqlite_office
     bad_pool(office)
     shown_low(office)
-    office.repeat(plan_kick)
+    office.repeat(plan_kickout_call)
     (file,) = office.folder_for_evidence.iterdir()
     text = file.read_text()
     file.unlink()
@@ -251,14 +251,14 @@ def test_a_proposal_is_called_off_by_hand_before_it_is_sent(sqlite_office: Offic
     office = sqlite_office
     bad_pool(office)
     shown_low(office)
-    office.repeat(plan_kick)
-    step = cancel_by_hand(office.kickouts, node_two(office))
+    office.repeat(plan_kickout_call)
+    step = cancel_manually(office.kickouts, node_two(office))
     assert step is not None
     assert only(office, PROPOSE_KICK).state.value == "cancelled"
     # Not again in this round.
-    assert office.repeat(plan_kick) == []
+    assert office.repeat(plan_kickout_call) == []
     # Only the vetoer may cancel what is on chain while the node is low.
-    assert cancel_by_hand(office.kickouts, node_two(office)) is None
+    assert cancel_manually(office.kickouts, node_two(office)) is None
 
 
 def test_kickouts_wait_while_a_report_is_held(sqlite_office: Office):
@@ -266,13 +266,13 @@ def test_kickouts_wait_while_a_report_is_held(sqlite_office: Office):
     bad_pool(office)
     shown_low(office)
     with office.context.writing() as uow:
-        newest = uow.reports.newest_period()
+        newest = uow.reports.get_newest_period()
         assert newest is not None
         uow.holds.hold(newest + 1, "for a test", {}, office.context.stamp)
-    assert office.repeat(plan_kick) == []
+    assert office.repeat(plan_kickout_call) == []
     with office.context.writing() as uow:
         uow.holds.release(newest + 1, office.context.stamp)
-    assert [step.did for step in office.repeat(plan_kick)] == [
+    assert [step.action for step in office.repeat(plan_kickout_call)] == [
         "kickout signed",
         "kickout proposal planned",
     ]

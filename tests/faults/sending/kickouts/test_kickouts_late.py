@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from oracle.domain.reports.kicks import KickState
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.kickouts.kickout_planner import plan_kick
+from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.txmgr.accounts_and_limits import ReporterKeys
 from tests.integration.evm.test_kicking import (
     POOL,
@@ -34,8 +34,8 @@ def cancelled(office: Office, by: str) -> None:
 
 
 def state_of_kick(office: Office) -> KickState:
-    with office.store.reading() as uow:
-        (found,) = uow.rounds.kicks()
+    with office.store.read_transaction() as uow:
+        (found,) = uow.rounds.list_kicks()
     return found.state
 
 
@@ -52,7 +52,9 @@ def test_a_node_that_cancels_its_own_dead_kickout_is_proposed_anew(office: Offic
     died(office)
     cancelled(office, by=office.premises.network.nodes[2])
     assert state_of_kick(office) is KickState.CANCELLED
-    assert rebuild_state(office.store, office.folder, RebuildOptions(lease=office.epoch)).same
+    assert rebuild_state(
+        office.store, office.folder, RebuildOptions(lease_epoch=office.epoch)
+    ).is_same
     some_rounds(office)
 
     again = kick(office)
@@ -69,7 +71,9 @@ def test_a_veto_stays_one_when_the_vetoer_is_another_later(sqlite_office: Office
     premises.chain.send(premises.oracle.functions.setVetoer(heir), sender=admin)
     office.index()
     assert state_of_kick(office) is KickState.VETOED
-    assert rebuild_state(office.store, office.folder, RebuildOptions(lease=office.epoch)).same
+    assert rebuild_state(
+        office.store, office.folder, RebuildOptions(lease_epoch=office.epoch)
+    ).is_same
     some_rounds(office)
     assert kinds(office).count("propose_kick") == 1
 
@@ -95,7 +99,7 @@ def test_who_only_signs_signs_again_what_nobody_executed_in_time(sqlite_office: 
     signer = office.premises.keys.signer
     office.restart(premises=replace(office.premises, keys=ReporterKeys(signer, None)))
 
-    assert [step.did for step in office.repeat(plan_kick)] == ["kickout signed"]
+    assert [step.action for step in office.repeat(plan_kickout_call)] == ["kickout signed"]
 
 
 def test_a_kickout_of_a_node_that_was_better_meanwhile_is_not_executed(sqlite_office: Office):

@@ -1,9 +1,9 @@
 """A kickout is signed on a round: it outlives the next ones, and dies with a fork of its own."""
 
-from oracle.bindings.qos_oracle import push_call
+from oracle.bindings.qos_oracle import encode_push
 from oracle.kickouts.kickout_context import PROPOSE_KICK
-from oracle.kickouts.kickout_planner import plan_kick
-from oracle.quorum.statements import expiry_reason, statement_of
+from oracle.kickouts.kickout_planner import plan_kickout_call
+from oracle.quorum.statements import build_report_statement, expiry_reason
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import Signer
 from oracle.store.outbox.records import SignedStatement
@@ -25,11 +25,11 @@ def signed(office: Office) -> list[SignedStatement]:
     """What was signed against node 2, the oldest first."""
     address, last = office.premises.address, office.premises.round
     node = office.premises.network.nodes[2].lower()
-    with office.store.reading() as uow:
+    with office.store.read_transaction() as uow:
         return [
             one
             for number in range(1, last + 1)
-            for one in reversed(uow.statements.of_round(address, "kick", number, node))
+            for one in reversed(uow.statements.list_for_round(address, "kick", number, node))
         ]
 
 
@@ -60,13 +60,13 @@ def pushed_by_two(office: Office, other: Signer) -> None:
     office.period()
     office.index()
     office.repeat(plan_push)
-    status, domain = office.contract.contract_status(), office.context.publisher.domain
-    with office.store.reading() as uow:
-        signed_ones = [one.report for one in uow.reports.latest(10) if one.digest]
+    status, domain = office.contract.get_status(), office.context.publisher.domain
+    with office.store.read_transaction() as uow:
+        signed_ones = [one.report for one in uow.reports.list_latest(10) if one.digest]
     report = max(signed_ones, key=lambda one: one.period)
-    said = statement_of(report, status)
+    said = build_report_statement(report, status)
     signed = [key.sign_statement(said, domain) for key in by_address(office, other)]
-    calldata = push_call(said, status.head.config_count, b"".join(signed))
+    calldata = encode_push(said, status.head.config_count, b"".join(signed))
     rival_push(office, calldata)
     office.mine()
     office.index()
@@ -78,14 +78,14 @@ def test_a_kickout_that_lacks_signatures_is_not_signed_anew_at_each_round(sqlite
     due(office)
     other = two_must_sign(office)
     for _ in range(3):
-        office.repeat(plan_kick)
+        office.repeat(plan_kickout_call)
         assert len(signed(office)) == 1
         pushed_by_two(office, other)
 
     # Under other signers nothing of it counts: it is signed anew, and is proposed.
     set_signers(office, office.context.publisher.signer, needed=1)
     office.index()
-    office.repeat(plan_kick)
+    office.repeat(plan_kickout_call)
     (first, newest), (proposal,) = signed(office), office.intents(PROPOSE_KICK)
     assert newest.config != first.config
     assert (proposal.request.digest, proposal.request.round) == (newest.digest, newest.round)
@@ -100,21 +100,21 @@ def test_a_kickout_signed_on_a_round_that_left_is_dropped_and_proposed_on_anothe
     office = sqlite_office
     due(office)
     premises = office.premises
-    with office.store.reading() as uow:
-        newest = uow.rounds.accepted(1)[0].round
+    with office.store.read_transaction() as uow:
+        newest = uow.rounds.list_accepted(1)[0].round
     for _ in range(7):
         pushed_without_kickouts(office)
     snapshot = premises.chain.rpc("evm_snapshot")
     office.mine()
     pushed_without_kickouts(office)
     assert premises.round == newest + 8
-    office.repeat(plan_kick)
+    office.repeat(plan_kickout_call)
     (old,), (proposal,) = signed(office), office.intents(PROPOSE_KICK)
     assert old.round == newest + 8
 
     forked(office, snapshot)
     office.index()
-    office.repeat(plan_kick)
+    office.repeat(plan_kickout_call)
     dropped = office.intents(PROPOSE_KICK)[0]
     assert (dropped.id, dropped.state.value, dropped.nonce) == (proposal.id, "superseded", None)
     assert "left the chain" in (dropped.error_text or "")
@@ -122,8 +122,8 @@ def test_a_kickout_signed_on_a_round_that_left_is_dropped_and_proposed_on_anothe
     while premises.round < old.round:
         pushed_without_kickouts(office)
     assert refusal(office, proposal.request.calldata) == "WrongReport"
-    with office.store.reading() as uow:
-        assert expiry_reason(uow, old, office.quorum.contract_status()) == "prev_reorged"
+    with office.store.read_transaction() as uow:
+        assert expiry_reason(uow, old, office.quorum.fetch_contract_status()) == "prev_reorged"
     office.tick()
     office.mine()
     assert kick(office)["live"]

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.cli.kickout.kickout_plans import proposed as proposed_by_hand
-from oracle.domain.coverage import Level
+from oracle.cli.kickout.kickout_plans import plan_manual_proposal as proposed_by_hand
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fixed_point import UNIT
 from oracle.kickouts.kickout_context import PROPOSE_KICK
-from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
-from oracle.kickouts.kickout_planner import plan_kick
+from oracle.kickouts.kickout_eligibility import KickoutRules, load_kickout_cases
+from oracle.kickouts.kickout_planner import plan_kickout_call
 from tests.integration.evm.test_kicking import bad_pool, kick, kinds, shown_low
 from tests.support.office import RULES, SETTINGS, Office, next_step
 
@@ -27,21 +27,21 @@ def held_office(sqlite_office: Office) -> Office:
 
 def test_a_kickout_from_one_creators_tasks_waits_for_a_person(held_office: Office):
     office = held_office
-    with office.store.reading() as uow:
-        (look,) = looks_at(uow, KickoutRules(HELD, SETTINGS), Level.NOTHING)
+    with office.store.read_transaction() as uow:
+        (look,) = load_kickout_cases(uow, KickoutRules(HELD, SETTINGS), VerificationLevel.NOTHING)
     assert look.obstacle is None
-    assert look.held == "4 of its 4 scores come from one creator's tasks (no other has any)"
+    assert look.hold_reason == "4 of its 4 scores come from one creator's tasks (no other has any)"
 
-    assert office.repeat(plan_kick) == []
+    assert office.repeat(plan_kickout_call) == []
     assert PROPOSE_KICK not in kinds(office)
     assert not kick(office)["live"]
 
-    proposed_by_hand(office.kickouts, look, office.source.heads())
+    proposed_by_hand(office.kickouts, look, office.source.fetch_heads())
     office.repeat(next_step)
     office.mine()
     office.index()
     assert kick(office)["live"]
     # What a person has proposed is not held a second time.
-    with office.store.reading() as uow:
-        (look,) = looks_at(uow, KickoutRules(HELD, SETTINGS), Level.NOTHING)
-    assert (look.held, look.obstacle) == (None, "its kickout is proposed already")
+    with office.store.read_transaction() as uow:
+        (look,) = load_kickout_cases(uow, KickoutRules(HELD, SETTINGS), VerificationLevel.NOTHING)
+    assert (look.hold_reason, look.obstacle) == (None, "its kickout is proposed already")

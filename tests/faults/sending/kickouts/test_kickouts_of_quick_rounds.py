@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from oracle.chain.profiles.profile_loader import open_profile
-from oracle.domain.coverage import Level
-from oracle.domain.reports.report import rules_id
+from oracle.chain.profiles.profile_loader import load_profile
+from oracle.domain.coverage import VerificationLevel
+from oracle.domain.reports.report import compute_rules_id
 from oracle.kickouts.kickout_context import PROPOSE_KICK
-from oracle.kickouts.kickout_eligibility import KickoutRules, looks_at
-from oracle.kickouts.kickout_planner import plan_kick
-from oracle.kickouts.proposer import capacity_of_round
+from oracle.kickouts.kickout_eligibility import KickoutRules, load_kickout_cases
+from oracle.kickouts.kickout_planner import plan_kickout_call
+from oracle.kickouts.proposer import compute_round_capacity
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from tests.integration.evm.test_kicking import PENDING, POOL, bad_pool, group, shown_low
 from tests.support.evm.anvil import FREE_BY_HAND, anvil
 from tests.support.evm.chain import Chain
@@ -52,7 +52,7 @@ def quick(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
         company(premises, [one, two, three], tmp_path) as opened,
     ):
         does, admin = premises.oracle.functions, premises.network.admin
-        rules_hash = rules_id(RULES, open_profile("reference").identity, QUICK)
+        rules_hash = compute_rules_id(RULES, load_profile("reference").identity, QUICK)
         premises.chain.send(does.setRules(bytes.fromhex(rules_hash[2:])), sender=admin)
         checksummed = premises.chain.web3.to_checksum_address
         signers = [checksummed(reporter.signer) for reporter in opened.reporters]
@@ -83,16 +83,16 @@ def second(opened: Company, looking: int = 0) -> None:
         office.index()
         office.repeat(plan_push)
         if reporter in opened.reporters[:looking]:
-            plan_kick(office.kickouts, office.source.heads())
+            plan_kickout_call(office.kickouts, office.source.fetch_heads())
         if office.context.publisher.has_payer:
             office.repeat(next_step)
-            office.repeat(confirm)
+            office.repeat(confirm_transactions)
 
 
 def due(office: Office) -> int:
     """How many nodes nothing stands against proposing."""
-    with office.store.reading() as uow:
-        looks = looks_at(uow, KickoutRules(RULES, QUICK), Level.NOTHING)
+    with office.store.read_transaction() as uow:
+        looks = load_kickout_cases(uow, KickoutRules(RULES, QUICK), VerificationLevel.NOTHING)
     return sum(look.obstacle is None for look in looks)
 
 
@@ -120,16 +120,16 @@ def test_twenty_nodes_are_proposed_within_three_rounds_of_being_due(quick: Compa
 
 def room(office: Office) -> int:
     """How many more proposals the round has room for."""
-    standing = office.quorum.contract_status()
-    with office.store.reading() as uow:
-        return capacity_of_round(office.kickouts, uow, standing)
+    standing = office.quorum.fetch_contract_status()
+    with office.store.read_transaction() as uow:
+        return compute_round_capacity(office.kickouts, uow, standing)
 
 
 def test_a_proposal_that_landed_and_is_not_confirmed_yet_is_counted_once(sqlite_office: Office):
     office, most = sqlite_office, LIMITS.max_kicks_per_round
     bad_pool(office)
     shown_low(office)
-    office.repeat(plan_kick)
+    office.repeat(plan_kickout_call)
     assert (office.states()[-1], room(office)) == ("planned", most - 1)
     office.repeat(next_step)
     office.mine()

@@ -73,9 +73,9 @@ def test_case_f02_whoever_dies_with_stored_bytes_leaves_them_to_be_sent_as_they_
     with pytest.raises(Crash), fused(office, Fuse("before a send")):
         push(office)
     assert first.sent == []
-    with office.store.reading() as uow:
-        (slot,) = uow.outbox.slots.watched(office.context.account)
-        (stored,) = uow.outbox.slots.attempts(slot)
+    with office.store.read_transaction() as uow:
+        (slot,) = uow.outbox.slots.list_unfinished(office.context.account)
+        (stored,) = uow.outbox.slots.list_attempts(slot)
 
     # Fees have changed meanwhile: whoever signed anew would sign something else.
     dear_blocks(office, GWEI)

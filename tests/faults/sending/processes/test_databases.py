@@ -14,7 +14,7 @@ from oracle.signing.typed_data import Domain
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import AttemptReason, IntentState, NonceSlot
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.office import SETTINGS, Office
 from tests.support.sending.ailing_databases import failing_inserts, full_disk, read_only
 from tests.support.sending.faults import Fault
@@ -32,7 +32,7 @@ class LosingStore:
         self._store = store
         self._left = at
         self._is_made = is_made
-        self.reading = store.reading
+        self.reading = store.read_transaction
         self.was_lost = False
 
     @contextmanager
@@ -68,20 +68,20 @@ class Stalling:
         self.signed.append(self._signer.sign_transaction(transaction))
         with self._store.transaction() as uow:
             uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
-            self.epoch = uow.lease.take("another", HOUR)
+            self.epoch = uow.lease.acquire("another", HOUR)
         return self.signed[-1]
 
 
 def the_slot(office: Office) -> NonceSlot:
-    with office.store.reading() as uow:
-        found = uow.outbox.slots.at(office.context.account, 1)
+    with office.store.read_transaction() as uow:
+        found = uow.outbox.slots.get_slot(office.context.account, 1)
     assert found is not None
     return found
 
 
 def sends(office: Office) -> list[int]:
-    with office.store.reading() as uow:
-        return [one.sends for one in uow.outbox.slots.attempts(the_slot(office))]
+    with office.store.read_transaction() as uow:
+        return [one.sends for one in uow.outbox.slots.list_attempts(the_slot(office))]
 
 
 def ticked(office: Office, times: int = 1) -> int:
@@ -157,7 +157,7 @@ def test_case_f44_a_database_that_cannot_be_written_sends_nothing_until_it_can(
     with (read_only if fault == "read-only" else full_disk)(office.store):
         for _ in range(3):
             with pytest.raises(TransientError):
-                office.repeat(confirm)
+                office.repeat(confirm_transactions)
     assert proxies[0].sent == proxies[1].sent == []
     office.tick()
     assert set(proxies[0].sent) == set(proxies[1].sent) == {sent}
@@ -174,7 +174,7 @@ def test_case_f44_a_postgresql_that_became_read_only_sends_nothing_until_it_is_n
     office.index()
     before = sends(office)
     with read_only(office.store), pytest.raises(TransientError, match="read-only"):
-        office.repeat(confirm)
+        office.repeat(confirm_transactions)
     waiting = office.premises.chain.rpc("eth_getTransactionCount", *_pending(office))
     assert (int(waiting, 16), sends(office)) == (1, before)
     office.tick()
@@ -229,10 +229,10 @@ def test_case_f46_a_clock_that_jumps_moves_no_deadline_no_lease_and_no_bump(
     plain = office.context.clock
     office.context = replace(office.context, clock=lambda: plain() + jump)
     office.tick()
-    with office.store.reading() as uow:
-        held = uow.lease.current()
-        (push,) = uow.outbox.intents.in_states(office.context.account, [IntentState.LIVE])
-        attempts = uow.outbox.slots.attempts(the_slot(office))
+    with office.store.read_transaction() as uow:
+        held = uow.lease.get_state()
+        (push,) = uow.outbox.intents.list_in_states(office.context.account, [IntentState.LIVE])
+        attempts = uow.outbox.slots.list_attempts(the_slot(office))
     assert push.request.deadline is not None
     assert 0 < push.request.deadline - chain.time <= SETTINGS.ttl_seconds
     assert HOUR - 60 < held.seconds_left <= HOUR
@@ -246,8 +246,8 @@ def test_case_f46_a_clock_that_jumps_moves_no_deadline_no_lease_and_no_bump(
 
 
 def _hash_of(office: Office) -> str:
-    with office.store.reading() as uow:
-        return uow.outbox.slots.attempts(the_slot(office))[-1].signed.tx_hash
+    with office.store.read_transaction() as uow:
+        return uow.outbox.slots.list_attempts(the_slot(office))[-1].signed.tx_hash
 
 
 def _pending(office: Office) -> tuple[str, str]:

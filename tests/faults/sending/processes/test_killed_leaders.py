@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.daemon.lease.lease_keeper import LEASE_SECONDS, renew
+from oracle.daemon.lease.lease_keeper import LEASE_SECONDS, renew_held_lease
 from oracle.store.database import Store
 from oracle.store.ops.lease_repository import LeaseState
 from tests.faults.sending.processes.test_leading import (
@@ -89,7 +89,7 @@ def test_one_that_waits_for_a_lease_ends_when_told(
 
 def _taken_elsewhere(url: str) -> None:
     with Store.open(url, create=True) as store, store.transaction() as uow:
-        assert uow.lease.take(ELSEWHERE, HOUR) == 1
+        assert uow.lease.acquire(ELSEWHERE, HOUR) == 1
 
 
 def _hold_for_an_hour(url: str) -> LeaseState:
@@ -101,6 +101,6 @@ def _hold_for_an_hour(url: str) -> LeaseState:
 
 
 def _renewed(store: Store) -> bool:
-    renew(store, 1)
-    with store.reading() as uow:
-        return uow.lease.current().seconds_left > LEASE_SECONDS / 2
+    renew_held_lease(store, 1)
+    with store.read_transaction() as uow:
+        return uow.lease.get_state().seconds_left > LEASE_SECONDS / 2

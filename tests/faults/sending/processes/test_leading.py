@@ -50,8 +50,8 @@ def config(network: LocalNetwork, folder: Path, url: str, **chain: Any) -> Path:
 
 
 def lease(url: str) -> LeaseState:
-    with Store.open(url) as store, store.reading() as uow:
-        return uow.lease.current()
+    with Store.open(url) as store, store.read_transaction() as uow:
+        return uow.lease.get_state()
 
 
 def let_it_run_out(url: str) -> None:
@@ -74,11 +74,11 @@ def until(is_so: Any) -> None:
 
 def journal(url: str) -> list[JournalEntry]:
     """What happened to every intent, in the order it was written."""
-    with Store.open(url) as store, store.reading() as uow:
+    with Store.open(url) as store, store.read_transaction() as uow:
         return [
             entry
-            for intent in reversed(uow.outbox.intents.newest(100))
-            for entry in uow.outbox.journal.of_intent(intent.id)
+            for intent in reversed(uow.outbox.intents.list_newest(100))
+            for entry in uow.outbox.journal.list_for_intent(intent.id)
         ]
 
 
@@ -87,8 +87,8 @@ def mined(network: LocalNetwork, sender: str) -> int:
 
 
 def sender_of(url: str) -> Account:
-    with Store.open(url) as store, store.reading() as uow:
-        return uow.outbox.intents.newest(1)[0].request.account
+    with Store.open(url) as store, store.read_transaction() as uow:
+        return uow.outbox.intents.list_newest(1)[0].request.account
 
 
 def test_case_f40_of_two_that_start_at_once_one_leads_and_the_other_stands_by_and_takes_over(
@@ -166,10 +166,10 @@ def test_case_f41_a_leader_that_stalls_inside_a_send_doubles_nothing_and_ends(
         assert mined(network, sender.address) == 1
         epochs = [entry.epoch for entry in journal(url) if entry.event != "planned"]
         assert epochs == sorted(epochs, key=lambda epoch: epoch != old)
-        with Store.open(url) as store, store.reading() as uow:
-            slot = uow.outbox.slots.at(sender, 0)
+        with Store.open(url) as store, store.read_transaction() as uow:
+            slot = uow.outbox.slots.get_slot(sender, 0)
             assert slot is not None
-            assert len(uow.outbox.slots.attempts(slot)) == 1
+            assert len(uow.outbox.slots.list_attempts(slot)) == 1
 
 
 @pytest.mark.parametrize("state", ["waiting", "standing by", "leading", "sending"])
@@ -225,7 +225,7 @@ def test_a_lease_that_another_took_ends_the_leader_while_it_has_nothing_to_do(
         with Store.open(url) as store, store.transaction() as uow:
             # At once: the leader may renew it any moment.
             uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
-            assert uow.lease.take("somebody", 3600) is not None
+            assert uow.lease.acquire("somebody", 3600) is not None
         assert leader.process.wait(PATIENCE) == 1
         assert "taken over the lease" in leader.log.read_text("utf-8")
     assert lease(url).holder == "somebody"

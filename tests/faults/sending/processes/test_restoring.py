@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from oracle.errors import InputError, TransientError
-from oracle.reporting.readiness import why_waiting
+from oracle.reporting.readiness import waiting_reason
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import IntentState, NonceState
 from oracle.txmgr.nonce_sync import reconcile
@@ -40,13 +40,13 @@ def test_case_f07_a_transaction_mined_during_an_hour_of_downtime_is_recognised_a
     assert premises.nonce == 2
 
     office.open()
-    with office.store.reading() as uow:
-        slot = uow.outbox.slots.watched(office.context.account)[0]
+    with office.store.read_transaction() as uow:
+        slot = uow.outbox.slots.list_unfinished(office.context.account)[0]
     done = office.until_final()
 
-    with office.store.reading() as uow:
-        attempts = uow.outbox.slots.attempts(slot)
-    assert "push final" in [step.did for step in done]
+    with office.store.read_transaction() as uow:
+        attempts = uow.outbox.slots.list_attempts(slot)
+    assert "push final" in [step.action for step in done]
     assert [one.sends for one in attempts] == [1]
     assert office.intents(PUSH)[0].state is IntentState.FINAL
     assert premises.round == 1
@@ -60,9 +60,9 @@ def test_case_f32_a_reorg_during_downtime_is_found_at_the_restart_and_the_bytes_
     office.mine()
     office.tick()
     assert office.states() == ["mined"]
-    with office.store.reading() as uow:
-        (slot,) = uow.outbox.slots.watched(office.context.account)
-        (before,) = uow.outbox.slots.attempts(slot)
+    with office.store.read_transaction() as uow:
+        (slot,) = uow.outbox.slots.list_unfinished(office.context.account)
+        (before,) = uow.outbox.slots.list_attempts(slot)
     office.close()
     chain = office.premises.chain
     chain.rpc("anvil_reorg", 1, [])
@@ -76,10 +76,10 @@ def test_case_f32_a_reorg_during_downtime_is_found_at_the_restart_and_the_bytes_
     office.mine()
     office.until_final()
 
-    with office.store.reading() as uow:
-        at = uow.outbox.slots.at(office.context.account, slot.nonce)
+    with office.store.read_transaction() as uow:
+        at = uow.outbox.slots.get_slot(office.context.account, slot.nonce)
         assert at is not None
-        (after,) = uow.outbox.slots.attempts(at)
+        (after,) = uow.outbox.slots.list_attempts(at)
     assert (after.signed, at.state) == (before.signed, NonceState.FINAL)
     assert after.sends > before.sends
     assert office.premises.round == 1
@@ -97,7 +97,7 @@ def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_rebuil
         assert (next_nonce(context), office.premises.nonce) == (2, 3)
 
         found = compare_with_chain(context, 1000)
-        assert (found.known, found.mined, found.nonces) == (2, 3, range(2, 3))
+        assert (found.next_nonce, found.mined, found.nonces) == (2, 3, range(2, 3))
         assert found.may_have_lost_more
         written_down(office, context, found)
 
@@ -106,7 +106,7 @@ def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_rebuil
         assert sent.nonce == 2
         # Nothing is signed while what the lost copy signed may still land, and that is told.
         office.restart()
-        assert "signs nothing until chain time" in (why_waiting(office.reporting) or "")
+        assert "signs nothing until chain time" in (waiting_reason(office.reporting) or "")
         office.period()
         office.tick()
         office.mine()
@@ -118,7 +118,7 @@ def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_rebuil
             office.tick()
             office.mine()
         assert (office.premises.nonce, office.premises.round) == (4, 3)
-        assert why_waiting(office.reporting) is None
+        assert waiting_reason(office.reporting) is None
 
 
 def test_case_f19_a_lost_database_gives_no_nonce_out_again(office: Office, new_store: NewStore):
@@ -127,21 +127,21 @@ def test_case_f19_a_lost_database_gives_no_nonce_out_again(office: Office, new_s
     with new_store() as fresh:
         context = refused(office, blank(office, fresh))
         found = compare_with_chain(context, 1000)
-        assert (found.known, found.mined) == (None, 3)
+        assert (found.next_nonce, found.mined) == (None, 3)
         assert set(found.spent) == {0, 1, 2}
         written_down(office, context, found)
 
         assert next_nonce(context) == 3
         assert adopted(office).keys() == {0, 1, 2}
-        with fresh.reading() as uow:
-            quiet = uow.statements.embargoed_until(
+        with fresh.read_transaction() as uow:
+            quiet = uow.statements.get_embargo_end(
                 context.publisher.domain.chain_id,
                 context.publisher.domain.contract,
                 context.publisher.signer.address,
             )
         assert quiet == office.premises.chain.time + SETTINGS.ttl_seconds
         office.restart()
-        assert compare_with_chain(office.context, 1000).is_nothing
+        assert compare_with_chain(office.context, 1000).is_empty
 
 
 def test_case_f19_one_endpoint_alone_that_counts_higher_stops_the_sending_and_changes_nothing(

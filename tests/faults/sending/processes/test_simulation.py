@@ -91,7 +91,7 @@ def test_whoever_does_not_look_for_every_hash_is_seen(
 
 def test_whoever_reserves_more_than_it_has_is_seen(empty: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fee_bump, "nonce_budget", lambda *_: 10**30)
-    monkeypatch.setattr(replacement_offer, "tightest", lambda *_: (10**30, "nothing"))
+    monkeypatch.setattr(replacement_offer, "find_tightest_limit", lambda *_: (10**30, "nothing"))
     # Not in every world: it takes an account balance that is just too small.
     worlds = [replace(SETTINGS["dear tips"], rounds=1, call_cap=3)] * 6
     faults = [

@@ -13,7 +13,7 @@ import pytest
 
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
-from oracle.store.ops.lease_repository import Lease
+from oracle.store.ops.lease_repository import LeaseRepository
 from tests.support.office import Office, Premises
 from tests.support.sending.fuses import fused
 from tests.support.sending.journals import gaps
@@ -86,8 +86,8 @@ def test_without_any_fence_the_nonce_alone_keeps_a_push_to_one_effect(
     stage, phase = sqlite_stage, PHASES[PUSH]
     with stage.set_for(phase):
         passed, _ = points(stage, phase)
-        monkeypatch.setattr(Lease, "guard", lambda *_: None)
-        monkeypatch.setattr(Lease, "prove", lambda *_: None)
+        monkeypatch.setattr(LeaseRepository, "guard", lambda *_: None)
+        monkeypatch.setattr(LeaseRepository, "prove", lambda *_: None)
         late = 0
         for number, name in enumerate(passed):
             if name not in {WRITE, SEND, "after signing a transaction"}:

@@ -20,7 +20,7 @@ from devnet.demo.show import Key
 from oracle.errors import TransientError
 from oracle.store import engine
 from oracle.store.database import Store
-from oracle.store.outbox.records import ON_ITS_WAY
+from oracle.store.outbox.records import PENDING_STATES
 from oracle.store.tables.outbox_tables import pub_journal
 from tests.integration.reporters.company import Company
 from tests.integration.reporters.member import Member
@@ -154,8 +154,8 @@ def run_out(store: Store, leader: Member) -> None:
             with store.transaction() as uow:
                 uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
         except TransientError:
-            with store.reading() as uow:
-                is_ended = uow.lease.end_stalled_writer(0)
+            with store.read_transaction() as uow:
+                is_ended = uow.lease.terminate_stalled_writer(0)
             if not is_ended:
                 leader.resume()
         else:
@@ -170,8 +170,10 @@ def finished(company: Company, store: Store) -> None:
 
     def is_done() -> bool:
         company.network.mine(1)
-        with store.reading() as uow:
-            return not any(one.state in ON_ITS_WAY for one in uow.outbox.intents.newest(1000))
+        with store.read_transaction() as uow:
+            return not any(
+                one.state in PENDING_STATES for one in uow.outbox.intents.list_newest(1000)
+            )
 
     until(is_done, "an outbox that has finished", company.tails)
 
@@ -189,11 +191,11 @@ def check(company: Company, store: Store) -> None:
     assert len(company.check_rounds()) > TAKEOVERS
     sender = company.members[0].transmitter
     count = company.network.stage.chain.ask("eth_getTransactionCount", sender, "latest")
-    with store.reading() as uow:
-        wanted = uow.outbox.intents.newest(1000)[::-1]
+    with store.read_transaction() as uow:
+        wanted = uow.outbox.intents.list_newest(1000)[::-1]
         read = uow.lease._connection.execute
         epochs = list(read(select(pub_journal.c.lease_epoch).order_by(pub_journal.c.id)).scalars())
-        assert uow.lease.current().epoch == TAKEOVERS + 1
+        assert uow.lease.get_state().epoch == TAKEOVERS + 1
     given = [one for one in wanted if one.nonce is not None]
     assert [one.nonce for one in given] == list(range(len(given)))
     # A next round may be on its way.

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from oracle.chain.decode.oracle_logs import ORACLE
+from oracle.chain.decode.oracle_logs import ORACLE_EVENTS
 from oracle.domain.events.oracle_events import RoleSet
 from oracle.domain.reports.kicks import KickState
-from oracle.indexer.audit.scope_backfill import ScopeBackfill, backfill_next
+from oracle.indexer.audit.scope_backfill import ScopeBackfill, backfill_next_gap
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store
 from oracle.store.outbox.records import AttemptReason, NonceState, PauseKind
@@ -45,16 +45,16 @@ def test_case_f49_a_push_that_is_live_while_the_tables_are_migrated_becomes_fina
 ):
     office.period()
     office.tick()
-    with office.store.reading() as uow:
-        (before,) = uow.outbox.slots.watched(office.context.account)
-        (sent,) = uow.outbox.slots.attempts(before)
+    with office.store.read_transaction() as uow:
+        (before,) = uow.outbox.slots.list_unfinished(office.context.account)
+        (sent,) = uow.outbox.slots.list_attempts(before)
     url = upgraded(office)
 
     with Store.open(url) as store:
         office.restart(store=store)
-        with store.reading() as uow:
-            (slot,) = uow.outbox.slots.watched(office.context.account)
-            (attempt,) = uow.outbox.slots.attempts(slot)
+        with store.read_transaction() as uow:
+            (slot,) = uow.outbox.slots.list_unfinished(office.context.account)
+            (attempt,) = uow.outbox.slots.list_attempts(slot)
         assert (slot.state, slot.nonce, slot.intent_id) == (
             NonceState.LIVE,
             before.nonce,
@@ -86,8 +86,8 @@ def test_case_f49_what_is_paused_and_what_is_assigned_or_mined_stays_so_and_goes
     with Store.open(url) as store:
         office.restart(store=store)
         with office.context.writing() as uow:
-            assert uow.outbox.accounts.paused_because(account) == (PauseKind.FOREIGN, reason)
-            (slot,) = uow.outbox.slots.watched(account)
+            assert uow.outbox.accounts.get_pause(account) == (PauseKind.FOREIGN, reason)
+            (slot,) = uow.outbox.slots.list_unfinished(account)
             assert slot.state is NonceState.MINED
             assert slot.mined_at is not None
             uow.outbox.accounts.resume(account, office.context.stamp)
@@ -102,7 +102,7 @@ def test_a_database_of_before_is_told_who_vetoed_and_goes_on(
     office: Office, monkeypatch: pytest.MonkeyPatch, *, by_node: bool
 ):
     with monkeypatch.context() as older:
-        known = [one for one in ORACLE if one.kind is not RoleSet]
+        known = [one for one in ORACLE_EVENTS if one.event_class is not RoleSet]
         older.setattr("oracle.chain.profiles.event_reader.ORACLE", known)
         older.setattr("oracle.indexer.provenance.FOLD_VERSION", 2)
         office.reread()
@@ -118,9 +118,10 @@ def test_a_database_of_before_is_told_who_vetoed_and_goes_on(
     with Store.open(url) as store:
         office.store = store
         office.reread()
-        scope_backfill, manner = ScopeBackfill(), RebuildOptions(lease=office.epoch)
+        scope_backfill, manner = ScopeBackfill(), RebuildOptions(lease_epoch=office.epoch)
         while (
-            backfill_next(office.source, store, office.folder, scope_backfill, manner) is not None
+            backfill_next_gap(office.source, store, office.folder, scope_backfill, manner)
+            is not None
         ):
             pass
         assert state_of_kick(office) is (KickState.CANCELLED if by_node else KickState.VETOED)

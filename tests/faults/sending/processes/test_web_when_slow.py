@@ -11,16 +11,16 @@ import requests
 
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.web.health_app import health_app
-from oracle.daemon.web.http_server import serving
+from oracle.daemon.web.health_app import create_health_app
+from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.listener import Listener, ListenerLimits
-from oracle.daemon.web.statements_app import statements_app
+from oracle.daemon.web.statements_app import create_statements_app
 from oracle.quorum.board import Board
-from oracle.quorum.wire_format import ToldReport, read
+from oracle.quorum.wire_format import ReportMessage, decode_statements
 from oracle.store.database import Store
 
 ADDRESS, HASH = "0x" + 40 * "1", "0x" + 64 * "2"
-TOLD = ToldReport(
+TOLD = ReportMessage(
     chain_id=1,
     contract=ADDRESS,
     config=HASH,
@@ -65,14 +65,16 @@ class Door:
 def locked_door(postgresql_url: str) -> Iterator[Door]:
     """A door to a database whose cursor nobody may read, with a crowd in front of it."""
     board = Board()
-    board.put(TOLD)
+    board.publish(TOLD)
     native = postgresql_url.replace("postgresql+psycopg://", "postgresql://")
     watched = Listener("web", "127.0.0.1", 0, ListenerLimits(response_timeout_seconds=300.0))
     asked_by_peers = Listener("statements", "127.0.0.1", 0)
     with (
         Store.open(postgresql_url) as store,
-        serving(health_app(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: store), watched) as url,
-        serving(statements_app(board), asked_by_peers) as shown,
+        serve_app(
+            create_health_app(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: store), watched
+        ) as url,
+        serve_app(create_statements_app(board), asked_by_peers) as shown,
         psycopg.connect(native) as holder,
         ThreadPoolExecutor(CROWD) as crowd,
     ):
@@ -99,5 +101,5 @@ def test_what_is_shown_is_what_was_put_there(locked_door: Door):
     assert locked_door.turns_away()
     body = requests.get(f"{locked_door.shown}/v1/report/7", timeout=PATIENCE).content
 
-    assert read(body) == [TOLD]
+    assert decode_statements(body) == [TOLD]
     assert requests.get(f"{locked_door.shown}/v1/report/8", timeout=PATIENCE).status_code == 404

@@ -1,27 +1,27 @@
 """A feed that contradicts itself: nothing is signed until a person has accepted it."""
 
 from oracle.domain.feed_rows import FeedFault
-from oracle.indexer.feeds.feed_faults import BAD, CHANGED
+from oracle.indexer.feeds.feed_faults import BAD_ROW, CHANGED
 from tests.support.office import Office
 from tests.support.sending.rounds import signed
 
 
 def test_nothing_is_signed_while_a_fault_of_the_feed_is_open(office: Office):
     with office.store.transaction() as uow:
-        uow.feed.note([FeedFault(CHANGED, 1, 7, 1_000, "it was told in another way")])
+        uow.feed.record_faults([FeedFault(CHANGED, 1, 7, 1_000, "it was told in another way")])
     office.period()
     office.tick()
     assert signed(office, 1) == []
 
     with office.store.transaction() as uow:
-        uow.feed.accept(2_000)
+        uow.feed.accept_faults(2_000)
     office.tick()
     assert len(signed(office, 1)) == 1
 
 
 def test_a_row_that_says_nothing_holds_nothing(office: Office):
     with office.store.transaction() as uow:
-        uow.feed.note([FeedFault(BAD, 1, 7, 1_000, "args: no JSON")])
+        uow.feed.record_faults([FeedFault(BAD_ROW, 1, 7, 1_000, "args: no JSON")])
     office.period()
     office.tick()
     assert len(signed(office, 1)) == 1

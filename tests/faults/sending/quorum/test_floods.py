@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from oracle.quorum.board import Board
-from oracle.quorum.gatherer import ask_peers
-from oracle.quorum.offering import offer
-from oracle.quorum.statements import report_record, statement_of
+from oracle.quorum.gatherer import fetch_peer_statements
+from oracle.quorum.offering import publish_statement
+from oracle.quorum.statements import build_report_record, build_report_statement
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import SignedStatement
 from tests.support.office import SETTINGS, Premises
@@ -60,19 +60,19 @@ def test_whoever_was_flooding_is_received_again_later_and_at_once_where_it_says_
     now = three.chain.time
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds // 2)
     _say(liar, range(MOST, MOST + 1))
-    assert ask_peers(first.quorum, ours, first.contract.contract_status()) == 0
+    assert fetch_peer_statements(first.quorum, ours, first.contract.get_status()) == 0
 
     liar.tick()
-    assert ask_peers(first.quorum, ours, first.contract.contract_status()) == 1
+    assert fetch_peer_statements(first.quorum, ours, first.contract.get_status()) == 1
     assert len(_kept(three.first, liar)) == MOST + 1
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds + 1)
-    assert ask_peers(first.quorum, ours, first.contract.contract_status()) == 1
+    assert fetch_peer_statements(first.quorum, ours, first.contract.get_status()) == 1
     assert len(_kept(three.first, liar)) == MOST + 2
 
 
 def _ours(reporter: Reporter) -> SignedStatement:
-    with reporter.office.store.reading() as uow:
-        (found,) = uow.statements.of_round(reporter.office.premises.address, "report", 1)
+    with reporter.office.store.read_transaction() as uow:
+        (found,) = uow.statements.list_for_round(reporter.office.premises.address, "report", 1)
     return found
 
 
@@ -80,17 +80,19 @@ def _say(liar: Reporter, numbers: range) -> None:
     """Show a statement of other words for each number, and nothing that was shown before."""
     Board.__init__(liar.board)
     context, quorum = liar.office.context, liar.office.quorum
-    with liar.office.store.reading() as uow:
-        report = uow.reports.due()[0].report
+    with liar.office.store.read_transaction() as uow:
+        report = uow.reports.list_due()[0].report
     for number in numbers:
         records = report.records[:-2] + number.to_bytes(2, "big")
         other = replace(report, records=records)
-        statement = statement_of(other, liar.office.contract.contract_status())
+        statement = build_report_statement(other, liar.office.contract.get_status())
         signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
-        offer(quorum, statement, replace(report_record(quorum, statement), signature=signature))
+        publish_statement(
+            quorum, statement, replace(build_report_record(quorum, statement), signature=signature)
+        )
 
 
 def _kept(reporter: Reporter, whose: Reporter) -> list[SignedStatement]:
-    with reporter.office.store.reading() as uow:
-        said = uow.peer_statements.of(reporter.office.premises.address, "report", 1)
+    with reporter.office.store.read_transaction() as uow:
+        said = uow.peer_statements.list_for_round(reporter.office.premises.address, "report", 1)
     return [one for one in said if one.signer == whose.signer]

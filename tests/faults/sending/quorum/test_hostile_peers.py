@@ -11,10 +11,15 @@ from sqlalchemy import select
 
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.board import Board
-from oracle.quorum.offering import offer
+from oracle.quorum.offering import publish_statement
 from oracle.quorum.peer_client import PeerClients
-from oracle.quorum.statements import report_record
-from oracle.quorum.wire_format import Told, ToldReport, is_genuine, written
+from oracle.quorum.statements import build_report_record
+from oracle.quorum.wire_format import (
+    ReportMessage,
+    StatementMessage,
+    encode_statements,
+    is_genuine,
+)
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain, ReportStatement
@@ -39,17 +44,17 @@ class Asked:
     answer: Answer = (404, b"", {})
     asked: list[str] = field(default_factory=list)
 
-    def told(self, statement: ReportStatement, domain: Domain, signer: Signer) -> ToldReport:
+    def told(self, statement: ReportStatement, domain: Domain, signer: Signer) -> ReportMessage:
         """Say it as `/v1/report/1` does, genuinely signed."""
-        (ours,) = self.board.at("report/1")
-        assert isinstance(ours, ToldReport)
+        (ours,) = self.board.get_statements("report/1")
+        assert isinstance(ours, ReportMessage)
         said = msgspec.structs.replace(
             ours,
             chain_id=domain.chain_id,
             contract=domain.contract,
             round=statement.round,
             config=statement.config,
-            digest=statement.digest(domain),
+            digest=statement.compute_digest(domain),
             signer=signer.address,
             signature="0x" + signer.sign_statement(statement, domain).hex(),
         )
@@ -68,10 +73,10 @@ class Asked:
 
     def statement(self) -> ReportStatement:
         """What our own key signed."""
-        with self.office.store.reading() as uow:
-            report = next(one.report for one in uow.reports.latest(10) if one.digest)
-        (ours,) = self.board.at("report/1")
-        assert isinstance(ours, ToldReport)
+        with self.office.store.read_transaction() as uow:
+            report = next(one.report for one in uow.reports.list_latest(10) if one.digest)
+        (ours,) = self.board.get_statements("report/1")
+        assert isinstance(ours, ReportMessage)
         return ReportStatement(
             config=Hash(ours.config),
             round=1,
@@ -82,17 +87,17 @@ class Asked:
             blob=report.data,
         )
 
-    def hears(self, *told: Told) -> None:
-        self.answer = (200, written(list(told)), {})
+    def hears(self, *told: StatementMessage) -> None:
+        self.answer = (200, encode_statements(list(told)), {})
 
     def kept(self) -> list[Address]:
         """Whose statements were kept, of any round and contract."""
-        with self.office.store.reading() as uow:
+        with self.office.store.read_transaction() as uow:
             chosen = select(pub_peer_statement.c.signer)
             return list(uow.peer_statements._connection.execute(chosen).scalars())
 
     def turns(self) -> list[str]:
-        return [step.did for step in self.office.repeat(plan_push)]
+        return [step.action for step in self.office.repeat(plan_push)]
 
 
 @pytest.fixture
@@ -111,7 +116,7 @@ def _asked(premises: Premises, store: Store, folder: Path) -> Iterator[Asked]:
         return opened[0].answer if opened else (404, b"", {})
 
     with door(answer) as url:
-        peers = PeerClients.of([url], 0.0, SECONDS)
+        peers = PeerClients.from_urls([url], 0.0, SECONDS)
         equipment = {"board": Board(), "peers": peers}
         office = Office(premises, store, folder / "evidence", equipment=equipment)
         peer, stranger = strangers(office, 2)
@@ -127,11 +132,11 @@ def _asked(premises: Premises, store: Store, folder: Path) -> Iterator[Asked]:
             office.close()
 
 
-def _good(asked: Asked) -> ToldReport:
+def _good(asked: Asked) -> ReportMessage:
     return asked.told(asked.statement(), asked.domain, asked.peer)
 
 
-Telling = Callable[[Asked], ToldReport]
+Telling = Callable[[Asked], ReportMessage]
 REPLAYED: dict[str, Telling] = {
     "of another chain": lambda one: one.told(
         one.statement(), replace(one.domain, chain_id=1), one.peer
@@ -148,7 +153,7 @@ REPLAYED: dict[str, Telling] = {
     ),
     "with its digest alone": lambda one: msgspec.structs.replace(
         one.told(replace(one.statement(), config=HASH), one.domain, one.peer),
-        digest=one.statement().digest(one.domain),
+        digest=one.statement().compute_digest(one.domain),
     ),
 }
 
@@ -174,7 +179,7 @@ def test_a_signature_under_another_configuration_is_none_of_ours(asked: Asked):
 
 
 def _nonsense(asked: Asked) -> dict[str, Answer]:
-    good = written([_good(asked)])
+    good = encode_statements([_good(asked)])
     return {
         "gigabytes": (200, good + b" " * (8 << 20), {}),
         "packed gigabytes": (
@@ -184,7 +189,7 @@ def _nonsense(asked: Asked) -> dict[str, Answer]:
         ),
         "a page": (200, b"<html>" + good, {"Content-Type": "application/json"}),
         "deep": (200, b"[" * 60_000, {}),
-        "nine": (200, written([_good(asked)] * 9), {}),
+        "nine": (200, encode_statements([_good(asked)] * 9), {}),
         "elsewhere": (307, b"", {"Location": "http://127.0.0.1:1/v1/report/1"}),
         "an error with a body": (500, good, {}),
         "packed badly": (200, good, {"Content-Encoding": "gzip"}),
@@ -202,7 +207,7 @@ def test_nonsense_in_any_form_counts_for_nothing_and_the_next_answer_does(asked:
 
 def test_a_statement_of_our_own_key_from_elsewhere_is_no_second_signature(asked: Asked):
     # The same one that we hold: a peer that shows us ourselves.
-    (ours,) = asked.board.at("report/1")
+    (ours,) = asked.board.get_statements("report/1")
     asked.hears(ours, ours)
     assert asked.turns() == []
     assert asked.kept() == []
@@ -212,15 +217,15 @@ def test_a_statement_of_our_own_key_from_elsewhere_is_no_second_signature(asked:
 def test_our_board_shows_nothing_that_others_told(asked: Asked):
     asked.hears(_good(asked))
     assert asked.turns() == ["push planned"]
-    shown = asked.board.at("report/1")
+    shown = asked.board.get_statements("report/1")
     assert [one.signer for one in shown] == [asked.office.context.publisher.signer.address]
     # And not twice, however often it is shown.
     statement = asked.statement()
-    with asked.office.store.reading() as uow:
-        (signed,) = uow.statements.of_round(asked.domain.contract, "report", 1)
-    offer(
+    with asked.office.store.read_transaction() as uow:
+        (signed,) = uow.statements.list_for_round(asked.domain.contract, "report", 1)
+    publish_statement(
         asked.office.quorum,
         statement,
-        replace(report_record(asked.office.quorum, statement), signature=signed.signature),
+        replace(build_report_record(asked.office.quorum, statement), signature=signed.signature),
     )
-    assert len(asked.board.at("report/1")) == 1
+    assert len(asked.board.get_statements("report/1")) == 1

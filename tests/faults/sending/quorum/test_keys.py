@@ -10,7 +10,7 @@ import pytest
 
 from oracle.errors import TransientError
 from oracle.rpc.endpoints.backoff import Backoff
-from oracle.signing.keystore import unlock
+from oracle.signing.keystore import unlock_keystore
 from oracle.signing.remote import RemoteSigner
 from oracle.store.outbox.records import NonceSlot, Pause, PauseKind
 from oracle.txmgr.accounts_and_limits import ReporterKeys
@@ -37,12 +37,12 @@ class Guarded:
 
     def slots(self) -> list[NonceSlot]:
         """Nonces that were given out and are not settled."""
-        with self.office.store.reading() as uow:
-            return uow.outbox.slots.watched(self.office.context.account)
+        with self.office.store.read_transaction() as uow:
+            return uow.outbox.slots.list_unfinished(self.office.context.account)
 
     def pause(self) -> Pause | None:
-        with self.office.store.reading() as uow:
-            return uow.outbox.accounts.paused_because(self.office.context.account)
+        with self.office.store.read_transaction() as uow:
+            return uow.outbox.accounts.get_pause(self.office.context.account)
 
     def release(self) -> None:
         """What `outbox release ADDRESS` does."""
@@ -52,14 +52,14 @@ class Guarded:
 
     def attempts(self) -> int:
         """How many signed transactions are stored."""
-        with self.office.store.reading() as uow:
-            return sum(len(uow.outbox.slots.attempts(slot)) for slot in self.slots())
+        with self.office.store.read_transaction() as uow:
+            return sum(len(uow.outbox.slots.list_attempts(slot)) for slot in self.slots())
 
     def statements(self) -> int:
         """How many signatures of statements are stored."""
-        with self.office.store.reading() as uow:
+        with self.office.store.read_transaction() as uow:
             return len(
-                uow.statements.of_round(
+                uow.statements.list_for_round(
                     self.office.premises.address, "report", self.office.premises.round + 1
                 )
             )
@@ -67,7 +67,7 @@ class Guarded:
 
 def host_of(folder: Path, role: str, **settings: Any) -> RemoteHost:
     """A host that has the key of a role."""
-    key = unlock(folder / f"{role}.json", folder / f"{role}.password")
+    key = unlock_keystore(folder / f"{role}.json", folder / f"{role}.password")
     return RemoteHost(key="0x" + key.hex(), **settings)
 
 
@@ -173,7 +173,7 @@ def test_case_f70_who_signed_something_else_is_asked_again_by_a_human_alone(guar
     guarded.transmitter.wrong = Wrong()
 
     # Neither time nor another process: its account is paused, and the daemon goes on.
-    office.context.publisher.payer_backoff.end()
+    office.context.publisher.payer_backoff.reset()
     office.tick()
     office.restart()
     office.tick()
@@ -215,7 +215,7 @@ def test_case_f70_a_signer_that_refused_is_left_alone_and_asked_again_later(guar
     assert (len(guarded.signer.asked), guarded.statements()) == (1, 0)
 
     guarded.signer.wrong = Wrong()
-    office.context.publisher.signer_backoff.end()
+    office.context.publisher.signer_backoff.reset()
     lands(guarded, nonce)
 
 
@@ -237,6 +237,6 @@ def test_case_f70_what_the_guards_policy_refuses_is_not_sent(guarded: Guarded):
     (_, (asked,)) = guarded.transmitter.asked[-1]
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({asked["data"][:10]}))
     # Nobody has to release it.
-    office.context.publisher.payer_backoff.end()
+    office.context.publisher.payer_backoff.reset()
     lands(guarded, nonce)
     assert guarded.pause() is None

@@ -26,8 +26,8 @@ def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
 
 def digests(office: Office) -> list[tuple[str, str | None]]:
     """What was signed for the first round, the newest first, and why it is dead."""
-    with office.store.reading() as uow:
-        found = uow.statements.of_round(office.premises.address, "report", 1)
+    with office.store.read_transaction() as uow:
+        found = uow.statements.list_for_round(office.premises.address, "report", 1)
     return [(one.digest, one.expiry_reason) for one in found]
 
 
@@ -38,7 +38,7 @@ def test_case_f62_what_was_planned_under_other_signers_is_signed_anew(three: Com
         one.tick()
     first.index()
     planned = first.repeat(plan_push)
-    assert [step.did for step in planned] == ["report signed", "push planned"]
+    assert [step.action for step in planned] == ["report signed", "push planned"]
 
     keys = [one.office.context.publisher.signer for one in three.reporters]
     set_signers(first, *keys[:2], needed=2)

@@ -7,9 +7,9 @@ from sqlalchemy import delete
 
 from oracle.kickouts.kickout_context import PROPOSE_KICK
 from oracle.quorum.board import Board
-from oracle.quorum.gatherer import ask_peers
-from oracle.quorum.offering import offer
-from oracle.quorum.statements import report_record, statement_of
+from oracle.quorum.gatherer import fetch_peer_statements
+from oracle.quorum.offering import publish_statement
+from oracle.quorum.statements import build_report_record, build_report_statement
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import ReportStatement
@@ -94,8 +94,8 @@ def test_case_f66_a_round_is_pushed_by_two_and_the_third_who_disagrees_is_named(
     assert three.premises.round == 1
     # By who sent it, and by who only signed.
     assert disagreements(liar) == before + 2
-    with three.first.office.store.reading() as uow:
-        said = uow.peer_statements.of(
+    with three.first.office.store.read_transaction() as uow:
+        said = uow.peer_statements.list_for_round(
             three.first.office.context.publisher.domain.contract, "report", 1
         )
     digests = {one.signer: one.digest for one in said}
@@ -113,13 +113,13 @@ def test_who_disagrees_after_the_round_was_pushed_is_named_by_all(three: Company
     signature = liar.office.context.publisher.signer.sign_statement(
         statement, liar.office.context.publisher.domain
     )
-    record = report_record(liar.office.quorum, statement)
-    offer(liar.office.quorum, statement, replace(record, signature=signature))
+    record = build_report_record(liar.office.quorum, statement)
+    publish_statement(liar.office.quorum, statement, replace(record, signature=signature))
     liar.is_down = True
     for one in (three.first, signing):
         # The two looks that were left were taken in the round.
         assert one.office.quorum.peers is not None
-        one.office.quorum.peers._again.clear()
+        one.office.quorum.peers._refetches_by_path.clear()
         one.tick()
 
     assert disagreements(liar) == before + 2
@@ -127,12 +127,12 @@ def test_who_disagrees_after_the_round_was_pushed_is_named_by_all(three: Company
 
 def other_words(reporter: Reporter) -> ReportStatement:
     """What a reporter signed for the first round, with another last bit."""
-    with reporter.office.store.reading() as uow:
+    with reporter.office.store.read_transaction() as uow:
         report = next(
-            one.report for one in uow.reports.latest(1000) if one.round == 1 and one.digest
+            one.report for one in uow.reports.list_latest(1000) if one.round == 1 and one.digest
         )
     other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    return replace(statement_of(other, reporter.office.contract.contract_status()), round=1)
+    return replace(build_report_statement(other, reporter.office.contract.get_status()), round=1)
 
 
 def test_our_own_key_in_another_process_is_told_of_and_we_sign_nothing_else(three: Company):
@@ -144,10 +144,10 @@ def test_our_own_key_in_another_process_is_told_of_and_we_sign_nothing_else(thre
     signed = first.signed()
     context = first.office.context
     statement = other_words(first)
-    record = report_record(first.office.quorum, statement)
+    record = build_report_record(first.office.quorum, statement)
     signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
     # Another process with this key shows it.
-    offer(other.office.quorum, statement, replace(record, signature=signature))
+    publish_statement(other.office.quorum, statement, replace(record, signature=signature))
     first.tick()
 
     assert equivocations(first) == before + 1
@@ -166,9 +166,9 @@ def test_who_did_not_cut_a_period_accuses_nobody_of_it(three: Company):
     late.office.index()
     with late.office.store.transaction() as uow:
         uow.reports._connection.execute(delete(report))
-        uow.reports.left_out(three.premises.chain.time // SETTINGS.period_seconds + 1)
-    about = report_record(late.office.quorum, replace(other_words(three.first), round=1))
-    assert ask_peers(late.office.quorum, about, late.office.contract.contract_status())
+        uow.reports.mark_left_out_below(three.premises.chain.time // SETTINGS.period_seconds + 1)
+    about = build_report_record(late.office.quorum, replace(other_words(three.first), round=1))
+    assert fetch_peer_statements(late.office.quorum, about, late.office.contract.get_status())
 
     assert [disagreements(one) for one in three.reporters] == before
 
@@ -184,20 +184,20 @@ def test_a_signer_with_two_statements_for_a_round_is_told_of(three: Company):
     before = equivocations(twice)
     three.period()
     twice.tick()
-    (told,) = twice.board.at("report/1")
+    (told,) = twice.board.get_statements("report/1")
     # Its key signs other words too, in another process whose database knows of nothing.
     context = twice.office.context
-    with twice.office.store.reading() as uow:
-        report = uow.reports.due()[0].report
+    with twice.office.store.read_transaction() as uow:
+        report = uow.reports.list_due()[0].report
     other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    statement = statement_of(other, twice.office.contract.contract_status())
-    record = report_record(twice.office.quorum, statement)
+    statement = build_report_statement(other, twice.office.contract.get_status())
+    record = build_report_record(twice.office.quorum, statement)
     signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
-    offer(twice.office.quorum, statement, replace(record, signature=signature))
+    publish_statement(twice.office.quorum, statement, replace(record, signature=signature))
 
     first.index()
     first.repeat(plan_push)
-    assert len(twice.board.at("report/1")) == 2
+    assert len(twice.board.get_statements("report/1")) == 2
     assert equivocations(twice) == before + 1
     # What it said first is what we say: the round goes on.
     assert [intent.request.digest for intent in first.intents()] == [told.digest]
@@ -208,26 +208,26 @@ def test_what_is_forged_or_a_strangers_counts_for_nothing(three: Company):
     three.others[0].is_down = True
     three.period()
     liar.tick()
-    (told,) = liar.board.at("report/1")
+    (told,) = liar.board.get_statements("report/1")
     Board.__init__(liar.board)
     # Another's name under its signature; other words under its signature.
-    liar.board.put(msgspec.structs.replace(told, signer=three.others[0].signer))
-    liar.board.put(msgspec.structs.replace(told, digest=HASH))
+    liar.board.publish(msgspec.structs.replace(told, signer=three.others[0].signer))
+    liar.board.publish(msgspec.structs.replace(told, digest=HASH))
     stranger = KeySigner(b"\x07" * 32)
-    with liar.office.store.reading() as uow:
-        report = uow.reports.due()[0].report
-    statement = statement_of(report, first.contract.contract_status())
+    with liar.office.store.read_transaction() as uow:
+        report = uow.reports.list_due()[0].report
+    statement = build_report_statement(report, first.contract.get_status())
     signature = stranger.sign_statement(statement, first.context.publisher.domain)
-    liar.board.put(
+    liar.board.publish(
         msgspec.structs.replace(
             told, signer=stranger.address, signature="0x" + signature.hex(), digest=told.digest
         )
     )
 
     first.index()
-    assert [step.did for step in first.repeat(plan_push)] == ["report signed"]
-    with first.store.reading() as uow:
-        assert uow.peer_statements.of(three.premises.address, "report", 1) == []
+    assert [step.action for step in first.repeat(plan_push)] == ["report signed"]
+    with first.store.read_transaction() as uow:
+        assert uow.peer_statements.list_for_round(three.premises.address, "report", 1) == []
 
 
 def test_nothing_is_sent_where_no_quorum_is_left_and_it_is_seen(three: Company):
@@ -242,15 +242,15 @@ def test_nothing_is_sent_where_no_quorum_is_left_and_it_is_seen(three: Company):
     assert three.first.office.intents() == []
 
     # The third may still sign: nothing is lost yet.
-    with three.first.office.store.reading() as uow:
-        assert uow.holds.held() == []
+    with three.first.office.store.read_transaction() as uow:
+        assert uow.holds.list_held() == []
     three.others[0].is_down = False
     three.others[0].office.index()
     three.others[0].lie()
     three.tick()
 
-    with three.first.office.store.reading() as uow:
-        (gate,) = uow.holds.held()
+    with three.first.office.store.read_transaction() as uow:
+        (gate,) = uow.holds.list_held()
     assert gate.reason.startswith("disagreement")
     assert liar.signer in gate.reason
     assert three.first.office.intents() == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
-from oracle.signing.keystore import create_keystore, unlock
+from oracle.signing.keystore import create_keystore, unlock_keystore
 from oracle.signing.local import KeySigner
 from oracle.telemetry.metrics import REGISTRY
 from tests.support.leaks import Watch
@@ -113,13 +113,13 @@ def test_case_f72_the_traceback_of_a_bug_tells_no_key_and_no_core_is_dumped(tmp_
     )
     assert (ran.returncode, ran.stdout) == (1, "cores 0 0\n")
     assert "ValueError: a bug that tells [redacted] and 0x[redacted]" in ran.stderr
-    assert unlock(*files).hex() not in ran.stderr.lower()
+    assert unlock_keystore(*files).hex() not in ran.stderr.lower()
 
 
 def test_case_f72_neither_repr_nor_metrics_nor_a_keystore_shows_a_key(tmp_path: Path):
     files = tmp_path / "k.json", tmp_path / "k.password"
     create_keystore(*files, iterations=QUICK)
-    key = unlock(*files)
+    key = unlock_keystore(*files)
     seen = Watch()
     seen.learn(key, "a key")
     signer = KeySigner(key)
@@ -130,7 +130,7 @@ def test_case_f72_neither_repr_nor_metrics_nor_a_keystore_shows_a_key(tmp_path: 
 
 
 def test_a_watch_finds_a_key_in_every_form(tmp_path: Path):
-    key = unlock(*key_files(tmp_path, "signer"))
+    key = unlock_keystore(*key_files(tmp_path, "signer"))
     for form in (key.hex(), key.hex().upper(), str(int.from_bytes(key, "big")), repr(key)):
         seen = Watch()
         seen.learn(key, "a key")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from oracle.bindings.qos_oracle import proposal_in, propose_call
+from oracle.bindings.qos_oracle import decode_kick_proposal, encode_propose_kick
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
-from oracle.kickouts.kickout_planner import plan_kick
+from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.quorum.key_watch import watch_key
 from oracle.quorum.statements import KICK
 from oracle.signing.local import KeySigner
@@ -58,7 +58,7 @@ def low_on_chain(office: Office) -> None:
 
 def accused(office: Office) -> KickStatement:
     """What somebody with our key may say against node 2."""
-    standing, evidence = office.contract.contract_status(), Hash("0x" + 64 * "e")
+    standing, evidence = office.contract.get_status(), Hash("0x" + 64 * "e")
     on, until = (standing.head.round, standing.last_report), standing.head.pushed_at + 100
     return KickStatement(standing.config, *on, node_two(office), evidence, until)
 
@@ -73,7 +73,7 @@ def proposed_by_hand(
     call = {
         "from": premises.network.admin,
         "to": through or premises.address,
-        "data": propose_call(said, b"".join(signatures)),
+        "data": encode_propose_kick(said, b"".join(signatures)),
         "gas": hex(1_000_000),
     }
     chain.rpc("eth_sendTransaction", call)
@@ -102,8 +102,8 @@ def middleman(office: Office) -> str:
 def kicks_signed(office: Office) -> int:
     """How many statements against node 2 this database's signer has put its name to."""
     about = office.premises.address, KICK
-    with office.store.reading() as uow:
-        of, rounds = uow.statements.of_round, range(office.premises.round + 1)
+    with office.store.read_transaction() as uow:
+        of, rounds = uow.statements.list_for_round, range(office.premises.round + 1)
         return sum(len(of(*about, number, node_two(office))) for number in rounds)
 
 
@@ -114,9 +114,9 @@ def counted() -> float:
 def statements(office: Office) -> int:
     """How many statements this database's signer has put its name to."""
     contract = office.premises.address
-    with office.store.reading() as uow:
+    with office.store.read_transaction() as uow:
         rounds = range(office.premises.round + 2)
-        return sum(len(uow.statements.of_round(contract, "report", n)) for n in rounds)
+        return sum(len(uow.statements.list_for_round(contract, "report", n)) for n in rounds)
 
 
 def test_a_round_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_beside_it(
@@ -147,14 +147,14 @@ def test_the_daemon_looks_before_it_signs(sqlite_office: Office, thief: Office):
     office = sqlite_office
     office.index()
     jobs = sending_jobs_of(office)
-    assert jobs.publish() is None
+    assert jobs.advance_reports() is None
     thief.pushed()
     office.period()
     office.index()
-    told = jobs.publish()
+    told = jobs.advance_reports()
     assert told is not None
     assert told["did"] == "signs nothing"
-    jobs.publish()
+    jobs.advance_reports()
     assert statements(office) == 0
 
 
@@ -186,13 +186,13 @@ def test_whoever_rebuilt_a_key_is_quiet_already_and_hears_nothing(
     domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
     until = office.premises.chain.time + SETTINGS.ttl_seconds
     with office.context.writing() as uow:
-        uow.statements.embargo(
+        uow.statements.set_embargo(
             domain.chain_id, domain.contract, signer, until, office.context.stamp
         )
     thief.pushed()
     assert watched(office) == []
-    with office.store.reading() as uow:
-        quiet = uow.statements.embargoed_until(domain.chain_id, domain.contract, signer)
+    with office.store.read_transaction() as uow:
+        quiet = uow.statements.get_embargo_end(domain.chain_id, domain.contract, signer)
     assert quiet is not None
     assert quiet > until
 
@@ -229,11 +229,11 @@ def test_a_kickout_that_we_signed_is_ours_whoever_sends_it_by_whatever_way(
     assert watched(office) == []
     bad_pool(office)
     shown_low(office)
-    office.repeat(plan_kick)
+    office.repeat(plan_kickout_call)
     assert kicks_signed(office) == 1
     (proposal,) = [one for one in office.intents() if one.request.kind == "propose_kick"]
-    config = office.contract.contract_status().config
-    said = proposal_in(proposal.request.calldata, config)
+    config = office.contract.get_status().config
+    said = decode_kick_proposal(proposal.request.calldata, config)
     proposed_by_hand(office, said, middleman(office))
     assert watched(office) == []
 

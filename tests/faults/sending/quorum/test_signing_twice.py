@@ -9,7 +9,7 @@ from sqlalchemy import update
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
 from oracle.quorum.board import Board
-from oracle.quorum.statements import report_record
+from oracle.quorum.statements import build_report_record
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import SignedBytes, Signer, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain, ReportStatement
@@ -57,12 +57,12 @@ def otherwise(office: Office, statement: ReportStatement) -> SignedStatement:
     signer = office.premises.keys.signer
     assert isinstance(signer, Slow)
     signature = signer.signer.sign_statement(other, office.context.publisher.domain)
-    return replace(report_record(office.quorum, other), signature=signature)
+    return replace(build_report_record(office.quorum, other), signature=signature)
 
 
 def signed(office: Office) -> list[SignedStatement]:
-    with office.store.reading() as uow:
-        return uow.statements.of_round(office.premises.address, "report", 1)
+    with office.store.read_transaction() as uow:
+        return uow.statements.list_for_round(office.premises.address, "report", 1)
 
 
 def test_what_another_process_signed_meanwhile_is_all_that_is_signed(office: Office):
@@ -72,14 +72,14 @@ def test_what_another_process_signed_meanwhile_is_all_that_is_signed(office: Off
         kept.append(otherwise(office, statement))
         with office.store.transaction() as uow:
             uow.lease._connection.execute(update(lease).values(until_ms=0))
-            assert uow.lease.take("another", 3600) is not None
+            assert uow.lease.acquire("another", 3600) is not None
             uow.statements.add(kept[0], office.context.stamp)
 
     board = slowly(office, meanwhile)
     with pytest.raises(FatalError, match="another process has taken over the lease"):
         office.repeat(plan_push)
     assert [one.digest for one in signed(office)] == [kept[0].digest]
-    assert board.at("report/1") == []
+    assert board.get_statements("report/1") == []
     assert office.intents() == []
 
 
@@ -94,7 +94,7 @@ def test_a_statement_that_is_live_when_the_answer_comes_stays_the_only_one(offic
     board = slowly(office, meanwhile)
     assert office.repeat(plan_push) == []
     assert [one.digest for one in signed(office)] == [kept[0].digest]
-    assert board.at("report/1") == []
+    assert board.get_statements("report/1") == []
     assert office.intents() == []
 
 
@@ -102,7 +102,7 @@ def test_a_signer_that_was_told_to_keep_quiet_meanwhile_has_signed_nothing(offic
     def meanwhile(statement: ReportStatement) -> None:
         domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
         with office.context.writing() as uow:
-            uow.statements.embargo(
+            uow.statements.set_embargo(
                 domain.chain_id,
                 domain.contract,
                 signer,
@@ -113,4 +113,4 @@ def test_a_signer_that_was_told_to_keep_quiet_meanwhile_has_signed_nothing(offic
     board = slowly(office, meanwhile)
     assert office.repeat(plan_push) == []
     assert signed(office) == []
-    assert board.at("report/1") == []
+    assert board.get_statements("report/1") == []

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from oracle.quorum.sign_once import sign_once
-from oracle.quorum.statements import report_record, statement_of
+from oracle.quorum.statements import build_report_record, build_report_statement
 from oracle.reporting.report_planner import plan_push
 from oracle.telemetry.metrics import REGISTRY
-from oracle.txmgr.context import Rank
+from oracle.txmgr.context import TransmitterRank
 from tests.support.office import SETTINGS, Office, Premises, next_step
 from tests.support.sending.faults import Fault
 from tests.support.sending.in_flight import asked_by
@@ -36,7 +36,9 @@ def both_planned(
         company(premises, [one, two], tmp_path, standby) as pair,
     ):
         first, second = (reporter.office for reporter in pair.reporters)
-        second.context = replace(second.context, rank=Rank(has_others=True, head_start=60))
+        second.context = replace(
+            second.context, rank=TransmitterRank(has_others=True, head_start_seconds=60)
+        )
         pair.period()
         for office in (first, second, first):
             office.index()
@@ -111,12 +113,12 @@ def test_case_f61_a_second_statement_for_a_round_is_refused_and_told(office: Off
     planned(office)
     (first,) = signed(office, 1)
     quorum = office.quorum
-    with office.store.reading() as uow:
-        report = uow.reports.due()[0].report
+    with office.store.read_transaction() as uow:
+        report = uow.reports.list_due()[0].report
     other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    standing = office.contract.contract_status()
-    statement = statement_of(other, standing)
-    record = report_record(quorum, statement)
+    standing = office.contract.get_status()
+    statement = build_report_statement(other, standing)
+    record = build_report_record(quorum, statement)
     before = refused()
 
     assert sign_once(quorum, statement, record, standing) is None
@@ -163,8 +165,10 @@ def test_a_signed_report_that_nobody_sent_in_time_is_missed(
         second.mine(3)
         second.tick()
 
-        with second.store.reading() as uow:
-            fates = [(one.state, one.reason) for one in uow.reports.latest(1000) if one.digest]
+        with second.store.read_transaction() as uow:
+            fates = [
+                (one.state, one.reason) for one in uow.reports.list_latest(1000) if one.digest
+            ]
         assert fates[0] == ("missed", "its deadline passed")
 
 
@@ -195,7 +199,7 @@ def test_who_has_a_nonce_already_leaves_the_round_to_a_push_that_is_in_the_pool_
     premises.chain.mine()
     second.index()
     while second.states() != ["assigned"]:
-        assert next_step(second.context, second.source.heads()) is not None
+        assert next_step(second.context, second.source.fetch_heads()) is not None
     # Within one turn of the second's.
     first.repeat(next_step)
     second.repeat(next_step)
@@ -211,7 +215,9 @@ def test_an_endpoint_that_sees_others_everywhere_keeps_nobody_from_sending(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, chain = proxied_office, proxied_office.premises.chain
-    office.context = replace(office.context, rank=Rank(has_others=True, head_start=60))
+    office.context = replace(
+        office.context, rank=TransmitterRank(has_others=True, head_start_seconds=60)
+    )
     taken = {"code": 3, "message": "execution reverted", "data": WRONG_ROUND}
     always = Fault(answer=lambda asked, _: {**asked_by(asked), "error": taken})
     proxies[0].rule("eth_call", always, when=lambda asked: asked["params"][1] == "pending")

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from typing_extensions import override
 
-from oracle.bindings.codec import call_input
+from oracle.bindings.codec import encode_call
 from oracle.chain.heads import Heads
 from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.office import FINALITY, Office, next_step
 
 COUNT = 5
@@ -27,12 +27,12 @@ class Ping(CallKind):
         self.unwanted: set[str] = set()
 
     @override
-    def still_wanted(
+    def review_call(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
         if call.request.subject in self.unwanted:
             return Decision.end(IntentState.SUPERSEDED, "nobody asks any more")
-        return Decision.go()
+        return Decision.proceed()
 
     @override
     def on_closed(
@@ -64,7 +64,7 @@ def wanted(office: Office) -> list[str]:
                 contract=office.premises.address,
                 kind="ping",
                 dedup_key=name,
-                calldata=call_input("QoSOracle", "head"),
+                calldata=encode_call("QoSOracle", "head"),
                 subject=name,
             )
             assert uow.outbox.intents.add(ping, office.context.stamp) is not None
@@ -85,11 +85,11 @@ def test_a_ping_is_planned_sent_confirmed_and_closed_in_batches_of_any_size(
 
     office.mine()
     office.index()
-    office.repeat(confirm)
+    office.repeat(confirm_transactions)
     assert (office.states("ping"), kind.closed) == (["mined"] * COUNT, [])
     office.mine(FINALITY + 1)
     office.index()
-    office.repeat(confirm)
+    office.repeat(confirm_transactions)
     assert office.states("ping") == ["final"] * COUNT
     assert kind.closed == [(name, None) for name in names]
     nonces = [one.nonce or 0 for one in office.intents("ping")]
@@ -102,7 +102,7 @@ def test_what_its_kind_gives_up_leaves_no_gap_among_the_nonces(sqlite_office: Of
     kind, names = at_once(office, size), wanted(office)
     office.index()
     while office.states("ping").count("assigned") == 0:
-        assert next_step(office.context, office.source.heads()) is not None
+        assert next_step(office.context, office.source.fetch_heads()) is not None
     kind.unwanted = {names[0]}
     # A call that is given back waits for the next block.
     office.repeat(next_step)

@@ -13,10 +13,10 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.reporting.report_planner import plan_push
-from oracle.signing.keystore import unlock
+from oracle.signing.keystore import unlock_keystore
 from oracle.store.outbox.records import Stamp
 from oracle.store.reports.report_repository import ReportState
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from tests.faults.sending.conftest import OpenProxy
 from tests.integration.evm.test_kicking import bad_pool
 from tests.support.cli.local_network import Settings, write
@@ -69,14 +69,16 @@ def site(
     office.tick()
     office.mine(FINALITY + 1)
     office.index()
-    office.repeat(confirm)
+    office.repeat(confirm_transactions)
     office.period()
     office.index()
     with office.store.transaction() as uow:
         uow.lease.release(office.epoch)
     endpoint, keys = open_proxy(), office.premises.key_folder
     host = {
-        role: RemoteHost("0x" + unlock(keys / f"{role}.json", keys / f"{role}.password").hex())
+        role: RemoteHost(
+            "0x" + unlock_keystore(keys / f"{role}.json", keys / f"{role}.password").hex()
+        )
         for role in ROLES
     }
     with served(host["signer"]), served(host["transmitter"]):
@@ -143,24 +145,24 @@ def test_case_f71_the_same_run_without_dry_run_asks_both_keys_and_sends(
 def without_old_reports(office: Office) -> None:
     """What can land no more is marked so, and nothing else is done."""
     with office.store.transaction() as uow:
-        epoch = uow.lease.take("the daemon", 60)
+        epoch = uow.lease.acquire("the daemon", 60)
     office.restart(epoch=epoch)
-    step = plan_push(office.reporting, office.source.heads())
+    step = plan_push(office.reporting, office.source.fetch_heads())
     assert step is not None
-    assert step.did == "report missed"
+    assert step.action == "report missed"
     with office.store.transaction() as uow:
         uow.lease.release(office.epoch)
 
 
 def held(site: Site) -> None:
     with site.office.store.transaction() as uow:
-        for due in uow.reports.due():
+        for due in uow.reports.list_due():
             uow.holds.hold(due.report.period, "too much at once", {}, Stamp(0, 1))
 
 
 def halted(site: Site) -> None:
     with site.office.store.transaction() as uow:
-        uow.halts.close("finality_violation", (1, 1), "a final block changed")
+        uow.halts.open_halt("finality_violation", (1, 1), "a final block changed")
 
 
 def behind(site: Site) -> None:
@@ -174,9 +176,9 @@ def by_other_rules(site: Site) -> None:
 def with_old_reports(site: Site) -> None:
     """As after a daemon was away: what can land no more was not marked so."""
     with site.office.store.transaction() as uow:
-        for stored in uow.reports.latest(100):
+        for stored in uow.reports.list_latest(100):
             if stored.state is ReportState.MISSED:
-                uow.reports.mark(stored.report.period, ReportState.DUE)
+                uow.reports.mark_state(stored.report.period, ReportState.DUE)
 
 
 def as_it_is(_: Site) -> None:

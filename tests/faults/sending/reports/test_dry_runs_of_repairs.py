@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from eth_utils.crypto import keccak
 
-from oracle.txmgr.call_replacement import cancel
+from oracle.txmgr.call_replacement import cancel_intent
 from tests.support.office import CAPS, RULES, Office
 from tests.support.sending.by_hand import Operator
 from tests.support.sending.faults import Answer, Fault, Question, error, says
@@ -113,7 +113,7 @@ def it_is_mined(office: Office, _: Proxies) -> None:
 
 def its_call_is_displaced_already(office: Office, proxies: Proxies) -> None:
     a_push_waits(office, proxies)
-    cancel(office.context, office.source.heads(), only(office).id)
+    cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
 
 
 # The story, what the operator then does, and the exit code.

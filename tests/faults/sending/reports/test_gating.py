@@ -6,20 +6,20 @@ import pytest
 
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
-from oracle.domain.reports.contract_state import LEAST_FALLS
-from oracle.domain.reports.sanity_limits import Sanity
+from oracle.domain.reports.contract_state import MIN_ALLOWED_FALLS
+from oracle.domain.reports.sanity_limits import SanityLimits
 from oracle.errors import InputError
-from oracle.reporting.readiness import first_gap
+from oracle.reporting.readiness import find_first_gap
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
-from oracle.reporting.sanity_gate import release
+from oracle.reporting.sanity_gate import release_held_report
 from oracle.store.reports.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
 from tests.support.evm.groups import scored
 from tests.support.office import LIMITS, SETTINGS, Office
 
 # Three members are enough to judge.
-STRICT = Sanity(least_members=3)
+STRICT = SanityLimits(min_members=3)
 
 
 def held() -> float:
@@ -29,22 +29,23 @@ def held() -> float:
 def signatures(office: Office) -> int:
     """Statements about reports that were ever signed."""
     address, round_ = office.premises.address, office.premises.round
-    with office.store.reading() as uow:
+    with office.store.read_transaction() as uow:
         return sum(
-            len(uow.statements.of_round(address, "report", one)) for one in range(1, round_ + 2)
+            len(uow.statements.list_for_round(address, "report", one))
+            for one in range(1, round_ + 2)
         )
 
 
 def ready(office: Office) -> list[str]:
     """Why `/readyz` would answer 503, of what the index says."""
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
-    with office.store.reading() as uow:
+    with office.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        watch.gap = first_gap(uow)
+        watch.first_gap = find_first_gap(uow)
     assert cursor is not None
-    watch.folded_to(cursor)
-    watch.saw(office.source.heads())
-    return [one.text() for one in watch.health().findings]
+    watch.note_folded_block(cursor)
+    watch.note_heads(office.source.fetch_heads())
+    return [one.format_line() for one in watch.build_report().findings]
 
 
 def test_case_f50_a_fold_behind_the_head_reports_nothing(sqlite_office: Office):
@@ -58,7 +59,7 @@ def test_case_f50_a_fold_behind_the_head_reports_nothing(sqlite_office: Office):
     assert ready(office) == ["BEHIND: 20 blocks behind the head"]
 
     office.index()
-    assert [step.did for step in office.repeat(plan_push)] == ["report signed", "push planned"]
+    assert [step.action for step in office.repeat(plan_push)] == ["report signed", "push planned"]
     assert ready(office) == []
 
 
@@ -67,11 +68,11 @@ def test_case_f50_a_fold_with_a_gap_reports_nothing(sqlite_office: Office):
     office.period()
     office.index()
     with office.store.transaction() as uow:
-        scope, cursor = uow.coverage.current(), uow.cursor.get()
+        scope, cursor = uow.coverage.get_current_scope(), uow.cursor.get()
         assert scope is not None
         assert cursor is not None
-        (span, *_) = uow.coverage.spans(scope.id)
-        uow.coverage.cut_above(cursor.number - 1)
+        (span, *_) = uow.coverage.list_spans(scope.id)
+        uow.coverage.delete_above(cursor.number - 1)
 
     assert office.repeat(plan_push) == []
     assert signatures(office) == 0
@@ -80,8 +81,8 @@ def test_case_f50_a_fold_with_a_gap_reports_nothing(sqlite_office: Office):
     ]
 
     with office.store.transaction() as uow:
-        uow.coverage.put(scope.id, span)
-    assert [step.did for step in office.repeat(plan_push)] == ["report signed", "push planned"]
+        uow.coverage.put_span(scope.id, span)
+    assert [step.action for step in office.repeat(plan_push)] == ["report signed", "push planned"]
 
 
 def dropped(office: Office) -> None:
@@ -101,10 +102,10 @@ def test_case_f51_a_mass_drop_is_held_until_a_human_releases_it(sqlite_office: O
     before = signatures(office)
 
     # The one that is held does not keep the turn: the next is examined, and no better.
-    assert [step.did for step in office.tick()] == ["report held", "report held"]
+    assert [step.action for step in office.tick()] == ["report held", "report held"]
     assert (signatures(office), held()) == (before, 2)
-    with office.store.reading() as uow:
-        _, gate = uow.holds.held()
+    with office.store.read_transaction() as uow:
+        _, gate = uow.holds.list_held()
     assert "3 of 3 members would change by more than 2500 steps" in gate.reason
     assert gate.facts["members"] == 3
     # Nothing is signed or sent, however long it waits; it is told once.
@@ -113,12 +114,12 @@ def test_case_f51_a_mass_drop_is_held_until_a_human_releases_it(sqlite_office: O
     assert (signatures(office), office.premises.round) == (before, 1)
 
     with office.context.writing() as uow:
-        release(uow, gate.period, office.context.stamp)
+        release_held_report(uow, gate.period, office.context.stamp)
     office.tick()
     office.until_final()
     assert (office.premises.round, held()) == (2, 0)
-    with office.store.reading() as uow:
-        stored = uow.reports.at(gate.period)
+    with office.store.read_transaction() as uow:
+        stored = uow.reports.get(gate.period)
     assert stored is not None
     assert stored.state is ReportState.LANDED
 
@@ -138,19 +139,19 @@ def test_case_f51_the_next_report_is_examined_too_beside_what_was_released(
     dropped(office)
     office.tick()
     next_turn(office)
-    with office.store.reading() as uow:
-        first, *_, newest = uow.holds.held()
+    with office.store.read_transaction() as uow:
+        first, *_, newest = uow.holds.list_held()
     assert newest.period - first.period >= SETTINGS.ttl_seconds // SETTINGS.period_seconds
     assert office.premises.round == 1
 
     # Even where it comes too late itself, later ones are compared with it.
     with office.context.writing() as uow:
-        release(uow, newest.period, office.context.stamp)
+        release_held_report(uow, newest.period, office.context.stamp)
     next_turn(office)
     office.until_final()
     assert (office.premises.round, held()) == (2, 0)
-    with office.store.reading() as uow:
-        assert first.period in {gate.period for gate in uow.holds.held()}
+    with office.store.read_transaction() as uow:
+        assert first.period in {gate.period for gate in uow.holds.list_held()}
 
 
 def test_report_after_a_held_one_is_published_once_the_state_is_right(sqlite_office: Office):
@@ -171,7 +172,7 @@ def test_report_after_a_held_one_is_published_once_the_state_is_right(sqlite_off
 def test_a_period_that_is_not_held_cannot_be_released(sqlite_office: Office):
     office = sqlite_office
     with office.context.writing() as uow, pytest.raises(InputError, match="held are: none"):
-        release(uow, 7, office.context.stamp)
+        release_held_report(uow, 7, office.context.stamp)
 
 
 def test_case_f52_more_falls_than_a_round_takes_are_spread_over_rounds(sqlite_office: Office):
@@ -189,10 +190,10 @@ def test_case_f52_more_falls_than_a_round_takes_are_spread_over_rounds(sqlite_of
     for node in network.nodes:
         network.by(node, network.does.pause())
     office.pushed()
-    left = len(network.nodes) - LEAST_FALLS
+    left = len(network.nodes) - MIN_ALLOWED_FALLS
     assert (opened(office), waiting()) == (left, left)
     closed = [oracle.functions.isSelectable(node).call() for node in network.nodes]
-    assert closed == LEAST_FALLS * [False] + left * [True]
+    assert closed == MIN_ALLOWED_FALLS * [False] + left * [True]
 
     office.pushed()
     assert (opened(office), waiting()) == (0, 0)
@@ -200,7 +201,7 @@ def test_case_f52_more_falls_than_a_round_takes_are_spread_over_rounds(sqlite_of
 
 def opened(office: Office) -> int:
     """How many lanes the contract counts as open."""
-    return office.contract.contract_status().head.open_count
+    return office.contract.get_status().head.open_count
 
 
 def waiting() -> int:
@@ -227,5 +228,5 @@ def test_a_report_that_tighter_limits_have_overtaken_is_not_sent_and_the_next_on
     # What was signed could land until it is too late: the contract's people may think again.
     next_turn(office)
     office.until_final()
-    head = office.contract.contract_status().head
+    head = office.contract.get_status().head
     assert (head.round, head.node_count) == (2, len(network.nodes[:3]))

@@ -9,7 +9,7 @@ from oracle.domain.ids import Hash
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry import outbox_metrics
 from oracle.telemetry.metrics import REGISTRY
-from oracle.txmgr.budget import DAY, HOUR
+from oracle.txmgr.budget import DAY_SECONDS, HOUR_SECONDS
 from tests.support.office import CAPS, ETHER, SETTINGS, Office
 from tests.support.sending.in_flight import GWEI, dear_blocks, in_flight, only, slots
 
@@ -17,13 +17,13 @@ from tests.support.sending.in_flight import GWEI, dear_blocks, in_flight, only, 
 @pytest.fixture(autouse=True)
 def forgotten():
     yield
-    outbox_metrics.show(None)
+    outbox_metrics.publish_figures(None)
 
 
 def counted(office: Office, name: str, **labels: str) -> float | None:
     """The daemon counts; then a scrape."""
-    OutboxStatistics().count(
-        {"transmitter": office.context}, office.source.heads(), office.reporting
+    OutboxStatistics().update_metrics(
+        {"transmitter": office.context}, office.source.fetch_heads(), office.reporting
     )
     return REGISTRY.get_sample_value(name, labels)
 
@@ -52,8 +52,8 @@ def test_what_may_still_be_spent_is_told_while_nothing_is_sent(sqlite_office: Of
     office.restart(caps=caps)
     in_flight(office)
     (slot,) = slots(office)
-    with office.store.reading() as uow:
-        cost = uow.outbox.slots.cost_of(slot)
+    with office.store.read_transaction() as uow:
+        cost = uow.outbox.slots.compute_cost_wei(slot)
     assert cost > 0
     for window, cap in (("day", caps.cost_per_day), ("hour", caps.cost_per_hour)):
         used = counted(
@@ -61,7 +61,7 @@ def test_what_may_still_be_spent_is_told_while_nothing_is_sent(sqlite_office: Of
         )
         assert used == pytest.approx(cost / (cap or 1))
     assert counted(office, "oracle_txmgr_runway_seconds", account="transmitter") == pytest.approx(
-        ETHER * DAY / cost
+        ETHER * DAY_SECONDS / cost
     )
     assert counted(office, "oracle_txmgr_nonce_gap", account="transmitter") == 0
 
@@ -69,7 +69,7 @@ def test_what_may_still_be_spent_is_told_while_nothing_is_sent(sqlite_office: Of
     dear_blocks(office, GWEI, 2)
     office.tick()
     assert office.states() == ["mined"]
-    later = office.premises.chain.time + HOUR + 1
+    later = office.premises.chain.time + HOUR_SECONDS + 1
     office.context = replace(office.context, clock=lambda: later)
     used = counted(office, "oracle_txmgr_budget_used_ratio", account="transmitter", window="hour")
     assert used == 0

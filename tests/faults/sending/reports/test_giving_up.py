@@ -2,8 +2,8 @@
 
 from structlog.testing import capture_logs
 
-from oracle.queries.outbox_figures import OutboxRecount
-from oracle.reporting.push_retries import MOST_TRIES, given_up
+from oracle.queries.outbox_figures import OutboxCounter
+from oracle.reporting.push_retries import MAX_TRIES, find_abandoned_statements
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import Intent, IntentState
@@ -16,8 +16,8 @@ def nonces_ahead(office: Office) -> None:
     """The push that was planned ends before it is sent: a fork has given its round away."""
     office.repeat(plan_push)
     with office.context.writing() as uow:
-        (push,) = uow.outbox.intents.in_states(office.context.account, [IntentState.PLANNED])
-        uow.outbox.intents.end(
+        (push,) = uow.outbox.intents.list_in_states(office.context.account, [IntentState.PLANNED])
+        uow.outbox.intents.end_unsent(
             push, IntentState.SUPERSEDED, "round 1 is taken", office.context.stamp
         )
 
@@ -39,31 +39,31 @@ def brought_and_taken_back(office: Office) -> None:
 
 
 def planned_pushes(office: Office) -> list[Intent]:
-    with office.store.reading() as uow:
-        return uow.outbox.intents.in_states(office.context.account, [IntentState.PLANNED])
+    with office.store.read_transaction() as uow:
+        return uow.outbox.intents.list_in_states(office.context.account, [IntentState.PLANNED])
 
 
-def told(office: Office, statistics: OutboxRecount) -> tuple[int, list[dict[str, object]]]:
+def told(office: Office, statistics: OutboxCounter) -> tuple[int, list[dict[str, object]]]:
     """What a look says, and the lines that it logs."""
     with capture_logs() as logs:
-        figures = statistics.count(office.store, office.context.stamp.at)
+        figures = statistics.count_outbox(office.store, office.context.stamp.at)
     lines = [dict(line) for line in logs if line["event"] == "statement_abandoned"]
-    return figures.given_up, lines
+    return figures.abandoned_statements, lines
 
 
 def test_a_statement_that_is_not_tried_any_more_is_told_once_and_what_to_do(office: Office):
     office.period()
     office.index()
-    statistics = OutboxRecount()
-    for _ in range(MOST_TRIES - 1):
+    statistics = OutboxCounter()
+    for _ in range(MAX_TRIES - 1):
         nonces_ahead(office)
     assert told(office, statistics) == (0, [])
 
     nonces_ahead(office)
     office.repeat(plan_push)
-    assert office.states(PUSH) == MOST_TRIES * ["superseded"]
+    assert office.states(PUSH) == MAX_TRIES * ["superseded"]
     count, (line,) = told(office, statistics)
-    assert (count, line["round"], line["tries"]) == (1, 1, MOST_TRIES)
+    assert (count, line["round"], line["tries"]) == (1, 1, MAX_TRIES)
     assert "endpoint probe" in str(line["act"])
     assert told(office, statistics) == (1, [])
 
@@ -72,23 +72,23 @@ def test_whoever_starts_again_is_told_again(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         nonces_ahead(office)
-    assert len(told(office, OutboxRecount())[1]) == 1
-    assert len(told(office, OutboxRecount())[1]) == 1
+    assert len(told(office, OutboxCounter())[1]) == 1
+    assert len(told(office, OutboxCounter())[1]) == 1
 
 
 def test_a_statement_that_is_too_old_is_not_given_up_any_more(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         nonces_ahead(office)
     chain = office.premises.chain
     chain.later(SETTINGS.ttl_seconds + 1)
     chain.mine()
     office.index()
-    assert told(office, OutboxRecount()) == (0, [])
+    assert told(office, OutboxCounter()) == (0, [])
 
 
 def test_a_statement_that_is_on_its_way_is_not_given_up(sqlite_office: Office):
@@ -97,31 +97,31 @@ def test_a_statement_that_is_on_its_way_is_not_given_up(sqlite_office: Office):
     office.index()
     office.repeat(plan_push)
     assert only(office).state is IntentState.PLANNED
-    with office.store.reading() as uow:
-        assert given_up(uow) == []
+    with office.store.read_transaction() as uow:
+        assert find_abandoned_statements(uow) == []
 
 
 def test_forks_that_give_a_round_and_take_it_back_make_a_statement_given_up(
     sqlite_office: Office,
 ):
-    office, statistics = sqlite_office, OutboxRecount()
+    office, statistics = sqlite_office, OutboxCounter()
     office.period()
     office.index()
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         assert told(office, statistics) == (0, [])
         office.repeat(plan_push)
         brought_and_taken_back(office)
     office.repeat(plan_push)
-    assert office.states(PUSH) == MOST_TRIES * ["superseded"]
+    assert office.states(PUSH) == MAX_TRIES * ["superseded"]
     count, (line,) = told(office, statistics)
     assert (count, line["round"]) == (1, 1)
 
 
 def test_a_statement_that_another_brought_after_all_is_not_given_up(sqlite_office: Office):
-    office, statistics = sqlite_office, OutboxRecount()
+    office, statistics = sqlite_office, OutboxCounter()
     office.period()
     office.index()
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         nonces_ahead(office)
     assert told(office, statistics)[0] == 1
     rival_push(office, office.intents()[-1].request.calldata)

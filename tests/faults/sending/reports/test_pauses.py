@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.admission import admit
+from oracle.txmgr.admission import admit_calls
 from tests.support.office import FINALITY, SETTINGS, Office
 from tests.support.sending.in_flight import GWEI, attempts, only, slots
 
@@ -31,7 +31,7 @@ def test_a_pause_that_is_lifted_before_its_time_is_over_for_a_push_within_a_peri
     assert (only(office).state.value, only(office).error_class) == ("planned", "Paused")
     chain.send(does.resume(), sender=admin)
     # It is not asked for in every block.
-    assert admit(office.context, office.source.heads()) is None
+    assert admit_calls(office.context, office.source.fetch_heads()) is None
 
     chain.later(SETTINGS.period_seconds)
     chain.mine()

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.bindings.inspection import Expected, differences
+from oracle.bindings.inspection import ExpectedConfiguration, find_mismatches
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.nonce_sync import reconcile
 from tests.pools import pool_of
 from tests.support.office import LIMITS, RULES_HASH, SETTINGS, Office, next_step
@@ -17,10 +17,10 @@ from tests.support.sending.in_flight import attempts
 from tests.support.sending.proxy import EVERY, Proxy
 
 
-def expected(office: Office) -> Expected:
+def expected(office: Office) -> ExpectedConfiguration:
     premises = office.premises
     assert premises.keys.signer is not None
-    return Expected(
+    return ExpectedConfiguration(
         target=Address(premises.network.contract.address.lower()),
         rules_hash=RULES_HASH,
         settings=SETTINGS,
@@ -30,9 +30,9 @@ def expected(office: Office) -> Expected:
     )
 
 
-def different(office: Office, wanted: Expected) -> list[str]:
-    constitution = office.contract.constitution()
-    return [one.what for one in differences(constitution, wanted)]
+def different(office: Office, wanted: ExpectedConfiguration) -> list[str]:
+    constitution = office.contract.get_configuration()
+    return [one.subject for one in find_mismatches(constitution, wanted)]
 
 
 def test_case_f65_a_contract_of_other_code_or_other_rules_is_refused(sqlite_office: Office):
@@ -50,11 +50,11 @@ def test_case_f65_a_contract_of_other_code_or_other_rules_is_refused(sqlite_offi
 
 def test_a_quorum_of_several_signers_is_no_difference(sqlite_office: Office):
     office = sqlite_office
-    constitution = office.contract.constitution()
+    constitution = office.contract.get_configuration()
     three = tuple(Address(f"0x{40 * digit}") for digit in "123")
     for quorum, what in ((3, []), (4, ["quorum"])):
         found = replace(constitution, signers=(*constitution.signers, *three[1:]), quorum=quorum)
-        assert [one.what for one in differences(found, expected(office))] == what
+        assert [one.subject for one in find_mismatches(found, expected(office))] == what
 
 
 @pytest.fixture
@@ -89,14 +89,14 @@ def test_case_f68_an_endpoint_that_comes_back_as_another_chain_stops_every_signa
     office.period()
     office.index()
     office.repeat(plan_push)
-    heads = office.source.heads()
+    heads = office.source.fetch_heads()
     steps = [next_step(office.context, heads) for _ in range(2)]
-    assert [one and one.did for one in steps] == ["push ready", "push assigned"]
+    assert [one and one.action for one in steps] == ["push ready", "push assigned"]
 
     # Behind its address there is another node now.
     stranger.heal()
     stranger.rule("eth_chainId", another_chain(1))
-    for step in (confirm, next_step):
+    for step in (confirm_transactions, next_step):
         with pytest.raises(TransientError, match="does not serve chain 31337"):
             step(office.context, heads)
     assert attempts(office) == []

@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.cli.report import report_push
-from oracle.cli.send_now import Plan, published
+from oracle.cli.send_now import CallPlanner, plan_and_send
 from oracle.daemon.senders import Reporter
 from oracle.txmgr.context import StepResult
 from tests.faults.sending.reports.test_dry_runs import Site, site, without_old_reports
@@ -16,11 +16,11 @@ def test_a_push_whose_report_loses_its_turn_meanwhile_is_no_success(
 ):
     without_old_reports(site.office)
 
-    def later(reporter: Reporter, command: str, plan: Plan) -> list[StepResult]:
+    def later(reporter: Reporter, command: str, plan: CallPlanner) -> list[StepResult]:
         site.office.mine(300)
-        return published(reporter, command, plan)
+        return plan_and_send(reporter, command, plan)
 
-    monkeypatch.setattr(report_push, "published", later)
+    monkeypatch.setattr(report_push, "plan_and_send", later)
     assert site.run("report", "push", "--yes") == 1
     assert "lost its turn meanwhile" in capsys.readouterr().err
     assert (site.sent, site.signed) == (0, 0)

@@ -1,6 +1,6 @@
 """An endpoint in quarantine is no witness of what cannot be taken back (decision 0146)."""
 
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.office import FINALITY, Office
 from tests.support.sending.proxy import Proxy
 
@@ -17,10 +17,10 @@ def test_one_good_endpoint_of_two_waits_and_does_not_decide_alone(
     pool.quarantine(second, "showed a false block")
     asked = len(proxies[1].asked)
 
-    office.repeat(confirm)
+    office.repeat(confirm_transactions)
     assert office.states() == ["mined"]
 
-    second.status.release_now(pool.clock())
-    office.repeat(confirm)
+    second.status.release_from_quarantine(pool.clock())
+    office.repeat(confirm_transactions)
     assert office.states() == ["final"]
     assert asked < len(proxies[1].asked)

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from oracle.domain.blocks import Position
-from oracle.domain.coverage import Covered, Level
+from oracle.domain.coverage import CoverageInterval, VerificationLevel
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.reports.sanity_limits import Sanity
+from oracle.domain.reports.sanity_limits import SanityLimits
 from tests.support.office import Office
 
 # Three members are enough to judge, and a report of any change may go.
-QUIET_ALONE = Sanity(changed_share=1, kick_share=1, least_members=3)
+QUIET_ALONE = SanityLimits(changed_share=1, kick_share=1, min_members=3)
 TASKS = 120
 
 
@@ -37,7 +37,11 @@ def work(office: Office, *, tasks: int, below: int = 0) -> None:
 
 
 def period(
-    office: Office, *, before: int = TASKS, tasks: int = TASKS, level: Level = Level.PINNED
+    office: Office,
+    *,
+    before: int = TASKS,
+    tasks: int = TASKS,
+    level: VerificationLevel = VerificationLevel.PINNED,
 ) -> None:
     """Let a period end that has nothing to report, and one that has; with so many tasks each."""
     office.index()
@@ -60,17 +64,17 @@ def busy_periods(office: Office, *, tasks: int = TASKS) -> int:
     return office.premises.round
 
 
-def read_at(office: Office, level: Level) -> None:
+def read_at(office: Office, level: VerificationLevel) -> None:
     with office.store.transaction() as uow:
-        scope, cursor = uow.coverage.current(), uow.cursor.get()
+        scope, cursor = uow.coverage.get_current_scope(), uow.cursor.get()
         assert scope is not None
         assert cursor is not None
-        uow.coverage.put(scope.id, Covered(0, cursor.number, level, "a"))
+        uow.coverage.put_span(scope.id, CoverageInterval(0, cursor.number, level, "a"))
 
 
 def held_periods(office: Office) -> list[int]:
-    with office.store.reading() as uow:
-        return [hold.period for hold in uow.holds.held()]
+    with office.store.read_transaction() as uow:
+        return [hold.period for hold in uow.holds.list_held()]
 
 
 def test_quiet_period_of_unproven_blocks_is_held_and_the_next_one_lands(sqlite_office: Office):
@@ -89,7 +93,7 @@ def test_quiet_period_of_unproven_blocks_is_held_and_the_next_one_lands(sqlite_o
 def test_quiet_period_of_proven_blocks_lands(sqlite_office: Office):
     office = sqlite_office
     before = busy_periods(office)
-    period(office, tasks=0, level=Level.BLOOMED)
+    period(office, tasks=0, level=VerificationLevel.BLOOMED)
     assert (held_periods(office), office.premises.round) == ([], before + 1)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.admission import admit
+from oracle.txmgr.admission import admit_calls
 from tests.support import office as offices
 from tests.support.office import LIMITS, RULES_HASH, SETTINGS, Office, next_step
 from tests.support.sending.in_flight import only
@@ -44,8 +44,8 @@ def test_case_f35_an_as_of_beyond_the_window_is_missed_before_anything_is_signed
     office.tick()
 
     assert ("missed", "as-of left the anchor window") in office.reports()
-    with office.store.reading() as uow:
-        signed = uow.statements.of_round(office.premises.address, "report", 1)
+    with office.store.read_transaction() as uow:
+        signed = uow.statements.list_for_round(office.premises.address, "report", 1)
     assert (signed, office.intents()) == ([], [])
 
 
@@ -122,8 +122,8 @@ def test_case_f64_a_pause_is_waited_for_until_it_ends_by_itself(sqlite_office: O
     # Nobody asks in every block.
     chain.at(once_a_period - 2)
     chain.mine()
-    heads = office.source.heads()
-    assert admit(office.context, heads) is None
+    heads = office.source.fetch_heads()
+    assert admit_calls(office.context, heads) is None
 
     chain.at(until)
     chain.mine()

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import StepResult, TxContext
 from tests.support.evm.chain import Chain
 from tests.support.office import Office
@@ -50,7 +50,7 @@ def test_one_that_lost_the_chain_and_answers_alone_ends_no_daemon(
     office.pushed()
     office.period()
     office.index()
-    heads = office.source.heads()
+    heads = office.source.fetch_heads()
     proxies[0].rule(EVERY, stale(0))
     proxies[1].rule(EVERY, answer_dropped())
     with pytest.raises(TransientError, match="lost the chain"):
@@ -115,7 +115,7 @@ def test_a_push_that_the_chain_left_is_sent_again_though_a_standing_endpoint_sho
     chain.rpc("anvil_reorg", 4, [])
     chain.rpc("anvil_dropAllTransactions")
     proxies[1].forget()
-    told = [step.did for step in office.repeat(confirm)]
+    told = [step.action for step in office.repeat(confirm_transactions)]
     assert (told[0], office.states()) == ("reorged", ["live"])
     assert proxies[1].sent == ["0x" + sent.signed.raw.hex()]
 

@@ -27,15 +27,15 @@ def patient_office(sqlite_office: Office) -> Office:
     settings = replace(SETTINGS, heartbeat_seconds=HEARTBEAT, kick_below=0)
     quorum = replace(office.quorum, settings=settings)
     kickouts = replace(office.kickouts, quorum=quorum)
-    patient = SubmissionPolicy(cheap=GWEI)
+    patient = SubmissionPolicy(cheap_fee_wei=GWEI)
     reporting = replace(office.reporting, quorum=quorum, submission_policy=patient)
-    office.contexts = ReporterContexts(reporting, kickouts).at(office.context)
+    office.contexts = ReporterContexts(reporting, kickouts).with_account(office.context)
     group(office, 1, (0, 1, 2))
     return office
 
 
 def planned(office: Office) -> list[str]:
-    return [step.did for step in office.repeat(plan_push)]
+    return [step.action for step in office.repeat(plan_push)]
 
 
 def pushes(office: Office) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from oracle.errors import FatalError, TransientError
 from oracle.store.outbox.records import PauseKind
-from oracle.txmgr.client.l1_fees import ARB_GAS_INFO, GAS_PRICE_ORACLE, L1Fee, l1_fee
+from oracle.txmgr.client.l1_fees import ARB_GAS_INFO, GAS_PRICE_ORACLE, L1Fee, fetch_l1_fee
 from oracle.txmgr.context import SendSettings
 from tests.support.office import ETHER, Office
 from tests.support.sending.faults import error, request_dropped
@@ -30,8 +30,8 @@ def test_a_refusal_that_no_fee_bump_can_repair_stops_the_sender_by_its_kind(
         proxy.rule(SEND, error(text), times=1)
     office.period()
     office.tick()
-    with office.store.reading() as uow:
-        pause = uow.outbox.accounts.paused_because(office.context.account)
+    with office.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(office.context.account)
 
     assert pause is not None
     assert (pause.kind, text in pause.reason) == (kind, True)
@@ -45,8 +45,8 @@ def test_one_endpoint_that_takes_it_is_enough(
     proxies[0].rule(SEND, error("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)"))
     office.period()
     office.tick()
-    with office.store.reading() as uow:
-        assert uow.outbox.accounts.paused_because(office.context.account) is None
+    with office.store.read_transaction() as uow:
+        assert uow.outbox.accounts.get_pause(office.context.account) is None
     office.mine()
     assert office.premises.round == 1
 
@@ -78,8 +78,8 @@ def test_bytes_of_another_chain_stop_the_daemon_and_are_noted_first(
     with pytest.raises(FatalError, match="not of its chain: invalid chain id"):
         office.tick()
 
-    with office.store.reading() as uow:
-        pause = uow.outbox.accounts.paused_because(office.context.account)
+    with office.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(office.context.account)
     assert pause is not None
     assert pause.kind is PauseKind.CHAIN
     assert (attempts(office)[0].sends, attempts(office)[0].last_error_class) == (1, "chain")
@@ -89,7 +89,7 @@ def test_what_a_rollup_takes_for_data_is_reserved_too(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
     fee = ETHER // 10**6
     chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, price_oracle(fee))
-    office.context = replace(office.context, sending=SendSettings(l1_fee=L1Fee.OPTIMISM))
+    office.context = replace(office.context, send_settings=SendSettings(l1_fee=L1Fee.OPTIMISM))
     office.period()
     office.tick()
     assert only(office).max_cost_wei == fee
@@ -107,10 +107,10 @@ def test_what_a_rollup_takes_for_data_is_reserved_too(sqlite_office: Office):
 
 def test_arbitrum_tells_the_price_of_a_byte(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
-    lines = office.context.publisher.lines
+    lines = office.context.publisher.pool_view
     with pytest.raises(TransientError, match=r"check limits[.]l1_fee"):
-        l1_fee(lines, L1Fee.ARBITRUM, "0x1122", 5)
+        fetch_l1_fee(lines, L1Fee.ARBITRUM, "0x1122", 5)
     chain.rpc("anvil_setCode", ARB_GAS_INFO, f"0x7f{77:064x}60205260c05ff3")
 
-    assert l1_fee(lines, L1Fee.ARBITRUM, "0x1122", 5) == 77 * (2 + 180)
-    assert l1_fee(lines, L1Fee.NONE, "0x1122", 5) == 0
+    assert fetch_l1_fee(lines, L1Fee.ARBITRUM, "0x1122", 5) == 77 * (2 + 180)
+    assert fetch_l1_fee(lines, L1Fee.NONE, "0x1122", 5) == 0

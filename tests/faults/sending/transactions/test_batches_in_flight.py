@@ -19,7 +19,7 @@ def test_only_the_lowest_nonce_of_a_batch_gets_a_fee_bump(office: DispatchOffice
     _dear(office, GWEI)
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.turn()
-    office.starts = replace(office.starts, sending=SendSettings(bump_seconds=0))
+    office.starts = replace(office.starts, send_settings=SendSettings(bump_seconds=0))
     assert [len(one) for one in _attempts(office)] == [1, 1]
 
     _dear(office, 5 * GWEI, 3)
@@ -35,7 +35,7 @@ def test_a_dispatcher_without_ether_is_paused_and_goes_on_by_itself(office: Disp
         uow.outbox.accounts.pause(
             office.starts.account, PauseKind.FUNDS, "for a test", office.starts.stamp
         )
-    assert [step.did for step in office.turn()] == ["resumed"]
+    assert [step.action for step in office.turn()] == ["resumed"]
 
 
 def _dear(office: DispatchOffice, base_fee: int, blocks: int = 1) -> None:
@@ -45,6 +45,6 @@ def _dear(office: DispatchOffice, base_fee: int, blocks: int = 1) -> None:
 
 
 def _attempts(office: DispatchOffice) -> list[list[Attempt]]:
-    with office.store.reading() as uow:
-        slots = uow.outbox.slots.watched(office.starts.account)
-        return [uow.outbox.slots.attempts(slot) for slot in slots]
+    with office.store.read_transaction() as uow:
+        slots = uow.outbox.slots.list_unfinished(office.starts.account)
+        return [uow.outbox.slots.list_attempts(slot) for slot in slots]

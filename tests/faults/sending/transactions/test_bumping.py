@@ -9,10 +9,10 @@ from hypothesis import given, strategies as st
 from oracle.errors import InputError
 from oracle.signing.signer import Fees
 from oracle.telemetry.metrics import REGISTRY
-from oracle.txmgr.call_replacement import cancel
-from oracle.txmgr.client.fee_quote import Market, bumped
+from oracle.txmgr.call_replacement import cancel_intent
+from oracle.txmgr.client.fee_quote import FeeMarket, bump_fees
 from oracle.txmgr.context import SendSettings
-from oracle.txmgr.fee_bump import bump_next, bump_now
+from oracle.txmgr.fee_bump import bump_lowest_nonce, bump_now
 from tests.support.office import CAPS, Office
 from tests.support.sending.background_calls import background_call
 from tests.support.sending.faults import error
@@ -175,7 +175,7 @@ def test_case_f13_a_cap_too_near_means_no_fee_bump_no_error_and_the_best_is_sent
     in_flight(office)
     offered = fees(office)[0][0]
     office.restart(caps=replace(CAPS, fee_per_gas=offered * 109 // 100))
-    office.context = replace(office.context, sending=SendSettings(bump_seconds=0))
+    office.context = replace(office.context, send_settings=SendSettings(bump_seconds=0))
     before = proxies[0].count(SEND)
     for _ in range(8):
         dear_blocks(office, 5 * GWEI)
@@ -192,7 +192,7 @@ def test_case_f14_a_fee_bump_of_a_tip_of_a_few_wei_is_taken_by_every_pool(
     tip: int, max_fee: int, base: int, ask: int
 ):
     last = Fees(max_fee + tip, tip)
-    twin = bumped(last, Market(base, ask), 10**6 * GWEI)
+    twin = bump_fees(last, FeeMarket(base, ask), 10**6 * GWEI)
 
     assert twin is not None
     assert takes(last, twin)
@@ -231,15 +231,15 @@ def test_an_operator_may_pay_more_at_once(proxied_office: Office, proxies: tuple
     remembering(*proxies)
     in_flight(office, SendSettings(bump_seconds=600))
     dear_blocks(office, 5 * GWEI)
-    step = bump_now(office.context, office.source.heads(), only(office).id)
+    step = bump_now(office.context, office.source.fetch_heads(), only(office).id)
 
-    assert step.did == "sent"
+    assert step.action == "sent"
     assert takes(*fees(office))
     office.mine()
     assert office.premises.round == 1
     office.tick()
     with pytest.raises(InputError, match="is mined: nothing of it waits for a block"):
-        bump_now(office.context, office.source.heads(), only(office).id)
+        bump_now(office.context, office.source.fetch_heads(), only(office).id)
 
 
 def test_what_is_in_a_block_is_neither_bumped_nor_given_up_though_nobody_took_note_of_it_yet(
@@ -252,10 +252,10 @@ def test_what_is_in_a_block_is_neither_bumped_nor_given_up_though_nobody_took_no
     assert office.premises.round == 1
     office.mine(BY_BLOCKS.bump_blocks)
 
-    assert bump_next(office.context, office.source.heads()) is None
-    for act in (bump_now, cancel):
+    assert bump_lowest_nonce(office.context, office.source.fetch_heads()) is None
+    for act in (bump_now, cancel_intent):
         with pytest.raises(InputError, match="is in a block already"):
-            act(office.context, office.source.heads(), only(office).id)
+            act(office.context, office.source.fetch_heads(), only(office).id)
     assert len(attempts(office)) == 1
 
 
@@ -269,7 +269,7 @@ def test_what_is_in_a_block_is_not_bumped_for_what_waits_behind_it(sqlite_office
     office.mine(BY_BLOCKS.bump_blocks)
 
     # Else the way would be cleared, at any price.
-    assert bump_next(office.context, office.source.heads()) is None
+    assert bump_lowest_nonce(office.context, office.source.fetch_heads()) is None
     assert len(attempts(office)) == 1
 
 
@@ -278,7 +278,7 @@ def test_an_operator_cannot_pay_more_than_the_caps(sqlite_office: Office):
     in_flight(office)
     office.restart(caps=replace(CAPS, fee_per_gas=fees(office)[0][0] + 1))
     with pytest.raises(InputError, match=r"limits\.max_fee_per_gas_wei allows"):
-        bump_now(office.context, office.source.heads(), only(office).id)
+        bump_now(office.context, office.source.fetch_heads(), only(office).id)
 
 
 def _gauge(name: str) -> float | None:

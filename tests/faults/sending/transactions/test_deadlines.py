@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.inclusion_time import margin_seconds
+from oracle.txmgr.inclusion_time import compute_margin_seconds
 from tests.support.office import Office, next_step
 from tests.support.sending.background_calls import background_call
 from tests.support.sending.in_flight import BY_BLOCKS, GWEI, attempts, in_flight, slots
@@ -52,10 +52,15 @@ def test_the_margin_is_what_our_own_pushes_took_into_their_blocks(sqlite_office:
     office = sqlite_office
     for blocks in (5, 6, 5, 30):
         lands_after(office, blocks)
-    with office.store.reading() as uow:
-        assert sorted(uow.outbox.slots.blocks_to_land(office.context.account, 20)) == [5, 5, 6, 30]
+    with office.store.read_transaction() as uow:
+        assert sorted(uow.outbox.slots.list_blocks_to_land(office.context.account, 20)) == [
+            5,
+            5,
+            6,
+            30,
+        ]
         # The slowest is left out; blocks are a second apart.
-        assert margin_seconds(office.context, uow) == 6
+        assert compute_margin_seconds(office.context, uow) == 6
     planned(office)
     at_before_deadline(office, 5)
     office.tick()
@@ -65,10 +70,10 @@ def test_the_margin_is_what_our_own_pushes_took_into_their_blocks(sqlite_office:
 def test_the_margin_is_never_more_than_half_of_the_time_to_live(sqlite_office: Office):
     office = sqlite_office
     lands_after(office, 25)
-    short = replace(office.context.sending, most_margin_seconds=20)
-    with office.store.reading() as uow:
-        assert margin_seconds(office.context, uow) == 25
-        assert margin_seconds(replace(office.context, sending=short), uow) == 20
+    short = replace(office.context.send_settings, max_margin_seconds=20)
+    with office.store.read_transaction() as uow:
+        assert compute_margin_seconds(office.context, uow) == 25
+        assert compute_margin_seconds(replace(office.context, send_settings=short), uow) == 20
 
 
 def test_no_fee_bump_is_signed_for_what_is_too_late(sqlite_office: Office):

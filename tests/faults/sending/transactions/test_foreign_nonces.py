@@ -68,7 +68,7 @@ def test_case_f17_a_foreign_transaction_that_only_waits_is_waited_for(
 ):
     office = proxied_office
     office.restart(caps=replace(CAPS, fee_per_gas=CAP))
-    office.context = replace(office.context, sending=BY_BLOCKS)
+    office.context = replace(office.context, send_settings=BY_BLOCKS)
     in_flight(office)
     office.premises.chain.rpc("anvil_dropAllTransactions")
     theirs = foreign_transaction(office, 1_000 * GWEI)

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.chain.profiles.profile_loader import open_profile
-from oracle.domain.reports.report import rules_id
+from oracle.chain.profiles.profile_loader import load_profile
+from oracle.domain.reports.report import compute_rules_id
 from oracle.domain.reports.round_data import decode_records
 from oracle.telemetry.metrics import REGISTRY
-from oracle.txmgr.budget import limit_for
-from oracle.txmgr.client.fee_quote import least_gas
+from oracle.txmgr.budget import compute_gas_limit
+from oracle.txmgr.client.fee_quote import compute_floor_gas
 from tests.support.evm.groups import scored
 from tests.support.office import ETHER, RULES, SETTINGS, Office
 from tests.support.sending.faults import Answer, Fault, Question, error, says
@@ -72,8 +72,8 @@ def test_case_f28_a_report_of_many_words_is_split_and_the_next_round_carries_the
     office.pushed()
     office.pushed()
 
-    with office.store.reading() as uow:
-        landed = [one.report for one in uow.reports.latest(10) if one.digest is not None]
+    with office.store.read_transaction() as uow:
+        landed = [one.report for one in uow.reports.list_latest(10) if one.digest is not None]
     carried = [[number for number, _ in decode_records(one.records)] for one in landed]
     assert [len(words) for words in carried] == [1, 1]
     assert sorted(carried) == [[0], [1]]
@@ -124,11 +124,11 @@ def test_case_f28_bytes_that_a_pool_refuses_for_their_gas_get_a_fee_bump_with_mo
 
 def test_no_limit_is_below_the_floor_of_the_calldata():
     calldata = "0x" + 1000 * "11" + 100 * "00"
-    assert least_gas(calldata) == 21_000 + 10 * (4 * 1000 + 100)
-    assert limit_for(22_000, calldata, 30_000_000) == least_gas(calldata)
-    assert limit_for(1_000_000, calldata, 30_000_000) == 1_210_000
-    assert limit_for(1_000_000, calldata, 1_100_000) == 1_100_000
-    assert limit_for(1_000_000, calldata, 900_000) is None
+    assert compute_floor_gas(calldata) == 21_000 + 10 * (4 * 1000 + 100)
+    assert compute_gas_limit(22_000, calldata, 30_000_000) == compute_floor_gas(calldata)
+    assert compute_gas_limit(1_000_000, calldata, 30_000_000) == 1_210_000
+    assert compute_gas_limit(1_000_000, calldata, 1_100_000) == 1_100_000
+    assert compute_gas_limit(1_000_000, calldata, 900_000) is None
 
 
 def _crowd(office: Office, wanted: int) -> None:
@@ -148,7 +148,7 @@ def _crowd(office: Office, wanted: int) -> None:
 
 def _one_word_a_report(office: Office) -> None:
     settings = replace(SETTINGS, max_words=1)
-    rules_hash = rules_id(RULES, open_profile("reference").identity, settings)
+    rules_hash = compute_rules_id(RULES, load_profile("reference").identity, settings)
     premises = office.premises
     counted = premises.oracle.functions.setRules(bytes.fromhex(rules_hash[2:]))
     premises.chain.send(counted, sender=premises.network.admin)

@@ -10,8 +10,8 @@ import pytest
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import WITHOUT_RECEIPT
-from oracle.txmgr.attribution import NO_RECEIPT, why_unproven
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.attribution import NO_RECEIPT, missing_receipt_reason
+from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.rebuild_from_chain import compare_with_chain
 from tests.support.office import FINALITY, Office
 from tests.support.sending.background_calls import pause_of
@@ -60,7 +60,7 @@ def stolen(office: Office) -> str:
 
 def confirmed(office: Office) -> list[str]:
     """What a look at the receipts notes, before anything new is folded."""
-    return [step.did for step in office.repeat(confirm) if step.did != "sent"]
+    return [step.action for step in office.repeat(confirm_transactions) if step.action != "sent"]
 
 
 def test_one_endpoint_that_hides_receipts_makes_no_nonce_foreign(
@@ -75,7 +75,10 @@ def test_one_endpoint_that_hides_receipts_makes_no_nonce_foreign(
     intent = only(office)
     assert (intent.state.value, intent.error_class, pause_of(office)) == ("live", NO_RECEIPT, None)
     assert "nonce 1 is used by ours: our log of block" in (intent.error_text or "")
-    assert why_unproven(office.context) == f"{office.context.account.address}: {intent.error_text}"
+    assert (
+        missing_receipt_reason(office.context)
+        == f"{office.context.account.address}: {intent.error_text}"
+    )
     assert without_receipt() == 1
     # Nobody pays more for what is used.
     assert len(attempts(office)) == 1
@@ -83,7 +86,7 @@ def test_one_endpoint_that_hides_receipts_makes_no_nonce_foreign(
     only_one.heal()
     office.until_final()
     assert (office.states()[0], only(office).error_text) == ("final", None)
-    assert (without_receipt(), why_unproven(office.context)) == (0, None)
+    assert (without_receipt(), missing_receipt_reason(office.context)) == (0, None)
 
 
 def test_a_nonce_whose_block_shows_our_transaction_is_ours_before_any_log_says_so(
@@ -101,7 +104,7 @@ def test_what_is_used_is_not_made_dearer_while_receipts_are_hidden(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    office.context = replace(office.context, sending=BY_BLOCKS)
+    office.context = replace(office.context, send_settings=BY_BLOCKS)
     pushed_unseen(office, *proxies)
     # Blocks that would be too dear for it, were it not in one.
     dear_blocks(office, 50 * GWEI, 12)
@@ -158,8 +161,8 @@ def test_a_real_foreign_transaction_is_named_with_its_block_and_target(
         proxy.rule(RECEIPT, null())
     office.tick()
     assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
-    with office.store.reading() as uow:
-        pause = uow.outbox.accounts.paused_because(office.context.account)
+    with office.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(office.context.account)
     assert pause is not None
     block = int(office.premises.chain.rpc("eth_getTransactionByHash", theirs)["blockNumber"], 16)
     for word in (theirs, f"block {block}", target(office), "outbox rebuild", "rotate the key"):
@@ -177,7 +180,7 @@ def test_a_foreign_transaction_of_our_own_is_rebuilt_and_the_sender_goes_on(
     found = compare_with_chain(office.context, 1000)
     assert (list(found.nonces_ahead), list(found.nonces)) == ([1], [])
     written_down(office, office.context, found)
-    assert compare_with_chain(office.context, 1000).is_nothing
+    assert compare_with_chain(office.context, 1000).is_empty
     with office.context.writing() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
     assert (office.states(PUSH), pause_of(office)) == (["superseded"], None)

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.store.outbox.records import NonceState
 from oracle.telemetry.metrics import REGISTRY
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.evm.fixtures import chain
 from tests.support.office import CAPS, FINALITY
 from tests.support.sending.faults import Fault, Reply
@@ -35,7 +35,7 @@ def started(office: DispatchOffice, many: int) -> None:
 def asked_in_a_look(office: DispatchOffice, proxy: Proxy) -> tuple[int, int]:
     """(receipts, all requests) that an endpoint is asked for by a look that finds nothing."""
     proxy.forget()
-    assert confirm(office.starts, office.source.heads()) is None
+    assert confirm_transactions(office.starts, office.source.fetch_heads()) is None
     return proxy.count(RECEIPT), len(proxy.asked)
 
 
@@ -46,8 +46,8 @@ def undecided() -> float | None:
 
 
 def mined(office: DispatchOffice) -> list[int]:
-    with office.store.reading() as uow:
-        watched = uow.outbox.slots.watched(office.starts.account)
+    with office.store.read_transaction() as uow:
+        watched = uow.outbox.slots.list_unfinished(office.starts.account)
     assert {one.state for one in watched} <= {NonceState.MINED}
     return [one.nonce for one in watched]
 
@@ -57,7 +57,7 @@ def one_down(
     office: DispatchOffice, proxies: tuple[Proxy, Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[DispatchOffice, Proxy, Proxy]:
     """One of two endpoints does not answer: nothing can be decided."""
-    monkeypatch.setattr("oracle.txmgr.confirmer.DECIDED_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr("oracle.txmgr.confirmer.MAX_DECISIONS_PER_PASS", AT_ONCE)
     office.restart(urls=[one.url for one in proxies])
     up, down = proxies
     down.rule(RECEIPT, DOWN)
@@ -93,9 +93,11 @@ def test_the_lowest_is_always_looked_at_and_the_others_by_turns(
     office, up, _ = one_down
     started(office, 2 * AT_ONCE)
     waiting = mined(office)
-    with office.store.reading() as uow:
-        slots = uow.outbox.slots.watched(office.starts.account)
-        hash_of = {uow.outbox.slots.attempts(one)[0].signed.tx_hash: one.nonce for one in slots}
+    with office.store.read_transaction() as uow:
+        slots = uow.outbox.slots.list_unfinished(office.starts.account)
+        hash_of = {
+            uow.outbox.slots.list_attempts(one)[0].signed.tx_hash: one.nonce for one in slots
+        }
     seen: set[int] = set()
     for _ in waiting:
         asked_in_a_look(office, up)

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from oracle.errors import TransientError
-from oracle.queries.outbox_figures import OutboxRecount
+from oracle.queries.outbox_figures import OutboxCounter
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP
-from oracle.txmgr.call_replacement import cancel
-from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee_in
-from oracle.txmgr.client.receipts import look_for
+from oracle.txmgr.call_replacement import cancel_intent
+from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, decode_l1_fee
+from oracle.txmgr.client.receipts import fetch_receipt_quorum
 from tests.support.office import CAPS, FINALITY, Office
 from tests.support.sending.faults import null
 from tests.support.sending.in_flight import (
@@ -47,8 +47,8 @@ def on_op_stack(office: Office, of_operator: int | None = None) -> None:
 def booked(office: Office) -> int:
     """What the only nonce costs in the books, beside its gas."""
     (slot,) = slots(office)
-    with office.store.reading() as uow:
-        return uow.outbox.slots.cost_of(slot) - gas_paid(office)
+    with office.store.read_transaction() as uow:
+        return uow.outbox.slots.compute_cost_wei(slot) - gas_paid(office)
 
 
 def gas_paid(office: Office) -> int:
@@ -65,11 +65,11 @@ def test_what_was_taken_for_data_is_spent_in_budgets_and_metrics(
     office.pushed()
     assert gas_paid(office) > 0
     account = office.context.account
-    with office.store.reading() as uow:
-        assert uow.outbox.slots.committed_since(account, 0) == gas_paid(office) + L1_FEE
+    with office.store.read_transaction() as uow:
+        assert uow.outbox.slots.sum_committed_wei(account, 0) == gas_paid(office) + L1_FEE
 
     office.until_final()
-    figures = OutboxRecount().count(office.store, office.context.stamp.at)
+    figures = OutboxCounter().count_outbox(office.store, office.context.stamp.at)
     assert figures.wei["push"] == gas_paid(office) + L1_FEE
 
 
@@ -92,15 +92,15 @@ def test_what_a_reorg_took_back_was_not_paid(proxied_office: Office, proxies: tu
     office.pushed()
     (slot,) = slots(office)
     with office.context.writing() as uow:
-        uow.outbox.slots.unmined(slot, office.context.stamp)
+        uow.outbox.slots.revert_to_live(slot, office.context.stamp)
         signed = attempts(office)[0].signed
-        assert uow.outbox.slots.cost_of(slot) == signed.gas_limit * signed.max_fee_wei
+        assert uow.outbox.slots.compute_cost_wei(slot) == signed.gas_limit * signed.max_fee_wei
 
 
 def test_gas_for_data_that_is_part_of_the_gas_is_not_counted_twice():
-    assert l1_fee_in({"gasUsed": "0x100", "gasUsedForL1": "0x80"}) == 0
-    assert l1_fee_in({"l1Fee": None}) == 0
-    assert l1_fee_in({"l1Fee": "0x0"}) == 0
+    assert decode_l1_fee({"gasUsed": "0x100", "gasUsedForL1": "0x80"}) == 0
+    assert decode_l1_fee({"l1Fee": None}) == 0
+    assert decode_l1_fee({"l1Fee": "0x0"}) == 0
 
 
 @pytest.mark.parametrize("nonsense", ["-0x1", hex(10**30), "much"])
@@ -111,7 +111,9 @@ def test_a_fee_that_no_chain_takes_makes_a_receipt_no_answer(
     office.pushed()
     of_a_rollup(proxies, l1Fee=nonsense)
     with pytest.raises(TransientError, match="something else than receipts"):
-        look_for(office.context.publisher.lines, [attempts(office)[0].signed.tx_hash])
+        fetch_receipt_quorum(
+            office.context.publisher.pool_view, [attempts(office)[0].signed.tx_hash]
+        )
 
 
 def test_what_a_raise_reserves_holds_the_fee_for_data_too(sqlite_office: Office):
@@ -122,9 +124,9 @@ def test_what_a_raise_reserves_holds_the_fee_for_data_too(sqlite_office: Office)
     office.tick()
     assert len(attempts(office)) == 2
     (slot,), limit = slots(office), attempts(office)[1].signed.gas_limit
-    with office.store.reading() as uow:
-        reserved = uow.outbox.slots.reserved(office.context.account)
-        assert uow.outbox.slots.cost_of(slot) == reserved
+    with office.store.read_transaction() as uow:
+        reserved = uow.outbox.slots.sum_reserved_wei(office.context.account)
+        assert uow.outbox.slots.compute_cost_wei(slot) == reserved
     assert reserved == limit * fees(office)[1][0] + L1_FEE
 
 
@@ -132,7 +134,7 @@ def test_what_a_no_op_reserves_holds_the_fee_for_data_too(sqlite_office: Office)
     office = sqlite_office
     on_op_stack(office)
     in_flight(office, OP_STACK)
-    cancel(office.context, office.source.heads(), only(office).id)
+    cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
     no_op = office.intents(NOOP)[0]
     signed = attempts(office)[1].signed
     assert no_op.max_cost_wei == signed.gas_limit * signed.max_fee_wei + L1_FEE

@@ -9,7 +9,7 @@ import urllib3
 
 from oracle.errors import TransientError
 from oracle.store.outbox.records import NOOP, CallRequest, IntentState, NonceState
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import SendSettings
 from tests.support.office import CAPS, Office, next_step
 from tests.support.sending.background_calls import Clock, background_call, by_clock, cheap
@@ -119,7 +119,7 @@ def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    office.context = replace(office.context, sending=BY_BLOCKS)
+    office.context = replace(office.context, send_settings=BY_BLOCKS)
     background_call(office, "mined")
     office.mine()
     office.tick()
@@ -135,12 +135,12 @@ def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
     before = (office.states(), [attempts(office, one.nonce) for one in slots(office)])
     assert office.states() == ["mined", "live", "planned"]
 
-    heads = office.source.heads()
+    heads = office.source.fetch_heads()
     all_of(proxies, EVERY, request_dropped())
     for _ in range(10):
         office.premises.chain.later(180)
         with pytest.raises(TransientError):
-            confirm(office.context, heads)
+            confirm_transactions(office.context, heads)
         with contextlib.suppress(TransientError):
             next_step(office.context, heads)
     assert (
@@ -223,18 +223,18 @@ def test_case_f26_without_a_time_the_rest_doubles_and_never_exceeds_a_minute(
 ):
     clock = Clock()
     by_clock(proxied_office, clock)
-    (line, _), (first, _) = proxied_office.context.publisher.lines.all, proxies
+    (line, _), (first, _) = proxied_office.context.publisher.pool_view.callers, proxies
     first.rule("eth_blockNumber", error("rate limit exceeded", -32005))
     rests = []
     for _ in range(9):
         with contextlib.suppress(TransientError):
-            line.ask("eth_blockNumber")
-        rests.append(line.endpoint.health.backoff.left())
-        clock.now += line.endpoint.health.backoff.left()
+            line.request("eth_blockNumber")
+        rests.append(line.endpoint.health.backoff.seconds_left())
+        clock.now += line.endpoint.health.backoff.seconds_left()
     assert rests == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     first.heal()
-    line.ask("eth_blockNumber")
-    assert line.endpoint.health.backoff.left() == 0
+    line.request("eth_blockNumber")
+    assert line.endpoint.health.backoff.seconds_left() == 0
 
 
 def test_case_f27_what_a_relay_calls_failed_is_watched_and_gets_no_other_nonce(

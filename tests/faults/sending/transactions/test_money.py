@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from oracle.store.outbox.records import NOOP, CallRequest, Pause, PauseKind
-from oracle.txmgr.budget import DAY, HOUR, Budget, nonce_budget, runway
+from oracle.txmgr.budget import (
+    DAY_SECONDS,
+    HOUR_SECONDS,
+    Budget,
+    compute_runway_seconds,
+    nonce_budget,
+)
 from oracle.txmgr.context import SendSettings
 from tests.support.office import CAPS, ETHER, Office
 from tests.support.sending.faults import says
@@ -56,7 +62,7 @@ def test_case_f29_a_spent_budget_opens_no_nonce_and_what_is_open_goes_on_up_to_i
     in_flight(office)
     reserved = only(office).max_cost_wei or 0
     office.restart(caps=replace(CAPS, cost_per_day=reserved * 5 // 4))
-    office.context = replace(office.context, sending=SendSettings(bump_seconds=0))
+    office.context = replace(office.context, send_settings=SendSettings(bump_seconds=0))
     _request_more(office)
     dear_blocks(office, 5 * GWEI, 3)
     office.tick()
@@ -88,8 +94,8 @@ def test_the_budget_of_an_hour_is_free_again_after_it(sqlite_office: Office):
     office.tick()
     assert (only(office).state.value, only(office).error_class) == ("planned", "hour_cap")
 
-    with office.store.reading() as uow:
-        assert Budget.of(uow, office.context, 0).left == 1
+    with office.store.read_transaction() as uow:
+        assert Budget.from_outbox(uow, office.context, 0).remaining == 1
 
 
 def test_a_budget_is_counted_in_the_commit_that_gives_the_nonce(sqlite_office: Office):
@@ -112,7 +118,7 @@ def test_a_budget_is_counted_in_the_commit_that_gives_the_nonce(sqlite_office: O
 
 def test_no_more_nonces_are_open_than_are_set(sqlite_office: Office):
     office = sqlite_office
-    office.context = replace(office.context, sending=SendSettings(max_in_flight=1))
+    office.context = replace(office.context, send_settings=SendSettings(max_in_flight=1))
     for name in ("one", "two"):
         _request_more(office, name)
     office.tick()
@@ -129,29 +135,35 @@ def test_what_a_nonce_may_cost_counts_what_it_reserves_once(sqlite_office: Offic
     office = sqlite_office
     in_flight(office)
     (slot,) = slots(office)
-    with office.store.reading() as uow:
-        own = uow.outbox.slots.cost_of(slot)
+    with office.store.read_transaction() as uow:
+        own = uow.outbox.slots.compute_cost_wei(slot)
         assert nonce_budget(uow, office.context, slot) == CAPS.cost_per_transaction
     office.restart(caps=replace(CAPS, cost_per_day=own + 5))
-    with office.store.reading() as uow:
+    with office.store.read_transaction() as uow:
         assert nonce_budget(uow, office.context, slot) == own + 5
-        assert Budget.of(uow, office.context, 0).left == 5
+        assert Budget.from_outbox(uow, office.context, 0).remaining == 5
 
 
 def test_the_balance_lasts_as_long_as_the_last_day_was_dear(sqlite_office: Office):
     office = sqlite_office
     account = office.context.account
-    with office.store.reading() as uow:
-        assert runway(uow, account, ETHER, office.context.stamp.at) is None
+    with office.store.read_transaction() as uow:
+        assert compute_runway_seconds(uow, account, ETHER, office.context.stamp.at) is None
     in_flight(office)
-    with office.store.reading() as uow:
-        spent = uow.outbox.slots.committed_since(account, office.context.stamp.at - HOUR)
-        assert runway(uow, account, 3 * spent, office.context.stamp.at) == 3 * DAY
+    with office.store.read_transaction() as uow:
+        spent = uow.outbox.slots.sum_committed_wei(account, office.context.stamp.at - HOUR_SECONDS)
+        assert (
+            compute_runway_seconds(uow, account, 3 * spent, office.context.stamp.at)
+            == 3 * DAY_SECONDS
+        )
     dear_blocks(office, GWEI, 2)
     office.tick()
     assert office.states() == ["mined"]
-    with office.store.reading() as uow:
-        assert runway(uow, account, ETHER, office.context.stamp.at + 2 * DAY) is None
+    with office.store.read_transaction() as uow:
+        assert (
+            compute_runway_seconds(uow, account, ETHER, office.context.stamp.at + 2 * DAY_SECONDS)
+            is None
+        )
 
 
 def _request_more(office: Office, name: str = "another") -> None:
@@ -172,8 +184,8 @@ def _paused(office: Office, *, is_paused: bool) -> None:
 
 
 def _pause(office: Office) -> Pause | None:
-    with office.store.reading() as uow:
-        return uow.outbox.accounts.paused_because(office.context.account)
+    with office.store.read_transaction() as uow:
+        return uow.outbox.accounts.get_pause(office.context.account)
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -218,28 +230,31 @@ def test_what_is_open_counts_however_old_and_what_landed_from_then_on(sqlite_off
     account = office.context.account
     in_flight(office)
     (slot,) = slots(office)
-    later = replace(office.context, clock=lambda: slot.opened_at + 2 * DAY)
-    with office.store.reading() as uow:
-        own = uow.outbox.slots.cost_of(slot)
-        assert Budget.of(uow, later, 0).left == (CAPS.cost_per_hour or CAPS.cost_per_day) - own
+    later = replace(office.context, clock=lambda: slot.opened_at + 2 * DAY_SECONDS)
+    with office.store.read_transaction() as uow:
+        own = uow.outbox.slots.compute_cost_wei(slot)
+        assert (
+            Budget.from_outbox(uow, later, 0).remaining
+            == (CAPS.cost_per_hour or CAPS.cost_per_day) - own
+        )
         # What it holds itself is not in its own way.
         assert nonce_budget(uow, later, slot) == CAPS.cost_per_transaction
 
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
-    chain.later(2 * DAY)
+    chain.later(2 * DAY_SECONDS)
     chain.mine()
     office.tick()
     slot = slots(office)[0]
     assert office.states()[0] == "mined"
-    assert (slot.mined_at or 0) - slot.opened_at >= 2 * DAY
-    with office.store.reading() as uow:
-        spent = uow.outbox.slots.committed_since(account, office.context.stamp.at - HOUR)
-        assert spent == uow.outbox.slots.cost_of(slot) > 0
+    assert (slot.mined_at or 0) - slot.opened_at >= 2 * DAY_SECONDS
+    with office.store.read_transaction() as uow:
+        spent = uow.outbox.slots.sum_committed_wei(account, office.context.stamp.at - HOUR_SECONDS)
+        assert spent == uow.outbox.slots.compute_cost_wei(slot) > 0
 
 
 def test_a_clock_that_was_ahead_uses_up_no_budget_for_ever(sqlite_office: Office):
     office = sqlite_office
-    year, right = 365 * DAY, office.context.clock
+    year, right = 365 * DAY_SECONDS, office.context.clock
     office.context = replace(office.context, clock=lambda: right() + year)
     in_flight(office)
     dear_blocks(office, GWEI, 2)
@@ -248,9 +263,9 @@ def test_a_clock_that_was_ahead_uses_up_no_budget_for_ever(sqlite_office: Office
 
     most = min(CAPS.cost_per_day, CAPS.cost_per_hour or CAPS.cost_per_day)
     office.context = replace(office.context, clock=right)
-    with office.store.reading() as uow:
-        assert Budget.of(uow, office.context, 0).left == most
+    with office.store.read_transaction() as uow:
+        assert Budget.from_outbox(uow, office.context, 0).remaining == most
     # A little ahead is as good as now.
-    office.context = replace(office.context, clock=lambda: right() + year - HOUR // 2)
-    with office.store.reading() as uow:
-        assert Budget.of(uow, office.context, 0).left < most
+    office.context = replace(office.context, clock=lambda: right() + year - HOUR_SECONDS // 2)
+    with office.store.read_transaction() as uow:
+        assert Budget.from_outbox(uow, office.context, 0).remaining < most

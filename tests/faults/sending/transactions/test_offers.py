@@ -6,8 +6,8 @@ import pytest
 
 from oracle.errors import InputError
 from oracle.store.outbox.records import AttemptReason
-from oracle.txmgr.call_replacement import cancel
-from oracle.txmgr.client.fee_quote import raised
+from oracle.txmgr.call_replacement import cancel_intent
+from oracle.txmgr.client.fee_quote import raise_fee
 from oracle.txmgr.context import SendSettings
 from oracle.txmgr.fee_bump import bump_now
 from tests.support.office import CAPS, Office
@@ -32,18 +32,18 @@ def test_a_market_above_the_cap_is_named_and_leaves_room_for_the_raise_that_land
     office.restart(caps=replace(CAPS, fee_per_gas=cap))
     in_flight(office, SendSettings(bump_seconds=600))
     dear_blocks(office, 9 * GWEI)
-    market = office.context.publisher.market()
+    market = office.context.publisher.fetch_fee_market()
     said = (
         rf"asks for {market.base_fee + market.tip} wei .* limits\.max_fee_per_gas_wei allows {cap}"
     )
     with pytest.raises(InputError, match=said):
-        bump_now(office.context, office.source.heads(), only(office).id)
+        bump_now(office.context, office.source.fetch_heads(), only(office).id)
     assert len(attempts(office)) == 1
 
     dear_blocks(office, 4 * GWEI, 3)
-    market = office.context.publisher.market()
+    market = office.context.publisher.fetch_fee_market()
     assert market.base_fee + market.tip < cap < 2 * market.base_fee
-    bump_now(office.context, office.source.heads(), only(office).id)
+    bump_now(office.context, office.source.fetch_heads(), only(office).id)
     assert takes(*fees(office))
     assert fees(office)[1][0] == market.base_fee + market.tip
 
@@ -58,7 +58,7 @@ def test_while_the_market_is_above_the_cap_the_daemon_raises_step_by_step(
     dear_blocks(office, 9 * GWEI, 4)
     office.tick()
     old, new = fees(office)
-    assert new == (raised(old[0]), raised(old[1]))
+    assert new == (raise_fee(old[0]), raise_fee(old[1]))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_whichever_limit_is_in_the_way_is_named(
     in_flight(office)
     office.restart(caps=replace(CAPS, **changed))
     with pytest.raises(InputError, match=setting):
-        bump_now(office.context, office.source.heads(), only(office).id)
+        bump_now(office.context, office.source.fetch_heads(), only(office).id)
 
 
 def test_ether_that_does_not_suffice_is_named(sqlite_office: Office):
@@ -85,7 +85,7 @@ def test_ether_that_does_not_suffice_is_named(sqlite_office: Office):
     sender = office.context.account.address
     office.premises.chain.rpc("anvil_setBalance", sender, "0x1")
     with pytest.raises(InputError, match=f"the ether of {sender} allows"):
-        bump_now(office.context, office.source.heads(), only(office).id)
+        bump_now(office.context, office.source.fetch_heads(), only(office).id)
 
 
 def test_a_call_is_given_up_though_the_market_is_above_the_cap(
@@ -96,6 +96,6 @@ def test_a_call_is_given_up_though_the_market_is_above_the_cap(
     in_flight(office)
     office.restart(caps=replace(CAPS, fee_per_gas=3 * GWEI))
     dear_blocks(office, 9 * GWEI)
-    cancel(office.context, office.source.heads(), only(office).id)
+    cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
     assert takes(*fees(office))
     assert attempts(office)[1].reason is AttemptReason.NOOP

@@ -13,10 +13,10 @@ import pytest
 from oracle.errors import InputError, TransientError
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import UNDECIDED
-from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, l1_fee
-from oracle.txmgr.confirmer import confirm
-from oracle.txmgr.fee_bump import prepared_bump
-from oracle.txmgr.nonce_sync import reconcile, why_refused
+from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, fetch_l1_fee
+from oracle.txmgr.confirmer import confirm_transactions
+from oracle.txmgr.fee_bump import prepare_bump
+from oracle.txmgr.nonce_sync import reconcile, start_refusal_reason
 from oracle.txmgr.rebuild_from_chain import compare_with_chain
 from tests.faults.sending.conftest import OpenProxy
 from tests.support.office import FINALITY, Office
@@ -123,7 +123,7 @@ def test_false_receipt_of_one_provider_makes_nothing_final(
         office.tick()
         if is_restarted:
             office.restart()
-    office.repeat(confirm)
+    office.repeat(confirm_transactions)
 
     assert (office.states()[0], undecided_nonces()) == ("mined", 1)
     assert (office.premises.round, office.premises.nonce) == (
@@ -164,7 +164,7 @@ def test_nothing_is_final_with_one_provider_while_its_endpoints_differ(
     office.mine()
     office.until_final()
     office.restart()
-    office.repeat(confirm)
+    office.repeat(confirm_transactions)
     assert (office.states(), undecided_nonces()) == (["mined"], 1)
 
     odd.heal()
@@ -201,11 +201,11 @@ def test_price_that_one_provider_reports_twice_is_not_booked(
 def test_l1_fee_that_one_provider_reports_twice_is_not_the_median(
     outnumbered_office: Office, liar: Proxy
 ):
-    office, lines = outnumbered_office, outnumbered_office.context.publisher.lines
+    office, lines = outnumbered_office, outnumbered_office.context.publisher.pool_view
     code = price_oracle(L1_FEE, None)
     office.premises.chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, code)
     liar.rule("eth_call", says("0x" + (1000 * L1_FEE).to_bytes(32, "big").hex()))
-    assert l1_fee(lines, L1Fee.OPTIMISM, "0x", 21_000) == L1_FEE
+    assert fetch_l1_fee(lines, L1Fee.OPTIMISM, "0x", 21_000) == L1_FEE
 
 
 # --- nonces ---
@@ -221,7 +221,7 @@ def test_nonce_that_one_provider_alone_counts_as_used_is_still_bumped(
     office = outnumbered_office
     in_flight(office)
     liar.rule(COUNT, moved_by(1), when=is_latest)
-    prepared_bump(office.context, office.source.heads(), only(office).id)
+    prepare_bump(office.context, office.source.fetch_heads(), only(office).id)
 
     dear_blocks(office, 5 * GWEI, 3)
     office.tick()
@@ -236,7 +236,7 @@ def test_nonce_that_one_provider_counts_as_used_is_not_bumped_where_there_is_no_
     in_flight(office)
     liar.rule(COUNT, moved_by(1), when=is_latest)
     with pytest.raises(InputError, match="in a block already"):
-        prepared_bump(office.context, office.source.heads(), only(office).id)
+        prepare_bump(office.context, office.source.fetch_heads(), only(office).id)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
@@ -251,10 +251,10 @@ def test_foreign_transaction_that_one_provider_alone_shows_pauses_no_sender(
     office.mine(FINALITY + 1)
     office.index()
     honest.rule(COUNT, status(503))
-    office.repeat(confirm)
+    office.repeat(confirm_transactions)
     if is_restarted:
         office.restart()
-        office.repeat(confirm)
+        office.repeat(confirm_transactions)
 
     assert (office.states(), pause_of(office)) == (["live"], None)
     assert f"by {foreign}" in (only(office).error_text or "")
@@ -288,7 +288,9 @@ def test_higher_count_of_one_provider_stops_a_start_and_refuses_no_database(
     context = office.context
     with pytest.raises(TransientError, match="until another provider reports the same"):
         reconcile(context)
-    assert why_refused(context.store, context.publisher.lines, context.account) is None
+    assert (
+        start_refusal_reason(context.store, context.publisher.pool_view, context.account) is None
+    )
     with pytest.raises(TransientError, match="until another provider reports the same"):
         office.restart()
     assert pause_of(office) is None
@@ -307,7 +309,10 @@ def test_higher_count_of_the_only_provider_refuses_the_database(
     context = office.context
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         reconcile(context)
-    assert why_refused(context.store, context.publisher.lines, context.account) is not None
+    assert (
+        start_refusal_reason(context.store, context.publisher.pool_view, context.account)
+        is not None
+    )
 
 
 def test_account_is_not_enrolled_where_one_provider_alone_reports_that_it_never_sent(
@@ -349,7 +354,7 @@ def test_rebuild_refuses_a_count_that_one_provider_alone_reports(
         compare_with_chain(office.context, 1000)
 
     liar.heal()
-    assert compare_with_chain(office.context, 1000).is_nothing
+    assert compare_with_chain(office.context, 1000).is_empty
 
 
 def test_rebuild_takes_the_count_that_both_endpoints_of_the_only_provider_report(

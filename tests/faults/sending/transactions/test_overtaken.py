@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from oracle.daemon.sending_jobs import SendingJobs
 from oracle.domain.health import Condition
 from oracle.errors import InputError, TransientError
-from oracle.reporting.readiness import why_waiting
+from oracle.reporting.readiness import waiting_reason
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
@@ -22,7 +22,7 @@ from tests.support.sending.thieves import used_elsewhere
 
 def paused(jobs: SendingJobs) -> list[str]:
     """Which senders are paused, as `/readyz` has it."""
-    findings = jobs.health.health().findings
+    findings = jobs.health.build_report().findings
     return [one.detail for one in findings if one.condition is Condition.PAUSED_SENDER]
 
 
@@ -88,14 +88,14 @@ def test_a_daemon_whose_sender_is_paused_for_it_starts_and_its_signer_is_quiet_f
     office.premises.chain.later(SETTINGS.ttl_seconds)
     office.premises.chain.mine()
     office.index()
-    assert why_waiting(office.reporting) is None
+    assert waiting_reason(office.reporting) is None
     used_elsewhere(office)
     jobs.reconcile_nonces()
 
     again = daemon(office)
     assert again.is_reconciled
     assert pause_of(office) is PauseKind.FOREIGN
-    assert "signs nothing" in (why_waiting(office.reporting) or "")
+    assert "signs nothing" in (waiting_reason(office.reporting) or "")
     assert any("sends nothing (foreign)" in one for one in paused(again))
     office.period()
     turns(office, again)
@@ -108,7 +108,7 @@ def test_whoever_comes_once_is_refused_also_where_the_sender_is_paused(sqlite_of
     used_elsewhere(office)
     jobs.reconcile_nonces()
     once = daemon_before_its_first_turn(office)
-    once.is_once = True
+    once.is_one_shot = True
     with pytest.raises(InputError, match="has used nonces up to 1"):
         once.reconcile_nonces()
 
@@ -143,7 +143,7 @@ def test_what_was_rebuilt_and_released_goes_on_with_a_nonce_that_nobody_used(
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
 
     jobs = daemon(office)
-    assert jobs.health.paused == []
+    assert jobs.health.pause_reasons == []
     office.premises.chain.later(SETTINGS.ttl_seconds)
     while office.premises.round == 0:
         assert len(office.reports()) < 20, office.steps
@@ -179,7 +179,7 @@ def test_who_uses_our_open_nonce_and_more_is_told_of_both_and_none_is_given_out_
     written_down(office, office.context, compare_with_chain(office.context, 1000))
     with office.context.writing() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
-    assert daemon(office).health.paused == []
+    assert daemon(office).health.pause_reasons == []
     assert next_nonce(office.context) == 3
 
 
@@ -190,7 +190,7 @@ def test_nothing_is_signed_for_a_nonce_of_a_key_that_is_used_elsewhere(sqlite_of
     office.index()
     office.repeat(plan_push)
     while office.states() != ["assigned"]:
-        assert next_step(office.context, office.source.heads()) is not None
+        assert next_step(office.context, office.source.fetch_heads()) is not None
     for _ in range(2):
         used_elsewhere(office)
     jobs.reconcile_nonces()
@@ -206,8 +206,10 @@ def test_a_database_that_lost_nonces_of_its_own_ends_the_daemon(sqlite_office: O
     office = sqlite_office
     jobs = daemon(office)
     with office.context.writing() as uow:
-        uow.outbox.accounts.rebuild(office.context.account, 3, office.context.stamp)
-        uow.outbox.slots.rebuild(office.context.account, 1, None, None, office.context.stamp)
+        uow.outbox.accounts.raise_next_nonce(office.context.account, 3, office.context.stamp)
+        uow.outbox.slots.record_rebuilt(
+            office.context.account, 1, None, None, office.context.stamp
+        )
     with pytest.raises(InputError, match=r"lost nonces of .* that it gave out: 2"):
         jobs.reconcile_nonces()
     assert pause_of(office) is None
@@ -231,8 +233,8 @@ def turns(office: Office, jobs: SendingJobs) -> set[object]:
     office.index()
     done: set[object] = set()
     for _ in range(100):
-        jobs.confirm()
-        facts = jobs.publish()
+        jobs.confirm_transactions()
+        facts = jobs.advance_reports()
         if facts is None:
             return done
         done.add(facts["did"])
@@ -240,15 +242,15 @@ def turns(office: Office, jobs: SendingJobs) -> set[object]:
 
 
 def head_of(office: Office) -> int:
-    with office.store.reading() as uow:
+    with office.store.read_transaction() as uow:
         cursor = uow.cursor.get()
     assert cursor is not None
     return cursor.number
 
 
 def reason_of(office: Office) -> str:
-    with office.store.reading() as uow:
-        pause = uow.outbox.accounts.paused_because(office.context.account)
+    with office.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(office.context.account)
     assert pause is not None
     return pause.reason
 

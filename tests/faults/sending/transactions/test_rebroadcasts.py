@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import SendSettings, StepResult
 from tests.support.office import Office
 from tests.support.sending.faults import error
@@ -22,7 +22,7 @@ def wait_for_blocks(office: Office, blocks: int) -> tuple[list[int], list[StepRe
     sends = attempts(office)[0].sends
     for block in range(1, blocks + 1):
         dear_blocks(office, 5 * GWEI)
-        step = confirm(office.context, office.source.heads())
+        step = confirm_transactions(office.context, office.source.fetch_heads())
         steps += [] if step is None else [step]
         if attempts(office)[0].sends > sends:
             sent_after.append(block)
@@ -66,7 +66,7 @@ def drop_for_blocks(office: Office, blocks: int) -> list[int]:
         (attempt,) = attempts(office)
         chain.rpc("anvil_dropTransaction", attempt.signed.tx_hash)
         dear_blocks(office, GWEI)
-        assert confirm(office.context, office.source.heads()) is None
+        assert confirm_transactions(office.context, office.source.fetch_heads()) is None
         if attempts(office)[0].sends > attempt.sends:
             sent_after.append(block)
     return sent_after
@@ -100,9 +100,9 @@ def test_a_transaction_that_a_reorg_took_back_is_sent_again_at_once(office: Offi
     chain, sends = office.premises.chain, attempts(office)[0].sends
     snapshot = chain.rpc("evm_snapshot")
     dear_blocks(office, GWEI)
-    assert confirm(office.context, office.source.heads()) is not None
+    assert confirm_transactions(office.context, office.source.fetch_heads()) is not None
     chain.rpc("evm_revert", snapshot)
     dear_blocks(office, 5 * GWEI, 2)
-    while confirm(office.context, office.source.heads()) is not None:
+    while confirm_transactions(office.context, office.source.fetch_heads()) is not None:
         pass
     assert attempts(office)[0].sends == sends + 1

@@ -52,7 +52,7 @@ def test_what_was_rebuilt_in_the_pool_and_dropped_there_is_filled_and_strands_no
         written_down(office, context, compare_with_chain(context, 1000))
         office.restart(store=fresh)
         # It waits: nothing is wrong.
-        assert compare_with_chain(office.context, 1000).is_nothing
+        assert compare_with_chain(office.context, 1000).is_empty
 
         chain.rpc("anvil_dropTransaction", lost)
         chain.later(SETTINGS.ttl_seconds)
@@ -78,7 +78,7 @@ def test_what_was_rebuilt_in_the_pool_and_dropped_there_is_filled_and_strands_no
         assert noops == [(1, IntentState.FINAL)]
         assert office.intents(PUSH)[0].state is IntentState.FINAL
         assert (office.premises.nonce, office.premises.round) == (3, 1)
-        assert compare_with_chain(office.context, 1000).is_nothing
+        assert compare_with_chain(office.context, 1000).is_empty
 
 
 def test_what_lies_deeper_than_the_walk_is_rebuilt_without_a_hash(
@@ -104,7 +104,7 @@ def test_a_call_whose_nonce_the_lost_database_used_for_another_is_over_and_nobod
     office.index()
     office.repeat(plan_push)
     while office.states() != ["assigned"]:
-        assert next_step(office.context, office.source.heads()) is not None
+        assert next_step(office.context, office.source.fetch_heads()) is not None
     with copied(office, tmp_path) as copy:
         # The lost one signs for the nonce and sends; the copy has given it out, and no more.
         office.tick()
@@ -114,9 +114,9 @@ def test_a_call_whose_nonce_the_lost_database_used_for_another_is_over_and_nobod
         assert (list(found.nonces_ahead), found.nonces) == ([1], range(2, 2))
         written_down(office, office.context, found)
         office.tick()
-        with copy.reading() as uow:
-            slot = uow.outbox.slots.at(office.context.account, 1)
-            assert uow.outbox.accounts.paused_because(office.context.account) is None
+        with copy.read_transaction() as uow:
+            slot = uow.outbox.slots.get_slot(office.context.account, 1)
+            assert uow.outbox.accounts.get_pause(office.context.account) is None
         assert slot is not None
         assert (slot.state, slot.gas_used) == (NonceState.FINAL, found.spent[1].gas_used)
         (push,) = office.intents(PUSH)[:1]
@@ -128,12 +128,12 @@ def test_a_gap_in_what_was_given_out_is_refused_and_not_repaired(sqlite_office: 
     with office.context.writing() as uow:
         outbox, account = uow.outbox, office.context.account
         for nonce in (1, 3):
-            outbox.slots.rebuild(account, nonce, None, None, office.context.stamp)
-        outbox.accounts.rebuild(account, 4, office.context.stamp)
+            outbox.slots.record_rebuilt(account, nonce, None, None, office.context.stamp)
+        outbox.accounts.raise_next_nonce(account, 4, office.context.stamp)
     with pytest.raises(InputError, match=r"lost nonces of .* that it gave out: 2;"):
         reconcile(office.context)
-    with office.store.reading() as uow:
-        assert uow.outbox.slots.missing(office.context.account, 4) == [2]
+    with office.store.read_transaction() as uow:
+        assert uow.outbox.slots.list_missing_nonces(office.context.account, 4) == [2]
 
 
 def test_a_new_account_is_enrolled_where_two_endpoints_say_that_it_never_sent(
@@ -149,4 +149,4 @@ def test_a_new_account_is_enrolled_where_two_endpoints_say_that_it_never_sent(
             reconcile(context)
         assert next_nonce(context) is None
         step = reconcile(context)
-        assert (step and step.did, next_nonce(context)) == ("enrolled", 0)
+        assert (step and step.action, next_nonce(context)) == ("enrolled", 0)

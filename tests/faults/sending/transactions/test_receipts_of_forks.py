@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.queries.outbox_figures import OutboxRecount
+from oracle.queries.outbox_figures import OutboxCounter
 from oracle.store.outbox.records import NonceState
 from oracle.telemetry.txmgr_metrics import TAKEN_BACK, UNDECIDED, WITHOUT_EFFECT
 from oracle.txmgr.context import SendSettings
@@ -26,7 +26,7 @@ def calldata(office: Office) -> str:
 
 def outcomes(office: Office) -> dict[tuple[str, str], int]:
     """What `/metrics` counts of nonces that are over."""
-    counted = OutboxRecount().count(office.store, int(office.premises.chain.time))
+    counted = OutboxCounter().count_outbox(office.store, int(office.premises.chain.time))
     return {end: many for end, many in counted.outcomes.items() if many}
 
 
@@ -103,7 +103,7 @@ def test_case_f36_a_chain_that_does_not_finalize_ends_nothing_and_pushes_go_on(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    office.context = replace(office.context, sending=SendSettings(max_in_flight=2))
+    office.context = replace(office.context, send_settings=SendSettings(max_in_flight=2))
     stopped = office.premises.chain.rpc("eth_getBlockByNumber", "finalized", False)["number"]
     for proxy in proxies:
         proxy.rule("eth_getBlockByNumber", Fault(ask=standing_at(stopped)), when=asks_for_final)

@@ -6,7 +6,7 @@ from oracle.errors import InputError
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import NOOP, AttemptReason
-from oracle.txmgr.call_replacement import cancel
+from oracle.txmgr.call_replacement import cancel_intent
 from tests.support.office import SETTINGS, Office, next_step
 from tests.support.sending.in_flight import (
     GWEI,
@@ -94,8 +94,8 @@ def test_a_push_that_may_still_land_is_never_replaced(sqlite_office: Office):
 def test_an_operator_cancels_a_call_by_a_no_op_on_its_nonce(office: Office):
     in_flight(office)
     dear_blocks(office, 5 * GWEI)
-    step = cancel(office.context, office.source.heads(), only(office).id)
-    assert step.did == "sent"
+    step = cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
+    assert step.action == "sent"
     assert takes(fees(office)[0], fees(office)[1])
     no_op = attempts(office)[1]
     assert (no_op.reason, no_op.signed.gas_limit) == (AttemptReason.NOOP, 21_000)
@@ -114,7 +114,7 @@ def test_what_is_mined_cannot_be_cancelled(sqlite_office: Office):
     dear_blocks(office, GWEI)
     office.tick()
     with pytest.raises(InputError, match="is mined: there is nothing to cancel"):
-        cancel(office.context, office.source.heads(), only(office).id)
+        cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
 
 
 def test_what_has_no_nonce_is_cancelled_without_a_transaction(sqlite_office: Office):
@@ -124,9 +124,9 @@ def test_what_has_no_nonce_is_cancelled_without_a_transaction(sqlite_office: Off
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.period()
     office.tick()
-    step = cancel(office.context, office.source.heads(), only(office).id)
+    step = cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
 
-    assert step.did == "push cancelled"
+    assert step.action == "push cancelled"
     assert only(office).state.value == "cancelled"
 
 

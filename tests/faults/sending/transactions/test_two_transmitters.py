@@ -9,7 +9,7 @@ import pytest
 
 from oracle.kickouts.kickout_context import EXECUTE_KICK
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.context import Rank
+from oracle.txmgr.context import TransmitterRank
 from tests.integration.evm.test_kicking import bad_pool, standing
 from tests.support.evm.chain import Chain
 from tests.support.office import Office, Premises, next_step
@@ -45,7 +45,9 @@ def pair(
         first, second = (reporter.office for reporter in opened.reporters)
         for office in (first, second):
             office.restart(urls=[blind.url])
-        second.context = replace(second.context, rank=Rank(True, BLOCK_SECONDS, BLOCKS_AHEAD))
+        second.context = replace(
+            second.context, rank=TransmitterRank(True, BLOCK_SECONDS, BLOCKS_AHEAD)
+        )
         yield first, second
 
 
@@ -118,7 +120,7 @@ def test_who_is_second_brings_what_the_first_does_not(
         company(premises, [one, two], tmp_path, standby) as opened,
     ):
         first, second = (reporter.office for reporter in opened.reporters)
-        second.context = replace(second.context, rank=Rank(True, 1, BLOCKS_AHEAD))
+        second.context = replace(second.context, rank=TransmitterRank(True, 1, BLOCKS_AHEAD))
         first.period()
         # The first signs, and sends nothing.
         for office in (first, second, first):

@@ -15,19 +15,19 @@ from devnet.crynux.crynux_show import settings_for
 from devnet.demo.daemon_process import write_configuration
 from devnet.demo.show import START_TIME, keys_in
 from devnet.demo.stage import ETHER, Clock
-from oracle.bindings.codec import call_input
-from oracle.bindings.kick_targets import plain_call
+from oracle.bindings.codec import encode_call
+from oracle.bindings.kick_targets import encode_address_call
 from oracle.bindings.timelock import DEFAULT_DELAY, TIMELOCK, TimelockedCall
-from oracle.bindings.timelock_roles import ROLES
+from oracle.bindings.timelock_roles import ROLE_ID_BY_NAME
 from oracle.cli.main import run
 from oracle.daemon.compose import open_checked_chain
-from oracle.daemon.config.loader import Config, load
+from oracle.daemon.config.loader import Config, read_config
 from oracle.daemon.records import open_records
-from oracle.daemon.senders import oracle_address, report_account
+from oracle.daemon.senders import get_oracle_address, open_report_account
 from oracle.domain.blocks import Position
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.contract_state import RoundsChanges
-from oracle.domain.reports.kicks import FOR_EVER, NO_TARGET, Expulsion, Kick, KickState
+from oracle.domain.reports.kicks import NEVER_EXPIRES, NO_TARGET, Expulsion, Kick, KickState
 from tests.integration.reporters.waiting import until
 
 GONE, REFUSED, LAPSED, VETOED, READMITTED = (Address("0x" + one * 40) for one in "abcde")
@@ -96,16 +96,19 @@ def unwatched(tmp_path: Path) -> Iterator[Unwatched]:
 def kick_of(node: Address, state: KickState, *, until: int) -> Kick:
     """A kickout that ran to an expulsion, whatever became of that."""
     at = Position(1, 0, 0)
-    gone = Expulsion(at, round=1, until=until, target=NO_TARGET, tried_in=1, tried_at=at)
+    gone = Expulsion(at, round=1, expires_at=until, target=NO_TARGET, tried_in=1, tried_at=at)
     return Kick(node, 1, ZERO_HASH, 0, 0, proposed_at=at, state=state, expulsion=gone)
 
 
 def is_expelled(config: Config, node: Address) -> bool:
     """What the configured oracle says itself."""
-    asked = {"to": oracle_address(config), "data": plain_call("isExpelled(address)", node)}
+    asked = {
+        "to": get_oracle_address(config),
+        "data": encode_address_call("isExpelled(address)", node),
+    }
     with open_checked_chain(config) as chain:
-        lines = report_account(config, chain).lines
-        return int(lines.ask("eth_call", asked, "latest"), 16) == 1
+        lines = open_report_account(config, chain).pool_view
+        return int(lines.request("eth_call", asked, "latest"), 16) == 1
 
 
 def deploy(unwatched: Unwatched, *told: str, config: str) -> list[str]:
@@ -187,22 +190,22 @@ def test_whom_the_oracle_before_has_expelled_the_next_one_expels_from_the_start(
     config = unwatched.config(json.loads(capsys.readouterr().out)["address"])
     assert run(["migrate", "--config", config]) == 0
     assert run(["run", "--once", "--config", config]) == 0
-    with open_records(load(Path(config))) as records, records.store.transaction() as uow:
+    with open_records(read_config(Path(config))) as records, records.store.transaction() as uow:
         kicks = {
-            GONE: kick_of(GONE, KickState.EXECUTED, until=FOR_EVER),
-            REFUSED: kick_of(REFUSED, KickState.REFUSED, until=FOR_EVER),
+            GONE: kick_of(GONE, KickState.EXECUTED, until=NEVER_EXPIRES),
+            REFUSED: kick_of(REFUSED, KickState.REFUSED, until=NEVER_EXPIRES),
             # Its expulsion is over, theirs was called off or taken back.
             LAPSED: kick_of(LAPSED, KickState.EXECUTED, until=1),
-            VETOED: kick_of(VETOED, KickState.VETOED, until=FOR_EVER),
-            READMITTED: kick_of(READMITTED, KickState.READMITTED, until=FOR_EVER),
+            VETOED: kick_of(VETOED, KickState.VETOED, until=NEVER_EXPIRES),
+            READMITTED: kick_of(READMITTED, KickState.READMITTED, until=NEVER_EXPIRES),
         }
-        uow.rounds.write(RoundsChanges(kicks=kicks))
+        uow.rounds.save_changes(RoundsChanges(kicks=kicks))
 
     capsys.readouterr()
     assert run(deploy(unwatched, *told, "--replace", config=config)) == 0
     second = json.loads(capsys.readouterr().out)
     assert second["arguments"]["expelled"] == [GONE, REFUSED]
-    with_second = load(Path(unwatched.config(second["address"])))
+    with_second = read_config(Path(unwatched.config(second["address"])))
     assert [is_expelled(with_second, node) for node in kicks] == [True, True, False, False, False]
 
 
@@ -245,8 +248,8 @@ def test_fake_timelock_pending_admin_and_loose_kick_limits_are_found(
     chain.ask("anvil_setBalance", timelock, hex(10 * ETHER))
     chain.ask("anvil_impersonateAccount", timelock)
     for call in (
-        call_input("QoSOracle", "transferAdmin", unwatched.owner),
-        call_input("QoSOracle", "setKickLimits", (600_000, 0, 65_535, 65_535, 1)),
+        encode_call("QoSOracle", "transferAdmin", unwatched.owner),
+        encode_call("QoSOracle", "setKickLimits", (600_000, 0, 65_535, 65_535, 1)),
     ):
         sent = {"from": timelock, "to": oracle, "data": call, "gas": hex(1_000_000)}
         tx_hash = chain.ask("eth_sendTransaction", sent)
@@ -275,11 +278,11 @@ def test_who_else_may_propose_to_the_timelock_is_found(
         return {what: who for what, who in named.items() if "the timelock" in what}
 
     assert found() == {}
-    grant = call_input(TIMELOCK, "grantRole", ROLES["proposer"], stranger)
+    grant = encode_call(TIMELOCK, "grantRole", ROLE_ID_BY_NAME["proposer"], stranger)
     scheduled = TimelockedCall(timelock, grant)
-    unwatched.send(timelock, scheduled.schedule(DEFAULT_DELAY))
+    unwatched.send(timelock, scheduled.encode_schedule(DEFAULT_DELAY))
     unwatched.network.chain.ask("evm_increaseTime", DEFAULT_DELAY)
-    unwatched.send(timelock, scheduled.execute())
+    unwatched.send(timelock, scheduled.encode_execute())
     both = sorted([unwatched.owner, stranger])
     assert found() == {"proposers of the timelock": ", ".join(both)}
     assert found("--proposers", unwatched.owner) == {"proposer of the timelock": stranger}

@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from oracle.cli.main import run
-from oracle.signing.keystore import unlock
+from oracle.signing.keystore import unlock_keystore
 from oracle.signing.local import KeySigner
 from tests.support.cli.local_network import write
 from tests.support.faulty_endpoint import faulty_endpoint
@@ -23,7 +23,7 @@ def told(capsys, code, *arguments):
 def test_a_new_key_opens_is_its_owners_alone_and_is_never_written_over(capsys, tmp_path):
     files = tmp_path / "new" / "signer.json", tmp_path / "new" / "signer.password"
     out, advice = told(capsys, 0, "keys", "create", *files)
-    key = unlock(*files)
+    key = unlock_keystore(*files)
 
     assert KeySigner(key).address == out.strip()
     assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o600, 0o600]

@@ -2,12 +2,12 @@
 
 import json
 
-from oracle.cli.kickout.kickout_plans import veto_text
+from oracle.cli.kickout.kickout_plans import format_veto_deadline
 from oracle.cli.main import run
 from oracle.domain.blocks import Position
 from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.reports.kicks import FOR_EVER, NO_TARGET, Expulsion, Kick, KickState
-from oracle.queries.kickout_view import expulsions
+from oracle.domain.reports.kicks import NEVER_EXPIRES, NO_TARGET, Expulsion, Kick, KickState
+from oracle.queries.kickout_view import build_expulsion_entries
 
 
 def test_nobody_is_due_at_first(indexed, capsys):
@@ -34,8 +34,10 @@ def test_what_names_no_node_is_told_apart_from_a_node_that_is_not_due(indexed, c
 
 def test_a_veto_whose_time_is_over_is_not_said_to_be_open():
     node = Address("0x" + 40 * "b")
-    assert veto_text(node, 5_000, 4_999) == "the vetoer has until 1970-01-01 01:23:20 UTC"
-    over = veto_text(node, 5_000, 5_000)
+    assert (
+        format_veto_deadline(node, 5_000, 4_999) == "the vetoer has until 1970-01-01 01:23:20 UTC"
+    )
+    over = format_veto_deadline(node, 5_000, 5_000)
     assert over.startswith("the vetoer had until 1970-01-01 01:23:20 UTC; ")
     assert f"`qos-oracle kickout execute {node}` says what else" in over
 
@@ -43,7 +45,7 @@ def test_a_veto_whose_time_is_over_is_not_said_to_be_open():
 def expelled(number: int, target: Address, state: KickState) -> Kick:
     """A node whose kickout was executed in block 20 + number, in round 7."""
     at = Position(20 + number, 0, 0)
-    gone = Expulsion(at, 7, FOR_EVER, target, 7, at)
+    gone = Expulsion(at, 7, NEVER_EXPIRES, target, 7, at)
     node = Address(f"0x{number:040x}")
     return Kick(node, 6, ZERO_HASH, 5_000, 9_000, Position(1, 1, 1), state, gone)
 
@@ -54,13 +56,13 @@ def test_who_was_expelled_is_exported_for_the_networks_operator():
         expelled(1, Address("0x" + 40 * "a"), KickState.REFUSED),
         expelled(3, Address("0x" + 40 * "a"), KickState.EXECUTED),
     ]
-    entries = list(expulsions(kicks, since=0))
+    entries = list(build_expulsion_entries(kicks, min_block=0))
     assert [(entry.node[-1], entry.round, entry.block, entry.network) for entry in entries] == [
         ("1", 7, 21, "refused"),
         ("2", 7, 22, "nobody"),
         ("3", 7, 23, "done"),
     ]
-    assert list(expulsions(kicks, since=22)) == entries[1:]
+    assert list(build_expulsion_entries(kicks, min_block=22)) == entries[1:]
 
 
 def test_where_nobody_was_expelled_the_list_has_a_head_alone(indexed, capsys):

@@ -12,7 +12,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.contract_state import RoundsChanges
 from oracle.store.database import Store
 from oracle.store.outbox.records import Stamp
-from oracle.txmgr.confirmer import confirm
+from oracle.txmgr.confirmer import confirm_transactions
 from tests.integration.evm.test_kicking import (
     ROUNDS,
     bad_pool,
@@ -45,7 +45,7 @@ def fallen(fresh_premises, sqlite_template, tmp_path_factory):
         played = Office(fresh_premises, store, folder / "evidence")
         bad_pool(played)
         shown_low(played)
-        played.repeat(confirm)
+        played.repeat(confirm_transactions)
         with store.transaction() as uow:
             uow.lease.release(played.epoch)
         played.close()
@@ -167,7 +167,7 @@ def test_nobody_is_accused_by_hand_while_a_report_is_held(
     office, config, endpoint, capsys, manner
 ):
     with office.store.transaction() as uow:
-        newest = uow.reports.newest_period() or 0
+        newest = uow.reports.get_newest_period() or 0
         uow.holds.hold(newest + 1, "everybody falls at once", {}, Stamp(0, office.epoch))
     assert run(["kickout", "propose", node_of(office), "--config", config, manner]) == 2
     assert "a report is held, and kickouts wait" in capsys.readouterr().err
@@ -180,9 +180,9 @@ def test_a_kickout_on_other_evidence_is_not_executed_by_hand(office, config, end
     office.index()
     # Another interval has begun since: the one that it was proposed on is over.
     with office.store.transaction() as uow:
-        (live,) = uow.rounds.live_kicks()
+        (live,) = uow.rounds.list_live_kicks()
         other = replace(live, evidence=Hash("0x" + 64 * "e"))
-        uow.rounds.write(RoundsChanges(kicks={live.node: other}))
+        uow.rounds.save_changes(RoundsChanges(kicks={live.node: other}))
     before = endpoint.seen.count("eth_sendRawTransaction")
     assert run(["kickout", "execute", node_of(office), "--config", config, "--yes"]) == 2
     assert "what makes the node due today is another one" in capsys.readouterr().err
@@ -191,7 +191,7 @@ def test_a_kickout_on_other_evidence_is_not_executed_by_hand(office, config, end
 
 def test_a_daemon_at_work_is_not_disturbed(office, config, capsys):
     with office.store.transaction() as uow:
-        assert uow.lease.take("the daemon", 60) is not None
+        assert uow.lease.acquire("the daemon", 60) is not None
     assert run(["kickout", "propose", node_of(office), "--config", config, "--yes"]) == 1
     assert "another process works on this database: the daemon" in capsys.readouterr().err
 
@@ -231,7 +231,7 @@ def test_what_was_proposed_is_cancelled_by_hand_only_when_the_contract_lets_us(
     # It recovers on chain: now anybody may.
     group(office, 99, (2, 0, 1))
     with office.store.transaction() as uow:
-        epoch = uow.lease.take("the daemon", 60)
+        epoch = uow.lease.acquire("the daemon", 60)
     office.restart(epoch=epoch)
     pushed_without_kickouts(office)
     with office.store.transaction() as uow:
@@ -271,7 +271,7 @@ def test_the_selftest_finds_what_would_refuse_the_first_start(
 
 def test_after_an_execution_one_is_told_where_the_evidence_lies(office, config, capsys):
     with office.store.transaction() as uow:
-        epoch = uow.lease.take("the daemon", 60)
+        epoch = uow.lease.acquire("the daemon", 60)
     office.restart(epoch=epoch)
     office.tick()
     office.mine()

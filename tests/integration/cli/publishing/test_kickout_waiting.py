@@ -107,7 +107,7 @@ def test_a_round_that_is_full_is_named(office, config, capsys):
 def test_a_proposal_that_waits_names_what_it_waits_for(office, config, capsys, manner):
     propose = ["kickout", "propose", node_of(office), "--config", config]
     assert run([*propose, "--yes"]) == 0
-    with office.store.reading() as uow:
+    with office.store.read_transaction() as uow:
         (live,) = uow.outbox.intents.unfinished(office.context.account)
     capsys.readouterr()
     assert run([*propose, manner]) == 2

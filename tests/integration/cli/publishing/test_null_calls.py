@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.bindings.codec import call_input, call_output
+from oracle.bindings.codec import decode_result, encode_call
 from tests.integration.reporters.waiting import until
 from tests.support.cli.daemon import Daemon, daemon, starting
 from tests.support.cli.local_network import LocalNetwork, local_network, write
@@ -54,8 +54,8 @@ def config(network: LocalNetwork, door: Proxy, tmp_path: Path) -> Path:
 
 def round_of(network: LocalNetwork) -> int:
     """The newest round that the contract accepted."""
-    asked = {"to": network.stage.oracle, "data": call_input("QoSOracle", "head")}
-    (head,) = call_output("QoSOracle", "head", network.stage.chain.ask(CALL, asked, "latest"))
+    asked = {"to": network.stage.oracle, "data": encode_call("QoSOracle", "head")}
+    (head,) = decode_result("QoSOracle", "head", network.stage.chain.ask(CALL, asked, "latest"))
     return int(head[0])
 
 

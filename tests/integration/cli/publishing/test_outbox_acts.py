@@ -15,10 +15,10 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import (
     Account,
     AttemptReason,
+    CallReceipt,
     CallRequest,
     Intent,
     IntentState,
-    Mined,
     PauseKind,
     SignedCall,
     Stamp,
@@ -48,15 +48,15 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
                 CallRequest(ME, ME.address, kind, f"k{number}", "0x", f"ix={number}"), NOW
             )
         for number, mark in ((2, "1"), (3, "2")):
-            outbox.intents.make_ready(named(uow, number), 100, 100, NOW)
+            outbox.intents.mark_ready(named(uow, number), 100, 100, NOW)
             nonce = outbox.accounts.take_nonce(ME)
-            outbox.slots.open(named(uow, number), nonce, 50, NOW)
-            slot = outbox.slots.watched(ME)[-1]
+            outbox.slots.assign_nonce(named(uow, number), nonce, 50, NOW)
+            slot = outbox.slots.list_unfinished(ME)[-1]
             call = SignedCall(Hash("0x" + 64 * mark), b"raw", 3 * 10**9, 10**9, 100)
-            outbox.slots.sign(slot, call, AttemptReason.FIRST, NOW)
-            (attempt,) = outbox.slots.attempts(slot)
-            outbox.slots.sent(slot, attempt, 51, "underpriced: fee too low", NOW)
-        outbox.slots.lose_to_foreign(outbox.slots.watched(ME)[-1], NOW)
+            outbox.slots.store_attempt(slot, call, AttemptReason.FIRST, NOW)
+            (attempt,) = outbox.slots.list_attempts(slot)
+            outbox.slots.record_send(slot, attempt, 51, "underpriced: fee too low", NOW)
+        outbox.slots.mark_foreign(outbox.slots.list_unfinished(ME)[-1], NOW)
     return write(sound, tmp_path / "config.toml")
 
 
@@ -66,13 +66,13 @@ def act(config: Path) -> Act:
 
 
 def named(uow: UnitOfWork, number: int) -> Intent:
-    found = uow.outbox.intents.named(number)
+    found = uow.outbox.intents.get(number)
     assert found is not None
     return found
 
 
 def state(url: str, number: int) -> IntentState:
-    with Store.open(url) as store, store.reading() as uow:
+    with Store.open(url) as store, store.read_transaction() as uow:
         return named(uow, number).state
 
 
@@ -96,15 +96,15 @@ def test_a_call_is_held_and_released_and_the_journal_names_who_did_it(act: Act, 
 def test_a_sender_is_paused_and_goes_on(act: Act, url: str, capsys):
     assert act("hold", ME.address, "--json") == 0
     assert json.loads(capsys.readouterr().out)["address"] == ME.address
-    with Store.open(url) as store, store.reading() as uow:
-        pause = uow.outbox.accounts.paused_because(ME)
+    with Store.open(url) as store, store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(ME)
     assert pause is not None
     assert pause.kind is PauseKind.OPERATOR
     assert act("show", 1) == 0
     assert f"`outbox release {ME.address}`" in capsys.readouterr().out
     assert act("release", ME.address) == 0
-    with Store.open(url) as store, store.reading() as uow:
-        assert uow.outbox.accounts.paused_because(ME) is None
+    with Store.open(url) as store, store.read_transaction() as uow:
+        assert uow.outbox.accounts.get_pause(ME) is None
 
 
 def test_what_has_no_nonce_is_cancelled_by_whoever_means_it(act: Act, url: str, capsys):
@@ -156,7 +156,7 @@ def test_what_cannot_be_done_is_one_line_that_says_why(
 
 def test_while_a_daemon_runs_it_is_named_and_what_to_do_is_said(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
-        uow.lease.take("qos-oracle run on host, process 7", 30)
+        uow.lease.acquire("qos-oracle run on host, process 7", 30)
     assert act("hold", 1) == 1
     said = capsys.readouterr().err
     assert "process 7" in said
@@ -195,9 +195,9 @@ def test_a_call_is_named_by_a_transaction_as_it_is_shown(act: Act, capsys, paste
 def test_of_transactions_that_begin_alike_none_is_taken(act: Act, url: str, capsys):
     lost, twin = Hash("0x4" + 63 * "0"), Hash("0x1" + 63 * "0")
     with Store.open(url) as store, store.transaction() as uow:
-        block = Mined(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=9, gas_price_wei=1)
-        uow.outbox.slots.rebuild(ME, 7, lost, block, NOW)
-        uow.outbox.slots.rebuild(ME, 8, twin, None, NOW)
+        block = CallReceipt(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=9, gas_price_wei=1)
+        uow.outbox.slots.record_rebuilt(ME, 7, lost, block, NOW)
+        uow.outbox.slots.record_rebuilt(ME, 8, twin, None, NOW)
     assert act("show", lost[:9], "--json") == 0
     assert json.loads(capsys.readouterr().out)["nonce"] == 7
     assert act("show", "0x1") == 2
@@ -212,8 +212,8 @@ def test_what_was_put_on_anothers_nonce_and_what_is_paused_is_told_apart(
 ):
     with Store.open(url) as store, store.transaction() as uow:
         outbox = uow.outbox
-        outbox.intents.make_ready(named(uow, 1), 100, 100, NOW)
-        (slot,) = outbox.slots.watched(ME)
+        outbox.intents.mark_ready(named(uow, 1), 100, 100, NOW)
+        (slot,) = outbox.slots.list_unfinished(ME)
         outbox.slots.replace_call(slot, named(uow, 1), 60, NOW)
         outbox.accounts.pause(ME, PauseKind.FUNDS, "0 wei", NOW)
     assert act("show", 2, "--json") == 0
@@ -224,10 +224,10 @@ def test_what_was_put_on_anothers_nonce_and_what_is_paused_is_told_apart(
         assert "intent 2 gave up its nonce 5: intent 1 (propose_kick) was put on it" in said
         assert "`qos-oracle outbox bump 1` pays more" in said
     with Store.open(url) as store, store.transaction() as uow:
-        (slot,) = uow.outbox.slots.watched(ME)
+        (slot,) = uow.outbox.slots.list_unfinished(ME)
         call = SignedCall(Hash("0x" + 64 * "3"), b"raw", 4 * 10**9, 10**9, 100)
-        uow.outbox.slots.sign(slot, call, AttemptReason.REPLACEMENT, NOW)
-        uow.outbox.slots.sent(slot, uow.outbox.slots.attempts(slot)[-1], 61, None, NOW)
+        uow.outbox.slots.store_attempt(slot, call, AttemptReason.REPLACEMENT, NOW)
+        uow.outbox.slots.record_send(slot, uow.outbox.slots.list_attempts(slot)[-1], 61, None, NOW)
     assert act("show", 1, "--json") == 0
     heir = shown(capsys)
     assert "its sender, which is paused (funds): 0 wei" in heir["waits_for"]
@@ -236,14 +236,14 @@ def test_what_was_put_on_anothers_nonce_and_what_is_paused_is_told_apart(
 
 def test_what_landed_without_its_effect_is_not_said_to_be_released(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
-        (slot,) = uow.outbox.slots.watched(ME)
-        (attempt,) = uow.outbox.slots.attempts(slot)
-        block = Mined(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=9, gas_price_wei=1)
-        uow.outbox.slots.mined(slot, attempt, block, NOW)
-        (slot,) = uow.outbox.slots.watched(ME)
+        (slot,) = uow.outbox.slots.list_unfinished(ME)
+        (attempt,) = uow.outbox.slots.list_attempts(slot)
+        block = CallReceipt(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=9, gas_price_wei=1)
+        uow.outbox.slots.record_receipt(slot, attempt, block, NOW)
+        (slot,) = uow.outbox.slots.list_unfinished(ME)
         uow.outbox.slots.finalize(slot, NOW)
         why: dict[str, str | int | None] = {"error_class": "missing_effect"}
-        uow.outbox.intents.move(named(uow, 2), IntentState.HELD, NOW, why)
+        uow.outbox.intents.change_state(named(uow, 2), IntentState.HELD, NOW, why)
     assert act("show", 2, "--json") == 0
     assert "find out why, then `outbox cancel 2 --yes` closes it" in shown(capsys)["what_to_do"]
     assert act("release", 2) == 2

@@ -11,7 +11,7 @@ from devnet.anvil import CHAIN_ID
 from oracle.cli.main import run
 from oracle.domain.health import Severity
 from oracle.domain.ids import Address
-from oracle.signing.keystore import unlock
+from oracle.signing.keystore import unlock_keystore
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account, PauseKind, Stamp
 from tests.support.cli.local_network import LocalNetwork, local_network, write
@@ -133,7 +133,7 @@ def test_nothing_secret_is_said_or_stored(busy: LocalNetwork, published, capsys)
     stored = b"".join(path.read_bytes() for path in published.parent.glob("oracle.sqlite*"))
     for role in ("signer", "transmitter"):
         files = busy.keys / f"{role}.json", busy.keys / f"{role}.password"
-        key, password = unlock(*files), files[1].read_text().strip()
+        key, password = unlock_keystore(*files), files[1].read_text().strip()
         assert key.hex() not in said
         assert password not in said
         assert key not in stored

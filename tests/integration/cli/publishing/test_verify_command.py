@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from devnet.demo.stage import ETHER, VERSION, Stage
-from oracle.bindings.codec import call_input, call_output
+from oracle.bindings.codec import decode_result, encode_call
 from oracle.cli.main import run
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
 from oracle.domain.ids import TaskKey
 from tests.support.cli.local_network import LocalNetwork, local_network, write
@@ -62,9 +62,9 @@ def in_bytes(word: str) -> bytes:
 
 
 def key_of(stage: Stage, task: bytes) -> str:
-    asked = call_input("TaskNetwork", "keyOf", stage.creator, task)
+    asked = encode_call("TaskNetwork", "keyOf", stage.creator, task)
     answer = stage.chain.ask("eth_call", {"to": stage.network, "data": asked}, "latest")
-    (key,) = call_output("TaskNetwork", "keyOf", answer)
+    (key,) = decode_result("TaskNetwork", "keyOf", answer)
     return "0x" + bytes(key).hex()
 
 
@@ -107,8 +107,8 @@ def start_two(network: LocalNetwork, config: Path, keys: dict[str, str]) -> Play
 
 def drawn_node(config: Path, key: str) -> str:
     """Who the database says is to start a task."""
-    with open_records(load(config)) as records, records.store.reading() as uow:
-        (drawn,) = uow.draws.of_task(TaskKey(key))
+    with open_records(read_config(config)) as records, records.store.read_transaction() as uow:
+        (drawn,) = uow.draws.list_for_task(TaskKey(key))
     return drawn.node
 
 

@@ -12,7 +12,7 @@ import typer
 from typer.main import get_group
 
 from oracle.cli import command_index
-from oracle.cli.command_index import COMMANDS, registered
+from oracle.cli.command_index import COMMANDS, load_commands
 from oracle.cli.main import build
 
 # The most modules, ours and others', that a command may bring: some above what it brings today.
@@ -82,11 +82,11 @@ def test_a_command_imports_no_more_than_its_share(name):
 def test_the_index_names_what_its_modules_register(modules):
     indexed = {name for name, place in COMMANDS.items() if place == modules}
 
-    assert set(registered(modules)) == indexed
+    assert set(load_commands(modules)) == indexed
 
 
 def test_garbage_is_looked_for_again_when_a_command_was_imported():
-    registered(COMMANDS["nodes"])
+    load_commands(COMMANDS["nodes"])
     assert gc.isenabled()
 
 
@@ -98,7 +98,7 @@ def test_the_help_names_every_command_in_the_order_of_the_index():
 
 def test_a_command_that_is_not_there_imports_nothing(monkeypatch):
     asked: list[str] = []
-    monkeypatch.setattr(command_index, "registered", asked.append)
+    monkeypatch.setattr(command_index, "load_commands", asked.append)
 
     assert "nonsense" not in get_group(build()).commands
     assert not asked

@@ -203,7 +203,7 @@ def test_who_reads_no_further_is_told_nothing(asked):
     command = [sys.executable, "-m", "oracle", *asked.split()]
     ended = subprocess.run(command, stdout=written, stderr=subprocess.PIPE, check=False)
     os.close(written)
-    assert (ended.returncode, ended.stderr) == (main.NOBODY_READS, b"")
+    assert (ended.returncode, ended.stderr) == (main.BROKEN_PIPE_EXIT_CODE, b"")
 
 
 @pytest.mark.slow
@@ -223,7 +223,7 @@ def test_who_has_the_first_line_and_leaves_is_told_nothing(tmp_path):
         assert ended.stdout.readline()
         ended.stdout.close()
         assert ended.stderr.read() == b""
-    assert ended.returncode == main.NOBODY_READS
+    assert ended.returncode == main.BROKEN_PIPE_EXIT_CODE
 
 
 @pytest.mark.parametrize(

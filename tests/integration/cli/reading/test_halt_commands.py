@@ -10,9 +10,9 @@ from fastapi.testclient import TestClient
 from oracle.chain.heads import Heads
 from oracle.cli.main import run
 from oracle.daemon.daemon_health import READY_WITHIN_SECONDS, DaemonHealth
-from oracle.daemon.lease.lease_keeper import leased
+from oracle.daemon.lease.lease_keeper import hold_lease
 from oracle.daemon.scheduler import JobLiveness
-from oracle.daemon.web.health_app import health_app
+from oracle.daemon.web.health_app import create_health_app
 from oracle.domain.blocks import BlockRef
 from oracle.domain.health import Severity
 from oracle.domain.ids import Hash
@@ -32,7 +32,7 @@ def halted(sound, tmp_path: Path, sqlite_url: str) -> Path:
     sound["database"]["url"] = sqlite_url
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         evidence = HaltEvidence(22, OURS, THEIRS)
-        uow.halts.close(FINALITY_VIOLATION, (30, 1_000), "block 22 is another one", evidence)
+        uow.halts.open_halt(FINALITY_VIOLATION, (30, 1_000), "block 22 is another one", evidence)
     return write(sound, tmp_path / "config.toml")
 
 
@@ -81,7 +81,7 @@ def test_a_dry_run_clears_nothing(halted: Path, capsys):
 
 @pytest.mark.slow
 def test_whoever_works_on_the_database_keeps_the_halt(halted: Path, sqlite_url: str, capsys):
-    with Store.open(sqlite_url) as store, leased(store, "a daemon"):
+    with Store.open(sqlite_url) as store, hold_lease(store, "a daemon"):
         line = refused(capsys, "halt", "clear", "--reason", "x", "--config", halted, code=1)
 
     assert "a daemon" in line
@@ -116,7 +116,7 @@ class Clock:
 
 def reasons(store: Store, watch: DaemonHealth) -> list[str]:
     """Why `/readyz` says 503."""
-    answer = TestClient(health_app(watch, lambda: store)).get("/readyz")
+    answer = TestClient(create_health_app(watch, lambda: store)).get("/readyz")
     found = answer.json()["reasons"]
     assert answer.status_code == (503 if found else 200)
     assert isinstance(found, list)
@@ -128,25 +128,25 @@ def test_readyz_says_what_holds_the_index(sqlite_url: str):
     with Store.open(sqlite_url) as store:
         watch = DaemonHealth(JobLiveness(clock))
         heads = Heads(HEAD, None, HEAD)
-        watch.folded_to(HEAD)
-        watch.saw(heads)
+        watch.note_folded_block(HEAD)
+        watch.note_heads(heads)
         assert reasons(store, watch) == []
 
-        watch.halt = "halt finality_violation: block 22 is another one"
-        assert reasons(store, watch) == [f"HALTED: {watch.halt}"]
-        watch.halt, watch.is_in_doubt = None, True
+        watch.halt_reason = "halt finality_violation: block 22 is another one"
+        assert reasons(store, watch) == [f"HALTED: {watch.halt_reason}"]
+        watch.halt_reason, watch.is_fork_in_doubt = None, True
         assert reasons(store, watch)[0].startswith("FORK-IN-DOUBT: one endpoint alone")
-        watch.is_in_doubt, watch.dispute = False, "A said that block 30 left, which B denies"
+        watch.is_fork_in_doubt, watch.dispute = False, "A said that block 30 left, which B denies"
         (reason,) = reasons(store, watch)
         assert reason.startswith("ENDPOINTS-DISAGREE: A said that block 30 left, which B")
         watch.dispute = None
-        watch.saw(replace(heads, stalled=True))
+        watch.note_heads(replace(heads, stalled=True))
         assert reasons(store, watch) == ["STALLED: no endpoint shows a new block"]
 
-        watch.saw(heads)
+        watch.note_heads(heads)
         clock.now += READY_WITHIN_SECONDS + 1
         # The same look once more is no newer one.
-        watch.saw(heads)
+        watch.note_heads(heads)
         assert reasons(store, watch)[0].startswith(
             "NO-ENDPOINT: no endpoint has shown the head for 61 s"
         )

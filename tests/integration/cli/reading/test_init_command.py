@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from oracle.cli.setup.network_survey import proposed_finality
+from oracle.cli.setup.network_survey import propose_finality
 from tests.support.cli.local_network import LocalNetwork
 from tests.support.cli.refusal import refused
 from tests.support.sending import faults
@@ -161,5 +161,5 @@ def test_no_endpoint_that_answers_may_pass(tmp_path: Path, capsys: Capture):
 def test_a_chain_that_says_nothing_of_finality_gets_depth_and_quick_ones_seconds_too(
     block_seconds: float, tags: set[str], proposed: tuple[int, int]
 ):
-    found = proposed_finality(block_seconds, tags)
+    found = propose_finality(block_seconds, tags)
     assert (found.depth, found.seconds) == proposed

@@ -12,10 +12,10 @@ import pytest
 from devnet.fakechain.recordings.recording import recording
 from devnet.fakechain.server import serving
 from devnet.fakechain.tree import branch
-from oracle.cli.inspect.fixture_export import record
+from oracle.cli.inspect.fixture_export import export_fixture
 from oracle.cli.main import run
-from oracle.daemon.compose import check_chain_of, open_checked_chain, open_index
-from oracle.daemon.config.loader import load
+from oracle.daemon.compose import check_index_chain, open_checked_chain, open_index
+from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
@@ -72,7 +72,7 @@ def test_a_whole_index_has_no_gap_and_says_how_sure_it_is(
 def test_a_gap_is_exit_code_1(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url) as store, store.transaction() as uow:
-        uow.coverage.cut_above(20)
+        uow.coverage.delete_above(20)
     found = told(capsys, "resync", "gaps", "--config", config, code=1)
     assert [each["from"] for each in found["unread"]] == [21]
 
@@ -82,7 +82,7 @@ def test_verify_names_the_endpoint_that_it_asked_and_what_differs(
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url) as store, store.transaction() as uow:
-        lost = next(iter(uow.logs.between(5, 40)))
+        lost = next(iter(uow.logs.iterate_between(5, 40)))
         uow.logs.orphan([lost])
     second = chain.urls[1]
     asked = ["resync", "verify", "--from", "0", "--to", "39", "--endpoint", second]
@@ -146,8 +146,11 @@ def test_recorded_blocks_are_played_again_as_they_were(
         assert run(["run", "--once", "--config", str(other)]) == 0
     states = []
     for name in ("oracle", "again"):
-        with Store.open(f"sqlite:///{tmp_path / name}.sqlite") as store, store.reading() as uow:
-            states.append((uow.projections.digest(), uow.cursor.get()))
+        with (
+            Store.open(f"sqlite:///{tmp_path / name}.sqlite") as store,
+            store.read_transaction() as uow,
+        ):
+            states.append((uow.projections.compute_digest(), uow.cursor.get()))
     assert states[0][0] == states[1][0]
 
 
@@ -156,7 +159,7 @@ def test_an_interrupted_recording_goes_on_where_it_was(
 ):
     whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
     assert run(["export", "--fixture", str(whole), "--config", config]) == 0
-    with open_checked_chain(load(Path(config))) as source:
+    with open_checked_chain(read_config(Path(config))) as source:
         blocks = BlockRange(0, chain.head.number)
         real, reached = source.with_window, []
 
@@ -168,9 +171,9 @@ def test_an_interrupted_recording_goes_on_where_it_was(
 
         monkeypatch.setattr(source, "with_window", in_small_parts)
         with pytest.raises(TransientError):
-            record(source, parts, blocks, lambda _block, _last: None)
+            export_fixture(source, parts, blocks, lambda _block, _last: None)
         assert not parts.exists()
-        done = record(source, parts, blocks, lambda _block, _last: None)
+        done = export_fixture(source, parts, blocks, lambda _block, _last: None)
     assert done.resumed_at == 20
     assert parts.read_text("utf-8") == whole.read_text("utf-8")
 
@@ -182,15 +185,15 @@ def test_a_recording_of_two_forks_is_never_made(config: str, chain: AChain, tmp_
         raise KeyboardInterrupt
 
     chain.live(90)
-    with open_checked_chain(load(Path(config))) as source:
+    with open_checked_chain(read_config(Path(config))) as source:
         blocks = BlockRange(0, chain.head.number)
         with pytest.raises(KeyboardInterrupt):
-            record(source, path, blocks, interrupted)
+            export_fixture(source, path, blocks, interrupted)
         chain.live(60, on=chain.back(60))
         with pytest.raises(TransientError, match="left block 99"):
-            record(source, path, blocks, lambda _block, _last: None)
+            export_fixture(source, path, blocks, lambda _block, _last: None)
         assert not path.exists()
-        assert record(source, path, blocks, lambda _block, _last: None).resumed_at is None
+        assert export_fixture(source, path, blocks, lambda _block, _last: None).resumed_at is None
     assert [block.hash for block in branch(recording(path).head)] == [
         block.hash for block in branch(chain.head)
     ]
@@ -214,10 +217,10 @@ def test_where_no_receipts_are_served_logs_and_outcomes_are_recorded(
 
 @pytest.mark.evm
 def test_the_contracts_count_what_we_counted(indexed: Path):
-    with open_records(load(indexed)) as records, open_index(records) as index:
-        heads = check_chain_of(index).heads()
+    with open_records(read_config(indexed)) as records, open_index(records) as index:
+        heads = check_index_chain(index).fetch_heads()
         counts = compare_counters(index.chain, index.store, heads)
     assert counts is not None
-    assert counts.on_chain.keys() == {"members", "rounds", "indexes"}
-    assert counts.on_chain["members"] > 0
+    assert counts.chain_counts.keys() == {"members", "rounds", "indexes"}
+    assert counts.chain_counts["members"] > 0
     assert counts.differing == {}

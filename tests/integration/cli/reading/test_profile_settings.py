@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from oracle.daemon.config.loader import load
+from oracle.daemon.config.loader import read_config
 from tests.support.cli.local_network import write
 from tests.support.cli.refusal import refused
 
@@ -138,7 +138,7 @@ def test_a_network_that_starts_no_tasks_by_draws_cannot_be_dispatched_for(capsys
 def test_any_network_can_be_published_for(settings, sound):
     sound["oracle"] = {"address": "0x" + "0a" * 20}
 
-    assert load(settings(VSS)).oracle.address == "0x" + "0a" * 20
+    assert read_config(settings(VSS)).oracle.address == "0x" + "0a" * 20
 
 
 @pytest.mark.parametrize(

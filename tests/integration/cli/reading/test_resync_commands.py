@@ -36,10 +36,10 @@ def told(capsys, *arguments, code=0):
 
 
 def state(database):
-    with Store.open(f"sqlite:///{database}") as store, store.reading() as uow:
+    with Store.open(f"sqlite:///{database}") as store, store.read_transaction() as uow:
         cursor = uow.cursor.get()
         assert cursor is not None
-        return cursor.number, uow.projections.digest(), uow.logs.count()
+        return cursor.number, uow.projections.compute_digest(), uow.logs.count()
 
 
 def changed(database, statement, *values):
@@ -124,7 +124,7 @@ def test_a_block_above_the_cursor_is_wrong_input(config, capsys):
 
 def test_while_a_daemon_works_on_the_database_nothing_is_done(config, database, capsys):
     with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:
-        uow.lease.take("run on elsewhere", 60)
+        uow.lease.acquire("run on elsewhere", 60)
 
     assert run(["resync", "rebuild", "--config", str(config)]) == 1
 
@@ -144,7 +144,7 @@ def test_a_dry_run_works_beside_a_daemon_and_leaves_all_as_it_was(
     config, database, capsys, command
 ):
     with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:
-        uow.lease.take("run on elsewhere", 60)
+        uow.lease.acquire("run on elsewhere", 60)
     before = state(database)
     beside = sorted(database.parent.iterdir())
 

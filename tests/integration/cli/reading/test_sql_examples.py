@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from oracle.store.database import Store
-from oracle.store.engine import parsed
+from oracle.store.engine import parse_database_url
 from tests.support.traffic import Traffic
 from tests.support.txmgr.follower import Follower, mined
 
@@ -22,7 +22,7 @@ EMPTY = {"Which kickouts are due now?", "Which notifications were sent, and wher
 def test_each_example_runs_and_finds_something(database_url: str):
     with Store.open(database_url) as store:
         Follower(mined(Traffic(3).blocks(150)), store).catch_up()
-    engine = create_engine(parsed(database_url))
+    engine = create_engine(parse_database_url(database_url))
     with engine.connect() as connection:
         found = {name: connection.execute(text(sql)).all() for name, sql in EXAMPLES.items()}
     engine.dispose()

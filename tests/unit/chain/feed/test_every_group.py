@@ -6,7 +6,7 @@ import pytest
 
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address
-from oracle.queries.relay_audit.own_figures import OwnFigures, compute_figures_from_rows
+from oracle.queries.relay_audit.own_figures import DerivedFigures, compute_figures_from_rows
 from tests.support.feeds.relay_rules import (
     ALL_GROUPS,
     INCORRECT,
@@ -31,7 +31,7 @@ def node(place: int) -> Address:
     return Address(node_of(place))
 
 
-def pools_of(figures: OwnFigures) -> list[list[int]]:
+def pools_of(figures: DerivedFigures) -> list[list[int]]:
     return [list(figures.nodes[node(place)].state.pool) for place in range(3)]
 
 
@@ -53,7 +53,7 @@ def test_every_group_of_three_scores_as_the_relay_scores_it(outcomes: tuple[str,
         own = figures.nodes[node(place)]
         if outcome == "T":
             assert found[place] == []
-            assert bool(own.possible) == (expected[place] == [0])
+            assert bool(own.possible_zero_rows) == (expected[place] == [0])
         else:
             assert found[place] == expected[place]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from oracle.chain.feed.relay_groups import AROUND, SubmittedResult, groups_in
+from oracle.chain.feed.relay_groups import CONTEXT_IDS, SubmittedResult, find_groups
 from oracle.domain.feed_rows import FeedRow
 
 CREATOR = "0x" + "cc" * 20
@@ -32,7 +32,7 @@ def wrong(number: int, of: int, issuer: str = CREATOR, status: int = 4) -> FeedR
 
 def found(rows: list[FeedRow], scores: Mapping[int, str]) -> list[list[int]]:
     """The members of each group, by number."""
-    groups = groups_in(sorted(rows, key=lambda one: one.id), handed_in(scores)).groups
+    groups = find_groups(sorted(rows, key=lambda one: one.id), handed_in(scores)).groups
     return [[int(one.task, 16) for one in group.rows] for group in groups]
 
 
@@ -61,7 +61,7 @@ def test_a_wrong_result_keeps_its_place_before_the_winner():
         row(51, "TaskValidated", 2),
         row(52, "TaskEndGroupRefund", 3),
     ]
-    (group,) = groups_in(rows, handed_in({1: "0xbb", 2: "0xaa", 3: "0xaa"})).groups
+    (group,) = find_groups(rows, handed_in({1: "0xbb", 2: "0xaa", 3: "0xaa"})).groups
     assert [one.id for one in group.rows] == [50, 51, 52]
     assert [one.id for one in group.invalid] == [50]
 
@@ -91,7 +91,7 @@ def test_two_groups_of_equal_results_side_by_side_score_nobody():
         row(3, "TaskEndGroupRefund", 5),
         row(4, "TaskEndGroupRefund", 6),
     ]
-    told = groups_in(rows, handed_in(dict.fromkeys((5, 6, 7, 8), "0xaa")))
+    told = find_groups(rows, handed_in(dict.fromkeys((5, 6, 7, 8), "0xaa")))
     assert told.groups == []
     assert {one.id for one in told.ambiguous} == {3, 4}
 
@@ -122,7 +122,7 @@ def test_three_wrong_results_of_one_creator_are_a_group_without_majority():
 
 
 def test_four_wrong_results_of_one_creator_could_be_any_three():
-    told = groups_in([wrong(number, number) for number in range(1, 5)], {})
+    told = find_groups([wrong(number, number) for number in range(1, 5)], {})
     assert told.groups == []
     assert len(told.ambiguous) == 4
 
@@ -136,7 +136,7 @@ def test_a_result_that_is_handed_in_after_the_row_decides_nothing_of_it():
     """Another one that came later would change what was found before it came."""
     rows = [row(41, "TaskValidated", 7), row(43, "TaskEndGroupRefund", 5)]
     late = handed_in(ALIKE) | {task(5): SubmittedResult(44, "0xaa")}
-    assert groups_in(rows, late).groups == []
+    assert find_groups(rows, late).groups == []
 
 
 def test_two_wrong_results_of_one_creator_are_a_group_whose_third_ended_before():
@@ -144,14 +144,14 @@ def test_two_wrong_results_of_one_creator_are_a_group_whose_third_ended_before()
 
 
 def test_two_wrong_results_that_are_alike_are_no_group():
-    told = groups_in([wrong(1, 7), wrong(2, 5)], handed_in(ALIKE))
+    told = find_groups([wrong(1, 7), wrong(2, 5)], handed_in(ALIKE))
     assert told.groups == []
     assert len(told.ambiguous) == 2
 
 
 def test_two_error_reports_make_the_result_beside_them_wrong():
     rows = [wrong(1, 7, status=3), row(2, "TaskEndInvalidated", 5), wrong(3, 6, status=3)]
-    (group,) = groups_in(rows, handed_in({5: "0xaa"})).groups
+    (group,) = find_groups(rows, handed_in({5: "0xaa"})).groups
     assert [one.id for one in group.rows] == [1, 2, 3]
     assert [one.id for one in group.invalid] == [2]
 
@@ -186,14 +186,14 @@ def test_any_part_of_a_stream_gives_the_groups_of_the_whole(
         one = wrong(number, number) if kind == "wrong" else row(number, kind, number)
         rows.append(one)
         scores[one.task] = SubmittedResult(0, "0xaa" if is_alike else "0xbb")
-    whole = {group.key for group in groups_in(rows, scores).groups}
+    whole = {group.key for group in find_groups(rows, scores).groups}
     found_in_parts = set()
     for part in (rows[:cut], rows[cut:]):
         if not part:
             continue
         first, last = part[0].id, part[-1].id
-        around = [one for one in rows if first - AROUND <= one.id <= last + AROUND]
+        around = [one for one in rows if first - CONTEXT_IDS <= one.id <= last + CONTEXT_IDS]
         ids = {one.id for one in part}
-        groups = groups_in(around, scores).groups
+        groups = find_groups(around, scores).groups
         found_in_parts |= {group.key for group in groups if group.rows[0].id in ids}
     assert found_in_parts == whole

@@ -4,8 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from oracle.chain.profiles.profile_loader import open_profile
-from oracle.domain.scoring.missing_signals import missing_event_types
+from oracle.chain.profiles.profile_loader import load_profile
+from oracle.domain.scoring.missing_signals import describe_missing_event_types
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "add-a-network.md"
@@ -27,11 +27,11 @@ def test_the_worked_example_is_a_profile_without_faults(tmp_path: Path):
     (tmp_path / "abi" / "Workers.json").write_text(json.dumps({"abi": [EXPELLED]}))
     (tmp_path / "ours.toml").write_text(example())
 
-    profile = open_profile(str(tmp_path / "ours.toml"))
+    profile = load_profile(str(tmp_path / "ours.toml"))
 
     assert profile.reads_calls
     assert profile.contracts["Jobs"].start_block == 1200
-    (loss,) = missing_event_types(profile.says, CRYNUX)
+    (loss,) = describe_missing_event_types(profile.event_types, CRYNUX)
     assert loss in PAGE.read_text("utf-8")
 
 

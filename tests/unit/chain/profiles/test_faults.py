@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from oracle.chain.profiles.profile import Token
-from oracle.chain.profiles.profile_loader import open_profile, shipped_names
+from oracle.chain.profiles.profile_loader import list_shipped_profiles, load_profile
 from oracle.errors import InputError
 from tests.unit.chain.profiles.written import opened, written
 
@@ -159,14 +159,14 @@ def test_a_file_that_is_no_profile_is_told(tmp_path: Path, content: bytes, words
     (tmp_path / "odd.toml").write_bytes(content)
 
     with pytest.raises(InputError, match=f"odd.toml: {words}"):
-        open_profile(str(tmp_path / "odd.toml"))
+        load_profile(str(tmp_path / "odd.toml"))
 
 
 def test_a_profile_that_is_not_there_is_told(tmp_path: Path):
     with pytest.raises(InputError, match="cannot be read: No such file"):
-        open_profile(str(tmp_path / "none.toml"))
+        load_profile(str(tmp_path / "none.toml"))
     with pytest.raises(InputError, match=r"no 'crynux'; there is .*reference, or"):
-        open_profile("crynux")
+        load_profile("crynux")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_profile_that_is_not_there_is_told(tmp_path: Path):
 )
 def test_an_option_that_is_none_is_told(tmp_path: Path, options: dict[str, bool], words: str):
     with pytest.raises(InputError, match=words):
-        open_profile(written(tmp_path, GOOD), options)
+        load_profile(written(tmp_path, GOOD), options)
 
 
 def test_a_fault_is_told_also_where_the_options_rule_it_out(tmp_path: Path):
@@ -221,7 +221,7 @@ node = "@sender"
 """
     text = GOOD + calls_alone
 
-    assert len(open_profile(written(tmp_path, text)).contracts["Register"].calls) == 1
+    assert len(load_profile(written(tmp_path, text)).contracts["Register"].calls) == 1
     assert "contracts: need an event of one of them" in refusal(tmp_path, calls_alone)
     nothing = GOOD + "[contracts.Register]\nabi = ['function enter()']"
     assert "contracts.Register: needs events or calls" in refusal(tmp_path, nothing)
@@ -236,7 +236,7 @@ def test_what_changes_the_meaning_changes_the_identity(tmp_path: Path):
         opened(tmp_path, GOOD.replace("uint8 reason)", "uint16 reason)")),
     ]
     identities = {reader.profile.identity for reader in changed}
-    identities.add(open_profile(written(tmp_path, GOOD), {"blame": False}).identity)
+    identities.add(load_profile(written(tmp_path, GOOD), {"blame": False}).identity)
 
     assert identity.startswith("ours ")
     assert len({*identities, identity}) == 5
@@ -254,9 +254,9 @@ def test_what_only_explains_or_says_where_does_not(tmp_path: Path):
     assert opened(tmp_path, shown + GOOD).profile.identity == identity
 
 
-@pytest.mark.parametrize("name", shipped_names())
+@pytest.mark.parametrize("name", list_shipped_profiles())
 def test_every_shipped_profile_is_read_and_explains_itself(name: str):
-    profile = open_profile(name)
+    profile = load_profile(name)
 
     assert profile.name == name
-    assert profile.says
+    assert profile.event_types

@@ -59,6 +59,6 @@ round = "round"
     assert read(reader, log_of(text, 255, NODE, 2)).events == [
         TaskStarted(AT, TIME, TaskKey(f"0x{255:064x}"), NODE, 2)
     ]
-    assert [letter.error for letter in read(reader, log_of(text, 1, NODE, 3)).dead] == [
+    assert [letter.error for letter in read(reader, log_of(text, 1, NODE, 3)).dead_letters] == [
         "a round of 3"
     ]

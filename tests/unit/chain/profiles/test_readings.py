@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.decode.call_arguments import MOST_BYTES, arguments_reader
+from oracle.chain.decode.call_arguments import MAX_DECODED_BYTES, build_arguments_decoder
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import (
@@ -184,7 +184,7 @@ def test_a_call_that_cannot_be_read_is_put_aside_under_its_name(reader: EventRea
     decoded = read(reader, with_input(whole[: -2 * cut]))
 
     assert decoded.events == []
-    (letter,) = decoded.dead
+    (letter,) = decoded.dead_letters
     assert (letter.index, letter.name, letter.error) == (-1, "make", "too short")
 
 
@@ -193,9 +193,9 @@ def test_offsets_that_meet_again_and_again_do_not_fill_the_memory():
     # Every string of the list is the same 1,000 bytes.
     text += f"{1000:064x}" + "61" * 1000
 
-    assert len(text) // 2 < MOST_BYTES
+    assert len(text) // 2 < MAX_DECODED_BYTES
     with pytest.raises(ValueError, match="too much"):
-        arguments_reader(["string[]"])(bytes.fromhex(text))
+        build_arguments_decoder(["string[]"])(bytes.fromhex(text))
 
 
 @examples(200)
@@ -203,7 +203,7 @@ def test_offsets_that_meet_again_and_again_do_not_fill_the_memory():
 def test_no_input_whatever_raises_anything_but_a_fault_of_its_own(noise: bytes):
     kinds = ["(bytes32,string[])", "uint256[3]", "bytes", "uint8[][2]", "(bool,address)[]"]
     try:
-        arguments_reader(kinds)(noise)
+        build_arguments_decoder(kinds)(noise)
     except ValueError:
         return
     assert len(noise) >= 32 * 8
@@ -224,16 +224,16 @@ def test_the_first_reading_is_one_thing_and_the_second_another(reader: EventRead
 def test_a_reading_that_an_option_rules_out_is_not_there(tmp_path: Path):
     decoded = read(opened(tmp_path, PROFILE, blame=False), ended(1, 1))
 
-    assert (decoded.events, [letter.name for letter in decoded.dead]) == ([], ["Ended"])
+    assert (decoded.events, [letter.name for letter in decoded.dead_letters]) == ([], ["Ended"])
 
 
 def test_where_no_reading_holds_it_is_put_aside_and_where_nothing_is_said_it_is_not(
     reader: EventReader,
 ):
-    assert [letter.error for letter in read(reader, ended(7, 0)).dead] == [
+    assert [letter.error for letter in read(reader, ended(7, 0)).dead_letters] == [
         "no reading holds for its values"
     ]
-    assert read(reader, ended(9, 0)).dead == []
+    assert read(reader, ended(9, 0)).dead_letters == []
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_the_words_of_an_enum_shift_at_their_block(
 
 
 def test_a_number_without_a_word_is_put_aside(reader: EventReader):
-    (letter,) = read(reader, ended(0, 2)).dead
+    (letter,) = read(reader, ended(0, 2)).dead_letters
 
     assert letter.error == "enums.reason has no word for '2'"
 

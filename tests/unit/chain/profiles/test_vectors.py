@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oracle.chain.decode.abi import AbiSignature
-from oracle.chain.profiles.profile_loader import open_profile
+from oracle.chain.profiles.profile_loader import load_profile
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors" / "crynux.json"
 
@@ -19,7 +19,7 @@ def released() -> dict[str, Any]:
 
 
 def told(signature: AbiSignature) -> tuple[str, list[tuple[str, bool]]]:
-    return signature.text, [(given.kind, given.indexed) for given in signature.inputs]
+    return signature.text, [(given.abi_type, given.indexed) for given in signature.inputs]
 
 
 def written(row: dict[str, Any]) -> tuple[str, list[tuple[str, bool]]]:
@@ -42,7 +42,7 @@ def test_every_event_was_released_with_this_topic_and_these_indexed_inputs(
 
     read = {
         (contract.name, speech.signature.digest, str(told(speech.signature)))
-        for contract in open_profile(name, options).contracts.values()
+        for contract in load_profile(name, options).contracts.values()
         for speech in contract.events
     }
 
@@ -55,7 +55,7 @@ def test_every_function_was_released_with_this_selector(name: str, released: dic
 
     read = {
         (contract.name, speech.signature.selector, speech.signature.text)
-        for contract in open_profile(name).contracts.values()
+        for contract in load_profile(name).contracts.values()
         for speech in contract.calls
     }
 

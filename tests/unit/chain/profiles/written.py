@@ -5,8 +5,8 @@ from typing import Any
 
 from eth_abi.abi import encode
 
-from oracle.chain.decode.fragments import fragment
-from oracle.chain.profiles.event_reader import Decoded, EventReader
+from oracle.chain.decode.fragments import parse_signature
+from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
 
@@ -26,7 +26,7 @@ def written(folder: Path, text: str, name: str = "network.toml") -> str:
 
 def opened(folder: Path, text: str, **options: Any) -> EventReader:
     """The reader of a profile whose only contract is `Network`."""
-    return EventReader.open(written(folder, text), {"Network": CONTRACT}, None, options)
+    return EventReader.from_profile(written(folder, text), {"Network": CONTRACT}, None, options)
 
 
 def raw(kind: str, value: Any) -> Any:
@@ -37,22 +37,24 @@ def raw(kind: str, value: Any) -> Any:
 
 def log_of(text: str, *values: Any, block: int = BLOCK) -> Log:
     """The log of an event of this signature."""
-    _, event = fragment(text)
+    _, event = parse_signature(text)
     topics, kinds, plain = [event.digest], [], []
     for parameter, value in zip(event.inputs, values, strict=True):
         if parameter.indexed:
-            topics.append("0x" + encode([parameter.kind], [raw(parameter.kind, value)]).hex())
+            topics.append(
+                "0x" + encode([parameter.abi_type], [raw(parameter.abi_type, value)]).hex()
+            )
         else:
-            kinds.append(parameter.kind)
-            plain.append(raw(parameter.kind, value))
+            kinds.append(parameter.abi_type)
+            plain.append(raw(parameter.abi_type, value))
     data = "0x" + encode(kinds, plain).hex()
     return Log(block, BLOCK_HASH, TIME, TX, TX_HASH, INDEX, CONTRACT, tuple(topics), data)
 
 
 def call_of(text: str, *values: Any, value: int = 0, succeeded: bool = True) -> Call:
     """A call of a function of this signature."""
-    _, function = fragment(text)
-    kinds = [parameter.kind for parameter in function.inputs]
+    _, function = parse_signature(text)
+    kinds = [parameter.abi_type for parameter in function.inputs]
     given = [raw(kind, each) for kind, each in zip(kinds, values, strict=True)]
     return with_input(function.selector + encode(kinds, given).hex(), value, succeeded=succeeded)
 
@@ -63,7 +65,7 @@ def with_input(text: str, value: int = 0, *, succeeded: bool = True) -> Call:
     )
 
 
-def read(reader: EventReader, *rows: Log | Call) -> Decoded:
+def read(reader: EventReader, *rows: Log | Call) -> DecodedEvents:
     """What logs and calls say together."""
     logs = [row for row in rows if isinstance(row, Log)]
-    return reader.read(logs, [row for row in rows if isinstance(row, Call)])
+    return reader.decode_rows(logs, [row for row in rows if isinstance(row, Call)])

@@ -7,8 +7,8 @@ from eth_account import Account
 from hypothesis import given, strategies as st
 from trie.hexary import HexaryTrie
 
-from oracle.chain.proofs.receipts_root import ProvenReceipt, receipts_root
-from oracle.chain.proofs.transactions_root import SignedTransaction, transactions_root
+from oracle.chain.proofs.receipts_root import ProvenReceipt, compute_receipts_root
+from oracle.chain.proofs.transactions_root import SignedTransaction, compute_transactions_root
 from tests.support.examples import examples
 
 KEY = "0x" + "01" * 32
@@ -68,7 +68,7 @@ def proven(receipt, **more):
 @given(receipts)
 def test_a_receipt_is_encoded_as_the_library_does(receipt):
     if int(receipt["logsBloom"], 16):
-        assert proven(receipt).leaf() == leaf_by_library(receipt)
+        assert proven(receipt).encode_leaf() == leaf_by_library(receipt)
 
 
 def test_the_root_of_receipts_is_that_of_the_library():
@@ -85,35 +85,35 @@ def test_the_root_of_receipts_is_that_of_the_library():
     tree = HexaryTrie({}, prune=True)
     for place, receipt in enumerate(block):
         tree[rlp.encode(whole(hex(place)))] = leaf_by_library(receipt)
-    assert receipts_root([proven(one) for one in block]) == "0x" + tree.root_hash.hex()
+    assert compute_receipts_root([proven(one) for one in block]) == "0x" + tree.root_hash.hex()
 
 
 def test_a_bloom_that_an_endpoint_leaves_out_is_made_of_the_logs():
     log = {"address": "0x" + "aa" * 20, "topics": [ZEROS], "data": "0x"}
     said = {"type": "0x2", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
-    zeros = proven(said, logsBloom="0x" + "00" * 256).leaf()
-    assert proven(said).leaf() == zeros
+    zeros = proven(said, logsBloom="0x" + "00" * 256).encode_leaf()
+    assert proven(said).encode_leaf() == zeros
     assert zeros != leaf_by_library({**said, "logsBloom": "0x" + "00" * 256})
 
 
 def test_a_receipt_of_a_type_to_come_is_not_proven():
     said = {"type": "0x7e", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": []}
     with pytest.raises(ValueError, match="unknown type 126"):
-        proven(said).leaf()
+        proven(said).encode_leaf()
 
 
 def test_half_a_byte_in_a_log_is_not_proven():
     log = {"address": "0x" + "aa" * 20, "topics": [], "data": "0x123"}
     said = {"status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
     with pytest.raises(ValueError, match="no chain can hold"):
-        proven(said).leaf()
+        proven(said).encode_leaf()
 
 
 def test_before_byzantium_a_receipt_holds_the_root_of_the_state():
     said: dict[str, object] = {"status": None, "cumulativeGasUsed": "0x5208", "logs": []}
     root = "0x" + "7e" * 32
     expected = rlp.encode([octets(root), whole("0x5208"), bytes(256), []])
-    assert proven(said, root=root).leaf() == expected
+    assert proven(said, root=root).encode_leaf() == expected
 
 
 COMMON = {"nonce": 7, "gas": 100_000, "value": 5, "chainId": 1, "data": "0x1234"}
@@ -171,12 +171,12 @@ def test_a_transaction_hashes_to_what_its_signer_says(kind):
         request["authorizationList"] = delegated
     signed = Account.sign_transaction(request, KEY)
     answered = msgspec.convert(as_answered(request, signed, delegated), SignedTransaction)
-    assert answered.true_hash() == answered.hash
+    assert answered.compute_hash() == answered.hash
 
 
 def test_the_root_of_no_transactions_is_that_of_nothing():
     empty = "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
-    assert transactions_root([]) == receipts_root([]) == empty
+    assert compute_transactions_root([]) == compute_receipts_root([]) == empty
 
 
 def test_a_transaction_without_what_its_type_needs_is_not_proven():
@@ -184,4 +184,4 @@ def test_a_transaction_without_what_its_type_needs_is_not_proven():
         ZEROS, "0x0", "0x0", "0x0", "0x", ZEROS[:42], "0x1", "0x1", type="0x2"
     )
     with pytest.raises(ValueError, match="without a field"):
-        bare.leaf()
+        bare.encode_leaf()

@@ -4,8 +4,8 @@ import rlp
 from hypothesis import given, strategies as st
 from trie.hexary import HexaryTrie
 
-from oracle.chain.proofs.merkle_trie import root
-from oracle.chain.proofs.rlp import Nested, encoded
+from oracle.chain.proofs.merkle_trie import compute_trie_root
+from oracle.chain.proofs.rlp import RlpItem, encode_rlp
 from tests.support.examples import examples
 
 nested = st.recursive(
@@ -13,7 +13,7 @@ nested = st.recursive(
 )
 
 
-def flat(content: Nested) -> object:
+def flat(content: RlpItem) -> object:
     """As pyrlp takes it."""
     if isinstance(content, int):
         return content.to_bytes((content.bit_length() + 7) // 8, "big")
@@ -23,14 +23,14 @@ def flat(content: Nested) -> object:
 @examples(40)
 @given(nested)
 def test_rlp_is_that_of_the_library(content):
-    assert encoded(content) == rlp.encode(flat(content))
+    assert encode_rlp(content) == rlp.encode(flat(content))
 
 
 def test_long_strings_and_lists_tell_how_long_their_length_is():
     for size in (55, 56, 255, 256):
-        assert encoded(b"\x01" * size) == rlp.encode(b"\x01" * size)
-        assert encoded([b"\x01"] * size) == rlp.encode([b"\x01"] * size)
-    assert encoded(b"\x01" * 65_536) == rlp.encode(b"\x01" * 65_536)
+        assert encode_rlp(b"\x01" * size) == rlp.encode(b"\x01" * size)
+        assert encode_rlp([b"\x01"] * size) == rlp.encode([b"\x01"] * size)
+    assert encode_rlp(b"\x01" * 65_536) == rlp.encode(b"\x01" * 65_536)
 
 
 def root_by_library(leaves):
@@ -43,18 +43,21 @@ def root_by_library(leaves):
 @examples(20)
 @given(st.lists(st.binary(min_size=1, max_size=80), max_size=24))
 def test_the_root_is_that_of_the_library(leaves):
-    assert root(leaves) == root_by_library(leaves)
+    assert compute_trie_root(leaves) == root_by_library(leaves)
 
 
 def test_the_order_of_the_leaves_is_part_of_the_root():
-    assert root([b"first", b"second"]) == root_by_library([b"first", b"second"])
+    assert compute_trie_root([b"first", b"second"]) == root_by_library([b"first", b"second"])
 
 
 def test_the_root_of_nothing_is_known():
-    assert root([]).hex() == "56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
+    assert (
+        compute_trie_root([]).hex()
+        == "56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
+    )
 
 
 def test_places_above_127_take_two_bytes_of_key():
     for count in (128, 129, 257):
         leaves = [f"leaf {place}".encode() * 8 for place in range(count)]
-        assert root(leaves) == root_by_library(leaves)
+        assert compute_trie_root(leaves) == root_by_library(leaves)

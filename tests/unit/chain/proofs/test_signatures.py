@@ -7,7 +7,7 @@ from eth_account import Account
 from devnet.fakechain.accounts import account, signed_by
 from devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Tx
 from devnet.fakechain.tree import Tree
-from oracle.chain.proofs.transaction_sender import signer
+from oracle.chain.proofs.transaction_sender import recover_signer
 from oracle.chain.proofs.transactions_root import SignedTransaction
 from tests.unit.chain.proofs.test_leaves import KEY, SIGNED, ZEROS, as_answered, authorization
 
@@ -29,31 +29,31 @@ def signed(kind, **changed):
 
 
 def rehashed(one):
-    one.hash = one.true_hash()
+    one.hash = one.compute_hash()
     return one
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_signer_of_every_type_is_recovered(kind):
-    assert signer(signed(kind)) == SENDER
+    assert recover_signer(signed(kind)) == SENDER
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_not_signed_has_another_hash(kind):
     with pytest.raises(ValueError, match="do not make its hash"):
-        signer(signed(kind, value="0x6"))
+        recover_signer(signed(kind, value="0x6"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_a_hash_that_fits_it_is_another_account_that_signed(kind):
-    assert signer(rehashed(signed(kind, value="0x6"))) not in {SENDER, None}
+    assert recover_signer(rehashed(signed(kind, value="0x6"))) not in {SENDER, None}
 
 
 def test_the_upper_half_of_the_curve_signs_too():
     """As it could before Homestead."""
     one = signed("unprotected")
     one.s, one.v = hex(ORDER - int(one.s, 16)), hex(55 - int(one.v, 16))
-    assert signer(rehashed(one)) == SENDER
+    assert recover_signer(rehashed(one)) == SENDER
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_the_upper_half_of_the_curve_signs_too():
     ids=str,
 )
 def test_of_what_nobody_signed_nothing_is_said(changed):
-    assert signer(signed("dynamic fee", **changed)) is None
+    assert recover_signer(signed("dynamic fee", **changed)) is None
 
 
 @pytest.mark.parametrize("changed", [{"r": hex(ORDER)}, {"s": hex(ORDER)}, {"v": "0x5"}], ids=str)
 @pytest.mark.parametrize("kind", ["unprotected", "dynamic fee"])
 def test_numbers_that_are_no_signature_are_told_from_none(kind, changed):
     with pytest.raises(ValueError, match="nobody's"):
-        signer(rehashed(signed(kind, **changed)))
+        recover_signer(rehashed(signed(kind, **changed)))
 
 
 @pytest.mark.parametrize("kind", [LEGACY, ACCESS_LIST, DYNAMIC])
@@ -77,11 +77,11 @@ def test_our_own_chain_signs_for_the_accounts_whose_keys_it_has(kind):
     somebody = account(1)
     block = Tree().mine([Tx(somebody, somebody, "0x12", 3, kind=kind)])
     (one,) = msgspec.convert(block.transactions, list[SignedTransaction])
-    assert signer(one) == somebody
+    assert recover_signer(one) == somebody
 
 
 def test_our_own_chain_signs_for_nobody_else():
     block = Tree().mine([Tx(ZEROS[:42], ZEROS[:42])])
     (one,) = msgspec.convert(block.transactions, list[SignedTransaction])
-    assert (one.true_hash(), signer(one)) == (one.hash, None)
+    assert (one.compute_hash(), recover_signer(one)) == (one.hash, None)
     assert signed_by(ZEROS[:42], b"")[2] == 0

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.segments.event_codec import EventRows, events_of, rows_of
+from oracle.chain.segments.event_codec import EventRows, encode_events, events_of
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import DomainEvent, NodeJoined
 from oracle.domain.events.oracle_events import ContractEvent, KickProposed
 from oracle.domain.ids import Address, Hash
-from oracle.domain.registrations import Registrations, Reuse
+from oracle.domain.registrations import IndexReuse, Registrations
 from tests.support.random_histories import any_histories
 from tests.support.rounds import accepted
 
@@ -21,7 +21,7 @@ WORD = 2**256 - 1
 
 
 def travelled(events: "list[DomainEvent | ContractEvent]") -> object:
-    sent = msgspec.msgpack.encode(rows_of(events))
+    sent = msgspec.msgpack.encode(encode_events(events))
     return events_of(msgspec.msgpack.decode(sent, type=EventRows))
 
 
@@ -38,7 +38,7 @@ def test_amounts_of_any_size_come_back(amount: int | None):
 
 
 def test_a_round_comes_back_with_its_words_and_whom_it_registers():
-    registered = Registrations((Reuse(NODE, Address("0x" + "cd" * 20)),), (NODE,))
+    registered = Registrations((IndexReuse(NODE, Address("0x" + "cd" * 20)),), (NODE,))
     event = replace(accepted(3, {0: WORD, 9: 1}), registrations=registered)
 
     assert travelled([event, JOINED]) == [event, JOINED]
@@ -48,7 +48,7 @@ def test_a_number_that_no_field_is_known_to_get_is_not_sent():
     event = KickProposed(AT, 1, NODE, 2**70, Hash("0x" + "00" * 32), 1, 2)
 
     with pytest.raises(OverflowError):
-        rows_of([event])
+        encode_events([event])
 
 
 def ragged(columns: msgspec.Raw) -> msgspec.Raw:
@@ -59,14 +59,14 @@ def ragged(columns: msgspec.Raw) -> msgspec.Raw:
 
 @given(st.sampled_from(["fewer", "more", "unknown", "mixed", "ragged"]))
 def test_what_is_no_list_of_events_is_refused(fault: str):
-    rows = rows_of([JOINED, JOINED])
-    (number,) = rows.columns
+    rows = encode_events([JOINED, JOINED])
+    (number,) = rows.columns_by_class
     wrong = {
-        "fewer": EventRows(rows.kinds * 2, rows.columns),
-        "more": EventRows(rows.kinds[:1], rows.columns),
-        "unknown": EventRows(rows.kinds, {200: rows.columns[number]}),
-        "ragged": EventRows(rows.kinds, {number: ragged(rows.columns[number])}),
-        "mixed": EventRows(bytes([number + 1] * 2), {number + 1: rows.columns[number]}),
+        "fewer": EventRows(rows.class_numbers * 2, rows.columns_by_class),
+        "more": EventRows(rows.class_numbers[:1], rows.columns_by_class),
+        "unknown": EventRows(rows.class_numbers, {200: rows.columns_by_class[number]}),
+        "ragged": EventRows(rows.class_numbers, {number: ragged(rows.columns_by_class[number])}),
+        "mixed": EventRows(bytes([number + 1] * 2), {number + 1: rows.columns_by_class[number]}),
     }[fault]
 
     with pytest.raises(ValueError, match=r"."):

@@ -5,7 +5,7 @@ from io import BytesIO
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.segments.frames import FrameError, Opening, read_frame, write_frame
+from oracle.chain.segments.frames import FrameError, WorkerSetup, read_frame, write_frame
 from oracle.chain.segments.order import SegmentPlan
 
 MOST = 1000
@@ -44,4 +44,4 @@ def test_a_length_that_no_frame_has_is_not_waited_for():
 def test_what_a_worker_is_opened_with_does_not_show_its_addresses():
     plan = SegmentPlan(1, "reference", {}, None, {}, "x", 4, True, False, 1)
 
-    assert "secret" not in repr(Opening(plan, ("http://host/secret",)))
+    assert "secret" not in repr(WorkerSetup(plan, ("http://host/secret",)))

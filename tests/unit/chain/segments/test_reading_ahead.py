@@ -6,7 +6,7 @@ from threading import Lock
 import pytest
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.segments.segment_queue import DEPTH, SegmentQueue
+from oracle.chain.segments.segment_queue import DEFAULT_DEPTH, SegmentQueue
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import InputError, OracleError, TransientError
@@ -36,7 +36,7 @@ class Fetching:
         return BlockWindow(part, HASH, BlockRef(part.last, HASH, HASH, 0), [], [], [])
 
     def take(self, first: int) -> int:
-        return self.ahead.take(BlockRange(first, LAST)).range.first
+        return self.ahead.take_window(BlockRange(first, LAST)).range.first
 
 
 def test_windows_that_were_fetched_stay_when_the_one_before_them_fails():
@@ -60,7 +60,7 @@ def test_a_window_that_fails_again_and_again_costs_the_others_nothing():
 
     assert fetching.fetched[0] == 3
     assert {count for first, count in fetching.fetched.items() if first} == {1}
-    assert len(fetching.fetched) <= DEPTH + 1
+    assert len(fetching.fetched) <= DEFAULT_DEPTH + 1
 
 
 def test_where_somebody_goes_on_elsewhere_nothing_is_kept():

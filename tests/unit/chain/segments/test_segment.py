@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.profiles.event_reader import Decoded
+from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.chain.segments.order import SegmentOrder, WriterState
 from oracle.chain.segments.segment import (
-    Observed,
     Segment,
     SegmentError,
     SegmentRefusal,
-    pack,
-    segment_of,
-    unpack,
+    WorkerObservations,
+    build_segment,
+    decode_answer,
+    encode_answer,
 )
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.coverage import Level
+from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, DeadLetter, Log
 
@@ -35,39 +35,39 @@ WINDOW = BlockWindow(
     [],
     LOGS,
     [CALL],
-    Level.PROVEN,
+    VerificationLevel.PROVEN,
     "http://a",
     (10, 12, 19),
-    Decoded([], [], [DEAD]),
+    DecodedEvents([], [], [DEAD]),
 )
 
 
 def segment() -> Segment:
     assert WINDOW.decoded is not None
-    return segment_of(ORDER, WINDOW, WINDOW.decoded, Observed(4, (), {}, 30, 0.5))
+    return build_segment(ORDER, WINDOW, WINDOW.decoded, WorkerObservations(4, (), {}, 30, 0.5))
 
 
 def test_a_segment_is_the_window_that_it_was_made_of():
-    answer = unpack(pack(segment()), ORDER)
+    answer = decode_answer(encode_answer(segment()), ORDER)
 
     assert isinstance(answer, Segment)
-    assert answer.window() == WINDOW
+    assert answer.to_window() == WINDOW
 
 
 @given(st.data())
 def test_one_changed_byte_anywhere_is_noticed(data: st.DataObject):
-    given_bytes = bytearray(pack(segment()))
+    given_bytes = bytearray(encode_answer(segment()))
     at = data.draw(st.integers(0, len(given_bytes) - 1))
     given_bytes[at] ^= data.draw(st.integers(1, 255))
 
     with pytest.raises(SegmentError):
-        unpack(bytes(given_bytes), ORDER)
+        decode_answer(bytes(given_bytes), ORDER)
 
 
 @given(st.integers(0, 400))
 def test_a_torn_segment_is_noticed(length: int):
     with pytest.raises(SegmentError):
-        unpack(pack(segment())[:length], ORDER)
+        decode_answer(encode_answer(segment())[:length], ORDER)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_torn_segment_is_noticed(length: int):
 )
 def test_the_answer_to_another_order_is_none(order: SegmentOrder):
     with pytest.raises(SegmentError):
-        unpack(pack(segment()), order)
+        decode_answer(encode_answer(segment()), order)
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,10 @@ def test_the_answer_to_another_order_is_none(order: SegmentOrder):
 def test_rows_that_no_endpoint_could_give_are_refused(logs: list[Log]):
     window = replace(WINDOW, logs=logs)
     assert window.decoded is not None
-    packed = pack(segment_of(ORDER, window, window.decoded, Observed()))
+    packed = encode_answer(build_segment(ORDER, window, window.decoded, WorkerObservations()))
 
     with pytest.raises(SegmentError):
-        unpack(packed, ORDER)
+        decode_answer(packed, ORDER)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +114,12 @@ def test_rows_without_what_they_share_are_refused(changed: dict[str, object]):
     logs = msgspec.structs.replace(whole.logs, **changed)
 
     with pytest.raises(SegmentError, match="without what they share"):
-        unpack(pack(msgspec.structs.replace(whole, logs=logs)), ORDER)
+        decode_answer(encode_answer(msgspec.structs.replace(whole, logs=logs)), ORDER)
 
 
 def test_a_refusal_says_why():
-    refusal = SegmentRefusal(b"plan", 3, "throttled", "asked us to wait", 2.5, Observed(1))
+    refusal = SegmentRefusal(
+        b"plan", 3, "throttled", "asked us to wait", 2.5, WorkerObservations(1)
+    )
 
-    assert unpack(pack(refusal), ORDER) == refusal
+    assert decode_answer(encode_answer(refusal), ORDER) == refusal

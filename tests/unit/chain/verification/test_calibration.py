@@ -3,21 +3,21 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.verification.calibration import SAMPLES, Calibration, HeaderFeature
+from oracle.chain.verification.calibration import REQUIRED_SAMPLES, Calibration, HeaderFeature
 
 FEATURE = HeaderFeature.RECEIPTS
 
 # Which samples came out right; too few of them to prove anything.
-samples = st.tuples(st.integers(0, SAMPLES - 1), st.integers(0, 3 * SAMPLES)).flatmap(
-    lambda many: st.permutations([True] * many[0] + [False] * many[1])
-)
+samples = st.tuples(
+    st.integers(0, REQUIRED_SAMPLES - 1), st.integers(0, 3 * REQUIRED_SAMPLES)
+).flatmap(lambda many: st.permutations([True] * many[0] + [False] * many[1]))
 
 
 def sampled(outcomes: list[bool]) -> Calibration:
     calibration = Calibration()
     for number, is_right in enumerate(outcomes):
         calibration.record_sample(f"0x{number:064x}", {FEATURE: is_right})
-    calibration.decide()
+    calibration.refute_invalid_features()
     return calibration
 
 
@@ -26,19 +26,19 @@ def test_a_chain_is_given_up_where_twenty_samples_are_wrong_and_none_is_right(
     outcomes: list[bool],
 ):
     calibration = sampled(outcomes)
-    is_hopeless = not any(outcomes) and len(outcomes) >= SAMPLES
+    is_hopeless = not any(outcomes) and len(outcomes) >= REQUIRED_SAMPLES
 
     assert calibration.is_refuted(FEATURE) is is_hopeless
-    assert not calibration.has(FEATURE)
+    assert not calibration.is_proven(FEATURE)
 
 
-@pytest.mark.parametrize("wrong", [0, 3 * SAMPLES])
+@pytest.mark.parametrize("wrong", [0, 3 * REQUIRED_SAMPLES])
 def test_twenty_right_samples_prove_it_whatever_else_was_told(wrong: int):
-    assert sampled([False] * wrong + [True] * SAMPLES).has(FEATURE)
+    assert sampled([False] * wrong + [True] * REQUIRED_SAMPLES).is_proven(FEATURE)
 
 
 # A sample, and whether a provider did not answer about it.
-judged = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4 * SAMPLES)
+judged = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4 * REQUIRED_SAMPLES)
 
 
 @given(outcomes=judged)
@@ -49,32 +49,32 @@ def test_a_wrong_sample_that_a_provider_was_not_asked_about_refutes_nothing(
     for number, (is_right, is_unheard) in enumerate(outcomes):
         unheard = ["provider"] if is_unheard else []
         calibration.record_sample(f"0x{number:064x}", {FEATURE: is_right}, unheard)
-    calibration.decide()
+    calibration.refute_invalid_features()
     heard_wrong = sum(not is_right for is_right, is_unheard in outcomes if not is_unheard)
     right = sum(is_right for is_right, _ in outcomes)
 
-    assert calibration.has(FEATURE) is (right >= SAMPLES)
-    assert calibration.is_refuted(FEATURE) is (right == 0 and heard_wrong >= SAMPLES)
+    assert calibration.is_proven(FEATURE) is (right >= REQUIRED_SAMPLES)
+    assert calibration.is_refuted(FEATURE) is (right == 0 and heard_wrong >= REQUIRED_SAMPLES)
 
 
 def test_a_sample_that_is_heard_later_answers_the_open_question():
     calibration = Calibration()
     calibration.record_sample("0x01", {FEATURE: False}, ["provider"])
-    question = calibration.open_question()
+    question = calibration.find_undecided_sample()
     calibration.record_sample("0x01", {FEATURE: True})
 
     assert question is not None
     assert (question.block_hash, question.unanswered_providers) == ("0x01", ("provider",))
-    assert calibration.open_question() is None
+    assert calibration.find_undecided_sample() is None
 
 
 @given(outcomes=judged)
 def test_no_sample_takes_a_proven_feature_back(outcomes: list[tuple[bool, bool]]):
-    calibration = sampled([True] * SAMPLES)
+    calibration = sampled([True] * REQUIRED_SAMPLES)
     for number, (is_right, is_unheard) in enumerate(outcomes):
         unheard = ["provider"] if is_unheard else []
         calibration.record_sample(f"0x{number + 10**6:064x}", {FEATURE: is_right}, unheard)
-        calibration.decide()
+        calibration.refute_invalid_features()
 
-    assert calibration.has(FEATURE)
-    assert calibration.open_question() is None
+    assert calibration.is_proven(FEATURE)
+    assert calibration.find_undecided_sample() is None

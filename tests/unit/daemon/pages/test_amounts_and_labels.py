@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.profiles.profile import Token
 from oracle.daemon.config.listener_section import ApiSection
-from oracle.daemon.web.api.read_api import read_api
-from oracle.queries.text.human_numbers import amount
+from oracle.daemon.web.api.read_api import create_read_api
+from oracle.queries.text.human_numbers import format_amount
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node
 
@@ -26,7 +26,7 @@ def client(new_sqlite_store):
             token=Token("CNX", 18),
             labels={node("A"): "rack 3", node("B"): "rack 4"},
         )
-        yield TestClient(read_api(source, streams=ApiSection()))
+        yield TestClient(create_read_api(source, streams=ApiSection()))
 
 
 def test_stake_is_shown_in_the_token_of_the_network(client):
@@ -66,7 +66,7 @@ def test_search_finds_a_node_by_its_label(client, query, status, location):
 
 @given(st.integers(0, 10**40), st.integers(0, 30))
 def test_amount_is_never_rounded_up_and_loses_less_than_a_millionth(units: int, decimals: int):
-    text = amount(units, "CNX", decimals)
+    text = format_amount(units, "CNX", decimals)
     assert text.endswith(" CNX")
     figure = text.removesuffix(" CNX").replace(",", "")
     if figure.startswith("<"):

@@ -49,7 +49,7 @@ def a_contract() -> Rounds:
     proposal = KickProposed(
         Position(3, 0, 0), 3, node("C"), 2, Hash("0x" + 64 * "e"), 10**9, 10**10
     )
-    rounds.block(3, [proposal], journal=False)
+    rounds.fold_block(3, [proposal], journal=False)
     return rounds
 
 
@@ -76,7 +76,7 @@ def client(tmp_path_factory):
     with Store.open(f"sqlite:///{path}", create=True) as store:
         indexed = IndexedHistory(store).whole(a_network())
         with store.transaction() as uow:
-            uow.rounds.write(a_contract().drain())
+            uow.rounds.save_changes(a_contract().drain_changes())
             uow.draws.add(task("0A"), a_block(1, 1), node("B"))
         yield indexed.client()
 

@@ -2,15 +2,15 @@
 
 import re
 
-from oracle.daemon.web.pages.event_rows import in_runs
-from oracle.daemon.web.played_act import PlayedAct
+from oracle.daemon.web.pages.event_rows import merge_report_runs
+from oracle.daemon.web.played_act import DemoAct
 from oracle.queries.api.records.event_feed import (
     EventCursor,
     FeedEvent,
     NumberedEvent,
-    events_after,
+    load_events_after,
 )
-from oracle.queries.api.source import looking
+from oracle.queries.api.source import open_snapshot
 from tests.support.api import IndexedHistory
 from tests.support.histories import node
 from tests.unit.daemon.pages.test_every_page import a_network
@@ -21,20 +21,20 @@ def test_the_stream_goes_on_where_the_page_ends(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(history)
         text, count = indexed.client().get("/").text, len(history.events)
-        (place,) = map(EventCursor.parsed, re.findall('data-place="([^"]*)"', text))
+        (place,) = map(EventCursor.parse, re.findall('data-place="([^"]*)"', text))
         history.after(5).joins("E")
         indexed.index(history.events[count:], history.block, history.time)
-        with looking(indexed.source) as look:
-            (joined,) = events_after(look, place, 10)
+        with open_snapshot(indexed.source) as look:
+            (joined,) = load_events_after(look, place, 10)
         again = indexed.client().get("/").text
     assert (joined.event.kind, joined.event.node) == ("joined", node("E"))
-    assert f'data-event="{joined.after}"' in again
-    assert f'data-event="{joined.after}"' not in text
+    assert f'data-event="{joined.cursor_after}"' in again
+    assert f'data-event="{joined.cursor_after}"' not in text
 
 
 def test_reports_that_nothing_came_between_are_one_row():
     kinds = ["report_accepted"] * 3 + ["timed_out", "report_accepted"]
-    rows = in_runs(
+    rows = merge_report_runs(
         NumberedEvent(
             EventCursor(0, 0, n, 1),
             FeedEvent(kind=kind, time=n, block=n, node=None, text="so it is"),
@@ -55,9 +55,9 @@ def test_an_act_is_said_of_a_demonstration_alone(new_sqlite_store):
 
 
 def test_an_act_is_shown_as_soon_as_it_begins_though_no_block_came(new_sqlite_store):
-    acts = [PlayedAct("1 of 2: nodes work", "they do"), PlayedAct("2 of 2: the end", "it is over")]
+    acts = [DemoAct("1 of 2: nodes work", "they do"), DemoAct("2 of 2: the end", "it is over")]
     with new_sqlite_store() as store:
-        client = IndexedHistory(store).whole(a_network()).client(act=lambda: acts[0])
+        client = IndexedHistory(store).whole(a_network()).client(get_act=lambda: acts[0])
         before = client.get("/")
         acts.pop(0)
         after = client.get("/", headers={"if-none-match": before.headers["etag"]})

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from oracle.queries.text.human_numbers import moment
+from oracle.queries.text.human_numbers import format_time
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node
 from tests.support.txmgr.stores import NewStore
@@ -21,7 +21,7 @@ def asked(new_store: NewStore, history: History, path: str) -> str:
 
 def test_a_node_that_paused_says_since_when(new_sqlite_store: NewStore):
     history = History().joins("A").scores("A", 10).pauses("A")
-    since = moment(history.time)
+    since = format_time(history.time)
     page = asked(new_sqlite_store, history.after(2 * DAYS), f"/nodes/{node('A')}")
     assert f"<h1>Paused by its owner since {since}.</h1>" in page
 

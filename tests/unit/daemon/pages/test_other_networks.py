@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from oracle.domain.blocks import Position
-from oracle.domain.feed_rows import FeedRow, is_of_feed
+from oracle.domain.feed_rows import FeedRow, is_feed_position
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node, task
@@ -37,7 +37,7 @@ def of_a_feed() -> History:
     history.closes("g", *names).after(60)
     history.creates("late").after(1).starts("late", "C").after(30).times_out("late")
     history.events = [
-        replace(event, at=FeedRow(row, "", "", "", "", block=event.at.block).at)
+        replace(event, at=FeedRow(row, "", "", "", "", block=event.at.block).position)
         for row, event in enumerate(history.events)
     ]
     return history.after(10)
@@ -93,8 +93,8 @@ def test_every_task_of_another_network_is_shown(client):
 
 
 def test_what_a_feed_told_is_said_to_have_no_proof(new_sqlite_store):
-    assert is_of_feed(of_a_feed().events[0].at)
-    assert not is_of_feed(Position(1, 0, 0))
+    assert is_feed_position(of_a_feed().events[0].at)
+    assert not is_feed_position(Position(1, 0, 0))
     with new_sqlite_store() as store:
         client = client_of(store, of_a_feed())
         page = client.get(f"/tasks/{task('0A')}").text

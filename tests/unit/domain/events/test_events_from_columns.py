@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 from hypothesis import given
 
-from oracle.domain.events.events_from_columns import events_from
+from oracle.domain.events.events_from_columns import build_events
 from oracle.domain.events.network_events import DomainEvent, NodeJoined
 from tests.support.random_histories import any_histories
 
@@ -19,15 +19,15 @@ def test_each_kind_of_event_is_what_it_was(events: list[DomainEvent]):
         columns = {
             field.name: [getattr(event, field.name) for event in of_kind] for field in fields(kind)
         }
-        assert events_from(kind, columns) == of_kind
+        assert build_events(kind, columns) == of_kind
 
 
 def test_a_field_without_a_column_is_refused():
     with pytest.raises(ValueError, match="NodeJoined has other fields than at, time"):
-        events_from(NodeJoined, {"at": [], "time": []})
+        build_events(NodeJoined, {"at": [], "time": []})
 
 
 def test_columns_of_different_lengths_are_refused():
     columns: dict[str, list[object]] = {name: [None] for name in NAMES}
     with pytest.raises(ValueError, match="different lengths"):
-        events_from(NodeJoined, columns | {"node": [None, None]})
+        build_events(NodeJoined, columns | {"node": [None, None]})

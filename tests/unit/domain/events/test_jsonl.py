@@ -12,12 +12,12 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events as said
-from oracle.domain.events.event_fields import field_kinds_of
-from oracle.domain.events.event_names import NAMES
+from oracle.domain.events.event_fields import get_field_kinds
+from oracle.domain.events.event_names import NAME_BY_TYPE
 from oracle.domain.events.jsonl import (
-    NotInOrderError,
+    OutOfOrderError,
     event_to_json,
-    events_in_order,
+    iter_ordered_events,
     parse_event,
     parse_events,
 )
@@ -133,11 +133,11 @@ def test_what_was_written_is_read_back(events):
 @given(any_histories().filter(bool), st.data())
 def test_a_file_is_read_in_order_as_it_is_read_whole_or_not_at_all(events, data):
     lines = [event_to_json(event) for event in events]
-    assert list(events_in_order(["\n", *lines])) == events
+    assert list(iter_ordered_events(["\n", *lines])) == events
     moved = data.draw(st.permutations(lines))
     if moved != lines:
-        with pytest.raises(NotInOrderError):
-            list(events_in_order(moved))
+        with pytest.raises(OutOfOrderError):
+            list(iter_ordered_events(moved))
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_a_file_is_read_in_order_as_it_is_read_whole_or_not_at_all(events, data)
     [line(JOIN), line(JOIN, log=1, time=1001), line(JOIN, block=0), "{", line(JOIN, log=1, x=1)],
 )
 def test_a_line_that_is_wrong_or_out_of_order_ends_reading_in_order(second):
-    with pytest.raises(NotInOrderError):
-        list(events_in_order([line(JOIN), second]))
+    with pytest.raises(OutOfOrderError):
+        list(iter_ordered_events([line(JOIN), second]))
 
 
 def test_a_node_that_stands_in_many_events_stands_in_memory_once():
@@ -157,7 +157,7 @@ def test_a_node_that_stands_in_many_events_stands_in_memory_once():
 
 
 def test_every_event_type_has_its_name():
-    assert NAMES[said.TaskErrorReported] == "task_error_reported"
+    assert NAME_BY_TYPE[said.TaskErrorReported] == "task_error_reported"
 
 
 def test_numbers_above_2_53_are_decimal_strings():
@@ -303,7 +303,7 @@ def test_no_text_whatever_breaks_the_reader(text):
 
 
 def test_every_event_type_has_a_handler_in_the_fold():
-    assert fold.HANDLERS.keys() == NAMES.keys()
+    assert fold.HANDLERS.keys() == NAME_BY_TYPE.keys()
 
 
 def test_field_without_a_kind_is_refused():
@@ -312,4 +312,4 @@ def test_field_without_a_kind_is_refused():
         node: str
 
     with pytest.raises(TypeError, match="node is annotated with no kind of field"):
-        field_kinds_of(Unfinished)
+        get_field_kinds(Unfinished)

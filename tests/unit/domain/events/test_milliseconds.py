@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.event_names import TYPES
-from oracle.domain.events.jsonl import event_to_json, parse_event, parse_wanted_task
+from oracle.domain.events.event_names import TYPE_BY_NAME
+from oracle.domain.events.jsonl import event_to_json, parse_event, parse_task_request
 from oracle.domain.events.network_events import TaskQueued
 from tests.support.histories import task
 
@@ -19,10 +19,10 @@ def test_a_time_in_milliseconds_comes_back_and_an_unknown_one_is_left_out(time, 
     line = event_to_json(event)
     assert parse_event(line) == event
     assert ("time_ms" in line) == (rest is not None)
-    assert event.ms == time * 1000 + (rest or 0)
+    assert event.timestamp_ms == time * 1000 + (rest or 0)
 
 
-@pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
+@pytest.mark.parametrize("kind", TYPE_BY_NAME.values(), ids=TYPE_BY_NAME)
 def test_every_event_may_have_one_and_none_needs_it(kind):
     assert kind.__dataclass_fields__["time_ms"].default is None
 
@@ -40,6 +40,6 @@ def test_milliseconds_are_a_whole_number(wrong):
 
 
 def test_a_wanted_task_may_have_them_as_an_exported_line_has():
-    assert parse_wanted_task('{"time":7,"time_ms":7250}').time_ms == 7250
+    assert parse_task_request('{"time":7,"time_ms":7250}').time_ms == 7250
     with pytest.raises(ValueError, match="time_ms: 7250"):
-        parse_wanted_task('{"time_ms":7250}')
+        parse_task_request('{"time_ms":7250}')

@@ -1,6 +1,6 @@
 """What the fold keeps of requests to download: those of a day, by the node that was asked."""
 
-from oracle.domain.state.node import REMEMBERED_SECONDS, DownloadRequest
+from oracle.domain.state.node import DOWNLOAD_HISTORY_SECONDS, DownloadRequest
 from tests.support.histories import History, node_after
 
 
@@ -11,7 +11,7 @@ def test_a_request_stands_in_the_nodes_row():
 
 def test_a_request_is_forgotten_a_day_later_when_another_comes():
     history = History().joins("A").is_asked_to_download("A", "m")
-    history.after(REMEMBERED_SECONDS - 1).is_asked_to_download("A", "n")
+    history.after(DOWNLOAD_HISTORY_SECONDS - 1).is_asked_to_download("A", "n")
     assert [each.model for each in node_after(history, "A").downloads] == ["m", "n"]
     history.after(1).is_asked_to_download("A", "o")
     assert [each.model for each in node_after(history, "A").downloads] == ["n", "o"]

@@ -12,36 +12,36 @@ BLOCK = History().joins("A").starts("1", "A").events
 
 def test_events_of_another_block_are_a_bug():
     with pytest.raises(ValueError, match="given as block 2"):
-        Fold(CRYNUX).block(2, BLOCK, journal=True)
+        Fold(CRYNUX).fold_block(2, BLOCK, journal=True)
 
 
 @pytest.mark.parametrize("events", [BLOCK[::-1], [*BLOCK, BLOCK[0]], [BLOCK[0], BLOCK[0]]])
 def test_events_out_of_order_are_a_bug(events):
     with pytest.raises(ValueError, match="is not after"):
-        Fold(CRYNUX).many(events)
+        Fold(CRYNUX).fold_events(events)
 
 
 def test_a_fold_that_goes_on_knows_what_came_last():
     fold = Fold(CRYNUX)
     fold.last = LastEvent(BLOCK[-1].at, BLOCK[-1].time)
     with pytest.raises(ValueError, match="is not after"):
-        fold.many(BLOCK)
+        fold.fold_events(BLOCK)
 
 
 def test_a_block_without_events_leaves_no_trace():
     fold = Fold(CRYNUX)
-    fold.block(7, [], journal=True)
-    assert fold.drain().pre_images == []
+    fold.fold_block(7, [], journal=True)
+    assert fold.drain_changes().pre_images == []
     assert fold.last is None
 
 
 def test_pre_images_are_kept_only_where_they_are_asked_for():
     fold = Fold(CRYNUX)
-    fold.block(1, BLOCK, journal=False)
-    assert fold.drain().pre_images == []
+    fold.fold_block(1, BLOCK, journal=False)
+    assert fold.drain_changes().pre_images == []
 
-    fold.block(2, History().after(9).submits("1", "A").events, journal=True)
-    (images,) = fold.drain().pre_images
+    fold.fold_block(2, History().after(9).submits("1", "A").events, journal=True)
+    (images,) = fold.drain_changes().pre_images
     assert (images.block, images.nodes, images.groups) == (2, {}, {})
     before = images.tasks[task("1")]
     assert before is not None
@@ -53,7 +53,7 @@ def test_what_was_drained_is_not_handed_out_again():
     fold, changes = folded(BLOCK)
     assert set(changes.nodes) == {node("A")}
     assert changes.last == fold.last
-    again = fold.drain()
+    again = fold.drain_changes()
     assert (again.nodes, again.tasks, again.reliability, again.last) == ({}, {}, [], None)
 
 

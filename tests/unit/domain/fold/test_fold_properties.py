@@ -12,16 +12,16 @@ from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.row_prefetch import (
-    node_addresses_in,
-    open_group_keys_in,
-    task_keys_in,
-    task_keys_of_open_groups,
+    collect_node_addresses,
+    collect_open_group_keys,
+    collect_open_group_task_keys,
+    collect_task_keys,
 )
 from oracle.domain.fold.working_set import Changes, MembershipTransition, PreImages
-from oracle.domain.scoring.node_scores import is_kickout_due, qos_at, reliability_at
+from oracle.domain.scoring.node_scores import compute_reliability, is_kickout_due, qos_at
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Pending
-from oracle.queries.replay import replay
+from oracle.domain.state.node import Membership, PendingLeave
+from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
 from tests.support.histories import folded, rules_with
@@ -77,8 +77,8 @@ def test_a_fold_in_pieces_is_the_fold_at_once(events, rules, data):
     pieces = Fold(rules)
     drained = []
     for first, last in zip([0, *cuts], [*cuts, len(events)], strict=True):
-        pieces.many(events[first:last])
-        drained.append(pieces.drain())
+        pieces.fold_events(events[first:last])
+        drained.append(pieces.drain_changes())
 
     assert rows_of(pieces) == rows_of(whole)
     sums = [lists_of(piece) for piece in drained]
@@ -94,10 +94,10 @@ def test_a_fold_with_a_journal_is_the_fold_at_once(events, rules):
     whole, changes = folded(events, rules)
     journaled = Fold(rules)
     for number, block in groupby(events, key=lambda event: event.at.block):
-        journaled.block(number, list(block), journal=True)
+        journaled.fold_block(number, list(block), journal=True)
 
     assert rows_of(journaled) == rows_of(whole)
-    assert lists_of(journaled.drain()) == lists_of(changes)
+    assert lists_of(journaled.drain_changes()) == lists_of(changes)
 
 
 def put_back(rows: dict[K, V], before: dict[K, V | None]) -> None:
@@ -122,8 +122,8 @@ def test_pre_images_bring_every_block_back(events, rules):
     before = []
     for number, block in groupby(events, key=lambda event: event.at.block):
         before.append(rows_of(fold))
-        fold.block(number, list(block), journal=True)
-    images = fold.drain().pre_images
+        fold.fold_block(number, list(block), journal=True)
+    images = fold.drain_changes().pre_images
 
     assert len(images) == len(before)
     for image, rows in zip(reversed(images), reversed(before), strict=True):
@@ -140,21 +140,23 @@ def test_only_rows_that_were_asked_for_are_touched(events, rules):
         said = list(block)
         fold, have = Fold(rules), stored.ledger
         fold.last = stored.last
-        tasks = {key: have.tasks[key] for key in task_keys_in(said) if key in have.tasks}
+        tasks = {key: have.tasks[key] for key in collect_task_keys(said) if key in have.tasks}
         groups = {
             key: have.groups[key]
-            for key in open_group_keys_in(said, tasks, rules)
+            for key in collect_open_group_keys(said, tasks, rules)
             if key in have.groups
         }
-        members = task_keys_of_open_groups(groups.values())
+        members = collect_open_group_task_keys(groups.values())
         tasks |= {key: have.tasks[key] for key in members if key in have.tasks}
         nodes = {
-            key: have.nodes[key] for key in node_addresses_in(said, tasks) if key in have.nodes
+            key: have.nodes[key]
+            for key in collect_node_addresses(said, tasks)
+            if key in have.nodes
         }
         ledger = fold.ledger
         ledger.nodes, ledger.tasks, ledger.groups = deepcopy((nodes, tasks, groups))
-        fold.block(number, said, journal=False)
-        changes = fold.drain()
+        fold.fold_block(number, said, journal=False)
+        changes = fold.drain_changes()
         have.nodes.update(changes.nodes)
         have.tasks.update(changes.tasks)
         have.groups.update(changes.groups)
@@ -172,7 +174,7 @@ def test_the_order_of_the_file_does_not_matter(events, random):
     random.shuffle(shuffled)
 
     assert parse_events(shuffled) == events
-    assert replay(shuffled, CRYNUX, None, None) == replay(lines, CRYNUX, None, None)
+    assert replay_events(shuffled, CRYNUX, None, None) == replay_events(lines, CRYNUX, None, None)
 
 
 @quick
@@ -181,7 +183,7 @@ def test_numbers_stay_in_their_ranges(events, rules, later):
     fold, changes = folded(events, rules)
     time = (fold.last.time if fold.last else 1000) + later
     for node in fold.ledger.nodes.values():
-        assert 0 <= reliability_at(node, time, rules) <= UNIT
+        assert 0 <= compute_reliability(node, time, rules) <= UNIT
         qos = qos_at(node, time, rules)
         assert 0 <= (qos or 0) <= UNIT
         assert (qos is not None) == (node.membership is Membership.MEMBER)
@@ -223,7 +225,7 @@ def test_legal_life_has_no_anomaly(events):
 )
 def test_seed_is_what_an_independent_reading_of_the_rules_says(events, at):
     lines = [event_to_json(event) for event in events]
-    told = json.loads(replay(lines, CRYNUX, None, at))
+    told = json.loads(replay_events(lines, CRYNUX, None, at))
     time = told["as_of"]["time"]
     objects = [json.loads(line) for line in lines]
     # Without a time every event counts, as in the daemon.
@@ -236,18 +238,18 @@ def test_seed_is_what_an_independent_reading_of_the_rules_says(events, at):
     assert odd == expected["odd"]
 
 
-def standing(turns: list[MembershipTransition]) -> tuple[Membership, bool, Pending | None]:
+def standing(turns: list[MembershipTransition]) -> tuple[Membership, bool, PendingLeave | None]:
     """Membership, whether it is paused and what it waits for, by the turns alone."""
     membership, paused, pending = Membership.UNKNOWN, False, None
     for turn in turns:
         match turn:
             case MembershipTransition.PAUSE_ASKED:
-                pending = Pending.PAUSE
+                pending = PendingLeave.PAUSE
             case MembershipTransition.QUIT_ASKED:
-                pending = Pending.QUIT
+                pending = PendingLeave.QUIT
             case MembershipTransition.PAUSED | MembershipTransition.RESUMED:
                 paused = turn is MembershipTransition.PAUSED
-                pending = None if pending is Pending.PAUSE else pending
+                pending = None if pending is PendingLeave.PAUSE else pending
             case MembershipTransition.JOINED:
                 membership, paused, pending = Membership.MEMBER, False, None
             case _:
@@ -260,5 +262,5 @@ def standing(turns: list[MembershipTransition]) -> tuple[Membership, bool, Pendi
 def test_the_turns_of_its_membership_tell_where_a_node_stands(events, rules):
     fold, changes = folded(events, rules)
     for address, node in fold.ledger.nodes.items():
-        turns = [one.turn for one in changes.memberships if one.node == address]
+        turns = [one.transition for one in changes.memberships if one.node == address]
         assert standing(turns) == (node.membership, node.paused, node.pending)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.events import network_events as said
-from oracle.domain.scoring.node_scores import status_of
+from oracle.domain.scoring.node_scores import get_status
 from oracle.domain.state.node import Membership
 from tests.support.histories import History, folded, node, task
 
@@ -17,7 +17,7 @@ def answered(*, frees: bool | None, kind: type = said.TaskSubmitted) -> History:
 
 def status(history: History) -> str:
     fold, _ = folded(history)
-    return status_of(fold.ledger.nodes[node("A")])
+    return get_status(fold.ledger.nodes[node("A")])
 
 
 @pytest.mark.parametrize("kind", [said.TaskSubmitted, said.TaskErrorReported])

@@ -7,8 +7,8 @@ import pytest
 
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.working_set import KickoutDue
-from oracle.domain.scoring.node_scores import status_of
-from oracle.domain.state.node import Node, Pending
+from oracle.domain.scoring.node_scores import get_status
+from oracle.domain.state.node import Node, PendingLeave
 from tests.support.histories import History, folded, node, node_after
 
 
@@ -51,7 +51,7 @@ def test_what_a_node_asks_for_waits_for_the_end_of_its_task(
     status: str, history: Callable[[], History]
 ):
     made, broken = after(history().events)
-    assert (status_of(made), broken) == (status, [])
+    assert (get_status(made), broken) == (status, [])
 
 
 @pytest.mark.parametrize("asks", [History.asks_to_pause, History.asks_to_quit])
@@ -59,7 +59,7 @@ def test_what_waits_is_kept_until_the_task_ends(asks: Callable[[History, str], H
     waiting = node_after(asks(busy(), "A"), "A")
     done = node_after(asks(busy(), "A").succeeds("1"), "A")
 
-    assert waiting.pending in set(Pending)
+    assert waiting.pending in set(PendingLeave)
     assert done.pending is None
 
 
@@ -73,7 +73,7 @@ def test_a_kickout_or_slash_at_the_end_of_the_task_wins_over_a_pending_quit(
 
     made, broken = after(in_one_transaction(history, 2))
 
-    assert (status_of(made), broken) == (status, [])
+    assert (get_status(made), broken) == (status, [])
 
 
 def test_a_kickout_before_the_end_of_the_task_wins_too():
@@ -81,13 +81,13 @@ def test_a_kickout_before_the_end_of_the_task_wins_too():
 
     made, broken = after(in_one_transaction(history, 2))
 
-    assert (status_of(made), broken, made.pending) == ("kicked_out", [], None)
+    assert (get_status(made), broken, made.pending) == ("kicked_out", [], None)
 
 
 def test_a_node_that_quit_in_an_earlier_transaction_cannot_be_kicked_out():
     made, broken = after(busy().asks_to_quit("A").succeeds("1").is_kicked_out("A").events)
 
-    assert (status_of(made), broken) == ("quit", ["not_a_member"])
+    assert (get_status(made), broken) == ("quit", ["not_a_member"])
 
 
 def test_a_node_that_quit_and_came_back_is_not_kicked_out_twice():
@@ -96,7 +96,7 @@ def test_a_node_that_quit_and_came_back_is_not_kicked_out_twice():
 
     made, broken = after(in_one_transaction(history, 4))
 
-    assert (status_of(made), broken) == ("slashed", ["not_a_member"])
+    assert (get_status(made), broken) == ("slashed", ["not_a_member"])
 
 
 def test_a_kickout_that_is_due_is_over_when_a_pending_quit_takes_effect():

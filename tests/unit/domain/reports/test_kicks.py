@@ -17,8 +17,8 @@ from oracle.domain.events.oracle_events import (
     RoleSet,
 )
 from oracle.domain.ids import ZERO_HASH, Hash
-from oracle.domain.registrations import Registrations, Reuse
-from oracle.domain.reports.kicks import FOR_EVER, NO_TARGET, Expulsion, Kick, KickState
+from oracle.domain.registrations import IndexReuse, Registrations
+from oracle.domain.reports.kicks import NEVER_EXPIRES, NO_TARGET, Expulsion, Kick, KickState
 from oracle.domain.reports.rounds import Rounds
 from tests.support.rounds import accepted, address, registered, take
 
@@ -49,7 +49,7 @@ class Told:
         return found
 
     def _say(self, event: ContractEvent) -> "Told":
-        self.rounds.block(self.block, [event], journal=False)
+        self.rounds.fold_block(self.block, [event], journal=False)
         self.block += 1
         return self
 
@@ -73,7 +73,7 @@ def test_a_proposal_that_was_executed_expels_the_node_for_good():
     told = Told().proposed().executed()
 
     assert told.kick.state is KickState.EXECUTED
-    assert told.kick.is_expelled(FOR_EVER - 1)
+    assert told.kick.is_expelled(NEVER_EXPIRES - 1)
     assert told.kick.evidence == PROOF
 
 
@@ -115,13 +115,13 @@ def test_two_refusals_with_one_reason_are_the_networks_last_word(reasons, is_set
     for reason in reasons:
         told.refused(reason)
 
-    assert told.kick.is_settled is is_settled
+    assert told.kick.requires_operator is is_settled
 
 
 def test_a_node_that_came_back_after_it_was_put_out_is_asked_about_anew():
     told = Told().proposed().refused(BUSY).executed().refused(BUSY)
 
-    assert not told.kick.is_settled
+    assert not told.kick.requires_operator
 
 
 def test_where_it_was_first_executed_stays_known_over_every_try():
@@ -139,7 +139,7 @@ def test_a_proposal_dies_with_the_signers_that_made_it():
     told = Told().proposed().other(ConfigSet, 2, ZERO_HASH)
 
     assert told.kick.state is KickState.OUTDATED
-    assert told.rounds.live_kick_of(NODE) is None
+    assert told.rounds.get_live_kick(NODE) is None
 
 
 def test_an_expulsion_outlives_the_signers_that_made_it():
@@ -170,7 +170,7 @@ def test_whom_the_oracle_before_had_expelled_is_expelled():
 
 def test_a_dead_proposal_goes_with_the_index_that_it_stood_in_the_way_of():
     told = Told().proposed()
-    take(told.rounds, accepted(2, {0: 5002}, Registrations((Reuse(address(1), NODE),), ())))
+    take(told.rounds, accepted(2, {0: 5002}, Registrations((IndexReuse(address(1), NODE),), ())))
 
     assert told.kick.state is KickState.CANCELLED
 
@@ -178,7 +178,7 @@ def test_a_dead_proposal_goes_with_the_index_that_it_stood_in_the_way_of():
 def test_what_was_proposed_before_the_first_block_is_known_by_its_end():
     rounds = Rounds()
     at = Position(5, 0, 0)
-    rounds.block(5, [KickRefused(at, 1, NODE, NETWORK, BUSY)], journal=False)
+    rounds.fold_block(5, [KickRefused(at, 1, NODE, NETWORK, BUSY)], journal=False)
 
     gone = rounds.kicks[NODE].expulsion
     assert rounds.kicks[NODE].is_expelled(10**9)

@@ -7,11 +7,11 @@ from hypothesis import given, strategies as st
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_HASH
-from oracle.domain.reports.lanes import with_lane
+from oracle.domain.reports.lanes import replace_lane
 from oracle.domain.reports.low_rounds import (
-    first_low_run,
-    lane_after_each_round,
-    newest_low_run_length,
+    count_newest_low_run,
+    find_first_low_run,
+    iter_lane_observations,
 )
 from tests.support.examples import examples
 from tests.support.rounds import accepted
@@ -21,7 +21,7 @@ LINE, INDEX = 2002, 17
 
 def a_round(number: int, lane: int | None) -> RoundAccepted:
     """A round that carries the lane's word, or None: only another one."""
-    words = ((0, 5002),) if lane is None else ((1, with_lane(0, INDEX, lane)),)
+    words = ((0, 5002),) if lane is None else ((1, replace_lane(0, INDEX, lane)),)
     said = accepted(number, dict(words))
     return replace(said, at=Position(100 + number, 0, 0, 0), as_of=90 + number, digest=ZERO_HASH)
 
@@ -31,19 +31,19 @@ def rounds(*lanes: int | None) -> list[RoundAccepted]:
 
 
 def test_a_round_without_the_word_leaves_the_lane_as_it_was():
-    seen = list(lane_after_each_round(rounds(None, 1500, None), INDEX, 5002))
+    seen = list(iter_lane_observations(rounds(None, 1500, None), INDEX, 5002))
     assert [one.lane for one in seen] == [5002, 1500, 1500]
 
 
 def test_the_first_rounds_in_a_row_are_named():
-    seen = lane_after_each_round(rounds(1500, 9000, 1400, None, 1300, 9000), INDEX, 5002)
-    assert [one.round for one in first_low_run(seen, LINE, 3)] == [3, 4, 5]
+    seen = iter_lane_observations(rounds(1500, 9000, 1400, None, 1300, 9000), INDEX, 5002)
+    assert [one.round for one in find_first_low_run(seen, LINE, 3)] == [3, 4, 5]
 
 
 def test_a_lane_that_was_never_reported_or_stands_on_the_line_is_not_low():
-    assert newest_low_run_length(list(lane_after_each_round(rounds(2002), INDEX, 0)), LINE) == 0
-    assert newest_low_run_length(list(lane_after_each_round(rounds(None), INDEX, 0)), LINE) == 0
-    assert newest_low_run_length(list(lane_after_each_round(rounds(1, None), INDEX, 0)), LINE) == 2
+    assert count_newest_low_run(list(iter_lane_observations(rounds(2002), INDEX, 0)), LINE) == 0
+    assert count_newest_low_run(list(iter_lane_observations(rounds(None), INDEX, 0)), LINE) == 0
+    assert count_newest_low_run(list(iter_lane_observations(rounds(1, None), INDEX, 0)), LINE) == 2
 
 
 lanes = st.lists(st.none() | st.sampled_from([0, 1, 1500, 2001, 2002, 9000]), max_size=12)
@@ -52,10 +52,12 @@ lanes = st.lists(st.none() | st.sampled_from([0, 1, 1500, 2001, 2002, 9000]), ma
 @examples(25)
 @given(lanes, lanes, st.integers(min_value=1, max_value=4))
 def test_later_rounds_do_not_change_the_first_run(before, after, count):
-    run = first_low_run(lane_after_each_round(rounds(*before), INDEX, 0), LINE, count)
+    run = find_first_low_run(iter_lane_observations(rounds(*before), INDEX, 0), LINE, count)
     if len(run) == count:
         assert (
-            first_low_run(lane_after_each_round(rounds(*before, *after), INDEX, 0), LINE, count)
+            find_first_low_run(
+                iter_lane_observations(rounds(*before, *after), INDEX, 0), LINE, count
+            )
             == run
         )
 
@@ -63,6 +65,6 @@ def test_later_rounds_do_not_change_the_first_run(before, after, count):
 @examples(25)
 @given(lanes, st.integers(min_value=1, max_value=4))
 def test_a_newest_run_of_so_many_means_that_there_is_a_first_one(lanes, count):
-    seen = list(lane_after_each_round(rounds(*lanes), INDEX, 0))
-    if newest_low_run_length(seen, LINE) >= count:
-        assert len(first_low_run(seen, LINE, count)) == count
+    seen = list(iter_lane_observations(rounds(*lanes), INDEX, 0))
+    if count_newest_low_run(seen, LINE) >= count:
+        assert len(find_first_low_run(seen, LINE, count)) == count

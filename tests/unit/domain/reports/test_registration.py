@@ -9,15 +9,15 @@ from oracle.domain.events.network_events import TaskTimedOut
 from oracle.domain.events.oracle_events import KickProposed, LimitsSet
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import ZERO_HASH
-from oracle.domain.registrations import Registrations, Reuse
-from oracle.domain.reports.lanes import DO_NOT_SELECT, with_lane
+from oracle.domain.registrations import IndexReuse, Registrations
+from oracle.domain.reports.lanes import DO_NOT_SELECT, replace_lane
 from oracle.domain.reports.registration import (
     FirstEvents,
     Newcomer,
     RegistrationRules,
-    free_indexes,
-    is_known,
-    registrations_at,
+    choose_registrations,
+    find_reusable_indexes,
+    is_reportable,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History
@@ -37,7 +37,7 @@ def closed(*indexes: int) -> dict[int, int]:
     """The first word with these lanes closed and the others open."""
     word = 0
     for index in range(4):
-        word = with_lane(word, index, DO_NOT_SELECT if index in indexes else 5002)
+        word = replace_lane(word, index, DO_NOT_SELECT if index in indexes else 5002)
     return {0: word}
 
 
@@ -46,7 +46,7 @@ def nobody_is_a_member(_):
 
 
 def with_limit(rounds, most: int):
-    rounds.block(1, [LimitsSet(Position(1, 5, 0), 0, most, 1000, 2500)], journal=False)
+    rounds.fold_block(1, [LimitsSet(Position(1, 5, 0), 0, most, 1000, 2500)], journal=False)
     return rounds
 
 
@@ -56,21 +56,21 @@ def test_the_order_in_which_newcomers_became_known_changes_nothing(found, shuffl
     mixed = list(found)
     shuffler.shuffle(mixed)
 
-    given_ = registrations_at(rounds, mixed, list(range(free)), MANY)
+    given_ = choose_registrations(rounds, mixed, list(range(free)), MANY)
 
-    assert given_ == registrations_at(rounds, found, list(range(free)), MANY)
-    assert list(given_.fresh) == [one.node for one in sorted(found)]
+    assert given_ == choose_registrations(rounds, found, list(range(free)), MANY)
+    assert list(given_.new_nodes) == [one.node for one in sorted(found)]
 
 
 @given(newcomers, st.integers(0, 4), st.integers(0, 5))
 def test_the_first_ones_take_the_free_indexes_and_the_rest_new_ones(found, free, most):
     rounds = with_limit(registered(*map(address, range(100, 104)), words=closed()), most)
 
-    given_ = registrations_at(rounds, found, list(range(free)), MANY)
-    indexes = given_.placed(rounds.index_by_node, rounds.node_count)
+    given_ = choose_registrations(rounds, found, list(range(free)), MANY)
+    indexes = given_.assign_indexes(rounds.index_by_node, rounds.node_count)
 
     chosen = [one.node for one in sorted(found)[:most]]
-    assert list(given_.fresh) == chosen
+    assert list(given_.new_nodes) == chosen
     assert list(indexes) == [*range(free)][: len(chosen)] + [
         4 + place for place in range(max(0, len(chosen) - free))
     ]
@@ -82,9 +82,9 @@ def test_whom_a_report_registers_its_words_can_speak_of(found, known, free, max_
     rounds = registered(*holders, words={})
     free = sorted(index for index in free if index < known)
 
-    given_ = registrations_at(rounds, found, free, max_words)
+    given_ = choose_registrations(rounds, found, free, max_words)
 
-    every = list(given_.placed(rounds.index_by_node, rounds.node_count))
+    every = list(given_.assign_indexes(rounds.index_by_node, rounds.node_count))
     new = range(known, known + len(found))
     following = [*free, *new][len(every) : len(every) + 1] if len(every) < len(found) else []
     words = {index // 16 for index in every}
@@ -97,70 +97,70 @@ def test_members_of_one_group_come_in_the_groups_order_then_by_address():
     at = Position(5, 1, 2)
     found = [Newcomer(at, 1, A), Newcomer(at, 0, C), Newcomer(at, 1, B)]
 
-    assert registrations_at(registered(), found, [], MANY).fresh == (C, A, B)
+    assert choose_registrations(registered(), found, [], MANY).new_nodes == (C, A, B)
 
 
 def test_what_does_not_fit_in_a_round_waits_and_leads_the_next():
     rounds = with_limit(registered(), 2)
     found = [Newcomer(Position(number, 0, 0), 0, address(number)) for number in (3, 1, 2)]
 
-    first = registrations_at(rounds, found, [], MANY)
+    first = choose_registrations(rounds, found, [], MANY)
     take(rounds, accepted(2, closed(), first))
     rest = [one for one in found if one.node not in rounds.index_by_node]
 
     assert first.appended == (address(1), address(2))
-    assert registrations_at(rounds, rest, [], MANY).appended == (address(3),)
+    assert choose_registrations(rounds, rest, [], MANY).appended == (address(3),)
 
 
 def test_an_index_is_free_after_two_rounds_have_shown_its_lane_closed():
     rounds = registered(A, B, words=closed(0))
-    assert free_indexes(rounds, NOW, nobody_is_a_member) == []
+    assert find_reusable_indexes(rounds, NOW, nobody_is_a_member) == []
 
     take(rounds, accepted(2, {}))
-    assert free_indexes(rounds, NOW, nobody_is_a_member) == [0]
+    assert find_reusable_indexes(rounds, NOW, nobody_is_a_member) == [0]
 
 
 def test_a_lane_that_opened_in_between_is_counted_anew():
     rounds = registered(A, words=closed(0))
     take(rounds, accepted(2, closed()))
     take(rounds, accepted(3, closed(0)))
-    assert free_indexes(rounds, NOW, nobody_is_a_member) == []
+    assert find_reusable_indexes(rounds, NOW, nobody_is_a_member) == []
 
     take(rounds, accepted(4, {}))
-    assert free_indexes(rounds, NOW, nobody_is_a_member) == [0]
+    assert find_reusable_indexes(rounds, NOW, nobody_is_a_member) == [0]
 
 
 def test_the_index_of_a_member_is_not_free_however_long_it_is_excluded():
     rounds = registered(A, B, words=closed(0, 1))
     take(rounds, accepted(2, {}))
 
-    assert free_indexes(rounds, NOW, lambda asked: {A} & set(asked)) == [1]
+    assert find_reusable_indexes(rounds, NOW, lambda asked: {A} & set(asked)) == [1]
 
 
 def test_the_index_of_a_node_that_can_still_be_kicked_out_is_not_free():
     rounds = registered(A, words=closed(0))
     take(rounds, accepted(2, {}))
     kick = KickProposed(Position(3, 0, 0), 0, A, 2, ZERO_HASH, ready_at=NOW, dies_at=NOW + 10)
-    rounds.block(3, [kick], journal=False)
+    rounds.fold_block(3, [kick], journal=False)
 
-    assert free_indexes(rounds, NOW + 10, nobody_is_a_member) == []
-    assert free_indexes(rounds, NOW + 11, nobody_is_a_member) == [0]
+    assert find_reusable_indexes(rounds, NOW + 10, nobody_is_a_member) == []
+    assert find_reusable_indexes(rounds, NOW + 11, nobody_is_a_member) == [0]
 
 
 def test_who_takes_an_index_is_never_told_of_as_the_one_before():
     rounds = registered(A, words=closed(0))
     take(rounds, accepted(2, {}))
-    take(rounds, accepted(3, closed(), Registrations((Reuse(B, A),))))
+    take(rounds, accepted(3, closed(), Registrations((IndexReuse(B, A),))))
 
     assert (rounds.index_by_node, rounds.indexes[0].node) == ({B: 0}, B)
-    assert rounds.lane_of_node(A) == 0
-    assert free_indexes(rounds, NOW, nobody_is_a_member) == []
+    assert rounds.get_node_lane(A) == 0
+    assert find_reusable_indexes(rounds, NOW, nobody_is_a_member) == []
 
 
 def folded(history: History):
     fold, first = Fold(CRYNUX), FirstEvents(1)
-    fold.many(history.events)
-    first.note(fold.drain())
+    fold.fold_events(history.events)
+    first.record_changes(fold.drain_changes())
     return fold.ledger.nodes, first
 
 
@@ -168,8 +168,8 @@ def test_a_node_that_only_joined_and_paused_is_not_known():
     nodes, first = folded(History().joins("A").pauses("A"))
     (node,) = nodes.values()
 
-    assert not is_known(node, 10**9, RegistrationRules(CRYNUX, 1, MANY))
-    assert first.newcomer(node.address) is None
+    assert not is_reportable(node, 10**9, RegistrationRules(CRYNUX, 1, MANY))
+    assert first.find_newcomer(node.address) is None
 
 
 def test_an_excluded_node_is_known_without_scores_and_placed_by_its_first_timeout():
@@ -179,19 +179,19 @@ def test_an_excluded_node_is_known_without_scores_and_placed_by_its_first_timeou
     nodes, _ = folded(history)
     (node,) = nodes.values()
     fold, first = Fold(CRYNUX), FirstEvents(99)
-    fold.many(history.events)
-    first.note(fold.drain())
+    fold.fold_events(history.events)
+    first.record_changes(fold.drain_changes())
     timeouts = [event.at for event in history.events if isinstance(event, TaskTimedOut)]
 
-    assert is_known(node, history.events[-1].time, RegistrationRules(CRYNUX, 99, MANY))
-    assert first.newcomer(node.address) == Newcomer(timeouts[0], 0, node.address)
+    assert is_reportable(node, history.events[-1].time, RegistrationRules(CRYNUX, 99, MANY))
+    assert first.find_newcomer(node.address) == Newcomer(timeouts[0], 0, node.address)
 
 
 def test_a_node_that_left_is_no_newcomer():
     nodes, _ = folded(History().joins("A").starts("1", "A").after(60).times_out("1").quits("A"))
     (node,) = nodes.values()
 
-    assert not is_known(node, 0, RegistrationRules(CRYNUX, 1, MANY))
+    assert not is_reportable(node, 0, RegistrationRules(CRYNUX, 1, MANY))
 
 
 @given(st.integers(0, 4), st.integers(1, 4))
@@ -200,4 +200,4 @@ def test_so_many_scores_are_needed_as_the_reporters_agree_on(scored, needed):
     (node,) = nodes.values()
 
     rules = RegistrationRules(CRYNUX, needed, MANY)
-    assert is_known(replace(node, scored=scored), 0, rules) is (scored >= needed)
+    assert is_reportable(replace(node, scored=scored), 0, rules) is (scored >= needed)

@@ -7,8 +7,14 @@ from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.oracle_events import NodeRegistered
 from oracle.domain.ids import Hash
 from oracle.domain.registrations import Registrations
-from oracle.domain.reports.lanes import lane_in, lanes_of, with_lane, word_of
-from oracle.domain.reports.report import MAX_WORDS, ReportSettings, cut_report, period_of, rules_id
+from oracle.domain.reports.lanes import extract_lane, get_word_index, replace_lane, unpack_lanes
+from oracle.domain.reports.report import (
+    MAX_WORDS,
+    ReportSettings,
+    compute_period,
+    compute_rules_id,
+    cut_report,
+)
 from oracle.domain.reports.round_data import (
     decode_records,
     decode_round,
@@ -16,7 +22,7 @@ from oracle.domain.reports.round_data import (
     find_word,
 )
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.reports.wanted_words import WantedWords
+from oracle.domain.reports.wanted_words import TargetWords
 from oracle.errors import FatalError
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.rounds import accepted, address, registered, round_of
@@ -31,12 +37,12 @@ def block(number=100, time=AT):
 
 def on_chain(words, *, time=AT - 60):
     rounds = Rounds()
-    rounds.block(51, [accepted(1, words, time=time)], journal=False)
+    rounds.fold_block(51, [accepted(1, words, time=time)], journal=False)
     return rounds
 
 
 def drawn(rounds, words, *, at=None, settings=SETTINGS, **more):
-    return cut_report(at or block(), rounds, WantedWords(words, **more), settings)
+    return cut_report(at or block(), rounds, TargetWords(words, **more), settings)
 
 
 def sent(rounds, wanted, *, at=None, settings=SETTINGS):
@@ -44,7 +50,7 @@ def sent(rounds, wanted, *, at=None, settings=SETTINGS):
 
 
 def one_lane(lane, index=3):
-    return {word_of(index): with_lane(0, index, lane)}
+    return {get_word_index(index): replace_lane(0, index, lane)}
 
 
 words = st.dictionaries(st.integers(0, 2**20 - 1), st.integers(0, 2**256 - 1), max_size=8)
@@ -73,10 +79,10 @@ def test_records_that_no_encoder_wrote_are_refused(records):
 
 @given(st.integers(0, 2**256 - 1), st.integers(0, 2**24 - 1), lanes)
 def test_setting_a_lane_leaves_the_other_fifteen_alone(word, index, lane):
-    changed = with_lane(word, index, lane)
+    changed = replace_lane(word, index, lane)
 
-    assert lane_in(changed, index) == lane
-    before, after = list(lanes_of(word)), list(lanes_of(changed))
+    assert extract_lane(changed, index) == lane
+    before, after = list(unpack_lanes(word)), list(unpack_lanes(changed))
     before[index % 16] = after[index % 16] = 0
     assert before == after
 
@@ -112,9 +118,9 @@ def test_after_a_heartbeat_without_a_write_every_word_is_sent():
 
 
 def test_what_does_not_fit_is_led_by_the_words_that_cross_a_line():
-    before = {index: with_lane(0, 0, 5002) for index in range(MAX_WORDS + 1)}
-    wanted = {index: with_lane(0, 0, 7002) for index in range(MAX_WORDS + 1)}
-    wanted[MAX_WORDS] = with_lane(0, 0, 1)
+    before = {index: replace_lane(0, 0, 5002) for index in range(MAX_WORDS + 1)}
+    wanted = {index: replace_lane(0, 0, 7002) for index in range(MAX_WORDS + 1)}
+    wanted[MAX_WORDS] = replace_lane(0, 0, 1)
 
     chosen = sent(on_chain(before), wanted)
 
@@ -151,11 +157,11 @@ def test_the_fingerprint_tells_reports_of_different_blocks_apart():
 
 def test_the_rules_id_changes_with_everything_that_reporters_must_share():
     ids = {
-        rules_id(CRYNUX, "reference", SETTINGS),
-        rules_id(RELAY, "reference", SETTINGS),
-        rules_id(CRYNUX, "crynux-vss", SETTINGS),
+        compute_rules_id(CRYNUX, "reference", SETTINGS),
+        compute_rules_id(RELAY, "reference", SETTINGS),
+        compute_rules_id(CRYNUX, "crynux-vss", SETTINGS),
         *(
-            rules_id(CRYNUX, "reference", ReportSettings(**{name: 7}))
+            compute_rules_id(CRYNUX, "reference", ReportSettings(**{name: 7}))
             for name in (
                 "period_seconds",
                 "heartbeat_seconds",
@@ -178,19 +184,19 @@ def test_settings_of_zero_are_refused(name):
 
 
 def test_a_period_is_a_whole_number_of_its_length():
-    assert [period_of(time, 60) for time in (0, 59, 60, 121)] == [0, 0, 1, 2]
+    assert [compute_period(time, 60) for time in (0, 59, 60, 121)] == [0, 0, 1, 2]
 
 
 def test_whom_a_report_registers_it_speaks_of_whatever_waits():
-    before = {index: with_lane(0, 0, 5002) for index in range(MAX_WORDS)}
-    wanted = {index: with_lane(0, 0, 1) for index in range(MAX_WORDS)}
-    fresh = {MAX_WORDS: with_lane(0, 0, 5002)}
+    before = {index: replace_lane(0, 0, 5002) for index in range(MAX_WORDS)}
+    wanted = {index: replace_lane(0, 0, 1) for index in range(MAX_WORDS)}
+    fresh = {MAX_WORDS: replace_lane(0, 0, 5002)}
 
     report = drawn(
         on_chain(before),
         wanted | fresh,
         registrations=Registrations((), (address(1),)),
-        of_fresh=frozenset(fresh),
+        new_node_words=frozenset(fresh),
     )
 
     assert MAX_WORDS in dict(decode_records(report.records))
@@ -210,7 +216,7 @@ def test_a_report_with_nothing_to_say_has_no_data():
 def test_indexes_are_those_of_accepted_rounds_and_of_nothing_else():
     rounds = registered(address(1))
     told = [*round_of(rounds, accepted(2, {}, Registrations((), (address(2),))))]
-    rounds.block(2, told, journal=False)
+    rounds.fold_block(2, told, journal=False)
 
     assert rounds.index_by_node == {address(1): 0, address(2): 1}
 
@@ -222,4 +228,4 @@ def test_where_the_contract_says_otherwise_than_its_rounds_everything_stops(said
     taken = accepted(2, {}, Registrations((), (address(2),)))
 
     with pytest.raises(FatalError, match="round 2 in block 2"):
-        rounds.block(2, [*events, taken], journal=False)
+        rounds.fold_block(2, [*events, taken], journal=False)

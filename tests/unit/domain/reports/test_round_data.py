@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.domain.registrations import Registrations, Reuse
+from oracle.domain.registrations import IndexReuse, Registrations
 from oracle.domain.reports.round_data import (
     decode_round,
     encode_records,
     encode_round,
-    records_in,
+    extract_records,
     split_registrations,
 )
 from tests.support.rounds import address
@@ -18,7 +18,7 @@ from tests.support.vectors import Vector, vectors_of
 nodes = st.integers(0, 2**160 - 1).map(address)
 registrations = st.builds(
     Registrations,
-    st.lists(st.builds(Reuse, nodes, nodes), max_size=3).map(tuple),
+    st.lists(st.builds(IndexReuse, nodes, nodes), max_size=3).map(tuple),
     st.lists(nodes, max_size=4).map(tuple),
 )
 words = st.dictionaries(st.integers(0, 2**24 - 1), st.integers(0, 2**256 - 1), max_size=4).map(
@@ -43,7 +43,7 @@ def test_bytes_that_are_read_at_all_are_written_again_as_they_were(blob):
 @given(registrations, words)
 def test_a_blob_that_ends_too_soon_is_refused(new, said):
     blob = encode_round(new, encode_records(said))
-    for missing in {1, len(blob) - len(records_in(blob)), len(blob)}:
+    for missing in {1, len(blob) - len(extract_records(blob)), len(blob)}:
         cut_off = blob[: len(blob) - missing]
         if missing and len(cut_off) % 35 != len(blob) % 35:
             with pytest.raises(ValueError, match=r"few|records"):
@@ -57,32 +57,32 @@ def test_a_blob_without_what_it_counts_is_refused(blob):
 
 
 def test_an_index_that_nobody_has_cannot_change_hands():
-    given_ = Registrations((Reuse(address(1), address(2)),))
+    given_ = Registrations((IndexReuse(address(1), address(2)),))
 
     with pytest.raises(ValueError, match="cannot take"):
-        given_.placed({}, 3)
+        given_.assign_indexes({}, 3)
 
 
 def test_nobody_gets_a_second_index():
     for new in (
         Registrations((), (address(1), address(1))),
-        Registrations((Reuse(address(1), address(2)),), (address(1),)),
+        Registrations((IndexReuse(address(1), address(2)),), (address(1),)),
         Registrations((), (address(2),)),
     ):
         with pytest.raises(ValueError, match="already"):
-            new.placed({address(2): 0}, 1)
+            new.assign_indexes({address(2): 0}, 1)
 
 
 def test_who_gave_its_index_up_in_a_round_may_get_another_in_it():
-    new = Registrations((Reuse(address(1), address(2)),), (address(2),))
+    new = Registrations((IndexReuse(address(1), address(2)),), (address(2),))
 
-    assert new.placed({address(2): 0}, 1) == {0: address(1), 1: address(2)}
+    assert new.assign_indexes({address(2): 0}, 1) == {0: address(1), 1: address(2)}
 
 
 @vectors_of("data", file="rounds")
 def test_the_blob_is_that_of_the_vector(vector: Vector):
     new = Registrations(
-        tuple(Reuse(*map(address_of, pair)) for pair in vector["reused"]),
+        tuple(IndexReuse(*map(address_of, pair)) for pair in vector["reused"]),
         tuple(map(address_of, vector["appended"])),
     )
     blob = encode_round(

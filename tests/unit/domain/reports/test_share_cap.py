@@ -3,11 +3,11 @@
 from hypothesis import given, strategies as st
 
 from oracle.domain.reports.contract_state import RoundLimits
-from oracle.domain.reports.lanes import LOWEST_SCORE, lanes_of, with_lane
+from oracle.domain.reports.lanes import LOWEST_SCORE, replace_lane, unpack_lanes
 from oracle.domain.reports.wanted_words import (
     FallCause,
     count_open_lanes,
-    falling_lanes,
+    iter_falling_lanes,
     limit_falls,
 )
 from tests.support.vectors import Vector, vectors_of
@@ -28,7 +28,7 @@ def fallen(before: dict[int, int], after: dict[int, int], cap: RoundLimits) -> i
     """As the contract counts: lane by lane, of the words that a report carries."""
     count = 0
     for number, word in after.items():
-        for old, new in zip(lanes_of(before.get(number, 0)), lanes_of(word), strict=True):
+        for old, new in zip(unpack_lanes(before.get(number, 0)), unpack_lanes(word), strict=True):
             is_closed = old >= LOWEST_SCORE and new < LOWEST_SCORE
             count += is_closed or new + cap.big_fall < old
     return count
@@ -40,7 +40,9 @@ def test_never_more_fall_than_the_contract_takes(before, wanted, cap):
     most = max(4, count_open_lanes(before) * cap.fall_share // 10_000)
 
     assert fallen(before, kept.words, cap) <= most
-    assert fallen(before, wanted, cap) == min(most, fallen(before, wanted, cap)) + kept.waiting
+    assert (
+        fallen(before, wanted, cap) == min(most, fallen(before, wanted, cap)) + kept.deferred_falls
+    )
 
 
 @given(some_words, some_words, caps)
@@ -49,7 +51,10 @@ def test_a_lane_is_as_it_was_or_as_it_is_wanted(before, wanted, cap):
 
     for number, word in kept.items():
         asked = zip(
-            lanes_of(word), lanes_of(before.get(number, 0)), lanes_of(wanted[number]), strict=True
+            unpack_lanes(word),
+            unpack_lanes(before.get(number, 0)),
+            unpack_lanes(wanted[number]),
+            strict=True,
         )
         assert all(lane in {old, new} for lane, old, new in asked)
 
@@ -73,7 +78,7 @@ def ten_fall(share: int = 1000):
 def closed_first(causes) -> list[int]:
     before, wanted, cap = ten_fall()
     kept = limit_falls(before, wanted, cap, lambda indexes: {one: causes[one] for one in indexes})
-    return [place for place, lane in enumerate(lanes_of(kept.words[0])[:10]) if lane == 1]
+    return [place for place, lane in enumerate(unpack_lanes(kept.words[0])[:10]) if lane == 1]
 
 
 def test_those_due_to_be_kicked_out_fall_before_those_that_are_only_paused():
@@ -96,11 +101,13 @@ def test_nobody_is_asked_why_where_no_lane_has_to_wait():
     def unasked(_):
         raise AssertionError("somebody was asked")
 
-    assert limit_falls(before, wanted, cap, unasked).waiting == 0
+    assert limit_falls(before, wanted, cap, unasked).deferred_falls == 0
 
 
 def test_the_first_lane_of_a_node_is_no_fall():
-    assert list(falling_lanes({}, {0: with_lane(0, 3, 1)}, RoundLimits(fall_share=0))) == []
+    assert (
+        list(iter_falling_lanes({}, {0: replace_lane(0, 3, 1)}, RoundLimits(fall_share=0))) == []
+    )
 
 
 @vectors_of("falls", file="rounds")
@@ -109,5 +116,5 @@ def test_so_many_lanes_fall_as_the_vector_says(vector: Vector):
     after = {number: int(word, 16) for number, word in vector["after"]}
     cap = RoundLimits(fall_share=vector["fall_share"], big_fall=vector["big_fall"])
 
-    assert [index for index, _ in falling_lanes(before, after, cap)] == vector["falling"]
+    assert [index for index, _ in iter_falling_lanes(before, after, cap)] == vector["falling"]
     assert cap.max_falls(count_open_lanes(before)) == vector["most"]

@@ -9,16 +9,16 @@ from hypothesis import given, strategies as st
 from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.round_schedule import (
-    Cut,
+    ReportHeader,
     ScheduleMoment,
-    scheduled_cut_at,
-    submission_window,
+    compute_submission_window,
+    find_scheduled_report,
 )
 from tests.support.examples import examples
 
 PERIOD, TTL, BLOCK_SECONDS = 60, 300, 12
 SETTINGS = ReportSettings(period_seconds=PERIOD, heartbeat_seconds=600, ttl_seconds=TTL)
-LENGTH = submission_window(SETTINGS)
+LENGTH = compute_submission_window(SETTINGS)
 PERIODS = 4 * LENGTH
 
 
@@ -29,18 +29,18 @@ class Chain(NamedTuple):
     accepted: frozenset[int]
     window: int
 
-    def cut(self, period: int) -> Cut:
+    def cut(self, period: int) -> ReportHeader:
         """The report as of a period's last block; rounds are accepted in its first blocks."""
         head = self.head(period)
         time = period * PERIOD + PERIOD - 1
-        return Cut(
+        return ReportHeader(
             period=period,
             as_of=time // BLOCK_SECONDS,
             as_of_time=time,
             head_round=head,
             prev=Hash(f"0x{head:064x}"),
             deadline=time + TTL,
-            speaks=self.speaks[period],
+            has_records=self.speaks[period],
         )
 
     def head(self, period: int) -> int:
@@ -65,14 +65,14 @@ LOOKS = st.tuples(
 )
 
 
-def chosen(chain: Chain, complete_from: int, moments: Sequence[int]) -> dict[int, Cut]:
+def chosen(chain: Chain, complete_from: int, moments: Sequence[int]) -> dict[int, ReportHeader]:
     """What a reporter signs, by the second, that starts late and looks now and then."""
-    signed: dict[int, Cut] = {}
+    signed: dict[int, ReportHeader] = {}
     for time in moments:
         moment = chain.moment(time)
         # What was cut: every period that is over, from the first that it has.
         cuts = [chain.cut(each) for each in range(complete_from, time // PERIOD)]
-        turn = scheduled_cut_at(cuts, complete_from, moment, SETTINGS)
+        turn = find_scheduled_report(cuts, complete_from, moment, SETTINGS)
         if turn is not None:
             signed[time] = turn
     return signed
@@ -83,7 +83,7 @@ def chosen(chain: Chain, complete_from: int, moments: Sequence[int]) -> dict[int
 def test_two_reporters_sign_the_same_of_every_slot_that_both_have_whole(chain, one, other):
     firsts = []
     for complete_from, looks in (one, other):
-        by_turn: dict[tuple[int, int], set[Cut]] = {}
+        by_turn: dict[tuple[int, int], set[ReportHeader]] = {}
         for cut in chosen(chain, complete_from, sorted(looks)).values():
             whole = cut.period // LENGTH * LENGTH
             if whole >= max(one[0], other[0]):
@@ -105,7 +105,7 @@ def test_a_second_one_comes_only_when_the_first_can_no_longer_land(chain, look):
     signed = chosen(chain, complete_from, sorted(looks))
     for time, cut in signed.items():
         earlier = {one for at, one in signed.items() if at < time and one != cut}
-        assert all(chain.moment(time).is_over(one) for one in earlier)
+        assert all(chain.moment(time).is_expired(one) for one in earlier)
 
 
 @examples(20)
@@ -113,7 +113,7 @@ def test_a_second_one_comes_only_when_the_first_can_no_longer_land(chain, look):
 def test_what_has_the_turn_can_land(chain, time):
     turn = chosen(chain, 0, [time]).get(time)
 
-    assert turn is None or (turn.speaks and not chain.moment(time).is_over(turn))
+    assert turn is None or (turn.has_records and not chain.moment(time).is_expired(turn))
 
 
 def test_who_did_not_see_the_start_of_a_slot_waits_for_the_next():

@@ -2,14 +2,14 @@
 
 from hypothesis import given, strategies as st
 
-from oracle.domain.reports.lanes import with_lane
+from oracle.domain.reports.lanes import replace_lane
 from oracle.domain.reports.submission_policy import (
     ReportChange,
+    SubmissionDecision,
     SubmissionPolicy,
-    SubmissionValue,
-    change_between,
-    max_fee_for_age,
-    submission_value_of,
+    compute_max_fee,
+    decide_submission,
+    measure_change,
 )
 from tests.support.examples import examples
 
@@ -20,7 +20,7 @@ bounds = st.fixed_dictionaries(
 )
 submission_policy = st.builds(
     SubmissionPolicy,
-    cheap=st.none() | fees,
+    cheap_fee_wei=st.none() | fees,
     min_words=st.integers(min_value=1, max_value=1024),
     min_change=st.none() | st.integers(min_value=1, max_value=10**6),
 )
@@ -37,7 +37,7 @@ news = st.builds(
 @given(seconds, seconds, submission_policy, bounds)
 def test_what_we_are_willing_to_pay_never_falls_with_age(one, other, submission_policy, bounds):
     younger, older = sorted((one, other))
-    assert max_fee_for_age(younger, submission_policy, **bounds) <= max_fee_for_age(
+    assert compute_max_fee(younger, submission_policy, **bounds) <= compute_max_fee(
         older, submission_policy, **bounds
     )
 
@@ -45,23 +45,25 @@ def test_what_we_are_willing_to_pay_never_falls_with_age(one, other, submission_
 @examples(25)
 @given(news, submission_policy, bounds)
 def test_nothing_costs_more_than_the_cap(news, submission_policy, bounds):
-    assert 0 < submission_value_of(news, submission_policy, **bounds).most_per_gas <= bounds["cap"]
+    assert (
+        0 < decide_submission(news, submission_policy, **bounds).max_fee_per_gas <= bounds["cap"]
+    )
 
 
 @examples(25)
 @given(news, submission_policy, bounds)
 def test_nothing_waits_past_the_heartbeat(news, submission_policy, bounds):
     old = ReportChange(news.words, news.change, news.is_urgent, bounds["heartbeat"])
-    worth = submission_value_of(old, submission_policy, **bounds)
-    assert (worth.now, worth.most_per_gas) == (True, bounds["cap"])
+    worth = decide_submission(old, submission_policy, **bounds)
+    assert (worth.should_send, worth.max_fee_per_gas) == (True, bounds["cap"])
 
 
 @examples(25)
 @given(news, submission_policy, bounds)
 def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, submission_policy, bounds):
     urgent = ReportChange(news.words, news.change, is_urgent=True, age=news.age)
-    assert submission_value_of(urgent, submission_policy, **bounds) == SubmissionValue(
-        now=True, why="a node crosses a band", most_per_gas=bounds["cap"]
+    assert decide_submission(urgent, submission_policy, **bounds) == SubmissionDecision(
+        should_send=True, reason="a node crosses a band", max_fee_per_gas=bounds["cap"]
     )
 
 
@@ -69,8 +71,8 @@ def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, submission_policy,
 @given(news, bounds)
 def test_by_default_ordinary_news_of_a_word_goes_at_once_up_to_the_cap(news, bounds):
     some = ReportChange(max(1, news.words), news.change, news.is_urgent, news.age)
-    worth = submission_value_of(some, SubmissionPolicy(), **bounds)
-    assert (worth.now, worth.most_per_gas) == (True, bounds["cap"])
+    worth = decide_submission(some, SubmissionPolicy(), **bounds)
+    assert (worth.should_send, worth.max_fee_per_gas) == (True, bounds["cap"])
 
 
 def test_few_words_wait_unless_their_lanes_move_by_enough():
@@ -78,14 +80,14 @@ def test_few_words_wait_unless_their_lanes_move_by_enough():
         SubmissionPolicy(min_words=3, min_change=500),
         {"heartbeat": 3600, "cap": 100},
     )
-    assert not submission_value_of(_calm(2, 499), submission_policy, **bounds).now
-    assert submission_value_of(_calm(3, 1), submission_policy, **bounds).now
-    assert submission_value_of(_calm(1, 500), submission_policy, **bounds).now
+    assert not decide_submission(_calm(2, 499), submission_policy, **bounds).should_send
+    assert decide_submission(_calm(3, 1), submission_policy, **bounds).should_send
+    assert decide_submission(_calm(1, 500), submission_policy, **bounds).should_send
 
 
 def test_the_price_grows_in_step_with_the_age():
-    submission_policy, bounds = SubmissionPolicy(cheap=20), {"heartbeat": 100, "cap": 120}
-    assert [max_fee_for_age(age, submission_policy, **bounds) for age in (0, 50, 100, 999)] == [
+    submission_policy, bounds = SubmissionPolicy(cheap_fee_wei=20), {"heartbeat": 100, "cap": 120}
+    assert [compute_max_fee(age, submission_policy, **bounds) for age in (0, 50, 100, 999)] == [
         20,
         70,
         120,
@@ -94,15 +96,15 @@ def test_the_price_grows_in_step_with_the_age():
 
 
 def test_steps_are_summed_over_the_lanes_of_all_words():
-    before = {0: with_lane(with_lane(0, 0, 5000), 1, 6000)}
-    wanted = [(0, with_lane(with_lane(0, 0, 5100), 1, 5950)), (7, 0)]
-    assert change_between(before, wanted, 2002) == (150, False)
+    before = {0: replace_lane(replace_lane(0, 0, 5000), 1, 6000)}
+    wanted = [(0, replace_lane(replace_lane(0, 0, 5100), 1, 5950)), (7, 0)]
+    assert measure_change(before, wanted, 2002) == (150, False)
 
 
 def test_a_lane_that_falls_under_the_line_or_appears_crosses_a_band():
-    assert change_between({0: 2002}, [(0, 2001)], 2002) == (1, True)
-    assert change_between({}, [(0, 5002)], 2002) == (5002, True)
-    assert change_between({0: 5002}, [(0, 1)], 2002) == (5001, True)
+    assert measure_change({0: 2002}, [(0, 2001)], 2002) == (1, True)
+    assert measure_change({}, [(0, 5002)], 2002) == (5002, True)
+    assert measure_change({0: 5002}, [(0, 1)], 2002) == (5001, True)
 
 
 def _calm(words: int, change: int) -> ReportChange:

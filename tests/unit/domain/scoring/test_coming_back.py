@@ -8,11 +8,11 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import (
+    compute_long_term,
+    compute_reliability,
     is_excluded,
     is_kickout_due,
-    long_term,
     qos_at,
-    reliability_at,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, folded, node, node_after, rules_with
@@ -37,7 +37,7 @@ def test_leaving_and_coming_back_heals_nothing(leaves):
     made = node_after(left, "A")
     assert is_excluded(made, left.time, CRYNUX)
     for later in (left.time, left.time + 600, left.time + 10**5):
-        assert reliability_at(made, later, CRYNUX) == reliability_at(
+        assert compute_reliability(made, later, CRYNUX) == compute_reliability(
             node_after(stayed, "A"), later, CRYNUX
         )
 
@@ -86,7 +86,7 @@ def test_who_quits_while_due_is_due_again_as_soon_as_it_is_back():
     history = History().joins("A").scores("A", *[0] * 50).quits("A").after(3600).joins("A")
     made = node_after(history, "A")
     assert made.kickout_due_since == history.events[-1].at
-    assert long_term(made, CRYNUX, history.time) == 0
+    assert compute_long_term(made, CRYNUX, history.time) == 0
 
 
 def test_a_kickout_in_the_transaction_of_a_quit_starts_nobody_anew():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.node_scores import reliability_at
+from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.histories import History, folded, node, node_after, rules_with
 from tests.unit.domain.scoring.test_groups import NAMES, of_three, told
@@ -100,4 +100,6 @@ def test_a_void_timeout_leaves_reliability_to_heal_as_if_it_had_not_been(wait, l
     silent = History().joins("A").starts("0", "A").times_out("0")
     doubted, untold = (node_after(history, "A", DOUBTING) for history in (told_of, silent))
     time = told_of.time + later
-    assert reliability_at(doubted, time, DOUBTING) == reliability_at(untold, time, DOUBTING)
+    assert compute_reliability(doubted, time, DOUBTING) == compute_reliability(
+        untold, time, DOUBTING
+    )

@@ -3,22 +3,22 @@
 from dataclasses import replace
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.node_scores import longest_exclusion
-from oracle.domain.scoring.reliability import healed_reliability
+from oracle.domain.scoring.node_scores import compute_longest_exclusion
+from oracle.domain.scoring.reliability import heal_reliability
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
 
 def test_under_the_seed_rules_a_timeout_at_the_line_excludes_for_135_seconds():
     # 1800 s x ln(0.97 / 0.9) = 134.8 s
-    assert longest_exclusion(CRYNUX) == 135
+    assert compute_longest_exclusion(CRYNUX) == 135
 
 
 def test_the_node_is_selectable_again_in_exactly_that_second():
-    seconds = longest_exclusion(RELAY)
+    seconds = compute_longest_exclusion(RELAY)
     base = RELAY.penalty * RELAY.exclude_enter // UNIT
-    assert healed_reliability(base, 0, seconds - 1, RELAY) < RELAY.exclude_exit
-    assert healed_reliability(base, 0, seconds, RELAY) >= RELAY.exclude_exit
+    assert heal_reliability(base, 0, seconds - 1, RELAY) < RELAY.exclude_exit
+    assert heal_reliability(base, 0, seconds, RELAY) >= RELAY.exclude_exit
 
 
 def test_a_penalty_that_takes_nothing_excludes_nobody():
-    assert longest_exclusion(replace(CRYNUX, penalty=UNIT)) == 0
+    assert compute_longest_exclusion(replace(CRYNUX, penalty=UNIT)) == 0

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, strategies as st
 
 from oracle.domain.events.network_events import AbortReason
-from oracle.domain.scoring.group_ranking import fee_shares
+from oracle.domain.scoring.group_ranking import split_fee
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.histories import History, folded, group, node, rules_with, task
 
@@ -218,7 +218,7 @@ def test_restarts_that_nobody_scored_after_show_in_no_score():
     st.integers(0, 2**256 - 1), st.lists(st.sampled_from((0, 2, 5, 10)), min_size=1, max_size=5)
 )
 def test_a_fee_is_paid_to_the_last_wei_and_nobody_gets_too_little(fee, scores):
-    shares = fee_shares(fee, scores)
+    shares = split_fee(fee, scores)
     total = sum(scores)
     assert sum(shares) == fee
     assert all(

@@ -8,11 +8,11 @@ import pytest
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import (
+    compute_long_term,
+    get_status,
     is_excluded,
     is_kickout_due,
-    long_term,
     qos_at,
-    status_of,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, folded, node, node_after
@@ -36,7 +36,7 @@ from tests.support.histories import History, folded, node, node_after
     ],
 )
 def test_a_nodes_status_is_what_happened_to_it_last(status, history):
-    assert status_of(node_after(history(), "A")) == status
+    assert get_status(node_after(history(), "A")) == status
 
 
 def test_a_node_that_is_no_member_has_no_qos():
@@ -131,8 +131,8 @@ def test_reliability_alone_never_makes_a_kickout_due():
 
 def test_the_relay_reads_a_mean_of_0_as_new():
     made = node_after(History().joins("A").scores("A", 0, 0), "A", RELAY)
-    assert long_term(made, RELAY, 0) == UNIT // 2
-    assert long_term(made, CRYNUX, 0) == 0
+    assert compute_long_term(made, RELAY, 0) == UNIT // 2
+    assert compute_long_term(made, CRYNUX, 0) == 0
 
 
 def test_restart_keeps_the_exact_mean_and_makes_no_kickout_due():
@@ -143,9 +143,9 @@ def test_restart_keeps_the_exact_mean_and_makes_no_kickout_due():
     restarting = RELAY.from_json(RELAY.to_json().replace("[]", f"[{history.time + 9}]"))
     assert is_kickout_due(made, restarting, history.time + 8)
     assert not is_kickout_due(made, restarting, history.time + 9)
-    assert long_term(made, restarting, history.time + 8) == UNIT // 50
+    assert compute_long_term(made, restarting, history.time + 8) == UNIT // 50
     # The relay's database has the mean of 0.2 until the next score, which truncates it to 0.
-    assert long_term(made, restarting, history.time + 9) == UNIT // 50
+    assert compute_long_term(made, restarting, history.time + 9) == UNIT // 50
 
 
 def test_a_prior_is_copied_once_and_then_forgotten():

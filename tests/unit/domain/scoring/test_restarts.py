@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.node_scores import is_kickout_due, long_term
+from oracle.domain.scoring.node_scores import compute_long_term, is_kickout_due
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.examples import examples
 from tests.support.histories import History, node_after
@@ -75,7 +75,7 @@ def test_any_restarts_scores_and_rejoins_leave_the_mean_that_the_relay_keeps(
                 relay.score(score)
         rules = replace(RELAY, restarts=tuple(restarts))
         made = node_after(history, "A", rules)
-        found = Fraction(long_term(made, rules, history.time), UNIT)
+        found = Fraction(compute_long_term(made, rules, history.time), UNIT)
         assert abs(found - relay.long_term) <= Fraction(2, UNIT)
         assert is_kickout_due(made, rules, history.time) == relay.is_due
 
@@ -83,9 +83,9 @@ def test_any_restarts_scores_and_rejoins_leave_the_mean_that_the_relay_keeps(
 def test_restart_between_two_scores_keeps_the_exact_mean_until_the_second():
     history = History().joins("A").scores("A", 10, 10, 10, 5, 2)
     made = node_after(history, "A", RELAY)
-    exact = long_term(made, RELAY, history.time)
+    exact = compute_long_term(made, RELAY, history.time)
     rules = replace(RELAY, restarts=(history.time + 10,))
-    assert long_term(made, rules, history.time + 10) == exact == 37 * UNIT // 50
+    assert compute_long_term(made, rules, history.time + 10) == exact == 37 * UNIT // 50
 
     history.after(20).scores("A", 10)
     made = node_after(history, "A", rules)

@@ -10,10 +10,10 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.scoring.rule_fields import declared_rules, is_fraction
+from oracle.domain.scoring.rule_fields import get_declared_rules, is_fraction
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from oracle.systems.registry import rules_named
+from oracle.systems.registry import get_rules
 
 fractions = st.integers(1, UNIT)
 
@@ -97,9 +97,9 @@ def test_the_kickout_line_is_a_decimal_and_has_one_spelling_in_the_json(text):
 
 
 def test_rules_are_found_by_name():
-    assert rules_named("relay") == RELAY
+    assert get_rules("relay") == RELAY
     with pytest.raises(ValueError, match=r"no rule set 'pocket' \(there is crynux, relay"):
-        rules_named("pocket")
+        get_rules("pocket")
 
 
 def test_fields_that_a_file_leaves_out_are_as_in_version_2_of_seed():
@@ -161,7 +161,9 @@ def test_what_is_no_rule_set_is_refused(text):
 
 
 def test_the_rules_written_as_decimals_are_those_of_type_fraction():
-    decimals = {name for name, (field, _) in declared_rules(Rules).items() if is_fraction(field)}
+    decimals = {
+        name for name, (field, _) in get_declared_rules(Rules).items() if is_fraction(field)
+    }
     values = json.loads(replace(RELAY, first_penalty=UNIT, rejoin_floor=UNIT).to_json())
     words = {name for name, value in values.items() if isinstance(value, str)}
     texts = {field.name for field in fields(Rules) if field.type is str}
@@ -170,7 +172,7 @@ def test_the_rules_written_as_decimals_are_those_of_type_fraction():
 
 def test_every_rule_has_a_meaning_that_names_its_source():
     for rules in (Rules, LegacyRules):
-        for name, (_, info) in declared_rules(rules).items():
+        for name, (_, info) in get_declared_rules(rules).items():
             assert re.fullmatch(r"\S.* \([^()]+\)", str(info.meaning)), name
-    labels = {field.name for field in fields(Rules)} - declared_rules(Rules).keys()
+    labels = {field.name for field in fields(Rules)} - get_declared_rules(Rules).keys()
     assert labels == {"name", "version", "legacy"}

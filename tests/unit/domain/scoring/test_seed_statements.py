@@ -12,18 +12,18 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.lanes import DO_NOT_SELECT, lane_of
 from oracle.domain.scoring.node_scores import (
+    compute_long_term,
+    compute_reliability,
     is_excluded,
     is_kickout_due,
-    long_term,
     qos_at,
-    reliability_at,
 )
 from oracle.domain.scoring.reliability import (
-    boosted_reliability,
-    healed_reliability,
-    penalized_reliability,
+    boost_reliability,
+    heal_reliability,
+    penalize_reliability,
 )
-from oracle.domain.scoring.score_window import append_score, mean_of
+from oracle.domain.scoring.score_window import append_score, compute_pool_mean
 from oracle.domain.state.node import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import GENESIS_TIME, History, folded, node, node_after
@@ -67,14 +67,16 @@ def test_a_new_node_is_half_as_good_as_the_best():
 
 def test_long_term_alone_would_come_too_late():
     made = node_after(times_out_on(full_of(10), "A", 2).scores("A", 0, 0), "A")
-    assert long_term(made, CRYNUX, GENESIS_TIME) == 96 * UNIT // 100
+    assert compute_long_term(made, CRYNUX, GENESIS_TIME) == 96 * UNIT // 100
     assert is_excluded(made, GENESIS_TIME, CRYNUX)
 
 
 def test_short_term_alone_would_not_tell_fast_from_slow():
     history = History().joins("fast", "slow").scores("fast", 10).scores("slow", 2)
     fast, slow = node_after(history, "fast"), node_after(history, "slow")
-    assert reliability_at(fast, history.time, CRYNUX) == reliability_at(slow, history.time, CRYNUX)
+    assert compute_reliability(fast, history.time, CRYNUX) == compute_reliability(
+        slow, history.time, CRYNUX
+    )
     assert [qos_after(history, name) for name in ("fast", "slow")] == [1, Fraction(1, 5)]
 
 
@@ -119,7 +121,7 @@ def test_a_node_that_got_better_hardware_leaves_its_old_scores_behind():
     seen = []
     for _ in range(50):
         pool = append_score(pool, 10, CRYNUX)
-        seen.append(mean_of(pool, None, CRYNUX))
+        seen.append(compute_pool_mean(pool, None, CRYNUX))
     assert seen == sorted(set(seen))
     assert (seen[0], seen[-1]) == (216 * UNIT // 1000, UNIT)
 
@@ -138,20 +140,20 @@ def test_dozens_of_zeros_pass_before_a_good_node_is_due_for_a_kickout():
 def test_timeouts_in_a_row_leave_what_the_table_says(timeouts, h):
     history = times_out_on(full_of(10), "A", timeouts)
     made = node_after(history, "A")
-    assert reliability_at(made, history.time, CRYNUX) == Fraction(h) * UNIT
+    assert compute_reliability(made, history.time, CRYNUX) == Fraction(h) * UNIT
     assert qos_after(history, "A") == Fraction(h)
     assert is_excluded(made, history.time, CRYNUX) is (timeouts >= 2)
 
 
 @given(reliabilities)
 def test_two_timeouts_leave_less_than_a_tenth_of_any_score(h):
-    twice = penalized_reliability(penalized_reliability(h, CRYNUX), CRYNUX)
+    twice = penalize_reliability(penalize_reliability(h, CRYNUX), CRYNUX)
     assert twice * 10 < h or h == 0
 
 
 @given(reliabilities)
 def test_a_timeout_leaves_three_tenths_of_any_h(h):
-    assert penalized_reliability(h, CRYNUX) == h * 3 // 10
+    assert penalize_reliability(h, CRYNUX) == h * 3 // 10
 
 
 def test_one_timeout_alone_does_not_exclude_a_healthy_node():
@@ -179,13 +181,13 @@ def test_exclusion_begins_strictly_below_a_tenth(h):
 @pytest.mark.parametrize(("minutes", "percent"), [(30, 63), (60, 86), (90, 95)])
 @pytest.mark.parametrize("base", [0, 27 * UNIT // 1000, 3 * TENTH])
 def test_waiting_closes_so_much_of_the_gap(minutes, percent, base):
-    h = healed_reliability(base, 0, minutes * MINUTE, CRYNUX)
+    h = heal_reliability(base, 0, minutes * MINUTE, CRYNUX)
     assert round(Fraction(100 * (h - base), UNIT - base)) == percent
 
 
 def test_a_node_without_tasks_drifts_back_and_never_beyond_one():
     made = node_after(times_out_on(full_of(10), "A", 3), "A")
-    seen = [reliability_at(made, made.since + hours * 3600, CRYNUX) for hours in range(24)]
+    seen = [compute_reliability(made, made.since + hours * 3600, CRYNUX) for hours in range(24)]
     assert seen == sorted(seen)
     assert 999 * UNIT // 1000 < seen[-1] <= UNIT
 
@@ -199,7 +201,7 @@ def test_an_excluded_node_comes_back_by_waiting_alone():
 
 @given(reliabilities)
 def test_a_success_adds_fifteen_hundredths_and_never_more_than_one(h):
-    assert boosted_reliability(h, CRYNUX) == min(UNIT, h + 15 * UNIT // 100)
+    assert boost_reliability(h, CRYNUX) == min(UNIT, h + 15 * UNIT // 100)
 
 
 def test_a_success_heals_as_much_as_minutes_of_waiting():
@@ -207,14 +209,14 @@ def test_a_success_heals_as_much_as_minutes_of_waiting():
     waited = next(
         s
         for s in range(3600)
-        if healed_reliability(low, 0, s, CRYNUX) >= boosted_reliability(low, CRYNUX)
+        if heal_reliability(low, 0, s, CRYNUX) >= boost_reliability(low, CRYNUX)
     )
     assert waited == 435
 
 
 @pytest.mark.parametrize(("h", "gain"), [(TENTH, "1.5"), (3 * TENTH, "0.5")])
 def test_a_success_is_a_large_part_of_a_low_h(h, gain):
-    assert Fraction(boosted_reliability(h, CRYNUX) - h, h) == Fraction(gain)
+    assert Fraction(boost_reliability(h, CRYNUX) - h, h) == Fraction(gain)
 
 
 def test_successes_in_a_row_bring_h_back_to_one():
@@ -228,7 +230,7 @@ def test_successes_in_a_row_bring_h_back_to_one():
 
 def test_who_joins_for_the_first_time_begins_with_h_at_one():
     history = History().starts("1", "A").times_out("1").after(1).joins("A")
-    assert reliability_at(node_after(history, "A"), history.time, CRYNUX) == UNIT
+    assert compute_reliability(node_after(history, "A"), history.time, CRYNUX) == UNIT
 
 
 # Kickout
@@ -262,4 +264,4 @@ def test_a_short_burst_of_failures_costs_an_hour_or_two_and_no_membership():
     made = node_after(history, "A")
     assert not is_kickout_due(made, CRYNUX)
     assert made.membership is Membership.MEMBER
-    assert reliability_at(made, history.time + 120 * MINUTE, CRYNUX) > 98 * UNIT // 100
+    assert compute_reliability(made, history.time + 120 * MINUTE, CRYNUX) > 98 * UNIT // 100

@@ -3,12 +3,15 @@
 import pytest
 
 from oracle.domain.events import network_events as said
-from oracle.domain.events.event_names import NAMES
+from oracle.domain.events.event_names import NAME_BY_TYPE
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.scoring.missing_signals import missing_event_types, missing_fields
-from oracle.systems.registry import rule_set
+from oracle.domain.scoring.missing_signals import (
+    describe_missing_event_types,
+    describe_missing_fields,
+)
+from oracle.systems.registry import build_rules
 
-EVERYTHING = set(NAMES)
+EVERYTHING = set(NAME_BY_TYPE)
 WEIGHTS = dict.fromkeys(("vram_weight", "timeout_weight", "speed_weight"), "0.25")
 LEGACY = WEIGHTS | {"least_timeout_seconds": "60", "kickout_below": "5", "kickout_tasks": "9"}
 
@@ -31,37 +34,40 @@ LEGACY = WEIGHTS | {"least_timeout_seconds": "60", "kickout_below": "5", "kickou
 def test_what_is_never_said_is_told_with_what_it_costs(
     missing: set[type[DomainEvent]], words: str
 ):
-    (sentence,) = missing_event_types(EVERYTHING - missing, rule_set("crynux", {}))
+    (sentence,) = describe_missing_event_types(EVERYTHING - missing, build_rules("crynux", {}))
 
     assert words in sentence
 
 
 def test_other_rules_need_other_events():
-    terminal = rule_set("crynux", {"close": "terminal"})
-    legacy = rule_set("legacy", {f"legacy.{name}": text for name, text in LEGACY.items()})
+    terminal = build_rules("crynux", {"close": "terminal"})
+    legacy = build_rules("legacy", {f"legacy.{name}": text for name, text in LEGACY.items()})
 
-    assert not list(missing_event_types(EVERYTHING - {said.GroupValidated}, terminal))
-    assert list(missing_event_types(EVERYTHING - {said.TaskCreated}, terminal))
+    assert not list(describe_missing_event_types(EVERYTHING - {said.GroupValidated}, terminal))
+    assert list(describe_missing_event_types(EVERYTHING - {said.TaskCreated}, terminal))
     rounds = {said.ResultCommitted, said.ResultDisclosed}
-    assert not list(missing_event_types(EVERYTHING - rounds, legacy))
-    assert list(missing_event_types(EVERYTHING - rounds - {said.GroupValidated}, legacy))
+    assert not list(describe_missing_event_types(EVERYTHING - rounds, legacy))
+    assert list(describe_missing_event_types(EVERYTHING - rounds - {said.GroupValidated}, legacy))
 
 
 def test_a_network_that_says_everything_costs_nothing():
-    assert list(missing_event_types(EVERYTHING, rule_set("crynux", {}))) == []
+    assert list(describe_missing_event_types(EVERYTHING, build_rules("crynux", {}))) == []
 
 
 def test_a_field_that_is_never_told_costs_what_rests_on_it():
-    terminal = rule_set("crynux", {"close": "terminal"})
-    legacy = rule_set("legacy", {f"legacy.{name}": text for name, text in LEGACY.items()})
+    terminal = build_rules("crynux", {"close": "terminal"})
+    legacy = build_rules("legacy", {f"legacy.{name}": text for name, text in LEGACY.items()})
     tells = {said.TaskCreated: {"task"}, said.NodeJoined: {"node", "gpu_vram"}}
     more = {said.TaskCreated: {"group"}, said.NodeUpdated: {"timeout", "gpu_vram"}}
 
-    assert [line.split(":")[0] for line in missing_fields(tells, terminal)] == [
+    assert [line.split(":")[0] for line in describe_missing_fields(tells, terminal)] == [
         "no group of task_created"
     ]
-    assert list(missing_fields(tells, legacy)) == [
+    assert list(describe_missing_fields(tells, legacy)) == [
         "no timeout of a node: legacy.timeout_weight counts for nobody"
     ]
-    assert not [*missing_fields(tells, rule_set("crynux", {})), *missing_fields(more, terminal)]
-    assert not list(missing_fields(more, legacy))
+    assert not [
+        *describe_missing_fields(tells, build_rules("crynux", {})),
+        *describe_missing_fields(more, terminal),
+    ]
+    assert not list(describe_missing_fields(more, legacy))

@@ -8,17 +8,17 @@ from dataclasses import fields
 from pathlib import Path
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.reports.kickout_evidence import spread_of
-from oracle.domain.scoring.node_scores import reliability_at
+from oracle.domain.reports.kickout_evidence import compute_creator_spread
+from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS
 from oracle.systems.crynux.selection_weight import (
     CRYNUX_WEIGHTING,
     DOCS_WEIGHTING,
     Weighting,
-    weight_of,
+    compute_weight,
 )
-from oracle.systems.registry import policy_named, published_rules
+from oracle.systems.registry import get_policy, get_published_rules
 from tests.support.histories import History, folded, node, node_after
 from tests.support.vectors import vectors_of
 from tests.unit.domain.scoring.test_vectors_groups import told_by_times
@@ -53,25 +53,25 @@ def test_rejoin_heals_and_keeps_the_pool(vector):
     LEAVES[vector["leaves"]](history, "A").after(vector["away_seconds"]).joins("A")
     made = node_after(history, "A", CRYNUX_DOCS)
     assert made.pool == bytes(vector["expected"]["pool"])
-    assert reliability_at(made, history.time, CRYNUX_DOCS) == units(vector["expected"]["h"])
+    assert compute_reliability(made, history.time, CRYNUX_DOCS) == units(vector["expected"]["h"])
 
 
 @vectors_of("least_weight", file="crynux-docs")
 def test_weight_has_no_floor(vector):
     stake, qos = units(vector["s"]), units(vector["qos"])
-    assert weight_of(UNIT, stake, qos, DOCS_WEIGHTING) == units(vector["weight"])
+    assert compute_weight(UNIT, stake, qos, DOCS_WEIGHTING) == units(vector["weight"])
 
 
 @vectors_of("one_creator", file="crynux-docs")
 def test_kickout_is_not_held_for_one_creator(vector):
-    spread = spread_of([(node("creator"), 0)] * vector["scores"], CRYNUX_DOCS)
+    spread = compute_creator_spread([(node("creator"), 0)] * vector["scores"], CRYNUX_DOCS)
     assert (spread.hold_reason(CRYNUX_DOCS) is not None) is vector["held"]
 
 
 def test_crynux_departs_from_the_letter_where_the_page_says_and_nowhere_else():
     section = PAGE.read_text("utf-8").partition("## Crynux against its letter")[2]
     rows = {row[0]: row[1:] for row in _ROW.findall(section.partition("\n## ")[0])}
-    rules, seed = published_rules("crynux-docs"), published_rules("crynux")
+    rules, seed = get_published_rules("crynux-docs"), get_published_rules("crynux")
     departures = {name: (seed[name], rules[name]) for name in rules if seed[name] != rules[name]}
     floors = tuple(f"{one.weight_floor / UNIT:g}" for one in (CRYNUX_WEIGHTING, DOCS_WEIGHTING))
     assert rows == {**departures, "weight_floor": floors}
@@ -80,7 +80,7 @@ def test_crynux_departs_from_the_letter_where_the_page_says_and_nowhere_else():
 
 
 def test_rules_and_policy_of_the_letter_have_one_name_and_version():
-    policy = policy_named("crynux-docs")
+    policy = get_policy("crynux-docs")
     assert isinstance(CRYNUX_DOCS, Rules)
     assert (policy.name, policy.version) == (CRYNUX_DOCS.name, CRYNUX_DOCS.version)
     assert CRYNUX_DOCS.to_json() != CRYNUX.to_json()

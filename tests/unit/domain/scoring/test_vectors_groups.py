@@ -5,7 +5,7 @@ from operator import itemgetter
 import pytest
 
 from oracle.domain.events.network_events import AbortReason
-from oracle.domain.scoring.group_ranking import fee_shares
+from oracle.domain.scoring.group_ranking import split_fee
 from oracle.domain.state.group import GroupResult
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
 from tests.support.histories import History, folded, group, node, task
@@ -139,7 +139,7 @@ def test_fees_are_shared_by_task_score(vector):
     scores = said.get("scores_in_group_order") or said["task_scores"]
     expected = vector.get("expected_wei") or vector["expected"]
 
-    assert fee_shares(fee, scores) == [int(share) for share in expected]
+    assert split_fee(fee, scores) == [int(share) for share in expected]
 
 
 @vectors_of("penalty_decision/persist_group_score_on_abort_test")
@@ -165,8 +165,8 @@ def test_an_abort_after_the_group_closed_takes_no_score_away(vector):
 
 def test_nobody_to_pay_is_refused():
     with pytest.raises(ValueError, match="one or more"):
-        fee_shares(100, [])
+        split_fee(100, [])
 
 
 def test_the_last_one_gets_a_fee_that_nobody_scored_for():
-    assert fee_shares(100, [0, 0]) == [0, 100]
+    assert split_fee(100, [0, 0]) == [0, 100]

@@ -4,10 +4,15 @@ from dataclasses import replace
 from fractions import Fraction
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due, long_term, qos_at
+from oracle.domain.scoring.node_scores import (
+    compute_long_term,
+    is_excluded,
+    is_kickout_due,
+    qos_at,
+)
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import append_score
-from oracle.domain.state.node import Membership, Node, new_node
+from oracle.domain.state.node import Membership, Node, create_node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, node, node_after
 from tests.support.vectors import Vector, vectors_of
@@ -30,7 +35,7 @@ def close_to(number: str, value: int) -> bool:
 
 
 def member(pool: bytes = b"", reliability: int = UNIT) -> Node:
-    made = new_node(node("A"), 0, 0)
+    made = create_node(node("A"), 0, 0)
     made.membership = Membership.MEMBER
     made.pool, made.pool_sum, made.base = pool, sum(pool), reliability
     return made
@@ -58,7 +63,7 @@ def test_the_long_term_score_is_the_mean_of_the_last_scores(vector):
     assert (len(pool), made.pool_sum) == (expected["n"], expected["sum"])
     if expected["q_long_rational"]:
         assert Fraction(made.pool_sum, len(pool)) == Fraction(*expected["q_long_rational"])
-    assert close_to(expected["q_long_norm"], long_term(made, CRYNUX, 0))
+    assert close_to(expected["q_long_norm"], compute_long_term(made, CRYNUX, 0))
 
 
 @vectors_of("qos_product")
@@ -110,30 +115,34 @@ def restart_copies_the_truncated_mean(expected: Vector) -> None:
     assert sum(scores) == 79
     assert made.pool == bytes([7] * expected["seed_copies"] + [10])
     assert len(made.pool) == expected["n"]
-    assert close_to(str(Fraction(expected["q_long"]) / 10), long_term(made, rules, 10**6 - 1))
+    assert close_to(
+        str(Fraction(expected["q_long"]) / 10), compute_long_term(made, rules, 10**6 - 1)
+    )
 
 
 def restart_copies_no_zero(expected: Vector) -> None:
     made, rules = after_restart((0, 0, 0), 2)
     assert len(made.pool) == expected["n"]
-    assert close_to(str(Fraction(expected["q_long"]) / 10), long_term(made, rules, RESTART))
+    assert close_to(
+        str(Fraction(expected["q_long"]) / 10), compute_long_term(made, rules, RESTART)
+    )
 
 
 def low_rejoin_is_floored(expected: Vector) -> None:
     history = back_again(*[2, 0] * 25)
     made = node_after(history, "A", RELAY)
     assert len(made.pool) == expected["pool_size_after_join"]
-    assert long_term(made, RELAY, 0) == units(expected["q_long_after_join"]) // 10
+    assert compute_long_term(made, RELAY, 0) == units(expected["q_long_after_join"]) // 10
 
     made = node_after(history.scores("A", 10), "A", RELAY)
-    assert long_term(made, RELAY, 0) == units(expected["q_long_after_next_score_10"]) // 10
+    assert compute_long_term(made, RELAY, 0) == units(expected["q_long_after_next_score_10"]) // 10
     assert is_kickout_due(made, RELAY) is not expected["not_below_kickout_threshold"]
 
 
 def healthy_rejoin_keeps_its_pool(expected: Vector) -> None:
     made = node_after(back_again(*[5] * 50), "A", RELAY)
     assert len(made.pool) == expected["pool_size_after_join"]
-    assert long_term(made, RELAY, 0) == units(expected["q_long_after_join"]) // 10
+    assert compute_long_term(made, RELAY, 0) == units(expected["q_long_after_join"]) // 10
 
 
 def zero_mean_escapes_the_floor(expected: Vector) -> None:

@@ -6,10 +6,10 @@ from fractions import Fraction
 from math import floor
 
 from oracle.domain.events.network_events import AbortReason, LastStatus
-from oracle.domain.fixed_point import UNIT, close_gap_to_one, decay
+from oracle.domain.fixed_point import UNIT, close_gap_to_one, compute_decay
 from oracle.domain.fold.fold import Fold
-from oracle.domain.scoring.node_scores import is_excluded, reliability_at
-from oracle.domain.scoring.reliability import healed_reliability
+from oracle.domain.scoring.node_scores import compute_reliability, is_excluded
+from oracle.domain.scoring.reliability import heal_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
@@ -44,7 +44,7 @@ class Patient:
         self.node.base, self.node.excluded = reliability, excluded
 
     def _go_on(self) -> None:
-        self.fold.many(self.history.events)
+        self.fold.fold_events(self.history.events)
         self.history.events.clear()
 
     @property
@@ -53,7 +53,7 @@ class Patient:
 
     @property
     def reliability(self) -> int:
-        return reliability_at(self.node, self.history.time, self.rules)
+        return compute_reliability(self.node, self.history.time, self.rules)
 
     @property
     def excluded(self) -> bool:
@@ -114,13 +114,13 @@ def flag_and_exit(vector: Vector, rules: Rules) -> None:
 def never_healed_backwards(vector: Vector, rules: Rules) -> None:
     base, minutes = units(vector["input"]["h_base"]), vector["input"]["elapsed_minutes"]
     assert close_to(
-        vector["expected"]["h_effective"], healed_reliability(base, 0, 60 * minutes, rules)
+        vector["expected"]["h_effective"], heal_reliability(base, 0, 60 * minutes, rules)
     )
 
 
 def fractions_of_the_gap(vector: Vector, rules: Rules) -> None:
     for case in vector["cases"]:
-        fraction = close_gap_to_one(0, decay(60 * case["minutes"], rules.tau_seconds))
+        fraction = close_gap_to_one(0, compute_decay(60 * case["minutes"], rules.tau_seconds))
         assert close_to(case["exact_fraction_of_gap"], fraction)
         assert round(100 * fraction / UNIT) == case["printed_percent"]
 
@@ -137,10 +137,10 @@ def excluded_for_so_long(vector: Vector, rules: Rules) -> None:
 def never_updated(vector: Vector, rules: Rules) -> None:
     """We always have a time since which H is known: the first word of a node that never joined."""
     fold = Fold(rules)
-    fold.many(History().starts("1", "A").events)
+    fold.fold_events(History().starts("1", "A").events)
     first = fold.ledger.nodes[node("A")]
     for later in (0, 1, 10**6):
-        seen = reliability_at(first, first.since + later, rules)
+        seen = compute_reliability(first, first.since + later, rules)
         assert close_to(vector["expected"]["h_effective"], seen)
 
 

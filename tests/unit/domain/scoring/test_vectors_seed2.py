@@ -2,11 +2,11 @@
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.reports.kickout_evidence import spread_of
-from oracle.domain.scoring.node_scores import is_below_line, is_kickout_due, reliability_at
-from oracle.domain.scoring.rule_json import fraction
+from oracle.domain.reports.kickout_evidence import compute_creator_spread
+from oracle.domain.scoring.node_scores import compute_reliability, is_below_line, is_kickout_due
+from oracle.domain.scoring.rule_json import parse_fraction
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, weight_of
+from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, compute_weight
 from tests.support.histories import History, folded, node, node_after, rules_with
 from tests.support.vectors import vectors_of
 from tests.unit.domain.scoring.test_vectors_groups import told_by_times
@@ -19,7 +19,7 @@ _LEAVES = {
 
 
 def units(text: str) -> int:
-    return fraction("vector", text)
+    return parse_fraction("vector", text)
 
 
 @vectors_of("error_rank", file="seed-2")
@@ -42,7 +42,7 @@ def test_a_node_comes_back_with_what_the_vector_says(vector):
 
     assert made.pool == bytes(expected["pool"])
     # Vectors are rounded to nearest, we round down at every step.
-    assert abs(reliability_at(made, history.time, CRYNUX) - units(expected["h"])) <= 2
+    assert abs(compute_reliability(made, history.time, CRYNUX) - units(expected["h"])) <= 2
     assert is_kickout_due(made, CRYNUX) is expected["kickout_due"]
 
 
@@ -69,11 +69,11 @@ def test_a_kickout_is_held_where_one_creator_has_too_many_of_its_scores(vector):
         node(f"creator {n}") for n, count in enumerate(vector["scores"]) for _ in range(count)
     ]
     every = [*named, *[None] * vector["unknown"]]
-    spread = spread_of([(creator, 0) for creator in every], rules)
+    spread = compute_creator_spread([(creator, 0) for creator in every], rules)
     assert (spread.hold_reason(rules) is not None) is vector["held"]
 
 
 @vectors_of("weight_floor", file="seed-2")
 def test_no_eligible_node_weighs_less_than_the_floor(vector):
     stake, qos = units(vector["s"]), units(vector["qos"])
-    assert weight_of(UNIT, stake, qos, CRYNUX_WEIGHTING) == units(vector["weight"])
+    assert compute_weight(UNIT, stake, qos, CRYNUX_WEIGHTING) == units(vector["weight"])

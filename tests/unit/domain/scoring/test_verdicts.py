@@ -104,9 +104,9 @@ def test_verdict_is_the_same_wherever_a_run_of_events_ends(cut):
     history = answered(1, 5, 7).judges("g", *NAMES, right=("2", "3"), wrong=("1",))
     history.after(1).judges("h", "1")
     fold = Fold(CRYNUX)
-    fold.many(history.events[:cut], is_whole=False)
-    fold.many(history.events[cut:], is_whole=False)
-    fold.finish()
+    fold.fold_events(history.events[:cut], is_complete=False)
+    fold.fold_events(history.events[cut:], is_complete=False)
+    fold.finish_transaction()
     whole, _ = folded(history)
     assert fold.ledger.nodes == whole.ledger.nodes
     assert fold.ledger.tasks == whole.ledger.tasks

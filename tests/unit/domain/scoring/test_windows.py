@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.scoring.legacy_tally import start_of, window_of
+from oracle.domain.scoring.legacy_tally import compute_window, compute_window_start
 from tests.unit.systems.legacy.networks import legacy_with
 
 MONTHS = legacy_with(window_seconds=None)
@@ -16,27 +16,27 @@ times = st.integers(0, LAST)
 @given(times)
 def test_a_month_is_that_of_the_calendar(time):
     known = datetime.fromtimestamp(time, UTC)
-    assert window_of(time, MONTHS) == (known.year - 1970) * 12 + known.month - 1
+    assert compute_window(time, MONTHS) == (known.year - 1970) * 12 + known.month - 1
 
 
 @given(st.integers(1970, 9999), st.integers(1, 12))
 def test_a_month_begins_on_its_first_at_midnight(year, month):
     first = int(datetime(year, month, 1, tzinfo=UTC).timestamp())
     window = (year - 1970) * 12 + month - 1
-    assert start_of(window, MONTHS) == first
-    assert window_of(first, MONTHS) == window
-    assert window_of(first - 1, MONTHS) == window - 1
+    assert compute_window_start(window, MONTHS) == first
+    assert compute_window(first, MONTHS) == window
+    assert compute_window(first - 1, MONTHS) == window - 1
 
 
 @given(st.integers(0, 2**63 - 1), st.none() | st.integers(1, 10**9))
 def test_every_time_lies_in_one_window(time, seconds):
     legacy = legacy_with(window_seconds=seconds)
-    window = window_of(time, legacy)
-    assert start_of(window, legacy) <= time < start_of(window + 1, legacy)
+    window = compute_window(time, legacy)
+    assert compute_window_start(window, legacy) <= time < compute_window_start(window + 1, legacy)
 
 
 @pytest.mark.parametrize(
     ("seconds", "time", "window"), [(60, 59, 0), (60, 60, 1), (7, 0, 0), (86_400, 10**6, 11)]
 )
 def test_a_window_of_seconds_is_counted_from_the_epoch(seconds, time, window):
-    assert window_of(time, legacy_with(window_seconds=seconds)) == window
+    assert compute_window(time, legacy_with(window_seconds=seconds)) == window

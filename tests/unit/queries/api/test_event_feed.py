@@ -9,9 +9,13 @@ from hypothesis import HealthCheck, given, settings as examples, strategies as s
 
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.event_stream import EventFilter, EventStreams
-from oracle.queries.api.records.event_feed import EventCursor, events_after, newest_place
-from oracle.queries.api.source import QuestionError, looking
-from oracle.store.ops.halts import Cleared
+from oracle.queries.api.records.event_feed import (
+    EventCursor,
+    find_newest_cursor,
+    load_events_after,
+)
+from oracle.queries.api.source import QuestionError, open_snapshot
+from oracle.store.ops.halts import HaltClearRecord
 from oracle.store.raw.reorg_repository import Reorg
 from tests.support.api import IndexedHistory, a_block
 from tests.support.histories import History, node
@@ -27,15 +31,15 @@ def a_history() -> History:
 
 
 def read(indexed, place, most=500):
-    with looking(indexed.source) as look:
-        return events_after(look, place, most)
+    with open_snapshot(indexed.source) as look:
+        return load_events_after(look, place, most)
 
 
 def all_of(indexed, most=500):
     place, seen = BEGINNING, []
     while found := read(indexed, place, most):
         seen += [one.event for one in found]
-        place = found[-1].after
+        place = found[-1].cursor_after
     return seen
 
 
@@ -87,8 +91,8 @@ def test_whoever_is_cut_off_hears_each_event_once(indexed, most):
 
 
 def test_who_begins_now_hears_nothing_old(indexed):
-    with looking(indexed.source) as look:
-        assert events_after(look, newest_place(look), 500) == []
+    with open_snapshot(indexed.source) as look:
+        assert load_events_after(look, find_newest_cursor(look), 500) == []
 
 
 @examples(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -107,13 +111,13 @@ def test_however_the_blocks_come_the_events_are_the_same(new_sqlite_store, cuts)
             following.index(events, block, time)
             found = read(following, place)
             seen += [one.event for one in found]
-            place = found[-1].after if found else place
+            place = found[-1].cursor_after if found else place
         assert seen == wanted
 
 
 def test_a_reorg_is_told_before_what_took_the_place_of_others(indexed):
-    with looking(indexed.source) as look:
-        place = newest_place(look)
+    with open_snapshot(indexed.source) as look:
+        place = find_newest_cursor(look)
         cursor = look.cursor
     ancestor = a_block(1, 1_000)
     reorg = Reorg(1, ancestor.hash, cursor.number, cursor.hash, None, None, cursor.time, (), 9)
@@ -125,33 +129,33 @@ def test_a_reorg_is_told_before_what_took_the_place_of_others(indexed):
     joined = {one.event.kind for one in found[1:]} & {"joined"}
     assert joined == set()
     assert len(found) > 1
-    assert read(indexed, found[-1].after) == []
+    assert read(indexed, found[-1].cursor_after) == []
 
 
 def halted(indexed):
     with indexed.store.transaction() as uow:
-        uow.halts.close("finality_violation", (9, 1_000), "block 9 changed")
+        uow.halts.open_halt("finality_violation", (9, 1_000), "block 9 changed")
 
 
 def cleared(indexed):
     with indexed.store.transaction() as uow:
-        uow.halts.clear("finality_violation", Cleared(2_000, "operator@host", "ticket 12"))
+        uow.halts.clear("finality_violation", HaltClearRecord(2_000, "operator@host", "ticket 12"))
 
 
 def test_a_halt_is_told_when_it_begins_and_when_it_is_over(indexed):
-    with looking(indexed.source) as look:
-        before = newest_place(look)
+    with open_snapshot(indexed.source) as look:
+        before = find_newest_cursor(look)
     halted(indexed)
     (begun,) = read(indexed, before)
     cleared(indexed)
-    (over,) = read(indexed, begun.after)
+    (over,) = read(indexed, begun.cursor_after)
     assert (begun.event.kind, over.event.kind) == ("halted", "halt_cleared")
     assert (begun.event.time, over.event.time) == (1_000, 2_000)
     assert "operator" not in over.event.text + begun.event.text
     halted(indexed)
     again = [one.event.kind for one in read(indexed, before)]
     assert again == ["halted", "halt_cleared", "halted"]
-    assert [one.event.kind for one in read(indexed, over.after)] == ["halted"]
+    assert [one.event.kind for one in read(indexed, over.cursor_after)] == ["halted"]
 
 
 def test_who_listens_hears_of_a_halt_while_it_lasts(indexed):
@@ -159,13 +163,15 @@ def test_who_listens_hears_of_a_halt_while_it_lasts(indexed):
     streams = EventStreams(indexed.source, ApiSection())
 
     async def told() -> list[list[bytes]]:
-        place = await streams.newest()
+        place = await streams.get_newest_cursor()
         kinds: list[list[bytes]] = []
         for act in (lambda _: None, halted, cleared):
             act(indexed)
-            await streams.look()
-            batch = await streams.after(place)
-            kinds.append(re.findall(rb"event: (\w+)", batch.of(EventFilter(None, None))))
+            await streams.check_for_change()
+            batch = await streams.read_after(place)
+            kinds.append(
+                re.findall(rb"event: (\w+)", batch.encode_frames(EventFilter(None, None)))
+            )
             place = batch.after
         return kinds
 
@@ -182,19 +188,23 @@ def test_however_many_listen_the_database_is_read_once_for_all(indexed):
     streams = EventStreams(replace(indexed.source, clock=counted), ApiSection())
 
     async def told() -> int:
-        place = await streams.newest()
-        await streams.look()
-        await streams.after(place)
+        place = await streams.get_newest_cursor()
+        await streams.check_for_change()
+        await streams.read_after(place)
         reads.clear()
 
         async def heard() -> int:
-            await streams.moved(streams.epoch, 60)
-            return (await streams.after(place)).of(EventFilter(None, None)).count(b"event: halted")
+            await streams.wait_for_change(streams.epoch, 60)
+            return (
+                (await streams.read_after(place))
+                .encode_frames(EventFilter(None, None))
+                .count(b"event: halted")
+            )
 
         listeners = [asyncio.create_task(heard()) for _ in range(50)]
         await asyncio.sleep(0)
         halted(indexed)
-        await streams.look()
+        await streams.check_for_change()
         assert await asyncio.gather(*listeners) == [1] * 50
         return len(reads)
 
@@ -216,4 +226,4 @@ def test_an_answer_is_another_one_as_soon_as_a_halt_begins_or_is_over(indexed):
 @pytest.mark.parametrize("text", ["", "1", "1-2-3", "a-b-c-d", "-1-0-0-0", "1-1-1-1\n"])
 def test_an_id_of_somebody_elses_making_is_refused(text):
     with pytest.raises(QuestionError, match="Last-Event-ID"):
-        EventCursor.parsed(text)
+        EventCursor.parse(text)

@@ -6,11 +6,16 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.fixed_point import UNIT, decimal_text
-from oracle.domain.scoring.node_scores import long_term, qos_at, reliability_at
-from oracle.queries.api.history_course import CoursePoint, NodeRecord, course, thinned
-from oracle.queries.api.node_history import HistoryQuery, node_history
-from oracle.queries.api.source import QuestionError, looking
+from oracle.domain.fixed_point import UNIT, format_decimal
+from oracle.domain.scoring.node_scores import compute_long_term, compute_reliability, qos_at
+from oracle.queries.api.history_course import (
+    HistoryPoint,
+    NodeRecord,
+    compute_history,
+    downsample_points,
+)
+from oracle.queries.api.node_history import HistoryQuery, build_node_history
+from oracle.queries.api.source import QuestionError, open_snapshot
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, folded, node
@@ -19,7 +24,7 @@ steps = st.lists(
     st.tuples(st.sampled_from([10, 5, 2, 0]), st.integers(0, 4_000)), min_size=1, max_size=70
 )
 points = st.builds(
-    CoursePoint, st.just(0), st.integers(0, UNIT), st.integers(0, UNIT), st.integers(0, UNIT)
+    HistoryPoint, st.just(0), st.integers(0, UNIT), st.integers(0, UNIT), st.integers(0, UNIT)
 )
 
 
@@ -33,11 +38,11 @@ def played(turns) -> History:
 def record_of(changes) -> NodeRecord:
     mine = node("A")
     return NodeRecord(
-        earlier=[],
+        earlier_scores=[],
         scores=[entry for entry in changes.scores if entry.node == mine],
         changes=[change for change in changes.reliability if change.node == mine],
-        kickouts=[interval for interval in changes.kickouts if interval.node == mine],
-        turns=[turn for turn in changes.memberships if turn.node == mine],
+        kickout_intervals=[interval for interval in changes.kickouts if interval.node == mine],
+        membership_changes=[turn for turn in changes.memberships if turn.node == mine],
     )
 
 
@@ -46,13 +51,13 @@ def test_the_course_ends_where_the_fold_does(turns):
     history = played(turns)
     fold, changes = folded(history)
     found = fold.ledger.nodes[node("A")]
-    *_, last = course(record_of(changes), (1_000, history.time), CRYNUX)
+    *_, last = compute_history(record_of(changes), (1_000, history.time), CRYNUX)
     at = history.time
     assert last == (
         at,
         qos_at(found, at, CRYNUX),
-        long_term(found, CRYNUX, at),
-        reliability_at(found, at, CRYNUX),
+        compute_long_term(found, CRYNUX, at),
+        compute_reliability(found, at, CRYNUX),
     )
 
 
@@ -83,8 +88,11 @@ def test_whoever_comes_back_begins_anew_only_after_a_kickout_that_was_due(career
     history = played_career(career)
     fold, changes = folded(history)
     found, at = fold.ledger.nodes[node("A")], history.time
-    *_, last = course(record_of(changes), (1_000, at), CRYNUX)
-    assert last[2:] == (long_term(found, CRYNUX, at), reliability_at(found, at, CRYNUX))
+    *_, last = compute_history(record_of(changes), (1_000, at), CRYNUX)
+    assert last[2:] == (
+        compute_long_term(found, CRYNUX, at),
+        compute_reliability(found, at, CRYNUX),
+    )
 
 
 @given(st.one_of(steps.map(played), careers.map(played_career)), st.integers(0, 100))
@@ -94,11 +102,11 @@ def test_a_course_that_begins_later_says_the_same(history, share):
     start = 1_000 + (history.time - 1_000) * share // 100
     late = replace(
         record,
-        earlier=[entry for entry in record.scores if entry.time < start],
+        earlier_scores=[entry for entry in record.scores if entry.time < start],
         scores=[entry for entry in record.scores if entry.time >= start],
     )
-    *_, whole = course(record, (1_000, history.time), CRYNUX)
-    *_, part = course(late, (start, history.time), CRYNUX)
+    *_, whole = compute_history(record, (1_000, history.time), CRYNUX)
+    *_, part = compute_history(late, (start, history.time), CRYNUX)
     assert whole == part
 
 
@@ -108,7 +116,7 @@ def test_thinning_takes_no_extreme_away_and_makes_nothing_up(drawn):
     for pause, point in drawn:
         time += pause
         course_points.append(point._replace(time=time))
-    kept = thinned(course_points, 60)
+    kept = downsample_points(course_points, 60)
     assert len(kept) <= 60
     assert set(kept) <= set(course_points)
     assert all(one.time <= other.time for one, other in pairwise(kept))
@@ -127,17 +135,17 @@ def indexed(store):
 
 
 def asked(indexed, **query):
-    with looking(indexed.source) as look:
-        return node_history(look, node("A"), HistoryQuery(**query))
+    with open_snapshot(indexed.source) as look:
+        return build_node_history(look, node("A"), HistoryQuery(**query))
 
 
 def test_the_newest_point_is_what_the_node_is_now(indexed):
     history = asked(indexed)
-    with indexed.store.reading() as uow:
-        found, cursor = uow.nodes.named([node("A")])[node("A")], uow.cursor.get()
+    with indexed.store.read_transaction() as uow:
+        found, cursor = uow.nodes.get_many([node("A")])[node("A")], uow.cursor.get()
     qos = qos_at(found, cursor.time, CRYNUX)
     assert qos is not None
-    assert history.rows[-1][:2] == (cursor.time, decimal_text(qos))
+    assert history.rows[-1][:2] == (cursor.time, format_decimal(qos))
     assert (history.exact, history.thinned) == (True, False)
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from oracle.domain.scoring.rules import Rules
-from oracle.queries.api.node_list import MOST_ROWS, NodeListQuery, nodes
+from oracle.queries.api.node_list import MAX_ROWS, NodeListQuery, list_nodes
 from oracle.queries.api.node_order import NodeRanking
-from oracle.queries.api.source import QuestionError, looking
-from oracle.queries.population import all_nodes
+from oracle.queries.api.source import QuestionError, open_snapshot
+from oracle.queries.population import load_all_nodes
 from oracle.store.state.node_repository import NodeRepository
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.api import IndexedHistory
@@ -39,8 +39,8 @@ def indexed(store):
 
 
 def listed(indexed, **asked):
-    with looking(indexed.source) as look:
-        return nodes(look, NodeListQuery(**asked))
+    with open_snapshot(indexed.source) as look:
+        return list_nodes(look, NodeListQuery(**asked))
 
 
 def all_pages(indexed, **asked):
@@ -55,7 +55,7 @@ def all_pages(indexed, **asked):
 
 def test_the_order_is_that_of_the_command_line(indexed):
     indexed.whole(a_network())
-    assert listed(indexed, limit=MOST_ROWS) == all_nodes(
+    assert listed(indexed, limit=MAX_ROWS) == load_all_nodes(
         indexed.store, indexed.rules, {}, indexed.now
     )
 
@@ -65,7 +65,7 @@ def test_the_order_is_that_of_the_command_line(indexed):
 def test_pages_of_one_block_show_each_node_once(indexed, sort, limit):
     indexed.whole(a_network())
     seen = all_pages(indexed, sort=sort, limit=limit)
-    everybody = {row.node for row in listed(indexed, limit=MOST_ROWS).nodes}
+    everybody = {row.node for row in listed(indexed, limit=MAX_ROWS).nodes}
     assert (len(seen), set(seen)) == (len(everybody), everybody)
 
 
@@ -78,8 +78,8 @@ def test_what_is_held_in_memory_follows_the_blocks(indexed):
     indexed.index(history.events[done:], history.block, history.time)
     held = listed(indexed)
     anew = IndexedHistory(indexed.store).source
-    with looking(anew) as look:
-        assert [row.node for row in nodes(look, NodeListQuery()).nodes] == [
+    with open_snapshot(anew) as look:
+        assert [row.node for row in list_nodes(look, NodeListQuery()).nodes] == [
             row.node for row in held.nodes
         ]
 
@@ -94,18 +94,18 @@ def test_in_history_of_which_no_header_is_kept_only_what_changed_is_read_again(
     history.after(5).scores("n3", 10, 0).joins("late")
     indexed.index(history.events[done:], history.block, history.time)
     with indexed.store.transaction() as uow:
-        uow.blocks.discard_above(0)
+        uow.blocks.orphan_above(0)
 
     def read_all(_: NodeRepository) -> None:
         raise AssertionError("all nodes are read again")
 
-    monkeypatch.setattr(NodeRepository, "all", read_all)
+    monkeypatch.setattr(NodeRepository, "iterate_all", read_all)
     assert (before.total, listed(indexed).total) == (len(TEN), len(indexed.fold.ledger.nodes))
 
 
 def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
-    places = {name: ranking.place_of(name) for name in ranking.nodes}
-    return ranking.counts, ranking.ordered("qos"), places, ranking.members
+    places = {name: ranking.find_place(name) for name in ranking.nodes}
+    return ranking.counts, ranking.sorted_keys("qos"), places, ranking.member_count
 
 
 # Steps: how many blocks, and a pause behind them in which who timed out heals.
@@ -130,9 +130,9 @@ def test_what_is_brought_from_block_to_block_is_what_is_made_anew(
             time = max(time, piece[-1].time if piece else 0) + pause
             block = max([event.at.block for event in piece], default=block)
             indexed.index(piece, block, time)
-            with looking(indexed.source) as look:
-                held = look.ranking()
-                nodes_now = {one.address: one for one in look.uow.nodes.all()}
+            with open_snapshot(indexed.source) as look:
+                held = look.get_ranking()
+                nodes_now = {one.address: one for one in look.uow.nodes.iterate_all()}
                 anew = NodeRanking(look.cursor, nodes_now, rules)
             assert held.nodes == anew.nodes
             assert orders_of(held) == orders_of(anew)
@@ -155,7 +155,7 @@ def test_after_a_rewind_nothing_of_the_blocks_that_went_is_held(indexed):
     with indexed.store.transaction() as uow:
         uow.projections.clear()
         cursor = uow.cursor.get()
-        block = uow.blocks.at(cursor.number)
+        block = uow.blocks.get_canonical(cursor.number)
         uow.cursor.move_to(block, None, cursor.epoch)
     assert (before.total > 0, listed(indexed).total) == (True, 0)
 

@@ -5,8 +5,8 @@ import pytest
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import KickProposed
 from oracle.domain.ids import Hash
-from oracle.queries.api.records.node_past import node_past
-from oracle.queries.api.source import looking
+from oracle.queries.api.records.node_past import build_node_past
+from oracle.queries.api.source import open_snapshot
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node
 from tests.support.rounds import accepted, registered, take
@@ -24,14 +24,14 @@ def past(new_sqlite_store):
     proposal = KickProposed(
         Position(history.block + 1, 0, 0), 4, node("A"), 3, Hash("0x" + 64 * "e"), 10**9, 10**10
     )
-    rounds.block(history.block + 1, [proposal], journal=False)
+    rounds.fold_block(history.block + 1, [proposal], journal=False)
     history.after(60).pauses("A").after(7).quits("A")
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(history)
         with store.transaction() as uow:
-            uow.rounds.write(rounds.drain())
-        with looking(indexed.source) as look:
-            yield node_past(look, node("A"))
+            uow.rounds.save_changes(rounds.drain_changes())
+        with open_snapshot(indexed.source) as look:
+            yield build_node_past(look, node("A"))
 
 
 def test_turns_are_told_the_newest_first(past):

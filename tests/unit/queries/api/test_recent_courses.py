@@ -8,9 +8,9 @@ from sqlalchemy import event
 
 from oracle.domain.fold.fold import Fold
 from oracle.domain.scoring.node_scores import qos_at
-from oracle.queries.api.recent_courses import MOST_POINTS, RecentCourses, recent
-from oracle.queries.api.source import looking
-from oracle.store.activity_repository import NodeStep
+from oracle.queries.api.recent_courses import MAX_TREND_POINTS, TrendCache, compute_trend
+from oracle.queries.api.source import open_snapshot
+from oracle.store.activity_repository import NodeTrendPoint
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, node
@@ -34,8 +34,8 @@ def told_by_the_fold(history: History, name: str) -> list[int]:
     fold, found = Fold(CRYNUX), list[int]()
     for _, said in groupby(history.events, key=lambda one: one.at.block):
         events = list(said)
-        fold.many(events)
-        changes = fold.drain()
+        fold.fold_events(events)
+        changes = fold.drain_changes()
         changed = {one.node for one in changes.scores} | {one.node for one in changes.reliability}
         if node(name) in changed:
             qos = qos_at(fold.ledger.nodes[node(name)], events[-1].time, CRYNUX)
@@ -44,55 +44,57 @@ def told_by_the_fold(history: History, name: str) -> list[int]:
     return found
 
 
-def courses_in(indexed: IndexedHistory, kept: RecentCourses):
-    with looking(indexed.source) as look:
-        rows = list(look.uow.nodes.all())
-        return kept.of(look.uow, rows, generation=0)
+def courses_in(indexed: IndexedHistory, kept: TrendCache):
+    with open_snapshot(indexed.source) as look:
+        rows = list(look.uow.nodes.iterate_all())
+        return kept.load_trends(look.uow, rows, generation=0)
 
 
 @pytest.mark.parametrize(("seed", "turns"), [(1, 3), (2, 40), (3, 400)])
 def test_each_value_is_what_the_fold_said_at_the_end_of_its_block(store, seed, turns):
     history = a_history(seed, turns)
-    found = courses_in(IndexedHistory(store).whole(history), RecentCourses(CRYNUX))
+    found = courses_in(IndexedHistory(store).whole(history), TrendCache(CRYNUX))
     for name in NAMES:
         course = found[node(name)]
-        assert list(course) == told_by_the_fold(history, name)[-MOST_POINTS:]
+        assert list(course) == told_by_the_fold(history, name)[-MAX_TREND_POINTS:]
 
 
 def test_all_nodes_are_asked_for_at_once_and_those_that_stand_not_again(new_sqlite_store):
     asked = []
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(a_history(4, 60))
-        kept = RecentCourses(CRYNUX)
-        with looking(indexed.source) as look:
-            rows = list(look.uow.nodes.all())
+        kept = TrendCache(CRYNUX)
+        with open_snapshot(indexed.source) as look:
+            rows = list(look.uow.nodes.iterate_all())
             connection = look.uow.activity._connection
 
             @event.listens_for(connection, "before_cursor_execute")
             def _count(_connection, _cursor, statement, *_rest):
                 asked.append(statement)
 
-            first = kept.of(look.uow, rows, generation=0)
+            first = kept.load_trends(look.uow, rows, generation=0)
             assert len(asked) == 1
-            assert kept.of(look.uow, rows, generation=0) == first
+            assert kept.load_trends(look.uow, rows, generation=0) == first
             assert len(asked) == 1
 
 
 def test_a_past_that_does_not_end_in_the_row_is_not_drawn(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(a_history(5, 60))
-        with looking(indexed.source) as look:
-            row = next(one for one in look.uow.nodes.all() if one.address == node("A"))
-            steps = look.uow.activity.last_steps([node("A")], CRYNUX.pool_size + MOST_POINTS)
+        with open_snapshot(indexed.source) as look:
+            row = next(one for one in look.uow.nodes.iterate_all() if one.address == node("A"))
+            steps = look.uow.activity.list_trend_points(
+                [node("A")], CRYNUX.pool_size + MAX_TREND_POINTS
+            )
     right = steps[node("A")]
     last = max(index for index, step in enumerate(right) if step.score is not None)
     wrong = [*right]
-    wrong[last] = NodeStep(*wrong[last][:2], 10 - (wrong[last].score or 0), 0)
-    assert recent(right, row, CRYNUX)
-    assert recent(wrong, row, CRYNUX) == ()
+    wrong[last] = NodeTrendPoint(*wrong[last][:2], 10 - (wrong[last].score or 0), 0)
+    assert compute_trend(right, row, CRYNUX)
+    assert compute_trend(wrong, row, CRYNUX) == ()
 
 
 def test_under_rules_that_restart_pools_nothing_is_drawn(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, RELAY).whole(a_history(6, 20))
-        assert courses_in(indexed, RecentCourses(RELAY)) == {}
+        assert courses_in(indexed, TrendCache(RELAY)) == {}

@@ -12,19 +12,24 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import ZERO_HASH
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.node_scores import (
+    compute_long_term,
+    compute_reliability,
     exclusion_end_time,
     is_excluded,
-    long_term,
     qos_at,
-    reliability_at,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.explain import Explanation
-from oracle.queries.population import population_of
-from oracle.queries.sentences.node_sentences import NodeStanding, details, headline, lifted
-from oracle.queries.sentences.node_standing import standing_as_of
-from oracle.queries.sentences.score_costs import reasons
-from oracle.queries.text.human_numbers import moment, span
+from oracle.queries.population import build_population
+from oracle.queries.sentences.node_sentences import (
+    NodeSummary,
+    format_details,
+    format_headline,
+    format_improvement,
+)
+from oracle.queries.sentences.node_standing import build_summary_from_explanation
+from oracle.queries.sentences.score_costs import find_score_costs
+from oracle.queries.text.human_numbers import format_duration, format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
 from tests.support.histories import History, node
@@ -33,34 +38,38 @@ from tests.support.histories import History, node
 def told(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation:
     """Explain the node A some seconds after a history, from its fold alone."""
     fold = Fold(rules)
-    fold.many(history.events)
-    changes, ours = fold.drain(), fold.ledger.nodes[node("A")]
+    fold.fold_events(history.events)
+    changes, ours = fold.drain_changes(), fold.ledger.nodes[node("A")]
     time = history.time + later
     scores = [entry for entry in changes.scores if entry.node == node("A")]
-    population = population_of([ours], time, rules, Rounds(), rests_on_feed=False)
+    population = build_population([ours], time, rules, Rounds(), uses_feed=False)
     return Explanation(
         as_of=BlockRef(history.block, ZERO_HASH, ZERO_HASH, time),
         population=population,
         node=ours,
-        figures=population.figures(ours),
+        figures=population.compute_figures(ours),
         place=1,
         pool=ours.pool,
         scores=scores[len(scores) - min(len(scores), rules.pool_size) :],
-        scored_by={},
+        rule_set_by_score={},
         changes=[change for change in changes.reliability if change.node == node("A")],
         kickouts=[],
-        groups={result.closed_at: result.members for result in changes.results},
-        transactions={},
-        tasks={},
-        on_chain=None,
-        sent=None,
-        turned=next((one for one in reversed(changes.memberships) if one.node == node("A")), None),
+        members_by_position={result.closed_at: result.members for result in changes.results},
+        transaction_by_position={},
+        task_by_key={},
+        on_chain_lane=None,
+        reported_lane=None,
+        membership_change=next(
+            (one for one in reversed(changes.memberships) if one.node == node("A")), None
+        ),
     )
 
 
-def standing(history: History, rules: Rules = CRYNUX, later: int = 0) -> NodeStanding:
+def standing(history: History, rules: Rules = CRYNUX, later: int = 0) -> NodeSummary:
     """Return what is said of A, as if its place were known."""
-    return replace(standing_as_of(told(history, rules, later)), place=2, members=12)
+    return replace(
+        build_summary_from_explanation(told(history, rules, later)), place=2, members=12
+    )
 
 
 def raced(*ranks: int, history: History | None = None) -> History:
@@ -84,27 +93,32 @@ def raced(*ranks: int, history: History | None = None) -> History:
 
 
 def test_a_node_that_was_always_first_is_told_so():
-    assert headline(standing(raced(1, 1, 1))) == "First of three in all of its last three tasks."
+    assert (
+        format_headline(standing(raced(1, 1, 1)))
+        == "First of three in all of its last three tasks."
+    )
 
 
 def test_the_place_it_mostly_had_comes_first():
     history = raced(3, 3, 3, 1)
     seen = standing(history)
-    assert headline(seen) == "Third of three in three of its last four tasks."
-    assert [one.words for one in reasons(told(history), seen)] == ["third of three in 3 of 4"]
+    assert format_headline(seen) == "Third of three in three of its last four tasks."
+    assert [one.cause for one in find_score_costs(told(history), seen)] == [
+        "third of three in 3 of 4"
+    ]
 
 
 def test_places_without_a_majority_are_counted():
-    said = headline(standing(raced(1, 1, 2, 2, 3)))
+    said = format_headline(standing(raced(1, 1, 2, 2, 3)))
     assert said == "Of its last five tasks it was first in two, second in two, and third in one."
 
 
 def test_timeouts_that_exclude_say_for_how_long():
     seen = standing(raced(1, 0, 0, 0), later=5)
-    said = headline(seen)
+    said = format_headline(seen)
     assert re.fullmatch(r"Excluded for .+ more: three timeouts in the last \d+ s\.", said)
-    assert details(seen).endswith("2nd of 12 nodes.")
-    assert re.match(r"In \d+ .+ it can be given tasks again", lifted(seen) or "")
+    assert format_details(seen).endswith("2nd of 12 nodes.")
+    assert re.match(r"In \d+ .+ it can be given tasks again", format_improvement(seen) or "")
 
 
 def test_an_exclusion_is_over_when_it_was_said_to_be():
@@ -112,25 +126,32 @@ def test_an_exclusion_is_over_when_it_was_said_to_be():
     back = exclusion_end_time(seen.node.base, seen.node.since, CRYNUX)
     assert is_excluded(seen.node, back - 1, CRYNUX)
     assert not is_excluded(seen.node, back, CRYNUX)
-    assert f"Excluded for {span(back - seen.as_of.time)} more" in headline(standing_as_of(seen))
+    assert f"Excluded for {format_duration(back - seen.as_of.time)} more" in format_headline(
+        build_summary_from_explanation(seen)
+    )
 
 
 def test_who_left_was_slashed_or_never_had_a_task_is_told_that():
     left, slashed = raced(1).quits("A"), raced(1).is_slashed("A")
-    assert headline(standing(left)) == f"It left the network on {moment(left.time)}."
-    slashed_at = f"Slashed on {moment(slashed.time)}, and out of the network."
-    assert headline(standing(slashed)) == slashed_at
-    assert headline(standing(History().joins("A"))).startswith("No task was scored yet")
+    assert format_headline(standing(left)) == f"It left the network on {format_time(left.time)}."
+    slashed_at = f"Slashed on {format_time(slashed.time)}, and out of the network."
+    assert format_headline(standing(slashed)) == slashed_at
+    assert format_headline(standing(History().joins("A"))).startswith("No task was scored yet")
     paused = raced(1).pauses("A")
-    assert headline(standing(paused)) == f"Paused by its owner since {moment(paused.time)}."
+    assert (
+        format_headline(standing(paused))
+        == f"Paused by its owner since {format_time(paused.time)}."
+    )
 
 
 def test_a_full_pool_under_the_line_says_how_many_first_places_lift_it():
     seen = standing(History().joins("A").scores("A", *[0] * 40, *[5] * 10))
-    assert headline(seen) == "To be kicked out: its last 50 tasks brought 1.00 on average."
-    assert details(seen).startswith("At least 2.00 are needed.")
+    assert format_headline(seen) == "To be kicked out: its last 50 tasks brought 1.00 on average."
+    assert format_details(seen).startswith("At least 2.00 are needed.")
     # Each of the oldest zeros gives way to ten points; 50 are lacking.
-    assert "five first places in a row would lift it over the line" in (lifted(seen) or "")
+    assert "five first places in a row would lift it over the line" in (
+        format_improvement(seen) or ""
+    )
 
 
 @pytest.mark.parametrize("rules", [CRYNUX, RELAY])
@@ -143,17 +164,19 @@ def test_every_state_has_sound_sentences_and_reasons_that_add_up(rules, ranks, l
         getattr(history, how)("A")
     seen = told(history, rules, later)
     as_said = standing(history, rules, later)
-    for sentence in filter(None, (headline(as_said), details(as_said), lifted(as_said))):
+    for sentence in filter(
+        None, (format_headline(as_said), format_details(as_said), format_improvement(as_said))
+    ):
         assert 0 < len(sentence) < 300
         assert sentence.endswith(".")
         assert not {"None", "  ", "(s)"} & {sentence[at : at + n] for n in (2, 3, 4)
                                            for at in range(len(sentence))}  # fmt: skip
     qos = qos_at(seen.node, seen.as_of.time, rules)
     if qos is None:
-        assert reasons(seen, as_said) == []
+        assert find_score_costs(seen, as_said) == []
         return
-    costs = sum(one.costs for one in reasons(seen, as_said))
+    costs = sum(one.amount for one in find_score_costs(seen, as_said))
     # Each part is rounded down by itself.
     assert UNIT - 5 <= qos + costs <= UNIT + 5
-    assert long_term(seen.node, rules, seen.as_of.time) <= UNIT
-    assert reliability_at(seen.node, seen.as_of.time, rules) <= UNIT
+    assert compute_long_term(seen.node, rules, seen.as_of.time) <= UNIT
+    assert compute_reliability(seen.node, seen.as_of.time, rules) <= UNIT

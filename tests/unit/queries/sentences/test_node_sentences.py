@@ -11,11 +11,11 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_figures import NODE_STATES, figures_at
 from oracle.queries.api.lifting import NO_LIFT, NodeLift
 from oracle.queries.sentences.node_sentences import (
-    NodeStanding,
-    details,
-    headline,
-    lifted,
-    short_reason,
+    NodeSummary,
+    format_details,
+    format_headline,
+    format_improvement,
+    format_short_reason,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, node_after
@@ -24,7 +24,7 @@ NOW = 10_000
 FIGURES = replace(
     figures_at(node_after(History().joins("A"), "A"), NOW, CRYNUX), long_term=UNIT, qos=UNIT
 )
-CALM = NodeStanding(
+CALM = NodeSummary(
     figures=FIGURES,
     time=NOW,
     rules=CRYNUX,
@@ -44,7 +44,7 @@ EXCLUDED = {
 }
 
 
-def calm_but(**changes: Any) -> NodeStanding:
+def calm_but(**changes: Any) -> NodeSummary:
     """Return the standing with other values, of its figures too."""
     figures = {name: changes.pop(name) for name in FIGURES.__slots__ if name in changes}
     return replace(CALM, figures=replace(FIGURES, **figures), **changes)
@@ -71,25 +71,27 @@ def calm_but(**changes: Any) -> NodeStanding:
     ],
 )  # fmt: skip
 def test_the_headline_is_the_answer(changes, said):
-    assert headline(calm_but(**changes)) == said
+    assert format_headline(calm_but(**changes)) == said
 
 
 def test_what_would_lift_an_excluded_node_begins_with_the_wait():
     lift = NO_LIFT.model_copy(update={"first_places": 1, "place_then": 11})
     told = calm_but(state="excluded", back_at=NOW + 41, place=12, lift=lift)
-    assert lifted(told) == (
+    assert format_improvement(told) == (
         "In 41 s it can be given tasks again; then one first place would make it the 11th of 12."
     )
 
 
 def test_what_costs_as_much_as_the_ranks_is_said_too():
     told = calm_but(reliability=UNIT // 2)
-    assert details(told) == ("Reliability is down to 0.50, and heals by itself. Best of 12 nodes.")
+    assert format_details(told) == (
+        "Reliability is down to 0.50, and heals by itself. Best of 12 nodes."
+    )
 
 
 few = st.none() | st.integers(0, 200)
 standings = st.builds(
-    NodeStanding,
+    NodeSummary,
     figures=st.builds(
         replace,
         st.just(FIGURES),
@@ -115,11 +117,16 @@ standings = st.builds(
 
 @given(standings)
 def test_every_sentence_is_one(told):
-    for text in (headline(told), details(told), lifted(told) or "-.", short_reason(told) + "."):
+    for text in (
+        format_headline(told),
+        format_details(told),
+        format_improvement(told) or "-.",
+        format_short_reason(told) + ".",
+    ):
         if not text:
             continue
         assert len(text) < 300
         assert not re.search(r"None|  |\bone \w*[^s\W]s\b(?! in| of)|\(s\)", text), text
         assert text.endswith("."), text
     # Larger numbers are written in digits.
-    assert headline(told)[0].isupper() or headline(told)[0].isdigit()
+    assert format_headline(told)[0].isupper() or format_headline(told)[0].isdigit()

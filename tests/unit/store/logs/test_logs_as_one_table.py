@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Hash
-from oracle.domain.log_table import MOST_INDEX
+from oracle.domain.log_table import MAX_LOG_INDEX
 from oracle.domain.logs import Log
 from oracle.errors import FatalError
 from oracle.store.database import Store, UnitOfWork
@@ -98,35 +98,35 @@ def test_whatever_is_done_to_logs_they_read_as_one_table(store: Store, acts):
 
 def assert_alike(uow: UnitOfWork, table: OneTable) -> None:
     ours = table.between(canonical=True)
-    assert list(uow.logs.between(0, 9)) == ours
-    assert list(uow.logs.between(0, 9, canonical=False)) == table.between(canonical=False)
+    assert list(uow.logs.iterate_between(0, 9)) == ours
+    assert list(uow.logs.iterate_between(0, 9, canonical=False)) == table.between(canonical=False)
     assert uow.logs.count() == len(ours)
     numbers = [each.block for each in ours]
-    assert uow.logs.last_block() == max(numbers, default=None)
+    assert uow.logs.get_last_block() == max(numbers, default=None)
     hashes = {each.block: (each.block, each.block_hash) for each in ours}
     for number in (0, *BLOCKS, 9):
         below = [other for other in numbers if other <= number]
         above = [other for other in numbers if other >= number]
-        assert uow.logs.highest_hash(number) == (hashes[max(below)] if below else None)
-        assert uow.logs.lowest_hash(number) == (hashes[min(above)] if above else None)
+        assert uow.logs.get_highest_block_hash(number) == (hashes[max(below)] if below else None)
+        assert uow.logs.get_lowest_block_hash(number) == (hashes[min(above)] if above else None)
 
 
 def test_an_index_that_no_key_has_room_for_is_refused(store: Store):
     with pytest.raises(FatalError, match="index"), store.transaction() as uow:
-        uow.logs.append([log(1, MOST_INDEX + 1, data="0x")])
+        uow.logs.append([log(1, MAX_LOG_INDEX + 1, data="0x")])
 
 
 def test_the_time_of_a_block_is_that_of_its_last_replacement(store: Store):
     with store.transaction() as uow:
         uow.logs.append([log(1), log(1, 1)])
         uow.logs.replace([log(1, time=77)])
-        assert [each.time for each in uow.logs.between(1, 1)] == [77, 77]
+        assert [each.time for each in uow.logs.iterate_between(1, 1)] == [77, 77]
 
 
 def test_a_transaction_is_found_by_a_canonical_log_of_it(store: Store):
     with store.transaction() as uow:
         uow.logs.append([log(3), log(4)])
         uow.logs.orphan_above(3)
-        assert uow.logs.block_of([log(3).tx_hash], 0) == block(3).number
-        assert uow.logs.block_of([log(4).tx_hash], 0) is None
-        assert uow.logs.block_of([log(3).tx_hash], 4) is None
+        assert uow.logs.find_transaction_block([log(3).tx_hash], 0) == block(3).number
+        assert uow.logs.find_transaction_block([log(4).tx_hash], 0) is None
+        assert uow.logs.find_transaction_block([log(3).tx_hash], 4) is None

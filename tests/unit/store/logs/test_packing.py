@@ -6,7 +6,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.log_table import pack_hex, unpack_hex
 from oracle.domain.logs import Log
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.encoding import hexed, split
+from oracle.store.encoding import encode_hex, split_hashes
 from tests.unit.store.samples import a_hash, address, log
 
 _WORD = st.one_of(
@@ -27,12 +27,12 @@ DATA = st.builds(
 @example(b"\0" + b"\xff" * 31)
 @example(b"\xff" * 31 + b"\0")
 def test_packed_data_come_back_as_they_were(data: bytes):
-    assert unpack_hex(pack_hex(hexed(data))) == hexed(data)
+    assert unpack_hex(pack_hex(encode_hex(data))) == encode_hex(data)
 
 
 @given(DATA)
 def test_packing_adds_at_most_a_byte_a_word(data: bytes):
-    assert len(pack_hex(hexed(data))) <= len(data) + (len(data) + 31) // 32
+    assert len(pack_hex(encode_hex(data))) <= len(data) + (len(data) + 31) // 32
 
 
 def test_a_number_takes_its_own_bytes_and_one_more():
@@ -56,7 +56,7 @@ def test_the_view_has_every_log_in_plain_columns(store: Store):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(data=st.lists(DATA, min_size=1, max_size=20))
 def test_the_view_unpacks_what_python_packed(store: Store, data: list[bytes]):
-    logs = [log(1, place, data=hexed(each)) for place, each in enumerate(data)]
+    logs = [log(1, place, data=encode_hex(each)) for place, each in enumerate(data)]
     with store.transaction() as uow:
         # Rows of longer examples stay behind these.
         uow.logs.replace(logs)
@@ -72,14 +72,14 @@ def seen(uow: UnitOfWork) -> list[tuple[Log, bool]]:
         (
             Log(
                 row.block,
-                Hash(hexed(row.block_hash)),
+                Hash(encode_hex(row.block_hash)),
                 row.time,
                 row.tx_index,
-                Hash(hexed(row.tx_hash)),
+                Hash(encode_hex(row.tx_hash)),
                 row.log_index,
-                Address(hexed(row.address)),
-                split(row.topics),
-                hexed(row.data),
+                Address(encode_hex(row.address)),
+                split_hashes(row.topics),
+                encode_hex(row.data),
             ),
             bool(row.canonical),
         )

@@ -7,8 +7,8 @@ from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node, new_node
-from oracle.domain.state.task import Task, new_task
+from oracle.domain.state.node import Membership, Node, create_node
+from oracle.domain.state.task import Task, create_task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.policy import PolicyInput
 from tests.support import histories
@@ -18,7 +18,7 @@ NOW = 100_000
 
 def a_node(name: str, **values: Any) -> Node:
     """A member at rest whose H is 1; `values` are its row's."""
-    made = new_node(histories.node(name), NOW, 0)
+    made = create_node(histories.node(name), NOW, 0)
     made.membership = Membership.MEMBER
     made.stake = 100 * UNIT
     for field, value in values.items():
@@ -28,7 +28,7 @@ def a_node(name: str, **values: Any) -> Node:
 
 def a_task(name: str = "t", **values: Any) -> Task:
     """A task that was created in block 1 and asks for nothing; `values` are its row's."""
-    made = new_task(histories.task(name))
+    made = create_task(histories.task(name))
     made.created_at = Position(1, 0, 0)
     for field, value in values.items():
         setattr(made, field, value)

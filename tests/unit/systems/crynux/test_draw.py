@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
-from oracle.systems.weighted_draw import Drawn, draw
+from oracle.systems.weighted_draw import NodeDraw, draw_nodes
 from tests.support.histories import node
 
 SEEDS = st.binary(min_size=32, max_size=32)
@@ -20,13 +20,13 @@ CRITICAL = {5: 20.515}
 DRAWS = 100_000
 
 
-def names(drawn: list[Drawn]) -> list[Address]:
+def names(drawn: list[NodeDraw]) -> list[Address]:
     return [each.node for each in drawn]
 
 
 @given(CANDIDATES, SEEDS, st.integers(0, 9))
 def test_nobody_is_drawn_twice_and_nobody_is_left_out(candidates, seed, draws):
-    drawn = names(draw(candidates, seed, draws))
+    drawn = names(draw_nodes(candidates, seed, draws))
     assert len(set(drawn)) == len(drawn) == min(draws, len(candidates))
     assert set(drawn) <= {address for address, _ in candidates}
 
@@ -34,25 +34,25 @@ def test_nobody_is_drawn_twice_and_nobody_is_left_out(candidates, seed, draws):
 @given(CANDIDATES, SEEDS, st.randoms())
 def test_the_order_of_the_candidates_says_nothing(candidates, seed, random):
     shuffled = random.sample(candidates, len(candidates))
-    assert draw(shuffled, seed, 8) == draw(candidates, seed, 8)
+    assert draw_nodes(shuffled, seed, 8) == draw_nodes(candidates, seed, 8)
 
 
 @given(CANDIDATES, SEEDS, st.integers(1, 8))
 def test_more_draws_begin_with_the_fewer_ones(candidates, seed, draws):
-    assert draw(candidates, seed, draws) == draw(candidates, seed, 8)[:draws]
+    assert draw_nodes(candidates, seed, draws) == draw_nodes(candidates, seed, 8)[:draws]
 
 
 @given(CANDIDATES, SEEDS)
 def test_a_node_of_weight_zero_comes_after_all_the_others(candidates, seed):
     weights = dict(candidates)
-    drawn = [weights[each] > 0 for each in names(draw(candidates, seed, 8))]
+    drawn = [weights[each] > 0 for each in names(draw_nodes(candidates, seed, 8))]
     assert drawn == sorted((weight > 0 for weight in weights.values()), reverse=True)
 
 
 @given(CANDIDATES, SEEDS)
 def test_each_draw_can_be_checked_by_hand(candidates, seed):
     left = dict(sorted(candidates))
-    for i, drawn in enumerate(draw(candidates, seed, 8)):
+    for i, drawn in enumerate(draw_nodes(candidates, seed, 8)):
         counting = left if any(left.values()) else dict.fromkeys(left, 1)
         assert drawn.total == sum(counting.values())
         assert drawn.digest == "0x" + sha256(seed + bytes(24) + i.to_bytes(8, "big")).hexdigest()
@@ -65,18 +65,18 @@ def test_each_draw_can_be_checked_by_hand(candidates, seed):
 def test_of_equal_weights_x_counts_the_nodes():
     nodes = sorted(map(node, "ABCDEFGH"))
     for n in range(20):
-        (drawn,) = draw([(each, 1) for each in nodes], bytes(31) + bytes((n,)), 1)
+        (drawn,) = draw_nodes([(each, 1) for each in nodes], bytes(31) + bytes((n,)), 1)
         assert drawn.node == nodes[drawn.x]
 
 
 def test_where_no_weight_is_left_each_that_is_left_counts_one():
-    drawn = draw([(node(name), 0) for name in "ABCDE"], bytes(32), 5)
+    drawn = draw_nodes([(node(name), 0) for name in "ABCDE"], bytes(32), 5)
     assert [each.total for each in drawn] == [5, 4, 3, 2, 1]
 
 
 def test_a_seed_of_another_length_is_refused():
     with pytest.raises(ValueError, match="32 bytes, this one 31"):
-        draw([(node("A"), 1)], bytes(31), 1)
+        draw_nodes([(node("A"), 1)], bytes(31), 1)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_seed_of_another_length_is_refused():
 )
 def test_candidates_that_make_no_sense_are_refused(candidates):
     with pytest.raises(ValueError, match=r"0 or more|stands twice"):
-        draw(candidates, bytes(32), 1)
+        draw_nodes(candidates, bytes(32), 1)
 
 
 def test_a_hundred_thousand_draws_follow_the_weights():
@@ -92,7 +92,7 @@ def test_a_hundred_thousand_draws_follow_the_weights():
     firsts, seconds = dict.fromkeys(weights, 0), dict.fromkeys(weights, 0)
     candidates = list(weights.items())
     for n in range(DRAWS):
-        first, second = draw(candidates, sha256(n.to_bytes(4, "big")).digest(), 2)
+        first, second = draw_nodes(candidates, sha256(n.to_bytes(4, "big")).digest(), 2)
         firsts[first.node] += 1
         seconds[second.node] += 1
     total = sum(weights.values())

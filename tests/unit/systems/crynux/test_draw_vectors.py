@@ -1,13 +1,13 @@
 """Five worked draws: the file, an independent reference and our code say the same."""
 
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.domain.state.node import Membership, Node, new_node
-from oracle.domain.state.task import new_task
+from oracle.domain.state.node import Membership, Node, create_node
+from oracle.domain.state.task import create_task
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.selection_weight import Weighting
-from oracle.systems.weighted_draw import draw, seed_for
+from oracle.systems.weighted_draw import compute_draw_seed, draw_nodes
 from tests.support.vectors import FOLDER, Vector, vectors_of
 from tests.unit.domain.scoring.test_vectors_reliability import units
 from tests.unit.systems.crynux.making import NOW, a_policy_input
@@ -18,7 +18,7 @@ UNFLOORED = Weighting(weight_floor=0)
 
 
 def node_of(vector: Vector) -> Node:
-    node = new_node(Address(vector["address"]), NOW, 0)
+    node = create_node(Address(vector["address"]), NOW, 0)
     node.membership = Membership.MEMBER
     node.stake = int(vector["stake"])
     node.pool = bytes(vector["scores"])
@@ -35,16 +35,20 @@ def test_the_file_is_what_the_reference_computes():
 @vectors_of("draws", file="draw")
 def test_every_step_of_a_worked_draw_is_ours(vector):
     expected, nodes = vector["expected"], [node_of(each) for each in vector["nodes"]]
-    task = new_task(TaskKey(vector["task"]))
+    task = create_task(TaskKey(vector["task"]))
     task.models = tuple(vector["models"])
-    seed = seed_for(Hash(vector["block_hash"]), task.key)
+    seed = compute_draw_seed(Hash(vector["block_hash"]), task.key)
     assert f"0x{seed.hex()}" == expected["seed"]
 
-    verdicts = CrynuxPolicy("crynux", 2, UNFLOORED).follow().verdicts(task, a_policy_input(nodes))
+    verdicts = (
+        CrynuxPolicy("crynux", 2, UNFLOORED)
+        .create_follower()
+        .judge_candidates(task, a_policy_input(nodes))
+    )
     able = [verdict for verdict in verdicts if verdict.weight is not None]
     assert [{"node": verdict.node, **verdict.parts} for verdict in able] == expected["candidates"]
 
-    drawn = draw([(each.node, each.weight or 0) for each in able], seed, vector["draws"])
+    drawn = draw_nodes([(each.node, each.weight or 0) for each in able], seed, vector["draws"])
     said = [
         {"i": i, "sum": str(each.total), "digest": each.digest, "x": str(each.x)}
         | {"node": each.node}
@@ -54,5 +58,5 @@ def test_every_step_of_a_worked_draw_is_ours(vector):
 
     pool = CandidatePool(CRYNUX, UNFLOORED)
     for node in nodes:
-        pool.put(node)
-    assert pool.draw(task, NOW, seed, draws=vector["draws"]) == drawn
+        pool.update_node(node)
+    assert pool.draw_nodes(task, NOW, seed, count=vector["draws"]) == drawn

@@ -12,9 +12,9 @@ from oracle.systems.crynux import free_nodes
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.free_nodes import FreeNodes
 from oracle.systems.crynux.requirements import (
-    Out,
+    IneligibilityReason,
+    build_requirement,
     misfit_reason,
-    requirement_of,
     unavailability_reason,
 )
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
@@ -29,8 +29,8 @@ TURNS = st.lists(
 
 
 def fits(node: Node, task: Task, weighting: Weighting) -> bool:
-    wanted = requirement_of(task)
-    has_models = weighting.counted(wanted.models).issubset(node.models)
+    wanted = build_requirement(task)
+    has_models = weighting.select_counted_models(wanted.models).issubset(node.models)
     return misfit_reason(node, wanted) is None and (weighting.fallback or has_models)
 
 
@@ -48,42 +48,42 @@ def test_a_free_node_is_found_where_a_look_at_every_node_finds_one(
     stale: int,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(free_nodes, "_STALE", stale)
+    monkeypatch.setattr(free_nodes, "_MAX_STALE_ROWS", stale)
     free, rows, time = FreeNodes(CRYNUX, weighting), dict[Address, Node](), NOW
     for changed, seconds, places in turns:
         time += seconds
-        free.settle(time)
+        free.advance_to(time)
         for node in changed:
             rows[node.address] = node
-            free.put(node)
+            free.update_node(node)
         why = {each.address: unavailability_reason(each, time, CRYNUX) for each in rows.values()}
         able = [each for each in rows.values() if why[each.address] is None]
         assert free.nodes == {each.address: each for each in able}
-        assert {each.address for each in free.idle()} == {
-            address for address, out in why.items() if out in {None, Out.EXCLUDED}
+        assert {each.address for each in free.iter_idle_nodes()} == {
+            address for address, out in why.items() if out in {None, IneligibilityReason.EXCLUDED}
         }
         nobody = frozenset[Address]()
         taken = frozenset(each.address for place, each in enumerate(able) if place in places)
         for out in (nobody, taken):
             for task in tasks:
                 left = [each for each in able if each.address not in out]
-                found = free.has_fitting(requirement_of(task), out)
+                found = free.has_matching_node(build_requirement(task), out)
                 assert found == any(fits(each, task, weighting) for each in left)
 
 
 def test_who_waits_in_vain_costs_a_look_at_those_who_came_free_and_no_more(monkeypatch):
     looks: list[Node] = []
 
-    def look(node: Node, wanted: Any) -> Out | None:
+    def look(node: Node, wanted: Any) -> IneligibilityReason | None:
         looks.append(node)
         return misfit_reason(node, wanted)
 
     monkeypatch.setattr(free_nodes, "misfit_reason", look)
-    free, wanted = FreeNodes(CRYNUX, CRYNUX_WEIGHTING), requirement_of(a_task(min_vram=40))
+    free, wanted = FreeNodes(CRYNUX, CRYNUX_WEIGHTING), build_requirement(a_task(min_vram=40))
     for number in range(40):
-        free.put(a_node(f"{number}", gpu_vram=8))
-    assert not free.has_fitting(wanted, frozenset())
+        free.update_node(a_node(f"{number}", gpu_vram=8))
+    assert not free.has_matching_node(wanted, frozenset())
     assert len(looks) == 40
-    free.put(a_node("new", gpu_vram=8))
-    assert not free.has_fitting(wanted, frozenset())
+    free.update_node(a_node("new", gpu_vram=8))
+    assert not free.has_matching_node(wanted, frozenset())
     assert len(looks) == 41

@@ -12,8 +12,12 @@ from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, RELAY_POLICY, CrynuxPolicy
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from oracle.systems.crynux.requirements import Out
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, Weighting, locality_boost
+from oracle.systems.crynux.requirements import IneligibilityReason
+from oracle.systems.crynux.selection_weight import (
+    CRYNUX_WEIGHTING,
+    Weighting,
+    compute_locality_boost,
+)
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.support.histories import node
 from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
@@ -25,7 +29,7 @@ POLICIES = st.sampled_from([CRYNUX_POLICY, RELAY_POLICY])
 def verdicts(
     policy: CrynuxPolicy, task: Task, policy_input: PolicyInput
 ) -> list[CandidateVerdict]:
-    return policy.follow().verdicts(task, policy_input)
+    return policy.create_follower().judge_candidates(task, policy_input)
 
 
 @quick
@@ -35,8 +39,11 @@ def test_every_member_has_either_a_weight_or_a_reason(nodes, task, policy):
     members = [each.address for each in nodes if each.membership is Membership.MEMBER]
     assert [each.node for each in said] == sorted(members)
     for each in said:
-        assert (each.weight is None) == (each.out is not None)
-        assert each.out is None or Out(each.out) is not Out.NO_MEMBER
+        assert (each.weight is None) == (each.reason is not None)
+        assert (
+            each.reason is None
+            or IneligibilityReason(each.reason) is not IneligibilityReason.NO_MEMBER
+        )
         assert each.weight is None or each.weight >= 0
 
 
@@ -84,7 +91,7 @@ def test_nobody_loses_weight_by_a_further_model(nodes, task):
 @given(networks(), requests())
 def test_the_seed_leaves_nobody_out_for_models_that_nobody_has(nodes, task):
     said = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
-    if any(each.out == Out.MODELS_NOT_ON_DISK for each in said):
+    if any(each.reason == IneligibilityReason.MODELS_NOT_ON_DISK for each in said):
         chosen = [each.node for each in said if each.weight is not None]
         models = {each.address: each.models for each in nodes}
         assert chosen
@@ -101,22 +108,26 @@ def test_no_candidate_weighs_less_than_the_floor(nodes, task, floor):
         assert after.weight == (None if before.weight is None else max(before.weight, floor))
 
 
-REASONS: dict[str, tuple[Out | None, dict[str, Any], dict[str, Any]]] = {
-    "paused": (Out.PAUSED, {"paused": True}, {}),
-    "busy": (Out.BUSY, {"running": 1}, {}),
-    "paused while busy": (Out.PAUSED, {"paused": True, "running": 1}, {}),
-    "excluded": (Out.EXCLUDED, {"base": UNIT // 10 - 1}, {}),
+REASONS: dict[str, tuple[IneligibilityReason | None, dict[str, Any], dict[str, Any]]] = {
+    "paused": (IneligibilityReason.PAUSED, {"paused": True}, {}),
+    "busy": (IneligibilityReason.BUSY, {"running": 1}, {}),
+    "paused while busy": (IneligibilityReason.PAUSED, {"paused": True, "running": 1}, {}),
+    "excluded": (IneligibilityReason.EXCLUDED, {"base": UNIT // 10 - 1}, {}),
     "just not excluded": (None, {"base": UNIT // 10}, {}),
-    "no card known": (Out.GPU_UNKNOWN, {}, {"required_gpu": "A100"}),
-    "another card": (Out.GPU_NAME, {"gpu_name": "T4"}, {"required_gpu": "A100"}),
-    "a card of a longer name": (Out.GPU_NAME, {"gpu_name": "A100-SXM"}, {"required_gpu": "A100"}),
+    "no card known": (IneligibilityReason.GPU_UNKNOWN, {}, {"required_gpu": "A100"}),
+    "another card": (IneligibilityReason.GPU_NAME, {"gpu_name": "T4"}, {"required_gpu": "A100"}),
+    "a card of a longer name": (
+        IneligibilityReason.GPU_NAME,
+        {"gpu_name": "A100-SXM"},
+        {"required_gpu": "A100"},
+    ),
     "card without its memory": (
-        Out.VRAM_UNKNOWN,
+        IneligibilityReason.VRAM_UNKNOWN,
         {"gpu_name": "A100"},
         {"required_gpu": "A100", "required_gpu_vram": 40},
     ),
     "card with more memory": (
-        Out.GPU_VRAM,
+        IneligibilityReason.GPU_VRAM,
         {"gpu_name": "A100", "gpu_vram": 80},
         {"required_gpu": "A100", "required_gpu_vram": 40},
     ),
@@ -127,11 +138,15 @@ REASONS: dict[str, tuple[Out | None, dict[str, Any], dict[str, Any]]] = {
         {"required_gpu": "A100", "required_gpu_vram": 40, "min_vram": 80},
     ),
     "empty card is none": (None, {}, {"required_gpu": ""}),
-    "no memory known": (Out.VRAM_UNKNOWN, {}, {"min_vram": 8}),
-    "too little memory": (Out.VRAM_TOO_SMALL, {"gpu_vram": 7}, {"min_vram": 8}),
+    "no memory known": (IneligibilityReason.VRAM_UNKNOWN, {}, {"min_vram": 8}),
+    "too little memory": (IneligibilityReason.VRAM_TOO_SMALL, {"gpu_vram": 7}, {"min_vram": 8}),
     "just enough memory": (None, {"gpu_vram": 8}, {"min_vram": 8}),
-    "no version known": (Out.VERSION_UNKNOWN, {}, {"version": (1, 0, 0)}),
-    "an older version": (Out.VERSION, {"version": (1, 0, 9)}, {"version": (1, 1, 0)}),
+    "no version known": (IneligibilityReason.VERSION_UNKNOWN, {}, {"version": (1, 0, 0)}),
+    "an older version": (
+        IneligibilityReason.VERSION,
+        {"version": (1, 0, 9)},
+        {"version": (1, 1, 0)},
+    ),
 }
 
 
@@ -139,23 +154,26 @@ REASONS: dict[str, tuple[Out | None, dict[str, Any], dict[str, Any]]] = {
 def test_a_reason_is_one_of_a_closed_list(name):
     out, values, asked = REASONS[name]
     said = verdicts(CRYNUX_POLICY, a_task(**asked), a_policy_input([a_node("A", **values)]))
-    assert [each.out for each in said] == [out]
+    assert [each.reason for each in said] == [out]
 
 
 def test_a_node_taken_for_another_task_is_out():
     policy_input = a_policy_input([a_node("A"), a_node("B")], taken=frozenset({node("A")}))
     said = verdicts(CRYNUX_POLICY, a_task(), policy_input)
-    assert [each.out for each in said] == [Out.TAKEN, None]
+    assert [each.reason for each in said] == [IneligibilityReason.TAKEN, None]
 
 
 def test_a_taken_node_that_alone_has_the_models_leaves_the_task_to_all():
     nodes = [a_node("A", models=("base:a",)), a_node("B")]
     task = a_task(models=("base:a",))
     outs = [
-        [each.out for each in verdicts(CRYNUX_POLICY, task, a_policy_input(nodes, taken=taken))]
+        [each.reason for each in verdicts(CRYNUX_POLICY, task, a_policy_input(nodes, taken=taken))]
         for taken in (frozenset(), frozenset({node("A")}))
     ]
-    assert outs == [[None, Out.MODELS_NOT_ON_DISK], [Out.TAKEN, None]]
+    assert outs == [
+        [None, IneligibilityReason.MODELS_NOT_ON_DISK],
+        [IneligibilityReason.TAKEN, None],
+    ]
 
 
 def test_a_verdict_shows_what_the_weight_is_made_of():
@@ -174,7 +192,7 @@ def test_locality_is_rounded_down_line_by_line():
     counted = frozenset("abcdefghijk")
     owner = a_node("A", models=("a",), in_use=("a",))
     # 1 + 0.7/11 + 0.3/11, both rounded down: one unit less than 1 + 1/11 rounded down.
-    assert locality_boost(owner, counted, CRYNUX_WEIGHTING) == UNIT + UNIT // 11 - 1
+    assert compute_locality_boost(owner, counted, CRYNUX_WEIGHTING) == UNIT + UNIT // 11 - 1
 
 
 def test_a_node_whose_mean_is_0_weighs_the_floor_and_no_more():
@@ -204,7 +222,7 @@ def test_the_relay_asks_for_base_models_and_looks_at_no_others():
     task = a_task(models=("base:a", "lora:c", "controlnet:d", "plain"))
     said = verdicts(RELAY_POLICY, task, a_policy_input(nodes, RELAY))
     # A name without a prefix is a base model's.
-    assert [each.out for each in said] == [None, Out.MODELS_NOT_ON_DISK]
+    assert [each.reason for each in said] == [None, IneligibilityReason.MODELS_NOT_ON_DISK]
     assert [Fraction(each.parts["M"]) for each in said] == [Fraction(23, 20), Fraction(23, 20)]
 
 
@@ -220,8 +238,8 @@ def test_a_relay_node_stays_out_until_its_reliability_is_back():
     outs = [
         verdicts(RELAY_POLICY, a_task(), a_policy_input([member], RELAY, time=NOW + seconds))[
             0
-        ].out
+        ].reason
         for seconds in (0, 600)
     ]
-    assert outs == [Out.EXCLUDED, None]
-    assert verdicts(CRYNUX_POLICY, a_task(), a_policy_input([member], CRYNUX))[0].out is None
+    assert outs == [IneligibilityReason.EXCLUDED, None]
+    assert verdicts(CRYNUX_POLICY, a_task(), a_policy_input([member], CRYNUX))[0].reason is None

@@ -15,8 +15,8 @@ from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
-from oracle.systems.registry import rule_set
-from oracle.systems.weighted_draw import draw
+from oracle.systems.registry import build_rules
+from oracle.systems.weighted_draw import draw_nodes
 from tests.support import histories
 from tests.support.examples import examples
 from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
@@ -37,7 +37,7 @@ SETTINGS: list[tuple[Rules, Weighting]] = [
     # All pools are lost in the middle of what is looked at.
     (replace(RELAY, restarts=(NOW + 30,)), CRYNUX_WEIGHTING),
     # Every score depends on all others.
-    (rule_set("legacy", {f"legacy.{name}": LEGACY[name] for name in LEGACY}), CRYNUX_WEIGHTING),
+    (build_rules("legacy", {f"legacy.{name}": LEGACY[name] for name in LEGACY}), CRYNUX_WEIGHTING),
 ]
 TAKEN = st.frozensets(st.sampled_from(NAMES).map(histories.node), max_size=3)
 
@@ -57,26 +57,26 @@ class Network(RuleBasedStateMachine):
         self.pool = CandidatePool(*setting)
         for each in nodes:
             self.nodes[each.address] = each
-            self.pool.put(each)
+            self.pool.update_node(each)
 
     @rule(name=st.sampled_from(NAMES), values=ROWS)
     def changes(self, name: str, values: dict[str, object]) -> None:
         made = a_node(name, **values)
         self.nodes[made.address] = made
-        self.pool.put(made)
+        self.pool.update_node(made)
 
     @rule(name=st.sampled_from(NAMES))
     def is_gone(self, name: str) -> None:
         """As where a block in which it first came is undone."""
         self.nodes.pop(histories.node(name), None)
-        self.pool.drop(histories.node(name))
+        self.pool.remove_node(histories.node(name))
 
     @rule(name=st.sampled_from(NAMES), running=st.integers(0, 1))
     def starts_or_ends(self, name: str, running: int) -> None:
         made = self.nodes.get(histories.node(name))
         if made is not None:
             made.running = running
-            self.pool.put(made)
+            self.pool.update_node(made)
 
     @rule(task=requests())
     def brings(self, task: Task) -> None:
@@ -89,8 +89,8 @@ class Network(RuleBasedStateMachine):
     @rule(seed=st.binary(min_size=32, max_size=32), taken=TAKEN)
     def draws(self, seed: bytes, taken: frozenset[Address]) -> None:
         for task in self.tasks:
-            expected = draw(self.plainly(task, taken), seed, 3)
-            assert self.pool.draw(task, self.time, seed, draws=3, taken=taken) == expected
+            expected = draw_nodes(self.plainly(task, taken), seed, 3)
+            assert self.pool.draw_nodes(task, self.time, seed, count=3, reserved=taken) == expected
 
     @rule(taken=TAKEN)
     def judges(self, taken: frozenset[Address]) -> None:
@@ -103,14 +103,14 @@ class Network(RuleBasedStateMachine):
     def agrees(self, taken: frozenset[Address]) -> None:
         for task in self.tasks:
             expected = self.plainly(task, taken)
-            assert self.pool.candidates(task, self.time, taken) == expected
+            assert self.pool.list_candidates(task, self.time, taken) == expected
             assert self.pool.has_candidate(task, self.time, taken) == bool(expected)
 
     def plainly(self, task: Task, taken: frozenset[Address]) -> list[tuple[Address, int]]:
         policy_input = a_policy_input(
             self.nodes.values(), self.scoring, time=self.time, taken=taken
         )
-        verdicts = CrynuxFollower(self.weighting).verdicts(task, policy_input)
+        verdicts = CrynuxFollower(self.weighting).judge_candidates(task, policy_input)
         return [(each.node, each.weight) for each in verdicts if each.weight is not None]
 
 
@@ -120,11 +120,11 @@ TestNetwork.settings = settings(examples(60), stateful_step_count=25)
 
 def test_a_node_that_is_changed_is_seen_only_when_the_pool_is_told():
     pool, member = CandidatePool(CRYNUX, CRYNUX_WEIGHTING), a_node("A")
-    pool.put(member)
+    pool.update_node(member)
     assert pool.has_candidate(a_task(), NOW)
     member.running = 1
     assert pool.has_candidate(a_task(), NOW)
-    pool.put(member)
+    pool.update_node(member)
     assert not pool.has_candidate(a_task(), NOW)
 
 
@@ -133,46 +133,46 @@ def test_the_largest_stake_counts_whoever_has_it_and_is_forgotten_with_him():
     rich, poor = a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)
     weights = []
     for change in (
-        lambda: pool.put(poor),
-        lambda: pool.put(rich),
-        lambda: pool.drop(rich.address),
+        lambda: pool.update_node(poor),
+        lambda: pool.update_node(rich),
+        lambda: pool.remove_node(rich.address),
     ):
         change()
-        weights += [weight for _, weight in pool.candidates(a_task(), NOW)]
+        weights += [weight for _, weight in pool.list_candidates(a_task(), NOW)]
     # S is 1, 1/2, 1; QoS is 1/2: harmonic means.
     assert weights == [UNIT // 3, UNIT // 4, UNIT // 3]
 
 
 def test_time_may_go_back_to_where_a_node_was_excluded():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
-    pool.put(a_node("A", base=UNIT // 20))
-    pool.put(a_node("B"))
+    pool.update_node(a_node("A", base=UNIT // 20))
+    pool.update_node(a_node("B"))
     for seconds, members in ((600, "AB"), (0, "B"), (600, "AB"), (0, "B")):
-        found = [address for address, _ in pool.candidates(a_task(), NOW + seconds)]
+        found = [address for address, _ in pool.list_candidates(a_task(), NOW + seconds)]
         assert found == [*map(histories.node, members)]
-        drawn = pool.draw(a_task(), NOW + seconds, bytes(32), draws=9)
+        drawn = pool.draw_nodes(a_task(), NOW + seconds, bytes(32), count=9)
         assert {each.node for each in drawn} == set(found)
 
 
 def test_the_floor_holds_while_a_node_heals():
     pool = CandidatePool(CRYNUX, Weighting(weight_floor=UNIT // 50))
-    pool.put(a_node("A", pool=bytes(3), base=UNIT // 2))
-    assert pool.candidates(a_task(), NOW) == [(histories.node("A"), UNIT // 50)]
+    pool.update_node(a_node("A", pool=bytes(3), base=UNIT // 2))
+    assert pool.list_candidates(a_task(), NOW) == [(histories.node("A"), UNIT // 50)]
 
 
 def test_without_a_fallback_nobody_has_a_task_whose_models_nobody_has():
     pool, task = CandidatePool(RELAY, RELAY_WEIGHTING), a_task(models=("base:a",))
-    pool.put(a_node("A"))
+    pool.update_node(a_node("A"))
     assert not pool.has_candidate(task, NOW)
-    pool.put(a_node("B", models=("base:a",)))
-    assert [address for address, _ in pool.candidates(task, NOW)] == [histories.node("B")]
+    pool.update_node(a_node("B", models=("base:a",)))
+    assert [address for address, _ in pool.list_candidates(task, NOW)] == [histories.node("B")]
 
 
 def test_restart_without_a_score_since_changes_no_weight():
     rules = replace(RELAY, restarts=(NOW + 30,))
     pool = CandidatePool(rules, CRYNUX_WEIGHTING)
-    pool.put(a_node("A", pool=bytes([10, 5])))
-    weights = [pool.candidates(a_task(), NOW + seconds)[0][1] for seconds in (0, 30, 29)]
+    pool.update_node(a_node("A", pool=bytes([10, 5])))
+    weights = [pool.list_candidates(a_task(), NOW + seconds)[0][1] for seconds in (0, 30, 29)]
     assert weights == [75 * UNIT // 175] * 3
 
 
@@ -180,42 +180,42 @@ def test_many_changes_at_once_are_all_seen():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     nodes = [a_node(f"{n}", stake=n * UNIT) for n in range(300)]
     for each in nodes:
-        pool.put(each)
-    assert len(pool.candidates(a_task(), NOW)) == len(nodes)
+        pool.update_node(each)
+    assert len(pool.list_candidates(a_task(), NOW)) == len(nodes)
     for each in nodes[:250]:
         each.running = 1
-        pool.put(each)
-    found = [address for address, _ in pool.candidates(a_task(), NOW)]
+        pool.update_node(each)
+    found = [address for address, _ in pool.list_candidates(a_task(), NOW)]
     assert found == sorted(each.address for each in nodes[250:])
 
 
 def test_invented_requirements_do_not_fill_the_memory():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
-    pool.put(a_node("A", gpu_vram=10_000))
+    pool.update_node(a_node("A", gpu_vram=10_000))
     for vram in range(1, 300):
         assert pool.has_candidate(a_task(min_vram=vram), NOW)
-    assert len(pool._views) == pool_module._VIEWS
+    assert len(pool._views) == pool_module._MAX_VIEWS
 
 
 def test_invented_requirements_do_not_fill_the_memory_of_a_large_network(monkeypatch):
-    monkeypatch.setattr(pool_module, "_PLACES", 1_000)
+    monkeypatch.setattr(pool_module, "_MAX_INDEXED_NODES", 1_000)
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for n in range(300):
-        pool.put(a_node(f"{n}"))
+        pool.update_node(a_node(f"{n}"))
     for n in range(20):
-        assert len(pool.candidates(a_task(models=(f"base:{n}",)), NOW)) == 300
+        assert len(pool.list_candidates(a_task(models=(f"base:{n}",)), NOW)) == 300
         assert kept_in(pool) <= 1_000
     # The latest are still ready.
     assert len(pool._views) == 3
 
 
 def test_one_kind_of_task_is_kept_ready_however_large_the_network(monkeypatch):
-    monkeypatch.setattr(pool_module, "_PLACES", 100)
+    monkeypatch.setattr(pool_module, "_MAX_INDEXED_NODES", 100)
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for n in range(300):
-        pool.put(a_node(f"{n}"))
+        pool.update_node(a_node(f"{n}"))
     for models in ((), ("base:a",), ()):
-        assert len(pool.candidates(a_task(models=models), NOW)) == 300
+        assert len(pool.list_candidates(a_task(models=models), NOW)) == 300
         assert kept_in(pool) == 300
 
 
@@ -223,13 +223,13 @@ def test_changes_that_no_task_asks_about_do_not_pile_up():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     nodes = [a_node(f"{n}", gpu_vram=24) for n in range(300)]
     for each in nodes:
-        pool.put(each)
+        pool.update_node(each)
     for n in range(20):
         assert pool.has_candidate(a_task(min_vram=n), NOW)
     for each in nodes:
-        pool.put(each)
-    assert sum(len(view.changed) for view in pool._views.values()) <= 20 * 101
+        pool.update_node(each)
+    assert sum(len(view.changed_addresses) for view in pool._views.values()) <= 20 * 101
 
 
 def kept_in(pool: CandidatePool) -> int:
-    return sum(len(view.near) + len(view.far) for view in pool._views.values())
+    return sum(len(view.with_models) + len(view.without_models) for view in pool._views.values())

@@ -5,14 +5,14 @@ from dataclasses import replace
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.state.node import REMEMBERED_SECONDS, DownloadRequest, Node
+from oracle.domain.state.node import DOWNLOAD_HISTORY_SECONDS, DownloadRequest, Node
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, ModelSpread
 from oracle.systems.crynux.predownload import (
     Predownload,
-    is_any_scarce,
-    predownloads,
-    requests_of,
+    has_scarce_model,
+    list_requests,
+    plan_predownloads,
 )
 from oracle.systems.crynux.requirements import unavailability_reason
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
@@ -26,7 +26,7 @@ MINUTES = 60
 
 def asked(nodes: list[Node], task: Task | None = None, **more: int) -> list[Predownload]:
     wanted = task or a_task(models=(MODEL,))
-    return predownloads(wanted, a_policy_input(nodes), CRYNUX_WEIGHTING, ModelSpread(**more))
+    return plan_predownloads(wanted, a_policy_input(nodes), CRYNUX_WEIGHTING, ModelSpread(**more))
 
 
 def request(minutes_ago: int, *, model: str = MODEL) -> DownloadRequest:
@@ -40,9 +40,9 @@ def test_those_asked_could_run_the_task_when_free_but_for_the_model(nodes, task)
     policy_input = a_policy_input(nodes)
     # The same with nobody busy and no models: nobody is out for them.
     rested = a_policy_input([replace(each, running=0) for each in nodes])
-    plain = CRYNUX_POLICY.follow().verdicts(replace(task, models=()), rested)
+    plain = CRYNUX_POLICY.create_follower().judge_candidates(replace(task, models=()), rested)
     eligible = {each.node for each in plain if each.weight is not None}
-    said = {one.model: one for one in predownloads(task, policy_input, CRYNUX_WEIGHTING)}
+    said = {one.model: one for one in plan_predownloads(task, policy_input, CRYNUX_WEIGHTING)}
     free = [
         each
         for each in nodes
@@ -56,7 +56,7 @@ def test_those_asked_could_run_the_task_when_free_but_for_the_model(nodes, task)
             assert set(said[model].nodes) <= lacking
             assert len(said[model].nodes) == min(10 - holders, len(lacking))
     assert set(said) == {m for m in task.models if sum(m in each.models for each in free) < 3}
-    assert is_any_scarce(task.models, free, 3) == bool(said)
+    assert has_scarce_model(task.models, free, 3) == bool(said)
 
 
 def test_from_three_available_nodes_on_nobody_is_asked():
@@ -72,7 +72,7 @@ def test_so_many_are_asked_that_ten_have_it_the_likeliest_first():
     nodes = [a_node(f"{n:02}", stake=n * UNIT) for n in range(20)]
     ((_, _, _, names),) = asked(nodes)
     assert names == tuple(node(f"{n}") for n in range(19, 9, -1))
-    ((_, _, _, names),) = asked(nodes, enough=2)
+    ((_, _, _, names),) = asked(nodes, target_nodes=2)
     assert len(names) == 2
 
 
@@ -82,20 +82,22 @@ def test_a_busy_node_is_asked_it_downloads_beside_its_task():
 
 def test_who_runs_the_task_is_not_asked_it_downloads_by_itself():
     runs, other = a_node("A", running=1), a_node("B")
-    scene = replace(a_policy_input([runs, other]), taken=frozenset({node("A")}))
+    scene = replace(a_policy_input([runs, other]), reserved=frozenset({node("A")}))
     task = a_task(models=(MODEL,))
-    assert predownloads(task, scene, CRYNUX_WEIGHTING) == [Predownload(MODEL, 0, 0, (node("B"),))]
+    assert plan_predownloads(task, scene, CRYNUX_WEIGHTING) == [
+        Predownload(MODEL, 0, 0, (node("B"),))
+    ]
 
 
 def test_who_was_asked_and_may_still_answer_counts_as_one_who_has_it():
     nodes = [a_node("A", downloads=(request(29),)), a_node("B"), a_node("C")]
-    assert asked(nodes, enough=2) == [Predownload(MODEL, 0, 1, (node("B"),))]
+    assert asked(nodes, target_nodes=2) == [Predownload(MODEL, 0, 1, (node("B"),))]
 
 
 def test_nobody_is_asked_for_the_same_model_again_within_a_day():
     silent = a_node("A", downloads=(request(31),))
     assert asked([silent]) == [Predownload(MODEL, 0, 0, ())]
-    long_ago = replace(silent, downloads=(request(REMEMBERED_SECONDS // MINUTES),))
+    long_ago = replace(silent, downloads=(request(DOWNLOAD_HISTORY_SECONDS // MINUTES),))
     assert asked([long_ago]) == [Predownload(MODEL, 0, 0, (node("A"),))]
 
 
@@ -111,7 +113,7 @@ def test_all_requests_of_a_day_together_are_bounded(per_day, before):
     nodes = [a_node(f"{n:02}") for n in range(12)]
     for each in nodes[:before]:
         each.downloads = (request(100, model="x"),)
-    ((_, _, _, names),) = asked(nodes, per_day=per_day, enough=12)
+    ((_, _, _, names),) = asked(nodes, per_day=per_day, target_nodes=12)
     assert len(names) == min(12, max(0, per_day - before))
 
 
@@ -132,5 +134,5 @@ def test_nobody_is_asked_who_does_not_fit_the_task():
 def test_a_request_is_open_until_its_time_and_answered_where_the_model_is_there():
     requests = (request(40, model="late"), request(20, model="soon"), request(50, model="there"))
     told = a_node("A", models=("there",), downloads=requests)
-    states = {each.request.model: each.state for each in requests_of(told, NOW)}
+    states = {each.request.model: each.state for each in list_requests(told, NOW)}
     assert states == {"late": "unanswered", "soon": "open", "there": "answered"}

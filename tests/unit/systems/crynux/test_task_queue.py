@@ -12,7 +12,7 @@ from oracle.domain.state.task import Ending, Task
 from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, RELAY_POLICY
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING
-from oracle.systems.waiting import QueueGroup, capacity_for, is_waiting
+from oracle.systems.waiting import QueueGroup, compute_queue_capacity, is_waiting
 from tests.support import histories
 from tests.support.document.crynux_queue import TaskQueue
 from tests.unit.systems.crynux.making import a_node, a_policy_input, a_task
@@ -40,7 +40,9 @@ def queues(draw: st.DrawFn) -> list[Task]:
 
 
 def by_value(tasks: list[Task]) -> list[Task]:
-    return sorted(tasks, key=lambda task: (-PRICING.value_of(task), task.created_at, task.key))
+    return sorted(
+        tasks, key=lambda task: (-PRICING.compute_value(task), task.created_at, task.key)
+    )
 
 
 @quick
@@ -49,8 +51,12 @@ def test_a_freed_node_takes_the_best_task_that_it_could_be_drawn_for(tasks, poli
     """Heads of groups and all tasks one by one come to the same."""
     freed = replace(node, membership=a_node("A").membership, paused=False, running=0)
     freed = replace(freed, base=a_node("A").base, excluded=False)
-    follower, policy_input = policy.follow(), a_policy_input([freed])
-    able = [task for task in tasks if follower.verdicts(task, policy_input)[0].weight is not None]
+    follower, policy_input = policy.create_follower(), a_policy_input([freed])
+    able = [
+        task
+        for task in tasks
+        if follower.judge_candidates(task, policy_input)[0].weight is not None
+    ]
     chosen = TaskQueue(PRICING, policy.weighting, tasks).next_for(freed)
     assert (chosen and chosen.task) == next(iter(by_value(able)), None)
 
@@ -131,16 +137,16 @@ def test_a_head_is_passed_over_by_a_node_that_cannot_run_it():
 
 
 def test_a_value_is_exact_and_an_estimate_at_least_a_second():
-    assert PRICING.value_of(a_task(fee=7, size=1, kind=TaskKind.LLM)) == Fraction(70, 101)
-    assert PRICING.value_of(a_task(fee=7, size=9, kind=TaskKind.SD_FT)) == 7
+    assert PRICING.compute_value(a_task(fee=7, size=1, kind=TaskKind.LLM)) == Fraction(70, 101)
+    assert PRICING.compute_value(a_task(fee=7, size=9, kind=TaskKind.SD_FT)) == 7
     half = dict.fromkeys(TaskKind, Fraction(1, 4))
-    assert Pricing(half, half).value_of(a_task(fee=7, size=1)) == 7
+    assert Pricing(half, half).compute_value(a_task(fee=7, size=1)) == 7
 
 
 def test_silence_about_kind_or_size_gains_nothing():
-    assert PRICING.estimated_seconds(a_task(size=3)) == 30 + 3 * 20
-    assert PRICING.estimated_seconds(a_task(kind=TaskKind.SD)) == 30 + 20
-    assert PRICING.value_of(a_task()) == 0
+    assert PRICING.estimate_seconds(a_task(size=3)) == 30 + 3 * 20
+    assert PRICING.estimate_seconds(a_task(kind=TaskKind.SD)) == 30 + 20
+    assert PRICING.compute_value(a_task()) == 0
 
 
 def test_a_price_list_is_whole_and_not_negative():
@@ -156,13 +162,13 @@ def test_a_price_list_is_whole_and_not_negative():
     [(0, "5", 1), (3, "0.5", 1), (5, "0.5", 2), (10, "0.3", 3), (7, "5", 35), (10**6, "1e-9", 1)],
 )
 def test_the_room_is_a_share_of_the_members_and_at_least_one(members, alpha, room):
-    assert capacity_for(members, Fraction(alpha)) == room
+    assert compute_queue_capacity(members, Fraction(alpha)) == room
 
 
 @pytest.mark.parametrize("alpha", [0, -1])
 def test_a_room_of_nothing_is_refused(alpha):
     with pytest.raises(ValueError, match="alpha"):
-        capacity_for(10, Fraction(alpha))
+        compute_queue_capacity(10, Fraction(alpha))
 
 
 @pytest.mark.parametrize(

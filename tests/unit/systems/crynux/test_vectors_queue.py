@@ -10,7 +10,7 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state.task import Task
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
-from oracle.systems.waiting import QueueGroup, capacity_for, is_waiting
+from oracle.systems.waiting import QueueGroup, compute_queue_capacity, is_waiting
 from tests.support.document.crynux_queue import TaskQueue
 from tests.support.vectors import the_vector
 from tests.unit.systems.crynux.making import a_node, a_task
@@ -41,7 +41,7 @@ def test_a_value_is_the_fee_over_the_estimated_seconds(case):
     # The table gives the seconds of all images together.
     unit = Fraction(case["image_s"], case["images"])
     assert unit.denominator == 1
-    value = pricing(case["fixed_s"], unit.numerator).value_of(task)
+    value = pricing(case["fixed_s"], unit.numerator).compute_value(task)
     assert abs(value - Fraction(case["value"])) < Fraction(1, 10**17)
 
 
@@ -84,7 +84,7 @@ def group_named(name: str) -> QueueGroup:
 
 @pytest.mark.parametrize("case", EVICTION["cases"])
 def test_a_full_queue_drops_the_least_valuable_the_new_one_included(case):
-    room = capacity_for(case["n_nodes"], Fraction(case["alpha"]))
+    room = compute_queue_capacity(case["n_nodes"], Fraction(case["alpha"]))
     fees = [*map(int, case["queue_values"]), int(case["new_value"])]
     queue = TaskQueue(
         SECOND, CRYNUX_WEIGHTING, (created(n, fee=fee) for n, fee in enumerate(fees))

@@ -18,8 +18,8 @@ from oracle.systems.crynux.crynux_policy import (
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
 from oracle.systems.crynux.predownload import sort_by_weight
-from oracle.systems.crynux.selection_weight import locality_boost
-from oracle.systems.weighted_draw import draw
+from oracle.systems.crynux.selection_weight import compute_locality_boost
+from oracle.systems.weighted_draw import draw_nodes
 from tests.support.histories import node
 from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
 from tests.unit.domain.scoring.test_vectors_reliability import close_to, units
@@ -53,7 +53,7 @@ def test_a_weight_is_made_of_stake_qos_and_locality(vector):
     largest = max(int(each["stake"]) for each in vector["nodes"])
     # Also one who never gets the task has a stake that counts, here the same.
     nodes.append(a_node("Z", paused=True, stake=largest))
-    verdicts = policy.follow().verdicts(task, a_policy_input(nodes, rules))
+    verdicts = policy.create_follower().judge_candidates(task, a_policy_input(nodes, rules))
     parts = [verdict.parts for verdict in verdicts][:-1]
     assert len(parts) == len(vector["expected"])
     everything = sum(units(each["W"]) for each in parts)
@@ -81,7 +81,9 @@ def test_a_mean_of_zero_is_no_new_node():
     """Which the relay has otherwise (sel-05 is `crynux`'s)."""
     nodes = [a_node("A", pool=bytes(3))]
     assert [
-        policy.follow().verdicts(a_task(), a_policy_input(nodes, rules))[0].parts["QoS"][:3]
+        policy.create_follower()
+        .judge_candidates(a_task(), a_policy_input(nodes, rules))[0]
+        .parts["QoS"][:3]
         for rules, policy in SYSTEMS.values()
     ] == ["0.0", "0.5"]
 
@@ -89,7 +91,9 @@ def test_a_mean_of_zero_is_no_new_node():
 @vectors_of("locality_table")
 def test_more_models_at_hand_boost_more(vector):
     made = a_node("A", models=MODELS[: vector["local"]], in_use=MODELS[: vector["in_use"]])
-    boost = locality_boost(made, frozenset(MODELS[: vector["total"]]), CRYNUX_POLICY.weighting)
+    boost = compute_locality_boost(
+        made, frozenset(MODELS[: vector["total"]]), CRYNUX_POLICY.weighting
+    )
     assert f"{boost / UNIT:.6f}" == vector["boost"]
 
 
@@ -126,7 +130,7 @@ def version_of(text: str | None) -> tuple[int, int, int] | None:
 
 def candidates(task: Task, nodes: list[Node], system: tuple[Rules, CrynuxPolicy]) -> list[Address]:
     rules, policy = system
-    verdicts = policy.follow().verdicts(task, a_policy_input(nodes, rules))
+    verdicts = policy.create_follower().judge_candidates(task, a_policy_input(nodes, rules))
     return [verdict.node for verdict in verdicts if verdict.weight is not None]
 
 
@@ -146,7 +150,9 @@ def test_candidates_are_those_that_fit_and_have_the_models(name):
 def test_the_relay_weighs_no_model_on_disk():
     vector = FILTERS[GATED]
     nodes = [candidate(each, values) for each, values in vector["nodes"].items()]
-    verdicts = RELAY_POLICY.follow().verdicts(asking(vector["task"]), a_policy_input(nodes, RELAY))
+    verdicts = RELAY_POLICY.create_follower().judge_candidates(
+        asking(vector["task"]), a_policy_input(nodes, RELAY)
+    )
     boosts = {verdict.parts["M"] for verdict in verdicts if verdict.weight is not None}
     assert [Fraction(boost) for boost in boosts] == [vector["on_disk_weight_boost"]]
 
@@ -161,9 +167,11 @@ def test_an_excluded_node_is_gone_until_it_recovers(case):
 def test_a_reserved_node_is_not_drawn_again(case):
     nodes = [a_node(name) for name in FILTERS[RESERVING]["candidates"]]
     taken = frozenset(addresses(case["reserved"]))
-    verdicts = RELAY_POLICY.follow().verdicts(a_task(), a_policy_input(nodes, RELAY, taken=taken))
+    verdicts = RELAY_POLICY.create_follower().judge_candidates(
+        a_task(), a_policy_input(nodes, RELAY, taken=taken)
+    )
     left = [(each.node, each.weight) for each in verdicts if each.weight is not None]
-    drawn = draw(left, bytes(32), 1)
+    drawn = draw_nodes(left, bytes(32), 1)
     expected = case["expected"]
     assert [each.node for each in drawn] == ([] if expected is None else [node(expected)])
     assert (not left) == bool(case["empty_pool_count"])

@@ -9,10 +9,10 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node, new_node
-from oracle.domain.state.task import Task, new_task
+from oracle.domain.state.node import Membership, Node, create_node
+from oracle.domain.state.task import Task, create_task
 from oracle.systems.policy import PolicyInput
-from oracle.systems.registry import rule_set
+from oracle.systems.registry import build_rules
 from tests.support.histories import History, node, task
 
 CHOSEN = {
@@ -23,7 +23,7 @@ CHOSEN = {
     "legacy.kickout_below": "7",
     "legacy.kickout_tasks": "3",
 }
-RULES = rule_set("legacy", CHOSEN)
+RULES = build_rules("legacy", CHOSEN)
 
 
 def legacy_with(**changes: Any) -> LegacyRules:
@@ -49,7 +49,7 @@ def ran(history: History, name: str, *orders: str, silent: str = "") -> History:
 
 def member(name: str, **values: Any) -> Node:
     """A free member, as a scene has it."""
-    made = new_node(node(name), 0, 0)
+    made = create_node(node(name), 0, 0)
     made.membership = Membership.MEMBER
     for key, value in values.items():
         assert hasattr(made, key)
@@ -81,7 +81,7 @@ def policy_input_of(
 
 def wanted(name: str = "t", *, gpt: bool = False, **values: Any) -> Task:
     """A task that waits; `gpt` or Stable Diffusion."""
-    made = new_task(task(name))
+    made = create_task(task(name))
     made.kind = TaskKind.LLM if gpt else TaskKind.SD
     made.created_at = Position(1, 0, 0)
     for key, value in values.items():

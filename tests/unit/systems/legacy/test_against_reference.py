@@ -9,7 +9,7 @@ from oracle.domain.events.jsonl import parse_events
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.queries.replay import replay
+from oracle.queries.replay import replay_events
 from tests.support.examples import examples
 from tests.unit.systems.legacy.histories import histories
 from tests.unit.systems.legacy.networks import RULES
@@ -46,7 +46,7 @@ def reference_of(events, legacy):
 @given(histories(), numbers(), st.integers(0, 50 * 86_400))
 def test_a_replay_says_what_the_reference_says(events, legacy, later):
     time = events[-1]["time"] + later
-    told = json.loads(replay(lines_of(events), replace(RULES, legacy=legacy), None, time))
+    told = json.loads(replay_events(lines_of(events), replace(RULES, legacy=legacy), None, time))
     reference = reference_of(events, legacy)
     nodes = {
         row["node"]: row["legacy"] | {key: row[key] for key in ("task_scores", "kickout_due")}
@@ -65,11 +65,11 @@ def test_folded_in_pieces_or_at_once_comes_to_the_same(events, legacy, data):
     rules, parsed = replace(RULES, legacy=legacy), parse_events(lines_of(events))
     cut = data.draw(st.integers(0, len(parsed)))
     whole, pieces = Fold(rules), Fold(rules)
-    whole.many(parsed)
-    pieces.many(parsed[:cut])
-    first = pieces.drain()
-    pieces.many(parsed[cut:])
-    second, at_once = pieces.drain(), whole.drain()
+    whole.fold_events(parsed)
+    pieces.fold_events(parsed[:cut])
+    first = pieces.drain_changes()
+    pieces.fold_events(parsed[cut:])
+    second, at_once = pieces.drain_changes(), whole.drain_changes()
     assert pieces.ledger.nodes == whole.ledger.nodes
     assert first.scores + second.scores == at_once.scores
     assert first.kickouts + second.kickouts == at_once.kickouts
@@ -80,7 +80,7 @@ def test_folded_in_pieces_or_at_once_comes_to_the_same(events, legacy, data):
 def test_an_open_interval_holds_exactly_where_the_predicate_did(events, legacy):
     """As each node's last event left it; the turn of a window alone closes none."""
     fold = Fold(replace(RULES, legacy=legacy))
-    fold.many(parse_events(lines_of(events)))
+    fold.fold_events(parse_events(lines_of(events)))
     for node in fold.ledger.nodes.values():
         enough = node.window_count >= legacy.kickout_tasks
         low = node.window_sum * UNIT < legacy.kickout_below * node.window_count
@@ -94,8 +94,8 @@ def test_no_interval_lasts_from_one_window_into_another(events, legacy):
     fold = Fold(replace(RULES, legacy=legacy))
     windows = {}
     for event in parse_events(lines_of(events)):
-        fold.many([event])
-        for interval in fold.drain().kickouts:
+        fold.fold_events([event])
+        for interval in fold.drain_changes().kickouts:
             windows[interval.node, interval.opened_at] = fold.ledger.nodes[interval.node].window
         for node in fold.ledger.nodes.values():
             if node.kickout_due_since is not None:

@@ -16,11 +16,11 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.legacy import trio_selection
-from oracle.systems.legacy.grading import CardGroup, card_group_of, group_by_card
-from oracle.systems.legacy.legacy_eligibility import candidacy_of
+from oracle.systems.legacy.grading import CardGroup, get_card_group, group_by_card
+from oracle.systems.legacy.legacy_eligibility import find_candidate_groups
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
-from oracle.systems.legacy.submission_speed import speeds
-from oracle.systems.weighted_draw import Pick, draw, draw_places
+from oracle.systems.legacy.submission_speed import compute_submission_speeds
+from oracle.systems.weighted_draw import IndexDraw, draw_nodes, draw_places
 from tests.support.examples import examples
 from tests.support.histories import node
 from tests.unit.systems.legacy.networks import cards, member, policy_input_of, scored, wanted
@@ -37,7 +37,10 @@ SEED32 = bytes(range(32))
 
 
 def verdicts_of(task, policy_input, policy=LEGACY_POLICY):
-    return {verdict.node: verdict for verdict in policy.follow().verdicts(task, policy_input)}
+    return {
+        verdict.node: verdict
+        for verdict in policy.create_follower().judge_candidates(task, policy_input)
+    }
 
 
 def weights_of(task, policy_input, policy=LEGACY_POLICY):
@@ -46,7 +49,7 @@ def weights_of(task, policy_input, policy=LEGACY_POLICY):
 
 
 def chosen_for(task, policy_input, seed=SEED32):
-    chosen = LEGACY_POLICY.choose(task, policy_input, seed)
+    chosen = LEGACY_POLICY.choose_nodes(task, policy_input, seed)
     assert chosen is not None
     return chosen
 
@@ -61,29 +64,32 @@ def test_nodes_are_grouped_by_card_and_cards_by_video_memory():
 
 
 def test_a_gpt_task_takes_cards_that_three_nodes_have():
-    found = candidacy_of(wanted(gpt=True, min_vram=16), policy_input_of(cards(FIGURE)))
+    found = find_candidate_groups(wanted(gpt=True, min_vram=16), policy_input_of(cards(FIGURE)))
     assert list(found.groups) == [
         CardGroup(16, "RTX 3080"),
         CardGroup(16, "RTX 4080"),
         CardGroup(24, "RTX 4090"),
     ]
-    assert Counter(found.out.values()) == {"too_few_of_its_card": 3, "vram_too_small": 5}
+    assert Counter(found.reason_by_node.values()) == {
+        "too_few_of_its_card": 3,
+        "vram_too_small": 5,
+    }
 
 
 def test_another_task_takes_any_three_with_video_memory_enough():
-    found = candidacy_of(wanted(min_vram=16), policy_input_of(cards(FIGURE)))
-    assert (list(found.groups), found.size) == ([None], 13)
-    few = candidacy_of(wanted(), policy_input_of(cards({("RTX 4090", 24): 2})))
-    assert (few.groups, set(few.out.values())) == ({}, {"too_few_candidates"})
+    found = find_candidate_groups(wanted(min_vram=16), policy_input_of(cards(FIGURE)))
+    assert (list(found.groups), found.candidate_count) == ([None], 13)
+    few = find_candidate_groups(wanted(), policy_input_of(cards({("RTX 4090", 24): 2})))
+    assert (few.groups, set(few.reason_by_node.values())) == ({}, {"too_few_candidates"})
 
 
 def test_busy_paused_and_taken_nodes_and_unknown_cards_are_out():
     nodes = cards({("RTX 4090", 24): 6})
     nodes[0].running, nodes[1].paused = 1, True
     nodes += [member("x"), member("y", gpu_name="RTX 4090"), member("z", gpu_vram=24)]
-    found = candidacy_of(wanted(gpt=True), policy_input_of(nodes, taken=["2"]))
-    assert found.size == 3
-    assert found.out == {
+    found = find_candidate_groups(wanted(gpt=True), policy_input_of(nodes, taken=["2"]))
+    assert found.candidate_count == 3
+    assert found.reason_by_node == {
         node("0"): "busy",
         node("1"): "paused",
         node("2"): "taken",
@@ -95,8 +101,8 @@ def test_busy_paused_and_taken_nodes_and_unknown_cards_are_out():
 
 def test_a_task_without_enough_candidates_has_to_wait():
     policy_input = policy_input_of(cards({("RTX 4090", 24): 2, ("RTX 3090", 24): 2}))
-    assert LEGACY_POLICY.choose(wanted(gpt=True), policy_input, SEED32) is None
-    assert LEGACY_POLICY.choose(wanted(), policy_input, SEED32) is not None
+    assert LEGACY_POLICY.choose_nodes(wanted(gpt=True), policy_input, SEED32) is None
+    assert LEGACY_POLICY.choose_nodes(wanted(), policy_input, SEED32) is not None
 
 
 @given(st.binary(min_size=32, max_size=32), st.booleans())
@@ -107,9 +113,9 @@ def test_three_different_candidates_are_chosen_of_one_card_where_it_must_be(seed
     addresses = {each.node for each in chosen.nodes}
     assert len(addresses) == 3
     assert addresses <= weights_of(task, policy_input).keys()
-    assert (chosen.card is None, chosen.lot is None) == (not gpt, not gpt)
+    assert (chosen.card is None, chosen.group_draw is None) == (not gpt, not gpt)
     if gpt:
-        made = {each.address: card_group_of(each) for each in nodes}
+        made = {each.address: get_card_group(each) for each in nodes}
         assert {made[address] for address in addresses} == {chosen.card}
 
 
@@ -118,7 +124,7 @@ def chances_to_run(sizes, monkeypatch):
     groups = {(f"card {n}", 24): size for n, size in enumerate(sizes)}
     nodes = cards(groups)
     policy_input, task = policy_input_of(nodes), wanted(gpt=True)
-    found = candidacy_of(task, policy_input)
+    found = find_candidate_groups(task, policy_input)
     chances: dict[str, Fraction] = defaultdict(Fraction)
     for lot in range(sum(sizes)):
         monkeypatch.setattr(trio_selection, "draw_places", partial(fixed, lot))
@@ -133,7 +139,7 @@ def chances_to_run(sizes, monkeypatch):
 def fixed(x, weights, *_):
     """The draw of `picks` for this x, by the same rule: the first whose sum exceeds it."""
     place = next(n for n in range(len(weights)) if sum(weights[: n + 1]) > x)
-    return iter([Pick(place, "0x", x, sum(weights))])
+    return iter([IndexDraw(place, "0x", x, sum(weights))])
 
 
 @pytest.mark.parametrize("sizes", [(3,), (3, 4), (3, 3, 9), (5, 4, 3, 7)])
@@ -184,7 +190,7 @@ def test_of_nodes_without_any_weight_each_counts_the_same():
 def test_under_other_rules_the_pool_stands_for_the_window():
     nodes = cards({("RTX 4090", 24): 3})
     nodes[0].pool, nodes[1].pool = bytes([10, 10]), bytes([5])
-    found = speeds(nodes, 0, CRYNUX, equal=False)
+    found = compute_submission_speeds(nodes, 0, CRYNUX, equal=False)
     assert [found[made.address].share for made in nodes] == [UNIT, UNIT // 2, None]
 
 
@@ -195,9 +201,9 @@ def test_the_draws_are_those_of_the_seed():
     of_groups = sha256(SEED32 + b"card group").digest()
     # RTX 4070, RTX 3080, RTX 4080, RTX 4090: the smallest video memory first, then by name.
     lot = next(draw_places([5, 3, 4, 3], bytearray(b"\1" * 4), of_groups, 1))
-    assert chosen.lot == lot
-    group = [each.address for each in nodes if card_group_of(each) == chosen.card]
-    assert chosen.nodes == draw([(address, UNIT) for address in group], SEED32, 3)
+    assert chosen.group_draw == lot
+    group = [each.address for each in nodes if get_card_group(each) == chosen.card]
+    assert chosen.nodes == draw_nodes([(address, UNIT) for address in group], SEED32, 3)
 
 
 @examples(30)
@@ -207,7 +213,7 @@ def test_every_member_gets_a_verdict_and_the_weights_make_one(counts, gpt):
     told = verdicts_of(wanted(gpt=gpt), policy_input_of(nodes))
     assert list(told) == sorted(made.address for made in nodes)
     weights = [verdict.weight for verdict in told.values() if verdict.weight is not None]
-    assert all((verdict.weight is None) == bool(verdict.out) for verdict in told.values())
+    assert all((verdict.weight is None) == bool(verdict.reason) for verdict in told.values())
     assert not weights or UNIT - 2 * len(nodes) <= sum(weights) <= UNIT
 
 

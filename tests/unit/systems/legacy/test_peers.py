@@ -3,20 +3,20 @@
 import pytest
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.reports.lanes import kick_below_of
+from oracle.domain.reports.lanes import compute_kick_below
 from oracle.domain.scoring.legacy_factors import (
     PopulationMaxima,
-    factors_at,
-    incentive_shares,
-    peers_at,
-    promptness_of,
-    size_of,
-    speed_of,
+    compute_factors,
+    compute_incentive_shares,
+    compute_population_maxima,
+    compute_promptness,
+    compute_speed,
+    compute_vram_share,
 )
 from oracle.domain.scoring.node_scores import (
-    factors_of,
+    compute_legacy_factors,
+    compute_long_term,
     is_kickout_due,
-    long_term,
     qos_at,
 )
 from oracle.domain.state.node import Membership
@@ -29,15 +29,15 @@ LEGACY = legacy_with()
 
 def test_who_is_no_member_is_nobodys_peer():
     gone = scored(member("A", gpu_vram=80, timeout=900, membership=Membership.QUIT), 20, 1)
-    assert peers_at([gone, member("B", gpu_vram=8, timeout=60)], 0, RULES) == PopulationMaxima(
-        8, 60, 0
-    )
+    assert compute_population_maxima(
+        [gone, member("B", gpu_vram=8, timeout=60)], 0, RULES
+    ) == PopulationMaxima(8, 60, 0)
 
 
 def test_other_rules_know_no_peers():
-    assert peers_at([member("A")], 0, CRYNUX) is None
-    assert factors_of(member("A"), 0, CRYNUX, None) is None
-    assert incentive_shares([member("A")], 0, CRYNUX) == {}
+    assert compute_population_maxima([member("A")], 0, CRYNUX) is None
+    assert compute_legacy_factors(member("A"), 0, CRYNUX, None) is None
+    assert compute_incentive_shares([member("A")], 0, CRYNUX) == {}
 
 
 def test_legacy_rules_do_not_score_a_node_without_its_peers():
@@ -48,7 +48,7 @@ def test_legacy_rules_do_not_score_a_node_without_its_peers():
 
 @pytest.mark.parametrize(("vram", "most", "size"), [(None, 24, 0), (0, 0, 0), (24, 24, UNIT)])
 def test_video_memory_that_nobody_knows_or_has_counts_nothing(vram, most, size):
-    assert size_of(vram, PopulationMaxima(most, 0, 0)) == size
+    assert compute_vram_share(vram, PopulationMaxima(most, 0, 0)) == size
 
 
 @pytest.mark.parametrize(
@@ -64,41 +64,41 @@ def test_video_memory_that_nobody_knows_or_has_counts_nothing(vram, most, size):
     ],
 )
 def test_a_short_timeout_is_worth_most(timeout, longest, promptness):
-    assert promptness_of(timeout, PopulationMaxima(0, longest, 0), LEGACY) == promptness
+    assert compute_promptness(timeout, PopulationMaxima(0, longest, 0), LEGACY) == promptness
 
 
 def test_speed_is_0_where_nobody_has_any_and_none_without_tasks():
-    assert speed_of(0, PopulationMaxima(0, 0, 0)) == 0
-    assert speed_of(None, PopulationMaxima(0, 0, UNIT)) is None
+    assert compute_speed(0, PopulationMaxima(0, 0, 0)) == 0
+    assert compute_speed(None, PopulationMaxima(0, 0, UNIT)) is None
 
 
 def test_no_speed_counts_as_0_in_the_sum():
     fresh, old = member("A", gpu_vram=8, timeout=60), scored(member("B"), 20, 1)
-    peers = peers_at([fresh, old], 0, RULES)
+    peers = compute_population_maxima([fresh, old], 0, RULES)
     assert peers is not None
-    assert factors_at(fresh, 0, LEGACY, peers).speed is None
+    assert compute_factors(fresh, 0, LEGACY, peers).speed is None
     assert qos_at(fresh, 0, RULES, peers) == UNIT // 2
-    assert long_term(fresh, RULES, 0) == 0
-    assert long_term(scored(old, 33, 2), RULES, 0) == 33 * UNIT // 40
+    assert compute_long_term(fresh, RULES, 0) == 0
+    assert compute_long_term(scored(old, 33, 2), RULES, 0) == 33 * UNIT // 40
 
 
 def test_incentive_shares_are_those_of_online_time_and_make_at_most_one():
     nodes = [member(name, gpu_vram=8, timeout=60, online_since=0) for name in "ABC"]
     nodes[2].online_since = 30
-    shares = incentive_shares(nodes, 60, RULES)
+    shares = compute_incentive_shares(nodes, 60, RULES)
     assert shares == {node("A"): UNIT * 2 // 5, node("B"): UNIT * 2 // 5, node("C"): UNIT // 5}
-    assert set(incentive_shares(nodes, 0, RULES).values()) == {0}
+    assert set(compute_incentive_shares(nodes, 0, RULES).values()) == {0}
 
 
 def test_online_time_is_membership_inside_the_window_paused_or_not():
     history = History().joins("A").after(100).pauses("A").after(50).quits("A").after(1000)
     history.joins("A").after(7)
-    tally = factors_at(
+    tally = compute_factors(
         node_after(history, "A", RULES), history.time, LEGACY, PopulationMaxima(0, 0, 0)
     ).tally
     assert tally.online_seconds == 157
     later = history.time + 31 * 86_400
-    tally = factors_at(
+    tally = compute_factors(
         node_after(history, "A", RULES), later, LEGACY, PopulationMaxima(0, 0, 0)
     ).tally
     assert (tally.window, tally.online_seconds) == (1, later - 31 * 86_400)
@@ -146,6 +146,6 @@ def test_the_line_itself_is_no_kickout():
 
 
 def test_the_contracts_line_of_kickout_is_that_of_the_node_score():
-    assert kick_below_of(rules_with(kickout_below=4 * UNIT)) == 2000
-    assert kick_below_of(rules_with(kickout_below=20 * UNIT)) == 10_000
-    assert kick_below_of(CRYNUX) == 2000
+    assert compute_kick_below(rules_with(kickout_below=4 * UNIT)) == 2000
+    assert compute_kick_below(rules_with(kickout_below=20 * UNIT)) == 10_000
+    assert compute_kick_below(CRYNUX) == 2000

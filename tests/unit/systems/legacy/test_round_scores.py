@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold.legacy_round_scores import round_scores
+from oracle.domain.fold.legacy_round_scores import compute_round_scores
 from oracle.domain.ids import GroupKey
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import GENESIS_TIME, History, folded, node, task
@@ -167,7 +167,7 @@ def test_reliability_stays_whole_whatever_happens():
 def test_positions_alone_decide_not_the_places_in_the_task():
     history = started("A", "B", "C").commits("1", "C").commits("1", "B").succeeds("1")
     runs = folded(history, RULES)[0].ledger.tasks[task("1")].runs
-    told = round_scores(runs, RULES)
+    told = compute_round_scores(runs, RULES)
     assert [scored.commitment_rank for scored in told] == [None, 2, 1]
     assert [scored.task_score for scored in told] == [0, 5, 10]
 

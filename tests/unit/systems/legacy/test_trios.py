@@ -11,8 +11,8 @@ from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.ids import Address, GroupKey, Hash
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Ending, Task
-from oracle.systems.legacy.grading import card_group_of
-from oracle.systems.legacy.trio_line import trios_of, unstartable_tasks
+from oracle.systems.legacy.grading import get_card_group
+from oracle.systems.legacy.trio_line import build_trio_queue, find_unstartable_tasks
 from oracle.systems.pocket.follower import PocketFollower
 from tests.support.document.legacy_queue import LegacyQueue, as_one_task
 from tests.support.histories import node
@@ -43,19 +43,19 @@ class Seen:
         self.rows = {one.address: one for one in nodes}
         self.tasks = tasks
 
-    def waiting(self) -> Sequence[Task]:
+    def get_waiting_tasks(self) -> Sequence[Task]:
         return [task for task in self.tasks if task.node is None and task.ending is None]
 
-    def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [task for task in self.tasks if task.group in groups]
 
-    def changed_tasks(self) -> Sequence[Task]:
+    def pop_changed_tasks(self) -> Sequence[Task]:
         return self.tasks
 
-    def changed_since(self, _: int | None) -> Iterable[Node]:
+    def get_nodes_changed_since(self, _: int | None) -> Iterable[Node]:
         return self.rows.values()
 
-    def remembered(self, _: int) -> PocketFollower:
+    def get_follower(self, _: int) -> PocketFollower:
         raise AssertionError("this policy remembers nothing")
 
 
@@ -68,7 +68,7 @@ def drawn_by(nodes: Iterable[Node], tasks: Sequence[Task]) -> dict[str, Address]
     """Who is drawn for what, by a block, where nodes and tasks were there the block before."""
     drawer, seen = BlockDrawer(LEGACY), Seen(nodes, tasks)
     drawer.resume(seen, block(1), {})
-    return {one.task: one.node for one in drawer.turn(seen, block(2)).drawn}
+    return {one.task: one.node for one in drawer.draw_block(seen, block(2)).new_draws}
 
 
 # --- which wait ---
@@ -78,7 +78,7 @@ def test_a_group_is_worth_what_its_tasks_are_and_as_old_as_the_last_of_them():
     cheap, dear, late = trio("c", fee=1, at=1), trio("d", fee=2, at=2), trio("l", fee=2, at=1)
     late[2].created_at = Position(3, 0, 0)
     tasks = [*cheap, *late, *dear]
-    line = trios_of(tasks, tasks, PRICING.value_of)
+    line = build_trio_queue(tasks, tasks, PRICING.compute_value)
     assert [one.tasks for one in line] == [tuple(dear), tuple(late), tuple(cheap)]
     assert [one.value for one in line] == [6, 6, 3]
 
@@ -86,8 +86,8 @@ def test_a_group_is_worth_what_its_tasks_are_and_as_old_as_the_last_of_them():
 @pytest.mark.parametrize("there", [1, 2])
 def test_a_group_waits_for_its_third_task(there: int):
     tasks = trio("g")[:there]
-    assert trios_of(tasks, tasks, PRICING.value_of) == []
-    assert unstartable_tasks(tasks, tasks) == []
+    assert build_trio_queue(tasks, tasks, PRICING.compute_value) == []
+    assert find_unstartable_tasks(tasks, tasks) == []
 
 
 def test_what_is_left_of_a_group_never_starts():
@@ -99,20 +99,22 @@ def test_what_is_left_of_a_group_never_starts():
         for name, value in spoil.items():
             setattr(first, name, value)
         tasks = [first, *rest]
-        assert trios_of(rest, tasks, PRICING.value_of) == []
-        assert unstartable_tasks(rest, tasks) == rest
+        assert build_trio_queue(rest, tasks, PRICING.compute_value) == []
+        assert find_unstartable_tasks(rest, tasks) == rest
 
 
 def test_a_task_by_itself_or_in_a_larger_group_never_starts():
     alone, four = wanted("a"), [*trio("f"), wanted("f4", group=group("f"))]
     tasks = [alone, *four]
-    assert trios_of(tasks, tasks, PRICING.value_of) == []
-    assert {task.key for task in unstartable_tasks(tasks, tasks)} == {task.key for task in tasks}
+    assert build_trio_queue(tasks, tasks, PRICING.compute_value) == []
+    assert {task.key for task in find_unstartable_tasks(tasks, tasks)} == {
+        task.key for task in tasks
+    }
 
 
 def test_the_queue_counts_a_group_once_with_all_its_fees():
     tasks = [*trio("g", fee=2, at=4), *trio("h")[:2], wanted("a")]
-    (entry,) = trios_of(tasks, tasks, PRICING.value_of)
+    (entry,) = build_trio_queue(tasks, tasks, PRICING.compute_value)
     queued = as_one_task(entry)
     assert (queued.fee, queued.group) == (6, group("g"))
     assert queued.created_at == entry.tasks[-1].created_at
@@ -120,8 +122,8 @@ def test_the_queue_counts_a_group_once_with_all_its_fees():
 
 def test_three_tasks_of_a_group_that_is_to_be_larger_hold_nobody_up():
     tasks = trio("g", group_size=5)
-    assert trios_of(tasks, tasks, PRICING.value_of) == []
-    assert unstartable_tasks(tasks, tasks) == tasks
+    assert build_trio_queue(tasks, tasks, PRICING.compute_value) == []
+    assert find_unstartable_tasks(tasks, tasks) == tasks
 
 
 # --- who is drawn ---
@@ -131,7 +133,7 @@ def test_of_three_nodes_each_gets_one_task_by_one_seed():
     drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g")
     seen = Seen(cards({("RTX 4090", 24): 5}), tasks)
     drawer.resume(seen, block(1), {})
-    drawn = drawer.turn(seen, block(2)).drawn
+    drawn = drawer.draw_block(seen, block(2)).new_draws
 
     seed = sha256(bytes.fromhex(block(2).hash[2:]) + bytes.fromhex(group("g")[2:])).digest()
     assert {one.seed for one in drawn} == {seed}
@@ -145,8 +147,8 @@ def test_text_goes_to_three_of_one_card_and_is_said_so():
     nodes = cards({("RTX 4090", 24): 3, ("RTX 4080", 16): 3, ("RTX 3080", 8): 3})
     seen = Seen(nodes, tasks)
     drawer.resume(seen, block(1), {})
-    drawn = drawer.turn(seen, block(2)).drawn
-    made = {one.address: card_group_of(one) for one in nodes}
+    drawn = drawer.draw_block(seen, block(2)).new_draws
+    made = {one.address: get_card_group(one) for one in nodes}
     (card,) = {made[one.node] for one in drawn}
     assert card is not None
     assert {one.card for one in drawn} == {card.text}
@@ -166,12 +168,12 @@ def test_a_draw_falls_whole_where_one_of_its_nodes_cannot_start_any_more():
     nodes, tasks = cards({("RTX 4090", 24): 4}), trio("g")
     drawer, seen = BlockDrawer(LEGACY), Seen(nodes, tasks)
     drawer.resume(seen, block(1), {})
-    first = [one.node for one in drawer.turn(seen, block(2)).drawn]
+    first = [one.node for one in drawer.draw_block(seen, block(2)).new_draws]
     seen.rows[first[1]].paused = True
-    turn = drawer.turn(seen, block(3))
-    assert set(turn.over) == {task.key for task in tasks}
-    assert turn.plan.active == {}
-    (again,) = [{one.node for one in drawer.turn(seen, block(4)).drawn}]
+    turn = drawer.draw_block(seen, block(3))
+    assert set(turn.ended_draws) == {task.key for task in tasks}
+    assert turn.plan.active_draws == {}
+    (again,) = [{one.node for one in drawer.draw_block(seen, block(4)).new_draws}]
     assert again == {one.address for one in nodes} - {first[1]}
 
 
@@ -222,7 +224,7 @@ def test_the_plan_does_for_a_freed_node_what_the_sources_two_steps_do(models, as
     # The premise of the source: the others can run nothing of what is left.
     assert drawn_by(others, tasks) == {}
 
-    queue = LegacyQueue(PRICING.value_of, (tasks[0] for tasks in groups))
+    queue = LegacyQueue(PRICING.compute_value, (tasks[0] for tasks in groups))
     best = queue.next_for(freed, [freed, *others])
     drawn = drawn_by([freed, *others], tasks)
     if best is None:
@@ -245,7 +247,7 @@ def test_all_three_are_drawn_or_none_and_nobody_twice(models, asked):
         assert len(run) in {0, 3}
         assert all((one.gpu_vram or 0) >= (tasks[0].min_vram or 0) for one in run)
         if tasks[0].kind == "llm":
-            assert len({card_group_of(one) for one in run}) <= 1
+            assert len({get_card_group(one) for one in run}) <= 1
 
 
 @given(networks, orders, st.integers(0, 3))
@@ -257,13 +259,13 @@ def test_a_restart_changes_no_draw(models, asked, runs):
     through.resume(seen, block(1), {})
     again.resume(seen, block(1), {})
     for number in range(2, 4 + runs):
-        turn = through.turn(seen, block(number))
+        turn = through.draw_block(seen, block(number))
         # All that a database remembers is who stands.
         again = replaced(again, seen, number - 1)
-        assert again.turn(seen, block(number)) == turn
+        assert again.draw_block(seen, block(number)) == turn
 
 
 def replaced(before: BlockDrawer, seen: Seen, number: int) -> BlockDrawer:
     fresh = BlockDrawer(LEGACY)
-    fresh.resume(seen, block(number), before.plan.active)
+    fresh.resume(seen, block(number), before.plan.active_draws)
     return fresh

@@ -9,14 +9,14 @@ import pytest
 
 from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold.legacy_round_scores import RoundScores, round_scores
+from oracle.domain.fold.legacy_round_scores import RoundScores, compute_round_scores
 from oracle.domain.scoring.legacy_factors import (
     PopulationMaxima,
-    incentive_shares,
-    peers_at,
-    promptness_of,
-    size_of,
-    speed_of,
+    compute_incentive_shares,
+    compute_population_maxima,
+    compute_promptness,
+    compute_speed,
+    compute_vram_share,
 )
 from oracle.domain.state.task import Run
 from tests.support.document.legacy_queue import LegacyQueue
@@ -42,7 +42,7 @@ def test_the_scores_are_those_of_the_document(vector):
 def sizes(vector: Vector) -> None:
     peers = PopulationMaxima(max(vector["vram_gb"]), 0, 0)
     for vram, share in zip(vector["vram_gb"], vector["R"], strict=True):
-        assert close_to(share, size_of(vram, peers))
+        assert close_to(share, compute_vram_share(vram, peers))
 
 
 def promptness(vector: Vector) -> None:
@@ -51,7 +51,7 @@ def promptness(vector: Vector) -> None:
     # Where the formula divides by 0 the decision is 1 for every node.
     expected = vector["P"] or ["1"] * len(vector["timeouts"])
     for timeout, share in zip(vector["timeouts"], expected, strict=True):
-        assert close_to(share, promptness_of(timeout, peers, legacy))
+        assert close_to(share, compute_promptness(timeout, peers, legacy))
 
 
 def task_scores(vector: Vector) -> None:
@@ -73,7 +73,7 @@ def scores_at(*ranks: int | str) -> RoundScores:
         for name in order:
             says("1", name)
     runs = folded(history, RULES)[0].ledger.tasks[task("1")].runs
-    return round_scores(runs, RULES)[0]
+    return compute_round_scores(runs, RULES)[0]
 
 
 def speeds(vector: Vector) -> None:
@@ -81,11 +81,11 @@ def speeds(vector: Vector) -> None:
         name: scored(member(name), sum(scores), len(scores))
         for name, scores in vector["nodes"].items()
     }
-    peers = peers_at(nodes.values(), 0, RULES)
+    peers = compute_population_maxima(nodes.values(), 0, RULES)
     assert peers is not None
     for name, scores in vector["nodes"].items():
         mean = floor(Fraction(sum(scores), len(scores)) * UNIT) if scores else None
-        for expected, value in ((vector["ns"], mean), (vector["B"], speed_of(mean, peers))):
+        for expected, value in ((vector["ns"], mean), (vector["B"], compute_speed(mean, peers))):
             assert (expected[name] is None) is (value is None)
             assert value is None or close_to(expected[name], value)
 
@@ -112,7 +112,7 @@ def mining(vector: Vector) -> None:
         made = scored(member(name, gpu_vram=vram, timeout=timeout), score, 1)
         made.online_seconds = hours * 3600
         nodes.append(made)
-    shares = incentive_shares(nodes, 0, rules)
+    shares = compute_incentive_shares(nodes, 0, rules)
     for name, expected in zip("AB", said["expected"], strict=True):
         paid = shares[node(name)] * int(said["T_a"])
         assert abs(paid - floor(Fraction(expected) * UNIT)) <= 2 * int(said["T_a"])
@@ -141,7 +141,7 @@ def test_the_rules_are_those_of_the_document():
     assert [name.partition("_")[0] for name in RoundScores._fields[::2]] == said["rounds"]
     assert (said["window"], numbers["legacy"]["window_seconds"]) == ("calendar month", None)
     assert said["all_timeout"] == "task ignored"
-    assert round_scores([Run(0, node("A"), Position(1, 0, 0), 0)], RULES) == []
+    assert compute_round_scores([Run(0, node("A"), Position(1, 0, 0), 0)], RULES) == []
 
 
 # The contracts of that time scored 10/9/6: where nobody fails, by the same orders.
@@ -202,4 +202,4 @@ def test_the_contracts_queue_is_ours_with_its_own_value():
 
 @pytest.mark.parametrize("nodes", [[], [member("A")]])
 def test_a_network_without_numbers_has_no_scores(nodes):
-    assert peers_at(nodes, 0, RULES) == PopulationMaxima(0, 0, 0)
+    assert compute_population_maxima(nodes, 0, RULES) == PopulationMaxima(0, 0, 0)

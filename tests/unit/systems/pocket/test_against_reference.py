@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.ids import Address
 from oracle.systems.pocket.node_selector import PortalMemory, PortalRecord
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD, PortalParameters
-from oracle.systems.pocket.ranking import rank
+from oracle.systems.pocket.ranking import rank_nodes
 from tests.support.examples import examples
 from tests.unit.systems.pocket.reference import Gateway, Seen
 
@@ -44,8 +44,8 @@ def ms(now: float) -> int:
 
 def ours(memory: PortalMemory, now: float, params: PortalParameters) -> list[Seen]:
     nodes = [Address(name) for name in NODES]
-    ranking = rank([memory.stats(node, ms(now)) for node in nodes], params)
-    memory.look(nodes, ms(now))
+    ranking = rank_nodes([memory.compute_stats(node, ms(now)) for node in nodes], params)
+    memory.evaluate_nodes(nodes, ms(now))
     return [
         (s.node, s.attempts, s.success_rate, s.median, s.weighted, s.failing, row.tickets)
         for row in ranking.rows
@@ -79,9 +79,9 @@ class Both:
     def _relayed(self, node: Address, seconds: float | None, now: float) -> None:
         self.gateway.relayed(node, seconds, now)
         if seconds is None:
-            self.memory.failed(node, ms(now))
+            self.memory.record_failure(node, ms(now))
         else:
-            self.memory.succeeded(node, seconds, ms(now))
+            self.memory.record_success(node, seconds, ms(now))
 
 
 @pytest.mark.parametrize("params", [MEANT, PORTAL_API_HEAD], ids=["meant", "head"])

@@ -60,12 +60,12 @@ def test_a_history_is_what_its_last_five_minutes_say(outcomes, later, asks):
         now += gap
         told.append((now, latency))
         if latency is None:
-            memory.failed(A, now)
+            memory.record_failure(A, now)
         else:
-            memory.succeeded(A, latency, now)
+            memory.record_success(A, latency, now)
         if asks:
-            assert tuple(memory.stats(A, now)) == near(plainly(told, now))
-    assert tuple(memory.stats(A, now + later)) == near(plainly(told, now + later))
+            assert tuple(memory.compute_stats(A, now)) == near(plainly(told, now))
+    assert tuple(memory.compute_stats(A, now + later)) == near(plainly(told, now + later))
 
 
 @examples(60)
@@ -75,10 +75,12 @@ def test_asking_changes_nothing_whatever_time_is_asked_about(outcomes, asked):
     for gap, latency in outcomes:
         now += gap
         for memory in (quiet, asking):
-            memory.failed(A, now) if latency is None else memory.succeeded(A, latency, now)
+            memory.record_failure(A, now) if latency is None else memory.record_success(
+                A, latency, now
+            )
         for time in asked:
-            asking.stats(A, time)
-    assert asking.stats(A, now) == quiet.stats(A, now)
+            asking.compute_stats(A, time)
+    assert asking.compute_stats(A, now) == quiet.compute_stats(A, now)
 
 
 @examples(60)
@@ -86,39 +88,42 @@ def test_asking_changes_nothing_whatever_time_is_asked_about(outcomes, asked):
 def test_successes_that_are_told_late_count_as_if_in_time(times):
     late, in_time = ArticleMemory(ARTICLE), ArticleMemory(ARTICLE)
     for at in times:
-        late.succeeded(A, at / WINDOW, at)
+        late.record_success(A, at / WINDOW, at)
     for at in sorted(times):
-        in_time.succeeded(A, at / WINDOW, at)
+        in_time.record_success(A, at / WINDOW, at)
     for now in (*times, WINDOW, 2 * WINDOW):
-        assert late.stats(A, now) == in_time.stats(A, now)
+        assert late.compute_stats(A, now) == in_time.compute_stats(A, now)
 
 
 def test_what_is_yet_to_come_does_not_count():
     memory = ArticleMemory(ARTICLE)
-    memory.succeeded(A, 0.1, 5_000)
-    assert (memory.stats(A, 4_999).attempts, memory.stats(A, 5_000).attempts) == (0, 1)
+    memory.record_success(A, 0.1, 5_000)
+    assert (memory.compute_stats(A, 4_999).attempts, memory.compute_stats(A, 5_000).attempts) == (
+        0,
+        1,
+    )
 
 
 def test_a_failure_told_late_takes_back_nothing():
     memory = ArticleMemory(ARTICLE)
     for _ in range(60):
-        memory.failed(A, 100_000)
-    memory.failed(A, 1_000)
-    assert memory.stats(A, 399_999).failing
+        memory.record_failure(A, 100_000)
+    memory.record_failure(A, 1_000)
+    assert memory.compute_stats(A, 399_999).failing
 
 
 def test_a_check_ends_the_time_out_and_no_later_one():
     memory = ArticleMemory(ARTICLE)
-    memory.failed(A, 0)
-    memory.health_passed(A, 3_000)
-    assert not memory.stats(A, 3_000).failing
-    memory.failed(A, 4_000)
-    assert memory.stats(A, 9_999).failing
+    memory.record_failure(A, 0)
+    memory.record_health_pass(A, 3_000)
+    assert not memory.compute_stats(A, 3_000).failing
+    memory.record_failure(A, 4_000)
+    assert memory.compute_stats(A, 9_999).failing
 
 
 def test_only_a_window_of_outcomes_is_kept():
     memory = ArticleMemory(ARTICLE)
     for n in range(5_000):
-        memory.succeeded(A, 0.1, n * 1_000)
-    assert memory.stats(A, 4_999_000).attempts == 300
+        memory.record_success(A, 0.1, n * 1_000)
+    assert memory.compute_stats(A, 4_999_000).attempts == 300
     assert len(memory._windows[A]._outcomes) == 300

@@ -12,7 +12,7 @@ from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.task import Ending
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.pocket.follower import Answer, Attribution, TaskOutcome, Terminal
+from oracle.systems.pocket.follower import Answer, TaskOutcome, TaskTracker, Terminal
 from tests.support.examples import examples
 from tests.support.random_histories import any_events, any_histories
 
@@ -42,7 +42,7 @@ def by_the_fold(events: list[DomainEvent]) -> list[Said]:
         times[event.at] = event.time
         key = getattr(event, "task", None)
         before = parts(fold.ledger, key) if key else {}
-        fold.many([event])
+        fold.fold_events([event])
         if key is None:
             continue
         for node, (started, answered, ending) in parts(fold.ledger, key).items():
@@ -62,23 +62,23 @@ def told(node: Address, ending: Ending | None, seconds: int) -> Said:
 
 
 def by_us(events: list[DomainEvent]) -> list[Said]:
-    tasks, notes = Attribution(), list[Said]()
+    tasks, notes = TaskTracker(), list[Said]()
     for event in events:
         if isinstance(event, said.TaskCreated):
-            tasks.created(event)
+            tasks.record_creation(event)
         elif isinstance(event, said.TaskStarted):
-            if tasks.started(event) is not None:
+            if tasks.record_start(event) is not None:
                 notes.append(("assigned", event.node, None))
         elif isinstance(event, Answer):
-            tasks.answered(event)
+            tasks.record_answer(event)
         elif isinstance(event, Terminal):
-            notes += [_said(outcome) for outcome in tasks.ended(event)]
+            notes += [_said(outcome) for outcome in tasks.record_ending(event)]
     return notes
 
 
 def _said(outcome: TaskOutcome) -> Said:
-    if outcome.took_ms is not None:
-        return "succeeded", outcome.node, outcome.took_ms / 1000
+    if outcome.duration_ms is not None:
+        return "succeeded", outcome.node, outcome.duration_ms / 1000
     return ("failed" if outcome.is_fault else "released"), outcome.node, None
 
 

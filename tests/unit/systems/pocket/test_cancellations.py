@@ -7,7 +7,7 @@ import pytest
 
 from oracle.domain.events.network_events import TaskCancelled
 from oracle.domain.fold.working_set import ReliabilityCause
-from oracle.systems.pocket.follower import Attribution, TaskOutcome
+from oracle.systems.pocket.follower import TaskOutcome, TaskTracker
 from tests.support.histories import History, folded, node, task
 
 
@@ -32,15 +32,15 @@ def three(commits: str, discloses: str, errors: str = "", accepted: str = "") ->
 
 
 def outcomes(history: History) -> list[TaskOutcome]:
-    attribution, found = Attribution(), []
+    attribution, found = TaskTracker(), []
     deeds: dict[str, Callable[[Any], object]] = {
-        "TaskStarted": attribution.started,
-        "ResultCommitted": attribution.answered,
-        "TaskErrorReported": attribution.answered,
-        "ResultDisclosed": attribution.disclosed,
-        "TaskValidated": attribution.accepted,
-        "TaskSucceeded": lambda event: found.extend(attribution.ended(event)),
-        "TaskCancelled": lambda event: found.extend(attribution.ended(event)),
+        "TaskStarted": attribution.record_start,
+        "ResultCommitted": attribution.record_answer,
+        "TaskErrorReported": attribution.record_answer,
+        "ResultDisclosed": attribution.record_disclosure,
+        "TaskValidated": attribution.record_acceptance,
+        "TaskSucceeded": lambda event: found.extend(attribution.record_ending(event)),
+        "TaskCancelled": lambda event: found.extend(attribution.record_ending(event)),
     }
     for event in history.events:
         deeds.get(type(event).__name__, lambda _: None)(event)

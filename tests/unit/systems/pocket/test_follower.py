@@ -15,7 +15,7 @@ from oracle.domain.events.network_events import (
     TaskSubmitted,
 )
 from oracle.domain.fold.fold import Fold
-from oracle.domain.state.task import Task, new_task
+from oracle.domain.state.task import Task, create_task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.pocket.node_selector import PortalMemory
@@ -30,7 +30,7 @@ POLICIES: tuple[SelectionPolicy, ...] = (ARTICLE, PORTAL_API_HEAD)
 # The code of the portal without its bug, as its comments have it.
 MEANT = PocketPolicy("meant", 1, replace(HEAD, zero_success_rate=0))
 EACH = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-SD = replace(new_task(task("asked")), kind=TaskKind.SD)
+SD = replace(create_task(task("asked")), kind=TaskKind.SD)
 
 
 def joined(*names: str, stake: int | None = 1, **values: Any) -> History:
@@ -38,9 +38,9 @@ def joined(*names: str, stake: int | None = 1, **values: Any) -> History:
 
 
 def followed(history: History, policy: SelectionPolicy = ARTICLE) -> Follower:
-    follower = policy.follow()
+    follower = policy.create_follower()
     for event in history.events:
-        follower.take(event)
+        follower.apply_event(event)
     return follower
 
 
@@ -55,7 +55,7 @@ def judged(
     history: History, policy: SelectionPolicy = ARTICLE, asked: Task = SD
 ) -> dict[str, CandidateVerdict]:
     """The verdicts as the history stands, by the names of the nodes."""
-    verdicts = followed(history, policy).verdicts(asked, policy_input(history))
+    verdicts = followed(history, policy).judge_candidates(asked, policy_input(history))
     return {bytes.fromhex(v.node[2:]).lstrip(b"\0").decode(): v for v in verdicts}
 
 
@@ -79,7 +79,7 @@ def misses(history: History, name: str, *, times: int = 1, seconds: int = 1) -> 
 @EACH
 def test_who_has_done_nothing_has_every_ticket(policy: SelectionPolicy):
     verdict = judged(joined("A"), policy)["A"]
-    assert (verdict.weight, verdict.out, verdict.parts["reason"]) == (10, None, "untested")
+    assert (verdict.weight, verdict.reason, verdict.parts["reason"]) == (10, None, "untested")
 
 
 def test_a_success_lasts_from_start_to_submission_whenever_it_is_validated():
@@ -147,7 +147,7 @@ def test_failures_take_a_node_out_six_seconds_each():
 def test_a_node_of_unknown_stake_is_no_candidate_of_the_article():
     history = joined("known").joins("unknown").joins("none", stake=0)
     article, head = judged(history), judged(history, PORTAL_API_HEAD)
-    assert {name: verdict.out for name, verdict in article.items()} == {
+    assert {name: verdict.reason for name, verdict in article.items()} == {
         "known": None, "unknown": "stake_unknown", "none": "not_staked",
     }  # fmt: skip
     assert {verdict.weight for verdict in head.values()} == {10}
@@ -216,8 +216,8 @@ def test_members_that_cannot_have_the_task_are_named_with_the_reason():
     history.pauses("D").creates("t").starts("t", "E").joins("Q").quits("Q")
     asked = replace(SD, min_vram=16)
     follower = followed(history)
-    found = {v.node: v for v in follower.verdicts(asked, policy_input(history, "F"))}
-    out = {name: found[node(name)].out for name in "ABCDEF"}
+    found = {v.node: v for v in follower.judge_candidates(asked, policy_input(history, "F"))}
+    out = {name: found[node(name)].reason for name in "ABCDEF"}
     assert out == dict.fromkeys("ABC", "vram_too_small") | {
         "D": "paused", "E": "busy", "F": "taken",
     }  # fmt: skip
@@ -245,7 +245,7 @@ def told(follower: PocketFollower, now: int) -> dict[str, object]:
     return {
         chain: memory.records
         if isinstance(memory, PortalMemory)
-        else [memory.stats(one, 1000 * now) for one in nodes]
+        else [memory.compute_stats(one, 1000 * now) for one in nodes]
         for chain, memory in follower.selector.chains.items()
     }
 
@@ -254,16 +254,16 @@ def told(follower: PocketFollower, now: int) -> dict[str, object]:
 @examples(60)
 @given(events=any_histories(), cut=st.integers(0, 80))
 def test_a_replay_is_the_same_as_going_along_and_asking(events: list[DomainEvent], cut, policy):
-    asking, replaying, fold = policy.follow(), policy.follow(), Fold(CRYNUX)
+    asking, replaying, fold = policy.create_follower(), policy.create_follower(), Fold(CRYNUX)
     for event in events:
-        asking.take(event)
-        fold.many([event])
-        asking.verdicts(SD, PolicyInput(fold.ledger.nodes, CRYNUX, event.time))
+        asking.apply_event(event)
+        fold.fold_events([event])
+        asking.judge_candidates(SD, PolicyInput(fold.ledger.nodes, CRYNUX, event.time))
     for event in events[:cut]:
-        replaying.take(event)
+        replaying.apply_event(event)
     replaying = deepcopy(replaying)
     for event in events[cut:]:
-        replaying.take(event)
+        replaying.apply_event(event)
     last = max((event.time for event in events), default=0)
     assert told(asking, last) == told(replaying, last)
 
@@ -272,12 +272,12 @@ def test_a_replay_is_the_same_as_going_along_and_asking(events: list[DomainEvent
 @given(events=any_histories())
 @examples(40)
 def test_every_member_is_judged_once_in_order_of_address(events: list[DomainEvent], policy):
-    follower, fold = policy.follow(), Fold(CRYNUX)
-    fold.many(events)
+    follower, fold = policy.create_follower(), Fold(CRYNUX)
+    fold.fold_events(events)
     for event in events:
-        follower.take(event)
+        follower.apply_event(event)
     now = max((event.time for event in events), default=0)
-    verdicts = follower.verdicts(SD, PolicyInput(fold.ledger.nodes, CRYNUX, now))
+    verdicts = follower.judge_candidates(SD, PolicyInput(fold.ledger.nodes, CRYNUX, now))
     members = [a for a, n in fold.ledger.nodes.items() if n.membership.value == "member"]
     assert [verdict.node for verdict in verdicts] == sorted(members)
-    assert all((v.weight is None) == (v.out is not None) for v in verdicts)
+    assert all((v.weight is None) == (v.reason is not None) for v in verdicts)

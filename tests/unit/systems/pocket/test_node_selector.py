@@ -9,15 +9,19 @@ from oracle.domain.ids import Address
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
 from oracle.systems.pocket.ranking import RankedNode
-from oracle.systems.pocket.relay_outcomes import BLAME, Blame, OutcomeKind, RelayOutcome
-from oracle.systems.pocket.sync_check import HeightOut, best_height, out_of_sync
+from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, OutcomeKind, RelayOutcome
+from oracle.systems.pocket.sync_check import (
+    HeightIneligibility,
+    find_best_height,
+    find_out_of_sync_nodes,
+)
 
 A, B = Address("a"), Address("b")
 EACH = pytest.mark.parametrize("params", [ARTICLE, PORTAL_API_HEAD], ids=["article", "head"])
 
 
 def row(selector: NodeSelector, node: Address = A, chain: str = "eth") -> RankedNode:
-    (found,) = selector.rank(chain, [node], 10_000).rows
+    (found,) = selector.rank_nodes(chain, [node], 10_000).rows
     return found
 
 
@@ -27,22 +31,22 @@ def test_an_outcome_counts_for_its_node_where_the_node_is_to_blame(
     kind: OutcomeKind, params: Parameters
 ):
     selector = NodeSelector(params)
-    selector.take(RelayOutcome(A, "eth", 0, kind, 80.0))
+    selector.record_outcome(RelayOutcome(A, "eth", 0, kind, 80.0))
     stats = row(selector).stats
-    served = BLAME[kind] is Blame.SUCCESS
-    assert stats.attempts == (BLAME[kind] is not Blame.NOBODY)
+    served = BLAME_BY_KIND[kind] is Blame.SUCCESS
+    assert stats.attempts == (BLAME_BY_KIND[kind] is not Blame.NOBODY)
     assert stats.median == (0.08 if served else 0.0)
 
 
 def test_every_kind_of_outcome_is_somebodys_or_nobodys():
-    assert BLAME.keys() == set(OutcomeKind)
-    assert Counter(BLAME.values()) == {Blame.SUCCESS: 2, Blame.FAILURE: 8, Blame.NOBODY: 7}
+    assert BLAME_BY_KIND.keys() == set(OutcomeKind)
+    assert Counter(BLAME_BY_KIND.values()) == {Blame.SUCCESS: 2, Blame.FAILURE: 8, Blame.NOBODY: 7}
 
 
 @EACH
 def test_chains_know_nothing_of_each_other(params: Parameters):
     selector = NodeSelector(params)
-    selector.take(RelayOutcome(A, "eth", 0, OutcomeKind.TIMEOUT))
+    selector.record_outcome(RelayOutcome(A, "eth", 0, OutcomeKind.TIMEOUT))
     assert (row(selector).stats.attempts, row(selector, chain="gno").stats.attempts) == (1, 0)
 
 
@@ -50,16 +54,16 @@ def test_chains_know_nothing_of_each_other(params: Parameters):
 def test_a_forgotten_node_is_untested_in_every_chain(params: Parameters):
     selector = NodeSelector(params)
     for chain in ("eth", "gno"):
-        selector.take(RelayOutcome(A, chain, 0, OutcomeKind.TIMEOUT))
-    selector.forget(A)
+        selector.record_outcome(RelayOutcome(A, chain, 0, OutcomeKind.TIMEOUT))
+    selector.forget_node(A)
     assert [row(selector, chain=chain).tickets for chain in ("eth", "gno")] == [10, 10]
 
 
 def test_whom_a_check_keeps_out_is_named_and_moves_no_benchmark():
     selector = NodeSelector(ARTICLE)
     for node, latency in ((A, 160.0), (B, 400.0)):
-        selector.take(RelayOutcome(node, "eth", 0, OutcomeKind.OK, latency))
-    ranking = selector.rank("eth", [A, B], 0, {A: "behind"})
+        selector.record_outcome(RelayOutcome(node, "eth", 0, OutcomeKind.OK, latency))
+    ranking = selector.rank_nodes("eth", [A, B], 0, {A: "behind"})
     assert [(row.node, row.tickets) for row in ranking.rows] == [(B, 10)]
     assert ranking.left_out == {A: "behind"}
 
@@ -77,7 +81,7 @@ _heights = st.dictionaries(
 
 @given(heights=_heights, allowance=st.integers(0, 50), lie=st.integers(10**7, 10**9))
 def test_one_liar_among_four_moves_no_height(heights, allowance, lie):
-    told = best_height([*heights.values(), lie], allowance)
+    told = find_best_height([*heights.values(), lie], allowance)
     assert told is not None
     assert told <= max(heights.values())
 
@@ -91,11 +95,13 @@ def test_one_liar_among_four_moves_no_height(heights, allowance, lie):
     ([100, 101, 117], 101),
 ])  # fmt: skip
 def test_the_height_that_is_believed(heights, best):
-    assert best_height(heights, 5) == best
+    assert find_best_height(heights, 5) == best
 
 
 def test_who_is_behind_or_beyond_the_believed_height_is_out():
     heights = {Address(n): h for n, h in zip("abcdef", (100, 95, 94, 99, 900, None), strict=True)}
-    assert out_of_sync(heights, 5) == {
-        "c": HeightOut.BEHIND, "e": HeightOut.BEYOND, "f": HeightOut.UNKNOWN,
-    }  # fmt: skip
+    assert find_out_of_sync_nodes(heights, 5) == {
+        "c": HeightIneligibility.BEHIND,
+        "e": HeightIneligibility.BEYOND,
+        "f": HeightIneligibility.UNKNOWN,
+    }

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.ids import Address
 from oracle.systems.pocket.node_selector import PortalMemory
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD, PortalParameters
-from oracle.systems.pocket.ranking import RankedNode, Reason, rank
+from oracle.systems.pocket.ranking import RankedNode, TicketReason, rank_nodes
 from tests.support.examples import examples
 
 A, B, C = (Address(name) for name in "abc")
@@ -17,58 +17,58 @@ MEANT = replace(PORTAL_API_HEAD, zero_success_rate=0)
 
 
 def row(memory: PortalMemory, now: int, params: PortalParameters = MEANT) -> RankedNode:
-    (found,) = rank([memory.stats(A, now)], params).rows
+    (found,) = rank_nodes([memory.compute_stats(A, now)], params).rows
     return found
 
 
 def failing(times: int, params: PortalParameters = MEANT) -> PortalMemory:
     memory = PortalMemory(params)
     for _ in range(times):
-        memory.failed(A, 0)
+        memory.record_failure(A, 0)
     return memory
 
 
 def test_counts_end_three_hundred_seconds_after_the_last_outcome():
     memory = failing(1)
-    memory.failed(A, 299_000)
-    assert memory.stats(A, 598_999).attempts == 2
-    assert memory.stats(A, 599_000).attempts == 0
+    memory.record_failure(A, 299_000)
+    assert memory.compute_stats(A, 598_999).attempts == 2
+    assert memory.compute_stats(A, 599_000).attempts == 0
 
 
 def test_samples_end_three_hundred_seconds_after_the_first_outcome():
     memory = PortalMemory(PORTAL_API_HEAD)
-    memory.failed(A, 0)
-    memory.succeeded(A, 1.0, 299_000)
-    memory.succeeded(A, 3.0, 299_999)
-    assert memory.stats(A, 299_999).median == 2.0
-    memory.succeeded(A, 5.0, 300_000)
-    assert memory.stats(A, 300_000).median == 5.0
+    memory.record_failure(A, 0)
+    memory.record_success(A, 1.0, 299_000)
+    memory.record_success(A, 3.0, 299_999)
+    assert memory.compute_stats(A, 299_999).median == 2.0
+    memory.record_success(A, 5.0, 300_000)
+    assert memory.compute_stats(A, 300_000).median == 5.0
 
 
 def test_a_first_success_is_its_own_median_whatever_samples_are_left():
     memory = PortalMemory(replace(PORTAL_API_HEAD, samples_ttl_ms=900_000))
-    memory.succeeded(A, 1.0, 0)
-    memory.succeeded(A, 3.0, 300_000)
-    assert memory.stats(A, 300_000).median == 3.0
-    memory.succeeded(A, 3.0, 301_000)
-    assert memory.stats(A, 301_000).median == 3.0
-    memory.succeeded(A, 0.5, 302_000)
-    assert memory.stats(A, 302_000).median == 2.0
+    memory.record_success(A, 1.0, 0)
+    memory.record_success(A, 3.0, 300_000)
+    assert memory.compute_stats(A, 300_000).median == 3.0
+    memory.record_success(A, 3.0, 301_000)
+    assert memory.compute_stats(A, 301_000).median == 3.0
+    memory.record_success(A, 0.5, 302_000)
+    assert memory.compute_stats(A, 302_000).median == 2.0
 
 
 def test_a_flag_ends_three_hundred_seconds_after_it_was_set():
     memory = failing(50)
-    memory.look([A], 10_000)
+    memory.evaluate_nodes([A], 10_000)
     # Its counts ended before; without them it has the one ticket of a flagged node.
-    assert row(memory, 309_999).reason is Reason.PROBATION_ONE
-    assert row(memory, 310_000).reason is Reason.UNTESTED
+    assert row(memory, 309_999).reason is TicketReason.PROBATION_ONE
+    assert row(memory, 310_000).reason is TicketReason.UNTESTED
 
 
 def test_a_cleared_flag_is_known_for_two_hours():
     memory = failing(1)
     memory.set_flag(A, 300_000, flag=True)
-    memory.succeeded(A, 0.1, 1_000)
-    memory.look([A], 2_000)
+    memory.record_success(A, 0.1, 1_000)
+    memory.evaluate_nodes([A], 2_000)
     assert (memory.records[A].flag, memory.records[A].flag_until) == (False, 7_202_000)
 
 
@@ -76,15 +76,15 @@ def test_a_cleared_flag_is_known_for_two_hours():
 def test_a_dead_node_has_no_ticket_as_it_was_meant_and_all_of_them_at_the_head(params, tickets):
     memory = failing(50, params)
     for now in (1_000, 100_000, 299_000):
-        memory.look([A], now)
+        memory.evaluate_nodes([A], now)
         assert row(memory, now, params).tickets == tickets
 
 
 def test_alternating_success_and_failure_leaves_one_ticket():
     memory = PortalMemory(PORTAL_API_HEAD)
     for n in range(40):
-        memory.succeeded(A, 0.1, 2_000 * n)
-        memory.failed(A, 2_000 * n + 1_000)
+        memory.record_success(A, 0.1, 2_000 * n)
+        memory.record_failure(A, 2_000 * n + 1_000)
     last = row(memory, 80_000, PORTAL_API_HEAD)
     assert (last.stats.success_rate, last.tickets) == (0.5, 1)
 
@@ -92,14 +92,14 @@ def test_alternating_success_and_failure_leaves_one_ticket():
 def test_the_samples_of_a_node_are_bounded():
     memory = PortalMemory(PORTAL_API_HEAD)
     for n in range(2000):
-        memory.succeeded(A, (n * 7919 % 2000) / 1000, 100 * n)
+        memory.record_success(A, (n * 7919 % 2000) / 1000, 100 * n)
         assert len(memory.records[A].samples) <= PORTAL_API_HEAD.max_samples
 
 
 def test_a_passed_check_clears_the_flag():
     memory = failing(50)
-    memory.look([A], 0)
-    memory.health_passed(A, 1)
+    memory.evaluate_nodes([A], 0)
+    memory.record_health_pass(A, 1)
     assert not memory.records[A].is_flagged(1)
 
 
@@ -121,10 +121,10 @@ def test_looking_at_suspects_does_what_looking_at_everybody_does(steps, params):
         now += gap
         for memory in (quick, plain):
             for _ in range(times):
-                memory.succeeded(node, 0.1, now) if well else memory.failed(node, now)
+                memory.record_success(node, 0.1, now) if well else memory.record_failure(node, now)
         present = [name for name in (A, B, C) if name not in absent]
-        quick.look(present, now)
+        quick.evaluate_nodes(present, now)
         for name in present:
             if name in plain.records:
-                plain.records[name].looked_at(now, params)
+                plain.records[name].apply_evaluation(now, params)
         assert quick.records == plain.records

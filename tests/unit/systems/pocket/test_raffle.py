@@ -12,7 +12,7 @@ from oracle.domain.ids import Address
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.pocket_policy import ARTICLE
 from oracle.systems.policy import PolicyInput
-from oracle.systems.weighted_draw import draw
+from oracle.systems.weighted_draw import draw_nodes
 from tests.support.histories import History, folded, node, task
 
 
@@ -23,11 +23,11 @@ def candidates() -> list[tuple[Address, int]]:
         history.starts(f"f{n}", "fast").starts(f"s{n}", "slow").after(1).submits(f"f{n}")
         history.succeeds(f"f{n}").after(4).submits(f"s{n}").succeeds(f"s{n}")
     fold, _ = folded(history.creates("t"))
-    follower = ARTICLE.follow()
+    follower = ARTICLE.create_follower()
     for event in history.events:
-        follower.take(event)
+        follower.apply_event(event)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    said = follower.verdicts(fold.ledger.tasks[task("t")], policy_input)
+    said = follower.judge_candidates(fold.ledger.tasks[task("t")], policy_input)
     return [(one.node, one.weight) for one in said if one.weight is not None]
 
 
@@ -35,7 +35,7 @@ def test_everybody_wins_as_often_as_his_tickets_say():
     tickets = dict(candidates())
     assert tickets == {node("fast"): 10, node("slow"): 1, node("new"): 10}
     seeds = (sha256(n.to_bytes(4, "big")).digest() for n in range(2100))
-    wins = Counter(draw([*tickets.items()], seed, 1)[0].node for seed in seeds)
+    wins = Counter(draw_nodes([*tickets.items()], seed, 1)[0].node for seed in seeds)
     # Chi-square with two degrees of freedom: beyond 13.8 once in a thousand, of fixed seeds.
     expected = {who: 100 * many for who, many in tickets.items()}
     assert sum((wins[who] - many) ** 2 / many for who, many in expected.items()) < 13.8
@@ -45,6 +45,6 @@ def test_everybody_wins_as_often_as_his_tickets_say():
 @given(st.binary(min_size=32, max_size=32), st.permutations(range(3)))
 def test_the_same_seed_picks_the_same_node(seed, order):
     tickets = candidates()
-    (drawn,) = draw([tickets[n] for n in order], seed, 1)
-    assert [drawn] == draw(tickets, seed, 1)
+    (drawn,) = draw_nodes([tickets[n] for n in order], seed, 1)
+    assert [drawn] == draw_nodes(tickets, seed, 1)
     assert drawn.total == 21

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.explain_row import explain_line, parts_of
+from oracle.systems.pocket.explain_row import build_parts, format_explanation
 from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
-from oracle.systems.pocket.picking import pick, pick_many, unit_of
-from oracle.systems.pocket.ranking import Reason, rank
+from oracle.systems.pocket.picking import compute_unit_draw, pick_node, pick_nodes
+from oracle.systems.pocket.ranking import TicketReason, rank_nodes
 from tests.support.examples import examples
 from tests.support.vectors import named_vectors
 
@@ -50,7 +50,7 @@ def alike(*latencies: float, attempts: int = 30) -> list[NodeStats]:
 
 def tickets(standings: list[NodeStats], params: Parameters) -> list[int]:
     """Return the tickets of each, in the order in which they are given."""
-    found = {row.node: row.tickets for row in rank(standings, params).rows}
+    found = {row.node: row.tickets for row in rank_nodes(standings, params).rows}
     return [found[stats.node] for stats in standings]
 
 
@@ -58,7 +58,7 @@ def tickets(standings: list[NodeStats], params: Parameters) -> list[int]:
 @examples(50)
 @given(standings=_standings())
 def test_tickets_are_whole_and_between_none_and_ten(standings, params):
-    ranking = rank(standings, params)
+    ranking = rank_nodes(standings, params)
     assert all(0 <= row.tickets <= params.max_tickets for row in ranking.rows)
     assert ranking.total == sum(row.tickets for row in ranking.rows)
 
@@ -67,7 +67,7 @@ def test_tickets_are_whole_and_between_none_and_ten(standings, params):
 @examples(50)
 @given(standings=_standings())
 def test_chances_sum_to_one_and_follow_the_tickets(standings, params):
-    ranking = rank(standings, params)
+    ranking = rank_nodes(standings, params)
     assert sum(row.probability for row in ranking.rows) == pytest.approx(min(len(standings), 1))
     if not ranking.degraded:
         assert [row.chances for row in ranking.rows] == [row.tickets for row in ranking.rows]
@@ -79,7 +79,7 @@ def test_chances_sum_to_one_and_follow_the_tickets(standings, params):
 def test_another_order_of_candidates_changes_only_ties(standings, order, params):
     shuffled = list(standings)
     order.shuffle(shuffled)
-    ranked, again = rank(standings, params), rank(shuffled, params)
+    ranked, again = rank_nodes(standings, params), rank_nodes(shuffled, params)
     latencies = [row.stats.weighted for row in ranked.rows]
     assert latencies == [row.stats.weighted for row in again.rows]
     if len(set(latencies)) == len(latencies):
@@ -100,10 +100,10 @@ def test_latencies_and_expectation_at_another_scale_give_the_same_tickets(standi
 @given(standings=_standings())
 def test_the_trace_adds_up_to_the_tickets(standings):
     factor = 10
-    for row in rank(standings, ARTICLE).rows:
+    for row in rank_nodes(standings, ARTICLE).rows:
         assert row.factor_before == factor
         assert row.factor_after == max(1, row.factor_before - row.lost)
-        if row.reason in (Reason.TOP_TIER, Reason.PENALISED, Reason.UNTESTED):
+        if row.reason in (TicketReason.TOP_TIER, TicketReason.PENALISED, TicketReason.UNTESTED):
             assert row.tickets == row.factor_after
         factor = row.factor_after
 
@@ -146,58 +146,58 @@ def shelved() -> list[NodeStats]:
 
 
 def test_where_all_are_shelved_all_have_the_same_chance_and_the_callers_order():
-    ranking = rank(shelved(), MEANT)
+    ranking = rank_nodes(shelved(), MEANT)
     assert ranking.degraded
-    assert [pick(ranking, u) for u in (0, 0.34, 0.99)] == ["flagged", "worse", "bad"]
+    assert [pick_node(ranking, u) for u in (0, 0.34, 0.99)] == ["flagged", "worse", "bad"]
 
 
 def test_where_all_are_shelved_latency_is_no_order():
     slow = NodeStats(Address("slow"), 50, 1.0, 2.0, 2.0, failing=True)
     fast = NodeStats(Address("fast"), 50, 1.0, 1.0, 1.0, failing=True)
-    ranking = rank([slow, fast], ARTICLE)
+    ranking = rank_nodes([slow, fast], ARTICLE)
     assert [row.node for row in ranking.rows] == ["fast", "slow"]
-    assert [pick(ranking, u) for u in (0, 0.5)] == ["slow", "fast"]
+    assert [pick_node(ranking, u) for u in (0, 0.5)] == ["slow", "fast"]
 
 
 @examples(50)
 @given(standings=_standings(), us=st.lists(st.floats(0, 1, exclude_max=True), max_size=30))
 def test_nobody_is_picked_twice_for_a_group(standings, us):
-    ranking = rank(standings, ARTICLE)
-    chosen = pick_many(ranking, us)
+    ranking = rank_nodes(standings, ARTICLE)
+    chosen = pick_nodes(ranking, us)
     assert len(chosen) == len(set(chosen)) == min(len(us), len(standings))
     if chosen:
-        assert chosen[0] == pick(ranking, us[0])
+        assert chosen[0] == pick_node(ranking, us[0])
     # Nobody without a ticket comes before the last that has one.
     without = [ranking_tickets == 0 for ranking_tickets in _tickets_of(chosen, standings)]
     assert without == sorted(without)
 
 
 def _tickets_of(chosen: list[Address], standings: list[NodeStats]) -> Iterator[int]:
-    found = {row.node: row.tickets for row in rank(standings, ARTICLE).rows}
+    found = {row.node: row.tickets for row in rank_nodes(standings, ARTICLE).rows}
     return (found[node] for node in chosen)
 
 
 def test_a_number_of_one_or_more_picks_nobody():
     with pytest.raises(ValueError, match=r"u must be at least 0 and below 1, not 1\.0"):
-        pick(rank(alike(0.1), ARTICLE), 1.0)
+        pick_node(rank_nodes(alike(0.1), ARTICLE), 1.0)
 
 
 def test_nobody_ranked_is_nobody_picked():
     with pytest.raises(ValueError, match="nobody is ranked"):
-        pick(rank([], ARTICLE), 0.5)
+        pick_node(rank_nodes([], ARTICLE), 0.5)
 
 
 @given(seed=st.binary(min_size=32, max_size=32), counter=st.integers(0, 2**64 - 1))
 def test_a_seed_gives_a_number_that_picks_somebody(seed, counter):
-    u = unit_of(seed, "session", counter)
-    assert pick(rank(alike(0.1, 0.2, 0.9), ARTICLE), u) in {"n00", "n01", "n02"}
+    u = compute_unit_draw(seed, "session", counter)
+    assert pick_node(rank_nodes(alike(0.1, 0.2, 0.9), ARTICLE), u) in {"n00", "n01", "n02"}
 
 
 def test_a_seed_of_all_ones_is_below_one_to_the_last_bit():
     # As a double it would be 1, and hold no ticket.
     almost = Fraction(2**64 - 1, 2**64)
     assert float(almost) == 1
-    assert pick(rank(alike(0.1, 0.1), ARTICLE), almost) == "n01"
+    assert pick_node(rank_nodes(alike(0.1, 0.1), ARTICLE), almost) == "n01"
 
 
 ASKED = {
@@ -212,13 +212,15 @@ ASKED = {
 def test_an_operator_is_told_why_in_a_line(why: str):
     latency, attempts, rate = ASKED[why]
     node = NodeStats(Address("n"), attempts, rate, latency, latency, failing=False)
-    (row,) = rank([node], ARTICLE).rows
-    assert explain_line(row) == f"{row.tickets} of 10 tickets: {why}"
-    assert parts_of(row)["why"] == explain_line(row)
+    (row,) = rank_nodes([node], ARTICLE).rows
+    assert format_explanation(row) == f"{row.tickets} of 10 tickets: {why}"
+    assert build_parts(row)["why"] == format_explanation(row)
 
 
 def test_an_operator_is_told_what_the_nodes_before_have_cost_it():
-    first, second, third = (explain_line(row) for row in rank(alike(0.16, 0.3, 0.4), ARTICLE).rows)
+    first, second, third = (
+        format_explanation(row) for row in rank_nodes(alike(0.16, 0.3, 0.4), ARTICLE).rows
+    )
     assert first.endswith("latency 0.16000 s is the first that is measured, and costs nothing")
     assert second.endswith("latency 0.30000 s is 0.14000 s over 0.16000 s, which costs 5")
     assert third == (
@@ -229,11 +231,11 @@ def test_an_operator_is_told_what_the_nodes_before_have_cost_it():
 
 def test_an_operator_is_told_until_when_failures_keep_it_out():
     node = NodeStats(Address("n"), 20, 0.9, 0.1, 0.1, failing=True, out_until_ms=1_006_500)
-    (row,) = rank([node], ARTICLE).rows
-    assert explain_line(row) == (
+    (row,) = rank_nodes([node], ARTICLE).rows
+    assert format_explanation(row) == (
         "0 of 10 tickets: out until 1006.500 for its failures, success rate 0.9000 of 20 attempts"
     )
-    assert parts_of(row)["out_until"] == "1006.500"
+    assert build_parts(row)["out_until"] == "1006.500"
 
 
 @pytest.mark.parametrize(("attempts", "failing", "why"), [
@@ -243,5 +245,5 @@ def test_an_operator_is_told_until_when_failures_keep_it_out():
 ])  # fmt: skip
 def test_an_operator_is_told_why_the_code_shelves_it(attempts, failing, why):
     node = NodeStats(Address("n"), attempts, 0.0, 0.0, 0.0, failing)
-    (row,) = rank([node], MEANT).rows
-    assert explain_line(row) == why
+    (row,) = rank_nodes([node], MEANT).rows
+    assert format_explanation(row) == why

@@ -8,7 +8,7 @@ import pytest
 from oracle.domain.ids import Address
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import ARTICLE
-from oracle.systems.pocket.picking import pick, unit_of
+from oracle.systems.pocket.picking import compute_unit_draw, pick_node
 from oracle.systems.pocket.ranking import Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
@@ -37,10 +37,10 @@ def test_an_example_of_the_article_comes_out_as_by_hand(vector: Vector):
         selector, now = NodeSelector(ARTICLE), expected["now_ms"]
         for one in outcomes:
             if one["t_ms"] <= now:
-                selector.take(relayed(**one))
+                selector.record_outcome(relayed(**one))
         for check in vector["checks_passed"]:
-            selector.health_passed(Address(check["node"]), CHAIN, check["t_ms"])
-        ranking = selector.rank(CHAIN, map(Address, expected["tickets"]), now)
+            selector.record_health_pass(Address(check["node"]), CHAIN, check["t_ms"])
+        ranking = selector.rank_nodes(CHAIN, map(Address, expected["tickets"]), now)
         assert {row.node: row.tickets for row in ranking.rows} == expected["tickets"]
 
 
@@ -49,15 +49,15 @@ def the_table() -> Ranking:
     selector = NodeSelector(ARTICLE)
     for row in ROWS:
         for latency in [row["median_ms"]] * 18 + [row["p90_ms"]] * 3:
-            selector.take(relayed(row["id"], 0, latency))
-    return selector.rank(CHAIN, [Address(row["id"]) for row in ROWS], 0)
+            selector.record_outcome(relayed(row["id"], 0, latency))
+    return selector.rank_nodes(CHAIN, [Address(row["id"]) for row in ROWS], 0)
 
 
 def test_the_table_has_the_tickets_that_were_worked_out():
     ranking = the_table()
     assert [row.node for row in ranking.rows] == ORDER
     for row in ROWS:
-        ranked = ranking.row_of(Address(row["id"]))
+        ranked = ranking.find_row(Address(row["id"]))
         assert ranked is not None
         assert (ranked.stats.weighted, ranked.tickets) == (row["weighted_s"], row["tickets"])
     assert ranking.total == TOTAL
@@ -67,7 +67,9 @@ def drawn() -> Counter[Address]:
     """As many draws as the session of the article had relays, by one seed."""
     ranking, seed = the_table(), bytes(32)
     relays = sum(row["relays"] for row in ROWS)
-    return Counter(pick(ranking, unit_of(seed, "session", n)) for n in range(relays))
+    return Counter(
+        pick_node(ranking, compute_unit_draw(seed, "session", n)) for n in range(relays)
+    )
 
 
 def test_the_draws_of_a_session_follow_the_tickets():
@@ -98,7 +100,7 @@ def test_failures_take_a_node_out_in_proportion(row: Vector):
     seconds_out = 0
     for now in range(0, HOUR, 1000):
         if now % apart < 1000 and now // apart < row["failures"]:
-            selector.take(relayed(node, now, None))
-        (ranked,) = selector.rank(CHAIN, [node], now).rows
+            selector.record_outcome(relayed(node, now, None))
+        (ranked,) = selector.rank_nodes(CHAIN, [node], now).rows
         seconds_out += ranked.stats.failing
     assert seconds_out == row["out_s"]

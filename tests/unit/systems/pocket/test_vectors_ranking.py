@@ -9,8 +9,8 @@ from oracle.systems.pocket.js_arithmetic import quantile, round_half_up, to_fixe
 from oracle.systems.pocket.node_selector import PortalRecord
 from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD, PortalParameters
-from oracle.systems.pocket.picking import pick
-from oracle.systems.pocket.ranking import Ranking, Reason, rank
+from oracle.systems.pocket.picking import pick_node
+from oracle.systems.pocket.ranking import Ranking, TicketReason, rank_nodes
 from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
 
 # The code without its bug, and with it (tests/vectors/SUPERSEDED.md).
@@ -78,7 +78,7 @@ def test_every_second_sample_stays_once_there_are_too_many(vector: Vector):
     # One more success on top of what the list holds; it comes last.
     samples = [float(n) for n in range(1, vector["n"])]
     record = PortalRecord(samples=samples, samples_until=300_000)
-    record.succeeded(float(vector["n"]), 1000, MEANT)
+    record.record_success(float(vector["n"]), 1000, MEANT)
     kept = record.samples
     assert (len(kept), kept[0], kept[-1]) == (vector["len"], vector["first"], vector["last"])
 
@@ -109,18 +109,18 @@ def limited(params: PortalParameters, failures: int) -> PortalParameters:
 @vectors_of("ranking", file=POCKET)
 @PROFILES
 def test_nodes_are_ranked_as_upstream_ranks_them(vector: Vector, params: PortalParameters):
-    ranking = rank(standings(vector["input"]), limited(params, vector["max_failures"]))
+    ranking = rank_nodes(standings(vector["input"]), limited(params, vector["max_failures"]))
     expected = vector["expected"]
     assert [row.node for row in ranking.rows] == expected["order"]
     assert tickets(ranking) == expected["tickets"]
     assert ranking.total == expected["total"]
     assert ranking.degraded == (expected["picks"] == "uniform over all nodes")
-    flagged = [row.node for row in ranking.rows if row.reason is Reason.SHELVED]
+    flagged = [row.node for row in ranking.rows if row.reason is TicketReason.SHELVED]
     assert flagged == expected["newly_flagged"]
     chances = {row.node: round(row.probability, 6) for row in ranking.rows}
     assert chances == expected["probability"]
     picks = [] if ranking.degraded else expected["picks"]
-    assert [pick(ranking, p["u"]) for p in picks] == [p["node"] for p in picks]
+    assert [pick_node(ranking, p["u"]) for p in picks] == [p["node"] for p in picks]
 
 
 @vectors_of("article_table/cases", file=POCKET)
@@ -128,7 +128,7 @@ def test_nodes_are_ranked_as_upstream_ranks_them(vector: Vector, params: PortalP
 def test_the_articles_table_comes_out_step_by_step(vector: Vector, params: PortalParameters):
     rows = {f"n{row['rank']}": row for row in ROWS.values()}
     weighted = {step["id"]: step["weighted_s"] for step in vector["steps"]}
-    ranking = rank(
+    ranking = rank_nodes(
         [
             NodeStats(
                 node=Address(name),
@@ -184,7 +184,7 @@ def test_slow_work_is_told_apart_where_it_is_expected_to_be_slow(
         row | {"success_rate": 1, "weighted_s": vector["weighted_s"][row["id"]]}
         for row in vector["input"]
     ]
-    by_seconds = rank(standings(ranked), in_seconds)
+    by_seconds = rank_nodes(standings(ranked), in_seconds)
     assert tickets(by_seconds) == vector["tickets"]
     chances = {row.node: round(row.probability, 6) for row in by_seconds.rows}
     assert chances == vector["probability"]

@@ -11,7 +11,7 @@ from oracle.systems.pocket.js_arithmetic import to_fixed
 from oracle.systems.pocket.node_selector import PortalMemory, PortalRecord
 from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD
-from oracle.systems.pocket.ranking import Ranking, Reason, rank
+from oracle.systems.pocket.ranking import Ranking, TicketReason, rank_nodes
 from tests.support.vectors import Vector, named_vectors, vectors_of
 
 POCKET = "pocket"
@@ -30,9 +30,9 @@ def told(memory: PortalMemory, event: Vector) -> None:
     node, time = Address(event["node"]), ms(event["t"])
     match event["event"]:
         case "succeeded":
-            memory.succeeded(node, event["duration_s"], time)
+            memory.record_success(node, event["duration_s"], time)
         case "failed":
-            memory.failed(node, time)
+            memory.record_failure(node, time)
         case "set_failure_flag":
             memory.set_flag(node, time + ms(event["ttl_s"]), flag=event["value"] == "true")
         case unknown:
@@ -41,8 +41,8 @@ def told(memory: PortalMemory, event: Vector) -> None:
 
 def evaluated(memory: PortalMemory, nodes: list[Address], now: int, profile: str) -> Ranking:
     """Rank, and let the evaluation have happened."""
-    ranking = rank([memory.stats(node, now) for node in nodes], PARAMS[profile])
-    memory.look(nodes, now)
+    ranking = rank_nodes([memory.compute_stats(node, now) for node in nodes], PARAMS[profile])
+    memory.evaluate_nodes(nodes, now)
     return ranking
 
 
@@ -115,14 +115,14 @@ def statistics(stats: NodeStats) -> Vector:
 
 @PROFILES
 def test_an_unused_node_has_no_attempt_and_no_latency(profile: str):
-    stats = PortalRecord().stats(A, 0, PARAMS[profile])
+    stats = PortalRecord().compute_stats(A, 0, PARAMS[profile])
     assert statistics(stats) == UNIT["unused node"]["expected"]
 
 
 @PROFILES
 def test_a_used_node_has_the_latencies_of_its_log(profile: str):
     case = UNIT["used node"]
-    stats = logged(**case["input"]).stats(A, 0, PARAMS[profile])
+    stats = logged(**case["input"]).compute_stats(A, 0, PARAMS[profile])
     assert statistics(stats) == case["expected"]
 
 
@@ -142,12 +142,12 @@ def test_a_success_erases_the_flag(profile: str):
 def test_a_first_failure_leaves_both_latencies_at_zero():
     case = UNIT["first outcome is a 500"]
     record = PortalRecord()
-    record.failed(0, PORTAL_API_HEAD)
+    record.record_failure(0, PORTAL_API_HEAD)
     expected = case["expected"]
     assert {"500": record.failures} == expected["results"]
     assert to_fixed(record.median) == expected["median"]
     assert to_fixed(record.weighted) == expected["weighted"]
-    stats = record.stats(A, 0, PORTAL_API_HEAD)
+    stats = record.compute_stats(A, 0, PORTAL_API_HEAD)
     assert {
         "attempts": stats.attempts,
         "success_rate": stats.success_rate,
@@ -161,12 +161,12 @@ def test_a_success_is_added_to_the_samples_there_are(profile: str):
     record = logged(**_arguments(case["input"]["log"]))
     record.samples = list(case["input"]["timing_log"])
     record.samples_until = 300_000
-    before, expected = record.stats(A, 1, params), case["expected"]
+    before, expected = record.compute_stats(A, 1, params), case["expected"]
     assert {
         "attempts": before.attempts,
         "success_rate": before.success_rate,
     } == expected["metadata_before_this_relay"]
-    record.succeeded(case["input"]["elapsed_s"], 1, params)
+    record.record_success(case["input"]["elapsed_s"], 1, params)
     assert record.samples == expected["timing_log_after"]
     assert {"200": record.successes, "500": record.failures} == expected["results"]
     assert to_fixed(record.median) == expected["median"]
@@ -179,7 +179,7 @@ def test_the_older_coefficient_gives_the_older_latency():
     record = logged(**_arguments(case["input"]["log"]))
     record.samples = list(case["input"]["timing_log"])
     record.samples_until = 300_000
-    record.succeeded(case["input"]["elapsed_s"], 1, replace(PORTAL_API_HEAD, p90_weight=0.5))
+    record.record_success(case["input"]["elapsed_s"], 1, replace(PORTAL_API_HEAD, p90_weight=0.5))
     assert to_fixed(record.weighted) == case["derived_older_coefficient_0_5"]["weighted"]
 
 
@@ -189,7 +189,7 @@ def test_nodes_are_sorted_by_their_weighted_latency():
         NodeStats(Address(row["id"]), 1, 1.0, row["weighted_s"], row["weighted_s"], failing=False)
         for row in case["input"]
     ]
-    assert [row.node for row in rank(nodes, MEANT).rows] == case["expected_order"]
+    assert [row.node for row in rank_nodes(nodes, MEANT).rows] == case["expected_order"]
 
 
 @PROFILES
@@ -207,9 +207,9 @@ def test_tickets_never_increase_down_the_list(profile: str):
         )
         for row in case["input"]
     ]
-    ranking = rank(nodes, params)
+    ranking = rank_nodes(nodes, params)
     assert {row.node: row.tickets for row in ranking.rows} == case["derived_tickets"]
-    assert [row.node for row in ranking.rows if row.reason is Reason.SHELVED] == ["5000"]
+    assert [row.node for row in ranking.rows if row.reason is TicketReason.SHELVED] == ["5000"]
 
 
 def mixed(profile: str) -> tuple[PortalMemory, Ranking]:

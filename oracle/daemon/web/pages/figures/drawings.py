@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 BROAD, NARROW = 1_120, 340
-_TOP, _LEFT, _RIGHT = 22, 34, 8
+_TOP_MARGIN, _LEFT_MARGIN, _RIGHT_MARGIN = 22, 34, 8
 _PLOT_HEIGHT = 240
-_FOOT = 24
+_FOOT_HEIGHT = 24
 _GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
-_TICKS = {BROAD: 6, NARROW: 2}
+_TICKS_BY_WIDTH = {BROAD: 6, NARROW: 2}
 
 
 class Label(NamedTuple):
@@ -34,7 +34,7 @@ class Bar(NamedTuple):
     value: int
 
 
-class Moment(NamedTuple):
+class ChartPoint(NamedTuple):
     """A point in time on a chart.
 
     `value` is the index of a mark, from 0, or the unix seconds of a tick.
@@ -54,14 +54,14 @@ class Sample(NamedTuple):
     reliability: float
 
 
-class Span(NamedTuple):
+class XRange(NamedTuple):
     """A range on the x axis."""
 
     x: float
     width: float
 
 
-class CourseChart(NamedTuple):
+class TrendChart(NamedTuple):
     """QoS, long-term score and H over time: SVG paths, axes and marks."""
 
     width: int
@@ -72,15 +72,15 @@ class CourseChart(NamedTuple):
     long_term: str
     reliability: str
     grid: tuple[Label, ...]
-    ticks: tuple[Moment, ...]
+    ticks: tuple[ChartPoint, ...]
     foot: float
     limit: float
-    shaded: tuple[Span, ...]
-    falls: tuple[Moment, ...]
-    rises: tuple[Moment, ...]
+    shaded: tuple[XRange, ...]
+    falls: tuple[ChartPoint, ...]
+    rises: tuple[ChartPoint, ...]
 
 
-class Marks(NamedTuple):
+class ReliabilityMarks(NamedTuple):
     """Changes of H as (time, value, index), and the times (from, to) of exclusion."""
 
     falls: Sequence[tuple[int, float, int]]
@@ -88,86 +88,95 @@ class Marks(NamedTuple):
     excluded: Sequence[tuple[int, int]]
 
 
-def course_chart(
-    samples: Sequence[Sample], marks: Marks, limit: float, width: int
-) -> CourseChart | None:
+def build_trend_chart(
+    samples: Sequence[Sample], marks: ReliabilityMarks, limit: float, width: int
+) -> TrendChart | None:
     """Lay out a node's chart, or return None without samples; `limit` is for exclusion."""
     if not samples:
         return None
     first, last = samples[0].time, max(samples[-1].time, samples[0].time + 1)
-    right = width - _RIGHT
+    right = width - _RIGHT_MARGIN
 
-    def x(time: int) -> float:
-        inside = min(max(time, first), last)
-        return round(_LEFT + (inside - first) * (right - _LEFT) / (last - first), 1)
-
-    def path(column: str) -> str:
-        return "M" + " L".join(
-            f"{x(sample.time)} {_height(getattr(sample, column))}" for sample in samples
+    def get_x(time: int) -> float:
+        clamped_time = min(max(time, first), last)
+        return round(
+            _LEFT_MARGIN + (clamped_time - first) * (right - _LEFT_MARGIN) / (last - first), 1
         )
 
-    many = _TICKS.get(width, 2)
-    return CourseChart(
+    def build_path(column: str) -> str:
+        return "M" + " L".join(
+            f"{get_x(sample.time)} {_get_y(getattr(sample, column))}" for sample in samples
+        )
+
+    tick_count = _TICKS_BY_WIDTH.get(width, 2)
+    return TrendChart(
         width=width,
-        height=_TOP + _PLOT_HEIGHT + _FOOT,
-        left=_LEFT,
+        height=_TOP_MARGIN + _PLOT_HEIGHT + _FOOT_HEIGHT,
+        left=_LEFT_MARGIN,
         right=right,
-        qos=path("qos"),
-        long_term=path("long_term"),
-        reliability=path("reliability"),
-        grid=tuple(Label(_LEFT - 6, _height(value), f"{value:g}") for value in _GRID),
+        qos=build_path("qos"),
+        long_term=build_path("long_term"),
+        reliability=build_path("reliability"),
+        grid=tuple(Label(_LEFT_MARGIN - 6, _get_y(value), f"{value:g}") for value in _GRID),
         ticks=tuple(
-            Moment(round(_LEFT + part * (right - _LEFT) / many, 1), 0, first + part
-                   * (last - first) // many)
-            for part in range(many + 1)
+            ChartPoint(
+                round(_LEFT_MARGIN + tick_index * (right - _LEFT_MARGIN) / tick_count, 1),
+                0,
+                first + tick_index * (last - first) // tick_count,
+            )
+            for tick_index in range(tick_count + 1)
         ),
-        foot=_TOP + _PLOT_HEIGHT,
-        limit=_height(limit),
+        foot=_TOP_MARGIN + _PLOT_HEIGHT,
+        limit=_get_y(limit),
         shaded=tuple(
-            Span(x(since), round(max(1.0, x(until) - x(since)), 1))
+            XRange(get_x(since), round(max(1.0, get_x(until) - get_x(since)), 1))
             for since, until in marks.excluded
             if until >= first
         ),
-        falls=tuple(Moment(x(time), _TOP - 6, index) for time, _, index in marks.falls),
-        rises=tuple(Moment(x(time), _height(value), index) for time, value, index in marks.rises),
-    )  # fmt: skip
+        falls=tuple(
+            ChartPoint(get_x(time), _TOP_MARGIN - 6, index) for time, _, index in marks.falls
+        ),
+        rises=tuple(
+            ChartPoint(get_x(time), _get_y(value), index) for time, value, index in marks.rises
+        ),
+    )
 
 
-def _height(value: float) -> float:
-    return round(_TOP + (1 - min(max(value, 0.0), 1.0)) * _PLOT_HEIGHT, 1)
+def _get_y(value: float) -> float:
+    return round(_TOP_MARGIN + (1 - min(max(value, 0.0), 1.0)) * _PLOT_HEIGHT, 1)
 
 
-def bars(
-    values: Sequence[int], places: int, box: tuple[float, float], most: int | None = None
+def lay_out_bars(
+    values: Sequence[int], slot_count: int, box: tuple[float, float], max_value: int | None = None
 ) -> list[Bar]:
     """Lay out bars from the left in a box (width, height) with `slot_count` slots.
 
     A bar of `max_value` is as high as the box; None: the greatest value is.
     """
     width, height = box
-    step = width / max(1, places)
-    top = most or max([1, *values])
+    step = width / max(1, slot_count)
+    full_value = max_value or max([1, *values])
     return [
         Bar(
             x=round(index * step + step * 0.06, 2),
-            y=round(height - value * height / top, 2),
+            y=round(height - value * height / full_value, 2),
             width=round(step * 0.88, 2),
-            height=round(value * height / top, 2),
+            height=round(value * height / full_value, 2),
             value=value,
         )
         for index, value in enumerate(values)
     ]
 
 
-def shares(counts: Sequence[tuple[str, int]], width: float) -> list[tuple[str, Bar]]:
+def lay_out_shares(counts: Sequence[tuple[str, int]], width: float) -> list[tuple[str, Bar]]:
     """Lay out shares of a total in one line, each at least 3 wide; zero counts are omitted."""
     present = [(name, count) for name, count in counts if count]
     total = sum(count for _, count in present)
-    least = 3.0
-    free = width - least * len(present)
-    found, x = [], 0.0
+    min_width = 3.0
+    free_width = width - min_width * len(present)
+    named_bars, x = [], 0.0
     for name, count in present:
-        part = least + free * count / total
-        found.append((name, Bar(round(x, 2), 0, round(part - 1, 2), 20, count)))
-        x += part
-    return found
+        width_of_part = min_width + free_width * count / total
+        named_bars.append((name, Bar(round(x, 2), 0, round(width_of_part - 1, 2), 20, count)))
+        x += width_of_part
+    return named_bars
