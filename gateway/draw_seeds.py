@@ -2,7 +2,7 @@
 
 An epoch has one seed, whose hash is public from the previous epoch on. The value of a draw is the
 hash of that seed, the session and a counter, so that revealing a value discloses no other draw
-(docs/explanation/gateway.md#repeating-a-draw). The source of randomness is an argument.
+(docs/explanation/gateway.md#verifiable-draws). The source of randomness is an argument.
 """
 
 from collections.abc import Callable

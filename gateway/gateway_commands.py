@@ -26,7 +26,7 @@ _ConfigOption = Annotated[
 _DEFAULT_CONFIG = Path("config/gateway.toml")
 
 
-def register_command(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Add `gateway` to the command line."""
     app.command("gateway", epilog="Example: qos-oracle gateway --config config/gateway.toml")(
         run_gateway

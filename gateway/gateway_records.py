@@ -16,7 +16,7 @@ from oracle.systems.pocket.ranking import Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 
 # After these outcomes the session is over for the node
-# (docs/explanation/gateway.md#whom-an-outcome-blames).
+# (docs/explanation/gateway.md#outcomes-and-blame).
 SESSION_ENDING_KINDS = frozenset({OutcomeKind.SESSION_INVALID, OutcomeKind.EXHAUSTED})
 # The minimum time between two removals of expired records.
 _SWEEP_MS = 10_000

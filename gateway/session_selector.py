@@ -4,7 +4,7 @@ Adds to Pocket's selector (`oracle.systems.pocket.node_selector`) what a gateway
 draws, checks, ended sessions, repeated outcomes, and cached rankings.
 
 The class reads no clock, uses no database and sends no request; the service around it does. One
-thread at a time may use it (docs/how-to/run-a-gateway.md#in-your-own-process).
+thread at a time may use it (docs/how-to/run-a-gateway.md#use-the-selector-in-your-own-process).
 """
 
 import secrets

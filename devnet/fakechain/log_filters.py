@@ -11,7 +11,7 @@ _BOTH = "cannot specify both BlockHash and FromBlock/ToBlock, choose one or the 
 
 
 @dataclass(frozen=True, slots=True)
-class LogFilter:
+class FakeLogFilter:
     """Either `block_hash`, or a range of numbers or tags; None takes any address or topic."""
 
     first: str

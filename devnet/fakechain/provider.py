@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from devnet.fakechain.answering import Answering
 from devnet.fakechain.block_json import Block, Json
-from devnet.fakechain.log_filters import LogFilter
+from devnet.fakechain.log_filters import FakeLogFilter
 from devnet.fakechain.requests import FakeRpcError
 from devnet.fakechain.tree import Blocks, Tree, View
 
@@ -84,7 +84,7 @@ class Provider(Answering):
             return None
         named = _params[0]
         if isinstance(named, dict) and ("fromBlock" in named or "toBlock" in named):
-            wanted = LogFilter.read(named)
+            wanted = FakeLogFilter.read(named)
             return self._height(wanted.first), self._height(wanted.last)
         if _method in _ABOUT_TRANSACTIONS:
             places = self._blocks.places.get(str(named).lower(), ())
@@ -126,7 +126,7 @@ class Provider(Answering):
         return None if place is None else self._whole(place[0]).receipts[place[1]]
 
     def _get_logs(self, asked: Json) -> list[Json]:
-        wanted = LogFilter.read(asked)
+        wanted = FakeLogFilter.read(asked)
         if wanted.block_hash is not None:
             block = self._by_hash(wanted.block_hash)
             if block is None:

@@ -1,7 +1,7 @@
 """The HTTP application of the service: authorization, routing and error responses.
 
 A plain ASGI application: each request is handled in the server's loop, from memory; outcomes are
-answered when they are stored (docs/how-to/run-a-gateway.md#what-it-answers).
+answered when they are stored (docs/how-to/run-a-gateway.md#http-api).
 """
 
 import asyncio

@@ -159,7 +159,7 @@ def _build_selection(selection: NodeSelection, select_body: SelectBody) -> dict[
 
 
 def _build_proof(selection: NodeSelection, session: str) -> dict[str, object]:
-    """Return everything that repeats a draw (docs/explanation/gateway.md#repeating-a-draw)."""
+    """Return everything that repeats a draw (docs/explanation/gateway.md#verifiable-draws)."""
     return {
         "values": [value.hex() for value in selection.values],
         "chances": selection.ranking.chances,

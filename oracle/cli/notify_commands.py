@@ -42,7 +42,7 @@ def send_test_messages(
     """
     targets = open_targets(load_config(config).notify, unix_seconds)
     if not targets:
-        raise InputError("[[notify]]: names no target; docs/how-to/be-told.md says how")
+        raise InputError("[[notify]]: names no target; docs/how-to/notifications.md says how")
     selected_targets = [recipient for recipient in targets if target in {None, recipient.name}]
     if not selected_targets:
         target_names = ", ".join(recipient.name for recipient in targets)

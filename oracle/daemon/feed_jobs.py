@@ -1,7 +1,7 @@
 """The daemon's jobs for a feed: poll, reread old rows, compare with a second feed.
 
 Each answer is awaited on a separate thread: the head does not wait longer for a slow feed than for
-other requests (docs/explanation/feed.md#a-poll).
+other requests (docs/explanation/feed.md#polling).
 """
 
 import time

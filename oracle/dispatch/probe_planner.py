@@ -1,7 +1,7 @@
 """Plans system tasks and their ends, once a block, if they are due and not yet planned.
 
 A node gets at most one system task in a window; the contract refuses a second one with the same
-node and window number. See docs/explanation/probing.md.
+node and window number. See docs/explanation/dispatch.md#system-tasks.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Stores the block that opened the window of system tasks; its hash sets each node's due time.
 
 A rewind below that block clears the one bookmark, and the block that replaces it is stored in
-turn. See docs/explanation/probing.md#when-and-who.
+turn. See docs/explanation/dispatch.md#due-nodes.
 """
 
 from collections.abc import Sequence

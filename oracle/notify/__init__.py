@@ -1,4 +1,4 @@
-"""Notifications to subscribers, at least once and in order (docs/how-to/be-told.md).
+"""Notifications to subscribers, at least once and in order (docs/how-to/notifications.md).
 
 Public names: `Notifier`, `Webhook`, `AppriseTarget`, `Target`.
 """

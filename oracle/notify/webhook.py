@@ -1,4 +1,4 @@
-"""Signed POST of one message; docs/how-to/be-told.md#webhook explains verification."""
+"""Signed POST of one message; docs/how-to/notifications.md#webhook explains verification."""
 
 import hashlib
 import hmac

@@ -55,7 +55,7 @@ class Signer(Protocol):
     locally computed digest, low s, and every field of a decoded transaction
     (`signing.signature_checks`). It never retries: a lost response is a `TransientError` and does
     not mean that nothing was signed. Call it outside database transactions, because it may take
-    seconds. See docs/explanation/quorum.md#why-signatures.
+    seconds. See docs/explanation/reports.md#off-chain-signatures.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Notices, and the delivery progress of each target (docs/how-to/be-told.md)."""
+"""Notices, and the delivery progress of each target (docs/how-to/notifications.md)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

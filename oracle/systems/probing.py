@@ -2,7 +2,7 @@
 
 The plan is a pure function of the chain. A node's due time cannot be predicted before the block
 that opens the window, and anyone can check it afterwards. See
-docs/explanation/probing.md#when-and-who.
+docs/explanation/dispatch.md#due-nodes.
 """
 
 from collections.abc import Iterable, Sequence, Set as AbstractSet

@@ -99,8 +99,8 @@ def _subclasses(kind: type[object]) -> Iterator[type[object]]:
 
 # Where a library tells its errors apart by words alone (docs/decisions/0144-typed-errors.md).
 READ_BY_WORDS = {
-    "oracle/signing/keystore.py: unlock",
-    "oracle/store/db_errors.py: _of_sqlite",
+    "oracle/signing/keystore.py: unlock_keystore",
+    "oracle/store/db_errors.py: _translate_sqlite_error",
 }
 
 

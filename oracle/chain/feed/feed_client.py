@@ -2,7 +2,7 @@
 
 A poll without new rows takes three GET requests: the clock, a page with the row that is read
 again, and the empty page at the end. Only the format of responses is checked here; the content is
-checked where it is stored (docs/explanation/feed.md#a-poll).
+checked where it is stored (docs/explanation/feed.md#polling).
 """
 
 import json

@@ -1,4 +1,7 @@
-"""The sections `[[notify]]` and `[metrics]`: notification targets (docs/how-to/be-told.md)."""
+"""Sections `[[notify]]`, `[metrics]`, `[tracing]` and `[log]`.
+
+See docs/how-to/notifications.md and docs/how-to/monitor.md.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

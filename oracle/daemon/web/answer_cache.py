@@ -1,7 +1,7 @@
 """Caches responses by request until the index changes: one response serves all clients.
 
 During a backfill the index changes many times a second; a response is then served for ten seconds
-(docs/explanation/read-api.md#one-answer-for-all).
+(docs/reference/read-api.md#response-cache).
 """
 
 import gzip

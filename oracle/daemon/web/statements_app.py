@@ -1,7 +1,7 @@
 """Publishes what this reporter signed to the other reporters, from memory.
 
 Signatures become public on chain anyway, and have no effect alone
-(docs/explanation/quorum.md#exchange).
+(docs/explanation/reports.md#exchange).
 """
 
 from fastapi import FastAPI

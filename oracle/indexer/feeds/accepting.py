@@ -1,7 +1,7 @@
 """An operator's decision to read a feed on: its faults are accepted, or a new stream begins.
 
 Stored rows stay: a new stream has another number, and its rows are stored beside the old ones
-(docs/explanation/feed.md#a-persons-word).
+(docs/explanation/feed.md#resolving-faults).
 """
 
 from dataclasses import replace

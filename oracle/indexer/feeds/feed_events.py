@@ -2,7 +2,7 @@
 
 A row belongs to the first block with a later time than its own, before all events of that block:
 the state as of a block has the chain's events up to it, and the feed's rows before its time
-(docs/explanation/feed.md#one-order).
+(docs/explanation/feed.md#order-with-the-chain).
 """
 
 from collections.abc import Sequence

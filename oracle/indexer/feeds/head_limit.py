@@ -1,7 +1,7 @@
 """Limits how far the chain is read to the time up to which the feed is settled.
 
 A block is folded once every row of an earlier time is settled: a later row could not be placed
-before it any more (docs/explanation/feed.md#one-order).
+before it any more (docs/explanation/feed.md#order-with-the-chain).
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
 """The history of a node's figures: exact at every point, downsampled without losing extremes.
 
 Between two events the long-term score is constant and H only rises: every extreme is just before
-or just after an event, or at an end (docs/explanation/read-api.md#history).
+or just after an event, or at an end (docs/reference/read-api.md#history).
 """
 
 from bisect import bisect_left

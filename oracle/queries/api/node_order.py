@@ -1,7 +1,7 @@
 """The order of nodes as of a block, kept in memory and updated by the nodes that changed.
 
 SQL never sorts by QoS: reliability recovers without an event, so the order at a block is a
-function of the block's time (docs/explanation/read-api.md#order).
+function of the block's time (docs/reference/read-api.md#order-of-nodes).
 """
 
 import threading

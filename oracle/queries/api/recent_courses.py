@@ -1,7 +1,7 @@
 """The last few QoS values of many nodes at once: the sparkline beside each row of a list.
 
 One database query covers all requested nodes that have changed since; the values of the others are
-cached (docs/explanation/read-api.md#courses-of-a-list).
+cached (docs/reference/read-api.md#trends-in-lists).
 """
 
 import threading

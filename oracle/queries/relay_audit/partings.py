@@ -2,7 +2,7 @@
 
 Two figures do not show what happened between the rows, so hypotheses are tested: a single change
 of the relay's records that yields exactly its figure. The kinds and their evidence:
-docs/explanation/relay-audit.md#kinds.
+docs/reference/crynux-relay.md#kinds-of-differences.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

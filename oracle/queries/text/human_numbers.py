@@ -4,7 +4,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.queries.text.text_tables import format_utc
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-# Limits of the smaller units (docs/how-to/explain-a-score.md#how-numbers-are-said).
+# Limits of the smaller units (docs/how-to/explain-a-score.md#number-formats).
 _MAX_AS_SECONDS, _MAX_AS_MINUTES, _MAX_AS_HOURS = 90, 90 * _MINUTE, 36 * _HOUR
 _NUMBER_WORDS = (
     *("no", "one", "two", "three", "four", "five", "six"),

@@ -1,4 +1,4 @@
-"""Raw rows of a feed, and its read cursor (docs/explanation/feed.md#what-is-stored)."""
+"""Raw rows of a feed, and its read cursor (docs/explanation/feed.md#storage)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

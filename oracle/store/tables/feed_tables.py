@@ -1,7 +1,7 @@
 """Tables of raw rows of a feed beside the chain, and of how far it was read.
 
 None is a projection: a rebuild folds the rows anew, like logs. Times are the feed's clock, in
-seconds (docs/explanation/feed.md#what-is-stored).
+seconds (docs/explanation/feed.md#storage).
 """
 
 from sqlalchemy import (

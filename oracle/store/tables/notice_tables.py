@@ -1,4 +1,4 @@
-"""Tables of notices and of their delivery to targets (docs/how-to/be-told.md)."""
+"""Tables of notices and of their delivery to targets (docs/how-to/notifications.md)."""
 
 from sqlalchemy import BigInteger, Column, Index, LargeBinary, Table, Text
 

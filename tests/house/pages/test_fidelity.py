@@ -137,7 +137,7 @@ def _is_decided(name: str, entry: object) -> bool:
 @pytest.mark.parametrize(
     ("cell", "lost"),
     [
-        ("`oracle/domain/scoring/score_window.py::mean_of`", []),
+        ("`oracle/domain/scoring/score_window.py::compute_pool_mean`", []),
         ("`oracle/domain/scoring/rules.py::Rules.pool_size`", []),
         ("`contracts/TaskNetwork.sol`", []),
         (

@@ -14,7 +14,7 @@ from tests.house.product import SOURCES
 LEAST_WORDS = 3
 _LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 # Event names that are handed on: what a call of these functions is given is one.
-_HANDED_ON = {"Repeating": 0, "_note": 2}
+_HANDED_ON = {"RepeatedWarning": 0, "_record_conflict": 2}
 
 
 def silent(described: Iterator[tuple[str, str]]) -> list[str]:

@@ -47,7 +47,7 @@ def test_every_level_of_verification_has_its_row():
     table = page("explanation/verification.md")
     assert [one.name for one in VerificationLevel if one.name.lower() not in table] == []
     assert all(
-        f"## L{one.value}\n" in table
+        f"## L{one.value}: " in table
         for one in VerificationLevel
         if one is not VerificationLevel.NOTHING
     )

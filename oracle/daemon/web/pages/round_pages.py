@@ -16,7 +16,7 @@ _NEWEST = 50
 _LONGEST_NUMBER = 18
 
 
-class LaneChange(NamedTuple):
+class ReportedLaneChange(NamedTuple):
     """The change of one node's lane in a round; a lane without QoS means not selectable."""
 
     node: Address
@@ -56,7 +56,7 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     )
 
 
-def _list_lane_changes(snapshot: ApiSnapshot, accepted: RoundAccepted) -> list[LaneChange]:
+def _list_lane_changes(snapshot: ApiSnapshot, accepted: RoundAccepted) -> list[ReportedLaneChange]:
     """Return the lanes that differ from those of the round before, by index."""
     changes = []
     for word_index, word in accepted.words:
@@ -69,5 +69,5 @@ def _list_lane_changes(snapshot: ApiSnapshot, accepted: RoundAccepted) -> list[L
             if old != new:
                 node = snapshot.uow.rounds.get_node_at(word_index * LANES_PER_WORD + lane_index)
             if node is not None:
-                changes.append(LaneChange(node, format_lane(old), format_lane(new)))
+                changes.append(ReportedLaneChange(node, format_lane(old), format_lane(new)))
     return changes

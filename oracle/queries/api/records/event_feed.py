@@ -2,7 +2,7 @@
 
 An event's id has the number of reorgs, the number of beginnings and ends of halts, the block time,
 and the number of delivered events of that time. A reorg is an event; the events of the replacing
-blocks follow it (docs/explanation/read-api.md#events).
+blocks follow it (docs/reference/read-api.md#event-stream).
 """
 
 import re
