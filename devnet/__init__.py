@@ -1,1 +1,1 @@
-"""A local network to develop against; imported by the command line only."""
+"""A local network to develop against; only the command line imports it."""

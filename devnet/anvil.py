@@ -1,7 +1,7 @@
-"""A local EVM chain that the demo drives: it mines when told, at the times that it is told.
+"""A local EVM chain for the demo; it mines blocks on request, with the timestamps it is given.
 
-Anvil leaves nothing on the disk, and keeps enough history for every reorg and old state we ask
-for.
+Anvil writes nothing to disk. It keeps enough history for every reorg and every old state that the
+demo requests.
 """
 
 import itertools
@@ -21,17 +21,19 @@ from oracle.errors import FatalError, InputError
 
 CHAIN_ID = 31337
 _LISTENING = "Listening on "
-# More blocks than a demo makes: what is pruned cannot be read or reorganised any more. A chain
-# that runs for days would fill the memory with more: every kept state costs half a megabyte.
+# More blocks than a demo mines; pruned blocks cannot be read or reorganised. The limit bounds the
+# memory of a chain that runs for days, because each kept state takes half a megabyte.
 _KEPT_BLOCKS = 2_000
 _REQUEST_SECONDS = 120
-# Anvil ends at once when asked to, unless it hangs.
+# Anvil stops immediately on SIGTERM, unless it hangs.
 _END_SECONDS = 10
 
 
 @contextmanager
 def anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
-    """Run Anvil and give its URL; `port` 0 takes any free one, `start_time` is block 0's.
+    """Run Anvil and yield its URL.
+
+    `port` 0 selects any free port; `start_time` is the timestamp of block 0.
 
     Raises:
         InputError: the port is in use, or Anvil cannot be installed.
@@ -42,7 +44,7 @@ def anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             *("--accounts", str(accounts), "--chain-id", str(CHAIN_ID)),
             *("--timestamp", str(start_time), "--no-mining", "--order", "fifo"),
             *("--prune-history", str(_KEPT_BLOCKS), "--cache-path", cache),
-            # Two blocks under the head are final in its own words; 64 by default.
+            # Anvil then reports blocks two below the head as final; its default is 64.
             *("--slots-in-an-epoch", "1"),
         ]
         with subprocess.Popen(  # noqa: S603 - the binary that we found ourselves
@@ -50,10 +52,10 @@ def anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            # Ctrl-C is for who runs the chain, who ends it in order.
+            # Ctrl-C must reach only the parent process, which stops the chain in order.
             process_group=0,
         ) as running:
-            # It writes a line for every request; a pipe that nobody empties would stop it.
+            # Anvil prints a line per request; a full pipe that is not read would block Anvil.
             draining = Thread(target=_drain, args=(running,), daemon=True)
             try:
                 url = _url(running, port)
@@ -61,13 +63,13 @@ def anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
                 yield url
             finally:
                 _end(running)
-                # The pipe is closed under nobody who still reads it.
+                # Join the reader before the pipe is closed.
                 if draining.ident is not None:
                     draining.join()
 
 
 def _url(running: "subprocess.Popen[str]", port: int) -> str:
-    """Wait for the line that says where it listens."""
+    """Return the URL from Anvil's "Listening on" line, waiting until the line is printed."""
     last = "it said nothing"
     for line in running.stdout or ():
         if line.startswith(_LISTENING):
@@ -90,7 +92,7 @@ def _drain(running: "subprocess.Popen[str]") -> None:
 
 
 class LocalChain:
-    """JSON-RPC to Anvil, many calls in one request; the accounts are unlocked."""
+    """JSON-RPC client of Anvil that can send many calls in one request; accounts are unlocked."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -100,14 +102,14 @@ class LocalChain:
         self._session.close()
 
     def ask(self, method: str, *params: Any) -> Any:  # noqa: ANN401 - JSON has no narrower type
-        """Return the answer to one call."""
+        """Return the result of one JSON-RPC call."""
         return self.ask_all([(method, *params)])[0]
 
     def ask_all(self, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return the answers in the order of the calls.
+        """Return the results of a batch of JSON-RPC calls, in the order of the calls.
 
         Raises:
-            FatalError: the chain refuses one; the line names the method and the reason.
+            FatalError: the chain rejects a call; the message names the method and the reason.
         """
         body = [
             {"jsonrpc": "2.0", "id": place, "method": call[0], "params": list(call[1:])}
@@ -121,23 +123,23 @@ class LocalChain:
         return [answer["result"] for answer in answers]
 
     def mine(self, time: int, transactions: Sequence[dict[str, str]] = ()) -> list[str]:
-        """Put the transactions, in this order, into one block at `time`; return their hashes.
+        """Mine one block with the transactions, in this order, and return their hashes.
 
-        What others have sent in the meantime gets in as well.
+        Transactions that are already in Anvil's pool are mined as well.
         """
         calls: list[tuple[Any, ...]] = [("eth_sendTransaction", sent) for sent in transactions]
         block = [("evm_setNextBlockTimestamp", time), ("evm_mine",)]
         return [str(sent) for sent in self.ask_all([*calls, *block])[: len(calls)]]
 
     def mined(self, time: int, transactions: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
-        """As `mine`, with transactions that have to work; return their receipts.
+        """Mine one block with transactions that must succeed, and return their receipts.
 
         Raises:
-            FatalError: one failed.
+            FatalError: a transaction failed.
         """
         sent = self.mine(time, transactions)
         asked = [("eth_getTransactionReceipt", one) for one in sent]
-        # There is no empty batch.
+        # JSON-RPC has no empty batch.
         receipts = self.ask_all(asked) if asked else []
         for one, receipt in zip(sent, receipts, strict=True):
             if receipt is None or receipt["status"] != "0x1":
@@ -145,16 +147,16 @@ class LocalChain:
         return receipts
 
     def refusal(self, call: dict[str, str]) -> str | None:
-        """Return the output with which a call is reverted, None where it goes through."""
+        """Return the revert data of a call, or None if the call succeeds."""
         body = {"jsonrpc": "2.0", "id": 0, "method": "eth_call", "params": [call, "latest"]}
         answer = self._post(body)
         return str(answer["error"].get("data", "0x")) if "error" in answer else None
 
     def _post(self, body: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
-        """Return the decoded response.
+        """Send a JSON-RPC request body and return the decoded response.
 
         Raises:
-            FatalError: the chain does not answer in time, has ended, or answers no JSON.
+            FatalError: the chain has ended, times out, or responds with something other than JSON.
         """
         try:
             return self._session.post(self.url, json=body, timeout=_REQUEST_SECONDS).json()
@@ -171,20 +173,20 @@ class LocalChain:
             raise FatalError(f"the local chain at {self.url}: {error}") from None
 
 
-# Linux gives out those from 32768 on, and other systems higher ones, to whoever takes any: one of
-# them may be another's before a program has started.
+# The system assigns free ports from 32768 on (Linux) or higher, so a port from that range may be
+# taken by another process before a program binds it.
 _PORTS = range(20_000, 32_000)
-# Two that start at once are far apart.
+# Two processes that start at the same time search from distant ports.
 _STRIDE = 101
-# None is given twice: the first program may not listen yet.
+# No port is returned twice: the first program may not have bound it yet.
 _asked = itertools.count()
 
 
 def free_port() -> int:
-    """Return a port of this machine that nobody listens on, and that nobody is given by chance.
+    """Return a free port outside the range from which the system assigns ports.
 
     Raises:
-        FatalError: all of them are taken.
+        FatalError: every port is in use.
     """
     first = os.getpid() * _STRIDE
     for _ in _PORTS:

@@ -1,4 +1,4 @@
-"""A local network to develop against: chain, contracts, keys, a configuration, and traffic."""
+"""A local network to develop against: chain, contracts, keys, configuration and traffic."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,9 +27,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run it. `chaos`: a seed; `stop` is set when it is to end.
+    """Options of a local network.
 
-    `ready` is told once what runs where, as soon as a daemon may begin.
+    `chaos_seed` is the seed of faulty endpoints, None for none. `stop` is set when the network
+    must end. `on_ready` is called once with all addresses, as soon as a daemon may start.
     """
 
     port: int
@@ -40,13 +41,14 @@ class Options:
 
 
 def devnet(folder: Path, options: Options, say: Say) -> None:
-    """Run until `stop`; `folder` gets the keys and a configuration for `qos-oracle run`.
+    """Run a local network until `stop` is set.
 
-    With `chaos`, a seed, that configuration names two endpoints that answer for the chain and
-    are wrong in random ways; the chain itself stays honest, at its own address.
+    `folder` gets the keys and a configuration for `qos-oracle run`. With `--chaos`, that
+    configuration names two proxies of the chain that return random faults; the chain's own
+    endpoint stays honest.
 
     Raises:
-        InputError: the folder is there already, or the port is in use.
+        InputError: the folder already exists, or the port is in use.
     """
     if folder.exists():
         raise InputError(f"{folder}: is there already; name a new folder or remove it")
@@ -89,14 +91,14 @@ def devnet(folder: Path, options: Options, say: Say) -> None:
 
 @contextmanager
 def _endpoints(url: str, chaos: int | None, say: Say) -> Iterator[list[str]]:
-    """Give the addresses that a daemon is told; what the moods were, is said at the end."""
+    """Yield the endpoint URLs for the daemon, and print the moods' counts at the end."""
     if chaos is None:
         yield [url]
         return
     with ExitStack() as stack:
         proxies = {}
         for place in range(_PROXIES):
-            # Seeds of two runs next to each other have no endpoint in common.
+            # Runs with consecutive seeds have no endpoint seed in common.
             proxy = Chaos(url, chaos * _PROXIES + place, _received(place, say))
             stack.callback(proxy.close)
             proxies[stack.enter_context(serving(proxy)).url] = proxy
@@ -114,7 +116,7 @@ def _received(place: int, say: Say) -> Say:
 
 
 def _play(stage: Stage, clock: Clock, options: Options) -> None:
-    """Play waves until told to end, a block every so many seconds of the wall clock."""
+    """Play waves until stopped, with one block per `block_seconds` of wall time."""
     traffic, due = Traffic(stage, _SEED), time.monotonic()
     while not options.stop.is_set():
         head = int(stage.chain.ask("eth_blockNumber"), 16)

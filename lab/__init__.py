@@ -1,1 +1,1 @@
-"""Experiments on stored histories; imported by the command line only."""
+"""Experiments on stored histories; only the command line imports them."""

@@ -1,1 +1,1 @@
-"""The demonstrations: one module for each kind of network."""
+"""Commands of the demonstrations, one module per kind of network."""

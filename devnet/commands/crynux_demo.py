@@ -1,4 +1,4 @@
-"""`demo --network`: the show on stand-ins of somebody else's contracts."""
+"""`demo --network`: the demo on stand-ins of Crynux's contracts."""
 
 import typer
 from rich.console import Console
@@ -11,11 +11,11 @@ from oracle.queries.text.text_tables import print_table
 
 
 def play_crynux(profile: str, options: ShowOptions, *, keep: bool, as_json: bool) -> None:
-    """Play the show of a profile, and print its verdict.
+    """Run the demo of a profile and print its verdict.
 
     Raises:
-        FatalError: it does not hold, or was broken off.
-        InputError: there are no stand-ins for this profile.
+        FatalError: a check failed, or the user stopped the demo.
+        InputError: the profile has no stand-in contracts.
     """
     console = Console(stderr=True)
     with (

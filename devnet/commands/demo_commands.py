@@ -1,4 +1,4 @@
-"""`demo`: the whole product on a local chain, and a verdict."""
+"""`demo` and `devnet`: the whole product on a local chain."""
 
 import json
 import signal
@@ -31,15 +31,15 @@ _PortOption = Annotated[
     int, typer.Option(help="The chain's port; 0 takes any free one.", min=0, max=65_535)
 ]
 _OURS = "reference"
-# Of a demo that does not hold.
+# The number of the daemon's warnings printed after a failed demo.
 _SHOWN_WARNINGS = 50
 _NOTHING_LEFT = "chain and daemon are stopped, and their folder with keys is deleted"
-# A closed terminal ends it as Ctrl-C does: chain and daemon go along, however long that takes.
+# A closed terminal stops the demo like Ctrl-C: chain and daemon are stopped in order.
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def register(app: typer.Typer) -> None:
-    """Hang the commands into the command line."""
+    """Register the `demo` and `devnet` commands."""
     app.command("demo", epilog="Example: qos-oracle demo --json")(_demo)
     app.command("devnet", epilog="Example: qos-oracle devnet --folder devnet --port 8545")(_devnet)
 
@@ -65,23 +65,23 @@ def _demo(
     ] = CRYNUX_SYSTEM.name,
     json_: JsonOption = False,
 ) -> None:
-    """Show the whole product on a real local EVM chain, in about three minutes.
+    """Run the whole product on a real local EVM chain, in about three minutes.
 
-    Exit code 0 only if every score on chain equals the one that an independent process computes
-    from the chain's logs, and the bad node was kicked out and took its stake. With --waves, the
-    kickout is checked if it is reached.
+    Exit code 0 only if every score on chain equals the score that an independent process computes
+    from the chain's logs, and if the bad node was kicked out and withdrew its stake. With --waves,
+    the kickout is checked only if it is reached.
 
-    With --system crynux-docs the same network follows the page to the letter.
+    With --system crynux-docs, the same network follows Crynux's published page to the letter.
 
-    With --system legacy it is the network of 2024: groups of three nodes, drawn and started at
-    once, text tasks on three of one card, scores by the order of commitments and of reveals, fees
-    shared by these scores, and system tasks for nodes that got none.
+    With --system legacy, the demo plays the network of 2024: groups of three nodes, drawn and
+    started together, text tasks on three nodes with the same GPU, scores by the order of
+    commitments and reveals, fees shared by these scores, and system tasks for nodes without work.
 
-    With --network crynux-vss or crynux-commit the contracts are stand-ins of Crynux's, which know
-    nothing of us: the daemon has to say what a process says that reads the whole chain by itself.
-    It reports the scores of crynux-vss, and the bad node is put out through an adapter; those of
-    crynux-commit it only reads. With crynux-relay the stakes are on the chain and everything else
-    in a stand-in of the relay: the daemon reads both, and the relay is audited.
+    With --network crynux-vss or crynux-commit, the contracts are stand-ins of Crynux's own
+    contracts, and the daemon's results must equal those of a process that reads the whole chain by
+    itself. The daemon reports the scores of crynux-vss and kicks the bad node out through an
+    adapter; crynux-commit is only read. With crynux-relay, the stakes are on the chain and
+    everything else is in a stand-in of the relay: the daemon reads both, and the relay is audited.
     """
     stop = StopSignal()
     options = ShowOptions(_system(system, network), port=port, stop=stop.event)
@@ -99,10 +99,10 @@ def _demo(
 
 
 def _play_ours(options: ShowOptions, *, keep: bool, as_json: bool) -> None:
-    """Play the show on our own contracts, and print its verdict.
+    """Run the demo on the reference contracts and print its verdict.
 
     Raises:
-        FatalError: it does not hold, or was broken off.
+        FatalError: a check failed, or the user stopped the demo.
     """
     with (
         Screen(Console(stderr=True), start=START_TIME) as screen,
@@ -125,7 +125,10 @@ def _play_ours(options: ShowOptions, *, keep: bool, as_json: bool) -> None:
 
 
 def _print_state(configuration: Path) -> None:
-    """Print to stderr how the daemon stands: its database and log are deleted with the demo."""
+    """Print the daemon's status and warnings to stderr.
+
+    The daemon's database and log are deleted together with the demo.
+    """
     for command in (("status",), ("kickout", "list"), ("outbox", "list")):
         arguments = [sys.executable, "-m", "oracle", *command, "--config", str(configuration)]
         printed = subprocess.run(arguments, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
@@ -136,7 +139,7 @@ def _print_state(configuration: Path) -> None:
 
 
 def _system(name: str, network: str) -> DemoSystem:
-    """Return the system of that name; stand-ins of Crynux's know their own alone."""
+    """Return the demo system of a name; Crynux stand-ins support only their own system."""
     if name not in DEMO_SYSTEMS:
         raise InputError(f"--system {name}: there is {', '.join(DEMO_SYSTEMS)}")
     if network != _OURS and name != CRYNUX_SYSTEM.name:
@@ -146,7 +149,7 @@ def _system(name: str, network: str) -> DemoSystem:
 
 @contextmanager
 def _told_of_end(stop: StopSignal, what: str) -> Iterator[None]:
-    """Say what is gone, and what is left, where somebody ended it."""
+    """Print what was deleted and what remains if a signal ended the block."""
     try:
         yield
     finally:
@@ -185,12 +188,13 @@ def _devnet(
         bool, typer.Option("--json", help="Print once, in a line of JSON, what runs where.")
     ] = False,
 ) -> None:
-    """Run a local chain with contracts, nodes and traffic, to point a daemon at; until Ctrl-C.
+    """Run a local chain with contracts, nodes and traffic for a daemon, until Ctrl-C.
 
-    With --chaos the configuration names two endpoints that pass everything on to the chain and
-    now and then lie for some requests: logs left out or moved, blocks behind, null or unlinked,
-    errors of many vendors, broken bodies, throttling. Each fault is printed as it begins.
-    Whatever they say, the daemon's state must be the one of a daemon that asks the chain itself.
+    With --chaos, the configuration names two faulty endpoints that forward requests to the chain
+    and sometimes return wrong responses: missing or moved logs, stale, null or unlinked blocks,
+    errors of many vendors, broken bodies, throttling. Each fault is printed when it begins. In
+    spite of these faults, the daemon must reach the same state as a daemon that reads the chain
+    directly.
     """
     stop, place = StopSignal(), folder.resolve()
     left = f"the chain is stopped, and its folder with keys is left: {place}"

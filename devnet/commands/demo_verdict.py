@@ -1,4 +1,4 @@
-"""What the demo says at its end: the chain's word beside a replay's, and why one node went."""
+"""The verdict of the demo: on-chain scores beside a replay, and why a node was kicked out."""
 
 from pathlib import Path
 
@@ -17,8 +17,11 @@ _QOS_STEPS = 10_000
 
 
 def why_it_stands_so(configuration: Path, node: Address) -> str:
-    """Say it as `explain` does, as of the last block that the daemon has folded."""
-    # Endpoints and clients: the help of `demo` has to stay quick.
+    """Return the explanation of a node's standing, as `explain` prints it.
+
+    The explanation is as of the last block that the daemon has folded.
+    """
+    # Imported here because endpoints and clients would slow down `demo --help`.
     from oracle.daemon.compose import check_index_chain, open_index  # noqa: PLC0415
     from oracle.daemon.records import open_folded_records  # noqa: PLC0415
 
@@ -33,7 +36,7 @@ def why_it_stands_so(configuration: Path, node: Address) -> str:
 
 
 def print_verdict(summary: Summary, why: str, console: Console) -> None:
-    """Print it for people; `why` is of the hopeless node."""
+    """Print the verdict as text; `reason` is the explanation of the hopeless node."""
     console.print("What the chain says, beside a replay of its logs", style="bold")
     for line in _rows(summary):
         console.print(line, style="bold red" if line.endswith(" NO") else None)

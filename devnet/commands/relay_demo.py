@@ -1,4 +1,4 @@
-"""`demo --network crynux-relay`: the show on stand-ins of NodeStaking and of the relay."""
+"""`demo --network crynux-relay`: the demo on stand-ins of NodeStaking and of the relay."""
 
 import typer
 from rich.console import Console
@@ -11,10 +11,10 @@ from oracle.queries.text.text_tables import print_table
 
 
 def play_relay(options: ShowOptions, *, as_json: bool) -> None:
-    """Play it, and print its verdict.
+    """Run the relay demo and print its verdict.
 
     Raises:
-        FatalError: it does not hold, or was broken off.
+        FatalError: a check failed, or the user stopped the demo.
     """
     console = Console(stderr=True)
     with (

@@ -1,1 +1,1 @@
-"""Networks that are not ours, on the local chain: stand-ins of Crynux's contracts, and traffic."""
+"""Stand-ins of Crynux's contracts on the local chain, and traffic for them."""

@@ -1,8 +1,8 @@
-"""What a chain of somebody else's contracts says, read whole and without the daemon.
+"""Reads all events of a chain with third-party contracts, independently of the daemon.
 
-Run as a process of its own: `python -m devnet.crynux.chain_reading URL PROFILE CONTRACTS`,
-the last one names and addresses as JSON. It prints events as JSON lines, which `qos-oracle replay`
-takes: neither shares a database with the daemon, nor a way of fetching.
+Run as a separate process: `python -m devnet.crynux.chain_reading URL PROFILE CONTRACTS`, where
+CONTRACTS is a JSON object of names and addresses. The process prints events as JSON lines, which
+`qos-oracle replay` reads; it shares neither a database nor fetching code with the daemon.
 """
 
 import json
@@ -19,10 +19,10 @@ from oracle.errors import FatalError
 
 
 def events_of(chain: LocalChain, profile: str, contracts: Mapping[str, str]) -> Iterator[str]:
-    """Yield every event of the chain in order of position, as JSON lines.
+    """Yield every event of the chain as a JSON line, ordered by position.
 
     Raises:
-        FatalError: the profile cannot read something of its own contracts.
+        FatalError: the profile cannot decode an event or call of its own contracts.
     """
     reader = EventReader.from_profile(profile, contracts, None)
     for number in range(int(chain.ask("eth_blockNumber"), 16) + 1):
@@ -70,7 +70,7 @@ def _call(sent: dict[str, Any], receipt: dict[str, Any], block: dict[str, Any]) 
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the events; exit code 1 with one line where they cannot be read."""
+    """Print the events; return 1 with a one-line message if they cannot be read."""
     url, profile, contracts = arguments
     chain = LocalChain(url)
     try:

@@ -1,7 +1,8 @@
-"""The work of a commit/disclose network: one task after the other for every three free nodes.
+"""The traffic of a commit/disclose network: one task at a time for every three idle nodes.
 
-The creator orders, the contract gives a task to the three that have waited longest; they commit,
-disclose once all have committed, and the first of those that agree brings the result.
+A creator orders a task, and the contract assigns it to the three nodes that have waited longest.
+They commit, disclose once all have committed, and the first of those that agree uploads the
+result.
 """
 
 import hashlib
@@ -21,9 +22,9 @@ from oracle.domain.ids import Address
 Transaction = dict[str, str]
 _FEE = ETHER // 10
 _PARTS = 3
-# So many tasks keep all nodes busy.
+# This number of open tasks keeps all nodes busy.
 _OPEN_TASKS = len(CAST) // _PARTS
-# The contract's own; after it the creator may cancel.
+# The contract's timeout, in seconds; the creator may cancel the task after it.
 TIMEOUT = 900
 _IMAGE, _ONE_PICTURE, _LEAST_VRAM, _ANY_GPU = 0, 1, 1, ("", 0)
 _NO_HASH = bytes(32)
@@ -32,9 +33,10 @@ _WORD = 64
 
 @dataclass(slots=True)
 class CommitPart:
-    """One node's part in a task; blocks by height, None: not (yet) so.
+    """One node's part in a task.
 
-    `commits_at`: where it is going to commit, None: never.
+    Events are block numbers, None until they happen. `commit_due_at` is the block in which the
+    node will commit, None if it never does.
     """
 
     node: DemoNode
@@ -44,13 +46,13 @@ class CommitPart:
     disclosed_at: int | None = None
 
     def is_ready(self, block: int) -> bool:
-        """Tell whether its node has a result to commit to."""
+        """Return whether the node has a result to commit to."""
         return self.commits_at is not None and self.commits_at <= block
 
 
 @dataclass(slots=True)
 class CommitJob:
-    """One task, by its number on chain; `order` counts tasks from 1, as the contract does."""
+    """One task; `task_number` is its number in the contract, counted from 1."""
 
     order: int
     started_at: int | None = None
@@ -69,34 +71,34 @@ class CommitJob:
 
 
 class CommitTraffic:
-    """Plays task after task; the same seed orders the same tasks and plays the same answers."""
+    """Generates task after task; the same seed gives the same tasks and answers."""
 
     def __init__(self, network: CrynuxNetwork, seed: int) -> None:
         self._network = network
-        # Not for secrets: the nodes have to behave the same way every time.
+        # Not for secrets: the nodes must behave the same way in every run.
         self._chance = random.Random(seed)  # noqa: S311
         self._started = load_abi("testing/CommitTask").get_event("TaskStarted").digest
         self._names = {address: name for name, address in network.nodes.items()}
         self._cast = {one.name: one for one in CAST}
         self._seen = -1
-        # How many tasks each node has had.
+        # Number of tasks that each node was given.
         self._turns: Counter[str] = Counter()
         self.jobs: list[CommitJob] = []
-        # Whether the queue is paused: nothing new is ordered.
+        # While paused, no new task is ordered.
         self.is_resting = False
 
     @property
     def wave(self) -> int:
-        """Every node has had about so many tasks."""
+        """The average number of tasks per node so far."""
         return len(self.jobs) // _OPEN_TASKS
 
     @property
     def is_idle(self) -> bool:
-        """Whether no task is under way."""
+        """Whether no task is open."""
         return not self._open()
 
     def next_block(self, head: int) -> list[Transaction]:
-        """Return what everybody sends into the block after `head`."""
+        """Return the transactions of nodes and creator for the block after `head`."""
         self._read(head)
         block = head + 1
         sent = [*self._uploads(), *self._disclosures(block), *self._commitments(block)]
@@ -107,7 +109,7 @@ class CommitTraffic:
         return [job for job in self.jobs if not job.has_ended]
 
     def _read(self, head: int) -> None:
-        """Read from the chain who was given what."""
+        """Read from the chain's logs which node was assigned to which task."""
         if head <= self._seen:
             return
         asked = {
@@ -146,7 +148,7 @@ class CommitTraffic:
         return self._say(part, "submitTaskResultCommitment", job.order, part.round, sealed, nonce)
 
     def _disclosures(self, block: int) -> Iterator[Transaction]:
-        """Everybody is honest here: the three find the same result."""
+        """Yield disclosures; all nodes are honest here, so the three results are equal."""
         for job in self._open():
             if not job.all_committed:
                 continue
@@ -158,7 +160,7 @@ class CommitTraffic:
                     )
 
     def _uploads(self) -> Iterator[Transaction]:
-        """Who disclosed first brings the result, one block after all have."""
+        """Yield the upload report of the first discloser, one block after the last disclosure."""
         for job in self._open():
             disclosed = [part for part in job.parts if part.disclosed_at is not None]
             if len(disclosed) == _PARTS:

@@ -1,4 +1,4 @@
-"""Stand-ins of two generations of Crynux's contracts, deployed, with the cast as their nodes."""
+"""Deployed stand-ins of two generations of Crynux's contracts, with the cast as their nodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,25 +12,26 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError
 
 VSS, COMMIT = "crynux-vss", "crynux-commit"
-# The network's owner, who creates tasks, the relay; then one account for each node, then more
-# creators: kickouts on one creator's tasks alone would wait for a person.
+# The owner, the first creator and the relay; then one account per node, then more creators. With a
+# single creator, kickouts would be held for a manual decision.
 _CROWD, _MORE_CREATORS = 3, 2
 ACCOUNTS = _CROWD + len(CAST) + _MORE_CREATORS
 CREATOR_PLACES = (1, *range(ACCOUNTS - _MORE_CREATORS, ACCOUNTS))
 _GAS = hex(6_000_000)
 _GAS_TO_CREATE = hex(12_000_000)
-# What waits for three nodes, in the commit/disclose network.
+# The maximum number of queued tasks in the commit/disclose network.
 _QUEUE_LIMIT = 50
-# A task score that is missing, and the sum of three at which a node is put out.
+# The score of a missing task, and the sum of three at which a node is kicked out.
 _VSS_QOS, _COMMIT_QOS = (10, 10), (20, 20)
 
 
 @dataclass(frozen=True, slots=True)
 class CrynuxNetwork:
-    """Where everything stands.
+    """The deployed network and its accounts.
 
-    `contracts` and `artifacts` go by the profile's names, and `QOS` beside them; `nodes` maps a
-    character's name to its account. `creators` order tasks, at the places CREATOR_PLACES.
+    `contracts` and `artifacts` are keyed by the profile's contract names, plus `QOS`. `nodes` maps
+    the name of a cast member to its account. `creators` order tasks; their accounts are at the
+    indices CREATOR_PLACES.
     """
 
     chain: LocalChain
@@ -48,27 +49,27 @@ class CrynuxNetwork:
         return {name: at for name, at in self.contracts.items() if name != "QOS"}
 
     def name_of(self, node: Address) -> str:
-        """Return the character's name, or the address where it is none of the cast."""
+        """Return the name of a cast member, or the address if it is none of the cast."""
         return next((name for name, at in self.nodes.items() if at == node), node)
 
     def call(
         self, sender: str, contract: str, function: str, *arguments: object, value: int = 0
     ) -> dict[str, str]:
-        """Return the transaction by which `sender` calls a function of a contract."""
+        """Return the transaction in which `sender` calls a contract function."""
         written = encode_call(self.artifacts[contract], function, *arguments)
         to = self.contracts[contract]
         return {"from": sender, "to": to, "data": written, "value": hex(value), "gas": _GAS}
 
     def mine(self, clock: Clock, transactions: Sequence[dict[str, str]]) -> None:
-        """Mine a block with transactions that have to work."""
+        """Mine a block with transactions that must succeed."""
         self.chain.mined(clock.next_block(), transactions)
 
 
 def crynux_network(chain: LocalChain, clock: Clock, profile: str) -> CrynuxNetwork:
-    """Deploy the stand-ins that a profile reads, and let the cast join.
+    """Deploy the stand-in contracts of a profile, and let the cast join.
 
     Raises:
-        InputError: there are no stand-ins for this profile.
+        InputError: the profile has no stand-in contracts.
     """
     accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
     if profile == VSS:
@@ -99,7 +100,7 @@ def _deployed(
     accounts: Sequence[Address],
     generation: tuple[str, dict[str, str], tuple[int, int], tuple[int, ...]],
 ) -> CrynuxNetwork:
-    """Deploy QOS, nodes and tasks, in this order, and let them know each other."""
+    """Deploy the QOS, node and task contracts, in this order, and link them."""
     profile, artifacts, qos_numbers, task_numbers = generation
     owner, _, relay = accounts[:_CROWD]
     (node_name, node), (task_name, task) = artifacts.items()

@@ -1,6 +1,6 @@
-"""A show on a network that is not ours: its contracts, its nodes, the daemon, and the verdict.
+"""The demo on a third-party network: contracts, nodes, the daemon, and the verdict.
 
-What is reported and who is put out there, and how, stands in `reporting_end` and `kickout_end`.
+`reporting_end` deploys the oracle contract, and `kickout_end` checks the kickout.
 """
 
 import json
@@ -40,41 +40,41 @@ from oracle.store.outbox.records import Account
 from oracle.systems.registry import build_rules
 
 _SEED = 20
-# After the last act the daemon has so many blocks to catch up.
+# After the last act, the daemon has this many blocks to catch up.
 _LAST_BLOCKS = 20
-# What a daemon that only reads is not told.
+# Configuration sections that a read-only daemon does not need.
 WITHOUT = ("dispatch", "oracle")
 
 
 class Plays(Protocol):
-    """The traffic of a network; nothing new is ordered while `is_resting`."""
+    """The traffic of a network; no new task is ordered while `is_paused`."""
 
     is_resting: bool
 
     @property
     def is_idle(self) -> bool:
-        """Whether no task is under way."""
+        """Whether no task is open."""
         ...
 
     @property
     def wave(self) -> int:
-        """Every node has had about so many tasks."""
+        """The average number of tasks per node so far."""
         ...
 
     def next_block(self, head: int) -> list[dict[str, str]]:
-        """Return what everybody sends into the block after `head`."""
+        """Return all transactions for the block after `head`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CrynuxSummary:
-    """The whole show in figures; `faults` empty means that everything holds."""
+    """The results of the demo; an empty `faults` means that all checks passed."""
 
     profile: str
     blocks: int
     events: int
     nodes: list[NodeReading]
-    # Where the network said that the hopeless node is out; empty where nobody reports.
+    # Transactions in which the network kicked the hopeless node out; empty without reporting.
     put_out_in: tuple[str, ...]
     faults: list[str] = field(default_factory=list)
 
@@ -83,12 +83,12 @@ class CrynuxSummary:
         return not self.faults
 
     def to_json(self) -> str:
-        """Write it for programs."""
+        """Return the summary as JSON."""
         return json.dumps({"holds": self.holds, **asdict(self)}, indent=2)
 
 
 class CrynuxShow:
-    """A running show; `play` it once, then ask how it ends."""
+    """A running demo; call `play` once, then `finish_and_verify`."""
 
     def __init__(
         self,
@@ -103,13 +103,13 @@ class CrynuxShow:
         self._reporting = reporting
 
     def play(self, running: Daemon, options: ShowOptions) -> None:
-        """Play until the hopeless node is out, or due where nobody reports.
+        """Play until the hopeless node is kicked out, or due to be if scores are not reported.
 
-        At most `options.waves`.
+        Play at most `options.waves` waves.
         """
         while not self._is_over() and self._traffic.wave < options.waves:
             refused = self._refused()
-            # A node that is busy cannot be put out: the network rests until it is.
+            # A busy node cannot be kicked out, so the traffic pauses until the node is removed.
             self._traffic.is_resting = bool(refused)
             sent = self._traffic.next_block(self._loop.head)
             if self._reporting is not None and refused and self._traffic.is_idle:
@@ -118,7 +118,7 @@ class CrynuxShow:
             self._loop.next_block(sent, running, options.block_seconds)
 
     def end(self, running: Daemon, options: ShowOptions) -> CrynuxSummary:
-        """Let the daemon catch up; compare what it says with a reading of the chain itself."""
+        """Wait until the daemon has caught up, and compare its scores with those of the chain."""
         loop = self._loop
         for _ in range(_LAST_BLOCKS):
             loop.next_block((), running, options.block_seconds)
@@ -135,12 +135,12 @@ class CrynuxShow:
         return CrynuxSummary(profile, loop.head, len(lines), nodes, put_out_in, faults)
 
     def keep_working(self, running: Daemon) -> None:
-        """Go on with the network's work, slowly, until the user ends it."""
+        """Keep the network running slowly until the user stops it."""
         self._traffic.is_resting = False
         self._loop.keep_working(running, self._traffic.next_block)
 
     def _unended(self, nodes: Sequence[NodeReading]) -> list[str]:
-        """Return what is missing of the hopeless node's end."""
+        """Return the faults of the hopeless node's kickout."""
         if self._reporting is not None:
             return kickout_on(self._network, self._hopeless).faults(HOPELESS.name)
         is_due = any(one.is_due for one in nodes if one.node == self._hopeless)
@@ -160,7 +160,7 @@ class CrynuxShow:
         return self._hopeless in gone
 
     def _refused(self) -> list[Address]:
-        """Return the nodes that the oracle has expelled and the network has not let go."""
+        """Return the nodes that the oracle expelled and the network refused to remove."""
         snapshot = self._loop.snapshot
         kicks = () if snapshot is None else snapshot.kicks
         return [kick.node for kick in kicks if kick.state is KickState.REFUSED]
@@ -170,11 +170,11 @@ class CrynuxShow:
 def crynux_show(
     screen: Screen, profile: str, options: ShowOptions
 ) -> Iterator[tuple[CrynuxShow, Daemon, dict[str, str]]]:
-    """Set everything up: chain, contracts, database, daemon. All of it goes when it ends.
+    """Start chain, contracts, database and daemon; all are stopped and deleted afterwards.
 
     Raises:
-        InputError: no such network, a port in use, or the chain cannot be installed.
-        FatalError: it was told to end before all was there.
+        InputError: no such network, a port is in use, or the chain cannot be installed.
+        FatalError: the user stopped the demo before it had started.
     """
     with ExitStack() as opened:
         folder, chain = opened.enter_context(demo_chain(screen, options))
@@ -225,12 +225,12 @@ def write_settings(path: Path, network: CrynuxNetwork, reporting: Reporting | No
 
 
 def traffic_of(network: CrynuxNetwork, seed: int) -> Plays:
-    """Return what is played on a network; the same seed plays the same."""
+    """Return the traffic of a network; the same seed gives the same traffic."""
     return VssTraffic(network, seed) if network.profile == VSS else CommitTraffic(network, seed)
 
 
 def settings_for(network: CrynuxNetwork, folder: Path) -> dict[str, dict[str, object]]:
-    """Return the settings of a daemon that works in `folder` and sends nothing."""
+    """Return the settings of a daemon that works in `folder` and sends no transactions."""
     rules = rules_of(network.profile)
     return {
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},

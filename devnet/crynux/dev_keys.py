@@ -1,4 +1,4 @@
-"""The keys of Anvil's accounts: who joins a VSSTask network proves to have one."""
+"""Keys of Anvil's accounts; nodes that join a VSSTask network must prove that they have one."""
 
 from functools import cache
 
@@ -6,15 +6,15 @@ from eth_keys.datatypes import PrivateKey
 
 from oracle.signing.keystore import import_eth_account
 
-# What every development chain makes its accounts of; known to everybody, and worth nothing.
+# The mnemonic of every development chain; publicly known and without value.
 _MNEMONIC = "test test test test test test test test test test test junk"
 _PATH = "m/44'/60'/0'/0/{}"
 
 
 @cache
 def public_key(place: int) -> bytes:
-    """Return the 64 bytes of the public key of the account at this place, from 0."""
-    # By the door that takes care of what comes along with eth_account.
+    """Return the 64-byte public key of the account at an index, counted from 0."""
+    # Imports eth_account through the wrapper that handles its side effects.
     import_eth_account()
     from eth_account.hdaccount import (  # noqa: PLC0415  it takes half a second
         key_from_seed,

@@ -1,4 +1,4 @@
-"""How a kickout ends on a network that is not ours: through an adapter, with the stake back."""
+"""The end of a kickout on a third-party network: through an adapter, with the stake returned."""
 
 from dataclasses import dataclass
 
@@ -15,13 +15,13 @@ _KICKED_OUT = "NodeKickedOut"
 
 @dataclass(frozen=True, slots=True)
 class KickoutOnNetwork:
-    """What the network's own contracts say of a node; `stake`: wei that they hold of it."""
+    """Kickout transactions of a node, and the wei that the network still holds of its stake."""
 
     transactions: tuple[str, ...]
     stake: int
 
     def faults(self, name: str) -> list[str]:
-        """Return what is missing, one line each."""
+        """Return one line per missing part of the kickout."""
         missing = []
         if not self.transactions:
             missing.append(f"the network has not said {_KICKED_OUT} of {name}")
@@ -31,7 +31,7 @@ class KickoutOnNetwork:
 
 
 def adapter_for(network: CrynuxNetwork, clock: Clock, oracle: Address) -> Address:
-    """Deploy the profile's adapter for an oracle contract; the owner hands it the network's role.
+    """Deploy the profile's adapter for an oracle contract, and grant it the network's role.
 
     Raises:
         FatalError: the profile has no adapter.
@@ -51,7 +51,7 @@ def adapter_for(network: CrynuxNetwork, clock: Clock, oracle: Address) -> Addres
 
 
 def kickout_on(network: CrynuxNetwork, node: Address) -> KickoutOnNetwork:
-    """Return what the network says of the end of a node, in which transactions."""
+    """Return how the network's contracts recorded the kickout of a node."""
     asked = {
         "address": network.contracts["Node"],
         "fromBlock": "0x0",

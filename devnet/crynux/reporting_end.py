@@ -1,4 +1,4 @@
-"""The publishing end of a show on a network that is not ours: oracle contract, keys, settings."""
+"""The reporting side of the demo on a third-party network: oracle contract, keys, settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,21 +24,21 @@ from oracle.domain.reports.report import compute_rules_id
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import FatalError
 
-# The oracle contract, and a kickout with the most that it gives the network.
+# Enough for deploying the oracle contract and for a kickout with the maximum gas it forwards.
 _GAS = hex(12_000_000)
 _ROLES = ("signer", "transmitter")
 
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """Where scores are reported to, the adapter in front of the network, and the daemon's keys."""
+    """The oracle contract, the network's adapter, and the daemon's keys."""
 
     oracle: Address
     adapter: Address
     keys: Mapping[str, Key]
 
     def settings(self, folder: Path) -> dict[str, dict[str, object]]:
-        """Return what a daemon that publishes is told beside the rest."""
+        """Return the additional settings of a daemon that publishes."""
         return {
             "oracle": {"address": self.oracle, "evidence_folder": folder / "evidence"},
             "keys": {
@@ -49,20 +49,20 @@ class Reporting:
         }
 
     def retry_call(self, sender: Address, node: Address) -> dict[str, str]:
-        """Return the transaction by which anybody asks the network again."""
+        """Return the transaction that retries a kickout; any account may send it."""
         written = encode_call("QoSOracle", "retryKick", node)
         return {"from": sender, "to": self.oracle, "data": written, "gas": _GAS}
 
 
 def reporting_for(network: CrynuxNetwork, clock: Clock, rules: Rules, folder: Path) -> Reporting:
-    """Deploy an oracle contract and the profile's adapter, each told of the other.
+    """Deploy an oracle contract and the profile's adapter, linked to each other.
 
     Raises:
         FatalError: the profile has no adapter.
     """
     keys, owner = keys_in(folder), network.owner
     nonce = int(network.chain.ask("eth_getTransactionCount", owner, "latest"), 16)
-    # The adapter is what the owner creates next.
+    # The adapter is the next contract that the owner deploys.
     setup = _setup(
         network, rules, keys["signer"].address, compute_contract_address(owner, nonce + 1)
     )
@@ -80,7 +80,7 @@ def reporting_for(network: CrynuxNetwork, clock: Clock, rules: Rules, folder: Pa
 
 
 def _setup(network: CrynuxNetwork, rules: Rules, signer: Address, target: Address) -> OracleSetup:
-    """Return an oracle of one signer and no timelock: one kickout a minute, at most three."""
+    """Return an oracle setup: one signer, no timelock, one kickout a minute, at most three."""
     known = default_kick_target(network.profile)
     if known is None:
         raise FatalError(f"{network.profile} has no adapter")

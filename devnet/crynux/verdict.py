@@ -1,4 +1,4 @@
-"""What the daemon says of a network that is not ours, beside a reading of the chain itself."""
+"""Compares the daemon's view of a third-party network with an independent reading of the chain."""
 
 import json
 import subprocess
@@ -12,11 +12,11 @@ from devnet.crynux.crynux_network import VSS, CrynuxNetwork
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
 
-# What is told of a node by both, in the same words.
+# Fields that the daemon and the replay both report for a node.
 _COMPARED = ("status", "excluded", "kickout_due", "long_term", "reliability", "qos")
-# The rules of the show, where they are not as shipped.
+# The demo's rules where they differ from the shipped ones.
 CHANGES: Mapping[str, Mapping[str, str]] = {
-    # Who is always the last of three has a mean of 2, of 10: not below the line as shipped.
+    # A node that is always last of three has a mean of 2 of 10: not below the shipped threshold.
     "crynux": {"kickout_below": "2.2"},
     # The weights were never published.
     "legacy": {
@@ -24,7 +24,7 @@ CHANGES: Mapping[str, Mapping[str, str]] = {
         "legacy.timeout_weight": "0.25",
         "legacy.speed_weight": "0.5",
         "legacy.least_timeout_seconds": "60",
-        # Who is always the last of three has a mean of 4, of 20.
+        # A node that is always last of three has a mean of 4 of 20.
         "legacy.kickout_below": "5",
         "legacy.kickout_tasks": "20",
     },
@@ -33,7 +33,7 @@ CHANGES: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class NodeReading:
-    """What the daemon tells of a node; `equal` where a reading of the chain says the same."""
+    """The daemon's figures of a node; `equal`: whether a replay of the chain gives the same."""
 
     name: str
     node: Address
@@ -44,15 +44,15 @@ class NodeReading:
 
 
 def rules_of(profile: str) -> str:
-    """Return the name of the rule set that a network's own time knew."""
+    """Return the name of the rule set that the network used in its time."""
     return "crynux" if profile == VSS else "legacy"
 
 
 def readings(network: CrynuxNetwork, lines: list[str], configuration: Path) -> list[NodeReading]:
-    """Return what the daemon tells of every node, compared with a replay of these events.
+    """Compare the daemon's figures of every node with a replay of these events.
 
     Raises:
-        FatalError: one of both fails.
+        FatalError: the daemon's command or the replay fails.
     """
     told = json.loads(_printed("nodes", "--json", "--config", str(configuration)))
     at = int(network.chain.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
@@ -76,7 +76,7 @@ def _reading(
 
 
 def events_of(network: CrynuxNetwork) -> list[str]:
-    """Let a process of its own read the whole chain."""
+    """Return the events of the whole chain, read by a separate process."""
     contracts = json.dumps(network.watched)
     module = "devnet.crynux.chain_reading"
     said = _output(["-m", module, network.chain.url, network.profile, contracts])
@@ -84,7 +84,7 @@ def events_of(network: CrynuxNetwork) -> list[str]:
 
 
 def _replayed(lines: list[str], profile: str, at: int) -> dict[str, dict[str, Any]]:
-    """Return what `qos-oracle replay` prints about the nodes at a time, by address."""
+    """Return the nodes as `qos-oracle replay` prints them for a time, by address."""
     rules = rules_of(profile)
     changes = [f"--set={name}={text}" for name, text in CHANGES[rules].items()]
     written = "\n".join(lines) + "\n"
@@ -97,10 +97,10 @@ def _printed(*arguments: str, given: str = "") -> str:
 
 
 def _output(arguments: list[str], given: str = "") -> str:
-    """Return what a process of ours prints.
+    """Run a Python process and return its output.
 
     Raises:
-        FatalError: it failed; the line is its last word.
+        FatalError: the process failed; the message is its last line.
     """
     done = subprocess.run(  # noqa: S603 - ourselves
         [sys.executable, *arguments], input=given, capture_output=True, text=True, check=False

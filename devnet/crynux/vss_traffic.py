@@ -1,7 +1,7 @@
-"""The work of a VSSTask network: wave after wave of groups of three, played by the cast.
+"""The traffic of a VSSTask network: waves of groups of three tasks, played by the cast.
 
-The creator orders and judges, the contract draws the nodes, the relay says that parameters and
-results were uploaded, the nodes answer: each when the chain's own logs say that it is its turn.
+A creator orders and validates, the contract draws the nodes, the relay reports that parameters and
+results were uploaded, and the nodes answer. Each acts when the chain's logs show that it is due.
 """
 
 import hashlib
@@ -22,21 +22,22 @@ Transaction = dict[str, str]
 _FEE = ETHER // 10
 _IMAGE, _ANY_GPU = 0, (0, "", 0)
 _GROUPS = len(CAST) // GROUP_SIZE
-# The contract's own, from the start on; after it creator or node may abort.
+# The contract's timeout, in seconds from the start; creator or node may abort after it.
 TIMEOUT = 180
-# TaskAbortReason: the contract takes what it is told.
+# TaskAbortReason; the contract accepts any value.
 _TIMED_OUT = 1
-# The draw that decides whether a task is compared is left out of the stand-in.
+# The stand-in omits the draw that decides whether a task is compared.
 _PROOF = b"\1"
 _WORD = 64
 
 
 @dataclass(slots=True)
 class VssJob:
-    """One task of a group; blocks by height, None: not (yet) so.
+    """One task of a group.
 
-    `answers_at`: where its node is going to answer, None: never. `answered_at` and `aborted_at`:
-    where that was sent.
+    Events are block numbers, None until they happen. `answer_due_at` is the block in which the
+    node will answer, None if it never does. `answered_at` and `aborted_at` are the blocks in which
+    the answer and the abort were sent.
     """
 
     id: bytes
@@ -50,16 +51,17 @@ class VssJob:
 
     @property
     def is_running(self) -> bool:
-        """Whether its node has it, and has neither answered nor been let go."""
+        """Whether a node has the task and has neither answered nor been released."""
         ended = self.answered_at is not None or self.aborted_at is not None
         return self.started_at is not None and not ended
 
 
 @dataclass(slots=True)
 class VssGroup:
-    """The jobs of one group, of the `creator` of this place among the network's.
+    """The tasks of one group; `creator_index` is an index into the network's creators.
 
-    `validated_at`: compared; `is_uploaded`: the result is there.
+    `validated_at` is the block in which the results were compared; `is_uploaded` is set once the
+    result was uploaded.
     """
 
     guid: bytes
@@ -74,7 +76,7 @@ class VssGroup:
 
     @property
     def is_broken(self) -> bool:
-        """A member that was aborted after its start keeps the others from being compared."""
+        """Whether a member was aborted after its start, which prevents the comparison."""
         return any(job.aborted_at is not None for job in self.jobs)
 
     @property
@@ -83,28 +85,28 @@ class VssGroup:
 
 
 class VssTraffic:
-    """Plays wave after wave; the same seed orders the same tasks and plays the same answers."""
+    """Generates wave after wave; the same seed gives the same tasks and answers."""
 
     def __init__(self, network: CrynuxNetwork, seed: int) -> None:
         self._network = network
-        # Not for secrets: the nodes have to behave the same way every time.
+        # Not for secrets: the nodes must behave the same way in every run.
         self._chance = random.Random(seed)  # noqa: S311
         self._started = load_abi("testing/VssTask").get_event("TaskStarted").digest
         self._kicked_out = load_abi("testing/VssNode").get_event("NodeKickedOut").digest
         self._names = {address: name for name, address in network.nodes.items()}
         self._cast = {one.name: one for one in CAST}
         self._seen = -1
-        # Of all waves, in their order: what happened, beside the chain.
+        # The groups of all waves, in order.
         self.groups: list[VssGroup] = []
-        # Who is no member any more, by the network's own word.
+        # Names of the nodes that the network's logs show as kicked out.
         self.gone: set[str] = set()
-        # Waves begun, counted from 0.
+        # Number of the current wave, counted from 0.
         self.wave = -1
-        # Whether the queue is paused: nothing new is ordered.
+        # While paused, no new task is ordered.
         self.is_resting = False
 
     def next_block(self, head: int) -> list[Transaction]:
-        """Return what everybody sends into the block after `head`."""
+        """Return all transactions for the block after `head`."""
         self._read(head)
         block = head + 1
         sent = [*self._uploads(), *self._answers(block), *self._aborts(block)]
@@ -116,7 +118,7 @@ class VssTraffic:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no task is under way."""
+        """Whether no task is open."""
         return not self._open_groups()
 
     def _open_groups(self) -> list[VssGroup]:
@@ -126,7 +128,7 @@ class VssTraffic:
         return ((group, job) for group in self._open_groups() for job in group.jobs)
 
     def _read(self, head: int) -> None:
-        """Read from the chain who was given what, and who was put out."""
+        """Read from the chain's logs which node got which task, and which were kicked out."""
         if head <= self._seen:
             return
         network = self._network
@@ -150,7 +152,7 @@ class VssTraffic:
     def _begin(self, job: VssJob, node: DemoNode, block: int) -> None:
         blocks = node.answers_after(self.wave, self._chance)
         job.node, job.started_at = node, block
-        # The block after the start brings the parameters.
+        # The parameters are uploaded in the block after the start.
         job.answers_at = None if blocks is None else block + 1 + blocks
 
     def _uploads(self) -> Iterator[Transaction]:
@@ -160,7 +162,7 @@ class VssTraffic:
                 yield self._relay("reportTaskParametersUploaded", job)
 
     def _answers(self, block: int) -> Iterator[Transaction]:
-        """Everybody is honest here: the members of a group find the same result."""
+        """Yield answers; all nodes are honest here, so the results of a group are equal."""
         for group, job in self._open_jobs():
             if not job.is_running or job.node is None or job.answers_at is None:
                 continue
@@ -171,7 +173,7 @@ class VssTraffic:
                 yield self._network.call(account, "VSSTask", "submitTaskScore", job.id, result)
 
     def _aborts(self, block: int) -> Iterator[Transaction]:
-        """The creator lets go who is silent, and then those who cannot be compared any more."""
+        """Yield aborts of silent nodes, and then of members that cannot be compared any more."""
         for group, job in self._open_jobs():
             if job.started_at is None or job.aborted_at is not None or group.is_answered:
                 continue
@@ -190,14 +192,14 @@ class VssTraffic:
                 yield self._creator(group, "validateTaskGroup", *ids, group.guid, _PROOF, key)
 
     def _results(self) -> Iterator[Transaction]:
-        """The first of those that agree brings the result."""
+        """Yield the upload report of the first of those that agree."""
         for group in self._open_groups():
             if group.validated_at is not None:
                 group.is_uploaded = True
                 yield self._relay("reportTaskResultUploaded", group.jobs[0])
 
     def _moves(self) -> Iterator[Transaction]:
-        """Nodes that go away for some waves, and come back."""
+        """Yield the pauses and resumptions of nodes that are away for some waves."""
         for one in CAST:
             account = self._network.nodes[one.name]
             if one.name in self.gone:

@@ -1,1 +1,1 @@
-"""The demo: simulated nodes, and the screen."""
+"""The demo: simulated nodes, and the terminal screen."""

@@ -1,6 +1,6 @@
-"""The acts of the demo: what is to be seen now and why, told by what the database shows.
+"""The acts of the demo: a title and a caption for the daemon's current state.
 
-An act begins when it is first seen; there is no way back.
+An act begins when the database first shows its condition; earlier acts do not come back.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from oracle.domain.reports.kicks import KickState
 
 
 class Act(NamedTuple):
-    """`caption`: what is seen and why, in a line of a terminal."""
+    """A title and a caption; the caption fits one terminal line."""
 
     title: str
     caption: str
@@ -29,14 +29,14 @@ ACTS = (
 
 
 class Playbill:
-    """Which act is on."""
+    """Tracks the current act."""
 
     def __init__(self) -> None:
         self._act = 0
         self._excluded: frozenset[str] = frozenset()
 
     def see(self, now: DemoSnapshot) -> None:
-        """Go on where the snapshot shows a later act."""
+        """Advance to a later act if the snapshot shows one."""
         excluded = frozenset(row.name for row in now.rows if row.figures.is_excluded)
         seen = (
             True,
@@ -52,16 +52,16 @@ class Playbill:
 
     @property
     def line(self) -> str:
-        """Return `3/7 a node times out`."""
+        """The number and title of the act, such as `3/7 a node times out`."""
         return f"{self._act + 1}/{len(ACTS)} {ACTS[self._act].title}"
 
     @property
     def caption(self) -> str:
-        """Say what is seen, and why."""
+        """The caption of the act: what happens, and why."""
         return f"    {ACTS[self._act].caption}"
 
     @property
     def played(self) -> DemoAct:
-        """Return the act as the pages say it."""
+        """The act in the form that the web pages show."""
         act = ACTS[self._act]
         return DemoAct(f"{self._act + 1} of {len(ACTS)}: {act.title}", act.caption)

@@ -1,4 +1,4 @@
-"""The pace of a show: a block, a look at what the daemon made of it, the next block."""
+"""The block loop of the demo: mine a block, show the daemon's state, wait for the daemon."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,24 +14,24 @@ from devnet.demo.stage import Clock
 from oracle.errors import FatalError
 from oracle.store.outbox.records import Account
 
-# The chain waits so long for a daemon that has something to do: a slow machine shows the same.
+# The chain waits this long for a busy daemon, so that a slow machine shows the same demo.
 _PATIENCE_SECONDS = 5.0
 _LOOK_SECONDS = 0.2
-# A demo that is kept works slowly: what is on the pages moves, and the processor rests.
+# After the demo the network runs slowly: the pages still change, and the CPU is mostly idle.
 _KEPT_BLOCK_SECONDS = 3.0
 _KEPT_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The daemon's database, and whose transactions the chain waits for."""
+    """Reads the daemon's database; the chain waits for transactions of `sender`."""
 
     gallery: SnapshotReader
     sender: Account
 
 
 class BlockLoop:
-    """Mines block after block, shows the daemon's state, and waits where it is behind."""
+    """Mines blocks, shows the daemon's state, and waits while the daemon is behind."""
 
     def __init__(
         self, chain: LocalChain, clock: Clock, screen: Screen, watched: Watched, stop: Event
@@ -43,17 +43,17 @@ class BlockLoop:
         self._stop = stop
         self._looked = 0.0
         self._due = time.monotonic()
-        # The newest block, and what the daemon said last.
+        # The newest block, and the last snapshot of the daemon's state.
         self.head = int(chain.ask("eth_blockNumber"), 16)
         self.snapshot: DemoSnapshot | None = None
 
     def next_block(
         self, transactions: Sequence[dict[str, str]], running: Daemon, seconds: float
     ) -> None:
-        """Mine one block; the next one comes so many seconds of ours later.
+        """Mine one block; the next follows `seconds` of wall time later.
 
         Raises:
-            FatalError: the daemon has ended, or the user has broken it off.
+            FatalError: the daemon has ended, or the user has stopped the demo.
         """
         self._mine(transactions)
         self._pass_time(running, seconds)
@@ -64,13 +64,13 @@ class BlockLoop:
         running: Daemon,
         next_transactions: Callable[[int], Sequence[dict[str, str]]],
     ) -> None:
-        """Mine a block every few seconds until the user ends it.
+        """Mine a block every few seconds until the user stops the demo.
 
-        The daemon is restarted with an ordinary polling interval. `next_transactions` returns
-        what is sent into the block after a height.
+        The daemon is restarted with an ordinary polling interval. `build_next_transactions`
+        returns the transactions for the block after a given height.
 
         Raises:
-            FatalError: the daemon has ended by itself.
+            FatalError: the daemon has ended unexpectedly.
         """
         running.restart({"QOS_ORACLE_CHAIN__POLL_SECONDS": str(_KEPT_POLL_SECONDS)})
         while not self._stop.wait(_KEPT_BLOCK_SECONDS):
@@ -86,7 +86,7 @@ class BlockLoop:
         patience = time.monotonic() + _PATIENCE_SECONDS
         self._look(running)
         while time.monotonic() < self._due or self._is_waited_for(patience):
-            # The pace of the show; nothing is waited for here but the wall clock and the daemon.
+            # The pace of the demo: only the wall clock and the daemon are waited for.
             if self._stop.wait(0.01):
                 return
             self._look(running)
@@ -110,6 +110,6 @@ class BlockLoop:
 
 
 def refuse_ended(stop: Event) -> None:
-    """Raise FatalError where the user has broken it off."""
+    """Raise FatalError if the user has stopped the demo."""
     if stop.is_set():
         raise FatalError("broken off before it was over")

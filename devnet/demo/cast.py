@@ -1,27 +1,27 @@
-"""Who plays in the demo: twelve nodes with different speeds and faults.
+"""The cast of the demo: twelve nodes with different speeds and faults.
 
-Times are chain seconds. A wave is one task for every node, ordered at once.
+Times are chain seconds. A wave is one task for every node, all ordered at once.
 """
 
 import random
 from dataclasses import dataclass
 
 BLOCK_SECONDS = 12
-# A node has this long; after it anyone may end the task.
+# The time limit of a task; any account may end the task after it.
 TASK_TIMEOUT = 78
 GROUP_SIZE = 3
-# The slowest answer that is still in time, in blocks after the start.
+# The delay of the slowest answer that is still in time, in blocks after the start.
 _SLOWEST = 6
 
 
 @dataclass(frozen=True, slots=True)
 class DemoNode:
-    """One node: `name` and `part` for the audience, and how it behaves.
+    """One node: its `name` and `role` as shown on the screen, and its behaviour.
 
-    `fastest` and `slowest` bound its answers, in blocks after the start. It answers nothing at
-    all in the waves of `silent`, and pauses for those of `away`. `has_model`: what the tasks need
-    is on its disk from the start; else it downloads it when it is asked. `lies_once`: its first
-    answer in a group is garbage.
+    `min_answer_blocks` and `max_answer_blocks` bound the delay of its answers, in blocks after the
+    start. The node answers nothing in the waves of `silent_waves` and pauses for those of
+    `away_waves`. `has_model`: the tasks' model is on its disk from the start; else the node
+    downloads it on request. `lies_once`: its first answer in a group is garbage.
     """
 
     name: str
@@ -36,7 +36,7 @@ class DemoNode:
     lies_once: bool = False
 
     def answers_after(self, wave: int, chance: random.Random) -> int | None:
-        """Return the blocks from the start to its answer; None: it never answers."""
+        """Return the blocks from the start to the answer, or None if the node never answers."""
         blocks = chance.randint(self.fastest, self.slowest)
         return None if wave in self.silent else blocks
 
@@ -60,9 +60,10 @@ MOODY = DemoNode(
     4,
     silent=frozenset({*range(8, 12), *range(30, 34)}),
 )
-# The slowest node, silent in every sixth wave. More silence would exclude it, and its pool would
-# not fill. Less would lift its mean of 50 scores to the kickout line of 2.0 whenever it answers
-# second in a few groups because `MOODY` is silent; in two such waves it is silent, too.
+# The slowest node, silent in every sixth wave. More silence would exclude the node, and its pool
+# would not fill. Less silence would lift its mean of 50 scores to the kickout threshold of 2.0
+# whenever it answers second in a few groups because `MOODY` is silent; so it is silent in two of
+# those waves as well.
 HOPELESS = DemoNode(
     "hopeless",
     "last or silent",
@@ -72,9 +73,9 @@ HOPELESS = DemoNode(
     _SLOWEST,
     silent=frozenset(range(2, 200, 6)),
 )
-# Comes with an empty disk: as the first tasks start it is asked to download their model.
+# Starts with an empty disk: it is asked to download the model when the first tasks start.
 GAUSS = DemoNode("gauss", "empty disk", "NVIDIA RTX 4070", 12, 2, 4, has_model=False)
-# Two groups agree against its first answer, and it loses its stake.
+# Two groups contradict its first answer, and the node loses its stake.
 DARWIN = DemoNode("darwin", "lies once", "NVIDIA RTX 3090", 24, 2, 4, lies_once=True)
 NIGHT_OWL = _average("nightowl", "NVIDIA RTX 4080", 16, frozenset(range(20, 26)))
 

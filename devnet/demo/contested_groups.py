@@ -1,4 +1,4 @@
-"""The groups of the demo's tasks, and the contests of those in which a node has lied."""
+"""The demo's task groups, and the contests of groups in which a node submitted a false result."""
 
 import hashlib
 from collections.abc import Iterator
@@ -12,13 +12,14 @@ from oracle.domain.ids import Address, GroupKey, Hash
 
 @dataclass(slots=True)
 class DemoTask:
-    """One task of a wave; blocks by height, None: not (yet) so.
+    """One task of a wave.
 
-    `result`: the hash of what honest nodes find; `group`: the contract's name of its group, None
-    where it is in none. `answers_at`: where its node is going to answer, None: never. `settled`
-    once its node has committed to an answer, or it was timed out; `shown` once revealed, or timed
-    out. `is_probe`: the dispatcher's, which judges it and times it out. `is_lie`: its node answers
-    garbage.
+    Events are block numbers, None until they happen. `result` is the hash that honest nodes
+    compute; `group` is the contract's key of the group, or None. `answer_due_at` is the block in
+    which the node will answer, None if it never does. `is_committed`: the node has committed to an
+    answer, or the task timed out. `is_revealed`: the answer was revealed, or the task timed out.
+    `is_probe`: a system task, which the dispatcher validates and times out. `is_false`: the node's
+    answer is garbage.
     """
 
     id: bytes
@@ -36,7 +37,10 @@ class DemoTask:
 
     @property
     def answer(self) -> bytes:
-        """What its node commits to: in a group bound to it, so that no other group can copy it."""
+        """The hash that the node commits to.
+
+        In a group the hash is bound to the group, so that no other group can copy it.
+        """
         result = hashlib.sha256(self.key).digest() if self.is_lie else self.result
         if self.group is None:
             return result
@@ -46,9 +50,9 @@ class DemoTask:
 
 @dataclass(slots=True)
 class Group:
-    """The jobs of one validation group.
+    """The tasks of one validation group.
 
-    `id`: the creator's name of it, or the contract's where the dispatcher is the creator.
+    `id` is the creator's id of the group, or the contract's key if the dispatcher is the creator.
     """
 
     id: bytes
@@ -68,15 +72,15 @@ class Group:
 
 
 class OpenContests:
-    """Judged groups with a lie, until an honest member has settled by the second group's verdict.
+    """Judged groups with a false answer, until an honest member settles the contest.
 
-    The nodes settle as real ones would: whoever has its stake held knows the result, and calls
-    `settleContest` when the second group was compared.
+    The nodes settle as real ones would: a member whose stake is held knows the result, and calls
+    `settleContest` after the second group was compared.
     """
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        # By the contract's name of the group, and of its second group where that was ordered.
+        # Keyed by the contract's key of the group, and of its second group once that was ordered.
         self._waiting: dict[bytes, Group] = {}
         self._ordered: dict[bytes, Group] = {}
         self._decided: list[Group] = []
@@ -87,13 +91,16 @@ class OpenContests:
         return bool(self._waiting or self._ordered or self._decided)
 
     def add(self, group: Group) -> None:
-        """Add a group that is being compared: it waits for its second group."""
+        """Add a group whose results are being compared; a second group will follow."""
         key = group.jobs[0].group
         if key is not None:
             self._waiting[key] = group
 
     def add_second_group(self, contested: bytes, second: bytes) -> bytes | None:
-        """Return the result that honest nodes of the second group find; None: no such contest."""
+        """Return the result that honest nodes of the second group compute, or None.
+
+        None means that no contest of this key is open.
+        """
         group = self._waiting.pop(contested, None)
         if group is None:
             return None
@@ -101,7 +108,7 @@ class OpenContests:
         return group.jobs[0].result
 
     def note_comparison(self, group: bytes) -> None:
-        """Let a member settle, where this is the second group of a contest."""
+        """Let a member settle, if the group is the second group of a contest."""
         if group in self._ordered:
             self._decided.append(self._ordered.pop(group))
 

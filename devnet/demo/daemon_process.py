@@ -1,4 +1,4 @@
-"""The real daemon, as an operator runs it: a process of its own, told everything by settings."""
+"""The real daemon as an operator runs it: a separate process, configured by a settings file."""
 
 import json
 import os
@@ -12,12 +12,12 @@ from pathlib import Path
 from oracle.errors import FatalError
 from oracle.resources import shipped_path
 
-# SIGTERM ends it in ten seconds at most; a machine that starts processes may be slow.
+# The daemon stops within ten seconds of SIGTERM; starting processes may be slow on some machines.
 _PATIENCE_SECONDS = 60
 
 
 class Daemon:
-    """A running `qos-oracle run`; its log lines go to a file."""
+    """A running `qos-oracle run` whose log lines go to a file."""
 
     def __init__(self, command: Sequence[str], configuration: Path, log: Path) -> None:
         self._command = command
@@ -32,12 +32,12 @@ class Daemon:
                 env={**os.environ, **settings},
                 stdout=lines,
                 stderr=lines,
-                # Ctrl-C goes to the process that runs the show, which ends the daemon in order.
+                # Ctrl-C must reach only the demo, which stops the daemon in order.
                 process_group=0,
             )
 
     def restart(self, settings: Mapping[str, str]) -> None:
-        """Stop the daemon and start it with these environment variables.
+        """Stop the daemon and start it with additional environment variables.
 
         Raises:
             FatalError: the daemon does not stop in time.
@@ -46,23 +46,23 @@ class Daemon:
         self._running = self._start(settings)
 
     def kill(self) -> None:
-        """End the daemon, if it runs, without waiting for its own end."""
+        """Kill the daemon process if it is running."""
         if self._running.poll() is None:
             self._running.kill()
         self._running.wait()
 
     def check(self) -> None:
-        """Raise FatalError when it has ended by itself, with its last log line."""
+        """Raise FatalError with the last log line if the daemon has ended by itself."""
         if (code := self._running.poll()) is not None:
             lines = self._log.read_text("utf-8", "replace").strip().splitlines()
             last = lines[-1] if lines else "it said nothing"
             raise FatalError(f"the daemon ended with exit code {code}: {last}")
 
     def stop(self) -> int:
-        """Ask it to end, as systemd would; return its exit code.
+        """Stop the daemon with SIGTERM, as systemd does, and return its exit code.
 
         Raises:
-            FatalError: it does not end in time; it is killed.
+            FatalError: the daemon does not end in time; it is killed.
         """
         self._running.terminate()
         try:
@@ -72,11 +72,11 @@ class Daemon:
             raise FatalError(f"the daemon did not end in {_PATIENCE_SECONDS} s") from None
 
 
-# Tests put a program of their own here, to break what the daemon does.
+# Tests replace this program to make the daemon fail.
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "oracle")
 
 
-# What a daemon of ours is told to do beside indexing.
+# Options of a daemon that sends transactions.
 SENDING = ("--publish", "--dispatch")
 
 
@@ -87,7 +87,7 @@ def daemon(
     program: Sequence[str] = PROGRAM,
     sending: Sequence[str] = SENDING,
 ) -> Iterator[Daemon]:
-    """Run the daemon with this configuration; without `sending` it indexes and scores alone."""
+    """Run the daemon with a configuration; without `run_options` it only indexes and scores."""
     command = [*program, "run", "--config", str(configuration), *sending]
     running = Daemon(command, configuration, log)
     try:
@@ -100,9 +100,9 @@ Settings = Mapping[str, Mapping[str, object]]
 
 
 def write_configuration(path: Path, made: Settings, without: Collection[str] = ()) -> None:
-    """Write `config/demo.toml` with the settings of `made` on top, section by section.
+    """Write the settings of `config/demo.toml` to `path`, overridden by those of `settings`.
 
-    Sections of the file that are in `without` are left out.
+    The sections in `omitted_sections` are left out.
     """
     shown = {name: keys for name, keys in demo_settings().items() if name not in without}
     sections = {name: dict(keys) for name, keys in shown.items()}
@@ -112,13 +112,13 @@ def write_configuration(path: Path, made: Settings, without: Collection[str] = (
     for name, keys in sections.items():
         lines += ["", f"[{name}]"]
         lines += [f"{key} = {_value(value)}" for key, value in keys.items()]
-    # It may hold the password of a database, and is read by nobody else then.
+    # The file may contain a database password, so only the owner may read it.
     path.touch(0o600)
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
 def demo_settings() -> Settings:
-    """Return what the shipped demo configuration says."""
+    """Return the settings of the shipped demo configuration."""
     settings: Settings = tomllib.loads(shipped_path("config/demo.toml").read_text("utf-8"))
     return settings
 
@@ -127,5 +127,5 @@ def _value(value: object) -> str:
     if isinstance(value, Mapping):
         inner = ", ".join(f"{key} = {_value(one)}" for key, one in value.items())
         return f"{{ {inner} }}"
-    # JSON's strings, numbers, booleans and lists are TOML's.
+    # Strings, numbers, booleans and lists are written the same in JSON and TOML.
     return json.dumps(str(value) if isinstance(value, Path) else value)

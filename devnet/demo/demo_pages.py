@@ -1,4 +1,4 @@
-"""The pages over the database of a demonstration's daemon, and the act that is on."""
+"""The web pages over the database of the demo's daemon, with the current act."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,9 +10,9 @@ from oracle.daemon.web.played_act import DemoAct
 
 
 class DemoTold(NamedTuple):
-    """What only the demonstration knows: the chain's newest block, its time, the act.
+    """Values that only the demo has: the newest block, the chain's time, the act.
 
-    Any thread may ask.
+    All three functions may be called from any thread.
     """
 
     head: Callable[[], int]
@@ -22,11 +22,11 @@ class DemoTold(NamedTuple):
 
 @contextmanager
 def demo_pages(configuration: Path, told: DemoTold) -> Iterator[str]:
-    """Serve the pages of a daemon's database from here; yields their address.
+    """Serve the pages of a daemon's database from this process, and yield their URL.
 
-    Not by the daemon: it knows of no demonstration, and what is played is told on the page.
+    The daemon cannot serve them, because the pages also show the demo's current act.
     """
-    # A server takes a second to import: the help of `demo` has to stay quick.
+    # Imported here because the server takes a second to import, and `demo --help` must stay quick.
     from oracle.daemon.compose import open_reader  # noqa: PLC0415
     from oracle.daemon.records import open_records  # noqa: PLC0415
     from oracle.daemon.startup import open_read_api  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Which system the demo plays: its rules, its policy, its nodes, and what is ordered of them."""
+"""The systems that the demo can play: rules, policy, nodes and orders."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,15 +16,15 @@ from oracle.systems.registry import build_rules
 
 _ETHER = 10**18
 _IMAGE, _LANGUAGE = 0, 1
-# Seconds in which every node gets a task, if need be a system task; what that pays, wei.
+# Seconds in which every node gets a task, if necessary a system task, and its fee in wei.
 _PROBE_WINDOW = 300
 _PROBE_FEE = _ETHER // 50
-# One task for each node of the cast. Where fewer can take one, the rest waits in the queue.
+# One task per node of the cast; tasks that no node can take wait in the queue.
 _GROUPS = len(CAST) // GROUP_SIZE
 
 
 class GroupOrder(NamedTuple):
-    """A group of a wave: the kind of its tasks, as TaskCreated counts it, and the fee of each."""
+    """One group of a wave: the kind of its tasks, as in TaskCreated, and the fee of each."""
 
     kind: int
     fee: int
@@ -32,12 +32,12 @@ class GroupOrder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DemoSystem:
-    """Rules and policy have one name; `changes` are the rules that are not as published.
+    """Rules and policy of one name; `changes` are the rules that differ from the published ones.
 
-    `orders`: the groups of every wave. Its nodes are the same characters in every system; their
-    cards differ. `pays_by_points`: a group's fee is shared by the points of its rounds.
-    `has_probes`: the dispatcher gives system tasks. `purse`: what it has for them and for the
-    second groups of contests, wei.
+    `orders`: the groups of every wave. The nodes are the same characters in every system; their
+    GPUs differ. `pays_by_points`: a group's fee is shared by the points of its rounds.
+    `has_probes`: the dispatcher creates system tasks. `dispatcher_balance`: the dispatcher's
+    balance for system tasks and for the second groups of contests, in wei.
     """
 
     name: str
@@ -50,23 +50,23 @@ class DemoSystem:
 
     @property
     def rules(self) -> Rules:
-        """Return the rule set, whole."""
+        """The complete rule set."""
         return build_rules(self.name, self.changes)
 
     @property
     def kick_below(self) -> int:
-        """Return the contract's line, 0 to 10,000 steps of QoS."""
+        """The contract's kickout threshold, in 1/10,000 of QoS."""
         return compute_kick_below(self.rules)
 
     @property
     def rules_hash(self) -> Hash:
-        """Return by what the contract knows the rules that are reported by."""
+        """The hash by which the contract identifies the rules of the reports."""
         settings = replace(report_settings(), kick_below=self.kick_below)
         return compute_rules_id(self.rules, load_profile("reference").identity, settings)
 
     @property
     def settings(self) -> dict[str, dict[str, object]]:
-        """Return what the daemon is told beside the shipped demo configuration."""
+        """The settings that differ from the shipped demo configuration."""
         if self.name == CRYNUX_SYSTEM.name:
             return {}
         rules: dict[str, object] = {"set": self.name, "change": self.changes}
@@ -86,12 +86,12 @@ class DemoSystem:
 
     @property
     def replay_options(self) -> Sequence[str]:
-        """Return by which options `qos-oracle replay` judges by the same rules."""
+        """The options with which `qos-oracle replay` uses the same rules."""
         return ["--rules", self.name, *(f"--set={rule}={n}" for rule, n in self.changes.items())]
 
 
 def report_settings() -> ReportSettings:
-    """Return the numbers of the shipped demo configuration, which the contract has to know."""
+    """Return the report settings of the shipped demo configuration; the contract needs them."""
     oracle = read_config(shipped_path("config/demo.toml")).oracle
     return ReportSettings(
         period_seconds=oracle.period_seconds,
@@ -103,7 +103,7 @@ def report_settings() -> ReportSettings:
 
 
 def _with_cards(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
-    """Return the cast where these nodes have other cards, by name and GB."""
+    """Return the cast with other GPUs; `cards` gives the model and its GB by node name."""
     return tuple(
         replace(one, gpu_name=cards[one.name][0], gpu_vram=cards[one.name][1])
         if one.name in cards
@@ -114,18 +114,18 @@ def _with_cards(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
 
 _PICTURES = GroupOrder(_IMAGE, _ETHER // 10)
 CRYNUX_SYSTEM = DemoSystem("crynux", {}, CAST, (_PICTURES,) * _GROUPS)
-# The page to the letter, on the same network.
+# Crynux's published page to the letter, on the same network.
 CRYNUX_DOCS_SYSTEM = DemoSystem("crynux-docs", {}, CAST, (_PICTURES,) * _GROUPS)
-# The network of 2024: text goes to three of one card, pictures to any three.
+# The network of 2024: text tasks go to three nodes with the same GPU, images to any three.
 LEGACY_SYSTEM = DemoSystem(
     "legacy",
     {
-        # The numbers of no published network.
+        # Values that no network has published.
         "legacy.vram_weight": "0.25",
         "legacy.timeout_weight": "0.25",
         "legacy.speed_weight": "0.5",
         "legacy.least_timeout_seconds": "60",
-        # Who is always the last of three, and now and then silent, is below it.
+        # A node that is always last of three, and sometimes silent, scores below this.
         "legacy.kickout_below": "4",
         "legacy.kickout_tasks": "20",
     },

@@ -1,4 +1,4 @@
-"""How the demo ends: what the chain says about kickout and contest, and the summary of it all."""
+"""The end of the demo: kickout and contest as recorded on chain, and the summary."""
 
 import json
 import subprocess
@@ -18,7 +18,10 @@ from oracle.errors import FatalError
 
 @dataclass(frozen=True, slots=True)
 class KickoutOnChain:
-    """What the chain's logs say about the end of the hopeless node; amounts in wei, 0: nothing."""
+    """The kickout of the hopeless node as recorded in the chain's logs.
+
+    Amounts are in wei, 0 if nothing was paid.
+    """
 
     executed_in: str | None
     seen_by_network: bool
@@ -26,7 +29,7 @@ class KickoutOnChain:
     rejoin: str
 
     def faults(self) -> list[str]:
-        """Return what is missing, one line each."""
+        """Return one line per missing part of the kickout."""
         missing = []
         if self.executed_in is None:
             missing.append("no kickout was executed by executeKick")
@@ -41,10 +44,10 @@ class KickoutOnChain:
 
 @dataclass(frozen=True, slots=True)
 class ContestOnChain:
-    """What the chain's logs say about the contest of the node that lies once.
+    """The contest of the node with the false result, as recorded in the chain's logs.
 
-    `second_group`: who did its group's work over again. `slashed`: wei of its stake.
-    `settled_in`: the transaction of the member that settled.
+    `second_group`: the nodes that computed the group's tasks again. `slashed`: the slashed part of
+    the stake, in wei. `settled_in`: the transaction of the member that settled the contest.
     """
 
     second_group: list[str]
@@ -52,7 +55,7 @@ class ContestOnChain:
     settled_in: str | None
 
     def faults(self) -> list[str]:
-        """Return what is missing, one line each."""
+        """Return one line per missing part of the contest."""
         missing = []
         if not self.second_group:
             missing.append("the daemon ordered no second group for the contest of the liar")
@@ -63,13 +66,13 @@ class ContestOnChain:
 
 @dataclass(frozen=True, slots=True)
 class DrawAgreement:
-    """How many tasks were started, and how many of them on the node that the chain drew."""
+    """The number of started tasks, and of those started on the node that was drawn."""
 
     started: int
     agree: int
 
     def faults(self) -> list[str]:
-        """Return what is wrong, one line each."""
+        """Return one line per fault of the draws."""
         if not self.started:
             return ["no task was started by a draw"]
         others = self.started - self.agree
@@ -78,7 +81,7 @@ class DrawAgreement:
 
 @dataclass(frozen=True, slots=True)
 class ContractReading:
-    """What the contract tells about one node; `qos` in 1/10,000."""
+    """The contract's score of one node; `qos` in 1/10,000."""
 
     name: str
     node: Address
@@ -89,9 +92,9 @@ class ContractReading:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The whole show in figures; `faults` empty means that everything holds.
+    """The results of the demo; an empty `faults` means that all checks passed.
 
-    `kickout_played` is false where the user let the show end before it.
+    `kickout_played` is false if the user ended the demo before the kickout.
     """
 
     blocks: int
@@ -112,12 +115,12 @@ class Summary:
         return not self.faults
 
     def to_json(self) -> str:
-        """Write it for programs."""
+        """Return the summary as JSON."""
         return json.dumps({"holds": self.holds, **asdict(self)}, indent=2)
 
 
 def end_of_the_hopeless(stage: Stage, clock: Clock) -> KickoutOnChain:
-    """Let the kicked-out node take its stake and try to come back; read what the chain says."""
+    """Let the kicked-out node withdraw and try to join again, and return the chain's record."""
     node = stage.nodes[HOPELESS.name]
     executed = _topic_logs(stage.chain, stage.oracle, "QoSOracle", "KickExecuted")
     seen = _topic_logs(stage.chain, stage.network, "TaskNetwork", "NodeKickedOut")
@@ -138,7 +141,7 @@ def end_of_the_hopeless(stage: Stage, clock: Clock) -> KickoutOnChain:
 
 
 def read_contest(stage: Stage) -> ContestOnChain:
-    """Return what the chain says about the contest, its second group, and the slash."""
+    """Return the contest, its second group and the slashed stake from the chain's logs."""
     liar = stage.nodes[DARWIN.name]
     slashes = [
         log
@@ -162,10 +165,10 @@ def read_contest(stage: Stage) -> ContestOnChain:
 
 
 def drawn_again(configuration: Path) -> DrawAgreement:
-    """Let a process of its own draw every task again, as anybody can.
+    """Verify every draw in a separate process, as anyone can.
 
     Raises:
-        FatalError: it cannot say.
+        FatalError: the draws could not be verified.
     """
     asked = ["select", "--verify", "all", "--json", "--config", str(configuration)]
     told = subprocess.run(  # noqa: S603 - ourselves
@@ -184,7 +187,7 @@ def summed_up(
     draws: DrawAgreement,
     endings: tuple[KickoutOnChain, ContestOnChain],
 ) -> Summary:
-    """Put the verdicts about scores and draws, the kickout, and the contest together."""
+    """Combine the results about scores, draws, kickout and contest into a summary."""
     kickout, contest = endings
     faults = [
         f"{stage.name_of(one.node)}: the chain says {one.on_chain}, its logs say {one.recomputed}"
@@ -220,7 +223,7 @@ def _topic_logs(
 
 
 def _try_to_join(stage: Stage) -> str:
-    """Return the name of the error that refuses the re-join, or `accepted`."""
+    """Return the name of the error that rejects the re-join, or `accepted`."""
     hardware = (HOPELESS.gpu_name, HOPELESS.gpu_vram, *VERSION, [MODEL])
     call = {
         "from": stage.nodes[HOPELESS.name],

@@ -1,4 +1,4 @@
-"""What happened between two sights, one line each: the demo's feed of events."""
+"""The demo's event feed: one line per change between two snapshots."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _GONE = {
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """One event; `tone` says how it is to be taken: good, bad, plain or big."""
+    """One event; `tone` is its style: good, bad, plain or big."""
 
     time: int
     block: int
@@ -34,7 +34,7 @@ class FeedEntry:
 
 
 def news(before: DemoSnapshot | None, now: DemoSnapshot) -> Iterator[FeedEntry]:
-    """Yield what the later snapshot shows that the earlier one did not."""
+    """Yield an entry for each change from the earlier to the later snapshot."""
     names = {row.address: row.name for row in now.rows}
     for change in now.timeouts:
         text = (
@@ -121,7 +121,10 @@ def _of_kickouts(
 
 
 def _reason(row: SnapshotRow) -> str:
-    """Say what its pool says; under legacy rules, which have none, only that it is so."""
+    """Return why a kickout is due.
+
+    Legacy rules have no pool, so the text then only states that the score is too low.
+    """
     if not row.scores:
         return "its score is below the line"
     return f"{row.scores} scores, mean {floored(row.figures.long_term) * _HIGHEST_SCORE:.1f}"

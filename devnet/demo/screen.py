@@ -1,6 +1,6 @@
-"""The picture: the act, a live table of nodes, a feed, newest first; else plain lines.
+"""The demo's screen: the act, a live table of nodes, and an event feed, newest first.
 
-It fits a terminal of 80 columns and 24 lines.
+The screen fits a terminal of 80 columns and 24 lines; without a terminal, plain lines are printed.
 """
 
 from collections import deque
@@ -21,21 +21,21 @@ from devnet.demo.snapshot import DemoSnapshot, SnapshotRow, floored
 from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.scoring.node_figures import RECOVERING_BELOW
 
-# Kept of the feed; shown is what the terminal has room for, and never less than the second.
+# Feed lines kept in memory, and the minimum shown however small the terminal is.
 _FEED_LINES, _LEAST_FEED = 40, 3
-# Title, act, caption, address, names of the columns, two empty lines, and one for the cursor.
+# Lines for title, act, caption, address, column names, two blank lines, and the cursor.
 _OTHER_LINES = 8
 _STYLES = {"good": "green", "bad": "red", "plain": "dim", "big": "bold yellow"}
 _BAR = 10
 
 
 class Screen:
-    """Shows sights and news on stderr, so that stdout is left to the summary."""
+    """Shows snapshots and events on stderr, so that stdout carries only the summary."""
 
     def __init__(self, console: Console, *, start: int) -> None:
         self._console = console
         self._start = start
-        # The newest first.
+        # Newest first.
         self._feed: deque[Text] = deque(maxlen=_FEED_LINES)
         self._playbill = Playbill()
         self._pages: str | None = None
@@ -57,31 +57,31 @@ class Screen:
         self.close()
 
     def close(self) -> None:
-        """Leave the last picture standing; what follows is printed under it, line by line."""
+        """Stop the live display; later lines are printed below the last picture."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     @property
     def act(self) -> DemoAct:
-        """What is played now; any thread may ask."""
+        """The current act; may be read from any thread."""
         return self._playbill.played
 
     def name_pages(self, address: str) -> None:
-        """Say where a browser sees it all, and go on saying so."""
+        """Show the URL of the web pages, now and on every picture."""
         self._pages = f"in a browser: {address}/"
         self.say(self._pages)
 
     def say(self, text: str) -> None:
-        """Print a line that stays."""
+        """Print a line that is not overwritten."""
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def show(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
-        """Bring the picture up to date; `head` is the chain's newest block."""
+        """Update the screen; `head` is the chain's newest block."""
         self._playbill.see(snapshot)
         for line in lines:
             written = self._written(line)
-            # Reports are counted in the title.
+            # Plain entries, such as reports, are only counted in the title.
             if line.tone != "plain":
                 self._feed.appendleft(written)
             if self._live is None:
@@ -96,7 +96,7 @@ class Screen:
         return Text().append(when, style="dim").append(line.text, style=_STYLES[line.tone])
 
     def picture(self, snapshot: DemoSnapshot, head: int) -> Group:
-        """Return what a terminal shows."""
+        """Return the picture for a terminal."""
         title = (
             f"chain time {self._clock(snapshot.time)}   block {head}   "
             f"folded {snapshot.block} ({head - snapshot.block} behind)   reports {snapshot.round}"
@@ -121,7 +121,7 @@ class Screen:
         )
 
     def _newest(self, room: int) -> list[Text]:
-        """Return as much of the feed as there is room for."""
+        """Return as many feed lines as fit, the newest first."""
         shown = [one.copy() for one in islice(self._feed, max(room, _LEAST_FEED))]
         for line in shown:
             line.no_wrap, line.overflow = True, "ellipsis"
@@ -135,7 +135,7 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One column; left out on terminals narrower than `from_width`."""
+    """One column; hidden on terminals narrower than `min_console_width`."""
 
     title: str
     justify: JustifyMethod

@@ -1,4 +1,4 @@
-"""The show from beginning to end: chain, contracts, nodes, the real daemon, and the verdict."""
+"""The demo from start to end: chain, contracts, nodes, the real daemon, and the verdict."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,24 +33,24 @@ from oracle.signing.keystore import create_keystore
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
 
-# A round number of chain seconds, so that the clock on the screen is easy to follow.
+# A round number, so that the clock on the screen is easy to follow.
 START_TIME = 1_800_000_000
 _SEED = 20
-# After the last act the last report has this many blocks to land.
+# After the last act, the last report has this many blocks to be accepted.
 _LAST_BLOCKS = 60
-# After the last wave an open contest has this many blocks for its second group.
+# After the last wave, an open contest has this many blocks for its second group.
 _CONTEST_BLOCKS = 120
-# Throw-away keys of a local chain need no slow key derivation.
+# Disposable keys of a local chain need no slow key derivation.
 _KEY_ITERATIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions:
-    """What to play, and how: at most so many `waves`, a block in `block_seconds` of ours.
+    """Options of the demo: at most `waves` waves, one block per `block_seconds` of wall time.
 
-    `may_end_early`: the waves may be too few for the kickout, which is no fault then.
-    `program` and `through` let tests break the daemon, or the chain that it sees. `stop` is set
-    when it is to end before its time.
+    `may_end_early`: too few waves for the kickout are no fault. `program` and `wrap_endpoint` let
+    tests replace the daemon or alter the endpoint that it uses. `stop` is set when the demo must
+    end early.
     """
 
     system: DemoSystem = CRYNUX_SYSTEM
@@ -64,7 +64,7 @@ class ShowOptions:
 
 
 class Show:
-    """A running demo; `play` it once, then ask for the `summary`."""
+    """A running demo; call `play` once, then `finish_and_verify`."""
 
     def __init__(self, stage: Stage, clock: Clock, loop: BlockLoop, traffic: Traffic) -> None:
         self._stage = stage
@@ -73,9 +73,9 @@ class Show:
         self._traffic = traffic
 
     def play(self, running: Daemon, options: ShowOptions) -> None:
-        """Play waves until the hopeless node is out, at most `options.waves`.
+        """Play waves until the hopeless node is kicked out, at most `options.waves`.
 
-        After the last wave an open contest is played to its end.
+        After the last wave, an open contest is played to its end.
         """
         traffic, loop = self._traffic, self._loop
         contest_blocks = _CONTEST_BLOCKS
@@ -89,13 +89,13 @@ class Show:
             loop.next_block(transactions, running, options.block_seconds)
 
     def end(self, running: Daemon, options: ShowOptions) -> Summary:
-        """Let the stake be withdrawn and the last report land; then ask for the verdict."""
+        """Wait for the withdrawal and the last report, then verify and sum up the demo."""
         kickout = end_of_the_hopeless(self._stage, self._clock)
         contest = read_contest(self._stage)
         loop = self._loop
         last_act = int(self._stage.chain.ask("eth_blockNumber"), 16)
         for _ in range(_LAST_BLOCKS):
-            # Nodes that are at work answer: a task that runs out of time would hold its group.
+            # Nodes still answer their open tasks; a task that times out would block its group.
             transactions = self._traffic.next_block(loop.head, may_order=False)
             loop.next_block(transactions, running, options.block_seconds)
             if loop.snapshot is not None and loop.snapshot.reported >= last_act:
@@ -110,7 +110,7 @@ class Show:
         return summary
 
     def keep_working(self, running: Daemon) -> None:
-        """Go on with the network's work, slowly, until the user ends it."""
+        """Keep the network running slowly until the user stops it."""
         self._loop.keep_working(running, self._traffic.next_block)
 
     def _is_kicked_out(self) -> bool:
@@ -124,7 +124,7 @@ class Show:
 def demo_chain(
     screen: Screen, options: ShowOptions, start_time: int = START_TIME
 ) -> Iterator[tuple[Path, LocalChain]]:
-    """Start an EVM chain and make a folder for the daemon beside it; both end with the context.
+    """Start an EVM chain and create a folder for the daemon; both are removed afterwards.
 
     `start_time`: of the first block, in unix seconds.
 
@@ -144,11 +144,11 @@ def demo_chain(
 
 @contextmanager
 def show(screen: Screen, options: ShowOptions) -> Iterator[tuple[Show, Daemon, dict[str, str]]]:
-    """Set everything up: chain, contracts, keys, database, daemon. All of it goes when it ends.
+    """Start chain, contracts, database and daemon; all are stopped and deleted afterwards.
 
     Raises:
         InputError: a port is in use, or the chain cannot be installed.
-        FatalError: it was told to end before all was there.
+        FatalError: the user stopped the demo before it had started.
     """
     with ExitStack() as opened:
         folder, chain = opened.enter_context(demo_chain(screen, options))
@@ -181,14 +181,14 @@ def show(screen: Screen, options: ShowOptions) -> Iterator[tuple[Show, Daemon, d
 
 
 def ports() -> dict[str, dict[str, object]]:
-    """Return where daemon and pages of a demonstration listen: nowhere that is taken."""
+    """Return settings with free ports for the daemon and its pages."""
     return {"web": {"port": free_port()}, "api": {"port": 0}}
 
 
 def _prepared(
     folder: Path, chain: LocalChain, screen: Screen, options: ShowOptions
 ) -> tuple[Path, Stage, Clock]:
-    """Make the keys, deploy, let the nodes join; return the daemon's configuration beside it."""
+    """Create keys, deploy the contracts, let the nodes join, and write the configuration."""
     keys = keys_in(folder)
     clock = Clock(START_TIME)
     system, roles = options.system, Roles(**{role: key.address for role, key in keys.items()})
@@ -204,7 +204,7 @@ def _prepared(
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of the demo: where it lies, encrypted, and whose it is."""
+    """An encrypted key of the demo, its password file and its address."""
 
     keystore: Path
     password_file: Path
@@ -212,7 +212,7 @@ class Key:
 
 
 def keys_in(folder: Path) -> dict[str, Key]:
-    """Make the keys of a daemon, one for each role."""
+    """Create the daemon's keys in a folder, one per role."""
     keys = {}
     for role in ("signer", "transmitter", "dispatcher"):
         files = (folder / f"{role}.json", folder / f"{role}.password")

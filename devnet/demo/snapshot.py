@@ -1,4 +1,4 @@
-"""What the audience sees at one moment: a reading of the daemon's database, in rows."""
+"""Snapshots for the demo's screen: the daemon's database at one moment, as table rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from oracle.store.reports.report_repository import ReportState
 from oracle.systems.crynux.predownload import list_requests
 
 _LANES_IN_QOS = 10_000
-# More than a show has.
+# More than a demo makes.
 _CONTEST_CALLS = 20
 _UNSENT = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
 _SENT = (IntentState.LIVE, IntentState.MINED)
@@ -29,7 +29,7 @@ _SENT = (IntentState.LIVE, IntentState.MINED)
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """One node; `on_chain` as a consumer of the contract reads it."""
+    """One node; `chain_score` is its score as a consumer of the contract reads it."""
 
     name: str
     address: Address
@@ -37,39 +37,39 @@ class SnapshotRow:
     scores: int
     figures: NodeFigures
     on_chain: str
-    # The models that it was asked to download in the last day, by how that stands.
+    # State of each model download requested from the node in the last day.
     asked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class DemoSnapshot:
-    """The state at the daemon's cursor; rows by falling QoS."""
+    """The state at the daemon's cursor; rows are ordered by falling QoS."""
 
     block: int
     time: int
     round: int
-    # The as-of block of the newest report that has landed, or had nothing to say.
+    # As-of block of the newest report that was accepted or skipped as empty.
     reported: int
     rows: tuple[SnapshotRow, ...]
-    # Timeouts since the reading before, oldest first.
+    # Timeouts since the previous snapshot, oldest first.
     timeouts: tuple[ReliabilityChange, ...]
     due: tuple[KickoutDue, ...]
     kicks: tuple[Kick, ...]
-    # How many groups were contested, and the nodes of each second group that was ordered.
+    # Number of contested groups, and the nodes of each second group that was ordered.
     contests: int = 0
     second_groups: tuple[tuple[Address, ...], ...] = ()
 
 
 class Names(Protocol):
-    """Who plays."""
+    """Maps node addresses to the names of the cast."""
 
     def name_of(self, node: Address) -> str:
-        """Return the character's name, or the address where it is none of the cast."""
+        """Return the name of a cast member, or the address if it is none of the cast."""
         ...
 
 
 class SnapshotReader:
-    """Reads the database again and again, and remembers what it has shown."""
+    """Reads snapshots repeatedly, and remembers which timeouts were already shown."""
 
     def __init__(self, store: Store, names: Names, rules: Rules, parts: dict[str, str]) -> None:
         self._store = store
@@ -80,9 +80,9 @@ class SnapshotReader:
         self._shown_up_to = -1
 
     def is_behind(self, head: int, dispatcher: Account) -> bool:
-        """Tell whether the daemon has blocks to fold, or starts of tasks to send.
+        """Return whether the daemon has blocks to fold, or task starts to send.
 
-        A real block would leave it twelve seconds for that.
+        A real chain would leave the daemon twelve seconds for that.
         """
         with self._store.read_transaction() as uow:
             cursor = uow.cursor.get()
@@ -94,7 +94,7 @@ class SnapshotReader:
         return not is_folded or bool(waiting) or not drawn <= begun
 
     def look(self) -> DemoSnapshot | None:
-        """Return what the database says now; None before the daemon's first block."""
+        """Return a snapshot of the database, or None before the daemon's first block."""
         with self._store.read_transaction() as uow:
             cursor = uow.cursor.get()
             if cursor is None:
@@ -136,7 +136,7 @@ class SnapshotReader:
     def _timeouts(
         self, uow: UnitOfWork, nodes: Sequence[Node], block: int
     ) -> list[ReliabilityChange]:
-        """Return the timeouts above the last block shown, of nodes whose H was touched since."""
+        """Return the timeouts after the last shown block, of nodes whose reliability changed."""
         touched = [node.address for node in nodes if self._since.get(node.address) != node.since]
         self._since = {node.address: node.since for node in nodes}
         found = [
@@ -150,9 +150,9 @@ class SnapshotReader:
 
 
 def floored(units: int) -> float:
-    """Return units of 10^-18 as a fraction, cut off after four digits.
+    """Return units of 10^-18 as a fraction, truncated to four digits.
 
-    The contract cuts off as well: what is equal has to look equal.
+    The contract truncates as well, so equal scores look equal.
     """
     return units // QOS_STEP / _LANES_IN_QOS
 
@@ -163,7 +163,7 @@ def _contests(uow: UnitOfWork) -> int:
 
 
 def _second_groups(uow: UnitOfWork) -> tuple[tuple[Address, ...], ...]:
-    """Return the nodes of each second group that has begun, the first group first."""
+    """Return the nodes of each second group that has started, the oldest first."""
     calls = uow.outbox.intents.list_newest(_CONTEST_CALLS, kind=SECOND_GROUP)
     begun = [call for call in calls if call.state in {IntentState.MINED, IntentState.FINAL}]
     return tuple(decode_probe_nodes(call.request.calldata) for call in reversed(begun))

@@ -1,4 +1,4 @@
-"""Sets the stage: contracts deployed, roles given, nodes joined, ether for who sends."""
+"""Sets up the demo network: deploys contracts, assigns roles, joins nodes, funds senders."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,32 +19,33 @@ from oracle.errors import FatalError
 ETHER = 10**18
 STAKE = 400 * ETHER
 GAS = hex(3_000_000)
-# Deploying takes more than a call.
+# Deployments need more gas than calls.
 _GAS_TO_CREATE = hex(12_000_000)
 
-# admin, creator of tasks, treasury; then one account for each node, then more creators. A kickout
-# whose scores are mostly of one creator's tasks waits for a person. With five creators chance
-# alone gives no creator more than half of 50 scores.
+# Admin, task creator and treasury; then one account per node, then more creators. A kickout whose
+# scores come mostly from one creator's tasks is held for a manual decision; with five creators, no
+# creator has more than half of 50 scores by chance.
 _CROWD, _MORE_CREATORS = 3, 4
 ACCOUNTS = _CROWD + len(CAST) + _MORE_CREATORS
 
 VERSION = (1, 2, 0)
 MODEL = "crynux-network/sdxl-turbo"
 
-# A chain of its own may be quicker than the contract's floors allow a real one
+# A local chain may be faster than the contract's minimum values allow a real one
 # (docs/explanation/kickouts.md#limits-in-the-contract).
 LIMITS = replace(
     DEFAULT_LIMITS, min_interval=0, veto_delay=120, kick_rounds=2, max_kicks_per_round=1
 )
 
-# Of every kind of task: gwei, and gwei for each unit of size; seconds, and for each unit. A tenth
-# of what the demo's creator pays, and less than he gives his nodes.
+# Minimum fee and timeout of every kind of task: gwei, gwei per unit of size, seconds, seconds per
+# unit of size. The fee is a tenth of what the demo's creators pay, and the timeout is shorter than
+# the one they set.
 FLOOR = (10_000_000, 0, 60, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where everything stands; `nodes` maps a character's name to its account."""
+    """The deployed demo network; `nodes` maps the name of a cast member to its account."""
 
     chain: LocalChain
     network: Address
@@ -55,37 +56,37 @@ class Stage:
 
     @property
     def creator(self) -> Address:
-        """One of those who order tasks."""
+        """The first account that orders tasks."""
         return self.creators[0]
 
     def name_of(self, node: Address) -> str:
-        """Return the character's name, or the address where it is none of the cast."""
+        """Return the name of a cast member, or the address if it is none of the cast."""
         return next((name for name, at in self.nodes.items() if at == node), node)
 
     def call(
         self, sender: str, contract: str, function: str, *arguments: object, value: int = 0
     ) -> dict[str, str]:
-        """Return the transaction by which `sender` calls a function of the contract."""
+        """Return the transaction in which `sender` calls a contract function."""
         to = self.network if contract == "TaskNetwork" else self.oracle
         written = encode_call(contract, function, *arguments)
         return {"from": sender, "to": to, "data": written, "value": hex(value), "gas": GAS}
 
 
 class Clock:
-    """The chain's time: twelve seconds a block, whatever the wall clock says."""
+    """The chain's time: twelve seconds per block, independent of the wall clock."""
 
     def __init__(self, start: int) -> None:
         self.start = self.now = start
 
     def next_block(self) -> int:
-        """Return the time of the next block."""
+        """Advance by one block and return the timestamp of that block."""
         self.now += BLOCK_SECONDS
         return self.now
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The daemon's accounts; the last two pay for gas."""
+    """The daemon's accounts; transmitter and dispatcher pay for gas."""
 
     signer: Address
     transmitter: Address
@@ -95,7 +96,7 @@ class Roles:
 def set_stage(
     chain: LocalChain, clock: Clock, roles: Roles, system: DemoSystem = CRYNUX_SYSTEM
 ) -> Stage:
-    """Deploy both contracts, let the cast join, and give ether to who sends."""
+    """Deploy both contracts, let the cast join, and fund the sending accounts."""
     accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
     admin, creator, treasury = accounts[:_CROWD]
     network = _created(
@@ -124,7 +125,7 @@ def set_stage(
 
 
 def _setup(network: Address, admin: Address, signer: Address, system: DemoSystem) -> OracleSetup:
-    """Return an oracle of one signer and no timelock: one kickout a minute, at most three."""
+    """Return an oracle setup: one signer, no timelock, one kickout a minute, at most three."""
     return OracleSetup(
         admin=admin,
         vetoer=admin,
@@ -151,7 +152,7 @@ def _created(chain: LocalChain, clock: Clock, sender: Address, code: str) -> Add
 
 
 def _succeed(chain: LocalChain, sent: list[str]) -> list[dict[str, object]]:
-    """Return the receipts of transactions that have to have worked."""
+    """Return the receipts of transactions that must have succeeded."""
     receipts = chain.ask_all([("eth_getTransactionReceipt", one) for one in sent])
     for one, receipt in zip(sent, receipts, strict=True):
         if receipt is None or receipt["status"] != "0x1":

@@ -1,10 +1,11 @@
-"""The work of the network: wave after wave of task groups, for the daemon to dispatch.
+"""The traffic of the demo network: waves of task groups for the daemon to dispatch.
 
-The creators order and judge, the nodes answer: each when the chain's own logs say that it is
-its turn. Who gets which task is the daemon's to draw. A group's nodes commit to their answers
-first, and reveal them when all have, the quicker ones first. They answer the dispatcher's system
-tasks too, which it judges itself. Where a node has lied, the group is contested: the nodes of the
-second group do the same work, and an honest member of the first settles by the result.
+Creators order and validate tasks, and nodes answer them; each acts when the chain's logs show that
+it is due. The daemon draws the node of each task. The nodes of a group first commit to their
+answers, and reveal them once all have committed, the faster ones first. They also answer the
+dispatcher's system tasks, which the dispatcher validates itself. If a node submitted a false
+result, the group is contested: the nodes of a second group do the same work, and an honest member
+of the first group settles the contest by its result.
 """
 
 import hashlib
@@ -24,19 +25,19 @@ from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
 
 Transaction = dict[str, str]
-# A real node draws one anew for each answer; here everybody may look.
+# A real node draws a new salt for each answer; the demo's answers need no secrecy.
 SALT = bytes(31) + b"\x01"
 
 
 class Traffic:
-    """Plays wave after wave; the same seed orders the same tasks and plays the same answers."""
+    """Generates wave after wave; the same seed gives the same tasks and answers."""
 
     def __init__(self, stage: Stage, seed: int, system: DemoSystem = CRYNUX_SYSTEM) -> None:
         self._stage = stage
         self._system = system
-        # Not for secrets: the nodes have to behave the same way every time.
+        # Not for secrets: the nodes must behave the same way in every run.
         self._chance = random.Random(seed)  # noqa: S311
-        # The delays of reveals are drawn apart: they change no answer's time.
+        # Reveal delays have their own random source, so they do not change the time of any answer.
         self._latency = random.Random(seed)  # noqa: S311
         network = load_abi("TaskNetwork")
         self._handlers = {
@@ -47,28 +48,28 @@ class Traffic:
             network.get_event("GroupRevalidates").digest: self._note_revalidation,
             network.get_event("GroupValidated").digest: self._note_comparison,
         }
-        # Nodes that were asked for a model, and have not downloaded it yet.
+        # Nodes that were asked to download a model and have not done so yet.
         self._asked: list[tuple[Address, str]] = []
         self._names = {address: name for name, address in stage.nodes.items()}
         self._cast = {node.name: node for node in system.cast}
         self._groups: list[Group] = []
-        # Groups of system tasks, and system tasks alone, by the group's or the task's key.
+        # Groups of system tasks and single system tasks, keyed by the group's or the task's key.
         self._probes: dict[bytes, Group] = {}
         self._contests = OpenContests(stage)
-        # Names of the nodes that have lied.
+        # Names of the nodes that have submitted a false result.
         self._liars: set[str] = set()
         self._seen = -1
-        # Waves begun, counted from 0.
+        # Number of the current wave, counted from 0.
         self.wave = -1
 
     @property
     def is_idle(self) -> bool:
-        """Whether no group is under way."""
+        """Whether no group is open."""
         return not self._groups
 
     @property
     def has_open_contest(self) -> bool:
-        """Whether a group with a lie waits for its second group, or for its settlement."""
+        """Whether a contested group waits for its second group, or for its settlement."""
         return self._contests.are_open
 
     def next_block(self, head: int, *, may_order: bool = True) -> list[Transaction]:
@@ -78,8 +79,8 @@ class Traffic:
         """
         self._note_logs(head)
         block = head + 1
-        # The group's judgement stands behind its reveals in one block, and the reveals in the
-        # block after its last answer.
+        # A group's validation follows its reveals in the same block; the reveals are in the block
+        # after the last answer.
         sent = [*self._reveals(), *self._validations()]
         sent += [*self._answers(block), *self._timeouts(block), *self._downloads()]
         sent += self._contests.settlements()
@@ -89,7 +90,7 @@ class Traffic:
         return sent
 
     def _note_logs(self, head: int) -> None:
-        """Read from the chain who was given what, and what became of it."""
+        """Read from the chain's logs which tasks were started, and how they ended."""
         if head <= self._seen:
             return
         log_filter = {
@@ -103,12 +104,12 @@ class Traffic:
             self._handlers[log["topics"][0]](log)
 
     def _note_request(self, log: Mapping[str, Any]) -> None:
-        """Note that a node was asked to download a model."""
+        """Record that a node was asked to download a model."""
         model, _ = decode(["string", "uint256"], bytes.fromhex(log["data"][2:]))
         self._asked.append((Address("0x" + log["topics"][1][-40:]), model))
 
     def _note_revalidation(self, log: Mapping[str, Any]) -> None:
-        """Note that the nodes of a second group do the work of a contested one."""
+        """Record that the nodes of a second group repeat the work of a contested group."""
         group, second = (bytes.fromhex(topic[2:]) for topic in log["topics"][1:])
         result = self._contests.add_second_group(group, second)
         if result is not None:
@@ -124,7 +125,7 @@ class Traffic:
             job.settled = job.shown = True
 
     def _note_start(self, log: Mapping[str, Any]) -> None:
-        """Note that a task was started on a node of the cast."""
+        """Record that a task was started on a node of the cast."""
         job, name = self._job_of(log), self._names.get(Address("0x" + log["topics"][2][-40:]))
         if job is not None and name is not None:
             self._begin(job, self._cast[name], int(log["blockNumber"], 16))
@@ -142,7 +143,7 @@ class Traffic:
         key, group = bytes.fromhex(key_topic[2:]), bytes.fromhex(group_topic[2:])
         name = group if any(group) else key
         probe = self._probes.setdefault(name, Group(name))
-        # All of a group find one result: their id is the group's.
+        # All tasks of a group have the same result, so the group is the id of each.
         job = DemoTask(
             id=group,
             key=key,
@@ -180,13 +181,13 @@ class Traffic:
             yield self._stage.call(account, "TaskNetwork", "commitAnswer", job.key, commitment)
 
     def _downloads(self) -> Iterator[Transaction]:
-        """Who was asked has the model a block later."""
+        """Yield completed downloads, one block after each request."""
         for node, model in self._asked:
             yield self._stage.call(node, "TaskNetwork", "addModel", model)
         self._asked.clear()
 
     def _reveals(self) -> Iterator[Transaction]:
-        """Every answer of a settled group, those of quick nodes first: all in one block."""
+        """Yield all reveals of the settled groups in one block, those of fast nodes first."""
         for group in [group for group in self._all_groups() if group.is_settled]:
             for job in sorted(group.jobs, key=self._reveal_delay):
                 if job.shown or job.node is None:
@@ -201,7 +202,7 @@ class Traffic:
         return 0 if node is None else self._latency.randint(node.fastest, node.slowest)
 
     def _timeouts(self, block: int) -> Iterator[Transaction]:
-        """The creator ends what its node has left unanswered for too long."""
+        """Yield timeouts of tasks that were not answered in time."""
         for job in self._open_jobs():
             if job.started_at is None or job.answers_at is not None or job.is_probe:
                 continue
@@ -252,7 +253,7 @@ class Traffic:
         return self._stage.call(creator, "TaskNetwork", function, *arguments, value=value)
 
     def _keys(self, creator: Address, ids: list[bytes]) -> list[bytes]:
-        """Ask the contract how it names a creator's tasks and groups."""
+        """Return the contract's keys of a creator's tasks and groups."""
         stage = self._stage
         asked = [encode_call("TaskNetwork", "keyOf", creator, id_) for id_ in ids]
         answers = stage.chain.ask_all(
@@ -262,26 +263,26 @@ class Traffic:
 
 
 def commitment_of(task: bytes, node: Address, answer: bytes) -> bytes:
-    """Return what a node says first; `SALT` opens it."""
+    """Return a node's commitment to an answer; `SALT` opens the commitment."""
     words = (task, bytes.fromhex(node[2:].rjust(64, "0")), answer, SALT)
     return bytes(keccak(b"".join(words)))
 
 
 def _result_of(name: bytes) -> bytes:
-    """Return the hash of what honest nodes find: one for all tasks of a group.
+    """Return the hash of the result that honest nodes compute for all tasks of a group.
 
-    Their names differ in the last byte.
+    The ids of a group's tasks differ only in the last byte.
     """
     return hashlib.sha256(name[:-1]).digest()
 
 
 def _order(id_: bytes, group: bytes, kind: int) -> tuple[object, ...]:
-    """Return TaskNetwork's struct Order."""
+    """Return the struct Order of TaskNetwork."""
     any_gpu = (0, "", 0)
     return (id_, group, GROUP_SIZE, kind, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
 
 
 def _id(kind: str, wave: int, place: int, member: int) -> bytes:
-    """Return 32 bytes that differ in the last one only between the members of a group."""
+    """Return a 32-byte id; the ids of a group's members differ only in the last byte."""
     head = hashlib.sha256(f"{kind} {wave} {place}".encode()).digest()[:31]
     return head + bytes([member])

@@ -1,8 +1,8 @@
-"""Does every score on chain follow from the chain's own logs? Asked without the daemon.
+"""Verifies that every score on chain follows from the chain's own logs, without the daemon.
 
-Run as a process: `python -m devnet.demo.verify URL NETWORK ORACLE SYSTEM`. It reads
-`eth_getLogs`, the time of one block and `scoreOf`, never the database; scores are recomputed by
-`qos-oracle replay` from JSON lines.
+Run as a process: `python -m devnet.demo.verify URL NETWORK ORACLE SYSTEM`. It reads `eth_getLogs`,
+the time of one block and `scoreOf`, never the database; scores are recomputed by `qos-oracle
+replay` from JSON lines.
 """
 
 import json
@@ -24,15 +24,18 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Log
 from oracle.errors import FatalError
 
-# Decimal digits of a QoS that the contract keeps: scoreOf answers in 1/10,000.
+# Decimal digits of a QoS on chain: scoreOf returns 1/10,000.
 _DIGITS = 4
-# What the contract says of a node that nobody has scored: it gets work.
+# The contract's answer for a node without a score: the node is selectable.
 _NEWCOMER = True, 0
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One node: what the logs say and what `scoreOf` answers, `(selectable, QoS in 1/10,000)`."""
+    """One node: its recomputed score and the answer of `scoreOf`.
+
+    Both are pairs `(selectable, QoS in 1/10,000)`.
+    """
 
     node: Address
     recomputed: tuple[bool, int]
@@ -45,7 +48,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class ScoreVerification:
-    """The last round, the block it speaks of, and every node of the network."""
+    """The last round, its as-of block, and every node of the network."""
 
     round: int
     as_of: int
@@ -57,12 +60,12 @@ class ScoreVerification:
         return tuple(one for one in self.nodes if not one.is_equal)
 
     def to_json(self) -> str:
-        """Write it for the process that asked."""
+        """Return the verification as JSON, for the parent process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "ScoreVerification":
-        """Read it back."""
+        """Read what `to_json` returned."""
         written = json.loads(text)
         nodes = (
             Compared(Address(one["node"]), tuple(one["recomputed"]), tuple(one["on_chain"]))
@@ -76,10 +79,10 @@ def verify(
 ) -> ScoreVerification:
     """Compare `scoreOf` of every node that ever joined with a replay of the network's logs.
 
-    All nodes share the words of the last round, so that its as-of block holds for all of them.
+    The last round covers all nodes, so its as-of block is valid for all of them.
 
     Raises:
-        FatalError: there is no round yet, or the replay failed.
+        FatalError: no round was accepted yet, or the replay failed.
     """
     chain = LocalChain(url)
     try:
@@ -100,10 +103,10 @@ def verify(
 def verdict_of(
     url: str, network: Address, oracle: Address, system: DemoSystem = CRYNUX_SYSTEM
 ) -> ScoreVerification:
-    """Run `verify` in a process of its own.
+    """Run `verify_scores` in a separate process.
 
     Raises:
-        FatalError: it could not come to a verdict; the line is its last word.
+        FatalError: the verification failed; the message is the last line of its output.
     """
     asked = [url, network, oracle, system.name]
     command = [sys.executable, "-m", "devnet.demo.verify", *asked]
@@ -157,7 +160,10 @@ def _compared(chain: LocalChain, oracle: Address, replayed: dict[str, Any]) -> C
 
 
 def _wanted(replayed: dict[str, Any]) -> tuple[bool, int]:
-    """Return what a report says: who is out, paused or excluded is not to be selected."""
+    """Return the score expected in a report.
+
+    Nodes that left, are paused or excluded are not selectable.
+    """
     if replayed["qos"] is None or replayed["status"] == "paused" or replayed["excluded"]:
         return False, 0
     whole, fraction = replayed["qos"].split(".")
@@ -169,7 +175,7 @@ def _last_line(text: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the verdict as JSON; exit code 1 with one line where there is none."""
+    """Print the verification as JSON; return 1 with a one-line message if it fails."""
     url, network, oracle, system = arguments
     try:
         verdict = verify(url, Address(network), Address(oracle), DEMO_SYSTEMS[system])

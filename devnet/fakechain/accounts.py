@@ -1,7 +1,7 @@
-"""Accounts whose keys we have: what they send is truly signed.
+"""Accounts with known keys, whose transactions are properly signed.
 
-An address of which nobody has the key can send as well; its transactions are like those that some
-chains send themselves: without a signature, and nobody can prove who sent them.
+Addresses without a key can send transactions as well. Like the system transactions of some chains,
+these have no signature, so the sender cannot be proven.
 """
 
 from eth_keys.datatypes import PrivateKey
@@ -12,7 +12,7 @@ _KEYS: dict[str, PrivateKey] = {}
 
 
 def account(number: int) -> str:
-    """Return the address, lower case, of the account of this number; the same in every process."""
+    """Return the lower-case address of a numbered account; the same in every process."""
     key = PrivateKey(keccak(number.to_bytes(32, "big")))
     address = str(key.public_key.to_address())
     _KEYS[address] = key
@@ -20,9 +20,10 @@ def account(number: int) -> str:
 
 
 def signed_by(address: str, content: bytes) -> tuple[int, int, int]:
-    """Return parity, r and s of its signature under these bytes.
+    """Return parity, r and s of an address's signature of these bytes.
 
-    Of an address without a key: no s, and an r made of both, so that no two are alike.
+    An address without a key gets s = 0 and an r derived from address and content, which is
+    therefore unique.
     """
     hashed = keccak(content)
     key = _KEYS.get(address.lower())

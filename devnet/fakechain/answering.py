@@ -1,4 +1,4 @@
-"""What every endpoint of ours does: answers honestly first, and then through its faults."""
+"""The base of every fake endpoint: computes honest results, then applies its faults."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -10,41 +10,41 @@ import msgspec
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.requests import FakeRequest, FakeRpcError, Http
 
-# More than any test asks; a network that runs for days must not keep them all.
+# More requests than any test sends; a network that runs for days must not keep them all.
 _REMEMBERED = 200_000
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 
 
 class Answering(ABC):
-    """An endpoint before it has an address; any number of threads may ask it."""
+    """An endpoint that is not served yet; any number of threads may call it."""
 
     def __init__(self) -> None:
-        # In order; each sees what the one before it made of the answer.
+        # In order; each fault gets the result of the one before it.
         self.faults: list[InjectedFault] = []
         self.asked: deque[FakeRequest] = deque(maxlen=_REMEMBERED)
 
     def count(self, method: str) -> int:
-        """Return how often something was asked, batches counted by their parts."""
+        """Return how often a method was requested; each call of a batch counts."""
         return sum(asked.method == method for asked in tuple(self.asked))
 
     @abstractmethod
     def answer(self, method: str, params: Sequence[Any]) -> Any:  # noqa: ANN401 - JSON
-        """Return the honest result.
+        """Return the honest result of one call.
 
         Raises:
-            RpcError: as an endpoint would.
+            FakeRpcError: the call fails, as on a real endpoint.
         """
 
     def blocks_of(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
-        """Return the first and last block that a question is about, where that can be said."""
+        """Return the first and last block that a call is about, or None if it names none."""
         return None
 
     def answers(self, asked: Sequence[FakeRequest]) -> list[object]:
-        """Return the honest results of many questions, errors among them."""
+        """Return the honest results of several calls; errors are returned, not raised."""
         return [self._honest(one) for one in asked]
 
     def subscribe(self, _hear: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
-        """Have `hear` called with each new header; returns what ends it."""
+        """Register a callback for each new header, and return a function that ends it."""
         raise FakeRpcError(-32601, "notifications not supported")
 
     def _honest(self, asked: FakeRequest) -> object:
@@ -56,11 +56,11 @@ class Answering(ABC):
             return FakeRpcError(-32602, f"invalid argument: {type(error).__name__}")
 
     def striking(self) -> tuple[InjectedFault, ...]:
-        """Return the faults of one request, in order."""
+        """Return the faults that apply to one HTTP request, in order."""
         return tuple(self.faults)
 
     def post(self, body: bytes) -> Http:
-        """Answer the body of a POST."""
+        """Handle the body of a POST request."""
         try:
             said = msgspec.json.decode(body)
         except msgspec.DecodeError:

@@ -1,6 +1,6 @@
-"""What an endpoint of ours tells of a block, and what is said in one.
+"""Blocks, transactions and logs as JSON, as a fake endpoint returns them.
 
-JSON is made when it is first asked for, and then shared: whoever changes it copies it first.
+JSON is built on first use and then shared, so callers must copy it before changing it.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ LEGACY, ACCESS_LIST, DYNAMIC = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One log before it is in a block: who says it, topics and data in lower-case `0x` hex."""
+    """A log that is not in a block yet; address, topics and data are lower-case `0x` hex."""
 
     address: str
     topics: tuple[str, ...]
@@ -26,10 +26,10 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Tx:
-    """One transaction; `to` is None for a creation, `kind` its EIP-2718 type, 0 to 2.
+    """One transaction; `to` is None for a contract creation, `tx_type` its EIP-2718 type, 0 to 2.
 
-    The tree gives it a nonce where it has none; with its nonce, as it stands in `Block.txs`, it
-    has the same hash in whatever block it is mined again. A failed one has no logs.
+    The tree assigns a nonce if there is none. A transaction with a nonce, as it is in `Block.txs`,
+    has the same hash in every block that it is mined in. A failed transaction has no logs.
     """
 
     sender: str
@@ -43,21 +43,21 @@ class Tx:
 
     @property
     def said(self) -> tuple[Said, ...]:
-        """The logs that the chain keeps of it."""
+        """The logs that the chain keeps of the transaction."""
         return self.logs if self.succeeded else ()
 
     @property
     def gas(self) -> int:
-        """The gas that it used, as we have it."""
+        """The gas used, by a made-up formula."""
         return 21_000 + 16 * (len(self.input) // 2 - 1) + 1_000 * len(self.said)
 
     def numbered(self, nonce: int) -> "Tx":
-        """Return it with this nonce, unless it has one."""
+        """Return the transaction with this nonce, unless it already has one."""
         return self if self.nonce is not None else replace(self, nonce=nonce)
 
 
 class Block:
-    """What every block of ours answers, mined or recorded."""
+    """The common interface of mined and recorded blocks."""
 
     def __init__(self, number: int, own: str, parent: "Block | None", time: int) -> None:
         self.number = number
@@ -71,14 +71,14 @@ class Block:
 
     @property
     def parent_hash(self) -> str:
-        """The hash of the block before it; zeros for the first one."""
+        """The hash of the parent block; zeros for the first block."""
         return self.parent.hash if self.parent else ZERO_HASH
 
     def below(self, blocks: int = 1) -> "Block":
-        """Return the block so many below this one, on its branch.
+        """Return the ancestor that is this many blocks below.
 
         Raises:
-            ValueError: there are not so many.
+            ValueError: the branch is shorter.
         """
         at: Block | None = self
         for _ in range(blocks):
@@ -89,37 +89,37 @@ class Block:
 
     @property
     def txs(self) -> tuple[Tx, ...]:
-        """What was mined; nothing where the block was not mined by us."""
+        """The mined transactions; empty if the block was not mined here."""
         return ()
 
     @property
     def lacks_receipts(self) -> bool:
-        """Whether nobody can tell its receipts, although there were some."""
+        """Whether the block had receipts that are not available."""
         return False
 
     @cached_property
     def header(self) -> Json:
-        """All of `eth_getBlockByNumber` but the transactions."""
+        """All fields of `eth_getBlockByNumber` except the transactions."""
         raise NotImplementedError
 
     @cached_property
     def transactions(self) -> list[Json]:
-        """The entries of a full block."""
+        """The transaction objects of a full block."""
         raise NotImplementedError
 
     @cached_property
     def receipts(self) -> list[Json]:
-        """What `eth_getBlockReceipts` answers."""
+        """The result of `eth_getBlockReceipts`."""
         raise NotImplementedError
 
     @cached_property
     def tx_hashes(self) -> list[str]:
-        """The hashes of its transactions, in order."""
+        """The hashes of the block's transactions, in order."""
         return [one["hash"] for one in self.transactions]
 
     @cached_property
     def logs(self) -> list[Json]:
-        """All logs, in order."""
+        """All logs of the block, in order."""
         return [log for receipt in self.receipts for log in receipt["logs"]]
 
     @cached_property
@@ -129,5 +129,5 @@ class Block:
 
     @cached_property
     def full(self) -> Json:
-        """The block with its transactions."""
+        """The block with its transaction objects."""
         return {**self.header, "transactions": self.transactions}

@@ -1,7 +1,7 @@
-"""A fault: looks at a question and at the honest answer to it, and makes another one of it.
+"""Injected faults: each replaces an honest result, batch or body by a wrong one.
 
-This module says what a fault is; the faults themselves stand by what they spoil: `log_faults`,
-`block_faults`, `message_faults`, `transport_faults`. All take the limits of `FaultLimits`.
+This module defines what a fault is; the faults themselves are in `log_faults`, `block_faults`,
+`message_faults` and `transport_faults`. All accept the limits of `FaultLimits`.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -11,21 +11,21 @@ from typing import Any, TypedDict
 
 from devnet.fakechain.requests import FakeRequest, FakeRpcError, Http
 
-# One answer becomes another: JSON, an error, or an HTTP answer in place of all of it. What it is
-# given is shared: copy before changing.
+# Changes one result: JSON, an error, or an HTTP response in place of the whole one. Results are
+# shared, so a change must copy them first.
 Change = Callable[[FakeRequest, Any], Any]
-# The same for a whole batch: the questions, and the answers as they would be sent.
+# Changes a whole batch: the requests, and the responses that would be sent.
 ChangeBatch = Callable[[Sequence[FakeRequest], list[dict[str, Any]]], object]
-# The same for the bytes of a body.
+# Changes the bytes of a body.
 ChangeBody = Callable[[bytes], Http]
 
 
 class FaultLimits(TypedDict, total=False):
-    """When a fault strikes: always, unless something here says otherwise.
+    """Limits of a fault; without any, the fault applies to every request.
 
-    `times`: so many answers, then never again. `methods`: only these, one or several.
-    `for_blocks`: only questions about one of the blocks first to last. `when`: only where this
-    says so.
+    `times`: only so many results. `methods`: only these methods, one or several. `for_blocks`:
+    only requests about a block from the first to the last. `when`: only requests for which the
+    function returns true.
     """
 
     times: int
@@ -36,7 +36,7 @@ class FaultLimits(TypedDict, total=False):
 
 @dataclass(slots=True)
 class InjectedFault:
-    """One thing that is wrong with an endpoint; `hits` counts the answers that it spoiled."""
+    """One fault of an endpoint; `hit_count` counts the results that it changed."""
 
     name: str
     change: Change | None = None
@@ -44,12 +44,12 @@ class InjectedFault:
     change_body: ChangeBody | None = None
     limits: FaultLimits = field(default_factory=FaultLimits)
     hits: int = 0
-    # It does something else than to change the answer: an unchanged one counts as well.
+    # The fault has another effect than changing the result, so unchanged results count as hits.
     is_deed: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def one(self, asked: FakeRequest, answer: object) -> object:
-        """Return what is answered to one question; `answer` is JSON or a RpcError."""
+        """Return the result of one call after the fault; `result` is JSON or a FakeRpcError."""
         if self.change is None or not self._strikes([asked]):
             return answer
         made = self.change(asked, answer)
@@ -58,7 +58,7 @@ class InjectedFault:
         return made
 
     def batch(self, asked: Sequence[FakeRequest], answers: list[dict[str, Any]]) -> object:
-        """Return what is answered to a batch: a list of answers, one for all, or Http."""
+        """Return a batch after the fault: a list of responses, one for all, or an HttpResponse."""
         if self.change_batch is None or not self._strikes(asked):
             return answers
         made = self.change_batch(asked, answers)
@@ -67,7 +67,7 @@ class InjectedFault:
         return made
 
     def body(self, asked: Sequence[FakeRequest], body: bytes) -> Http | None:
-        """Return the HTTP answer in place of this body; None lets it pass."""
+        """Return the HTTP response that replaces a body, or None to keep the body."""
         if self.change_body is None or not self._strikes(asked):
             return None
         return self.change_body(body)
@@ -102,12 +102,12 @@ def _touch(asked: tuple[int, int] | None, blocks: tuple[int, int]) -> bool:
 
 
 def only(limits: FaultLimits, *methods: str) -> FaultLimits:
-    """Return the limits, with these methods where they name none."""
+    """Return the limits, restricted to these methods unless they name others."""
     return {"methods": methods, **limits}
 
 
 def on_success(change: Change) -> Change:
-    """Leave errors, and null, as they are."""
+    """Return a change that leaves errors and null results unchanged."""
 
     def changed(asked: FakeRequest, answer: object) -> object:
         return (

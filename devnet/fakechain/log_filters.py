@@ -1,4 +1,4 @@
-"""Reads the question of `eth_getLogs` and picks the logs that answer it."""
+"""Parses the filter of `eth_getLogs` and selects the matching logs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _BOTH = "cannot specify both BlockHash and FromBlock/ToBlock, choose one or the 
 
 @dataclass(frozen=True, slots=True)
 class FakeLogFilter:
-    """Either `block_hash`, or a range of numbers or tags; None takes any address or topic."""
+    """Either a `block_hash`, or a range of numbers or tags; None matches any address or topic."""
 
     first: str
     last: str
@@ -22,10 +22,10 @@ class FakeLogFilter:
 
     @classmethod
     def read(cls, asked: Mapping[str, Any]) -> Self:
-        """Read the parameter.
+        """Parse the filter parameter of `eth_getLogs`.
 
         Raises:
-            RpcError: a block and a range of blocks.
+            FakeRpcError: both a block hash and a range are given.
         """
         if "blockHash" in asked and ("fromBlock" in asked or "toBlock" in asked):
             raise FakeRpcError(-32602, _BOTH)
@@ -38,7 +38,7 @@ class FakeLogFilter:
         )
 
     def of(self, logs: Sequence[Json]) -> list[Json]:
-        """Return those that are asked for."""
+        """Return the logs that match the filter."""
         return [log for log in logs if self._takes(log)]
 
     def _takes(self, log: Json) -> bool:
@@ -52,7 +52,7 @@ class FakeLogFilter:
 
 
 def _wanted(written: str | Sequence[str] | None) -> frozenset[str] | None:
-    """Read one place of a filter: null and an empty list stand for anything."""
+    """Parse one position of a filter; null and an empty list match anything."""
     if not written:
         return None
     return frozenset(one.lower() for one in ([written] if isinstance(written, str) else written))

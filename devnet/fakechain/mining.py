@@ -1,7 +1,7 @@
-"""Makes true blocks: hash, roots and blooms are those of what a block says it holds.
+"""Mines consistent blocks: hash, roots and blooms match the content of the block.
 
-Only what nobody can check is made up: the state's root and the gas. Signatures are an account's
-own where we have its key (`accounts`), else there are none.
+Only values that cannot be checked are made up: the state root and the gas. Transactions are signed
+if the account's key is known (`accounts`), else they have no signature.
 """
 
 from functools import cached_property
@@ -18,14 +18,14 @@ from oracle.chain.proofs.rlp import EMPTY_STRING, encode_bytes, encode_int, enco
 
 _ZERO_ADDRESS = "0x" + "00" * 20
 _NO_UNCLES = "0x" + keccak(encode_rlp([])).hex()
-# The SHA-256 of nothing (EIP-7685).
+# The SHA-256 of empty input (EIP-7685).
 _NO_REQUESTS = "0xe3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _GAS_LIMIT = 30_000_000
 _BASE_FEE = 7
 
 
 class MinedBlock(Block):
-    """A block of a `Tree`; `salt` tells it from its sisters of the same content."""
+    """A block of a `BlockTree`; `salt` distinguishes siblings with the same content."""
 
     def __init__(
         self, parent: Block | None, place: tuple[int, int, int], txs: tuple[Tx, ...], chain_id: int
@@ -74,7 +74,7 @@ class MinedBlock(Block):
             [
                 _A0 + parent,
                 _FIXED_HEAD,
-                # Nobody can ask for it: any 32 bytes do.
+                # The state root cannot be queried, so any 32 bytes are valid.
                 _A0 + parent,
                 _A0 + txs,
                 _A0 + receipts,
@@ -224,7 +224,7 @@ def _unsigned(tx: Tx, chain_id: int) -> list[bytes]:
 
 
 def _signature(tx: Tx, chain_id: int) -> tuple[int, int, int]:
-    """Return v, r and s; v of a legacy transaction holds the chain id (EIP-155)."""
+    """Return v, r and s; v of a legacy transaction includes the chain id (EIP-155)."""
     fields = _unsigned(tx, chain_id)
     if tx.kind == LEGACY:
         content = encode_list([*fields, encode_int(chain_id), EMPTY_STRING, EMPTY_STRING])
@@ -240,5 +240,5 @@ def _signed(tx: Tx, chain_id: int) -> bytes:
 
 
 def _created(tx: Tx) -> str:
-    """Return the address of the contract that it creates."""
+    """Return the address of the contract that the transaction creates."""
     return "0x" + keccak(encode_rlp([bytes.fromhex(tx.sender[2:]), tx.nonce or 0]))[12:].hex()

@@ -1,6 +1,6 @@
-"""One endpoint's view of a tree: its own head, its own finality, its own history.
+"""One endpoint's view of a tree: its own head, finality and history.
 
-It answers as geth does, unless a fault or a setting of it says otherwise.
+The endpoint responds like geth, unless a fault or a setting changes that.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +15,14 @@ from devnet.fakechain.log_filters import FakeLogFilter
 from devnet.fakechain.requests import FakeRpcError
 from devnet.fakechain.tree import Blocks, Tree, View
 
-# How many blocks below the head a tag points, one certain block, None (null), or an error.
+# The target of a tag: a distance below the head, a block, None (null), or an error.
 Tag = int | Block | FakeRpcError | None
 Calling = Callable[[dict[str, Any], Block], str]
 _SERVER, _PARAMS, _UNSUPPORTED, _PRUNED = -32000, -32602, -32601, 4444
 
 
 class Provider(Answering):
-    """An endpoint over a tree, or over a recorded chain; assign `head` to show another block."""
+    """An endpoint over a tree or a recorded chain; assign `head` to show another block."""
 
     def __init__(self, chain: Tree | Blocks, head: Block | None = None) -> None:
         super().__init__()
@@ -36,20 +36,20 @@ class Provider(Answering):
         self._lock = Lock()
         self.chain_id = self._blocks.chain_id
         self.version = "FakeChain/1.0"
-        # A tag that is not here is not known: geth's -32602.
+        # Tags that are missing here are rejected with geth's -32602.
         self.tags: dict[str, Tag] = {"safe": 2, "finalized": 4}
-        # Blocks below it are headers only: their logs, receipts and transactions are gone.
+        # Only headers are available below this block; logs, receipts and transactions are pruned.
         self.pruned_below = 0
-        # Whether what it once showed is still answered by its hash, as geth does and Anvil not.
+        # Whether orphaned blocks are still served by hash, as geth does and Anvil does not.
         self.keeps_orphans = True
         self.code: dict[str, str] = {}
         self.call: Calling | None = None
-        # What it does not serve: -32601.
+        # Unsupported methods, which fail with -32601.
         self.unsupported: set[str] = set()
 
     @property
     def head(self) -> Block:
-        """The newest block that it shows."""
+        """The newest block that the endpoint shows."""
         return self._view.head
 
     @head.setter
@@ -167,7 +167,7 @@ class Provider(Answering):
     # --- finding ---
 
     def _found(self, named: str | Json) -> Block | None:
-        """Return the block of a number, a tag, a hash, or of EIP-1898's object of one."""
+        """Return the block of a number, a tag, a hash, or an EIP-1898 object."""
         if isinstance(named, dict):
             named = str(named["blockHash"] if "blockHash" in named else named["blockNumber"])
         if len(named) == _HASH_DIGITS:

@@ -1,11 +1,11 @@
-"""What is asked of an endpoint of ours, and the answers that are no JSON results."""
+"""Requests to a fake endpoint, and responses other than JSON results."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 
 class FakeRpcError(Exception):
-    """The `error` of a JSON-RPC answer; `more` is its member `data`, where there is one."""
+    """The `error` of a JSON-RPC response; `data` is its optional member `data`."""
 
     def __init__(self, code: int, message: str, more: object = None) -> None:
         super().__init__(message)
@@ -14,17 +14,17 @@ class FakeRpcError(Exception):
         self.more = more
 
     def written(self) -> dict[str, object]:
-        """Return it as it is sent."""
+        """Return the error as JSON."""
         fault: dict[str, object] = {"code": self.code, "message": self.message}
         return fault if self.more is None else {**fault, "data": self.more}
 
 
 @dataclass(slots=True)
 class Http:
-    """A whole HTTP answer, for what is wrong below JSON-RPC.
+    """A whole HTTP response, for faults below JSON-RPC.
 
-    `promised` is a Content-Length other than that of the body: the connection ends in the
-    middle. `is_reset` ends it hard, as a crashed server does.
+    `content_length` is a Content-Length other than the body's: the connection ends in the middle.
+    `is_reset` resets the connection, as a crashed server does.
     """
 
     status: int = 200
@@ -36,7 +36,7 @@ class Http:
 
 @dataclass(frozen=True, slots=True)
 class FakeRequest:
-    """One question; `blocks` are the first and last that it is about, where that can be said."""
+    """One call; `block_range` are the first and last block that it is about, if it names any."""
 
     method: str
     params: tuple[Any, ...]
@@ -44,7 +44,7 @@ class FakeRequest:
 
     @property
     def by_hash(self) -> bool:
-        """Whether it names its block by the hash."""
+        """Whether the call names its block by the hash."""
         if not self.params:
             return False
         named = self.params[0]

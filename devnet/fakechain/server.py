@@ -1,6 +1,6 @@
-"""Serves an endpoint of ours over HTTP/1.1: keep-alive, a thread for each connection.
+"""Serves a fake endpoint over HTTP/1.1: keep-alive, one thread per connection.
 
-A small server of our own: the standard library's takes ten times as long for a request.
+This small server is used because the standard library's takes ten times as long per request.
 """
 
 import socket
@@ -21,7 +21,7 @@ _LEAVING_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """An endpoint with its address."""
+    """An endpoint with its URL."""
 
     url: str
     provider: Answering
@@ -29,7 +29,7 @@ class Served:
 
 @contextmanager
 def serving(provider: Answering, *, port: int = 0) -> Iterator[Served]:
-    """Serve on a port of this machine, by default any free one, until the block ends."""
+    """Serve an endpoint on a local port, by default any free one, within the context."""
     server = _Server(provider, port)
     try:
         yield Served(f"http://{_HOST}:{server.port}", provider)
@@ -39,7 +39,7 @@ def serving(provider: Answering, *, port: int = 0) -> Iterator[Served]:
 
 @contextmanager
 def serving_all(*providers: Answering) -> Iterator[list[str]]:
-    """Serve several endpoints; gives their URLs, in order."""
+    """Serve several endpoints and yield their URLs, in order."""
     with ExitStack() as stack:
         yield [stack.enter_context(serving(provider)).url for provider in providers]
 
@@ -56,9 +56,9 @@ class _Server:
         self._accepting.start()
 
     def stop(self) -> None:
-        """Close every connection and wait for their threads."""
+        """Close every connection and join the threads."""
         self._is_stopping = True
-        # It waits in `accept`: a caller wakes it.
+        # The thread blocks in `accept`; a connection wakes it.
         with suppress(OSError):
             socket.create_connection((_HOST, self.port), timeout=_LEAVING_SECONDS).close()
         self._accepting.join()
@@ -84,7 +84,7 @@ class _Server:
             thread.start()
 
     def _talk(self, caller: socket.socket) -> None:
-        # A caller that goes away in the middle is nothing to tell about.
+        # A client that disconnects in the middle is no error.
         with suppress(OSError), caller, caller.makefile("rb") as said:
             while (body := _request(said)) is not None:
                 answer = self._provider.post(body) if body else Http(405)
@@ -97,12 +97,15 @@ class _Server:
             self._open.pop(caller, None)
 
 
-# Linger for no time at all: the kernel answers with RST.
+# A linger time of zero makes the kernel send RST.
 _HARD = struct.pack("ii", 1, 0)
 
 
 def _request(said: BinaryIO) -> bytes | None:
-    """Read one request; None at the end of a connection, nothing for what is no POST."""
+    """Read one request body.
+
+    Return None at the end of a connection, and empty bytes for anything but a POST.
+    """
     line = said.readline(_LONGEST_LINE)
     if not line:
         return None

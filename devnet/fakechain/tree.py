@@ -1,6 +1,6 @@
-"""A tree of true blocks: to mine on an older block is to fork.
+"""A tree of consistent blocks; mining on an older block creates a fork.
 
-The same calls make the same hashes, in every process.
+The same calls produce the same hashes in every process.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,12 +12,12 @@ from devnet.fakechain.block_json import Block, Said, Tx
 from devnet.fakechain.mining import MinedBlock
 
 START = 1_700_000_000
-# What `say` signs with: nobody looks at who sent it.
+# The sender of `mine_logs`; tests do not check this address.
 SENDER = "0x" + "5e" * 20
 
 
 class TxPlacement(NamedTuple):
-    """Where a transaction stands; an orphan may hold it as well."""
+    """The position of a transaction in a block; a transaction may also be in orphaned blocks."""
 
     block: Block
     place: int
@@ -25,21 +25,24 @@ class TxPlacement(NamedTuple):
 
 @dataclass(slots=True)
 class Blocks:
-    """Every block there is, of every fork, and where each transaction stands in them."""
+    """All blocks of all forks, and the positions of each transaction in them."""
 
     chain_id: int
     by_hash: dict[str, Block] = field(default_factory=dict)
     places: dict[str, list[TxPlacement]] = field(default_factory=dict)
 
     def add(self, block: Block, tx_hashes: Iterable[str]) -> None:
-        """Take in one block."""
+        """Add one block and the positions of its transactions."""
         self.by_hash[block.hash] = block
         for index, tx_hash in enumerate(tx_hashes):
             self.places.setdefault(tx_hash, []).append(TxPlacement(block, index))
 
 
 class Tree:
-    """Blocks from a first one on; `start` is its time. One thread mines, any number reads."""
+    """Blocks on top of a genesis block; `start` is its time.
+
+    One thread may mine while any number of threads read.
+    """
 
     def __init__(self, chain_id: int = 31337, start: int = START) -> None:
         self.chain_id = chain_id
@@ -47,7 +50,7 @@ class Tree:
         self._children: dict[str, int] = {}
         self._nonce = 0
         self.genesis = self._grown(None, (0, start), ())
-        # The block that was mined last, on whatever fork.
+        # The last mined block, on any fork.
         self.last: Block = self.genesis
 
     def mine(
@@ -58,7 +61,7 @@ class Tree:
         *,
         number: int | None = None,
     ) -> MinedBlock:
-        """Add a block on `on`, by default the last one mined, so many seconds after it.
+        """Mine a block `seconds` after its parent `parent_block`, by default the last block mined.
 
         `number` skips heights, as some chains do. `seconds` may be 0 or negative.
         """
@@ -70,12 +73,15 @@ class Tree:
     def say(
         self, *said: Said, on: Block | None = None, seconds: int = 12, calldata: str = "0x"
     ) -> MinedBlock:
-        """Add a block with one transaction that says these things to the first one's contract."""
+        """Mine a block with one transaction that emits these logs.
+
+        The transaction is sent to the contract of the first log.
+        """
         to = said[0].address if said else None
         return self.mine([Tx(SENDER, to, calldata, logs=said)], on, seconds)
 
     def mine_many(self, blocks: int, on: Block | None = None, seconds: int = 12) -> Block:
-        """Add so many empty blocks; return the last."""
+        """Mine so many empty blocks and return the last one."""
         last = on or self.last
         for _ in range(blocks):
             last = self.mine((), last, seconds)
@@ -118,14 +124,14 @@ class View:
         self.head = head
 
     def show(self, head: Block) -> list[Block]:
-        """Switch to the branch of another head; return what is new on it, lowest first."""
+        """Switch to the branch of another head, and return its new blocks, lowest first."""
         came: list[Block] = []
         at: Block | None = head
         while at is not None and not self.shows(at):
             came.append(at)
             at = at.parent
         came.reverse()
-        # Another thread may be reading: the list that it holds stays as it is.
+        # Other threads may be reading the list, so it is replaced rather than changed.
         kept = self._branch[: at.number + 1] if at is not None else []
         if len(kept) < len(self._branch):
             self._branch = kept
@@ -140,26 +146,26 @@ class View:
         self._branch.append(block)
 
     def at(self, number: int) -> Block | None:
-        """Return the block at this height."""
+        """Return the block at this height, or None."""
         return self._branch[number] if 0 <= number <= self.head.number else None
 
     def between(self, first: int, last: int) -> list[Block]:
-        """Return the blocks of a range, as far as there are any."""
+        """Return the existing blocks of a range."""
         last = min(last, self.head.number)
         return [one for one in islice(self._branch, max(0, first), last + 1) if one is not None]
 
     def below_head(self, blocks: int) -> Block | None:
-        """Return the block so many below the head, or the first one."""
+        """Return the block at a distance below the head, or the first one."""
         number = max(0, self.head.number - blocks)
         while number and self._branch[number] is None:
             number -= 1
         return self._branch[number]
 
     def shows(self, block: Block) -> bool:
-        """Tell whether a block is on the branch."""
+        """Return whether a block is on the branch."""
         found = self._branch[block.number] if block.number < len(self._branch) else None
         return found is not None and found.hash == block.hash
 
     def has_shown(self, block: Block) -> bool:
-        """Tell whether a block is on the branch, or once was."""
+        """Return whether a block is or once was on the branch."""
         return block.hash in self._shown

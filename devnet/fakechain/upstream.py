@@ -1,4 +1,4 @@
-"""A proxy: asks a real endpoint, and lets faults of ours at what it says."""
+"""A proxy that forwards requests to a real endpoint and applies injected faults to the results."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _OUT_OF_ORDER = -32603
 
 
 class Upstream(Answering):
-    """Passes everything on to the endpoint at `url`, a batch as one request."""
+    """Forwards everything to the endpoint at `url`, a batch as one request."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Upstream(Answering):
         self._session.mount("http://", adapter)
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         self._session.close()
 
     @override
@@ -53,7 +53,7 @@ class Upstream(Answering):
 
     @override
     def blocks_of(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
-        """Return what the question says by numbers: hashes and tags are not looked up."""
+        """Return the block range given by numbers; hashes and tags are not resolved."""
         named = _params[0] if _params else None
         if isinstance(named, dict):
             first, last = (_number(named.get(end)) for end in ("fromBlock", "toBlock"))

@@ -1,27 +1,27 @@
-"""A clock that stands still until it is told: seconds pass when a test says so."""
+"""A virtual clock whose time passes only when a test advances it."""
 
 from threading import Lock
 
 
 class VirtualClock:
-    """Call it for the seconds; `wait` is for those who would sleep: it lets them pass at once."""
+    """Call it for the time in seconds; `wait` advances the time at once instead of sleeping."""
 
     def __init__(self, seconds: float = 1_000.0) -> None:
         self._seconds = seconds
         self._lock = Lock()
-        # How long somebody waited, each time.
+        # The duration of each sleep.
         self.waits: list[float] = []
 
     def __call__(self) -> float:
         return self._seconds
 
     def pass_by(self, seconds: float) -> None:
-        """Let so many seconds go by; negative ones too, as a clock that is put right does."""
+        """Advance the clock by some seconds; negative values set it back, as a correction does."""
         with self._lock:
             self._seconds += seconds
 
     def wait(self, seconds: float) -> None:
-        """Sleep in this clock's time."""
+        """Sleep in the time of this clock."""
         with self._lock:
             self.waits.append(seconds)
             self._seconds += seconds

@@ -1,7 +1,6 @@
-"""Tells of new heads over WebSocket, as `eth_subscribe` does; wrongly, where it is told to.
+"""Serves `eth_subscribe` over WebSocket, with faults on demand.
 
-The heads are those that a provider is given (`Provider.head`). Everything else that is asked is
-answered as over HTTP.
+The heads are those of a provider (`Provider.head`); all other requests are answered as over HTTP.
 """
 
 import itertools
@@ -26,11 +25,11 @@ Send = Callable[[dict[str, Any]], None]
 
 @dataclass
 class Pushing:
-    """A WebSocket address, and how it misbehaves; all of it may be changed at any time.
+    """A WebSocket server and its faults, which may be changed at any time.
 
-    `is_silent`: the connection stands, nothing comes. `is_double`: each head comes twice.
-    `is_backwards`: of two heads the second comes first. `heads_left`: after so many heads the
-    server closes the connection.
+    `is_silent`: the connection stays open, but no heads are sent. `is_double`: each head is sent
+    twice. `is_backwards`: of two heads, the second is sent first. `remaining_heads`: the server
+    closes its connections after so many heads.
     """
 
     url: str
@@ -38,20 +37,20 @@ class Pushing:
     is_double: bool = False
     is_backwards: bool = False
     heads_left: int | None = None
-    # How many subscribed, ever.
+    # Total number of subscriptions.
     subscribed: int = 0
     _held: list[dict[str, Any]] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
     _server: Server | None = None
 
     def close_all(self) -> None:
-        """Close every connection, as a server does that restarts."""
+        """Close every connection, as a restarting server does."""
         if self._server is not None:
             for connection in self._server.connections:
                 connection.close(_GOING_AWAY)
 
     def tell(self, header: dict[str, Any], send: Send) -> None:
-        """Send one new head, or do what is wrong instead."""
+        """Send one new head, with the faults that are switched on."""
         if self.is_silent:
             return
         with self._lock:
@@ -79,7 +78,7 @@ class Pushing:
 
 @contextmanager
 def pushing(provider: Answering, *, port: int = 0) -> Iterator[Pushing]:
-    """Serve the WebSocket on a port of this machine, by default any free one."""
+    """Serve the WebSocket on a local port, by default any free one, within the context."""
     made = Pushing("")
     numbers = itertools.count(1)
 
@@ -119,7 +118,7 @@ class _Line:
             for said in self._connection:
                 self._send(self._answer(said if isinstance(said, bytes) else said.encode()))
         except ConnectionClosed:
-            # They go without a word, which is theirs to do.
+            # Clients may disconnect without closing the connection in order.
             pass
         finally:
             for end in self._ends.values():

@@ -1,4 +1,4 @@
-"""The rows that a relay publishes, field for field (docs/reference/crynux-relay.md#rows)."""
+"""The rows that a relay publishes, field by field (docs/reference/crynux-relay.md#rows)."""
 
 import hashlib
 import json
@@ -11,12 +11,12 @@ from eth_utils.address import to_checksum_address
 
 from oracle.domain.ids import Address, TaskKey
 
-# Not tasks: the column of rows that name none.
+# The task column of rows that name no task.
 NO_TASK = ""
 
 
 class TaskState(IntEnum):
-    """`last_status` of an aborted task, as far as a stand-in comes to it."""
+    """Values of `last_status` of an aborted task that the stand-in produces."""
 
     QUEUED = 0
     STARTED = 1
@@ -27,7 +27,7 @@ class TaskState(IntEnum):
 
 
 class AbortCode(IntEnum):
-    """`abort_reason` of an aborted task, as far as a stand-in comes to it."""
+    """Values of `abort_reason` of an aborted task that the stand-in produces."""
 
     TIMEOUT = 1
     INCORRECT_RESULT = 3
@@ -40,9 +40,9 @@ class AbortCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """One row of the stream; `task` is empty where it is about a node alone.
+    """One row of the stream; `task` is empty if the row is about a node only.
 
-    `node` is the column of that name: of an aborted task its issuer, which is not the node.
+    `node` is the column of that name; for an aborted task it holds the issuer, not the node.
     """
 
     id: int
@@ -52,7 +52,7 @@ class PublishedRow:
     args: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Write it as the relay does: `args` is JSON inside a text."""
+        """Return the row as the relay writes it; `args` is a string of JSON."""
         return {
             "id": self.id,
             "type": self.type,
@@ -63,10 +63,10 @@ class PublishedRow:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "PublishedRow":
-        """Read what `to_json` wrote, or what a relay answered.
+        """Parse a row as `to_json` or a relay writes it.
 
         Raises:
-            ValueError: it is no such row.
+            ValueError: a field is missing or has the wrong type.
         """
         try:
             return cls(
@@ -82,7 +82,7 @@ class PublishedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowBody:
-    """A row that has no id yet: what happened, in the relay's words."""
+    """A row without an id."""
 
     type: str
     node: str
@@ -90,24 +90,24 @@ class RowBody:
     args: Mapping[str, Any]
 
     def numbered(self, number: int) -> PublishedRow:
-        """Return the row with its id."""
+        """Return the row with an id."""
         return PublishedRow(number, self.type, self.node, self.task, self.args)
 
 
 def shown(node: Address) -> str:
-    """Return an address as the relay writes it, with the capitals of EIP-55."""
+    """Return an address as the relay writes it: with the checksum of EIP-55."""
     return str(to_checksum_address(node))
 
 
 def of_task(kind: str, task: TaskKey, node: Address, **more: object) -> RowBody:
-    """Return a row of a task that names its node: starts, answers, verdicts, ends."""
+    """Return a row of a task that names its node: a start, answer, verdict or end."""
     named = shown(node)
     args = {"task_id_commitment": task, "selected_node": named, **more}
     return RowBody(kind, named, task, args)
 
 
 def aborted(task: TaskKey, issuer: Address, status: TaskState, reason: AbortCode) -> RowBody:
-    """Return the end of a task that came to nothing; its node is not named."""
+    """Return the row of an aborted task, which does not name the task's node."""
     args = {
         "task_id_commitment": task,
         "abort_issuer": shown(issuer),
@@ -118,19 +118,19 @@ def aborted(task: TaskKey, issuer: Address, status: TaskState, reason: AbortCode
 
 
 def of_node(kind: str, node: Address, network: str, **more: object) -> RowBody:
-    """Return a row about a node alone: joins, quits, stakes."""
+    """Return a row about a node only: a join, quit or stake."""
     named = shown(node)
     args = {"node_address": named, "network": network, **more}
     return RowBody(kind, named, NO_TASK, args)
 
 
 def kicked_out(node: Address, task: TaskKey, network: str) -> RowBody:
-    """Return the row of a kickout, with the task whose end caused it."""
+    """Return the row of a kickout, with the task that caused it."""
     named = shown(node)
     args = {"node_address": named, "task_id_commitment": task, "network": network}
     return RowBody("NodeKickedOut", named, task, args)
 
 
 def score_of(said: str) -> str:
-    """Return what stands in `score` for a result: a digest, as of a language model."""
+    """Return the `score` of a result: a digest, as for a language model."""
     return "0x" + hashlib.sha256(said.encode()).hexdigest()

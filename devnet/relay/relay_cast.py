@@ -1,4 +1,4 @@
-"""Who plays in a generated relay network, and what its relay is dishonest about, if anything."""
+"""The cast of a generated relay network, and the ways in which its relay may be dishonest."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,11 @@ _STAKE = 100_000 * 10**18
 
 @dataclass(frozen=True, slots=True)
 class RelayNode:
-    """One node: its card, and how it works; `seconds` is its mean for a task, chances are of 1.
+    """One node: its GPU and its behaviour.
 
-    `silent`: that it never answers; `wrong`: that its result in a group is another;
-    `refuses`: that it reports an error; `forgets`: that it never uploads an accepted result.
+    `mean_seconds` is its mean time for a task. Chances are from 0 to 1: `silent_chance` that it
+    never answers, `wrong_chance` that its result in a group differs, `error_chance` that it
+    reports an error, and `missed_upload_chance` that it never uploads an accepted result.
     """
 
     name: str
@@ -40,12 +41,13 @@ CAST = (
 
 @dataclass(frozen=True, slots=True)
 class RelayLies:
-    """What a relay does in its books and not in its rows, or the other way round.
+    """Dishonest acts of a relay: its books and its rows disagree.
 
-    Each is a count of its own kind, from 1 on; 0: never. `swapped_group`: the first two of that
-    group get each other's score. `forgotten_zero`: a timed-out member of that group gets no 0.
-    `free_timeout`: that timeout costs nothing. `early_kick`: the node of that ended task is kicked
-    out though nothing is due. `restart_at`: the relay's second at which it loses its pools.
+    Each value counts events of its own kind from 1; 0 means never. `swapped_group`: the first two
+    of that group get each other's score. `forgotten_zero`: a timed-out member of that group gets
+    no score of 0. `free_timeout`: that timeout has no penalty. `early_kick`: the node of that
+    ended task is kicked out although no kickout is due. `restart_at`: the relay's time, in
+    seconds, at which it loses its pools.
     """
 
     swapped_group: int = 0

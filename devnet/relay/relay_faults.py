@@ -1,6 +1,6 @@
-"""What may go wrong with a relay's stream, switched on and off while it is being read.
+"""Faults of a relay's stream that can be switched on and off while the stream is read.
 
-Each is one that a reader has to notice (docs/reference/crynux-relay.md#faults-of-the-stand-in).
+A reader must detect each of them (docs/reference/crynux-relay.md#faults).
 """
 
 from collections.abc import Sequence
@@ -13,23 +13,23 @@ from devnet.relay.published_rows import PublishedRow
 
 
 class RelayFault(StrEnum):
-    """A fault; its number is a row's id where one is meant, and ignored elsewhere."""
+    """A fault; its number is the id of the affected row, if there is one."""
 
-    # No answer but an error, or one that ends in the middle.
+    # Every response is an error, or ends in the middle.
     SILENT = "silent"
     CUT = "cut"
-    # Nothing newer than that row is shown: the same current id for ever.
+    # No newer rows are shown: the current id never changes.
     FROZEN = "frozen"
-    # That row is not shown yet, though later ones are: its transaction is still open.
+    # The row is not shown yet although later rows are: its transaction is still open.
     LATE_ROW = "late_row"
-    # That row says something else than before, or is not there any more.
+    # The row has changed, or has disappeared.
     CHANGED_ROW = "changed_row"
     VANISHED_ROW = "vanished_row"
-    # A backup was restored: the current id is that one again.
+    # A backup was restored: the current id is the id of this row again.
     WENT_BACK = "went_back"
-    # Rows up to that one were deleted for their age.
+    # Rows up to this one were deleted because of their age.
     RETENTION = "retention"
-    # `args` of that row are no JSON.
+    # `args` of the row are not valid JSON.
     BAD_ROW = "bad_row"
 
 
@@ -39,28 +39,28 @@ _NOTHING_ABOVE = (RelayFault.FROZEN, RelayFault.WENT_BACK)
 
 
 class FaultSwitch:
-    """Which faults are on; may be turned by one thread while others answer."""
+    """The active faults; one thread may switch them while others serve rows."""
 
     def __init__(self) -> None:
         self._on: dict[RelayFault, int] = {}
         self._lock = Lock()
 
     def turn_on(self, fault: RelayFault, row: int = 0) -> None:
-        """Let a fault begin, at a row where it is one of a row."""
+        """Switch a fault on, for a row if the fault affects a single row."""
         with self._lock:
             self._on[fault] = row
 
     def turn_off(self, fault: RelayFault) -> None:
-        """Let a fault end; it need not be on."""
+        """Switch a fault off, if it is on."""
         with self._lock:
             self._on.pop(fault, None)
 
     def is_on(self, fault: RelayFault) -> bool:
-        """Tell whether a fault is on."""
+        """Return whether a fault is on."""
         return fault in self._on
 
     def shown(self, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
-        """Return what is shown of rows that are committed, by id."""
+        """Return the committed rows as the stream shows them, ordered by id."""
         with self._lock:
             on = dict(self._on)
         hidden = {on[fault] for fault in _NOT_SHOWN if fault in on}
@@ -82,7 +82,7 @@ class FaultSwitch:
 
 
 def _changed(row: PublishedRow) -> PublishedRow:
-    """Return a row about another node: what a forger would write."""
+    """Return the row with another node, as a forger would write it."""
     other = "0x" + "00" * 19 + "01"
     named = [
         name for name in ("selected_node", "node_address", "abort_issuer") if name in row.args

@@ -1,4 +1,4 @@
-"""All that a relay will have said and known, laid out in time: what a stand-in plays."""
+"""The complete history of a stand-in relay: its rows and its books over time."""
 
 import math
 from bisect import bisect_right
@@ -15,7 +15,7 @@ from oracle.domain.ids import Address
 
 _BEST = 10.0
 _HOUR_SECONDS = 3600
-# How `/v1/node` numbers what a node does: gone, there, at work.
+# Status numbers of `/v1/node`: gone, available, busy.
 _QUIT, _AVAILABLE, _BUSY = 0, 1, 2
 
 
@@ -28,10 +28,10 @@ class TimedRow:
 
 
 class Played(Protocol):
-    """What a stand-in answers from; `time` is the relay's own, in seconds."""
+    """The source that a stand-in relay serves; times are the relay's, in seconds."""
 
     def rows_at(self, time: float) -> Sequence[PublishedRow]:
-        """Return every row that is committed by then, by id."""
+        """Return every row committed by a time, ordered by id."""
         ...
 
     def nodes_at(self, time: float) -> list[dict[str, Any]]:
@@ -39,21 +39,21 @@ class Played(Protocol):
         ...
 
     def node_at(self, node: str, time: float) -> dict[str, Any]:
-        """Return one node as `/v1/node` shows it; of status 0 where it is not known."""
+        """Return one node as `/v1/node` shows it; an unknown node has status 0."""
         ...
 
     def node_events_at(self, time: float) -> str:
-        """Return the starts and releases of the last hour, a line each."""
+        """Return the starts and releases of the last hour, one line each."""
         ...
 
     def counts_at(self, time: float) -> dict[str, int]:
-        """Return how many nodes and tasks there are."""
+        """Return the number of nodes and tasks."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RelayHistory:
-    """A generated network: its rows, by id, and the relay's books behind them."""
+    """A generated network: its rows, by id, and the relay's books."""
 
     rows: tuple[TimedRow, ...]
     books: dict[Address, NodeBook]
@@ -64,18 +64,18 @@ class RelayHistory:
         return max((one.time for one in self.rows), default=0.0)
 
     def rows_at(self, time: float) -> list[PublishedRow]:
-        """See `Played`. Commits are not in the order of ids."""
+        """Return the rows committed by a time; rows are not committed in the order of ids."""
         return [one.row for one in self.rows if one.time <= time]
 
     def nodes_at(self, time: float) -> list[dict[str, Any]]:
-        """See `Played`. Who has left stays listed, as there."""
+        """Return all nodes; nodes that left stay listed, as in the relay."""
         marks = {node: mark_at(book, time) for node, book in self.books.items()}
         known = {node: mark for node, mark in marks.items() if mark is not None}
         most = max((mark.stake for mark in known.values()), default=0)
         return [self._figures(node, mark, most, time) for node, mark in sorted(known.items())]
 
     def node_at(self, node: str, time: float) -> dict[str, Any]:
-        """See `Played`."""
+        """Return one node as `/v1/node` shows it."""
         address = Address(node.lower())
         mark = mark_at(self.books[address], time) if address in self.books else None
         if mark is None:
@@ -91,11 +91,11 @@ class RelayHistory:
         }
 
     def node_events_at(self, time: float) -> str:
-        """See `Played`."""
+        """Return the starts and releases of the last hour, one line each."""
         return "\n".join(self._node_events(time))
 
     def counts_at(self, time: float) -> dict[str, int]:
-        """See `Played`."""
+        """Return the number of nodes and tasks."""
         marks = [mark_at(book, time) for book in self.books.values()]
         members = sum(mark is not None and mark.is_member for mark in marks)
         rows = self.rows_at(time)
@@ -149,6 +149,6 @@ _WORDS = {
 
 
 def mark_at(book: NodeBook, time: float) -> NodeMark | None:
-    """Return the mark that holds at a time; None: the node is not known yet."""
+    """Return a node's state at a time, or None before its first join."""
     place = bisect_right(book.marks, time, key=attrgetter("time"))
     return book.marks[place - 1] if place else None

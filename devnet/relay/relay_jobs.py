@@ -1,4 +1,4 @@
-"""Tasks as a generated relay network runs them: alone, or three that are compared."""
+"""Tasks of a generated relay network: single, or three that are compared."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from oracle.domain.ids import Address, TaskKey
 
 @dataclass(slots=True)
 class RelayTask:
-    """A task that runs; `elapsed` None: not answered, `said` the result it brought."""
+    """A running task; `elapsed_seconds` is None until it is answered; `result` is its result."""
 
     task: TaskKey
     node: Address
@@ -25,12 +25,12 @@ class RelayTask:
 
     @property
     def answered_state(self) -> TaskState:
-        """What it was in when it had been answered."""
+        """The state of the task when it had been answered."""
         return TaskState.ERROR_REPORTED if self.is_error else TaskState.SCORE_READY
 
 
 class GroupEnd(Enum):
-    """How the relay ends a member that answered."""
+    """How the relay ends a group member that answered."""
 
     VALIDATED = "validated"
     REFUND = "refund"
@@ -41,7 +41,7 @@ class GroupEnd(Enum):
 
 @dataclass(slots=True)
 class RelayGroup:
-    """Members that were started; `queued` counts those that wait, and may be cancelled."""
+    """The started members of a group; `queued_count` counts members that wait for a node."""
 
     jobs: list[RelayTask]
     queued: int = 0
@@ -52,16 +52,16 @@ class RelayGroup:
         return has_ended and not self.queued
 
     def finishers(self) -> list[RelayTask]:
-        """Return who answered, the fastest first."""
+        """Return the tasks that were answered, the fastest first."""
         answered = [(job.elapsed, job) for job in self.jobs if job.elapsed is not None]
         return [job for _, job in sorted(answered, key=lambda pair: pair[0])]
 
 
 def group_ends(finishers: Sequence[RelayTask]) -> list[GroupEnd] | None:
-    """Return how each finisher ends, the fastest first; None: the group never closes.
+    """Return the outcome of each finisher, the fastest first, or None.
 
-    Two error reports agree, and win nothing. Three of them make the relay's transaction fail,
-    because a refund takes a result.
+    None means that the group is never closed. Two error reports agree and win nothing. Three of
+    them make the relay's transaction fail, because a refund requires a result.
     """
     if len(finishers) == 1:
         return [GroupEnd.GROUP_TIMEOUT]

@@ -1,8 +1,8 @@
-"""A relay as somebody recorded it: rows with the second they were seen at, and its figures.
+"""A recorded relay: rows with the second they were first seen at, and the relay's figures.
 
-JSON lines, in the order of time (docs/reference/crynux-relay.md#records):
+A record is a file of JSON lines in the order of time (docs/reference/crynux-relay.md#records):
 `{"t": 1790000000.5, "row": {...}}` as the stream showed it, and `{"t": ..., "nodes": [...]}` as
-`/v2/network/nodes/data` answered.
+`/v2/network/nodes/data` returned.
 """
 
 import json
@@ -19,33 +19,33 @@ from oracle.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class RelayRecord:
-    """What was recorded, to be played again; figures stand still between two recorded answers."""
+    """A recorded relay; figures do not change between two recorded responses."""
 
     rows: tuple[TimedRow, ...]
     answers: tuple[tuple[float, list[dict[str, Any]]], ...]
 
     def rows_at(self, time: float) -> list[PublishedRow]:
-        """See `Played`."""
+        """Return the rows seen by a time, ordered by id."""
         seen = [one.row for one in self.rows if one.time <= time]
         return sorted(seen, key=lambda row: row.id)
 
     def nodes_at(self, time: float) -> list[dict[str, Any]]:
-        """See `Played`: the last answer that was recorded by then."""
+        """Return the last recorded figures before a time."""
         place = bisect_right(self.answers, time, key=itemgetter(0))
         return self.answers[place - 1][1] if place else []
 
     def node_at(self, node: str, time: float) -> dict[str, Any]:
-        """See `Played`; nothing of it was recorded, so every node is unknown."""
+        """Return an unknown node, because single nodes are not recorded."""
         del time
         return {"address": node, "status": 0, "qos_score": 0.0, "model_ids": []}
 
     def node_events_at(self, time: float) -> str:
-        """See `Played`; nothing of it was recorded."""
+        """Return no events, because they are not recorded."""
         del time
         return ""
 
     def counts_at(self, time: float) -> dict[str, int]:
-        """See `Played`: what the rows say."""
+        """Return the number of nodes and tasks, counted from the rows."""
         kinds = [row.type for row in self.rows_at(time)]
         started = kinds.count("TaskStarted")
         ended = sum(kind.startswith("TaskEnd") for kind in kinds)
@@ -54,10 +54,10 @@ class RelayRecord:
 
 
 def read_record(lines: Iterable[str]) -> RelayRecord:
-    """Read a record.
+    """Parse a record.
 
     Raises:
-        InputError: a line is none of a record; its number is named.
+        InputError: a line is malformed; the message gives its number.
     """
     rows: list[TimedRow] = []
     answers: list[tuple[float, list[dict[str, Any]]]] = []
@@ -76,7 +76,7 @@ def read_record(lines: Iterable[str]) -> RelayRecord:
 def record_lines(
     rows: Iterable[TimedRow], played: Played, polled_at: Sequence[float]
 ) -> Iterator[str]:
-    """Write what is played as a record, its figures asked at these times."""
+    """Yield the lines of a record, with the figures at the given times."""
     for one in rows:
         yield json.dumps({"t": one.time, "row": one.row.to_json()})
     for time in polled_at:

@@ -1,7 +1,7 @@
-"""A show of today's Crynux: stakes on a local chain, everything else in a stand-in of its relay.
+"""A demo of today's Crynux: stakes on a local chain, everything else in a stand-in relay.
 
-The daemon reads both. The verdict is threefold: what the daemon keeps is what the relay's rows
-say, read anew by this process; its Q_long is the relay's own, but for what rows cannot tell; and
+The daemon reads both. The verdict has three parts: the daemon's state equals the relay's rows as
+read by this process; its Q_long equals the relay's within the bounds that the rows leave open; and
 the audit finds no node of the honest relay that differs.
 """
 
@@ -35,23 +35,24 @@ from oracle.systems.crynux.crynux_rule_sets import RELAY
 
 NETWORK = "crynux-relay"
 _SEED = 7
-# What takes a minute on the public network takes three seconds here.
+# One minute of the public network takes three seconds here.
 _TIME_SCALE = 0.05
 _SECONDS, _SETTLE_SECONDS, _PATIENCE_SECONDS = 40, 10, 120
 _POLL_SECONDS = 5.0
-# A penalty may be told a poll late, and healing goes on meanwhile.
+# A penalty may be seen one poll late, while H recovers.
 _HEALTH_SLACK = 0.01
-# What floats of the relay's books and whole numbers of ours may differ by.
+# Rounding difference between the relay's floats and the daemon's integers.
 _ROUNDING = 1e-9
 _WITHOUT = ("dispatch", "oracle", "limits")
 
 
 @dataclass(frozen=True, slots=True)
 class RelayReading:
-    """One node: what the daemon keeps, what the relay says, and whether both are as they must.
+    """One node: the daemon's figures, the relay's figures, and whether they match.
 
-    `relays` is Q_long / 10 in the relay's own books, which lies between `lowest` and `highest` if
-    ours is right. `zeros`: scores derived for silent members, whom no row names.
+    `relays` is Q_long / 10 in the relay's own books, which must lie between `lowest` and
+    `highest`. `zeros`: scores of 0 derived for silent members, for which the relay publishes no
+    row.
     """
 
     name: str
@@ -68,13 +69,13 @@ class RelayReading:
 
     @property
     def is_within_bound(self) -> bool:
-        """Whether the relay's own Q_long is ours, but for what rows cannot tell."""
+        """Whether the relay's Q_long is within the bounds derived from the rows."""
         return self.lowest - _ROUNDING <= self.relays <= self.highest + _ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
 class RelaySummary:
-    """The whole show in figures; `faults` empty means that everything holds."""
+    """The results of the demo; an empty `faults` means that all checks passed."""
 
     rows: int
     blocks: int
@@ -86,13 +87,13 @@ class RelaySummary:
         return not self.faults
 
     def to_json(self) -> str:
-        """Write it for programs."""
+        """Return the summary as JSON."""
         return json.dumps({"holds": self.holds, **asdict(self)}, indent=2)
 
 
 @dataclass(slots=True)
 class RelayShow:
-    """A running show; `play` it once, then ask how it ends."""
+    """A running demo; call `play` once, then `finish_and_verify`."""
 
     network: StakedChain
     history: RelayHistory
@@ -102,10 +103,10 @@ class RelayShow:
     options: ShowOptions
 
     def play(self, running: Daemon) -> None:
-        """Mine a block a second until the daemon has folded every row.
+        """Mine a block per second until the daemon has folded every row.
 
         Raises:
-            FatalError: the daemon has ended, or does not come to it, or the user broke it off.
+            FatalError: the daemon ended or was too slow, or the user stopped the demo.
         """
         until = time.monotonic() + _SECONDS + _SETTLE_SECONDS + _PATIENCE_SECONDS
         folded = -1
@@ -116,11 +117,11 @@ class RelayShow:
             if (now := self._folded()) != folded:
                 folded = now
                 self.screen.say(f"{folded} of the relay's rows are folded")
-            # The chain's clock is the wall's: nothing else is waited for here.
+            # The chain uses the wall clock, so nothing else is waited for here.
             self.options.stop.wait(1.0)
 
     def end(self) -> RelaySummary:
-        """Compare what the daemon keeps with the rows, and the rows with the relay's figures."""
+        """Compare the daemon's state with the rows, and the rows with the relay's figures."""
         with closing(RelayWatch.connect_to(self.url, 15, 1000, WatchClock())) as watch:
             watch.poll_relay(2, _POLL_SECONDS)
             with self.store.read_transaction() as uow:
@@ -169,7 +170,7 @@ class RelayShow:
         return RelaySummary(len(rows), head, nodes, faults)
 
     def _is_as_said(self, kept: Node, said: DerivedNode) -> bool:
-        """Tell whether the daemon has a node as rows and chain have it, H by the relay's books."""
+        """Return whether the daemon's node matches rows, chain and, in its H, the books."""
         stakes = {self.network.nodes[one.name]: one.stake for one in self.network.cast}
         theirs = self.history.books[kept.address].marks[-1].health_at(self._now())
         return (
@@ -192,11 +193,11 @@ class RelayShow:
 
 @contextmanager
 def relay_show(screen: Screen, options: ShowOptions) -> Iterator[tuple[RelayShow, Daemon]]:
-    """Set everything up: chain, stakes, relay, database, daemon. All of it goes when it ends.
+    """Start chain, stakes, relay, database and daemon; all are removed afterwards.
 
     Raises:
-        InputError: a port in use, or the chain cannot be installed.
-        FatalError: it was told to end before all was there.
+        InputError: a port is in use, or the chain cannot be installed.
+        FatalError: the user stopped the demo before it had started.
     """
     with ExitStack() as opened:
         begun = int(time.clock_gettime(time.CLOCK_REALTIME)) - 5

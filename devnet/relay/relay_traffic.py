@@ -1,6 +1,6 @@
-"""Generates a relay's history: tasks alone and in groups of three, in the relay's order of rows.
+"""Generates a relay's history: single tasks and groups of three, in the relay's order of rows.
 
-What stands in one transaction there, and in which order, stands here
+Rows that the relay commits in one transaction are committed together here, in the same order
 (docs/reference/crynux-relay.md#order-inside-one-transaction).
 """
 
@@ -31,7 +31,7 @@ _NETWORK = "crynux-on-base"
 _CREATOR = Address("0x" + "c0" * 20)
 _LIMIT_SECONDS = 80.0
 _UPLOAD_LIMIT_SECONDS = 120.0
-# A creator does not validate a group that can not be closed.
+# A creator does not validate a group that cannot be closed.
 _VALIDATION_LIMIT_SECONDS = 600.0
 _CANCELLED_AFTER_SECONDS = 4.0
 _GROUP = 3
@@ -39,12 +39,13 @@ _GROUP = 3
 
 @dataclass(frozen=True, slots=True)
 class TrafficPlan:
-    """What is played: from `start`, the relay's second, for so many `seconds`.
+    """The traffic to generate: from `start`, in relay seconds, for `seconds` seconds.
 
-    A task is ordered every `gap_seconds` on average; of these `group_share` are groups of three.
-    `time_scale` is by how much everybody is slower than the cast says, orders included. `at` are
-    addresses by name; who has none gets one of its own. `slashes`: a wrong result is punished at
-    once. `cancelled_share` of the groups lose a member that their creator cancels in the queue.
+    A task is ordered every `gap_seconds` on average; `group_share` of them are groups of three.
+    `time_scale` multiplies all durations of the cast, orders included. `address_by_name` gives
+    addresses by name; other nodes get an address of their own. `slashes`: a wrong result is
+    slashed at once. `cancelled_share` of the groups lose a member that their creator cancels in
+    the queue.
     """
 
     seed: int = 1
@@ -61,20 +62,20 @@ class TrafficPlan:
 
 
 def generated(plan: TrafficPlan) -> RelayHistory:
-    """Play a plan; the same plan plays the same rows, figures and lies."""
+    """Generate a history; the same plan gives the same rows, figures and lies."""
     play = _Play(plan)
     play.run()
     return RelayHistory(tuple(play.rows), play.figures.books, play.cast)
 
 
 def address_of(name: str) -> Address:
-    """Return the address of a character."""
+    """Return the address of a cast member, derived from the name."""
     return Address("0x" + hashlib.sha256(f"relay node {name}".encode()).hexdigest()[:40])
 
 
 class _Play:
     def __init__(self, plan: TrafficPlan) -> None:
-        # Not for secrets: everybody has to behave the same way every time.
+        # Not for secrets: the simulation must be repeatable.
         self._chance = random.Random(plan.seed)  # noqa: S311
         self._plan = plan
         self._due: list[tuple[float, int, Callable[[], None]]] = []
@@ -88,7 +89,7 @@ class _Play:
         self.rows: list[TimedRow] = []
 
     def run(self) -> None:
-        """Let everybody join, then order until the time is over; what runs then is ended."""
+        """Let all nodes join, then order tasks until the time is over; running tasks are ended."""
         for place, node in enumerate(self.cast):
             self._after(2.0 * place + self._chance.random(), partial(self._join, node))
         self._after(2.0 * len(self.cast), self._order)
@@ -111,7 +112,7 @@ class _Play:
         return self._counted[counter]
 
     def _say(self, *bodies: RowBody) -> None:
-        """Commit rows in one transaction: one id after the other, one time."""
+        """Commit rows in one transaction: consecutive ids, one time."""
         for body in bodies:
             self.rows.append(TimedRow(self._now, body.numbered(len(self.rows) + 1)))
 
@@ -127,7 +128,7 @@ class _Play:
         self._idle.append(node)
 
     def _finish(self, job: RelayTask) -> list[RowBody]:
-        """Free the node of a task that ends; return the rows of a kickout, if it is one."""
+        """Release the node of a task that ends, and return the rows of a due kickout."""
         job.has_ended = True
         lied = self._next("end") == self._plan.lies.early_kick
         if not (self.figures.books[job.node].is_due or lied):
@@ -267,7 +268,7 @@ class _Play:
             self._give_up(job, _ABORT_CODES[end])
 
     def _give_up(self, job: RelayTask, why: AbortCode) -> None:
-        """End a task that has been answered for nothing."""
+        """Abort a task whose answer is worth nothing."""
         ended = self._finish(job)
         self._say(*ended, aborted(job.task, _CREATOR, job.answered_state, why))
 
@@ -286,7 +287,7 @@ class _Play:
     def _score(
         self, group: RelayGroup, finishers: Sequence[RelayTask], ends: Sequence[GroupEnd]
     ) -> None:
-        """Put the scores into the books, those of wrong results excepted."""
+        """Add the scores to the books, except those of wrong results."""
         scores = list(RANK_SCORES[: len(finishers)])
         if self._next("group") == self._plan.lies.swapped_group and len(scores) > 1:
             scores[:2] = reversed(scores[:2])

@@ -1,4 +1,4 @@
-"""A local chain with a stand-in of NodeStaking on it, and the cast's stakes: today's Crynux."""
+"""A local chain with a stand-in of NodeStaking and the cast's stakes, as in today's Crynux."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,17 @@ CONTRACT, _ARTIFACT = "NodeStaking", "testing/CrynuxStaking"
 _OWNER_AND_RECEIVER = 2
 ACCOUNTS = _OWNER_AND_RECEIVER + len(CAST)
 _GAS = hex(6_000_000)
-# The accounts of a local chain hold 10,000 ether; the public network's least stake is 100,000.
+# The accounts of a local chain hold 10,000 ether, but the public network's minimum stake is
+# 100,000.
 _SMALLER = 250
 
 
 @dataclass(slots=True)
 class StakedChain:
-    """Where everything stands; blocks get the time of the wall's clock, one second apart or more.
+    """The deployed contract and its accounts; block times follow the wall clock.
 
-    `nodes` maps a character's name to its account.
+    Two blocks are at least one second apart. `address_by_name` maps the name of a cast member to
+    its account.
     """
 
     chain: LocalChain
@@ -31,14 +33,14 @@ class StakedChain:
     block_time: int
 
     def mine(self, sent: Sequence[dict[str, str]] = ()) -> None:
-        """Mine a block, unless this second has one already."""
+        """Mine a block, unless the current second already has one."""
         now = int(time.clock_gettime(time.CLOCK_REALTIME))
         if now > self.block_time or sent:
             self.block_time = max(now, self.block_time + 1)
             self.chain.mined(self.block_time, sent)
 
     def stake_all(self) -> None:
-        """Let every node put its stake down."""
+        """Let every node deposit its stake."""
         self.mine([self._stake(one) for one in self.cast])
 
     def _stake(self, one: RelayNode) -> dict[str, str]:

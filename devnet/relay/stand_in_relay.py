@@ -1,7 +1,7 @@
-"""Serves a relay's public interface from what is played.
+"""Serves a relay's public interface from a history or a record.
 
-See docs/reference/crynux-relay.md#interface.
-Paths, parameters, answers and errors are the relay's of August 2026, those that an auditor asks.
+See docs/reference/crynux-relay.md#interface. Paths, parameters, responses and errors are those of
+the relay in August 2026, as far as an auditor uses them.
 """
 
 import json
@@ -26,7 +26,7 @@ _Query = Mapping[str, str]
 
 
 class RelayAnswer(NamedTuple):
-    """A whole answer."""
+    """A complete HTTP response."""
 
     status: int
     body: bytes
@@ -35,16 +35,16 @@ class RelayAnswer(NamedTuple):
 
 @dataclass(slots=True)
 class StandInRelay:
-    """A relay that plays; `clock` gives its own time in seconds, to which it is asked."""
+    """A stand-in relay; `clock` gives its time in seconds, up to which rows are served."""
 
     played: Played
     clock: Callable[[], float]
     faults: FaultSwitch = field(default_factory=FaultSwitch)
-    # Every path that was asked for, in order.
+    # Every requested path, in order.
     asked: list[str] = field(default_factory=list)
 
     def answer(self, target: str) -> RelayAnswer:
-        """Answer a GET of a path with its query."""
+        """Handle a GET request for a path with its query."""
         self.asked.append(target)
         if self.faults.is_on(RelayFault.SILENT):
             return _said(500, {"message": "invalid connection"})
@@ -69,25 +69,25 @@ class StandInRelay:
         return _said(404, {"message": "not found"})
 
     def events(self, query: _Query) -> RelayAnswer:
-        """`GET /v1/events`: rows above `start`, ascending."""
+        """Handle `GET /v1/events`: rows above `after_id`, ascending."""
         if "event_type" in query:
-            # As there: the column that it filters by does not exist.
+            # Like the real relay, which filters by a column that does not exist.
             return _said(500, {"message": "Unknown column 'event_type' in 'where clause'"})
         start, limit = _number(query, "start", 0), _number(query, "limit", _DEFAULT_LIMIT)
         rows = [row for row in self._rows(query) if row.id > start]
         return _good([self.faults.written(row) for row in rows[: max(limit, 0)]])
 
     def current_id(self, query: _Query) -> RelayAnswer:
-        """`GET /v1/events/current_id`: the newest id, 0 where there is none."""
+        """Handle `GET /v1/events/current_id`: the newest id, 0 without rows."""
         return _good(max((row.id for row in self._rows(query)), default=0))
 
     def now(self, query: _Query) -> RelayAnswer:
-        """`GET /v1/now`: the relay's clock in whole seconds."""
+        """Handle `GET /v1/now`: the relay's clock in whole seconds."""
         del query
         return _good({"now": int(self.clock())})
 
     def nodes(self, query: _Query) -> RelayAnswer:
-        """`GET /v2/network/nodes/data`: every node's figures at this moment."""
+        """Handle `GET /v2/network/nodes/data`: the current figures of every node."""
         page = _number(query, "page", 1)
         size = _number(query, "page_size", _MOST_A_PAGE)
         if page < 1 or not 1 <= size <= _MOST_A_PAGE:
@@ -96,19 +96,19 @@ class StandInRelay:
         return _good(every[(page - 1) * size : page * size])
 
     def node_events(self, query: _Query) -> RelayAnswer:
-        """`GET /v1/stats/node_events`: the starts and releases of the last hour, as text."""
+        """Handle `GET /v1/stats/node_events`: starts and releases of the last hour, as text."""
         del query
         return RelayAnswer(200, self.played.node_events_at(self.clock()).encode(), _TEXT)
 
     def node_number(self, query: _Query) -> RelayAnswer:
-        """`GET /v1/network/nodes/number`."""
+        """Handle `GET /v1/network/nodes/number`."""
         del query
         counts = self.played.counts_at(self.clock())
         busy, every = counts["running_tasks"], counts["all_nodes"]
         return _good({"all_nodes": every, "busy_nodes": busy, "active_nodes": every})
 
     def task_number(self, query: _Query) -> RelayAnswer:
-        """`GET /v1/network/tasks/number`."""
+        """Handle `GET /v1/network/tasks/number`."""
         del query
         counts = self.played.counts_at(self.clock())
         running = {"running_tasks": counts["running_tasks"], "queued_tasks": 0}
@@ -155,7 +155,7 @@ def _said(status: int, body: Mapping[str, Any]) -> RelayAnswer:
 
 @contextmanager
 def serving_relay(relay: StandInRelay, *, port: int = 0) -> Iterator[str]:
-    """Serve on a port of this machine, by default any free one; gives the URL."""
+    """Serve the relay on a local port, by default any free one, and yield its URL."""
     server = ThreadingHTTPServer((_HOST, port), _handler(relay))
     server.daemon_threads = True
     thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True, name="relay")

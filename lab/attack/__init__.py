@@ -1,1 +1,1 @@
-"""Known ways to cheat, each played in the closed loop beside an honest baseline."""
+"""Known attacks, each simulated in the closed loop beside an honest baseline."""

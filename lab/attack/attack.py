@@ -1,4 +1,4 @@
-"""Plays strategies beside their baselines under rule sets, and says what each gains."""
+"""Simulates attack strategies beside their baselines under rule sets, and computes their gain."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,15 +14,15 @@ from lab.closed_loop.players import ATTACKER, HONEST_OWNER
 from oracle.domain.fixed_point import UNIT
 
 _PERCENT = UNIT // 100
-# Loops done, and how many there are.
+# Called with the number of finished loops and the total.
 Told = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class AttackPlan:
-    """What is played: each strategy, `runs` times with seeds one after the other.
+    """The simulation: each strategy, `runs` times with consecutive seeds.
 
-    `limit`: what a strategy may gain or harm, in percent, before it counts as found.
+    `limit`: the gain or harm, in percent, above which a strategy counts as a finding.
     """
 
     loop: LoopPlan
@@ -34,9 +34,9 @@ class AttackPlan:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One strategy under one system: every run of it beside the same run of its baseline.
+    """One strategy under one system: each of its runs beside the same run of the baseline.
 
-    Parts are in units of 10^-18; money in gwei, added up over the runs.
+    Shares are in units of 10^-18; money is in gwei, summed over the runs.
     """
 
     column: SystemColumn
@@ -46,77 +46,77 @@ class Finding:
 
     @property
     def gain(self) -> int:
-        """Return the profit beyond the baseline's, as a part of the fees that it earned there."""
+        """The profit beyond the baseline's, as a share of the baseline's fees."""
         return _gain(self.attacks, self.baselines)
 
     @property
     def band(self) -> tuple[int, int]:
-        """Return the least and the greatest gain of a single run."""
+        """The minimum and maximum gain of a single run."""
         pairs = zip(self.attacks, self.baselines, strict=True)
         gains = [_gain([one], [other]) for one, other in pairs]
         return min(gains), max(gains)
 
     @property
     def share(self) -> int:
-        """Return how often its nodes were drawn, by the baseline's."""
+        """How often the attacker's nodes were drawn, relative to the baseline."""
         return share_of(_starts(self.attacks), _starts(self.baselines))
 
     @property
     def earned(self) -> int:
-        """Return the fees that its nodes were paid."""
+        """The fees paid to the attacker's nodes."""
         return sum(one.owner(ATTACKER).money.earned for one in self.attacks)
 
     @property
     def spent(self) -> int:
-        """Return everything that the attacker paid or lost."""
+        """Everything that the attacker paid or lost."""
         return sum(one.owner(ATTACKER).money.spent for one in self.attacks)
 
     @property
     def harm(self) -> int:
-        """Return what honest nodes' profit is smaller by, as a part of their fees otherwise."""
+        """The profit that honest nodes lose, as a share of their fees in the baseline."""
         fees = sum(one.owner(HONEST_OWNER).money.earned for one in self.baselines)
         return share_of(self._lost, fees)
 
     @property
     def spoiled(self) -> int:
-        """Return how many more honest orders came to nothing or to a lie, as a part of all."""
+        """The additional share of honest orders with no result or a false one."""
         return (_failing(self.attacks) - _failing(self.baselines)) * UNIT // 1_000_000
 
     @property
     def kicked_good(self) -> int:
-        """Return how many honest nodes were kicked out, beyond those of the baseline."""
+        """The number of honest nodes kicked out beyond the baseline."""
         return _more(self, lambda one: one.kicked_good)
 
     @property
     def held_good(self) -> int:
-        """Return how many kickouts of honest nodes waited for a person, likewise."""
+        """The number of honest nodes' kickouts held for a manual decision, beyond the baseline."""
         return _more(self, lambda one: one.held_good)
 
     @property
     def slashed_good(self) -> int:
-        """Return how many honest nodes lost their stake, likewise."""
+        """The number of honest nodes slashed beyond the baseline."""
         return _more(self, lambda one: one.slashed_good)
 
     @property
     def out(self) -> int:
-        """Return how many of the attacker's nodes were kicked out or slashed."""
+        """The number of the attacker's nodes that were kicked out or slashed."""
         own = [one.owner(ATTACKER) for one in self.attacks]
         return sum(each.kicked + each.slashed for each in own)
 
     @property
     def price(self) -> int | None:
-        """Return what the attacker gave up for each gwei that honest nodes lost, as a part.
+        """The attacker's loss per gwei that honest nodes lost, in units of 10^-18.
 
-        None: they lost nothing. Below 0: the attacker was even better off.
+        None if honest nodes lost nothing; negative if the attacker gained.
         """
         gave = _profit(self.baselines, ATTACKER) - _profit(self.attacks, ATTACKER)
         return share_of(gave, self._lost) if self._lost > 0 else None
 
     def faults(self, limit: int) -> list[str]:
-        """Say what is beyond the limit, in percent.
+        """Return the faults beyond the limit, in percent.
 
-        `gain`: the attacker has more than by the baseline. `harm`: honest nodes have less, and
-        have lost more than the attacker. `kickouts`, `slashes`: of honest nodes.
+        `gain`: the attacker earns more than in the baseline. `harm`: honest nodes earn less, and
+        lose more than the attacker does. `kickouts`, `slashes`: of honest nodes.
         """
         most, price = limit * _PERCENT, self.price
         return [
@@ -131,16 +131,16 @@ class Finding:
         ]
 
     def reason(self, fault: str) -> str | None:
-        """Return why a fault is accepted under this rule set; None: it is not."""
+        """Return why a fault is accepted under this rule set, or None if it is not."""
         return reason_of(self.column.rules.name, self.strategy.name, fault)
 
     def open_faults(self, limit: int) -> list[str]:
-        """Return the faults that nobody has accepted."""
+        """Return the faults that are not accepted."""
         return [fault for fault in self.faults(limit) if self.reason(fault) is None]
 
     @property
     def _lost(self) -> int:
-        """Return what honest nodes have less than beside the baseline."""
+        """The profit that honest nodes lost compared with the baseline."""
         return _profit(self.baselines, HONEST_OWNER) - _profit(self.attacks, HONEST_OWNER)
 
 
@@ -158,7 +158,7 @@ def _profit(results: Sequence[LoopResult], owner: str) -> int:
 
 
 def _failing(results: Sequence[LoopResult]) -> int:
-    """Return the mean rate of failure, in millionths."""
+    """Return the mean rate of failed orders, in millionths."""
     return sum(one.failure_rate for one in results) // len(results)
 
 
@@ -168,13 +168,16 @@ def _more(finding: Finding, count: Callable[[LoopResult], int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CastNamed:
-    """A cast by the name of its strategy or baseline: names can be sent to other processes."""
+    """A cast identified by the name of a strategy or baseline.
+
+    Names can be sent to other processes.
+    """
 
     name: str
     is_baseline: bool = False
 
     def __call__(self, plan: LoopPlan) -> Cast:
-        """Return the cast."""
+        """Return the cast for a plan."""
         if self.is_baseline:
             return BASELINES[self.name](plan)
         return strategy_named(self.name).cast(plan)
@@ -183,14 +186,14 @@ class CastNamed:
 def find(
     columns: Sequence[SystemColumn], plan: AttackPlan, told: Told = lambda *_: None
 ) -> list[Finding]:
-    """Play every strategy under every system; the findings stand in that order.
+    """Simulate every strategy under every system; findings are in that order.
 
     Raises:
-        ValueError: a system that cannot be played in the loop.
-        FatalError: a process ended before its work was done.
+        ValueError: a system cannot be simulated in the closed loop.
+        FatalError: a worker process ended before its work was done.
     """
     pairs = [(column, strategy) for column in columns for strategy in plan.strategies]
-    # Many strategies have one baseline, which is played once.
+    # Strategies share baselines, so each baseline is simulated once.
     jobs = dict.fromkeys(job for pair in pairs for job in chain(*_jobs_of(*pair, plan)))
     played = dict(zip(jobs, play_all(list(jobs), plan.jobs, told), strict=True))
     findings = []
@@ -210,7 +213,7 @@ def find(
 def _jobs_of(
     column: SystemColumn, strategy: Strategy, plan: AttackPlan
 ) -> tuple[list[LoopJob], list[LoopJob]]:
-    """Return the loops of a strategy, and those of its baseline."""
+    """Return the jobs of a strategy and those of its baseline."""
     loop = strategy.network_of(plan.loop)
     loops = [replace(loop, seed=loop.seed + run) for run in range(plan.runs)]
     own, base = CastNamed(strategy.name), CastNamed(strategy.baseline, is_baseline=True)

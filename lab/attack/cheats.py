@@ -1,4 +1,4 @@
-"""How nodes cheat: what a dishonest node does with a task, and when it leaves."""
+"""Behaviours of dishonest nodes: what they do with a task, and when they leave."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,12 +21,12 @@ from lab.closed_loop.players import (
     Turnpoint,
 )
 
-# How soon answers that nobody computed are sent: not in the second of the start.
+# Delay of made-up answers, in seconds; they are not sent in the second of the start.
 _SOON = 5
 
 
 class AlwaysSilent(HonestBehaviour):
-    """Takes tasks and answers none."""
+    """Accepts tasks and never answers."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
@@ -46,7 +46,7 @@ class AlwaysError(HonestBehaviour):
 
 
 class SkipsGroups(HonestBehaviour):
-    """Works alone, where the fee is its own; in groups, where one of three is paid, is silent."""
+    """Computes single tasks, which are always paid; ignores groups, where one of three is paid."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
@@ -55,9 +55,10 @@ class SkipsGroups(HonestBehaviour):
 
 @dataclass(frozen=True, slots=True)
 class CopiesAnswers(HonestBehaviour):
-    """Waits in a group until somebody has answered, and says the same.
+    """Waits in a group until a member has answered, and copies that answer.
 
-    `hidden`: answers cannot be read before all are in; what it commits to, it cannot open.
+    `are_answers_hidden`: answers cannot be read before all are committed, so the copied commitment
+    cannot be opened.
     """
 
     hidden: bool
@@ -77,7 +78,7 @@ class CopiesAnswers(HonestBehaviour):
 
 
 class FakesAlone(HonestBehaviour):
-    """Makes results up where nobody compares them, and works in groups."""
+    """Makes up results of single tasks, which are not compared, and computes those of groups."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
@@ -91,7 +92,7 @@ class FakesAlone(HonestBehaviour):
 
 
 class GarbageFirst(HonestBehaviour):
-    """Answers groups with garbage in a second, and works where it is paid alone."""
+    """Answers group tasks with garbage after one second, and computes single tasks."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
@@ -103,7 +104,7 @@ class GarbageFirst(HonestBehaviour):
 
 
 class Colludes(HonestBehaviour):
-    """Makes up one result with its friends where they are the majority of a group."""
+    """Makes up a common result with other attackers if they are the majority of a group."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
@@ -115,14 +116,14 @@ class Colludes(HonestBehaviour):
 
 
 def _is_ours(task: LoopTask) -> bool:
-    """Tell whether more than half of a group are the attacker's."""
+    """Return whether more than half of a group are the attacker's nodes."""
     nodes = [each.node for each in task.order.tasks if each.node is not None]
     own = sum(node.role.owner == ATTACKER for node in nodes)
     return task.order.group is not None and 2 * own > task.order.shape.members
 
 
 class SlowInGroups(HonestBehaviour):
-    """Answers in groups at the last moment, so that the others wait."""
+    """Answers group tasks at the last moment, so that the other members wait."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
@@ -132,7 +133,7 @@ class SlowInGroups(HonestBehaviour):
 
 
 class KnowsItsOwner(HonestBehaviour):
-    """Answers its owner's own orders at once, for he knows the result; else it is honest."""
+    """Answers its owner's orders at once, because the owner knows the result; else honest."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
@@ -145,19 +146,19 @@ class KnowsItsOwner(HonestBehaviour):
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """Works like another behaviour, and leaves where that serves it."""
+    """Works like another behaviour, and leaves the network at chosen events."""
 
     works: Behaviour
     reactions: Mapping[Turnpoint, Reaction] = field(default_factory=dict)
 
     def begin(self, task: LoopTask) -> Intention:
-        """Decide as the other one does."""
+        """Decide when to answer, as the base behaviour does."""
         return self.works.begin(task)
 
     def finish(self, task: LoopTask) -> NodeAnswer:
-        """Answer as the other one does."""
+        """Answer as the base behaviour does."""
         return self.works.finish(task)
 
     def react(self, happening: Turnpoint) -> Reaction:
-        """Leave where it was decided to."""
+        """Return the configured reaction to an event, by default to stay."""
         return self.reactions.get(happening, Reaction.STAY)

@@ -1,4 +1,4 @@
-"""Findings that are known, and why nothing is done about them in the rules.
+"""Known findings, and why the rules are not changed because of them.
 
 Each is explained in docs/explanation/attacks.md#known-findings.
 """
@@ -14,7 +14,7 @@ _RELAY_EXCLUDES = (
     "the relay excludes for an hour what a few timeouts hit, so that whoever causes them has less "
     "competition; the rule set shows what the relay does"
 )
-# By strategy and fault, whatever the rule set.
+# Keyed by strategy and fault, for every rule set.
 KNOWN: Mapping[tuple[str, str], str] = MappingProxyType({
     ("split-stake", "gain"): "the root of the stake favours many small ones; each needs a card of "
     "its own and the least stake",
@@ -30,7 +30,7 @@ KNOWN: Mapping[tuple[str, str], str] = MappingProxyType({
     ("trap-groups-many", "harm"): _TOLL,
     ("trap-alone", "harm"): _TOLL,
 })  # fmt: skip
-# The same for one rule set alone, by its name.
+# Reasons for a single rule set, keyed by its name.
 KNOWN_OF: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyType({
     "relay": MappingProxyType({
         ("garbage-first-lapsed", "gain"): "in the relay a wrong answer keeps the score of its "
@@ -44,6 +44,6 @@ KNOWN_OF: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyType({
 
 
 def reason_of(rules: str, strategy: str, fault: str) -> str | None:
-    """Return why a finding under a rule set is accepted; None: it is not."""
+    """Return why a finding under a rule set is accepted, or None if it is not."""
     own = KNOWN_OF.get(rules, {})
     return own.get((strategy, fault)) or KNOWN.get((strategy, fault))

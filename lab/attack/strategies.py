@@ -1,6 +1,7 @@
-"""The strategies that are played, each with the baseline that it is measured against.
+"""The attack strategies, each with its baseline.
 
-What each is, and which known attacks cannot be played: docs/explanation/attacks.md#strategies.
+docs/explanation/attacks.md#strategies explains each strategy, and lists known attacks that cannot
+be simulated.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,16 +32,16 @@ from lab.closed_loop.loop_plan import (
 from lab.closed_loop.players import HONEST, Behaviour, NodeRole, Reaction, Turnpoint
 
 _HONEST = "honest"
-# Nodes of the attacker where a strategy does not need another number.
+# The number of the attacker's nodes, unless a strategy needs another.
 OWN_NODES = 4
-# Where friends have to meet in a group by chance.
+# For strategies whose nodes must meet in a group by chance.
 _FRIENDS = 9
-# One stake, and into how many it is split.
+# The number of rich nodes, and the parts that each stake is split into.
 _RICH, _PARTS = 2, 8
 _BIG = 16
-# A card that takes twice as long, longer than any honest one, at a third of the cost.
+# A GPU that takes twice as long, longer than any honest one, at a third of the cost.
 _SLOW, _CHEAP = 2, 333
-# What careless nodes leave unanswered, in a million; of a slow one a little is below the line.
+# Failures of careless nodes, in a million tasks; for a slow node a few are below the threshold.
 _CARELESS, _LITTLE = 300_000, 120_000
 
 
@@ -48,9 +49,9 @@ _CARELESS, _LITTLE = 300_000, 120_000
 class Strategy:
     """One way to cheat.
 
-    `baseline` names the cast it is compared with; `about` says in a line what it does.
-    `second_groups`: contested work is done again; else contests lapse, whatever the network's
-    numbers are.
+    `baseline` names the cast for the comparison; `description` describes the strategy in one line.
+    `second_groups`: contested work is repeated by a second group; else contests lapse, whatever
+    the network's settings are.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Strategy:
     second_groups: bool = True
 
     def network_of(self, loop: LoopPlan) -> LoopPlan:
-        """Return the loop with the network that the strategy is about."""
+        """Return the plan with the network settings of the strategy."""
         if self.second_groups:
             return loop
         return replace(loop, economics=replace(loop.economics, second_groups=False))
@@ -73,7 +74,7 @@ def _with(plan: LoopPlan, own: Sequence[NodeRole]) -> Cast:
 def _nodes(
     behaviour: Behaviour, many: int = OWN_NODES, failures: int = FAILURES
 ) -> Callable[[LoopPlan], Cast]:
-    """Return what makes a cast whose attacker has nodes of one behaviour."""
+    """Return a function that builds a cast whose attacker's nodes share a behaviour."""
 
     def cast(plan: LoopPlan) -> Cast:
         role = replace(typical_node(plan), behaviour=behaviour, failures=failures)
@@ -109,7 +110,7 @@ def _big_stake(plan: LoopPlan) -> Cast:
 
 
 def _slow_cards(behaviour: Behaviour, failures: int = FAILURES) -> Callable[[LoopPlan], Cast]:
-    """Return what makes a cast whose attacker is third in every group that it answers in."""
+    """Return a function that builds a cast whose attacker has the slowest nodes."""
 
     def cast(plan: LoopPlan) -> Cast:
         one = replace(typical_node(plan), behaviour=behaviour, failures=failures)
@@ -121,7 +122,10 @@ def _slow_cards(behaviour: Behaviour, failures: int = FAILURES) -> Callable[[Loo
 def _ordering(
     orders: Callable[[LoopPlan, int], CreatorRole], accounts: int
 ) -> Callable[[LoopPlan], Cast]:
-    """Return what makes a cast whose attacker orders, and whose nodes know what he knows."""
+    """Return a function that builds a cast whose attacker also orders tasks.
+
+    The attacker's nodes know the results of those tasks.
+    """
 
     def cast(plan: LoopPlan) -> Cast:
         role = replace(typical_node(plan), behaviour=KnowsItsOwner())
@@ -232,7 +236,7 @@ def strategy_named(name: str) -> Strategy:
     """Return a strategy by its name.
 
     Raises:
-        ValueError: there is none of that name; the message lists those there are.
+        ValueError: no such strategy; the message lists the known ones.
     """
     for strategy in STRATEGIES:
         if strategy.name == name:

@@ -1,1 +1,1 @@
-"""Other rules over a network's own history."""
+"""Other rules applied to a network's own history."""

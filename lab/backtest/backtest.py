@@ -1,4 +1,4 @@
-"""A whole backtest: the history kept once, folded under each system, and laid side by side."""
+"""A complete backtest: one history, folded under each system, and the results compared."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,20 +13,21 @@ from lab.backtest.worker_pool import WorkerPool, measure_all
 from oracle.domain.events.network_events import DomainEvent
 from oracle.queries.event_history import History, write_history
 
-# Told what is done, how far it is, and how far it goes; None: nobody knows.
+# Called with the current activity, the progress, and the total (None if unknown).
 Told = Callable[[str, int, int | None], None]
 
-# Starts that policies judge where nobody says how many: all of a small history's.
+# Default for the number of judged starts; small histories are judged completely.
 MOST_DRAWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class BacktestPlan:
-    """What to count and to measure.
+    """The range and the extent of a backtest.
 
-    `first`, `last`: blocks; what is before is folded and not counted, what is after is left out.
-    `draws`: so many starts at most are judged by the policies, chosen by `seed`; 0: none.
-    `instants`: at how many moments scores are noted. `jobs`: processes at most.
+    `first_block`, `last_block`: block numbers; events before the range are folded but not counted,
+    events after it are ignored. `max_starts`: the maximum number of starts that the policies
+    judge, selected by `seed`; 0 for none. `instant_count`: the number of moments at which scores
+    are recorded. `max_processes`: the maximum number of processes.
     """
 
     first: int = 0
@@ -43,17 +44,17 @@ def compare(
     wanted: BacktestPlan,
     told: Told = lambda *_: None,
 ) -> Comparison:
-    """Fold a history under every system and return them side by side.
+    """Fold a history under every system and return the results side by side.
 
     Args:
         events: in order of position; read once, and not kept in memory.
         columns: the systems, in their order.
-        wanted: what to count and to measure.
-        told: hears how far it is.
+        plan: the range and the measurements.
+        on_progress: called with the activity, the progress and the total.
 
     Raises:
         InputError: there is no event to count.
-        FatalError: a process ended before its work was done.
+        FatalError: a worker process ended before its work was done.
     """
     with TemporaryDirectory(prefix="qos-oracle-backtest-") as folder:
         path = Path(folder) / "events"
@@ -69,9 +70,9 @@ def compare_kept(
     wanted: BacktestPlan,
     told: Told = lambda *_: None,
 ) -> Comparison:
-    """Fold a history that is in files already; otherwise as `compare`.
+    """Fold a history that is already stored in files; otherwise like `compare_events`.
 
-    `wanted.first` and `wanted.last` are those that it was counted by.
+    `wanted.first` and `wanted.last` must be those that the history was written with.
     """
     asked = MeasurementPlan(
         judges=wanted.draws > 0,
@@ -89,7 +90,7 @@ def compare_kept(
 
 
 def _instants(history: History, count: int) -> tuple[int, ...]:
-    """Return moments evenly over what is counted, its first and last second included."""
+    """Return moments evenly spread over the counted range, including its first and last second."""
     low, high = history.from_time, history.to_time
     if not count:
         return ()

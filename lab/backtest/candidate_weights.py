@@ -1,6 +1,6 @@
-"""The weights of a policy's candidates at a start: asked of it, or kept ready where that is fast.
+"""Weights of a policy's candidates at a task's start, from the policy or from a faster index.
 
-Both ways give the same; a pool of candidates spares judging every node for every task.
+Both give the same weights; an index avoids judging every node for every task.
 """
 
 from typing import Protocol
@@ -15,10 +15,10 @@ from oracle.systems.policy import Follower, PolicyInput, SelectionPolicy
 
 
 class Weighing(Protocol):
-    """What says who could have a task, with what weight."""
+    """Lists the candidates for a task with their weights."""
 
     def note(self, node: Node) -> None:
-        """Take in a node that an event has just changed."""
+        """Update a node that an event has just changed."""
         ...
 
     def weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
@@ -27,13 +27,13 @@ class Weighing(Protocol):
 
 
 class _Asked:
-    """Asks the policy each time."""
+    """Lets the policy judge all nodes for each task."""
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
 
     def note(self, node: Node) -> None:
-        """The policy sees the nodes themselves."""
+        """Do nothing, because the policy reads the nodes themselves."""
 
     def weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
         return [
@@ -44,7 +44,7 @@ class _Asked:
 
 
 class _Ready:
-    """Keeps the candidates of a Crynux policy ready."""
+    """Keeps the candidates of a Crynux policy in an index."""
 
     def __init__(self, rules: Rules, policy: CrynuxPolicy) -> None:
         self._pool = CandidatePool(rules, policy.weighting)
@@ -57,5 +57,5 @@ class _Ready:
 
 
 def weighing_of(policy: SelectionPolicy, follower: Follower, rules: Rules) -> Weighing:
-    """Return the fastest way there is to the weights of this policy."""
+    """Return the fastest available implementation for this policy."""
     return _Ready(rules, policy) if isinstance(policy, CrynuxPolicy) else _Asked(follower)

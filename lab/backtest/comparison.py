@@ -1,4 +1,4 @@
-"""What several systems made of one history, side by side."""
+"""The results of several systems on one history, side by side."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _ABSENT = "-"
 
 @dataclass(frozen=True, slots=True)
 class FinalRank:
-    """A node's score at the end, in units of 10^-18, and its rank, 1 for the best."""
+    """A node's final score, in units of 10^-18, and its rank, 1 for the best."""
 
     score: int
     rank: int
@@ -25,7 +25,7 @@ class FinalRank:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """All intervals of exclusion under a system; times in seconds."""
+    """Totals over all intervals of exclusion under a system; times in seconds."""
 
     intervals: int
     nodes: int
@@ -37,9 +37,8 @@ class Exclusion:
 class SystemResult:
     """One system of a comparison.
 
-    `final_ranks`: of those who are members at the end. The Gini coefficients are over everybody
-    who was a member at any moment of what is counted, or had a task; in units of 10^-18, None
-    where there was no task.
+    `final_ranks` covers the members at the end. The Gini coefficients are over all nodes that were
+    members at any counted moment or had a task, in units of 10^-18; None without tasks.
     """
 
     column: SystemColumn
@@ -48,24 +47,24 @@ class SystemResult:
     exclusion: Exclusion
     gini_actual: int | None
     gini_expected: int | None
-    # Sums of the spread: all starts, and all chances.
+    # Totals of the spread: all starts, and all chances.
     started: int
     placed: int
 
     def actual(self, node: Address) -> int:
-        """Return how many tasks the node started."""
+        """Return the number of tasks that the node started."""
         return self.measured.spread.actual.get(node, 0)
 
     def expected(self, node: Address) -> int:
-        """Return the node's part in what the policy would have given, in units of 10^-27."""
+        """Return the tasks that the policy was expected to give the node, in units of 10^-27."""
         return self.measured.spread.expected.get(node, 0)
 
     def actual_share(self, node: Address) -> int | None:
-        """Return the node's share of all tasks, in units of 10^-18; None: there were none."""
+        """Return the node's share of all tasks, in units of 10^-18, or None without tasks."""
         return _share(self.actual(node), self.started)
 
     def expected_share(self, node: Address) -> int | None:
-        """Return the same of the tasks that the policy could place."""
+        """Return the node's share of the tasks that the policy could place, or None if none."""
         return _share(self.expected(node), self.placed)
 
     def intervals_of(self, node: Address) -> list[ExclusionInterval]:
@@ -73,7 +72,7 @@ class SystemResult:
         return [interval for interval in self.measured.intervals if interval.node == node]
 
     def kickouts_of(self, node: Address) -> list[DueInterval]:
-        """Return the times in which the node's kickout was due, in order."""
+        """Return the intervals in which the node's kickout was due, in order."""
         return [due for due in self.measured.kickouts if due.node == node]
 
 
@@ -81,8 +80,8 @@ class SystemResult:
 class Comparison:
     """Systems side by side.
 
-    `judged`: how many starts the policies were asked about. `instants`: the block times of the
-    scores over time, none where nobody wants them.
+    `judged`: the number of starts that the policies judged. `instants`: the block times of the
+    scores over time, empty if they are not needed.
     """
 
     history: History
@@ -92,13 +91,14 @@ class Comparison:
 
     @property
     def present(self) -> tuple[Address, ...]:
-        """Everybody who was a member at any moment of what is counted, or had a task."""
+        """All nodes that were members at any counted moment or had a task."""
         return self.sides[0].measured.present
 
     def correlation(self, one: SystemResult, other: SystemResult) -> int | None:
-        """Return Spearman's correlation of the scores at the end, in units of 10^-18.
+        """Return Spearman's rank correlation of the final scores, in units of 10^-18.
 
-        Of nodes that have a score under both; None where one system orders nobody.
+        Only nodes with a score under both systems count; None if one system gives all of them the
+        same rank.
         """
         both = [node for node in one.final_ranks if node in other.final_ranks]
         return rank_correlation(
@@ -112,7 +112,7 @@ def _share(part: int, total: int) -> int | None:
 
 
 def side_of(column: SystemColumn, measured: Measured) -> SystemResult:
-    """Sum up what one system made of a history."""
+    """Summarise the result of one system on a history."""
     spread, intervals = measured.spread, measured.intervals
     return SystemResult(
         column=column,
@@ -141,11 +141,11 @@ def _final_ranks(measured: Measured) -> dict[Address, FinalRank]:
 
 
 def differing(columns: Sequence[SystemColumn]) -> dict[str, list[str]]:
-    """Return the rules, and the policies' own numbers, in which systems differ: a text for each.
+    """Return the rules and policy parameters in which systems differ, with a text per system.
 
-    They are called and written as they are changed, `legacy.vram_weight` included; "-": it has
-    none. A rule that only some of those with rules have is one in which they differ; numbers are
-    compared among the policies that have them.
+    Names and values are written as in a change, for example `legacy.vram_weight`; "-" means that
+    the system has none. A rule that only some of the systems with rules have is a difference;
+    parameters are compared only among policies that have them.
     """
     rules = [_rules_of(column) for column in columns]
     numbers = [column.parameters for column in columns]

@@ -1,4 +1,4 @@
-"""Follows, while a history is folded, who is excluded and whose kickout is due, and since when."""
+"""Tracks, while a history is folded, exclusions and due kickouts and since when they last."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,29 +13,29 @@ from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 
-# After so many seconds H is one again, whatever the rules
+# H is one again after this many seconds, whatever the rules
 # (docs/reference/scoring-rules.md#numbers).
 _HEALED = 1 << DECAY_BITS
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryRange:
-    """What is counted of a history: from a block on, and between two block times."""
+    """The counted part of a history: from a block on, and between two block times."""
 
     first_block: int
     from_time: int
     to_time: int
 
     def seconds(self, since: int, until: int | None) -> int:
-        """Return how much of a time lies inside; 0 where time fell back."""
+        """Return how many seconds of an interval are inside; 0 if time went backwards."""
         end = self.to_time if until is None else min(until, self.to_time)
         return max(0, end - max(since, self.from_time))
 
 
 def over_at(node: Node, time: int, rules: Rules) -> int:
-    """Return the first second from `time` on at which an excluded node has healed enough.
+    """Return the first second from `time` on at which an excluded node has recovered.
 
-    Nothing but time happens to the node meanwhile, so H only rises, and bisection finds it.
+    Without events H only rises, so bisection finds that second.
     """
     low, high = time, max(time, node.since) + _HEALED
     while low < high:
@@ -51,12 +51,12 @@ def over_at(node: Node, time: int, rules: Rules) -> int:
 class _Open:
     block: int
     since: int
-    # When it is over if nothing happens before.
+    # The end of the exclusion if no event comes before.
     over: int
 
 
 class Exclusions:
-    """Intervals of exclusion: they begin with an event, and end with one or by healing."""
+    """Intervals of exclusion, which begin with an event and end with one or by recovery."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -64,7 +64,7 @@ class Exclusions:
         self._closed: list[tuple[Address, _Open, int]] = []
 
     def look(self, node: Node, event: DomainEvent) -> None:
-        """Look at a node that an event has just changed."""
+        """Open or close the interval of a node that an event has just changed."""
         known = self._open.get(node.address)
         if known is not None and known.over <= event.time:
             self._close(node.address, known.over)
@@ -81,7 +81,7 @@ class Exclusions:
         self._closed.append((address, self._open.pop(address), time))
 
     def within(self, counted: HistoryRange) -> tuple[ExclusionInterval, ...]:
-        """Return the intervals that lie in what is counted, at least in part, as they began."""
+        """Return the intervals that overlap the counted range, ordered by their start."""
         ended = [(address, interval, interval.over) for address, interval in self._open.items()]
         intervals = [
             _interval(address, interval, over, counted)
@@ -110,7 +110,7 @@ def _interval(
 
 
 class Kickouts:
-    """Times in which kickouts were due, and what the history's own network did about them."""
+    """Intervals in which kickouts were due, and the kickouts that the network executed."""
 
     def __init__(self) -> None:
         self._open: dict[Address, DueInterval] = {}
@@ -141,7 +141,7 @@ class Kickouts:
         self._closed.setdefault(change.node, []).append(over)
 
     def _answer(self, kick: NetworkKick) -> None:
-        """The history's network kicks a node out: what was due for it has been done."""
+        """Mark the node's closed intervals as ended by the network's kickout."""
         self._closed[kick.node] = [
             due._replace(kicked_block=kick.block, kicked_time=kick.time)
             if due.kicked_block is None
@@ -150,7 +150,7 @@ class Kickouts:
         ]
 
     def within(self, counted: HistoryRange) -> tuple[DueInterval, ...]:
-        """Return what was due at any moment of what is counted, in the order of its opening."""
+        """Return the intervals that overlap the counted range, in order of their opening."""
         first = counted.first_block
         due = [*chain.from_iterable(self._closed.values()), *self._open.values()]
         return tuple(
@@ -165,7 +165,7 @@ class Kickouts:
         )
 
     def kicks(self, counted: HistoryRange) -> tuple[NetworkKick, ...]:
-        """Return whom the history's network kicked out in what is counted."""
+        """Return the network's own kickouts in the counted range."""
         return tuple(kick for kick in self._kicks if kick.block >= counted.first_block)
 
 

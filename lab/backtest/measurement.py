@@ -1,4 +1,4 @@
-"""Folds a history under one system, and measures on the way what a comparison shows."""
+"""Folds a history under one system, and measures what a comparison shows."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,10 +21,11 @@ from oracle.systems.policy import Follower, PolicyInput, SelectionPolicy
 
 @dataclass(frozen=True, slots=True)
 class MeasurementPlan:
-    """What is measured beside scores, intervals and kickouts.
+    """Optional measurements, beside scores, intervals and kickouts.
 
-    `judges`: whether starts are judged by the policy; `chosen`: which of them by their numbers
-    from 0, None: all. `instants`: ascending block times at which scores are noted.
+    `judges_starts`: whether the policy judges starts; `chosen_starts`: the numbers of the judged
+    starts, counted from 0, None for all. `instants`: ascending block times at which scores are
+    recorded.
     """
 
     judges: bool = True
@@ -39,11 +40,11 @@ def measure(
     asked: MeasurementPlan,
     told: Callable[[int], None] = lambda _: None,
 ) -> Measured:
-    """Fold the history from nothing under one system.
+    """Fold the whole history under one system.
 
-    `told` hears after every few thousand events how many have been folded.
+    `on_progress` is called after every few thousand events with the number of folded events.
     """
-    # Nobody has to follow where nobody asks the policy.
+    # A follower is only needed if the policy judges starts or gives the scores.
     follower = policy.create_follower() if asked.judges or not column.has_rules else None
     weighing = weighing_of(policy, follower, column.rules) if follower and asked.judges else None
     spreading = TaskSpreadMeter(column.rules, weighing, asked.chosen)
@@ -58,14 +59,14 @@ def measure(
 
 
 class _Seen(NamedTuple):
-    """What is folded, and what of it is measured."""
+    """A history, and what to measure of it."""
 
     history: History
     asked: MeasurementPlan
 
 
 class _Run:
-    """One fold under way, and all that is noted of it."""
+    """A running fold and its measurements."""
 
     def __init__(
         self,
@@ -79,16 +80,16 @@ class _Run:
         self.fold = Fold(column.rules)
         self.exclusions = Exclusions(column.rules)
         self.kickouts = Kickouts()
-        # Who was a member at any moment of what is counted, in a dict for its order.
+        # Nodes that were members at any counted moment; a dict keeps their order.
         self.present: dict[Address, None] = {}
         self.counting = False
         self.last: DomainEvent | None = None
-        # Tasks started by kind, where the policy says the scores.
+        # Started tasks by kind, if the policy gives the scores.
         self.kinds: dict[TaskKind, int] = {}
         self.noted: list[Mapping[Address, int]] = []
 
     def watched(self, events: list[DomainEvent]) -> Iterator[DomainEvent]:
-        """Yield every event to the fold; look before, and after it has been folded."""
+        """Yield every event to the fold, with measurements before and after it is folded."""
         for event in events:
             self._before(event)
             yield event
@@ -120,7 +121,7 @@ class _Run:
             self.follower.apply_event(event)
 
     def _note_changes(self, event: DomainEvent) -> None:
-        """Note what the fold changed since the last call, as of an event."""
+        """Record what the fold changed since the last call, as of an event."""
         changes = self.fold.ledger.changes
         for node in changes.nodes.values():
             self._look(node, event)
@@ -145,7 +146,7 @@ class _Run:
                 yield node.address
 
     def _note_until(self, time: int) -> None:
-        """Note the scores of every instant before `time`: nothing more happens up to it."""
+        """Record the scores of every instant before `time`; no event changes them any more."""
         instants = self.asked.instants
         while len(self.noted) < len(instants) and instants[len(self.noted)] < time:
             self.noted.append(self._scores(instants[len(self.noted)]))
@@ -154,13 +155,13 @@ class _Run:
         nodes, rules = self.fold.ledger.nodes, self.column.rules
         if self.column.has_rules or self.follower is None:
             return scores_by_rules(nodes, time, rules)
-        # Pocket compares tasks of a kind: the kind that this network has most.
+        # Pocket compares tasks of one kind: the most frequent kind of this network.
         kind = max(sorted(self.kinds), key=self.kinds.__getitem__, default=None)
         most = int(self.column.parameters["max_tickets"])
         return scores_by_policy(self.follower, PolicyInput(nodes, rules, time), kind, most)
 
     def result(self) -> Measured:
-        """Return what has been noted, the history being over."""
+        """Return the measurements after the end of the history."""
         self.fold.finish_transaction()
         if self.last is not None:
             self._note_changes(self.last)

@@ -1,4 +1,4 @@
-"""Reads a grid: systems, and for some of their rules the values to try."""
+"""Reads a grid: systems, and values to try for some of their rules."""
 
 import json
 import tomllib
@@ -11,12 +11,12 @@ _KEYS = {"rules", "set"}
 
 
 def read_grid(text: str, basis: Callable[[str], SystemBase], *, is_toml: bool) -> Grid:
-    """Read `{"rules": "crynux", "set": {"penalty": ["0.3", "0.5"], "tau_seconds": [900, 1800]}}`.
+    """Parse a grid such as `{"rules": "crynux", "set": {"penalty": ["0.3", "0.5"]}}`.
 
-    `rules` may be a list of several. `basis` returns the system of a name.
+    `rules` may be a list of several. `find_base` returns the system of a name.
 
     Raises:
-        ValueError: no such text, or a key that is missing, unknown or of another type.
+        ValueError: the text is invalid, or a key is missing, unknown or of the wrong type.
     """
     told = _object(text, is_toml=is_toml)
     for key in told:
@@ -48,7 +48,7 @@ def _object(text: str, *, is_toml: bool) -> Mapping[str, Any]:
 
 
 def _flat(tried: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring tables in tables to dotted names: TOML makes them of `legacy.vram_weight`."""
+    """Convert nested tables to dotted names; TOML parses `legacy.vram_weight` as a table."""
     flat: dict[str, Any] = {}
     for key, value in tried.items():
         if isinstance(value, dict):
@@ -68,7 +68,7 @@ def _values(key: str, values: object) -> list[str]:
 
 
 def _text(key: str, value: object) -> str:
-    """Write a value as `--set` takes it."""
+    """Return a value as `--set` accepts it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What one system made of a history. Fractions in units of 10^-18, times in seconds."""
+"""The results of one system on a history. Fractions are in units of 10^-18, times in seconds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from oracle.domain.ids import Address
 
 
 class NodeEnd(NamedTuple):
-    """A node when the history ends; `score` None: no member, so it has none."""
+    """A node at the end of the history; `score` is None if it is not a member."""
 
     node: Address
     status: str
@@ -18,10 +18,10 @@ class NodeEnd(NamedTuple):
 
 
 class ExclusionInterval(NamedTuple):
-    """A time in which a node was to get no tasks: from `since` up to, not including, `until`.
+    """An interval in which a node was excluded: from `since` up to, but excluding, `until`.
 
-    `until` is the second at which it was over, healed between two events or not; None: it lasts
-    when the history ends. `seconds`: as much of it as lies inside of what is counted.
+    `until` is the second at which the exclusion ended, possibly by recovery between two events;
+    None if it lasts at the end of the history. `seconds`: its part inside the counted range.
     """
 
     node: Address
@@ -33,10 +33,10 @@ class ExclusionInterval(NamedTuple):
 
 
 class DueInterval(NamedTuple):
-    """A time in which a node's kickout was due.
+    """An interval in which a node's kickout was due.
 
-    `closed_*` None: still due when the history ends. `kicked_*`: when the history's own network
-    kicked it out, at the opening or later; None: it did not.
+    `closed_*` is None if the kickout is still due at the end of the history. `kicked_*`: when the
+    history's own network kicked the node out, at the opening or later; None if it did not.
     """
 
     node: Address
@@ -50,7 +50,7 @@ class DueInterval(NamedTuple):
 
 
 class NetworkKick(NamedTuple):
-    """The history's network kicked a node out; `due`: the system would have, too."""
+    """A kickout by the history's network; `was_due`: the system would have kicked it out, too."""
 
     node: Address
     block: int
@@ -60,11 +60,11 @@ class NetworkKick(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskSpread:
-    """How tasks went, and how a policy would have spread them, start by start.
+    """The actual distribution of tasks, and the one that a policy would have given.
 
-    `actual`: starts of each node, all of those counted. `expected`: the policy's probabilities
-    added up over the starts that were `judged`, in units of 10^-27. `unplaced`: judged, but no
-    node was a candidate; such a task would have waited.
+    `actual`: counted starts of each node. `expected`: the policy's probabilities, summed over the
+    `judged` starts, in units of 10^-27. `unplaced`: judged starts without a candidate; such a task
+    would have waited.
     """
 
     actual: Mapping[Address, int]
@@ -75,10 +75,10 @@ class TaskSpread:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All that one column of a comparison is made of; small, and passed between processes.
+    """The measurements of one system; small enough to be passed between processes.
 
-    `present`: who was a member at any moment of what is counted, or had a task. `over_time`: the
-    score of each of them at each instant asked for, None where it had none.
+    `present_nodes`: nodes that were members at any counted moment or had a task.
+    `scores_over_time`: the score of each of them at each instant, None if it had none.
     """
 
     nodes: tuple[NodeEnd, ...]

@@ -1,4 +1,4 @@
-"""The score of every member at a time, by a system's rules or, where it has none, its policy."""
+"""Scores of all members at a time, by the system's rules or, if it has none, by its policy."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import create_task
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput
 
-# What a policy without rules scores by (docs/explanation/pocket.md#evaluation: tickets /
+# The score of a policy without rules (docs/explanation/pocket.md#evaluation: tickets /
 # max_tickets).
 _TICKETS = "tickets"
 _ANY_TASK = create_task(TaskKey("0x" + 64 * "0"))
@@ -33,10 +33,9 @@ def scores_by_rules(nodes: Mapping[Address, Node], time: int, rules: Rules) -> d
 def scores_by_policy(
     follower: Follower, policy_input: PolicyInput, kind: TaskKind | None, most: int
 ) -> dict[Address, int]:
-    """Return each member's tickets over the `most` there can be, in units of 10^-18.
+    """Return each member's tickets divided by the `max_tickets` possible, in units of 10^-18.
 
-    The policy is asked for a task of that kind without other wishes, as if all members were
-    free.
+    The policy judges a task of that kind without other requirements, as if all members were free.
     """
     free = {
         address: replace(node, running=0, paused=False)
@@ -49,6 +48,9 @@ def scores_by_policy(
 
 
 def _tickets(verdict: CandidateVerdict) -> int:
-    """Return the tickets; a weight may be a chance that is left to who has none."""
+    """Return the tickets of a verdict.
+
+    A weight may also be the remaining chance of a node without tickets.
+    """
     tickets = verdict.parts.get(_TICKETS)
     return (verdict.weight or 0) if tickets is None else int(tickets)

@@ -1,6 +1,6 @@
-"""How alike two orders are, and how even a distribution is: whole numbers only.
+"""Rank correlation and inequality in integer arithmetic.
 
-Values between -1 and 1 are in units of 10^-18, cut towards zero.
+Values between -1 and 1 are in units of 10^-18, truncated towards zero.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _LEAST = 2
 
 
 def ranks_of(values: Sequence[int]) -> list[int]:
-    """Return each value's rank, 1 for the largest; equal values share the best of their ranks."""
+    """Return each value's rank, 1 for the largest; equal values share the best rank."""
     first: dict[int, int] = {}
     for rank, value in enumerate(sorted(values, reverse=True), start=1):
         first.setdefault(value, rank)
@@ -45,7 +45,7 @@ def rank_correlation(one: Sequence[int], other: Sequence[int]) -> int | None:
 
 
 def _middle_ranks(values: Sequence[int]) -> list[int]:
-    """Return twice the mean rank of each value, so that it stays whole."""
+    """Return twice the mean rank of each value, which is always an integer."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for rank, value in enumerate(sorted(values), start=1):
@@ -55,9 +55,9 @@ def _middle_ranks(values: Sequence[int]) -> list[int]:
 
 
 def gini(amounts: Sequence[int]) -> int | None:
-    """Return the Gini coefficient of amounts of 0 or more; None where there is nothing to share.
+    """Return the Gini coefficient of non-negative amounts, or None if their sum is 0.
 
-    0: all have the same. It cannot reach 1: one of n having all is (n - 1)/n.
+    0 means that all are equal. The maximum is (n - 1)/n, if one of n has everything.
     """
     count, total = len(amounts), sum(amounts)
     if not total:
@@ -69,9 +69,9 @@ def gini(amounts: Sequence[int]) -> int | None:
 
 
 def lorenz(amounts: Sequence[int]) -> list[int]:
-    """Return what share the poorest 0, 1, 2 … n have together: the Lorenz curve.
+    """Return the Lorenz curve: the shares of the poorest 0, 1, 2 … n together.
 
-    Empty where there is nothing to share.
+    The list is empty if the sum is 0.
     """
     total = sum(amounts)
     if not total:

@@ -1,4 +1,4 @@
-"""The columns of a comparison: systems by name or file, with changes, or every one of a grid."""
+"""The columns of a comparison: systems by name or file, with changes, or all of a grid."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from oracle.systems.policy_overrides import get_parameters, split_changes
 from oracle.systems.registry import build_rules, get_policy, get_systems, list_rule_sets
 from oracle.systems.rule_overrides import apply_rule_changes, get_changeable_rules
 
-# What supplies the nodes' state under a system that has no rules of its own.
+# The rule set that provides the nodes' state for systems without rules.
 _STATE = "crynux"
 _LEGACY = "legacy"
 _BY_POLICY = "@"
@@ -21,11 +21,11 @@ MOST_COLUMNS = 64
 
 @dataclass(frozen=True, slots=True)
 class SystemColumn:
-    """One system to fold the history under.
+    """One system of a comparison.
 
-    `name` is its own in the comparison. `has_rules`: scored by its rules; else the policy says
-    the scores, and the rules supply the nodes' state alone. `policy`: by its name, with `tuning`,
-    what was changed of its own numbers. `changes`: everything that was changed, as text.
+    `name` is unique in the comparison. `has_rules`: scores come from its rules; else from the
+    policy, and the rules only provide the nodes' state. `policy` is a name, with `policy_changes`
+    as the changed parameters. `changes`: all changes, as text.
     """
 
     name: str
@@ -37,17 +37,17 @@ class SystemColumn:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Return the policy's own numbers as text; some policies have none.
+        """The policy's parameters as text; some policies have none.
 
         Raises:
-            ValueError: there is no such policy or number.
+            ValueError: no such policy or parameter.
         """
         return get_parameters(get_policy(self.policy, self.tuning))
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A change that somebody asks for: of every system that has the key, or of `target`."""
+    """A change for every system that has the key, or only for the system `target`."""
 
     target: str | None
     key: str
@@ -55,10 +55,10 @@ class Setting:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read `key=value` or `NAME:key=value`.
+        """Parse `key=value` or `NAME:key=value`.
 
         Raises:
-            ValueError: it is neither.
+            ValueError: the text has another form.
         """
         place, equals, value = text.partition("=")
         target, colon, key = place.rpartition(":")
@@ -68,16 +68,16 @@ class Setting:
 
     @property
     def place(self) -> str:
-        """Return what it changes, as it is written before the equals sign."""
+        """The part before the equals sign, as it is written."""
         return self.key if self.target is None else f"{self.target}:{self.key}"
 
 
 @dataclass(frozen=True, slots=True)
 class SystemBase:
-    """A system before what is changed in all or for a grid.
+    """A system before the changes for all systems or for a grid.
 
-    `written`: the JSON object of a rule set of one's own. `own`: changes that belong to it, and
-    to its name; nothing else changes the same.
+    `custom_rules`: the JSON object of a custom rule set. `own_changes`: changes that belong to the
+    system and to its name; other changes cannot override them.
     """
 
     name: str
@@ -88,10 +88,10 @@ class SystemBase:
 
     @classmethod
     def named(cls, name: str) -> Self:
-        """Return the system of a name; `NAME@POLICY` takes another policy than its own.
+        """Return the system of a name; `NAME@POLICY` uses another policy than its own.
 
         Raises:
-            ValueError: there is no such system or policy; the message lists those there are.
+            ValueError: no such system or policy; the message lists the known ones.
         """
         own, at, policy = name.partition(_BY_POLICY)
         known = get_systems().get(own)
@@ -103,14 +103,14 @@ class SystemBase:
 
     @classmethod
     def read(cls, text: str, file: str = "") -> Self:
-        """Return the system of a rule set that somebody wrote as JSON.
+        """Return the system of a custom rule set in JSON.
 
-        It is called as it says, or by the name of its file where a published set is called so.
-        It is picked by the policy of the system of its name, if there is one; else as `crynux`
-        picks, or as `legacy` does where it has the legacy numbers.
+        The system has the name in the JSON, or the name of its file if a published rule set
+        already has that name. Its policy is that of the system of the same name, if there is one;
+        else `legacy` if the rules have legacy values, and `crynux` if not.
 
         Raises:
-            ValueError: it is no rule set; the field is named.
+            ValueError: the text is not a rule set; the message names the field.
         """
         rules = Rules.from_json(text)
         known = get_systems().get(rules.name)
@@ -120,10 +120,10 @@ class SystemBase:
         return cls(name, policy, written=json.loads(rules.to_json()))
 
     def changed_by(self, words: Sequence[str]) -> Self:
-        """Return it with changes of its own, each `key=value`.
+        """Return the system with changes of its own, each `key=value`.
 
         Raises:
-            ValueError: one is no change, or is given twice, or changes what is not there.
+            ValueError: a change is malformed, given twice, or of an unknown key.
         """
         own: dict[str, str] = {}
         for word in words:
@@ -139,14 +139,14 @@ class SystemBase:
 
     @property
     def full_name(self) -> str:
-        """Return its name with the changes of its own: that of a column."""
+        """The name with the system's own changes, as used for a column."""
         return " ".join((self.name, *(f"{key}={value}" for key, value in self.own.items())))
 
     def column(self, name: str, changes: Mapping[str, str]) -> SystemColumn:
-        """Return the column that it becomes by its own changes and these.
+        """Return the column of the system with its own changes and these.
 
         Raises:
-            ValueError: a change that cannot be, or a number missing that has no default.
+            ValueError: a change is invalid, or a value without a default is missing.
         """
         every = {**changes, **self.own}
         try:
@@ -166,7 +166,7 @@ class SystemBase:
 
     @property
     def rule_names(self) -> tuple[str, ...]:
-        """Return the rules that may be changed in it, those that would do nothing left out."""
+        """The rules that may be changed, except those without an effect."""
         if not self.has_rules:
             return ()
         is_legacy = self.name.partition(_BY_POLICY)[0] == _LEGACY
@@ -176,17 +176,17 @@ class SystemBase:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return everything that may be changed in it: its rules, its policy's own numbers."""
+        """Everything that may be changed: rules and policy parameters."""
         return (*self.rule_names, *get_parameters(get_policy(self.policy)))
 
     def has(self, key: str) -> bool:
-        """Tell whether a rule, or a number of its policy, is called so."""
+        """Return whether a rule or a policy parameter has this name."""
         return key in self.keys
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Systems, and for some of their rules the values to try; every combination is a column."""
+    """Systems and the values to try for some of their rules; every combination is a column."""
 
     bases: Sequence[SystemBase]
     values: Mapping[str, Sequence[str]]
@@ -195,10 +195,11 @@ class Grid:
 def columns_of(
     bases: Sequence[SystemBase], settings: Sequence[Setting], grid: Grid | None = None
 ) -> tuple[list[SystemColumn], list[str]]:
-    """Return the columns, and what a user should hear about settings that do not apply.
+    """Return the columns, and notes about settings that do not apply.
 
     Raises:
-        ValueError: a name twice, a setting for nobody, a value that cannot be, too many columns.
+        ValueError: a name is given twice, a setting matches no system, a value is invalid, or
+            there are too many columns.
     """
     every = [*bases, *(grid.bases if grid else ())]
     _check(bases, every, settings)
@@ -247,9 +248,9 @@ def _left_alone(every: Iterable[SystemBase], settings: Sequence[Setting]) -> Ite
 
 
 def _changes_for(basis: SystemBase, settings: Iterable[Setting]) -> dict[str, str]:
-    """Return what is changed in a system beside its own changes, which win.
+    """Return the changes for a system, except those that its own changes override.
 
-    What is said of this system alone wins over what is said of all.
+    A change for this system wins over a change for all systems.
     """
     return {
         setting.key: setting.value

@@ -1,6 +1,6 @@
-"""How a policy would have spread the tasks of a history, start by start, on its own state.
+"""The distribution of a history's tasks that a policy would have given, start by start.
 
-Nothing feeds back: whom a policy would have picked has no task more in the history for it.
+There is no feedback: the history continues as it was, whichever node the policy would have drawn.
 """
 
 from collections.abc import Mapping, Set as AbstractSet
@@ -18,14 +18,14 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task, create_task
 from oracle.systems.policy import PolicyInput
 
-# Chances are added up in units of 10^-27, so that a million of them keep 18 digits.
+# Chances are summed in units of 10^-27, so that a million of them keep 18 digits.
 CHANCE = 10**27
 
 
 def chosen_starts(starts: int, most: int, seed: int) -> frozenset[int] | None:
-    """Choose which starts are judged, by their numbers from 0; None: all of them.
+    """Return the numbers of the starts to judge, counted from 0, or None for all of them.
 
-    The same for every system, every machine and every number of processes.
+    The choice is the same for every system, machine and number of processes.
     """
     if starts <= most:
         return None
@@ -38,21 +38,21 @@ def _lot(seed: int, number: int) -> bytes:
 
 @dataclass(slots=True)
 class TaskSpreadMeter:
-    """Adds up starts and chances. `weighing` None: only the starts are counted."""
+    """Sums up starts and chances; without `candidate_weights`, only starts are counted."""
 
     rules: Rules
     weighing: Weighing | None
     chosen: AbstractSet[int] | None
     _actual: dict[Address, int] = field(default_factory=dict)
     _expected: dict[Address, int] = field(default_factory=dict)
-    # Who was given a task of a group, as far as its tasks name it.
+    # Nodes that were given a task of a group, if the tasks name their group.
     _given: dict[GroupKey, set[Address]] = field(default_factory=dict)
     _seen: int = 0
     _judged: int = 0
     _unplaced: int = 0
 
     def pass_by(self, event: TaskStarted, tasks: Mapping[TaskKey, Task]) -> None:
-        """Note a start before what is counted: it takes a node from its group all the same."""
+        """Record a start before the counted range, which still reserves a node for its group."""
         known = tasks.get(event.task)
         if known is not None and start_breach(known, event) is None:
             self._give(known, event)
@@ -60,7 +60,7 @@ class TaskSpreadMeter:
     def look(
         self, event: TaskStarted, tasks: Mapping[TaskKey, Task], nodes: Mapping[Address, Node]
     ) -> None:
-        """Judge a start that is about to be folded: the node that got it is still free."""
+        """Judge a start that is about to be folded, while its node is still free."""
         number, self._seen = self._seen, self._seen + 1
         task = tasks.get(event.task)
         if task is not None and start_breach(task, event) is not None:
@@ -74,7 +74,7 @@ class TaskSpreadMeter:
         self._give(task, event)
 
     def note(self, node: Node) -> None:
-        """Take in a node that an event has just changed."""
+        """Update a node that an event has just changed."""
         if self.weighing is not None:
             self.weighing.note(node)
 
@@ -83,14 +83,15 @@ class TaskSpreadMeter:
         if not weights:
             self._unplaced += 1
         elif not total:
-            # Nobody stands out: all alike (docs/reference/scoring-rules.md#selection-weight).
+            # Without weights, all candidates have the same chance
+            # (docs/reference/scoring-rules.md#selection-weight).
             total, weights = len(weights), [(node, 1) for node, _ in weights]
         for node, weight in weights:
             if weight:
                 self._expected[node] = self._expected.get(node, 0) + weight * CHANCE // total
 
     def _taken(self, task: Task) -> frozenset[Address]:
-        """Return who has a part in the task, or had another task of its group."""
+        """Return the nodes that run the task or had another task of its group."""
         runners = {run.node for run in task.runs}
         given = self._given.get(task.group, ()) if task.group is not None else ()
         return frozenset(runners.union(given))
@@ -100,5 +101,5 @@ class TaskSpreadMeter:
             self._given.setdefault(task.group, set()).add(event.node)
 
     def sum_up(self) -> TaskSpread:
-        """Return what has been added up."""
+        """Return the distribution."""
         return TaskSpread(self._actual, self._expected, self._judged, self._unplaced)

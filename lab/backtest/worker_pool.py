@@ -1,4 +1,4 @@
-"""Folds a history under several systems at once, each in a process of its own."""
+"""Folds a history under several systems in parallel, each in its own process."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -17,15 +17,15 @@ from oracle.errors import FatalError
 from oracle.queries.event_history import History
 from oracle.systems.registry import get_policy
 
-# A process takes a second or two to begin; shorter histories are folded sooner without.
+# A process takes a second or two to start; shorter histories are faster without one.
 ALONE_BELOW = 30_000
-# How often progress is told, in seconds.
+# Interval of progress reports, in seconds.
 _GLANCE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerPool:
-    """What is common to all columns, and how many processes there may be."""
+    """The common inputs of all columns, and the maximum number of processes."""
 
     history: History
     asked: MeasurementPlan
@@ -37,13 +37,14 @@ def measure_all(
     bench: WorkerPool,
     told: Callable[[int], None] = lambda _: None,
 ) -> list[Measured]:
-    """Measure every column; the results stand in their order, and know nothing of processes.
+    """Measure every column; the results are in the order of the columns.
 
-    `told` hears now and then how many events have been folded, all columns together.
+    `on_progress` is called regularly with the number of events folded for all columns together.
+    The number of processes does not change the results.
 
     Raises:
-        FatalError: a process ended before its work was done.
-        ValueError: there is no policy of a column's name.
+        FatalError: a worker process ended before its work was done.
+        ValueError: no such policy as a column names.
     """
     if bench.jobs == 1 or len(columns) == 1 or bench.history.folded_count < ALONE_BELOW:
         return [_alone(column, bench, told, place) for place, column in enumerate(columns)]
@@ -61,9 +62,9 @@ def _alone(
 def _together(
     columns: Sequence[SystemColumn], bench: WorkerPool, told: Callable[[int], None]
 ) -> list[Measured]:
-    # Not forked: nothing of this process is to be found in the others, on any platform.
+    # Spawned rather than forked, so that workers inherit no state on any platform.
     context = get_context("spawn")
-    # Of each column, the events folded; the last one asks everybody to stop.
+    # The number of events folded per column; the last entry signals workers to stop.
     folded = context.Array("Q", len(columns) + 1)
     workers = min(bench.jobs, len(columns))
     with ProcessPoolExecutor(workers, context, _begin, (folded, bench)) as pool:
@@ -84,9 +85,9 @@ def _together(
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Let processes that begin here inherit that they do not hear of the user breaking off.
+    """Ignore Ctrl-C in processes that are started within this context.
 
-    The one that started them hears it, and tells them to stop.
+    The parent process handles the signal and stops them.
     """
     if current_thread() is not main_thread():
         yield
@@ -99,7 +100,7 @@ def without_interrupts() -> Iterator[None]:
 
 
 def _attend(working: Sequence[Future[Measured]], glance: Callable[[], None]) -> None:
-    """Wait for all, or for the first that fails."""
+    """Wait for all futures, or for the first that fails."""
     waiting: set[Future[Measured]] = set(working)
     while waiting:
         done, waiting = wait(waiting, timeout=_GLANCE_SECONDS)
@@ -109,12 +110,12 @@ def _attend(working: Sequence[Future[Measured]], glance: Callable[[], None]) -> 
 
 
 class _StoppedError(Exception):
-    """Nobody waits for this column any more."""
+    """The result of this column is not needed any more."""
 
 
 @dataclass(slots=True)
 class _Post:
-    """What a process was given when it began."""
+    """The inputs of a worker process."""
 
     folded: Any
     bench: WorkerPool
@@ -124,12 +125,12 @@ _posts: list[_Post] = []
 
 
 def _begin(folded: Any, bench: WorkerPool) -> None:  # noqa: ANN401 - ctypes' array has no type
-    """Begin a process."""
+    """Initialise a worker process."""
     _posts.append(_Post(folded, bench))
 
 
 def _measured(place: int, column: SystemColumn) -> Measured:
-    """Measure one column in a process of its own."""
+    """Measure one column in a worker process."""
     post = _posts[-1]
 
     def told(done: int) -> None:

@@ -1,1 +1,1 @@
-"""A network in which selection feeds back: draws, answers, money, scores, kickouts."""
+"""A simulated network with feedback: draws, answers, money, scores and kickouts."""

@@ -1,7 +1,7 @@
-"""Chance with a seed: the same numbers on every machine and in every version of Python.
+"""Seeded random numbers that are the same on every machine and in every version of Python.
 
-Streams of different names do not touch each other: who draws once more in one of them leaves the
-others as they were, so that two strategies meet the same tasks.
+Streams of different names are independent: an additional draw from one leaves the others
+unchanged, so two strategies meet the same tasks.
 """
 
 from random import Random
@@ -10,22 +10,22 @@ _BITS = 32
 
 
 class Chance:
-    """One stream of chance."""
+    """One stream of random numbers."""
 
     __slots__ = ("_bits",)
 
     def __init__(self, seed: int, *names: object) -> None:
-        # Not for secrets: what matters is that it repeats.
+        # Not for secrets: the numbers must be repeatable.
         self._bits = Random(" ".join(map(str, (seed, *names)))).getrandbits  # noqa: S311
 
     def below(self, bound: int) -> int:
-        """Return a whole number from 0 up to, not including, `bound`."""
+        """Return a random integer from 0 up to, but excluding, `bound`."""
         return self._bits(_BITS) * bound >> _BITS
 
     def between(self, low: int, high: int) -> int:
-        """Return a whole number from `low` to `high`, both included."""
+        """Return a random integer from `minimum` to `maximum`, both included."""
         return low + self.below(high - low + 1)
 
     def is_hit(self, per_million: int) -> bool:
-        """Tell whether something of this probability happens."""
+        """Return true with this probability."""
         return self.below(1_000_000) < per_million

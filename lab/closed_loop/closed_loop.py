@@ -1,7 +1,7 @@
-"""Runs a network in which the policy's own draws decide who works, until its orders are in.
+"""Runs a network in which the policy's own draws select the nodes, until all orders are in.
 
-The fold, the scores, the kickout predicate and the draw are those of the product: there is no
-second implementation of any. See docs/explanation/attacks.md.
+Fold, scores, kickout predicate and draw are those of the product, not a second implementation. See
+docs/explanation/attacks.md.
 """
 
 from lab.backtest.intervals import Exclusions
@@ -17,7 +17,8 @@ from lab.closed_loop.running.membership import enter
 from lab.closed_loop.running.orders import contest, open_stream, serve_queue
 from oracle.systems.registry import get_policy
 
-# How often waiting tasks are looked at though nobody came free: nodes heal.
+# Interval at which waiting tasks are tried again although no node was released, because nodes
+# recover.
 _LOOKS_EVERY = 15
 
 
@@ -25,7 +26,7 @@ def play(column: SystemColumn, plan: LoopPlan, cast: Cast) -> LoopResult:
     """Run one closed loop under a system; the same arguments give the same result.
 
     Raises:
-        ValueError: the system scores no groups, or there is no policy of its name.
+        ValueError: the system scores no groups, or its policy does not exist.
     """
     refuse_unplayable(column)
     policy = get_policy(column.policy, column.tuning)
@@ -41,10 +42,10 @@ def play(column: SystemColumn, plan: LoopPlan, cast: Cast) -> LoopResult:
 
 
 def refuse_unplayable(column: SystemColumn) -> None:
-    """Refuse a system that scores otherwise than by groups of tasks with a node each.
+    """Check that a system scores groups of tasks with one node each.
 
     Raises:
-        ValueError: it is one.
+        ValueError: the system scores otherwise.
     """
     if not column.has_rules or column.rules.legacy is not None:
         raise ValueError(f"{column.name}: scores no groups, so that it cannot be played here")
@@ -67,7 +68,7 @@ def _run(state: LoopState) -> None:
 
 
 def _settle(state: LoopState) -> None:
-    """Take in what the fold made of the last deed."""
+    """Apply what the fold changed after the last action."""
     for order in state.touched:
         settled(state, order)
     state.touched.clear()

@@ -1,4 +1,4 @@
-"""What work, silence and lies cost in the reference network: pure arithmetic in gwei of its coin.
+"""The prices of the reference network: costs of work, silence and lies, in gwei of its coin.
 
 See docs/explanation/attacks.md#the-networks-money.
 """
@@ -15,7 +15,7 @@ _MOST_DIGITS = 18
 
 
 class Gas(StrEnum):
-    """What is sent to the contracts, by who pays for it."""
+    """Transactions that cost gas."""
 
     JOIN = "join"
     QUIT = "quit"
@@ -28,7 +28,8 @@ class Gas(StrEnum):
     TIME_OUT = "time_out"
 
 
-# Measured on the reference network's contracts; an answer in a group is committed and revealed.
+# Measured on the reference network's contracts; an answer in a group takes a commitment and a
+# reveal.
 _GAS: Mapping[Gas, int] = {
     Gas.JOIN: 107_180,
     Gas.QUIT: 60_000,
@@ -44,46 +45,48 @@ _GAS: Mapping[Gas, int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Economics:
-    """The numbers of the network that a strategy meets; money in gwei, times in seconds.
+    """The economic parameters of the network; money in gwei, times in seconds.
 
     Raises:
-        ValueError: a negative number; the field is named.
+        ValueError: a number is negative; the message names the field.
     """
 
-    # Least fee and least timeout of a task of size 0, and what each unit of size adds. The fee is
-    # what the seconds of the timeout cost a node: that much of its time an order can take.
+    # Minimum fee and timeout of a task of size 0, and what each unit of size adds. The fee equals
+    # what the seconds of the timeout cost a node, because an order can take that much of its time.
     base_fee: int = 24_000_000
     unit_fee: int = 2_000_000
     base_seconds: int = 60
     unit_seconds: int = 5
-    # Whether the contract refuses what is below them, and keeps the least fee at a timeout.
+    # Whether the contract rejects values below the minimum, and keeps the minimum fee at a
+    # timeout.
     floors: bool = True
     tolls: bool = True
 
     least_stake: int = 400 * COIN
-    # What a second of computing costs a node, and an hour of being there at all.
+    # Cost of one second of computing, and of one hour of being online.
     gpu_second: int = 400_000
     node_hour: int = 1_000_000_000
     # In wei.
     gas_price: int = 10**9
 
-    # Answers in a group are hidden until all are in.
+    # Answers in a group are hidden until all are committed.
     commit_reveal: bool = True
-    # A minority of a group loses its stake only where a second group says the same.
+    # A minority of a group loses its stake only if a second group confirms the majority.
     revalidation: bool = True
-    # The dispatcher orders these second groups; where it does not, contests lapse.
+    # The dispatcher orders these second groups; if it does not, contests lapse.
     second_groups: bool = True
-    # An error report beside an agreed result is slashed as a false result is.
+    # An error report beside an agreed result is slashed like a false result.
     error_is_slashed: bool = True
 
     rejoin_delay: int = 1800
-    # How long who was kicked out must stay away by the same address; `forever`: it never can.
+    # Seconds before a kicked-out node may join again by the same address; with `forever`, never.
     kick_cooldown: int = 0
     forever: bool = True
-    # From the first report that shows it low to the execution of a kickout.
+    # A kickout is proposed `report_seconds` after the first report of a low score, and executed
+    # `veto_delay` seconds later.
     report_seconds: int = 180
     veto_delay: int = 3600
-    # Leaving while a kickout is pending is the kickout.
+    # Leaving while a kickout is pending counts as the kickout.
     quit_is_kickout: bool = True
 
     def __post_init__(self) -> None:
@@ -92,30 +95,30 @@ class Economics:
                 raise ValueError(f"{field.name}: must be 0 or more")
 
     def least_fee(self, size: int) -> int:
-        """Return the least fee of a task of this size."""
+        """Return the minimum fee of a task of this size."""
         return self.base_fee + self.unit_fee * size
 
     def least_timeout(self, size: int) -> int:
-        """Return the least timeout of a task of this size."""
+        """Return the minimum timeout of a task of this size."""
         return self.base_seconds + self.unit_seconds * size
 
     def toll(self, size: int, fee: int) -> int:
-        """Return what a creator loses when a task of his times out."""
+        """Return what a creator loses when a task times out."""
         return min(fee, self.least_fee(size)) if self.tolls else 0
 
     def gas(self, deed: Gas) -> int:
-        """Return what it costs to send this."""
+        """Return the cost of a transaction, in gwei."""
         return _GAS[deed] * self.gas_price // 10**9
 
     def hosting(self, seconds: int) -> int:
-        """Return what it costs to keep a node there for so long."""
+        """Return the cost of keeping a node online for so many seconds."""
         return self.node_hour * seconds // _HOUR
 
     def changed(self, changes: Mapping[str, str]) -> "Economics":
-        """Return them with some numbers changed, given as text.
+        """Return a copy with some numbers changed, given as text.
 
         Raises:
-            ValueError: no such number, or a text that is no value of it; the number is named.
+            ValueError: no such number, or an invalid value; the message names the number.
         """
         known = {field.name: field.type for field in fields(self)}
         values: dict[str, Any] = {}

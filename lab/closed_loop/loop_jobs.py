@@ -1,4 +1,4 @@
-"""Plays many closed loops, each in a process of its own where there are several to use."""
+"""Runs many closed loops, in parallel processes if there are several."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -16,9 +16,9 @@ from oracle.errors import FatalError
 
 
 class LoopJob:
-    """One loop to be played: its system, its plan, and what makes its cast.
+    """One closed loop to run: its system, its plan, and a function that builds its cast.
 
-    Two are equal where all of that is; `cast` must be one that can be sent to another process.
+    Jobs with equal inputs are equal; `build_cast` must be picklable.
     """
 
     __slots__ = ("_key", "cast", "column", "plan")
@@ -41,13 +41,14 @@ class LoopJob:
 def play_all(
     jobs: Sequence[LoopJob], processes: int, told: Callable[[int, int], None] = lambda *_: None
 ) -> list[LoopResult]:
-    """Play every loop; the results stand in the order of the jobs, and know of no processes.
+    """Run every job; the results are in the order of the jobs.
 
-    `told` hears after each how many are done, and how many there are.
+    `on_progress` is called after each job with the number of finished jobs and the total. The
+    number of processes does not change the results.
 
     Raises:
-        ValueError: a system that cannot be played.
-        FatalError: a process ended before its work was done.
+        ValueError: a system cannot be simulated.
+        FatalError: a worker process ended before its work was done.
     """
     results = []
     if processes <= 1 or len(jobs) <= 1:

@@ -1,4 +1,4 @@
-"""How long a closed loop runs, and who plays: honest nodes, honest applications, and others."""
+"""The plan of a closed loop and its cast: honest nodes, honest applications, and others."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +17,14 @@ from lab.closed_loop.players import (
 
 @dataclass(frozen=True, slots=True)
 class LoopPlan:
-    """How long a loop runs, and how busy its network is.
+    """The length of a closed loop, and the load of its network.
 
-    `nodes`: honest ones. `tasks`: what honest applications create before the loop ends. `load`:
-    how much of the honest nodes' time that is, in percent. `groups`: how many orders in a hundred
+    `nodes`: honest ones. `tasks`: tasks of honest applications before the loop ends. `load`: the
+    part of the honest nodes' time that these take, in percent. `groups`: orders in a hundred that
     are for a validation group of three.
 
     Raises:
-        ValueError: a number outside of what it means; the field is named.
+        ValueError: a number is out of range; the message names the field.
     """
 
     nodes: int = 30
@@ -47,7 +47,10 @@ class LoopPlan:
 
 @dataclass(frozen=True, slots=True)
 class CreatorRole:
-    """Somebody who orders, every `gap` milliseconds on average, through `accounts` addresses."""
+    """A creator of orders; `gap_milliseconds` is the mean time between them.
+
+    Each order comes from one of `accounts` addresses, drawn at random.
+    """
 
     owner: str
     accounts: int
@@ -57,14 +60,14 @@ class CreatorRole:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Everybody who plays: nodes, and who orders beside the honest applications."""
+    """All participants: nodes, and creators beside the honest applications."""
 
     nodes: Sequence[NodeRole]
     creators: Sequence[CreatorRole] = ()
 
 
-# What honest people do: sizes in units, how fast cards are, how often one fails in a million,
-# what they pay in percent of the least fee.
+# Honest participants: sizes in units, speeds of GPUs, stakes in percent of the minimum, failures
+# in a million tasks, fees in percent of the minimum.
 _SIZES = (10, 50)
 _SPEEDS = (800, 1600)
 _STAKES = (100, 400)
@@ -74,7 +77,10 @@ _ACCOUNTS = 20
 
 
 def honest_nodes(plan: LoopPlan) -> list[NodeRole]:
-    """Return the honest nodes: stakes of one to four times the least, cards of a factor of two."""
+    """Return the honest nodes.
+
+    Stakes are one to four times the minimum, and speeds differ by up to a factor of two.
+    """
     chance = Chance(plan.seed, "nodes")
     least = plan.economics.least_stake
     return [
@@ -89,13 +95,13 @@ def honest_nodes(plan: LoopPlan) -> list[NodeRole]:
 
 
 def typical_node(plan: LoopPlan) -> NodeRole:
-    """Return a node of the attacker's in the middle of the honest ones, and honest itself."""
+    """Return an honest node of the attacker with average stake and speed."""
     stake = plan.economics.least_stake * sum(_STAKES) // 200
     return NodeRole(ATTACKER, stake, sum(_SPEEDS) // 2, FAILURES)
 
 
 def applications(plan: LoopPlan) -> CreatorRole:
-    """Return the honest applications, who together make the plan's load."""
+    """Return the honest applications, which together cause the plan's load."""
 
     def shape(chance: Chance, economics: Economics) -> OrderShape:
         members = GROUP if chance.below(100) < plan.groups else 1
@@ -103,7 +109,7 @@ def applications(plan: LoopPlan) -> CreatorRole:
         fee = economics.least_fee(size) * chance.between(*_MARKET) // 100
         return OrderShape(members, size, size, economics.least_timeout(size), fee)
 
-    # Milliseconds of work in an order, over those that the nodes have for it.
+    # Milliseconds of work in an order, divided by those that the nodes can spend on it.
     per_task = sum(_SIZES) * sum(_SPEEDS) // 4
     in_hundred = 100 + (GROUP - 1) * plan.groups
     gap = per_task * in_hundred // (plan.nodes * plan.load)

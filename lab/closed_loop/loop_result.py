@@ -1,4 +1,4 @@
-"""What came of a closed loop. Money in gwei, times in seconds."""
+"""The result of a closed loop. Money is in gwei, times in seconds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class OwnerResult:
-    """What the nodes and creators of one owner did, had and lost.
+    """The result of one owner's nodes and creators.
 
-    `nodes`: addresses that joined. `starts`: tasks that they were given.
+    `node_count`: addresses that joined. `start_count`: tasks that they were given.
     """
 
     money: Money
@@ -30,15 +30,15 @@ class OwnerResult:
 
 @dataclass(frozen=True, slots=True)
 class LoopResult:
-    """One closed loop, summed up.
+    """The summary of one closed loop.
 
-    `orders`, `failed`, `lies`: of honest applications; those judged, those that had no result,
-    those that had a false one. `excluded` of `present`: seconds in which good honest nodes were
-    to get no tasks. `kicked_good`: honest nodes put out though nothing is wrong with them.
-    `gini`: of their tasks, in units of 10^-18. `out_after`: for each honest node that stopped for
-    good, how long until it was kicked out; None: it never was; `stayed`: the same, or up to the
-    end. `wasted`: tasks given to those. `anomalies`: events that the fold took for illegal, or
-    beside the rules.
+    `orders`, `failed`, `lies`: orders of honest applications that were judged, that had no result,
+    and that had a false result. `excluded_seconds` of `present_seconds`: seconds in which good
+    honest nodes were excluded. `kicked_good`: good honest nodes that were kicked out. `gini`: of
+    their tasks, in units of 10^-18. `kickout_delays`: for each honest node that stopped
+    permanently, the seconds until its kickout, None if it was never kicked out; `stay_durations`:
+    the same, or the seconds to the end. `wasted`: tasks given to those nodes. `anomalies`: events
+    that the fold treated as illegal or against the rules.
     """
 
     seconds: int
@@ -59,22 +59,22 @@ class LoopResult:
     owners: Mapping[str, OwnerResult]
 
     def owner(self, name: str) -> OwnerResult:
-        """Return the result of an owner; of one who was not there, nothing."""
+        """Return the result of an owner, or an empty one if the owner did not take part."""
         return self.owners.get(name) or OwnerResult(Money(), 0, 0, 0, 0, 0)
 
     @property
     def failure_rate(self) -> int:
-        """Return how many orders in a million had no result, or a false one."""
+        """The number of orders in a million without a result or with a false one."""
         return (self.failed + self.lies) * _MILLION // max(1, self.orders)
 
     @property
     def excluded_rate(self) -> int:
-        """Return how many millionths of their time good honest nodes were excluded."""
+        """The millionths of their time in which good honest nodes were excluded."""
         return self.excluded * _MILLION // max(1, self.present)
 
 
 def sum_up(state: LoopState) -> LoopResult:
-    """Return what came of a loop that has ended."""
+    """Return the summary of a finished loop."""
     for node in state.everybody:
         if node.joined_at is not None:
             node.present += state.now - node.joined_at
@@ -111,9 +111,9 @@ def _is_good(node: LoopNode) -> bool:
 
 
 def _host(state: LoopState) -> None:
-    """Let owners pay for their cards, from the first node on one to the end of the last.
+    """Charge owners for their GPUs, from the first node of each to the end of the last.
 
-    Who leaves to come back pays meanwhile: the card is there.
+    A node that leaves to come back pays for the time between, because its GPU is still there.
     """
     kept: dict[tuple[str, int, int], tuple[int, int]] = {}
     for node in state.everybody:
@@ -151,5 +151,5 @@ def _owner(state: LoopState, name: str) -> OwnerResult:
 
 
 def share_of(part: int, whole: int) -> int:
-    """Return a part of a whole in units of 10^-18; 0 of nothing."""
+    """Return a part of a total in units of 10^-18; 0 if the total is 0."""
     return part * UNIT // whole if whole else 0

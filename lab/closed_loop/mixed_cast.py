@@ -1,4 +1,4 @@
-"""A network as networks are: most nodes good, some careless, some slow, some that stop for good.
+"""A realistic network: most nodes good, some careless, some slow, some that stop permanently.
 
 See docs/how-to/backtest.md#closed-loop.
 """
@@ -8,15 +8,15 @@ from dataclasses import replace
 from lab.closed_loop.chance import Chance
 from lab.closed_loop.loop_plan import Cast, LoopPlan, applications, honest_nodes
 
-# Of a hundred nodes, those that are not good.
+# Nodes in a hundred that are careless, slow, or stop.
 _CARELESS, _SLOW, _STOPPING = 10, 5, 10
-# A careless one fails so many tasks in a million; a slow one takes so many times as long.
+# Failures of careless nodes in a million tasks, and the slowdown of slow nodes.
 _FAILS, _TIMES = 80_000, 3
 _LOTS = 1 << 32
 
 
 def mixed_cast(plan: LoopPlan) -> Cast:
-    """Return the cast; half of the nodes that stop never answer anything, the rest a while."""
+    """Return the cast; half of the stopping nodes never answer, the others stop after a while."""
     nodes = []
     chance = Chance(plan.seed, "kinds")
     order = sorted(range(plan.nodes), key=lambda _: chance.below(_LOTS))
@@ -35,6 +35,6 @@ def mixed_cast(plan: LoopPlan) -> Cast:
 
 
 def _lasts(plan: LoopPlan) -> int:
-    """Return how long a loop lasts, in seconds, as far as one can tell before."""
+    """Return the estimated duration of a loop, in seconds."""
     per_order = 100 + 2 * plan.groups
     return plan.tasks * 100 * applications(plan).gap // (per_order * 1000)

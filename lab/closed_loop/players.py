@@ -1,6 +1,6 @@
-"""Nodes, orders and tasks of a closed loop, and how a node may behave.
+"""Nodes, orders and tasks of a closed loop, and the behaviours of nodes.
 
-Money is in gwei, times are block times in seconds.
+Money is in gwei; times are block times in seconds.
 """
 
 from collections import deque
@@ -11,26 +11,26 @@ from typing import NamedTuple, Protocol
 from lab.closed_loop.chance import Chance
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
-# Owners: whose node, whose task.
+# Owners of nodes and tasks.
 HONEST_OWNER = "honest"
 APPLICATIONS = "applications"
 ATTACKER = "attacker"
 TREASURY = "treasury"
 GROUP = 3
 
-# Answers, where two are equal if their numbers are. A lie that friends agree on is one number.
+# Answers; two answers are equal if their numbers are. An agreed lie is one number.
 ERROR = 0
 TRUTH = 1
 AGREED_LIE = 2
-# Of this number and above: lies of one's own, equal to nobody's.
+# Numbers from here on are individual lies, which equal no other answer.
 OWN_LIES = 1000
 
 
 class OrderShape(NamedTuple):
-    """What an application asks for: `members` tasks alike, 1 or a group.
+    """The shape of an order: `members` equal tasks, 1 or a group.
 
-    `size` is what it says, `work` what it takes, both in units; `timeout` in seconds; `fee` of
-    each task.
+    `size` is the declared size and `work` the real work, both in units; `timeout` in seconds;
+    `fee` per task.
     """
 
     members: int
@@ -41,10 +41,10 @@ class OrderShape(NamedTuple):
 
 
 class Intention(NamedTuple):
-    """When a node means to answer.
+    """When a node intends to answer.
 
-    `after` so many seconds; None: not at all, unless `fellows` of its group have answered: then a
-    second later, and without them at the last moment.
+    `delay_seconds` is the delay in seconds. None means never, unless `awaited_answers` other
+    members have answered: then one second later, and without them at the last moment.
     """
 
     after: int | None
@@ -52,9 +52,10 @@ class Intention(NamedTuple):
 
 
 class NodeAnswer(NamedTuple):
-    """An answer, and for how many seconds the card computed it.
+    """An answer, and for how many seconds the GPU computed it.
 
-    `answer` None: it stays silent after all. `opens`: whether it can show what it committed to.
+    `answer` None: no answer after all. `can_reveal`: whether the node can reveal what it committed
+    to.
     """
 
     answer: int | None
@@ -63,7 +64,7 @@ class NodeAnswer(NamedTuple):
 
 
 class Turnpoint(Enum):
-    """What makes a node think about leaving."""
+    """Events at which a node decides whether to leave."""
 
     EXCLUDED = auto()
     KICKOUT_PENDING = auto()
@@ -71,20 +72,20 @@ class Turnpoint(Enum):
 
 
 class Reaction(Enum):
-    """What a node does about it."""
+    """A node's reaction to such an event."""
 
     STAY = auto()
-    # It leaves, and joins again as soon as it may, by the same address.
+    # Leave, and join again as soon as possible with the same address.
     RETURN = auto()
-    # It leaves, and joins at once by another address.
+    # Leave, and join at once with another address.
     NEW_ADDRESS = auto()
 
 
 class Behaviour(Protocol):
-    """How a node plays. It knows what its owner's nodes and creators know, and no more."""
+    """The behaviour of a node, with the knowledge of its owner's nodes and creators only."""
 
     def begin(self, task: "LoopTask") -> Intention:
-        """Decide, as the task starts, when to answer."""
+        """Decide, when the task starts, when to answer."""
         ...
 
     def finish(self, task: "LoopTask") -> NodeAnswer:
@@ -100,15 +101,15 @@ class HonestBehaviour:
     """Computes every task, answers as soon as it can, and stays."""
 
     def begin(self, task: "LoopTask") -> Intention:
-        """Answer when the work is done; where that is too late, it is too late."""
+        """Answer when the work is done, even if that is too late."""
         return Intention(task.seconds)
 
     def finish(self, task: "LoopTask") -> NodeAnswer:
-        """Say what came of the work."""
+        """Return the true result."""
         return NodeAnswer(TRUTH, task.seconds)
 
     def react(self, happening: Turnpoint) -> Reaction:  # noqa: ARG002 - it never minds
-        """Stay, whatever happens."""
+        """Stay, whatever the event."""
         return Reaction.STAY
 
 
@@ -117,11 +118,11 @@ HONEST = HonestBehaviour()
 
 @dataclass(frozen=True, slots=True)
 class NodeRole:
-    """One node: `speed` in milliseconds a unit, `failures` in a million tasks.
+    """One node: `speed` in milliseconds per unit, `failures` in a million tasks.
 
-    `stops_at`: from so many seconds after the begin it answers nothing. `card`: nodes of one
-    number compute on the same; None: on one of its own. `cost`: what it costs to compute and to
-    be there, in thousandths of the usual. `kind`: as a comparison counts it.
+    `stops_at`: seconds after the begin from which it answers nothing. `card`: nodes with the same
+    number share a GPU; None for a GPU of its own. `cost`: cost of computing and of being online,
+    in thousandths of the usual. `kind`: its category in comparisons.
     """
 
     owner: str
@@ -137,11 +138,11 @@ class NodeRole:
 
 @dataclass(slots=True, eq=False)
 class LoopNode:
-    """A node as it plays, and what it has come to.
+    """The state of a node.
 
-    `entered`: when it first joined. `joined_at` None: no member now. `leaving`: what it does when
-    its task ends. `kick_at`: when a pending kickout is executed. `scored_for`: creator and
-    score of its last scored tasks.
+    `first_joined_at`: when it first joined. `joined_at` is None while it is not a member.
+    `leaving`: its reaction when its task ends. `kick_at`: when a pending kickout is executed.
+    `recent_scores`: creator and score of its last scored tasks.
     """
 
     role: NodeRole
@@ -156,7 +157,7 @@ class LoopNode:
     kick_at: int | None = None
     starts: int = 0
     earned: int = 0
-    # Seconds as a member before `joined_at`, and when it was put out for good.
+    # Seconds as a member before `joined_at`, and the time of the permanent removal.
     present: int = 0
     out_at: int | None = None
     is_slashed: bool = False
@@ -164,9 +165,9 @@ class LoopNode:
 
 @dataclass(slots=True, eq=False)
 class AppOrder:
-    """What a creator ordered: one task, or a group.
+    """An order of a creator: one task, or a group.
 
-    `contested`: the order whose verdict this group decides about. `owner` is the creator's.
+    `contested`: the order whose verdict this group decides. `owner` is the creator's owner.
     """
 
     number: int
@@ -176,7 +177,7 @@ class AppOrder:
     group: GroupKey | None
     tasks: "list[LoopTask]" = field(default_factory=list)
     contested: "AppOrder | None" = None
-    # The answer that won; None: none did, or it is not judged yet.
+    # The winning answer; None if there is none, or none yet.
     verdict: int | None = None
     is_judged: bool = False
 
@@ -185,8 +186,8 @@ class AppOrder:
 class LoopTask:
     """One task of an order.
 
-    `jitter`: how much longer than usual it takes, in thousandths. `seconds`: what it takes the
-    node that has it. `answer` None: none so far.
+    `jitter`: the duration compared with the usual one, in thousandths. `seconds`: the duration on
+    the node that has the task. `answer` is None until there is one.
     """
 
     key: TaskKey
@@ -203,10 +204,10 @@ class LoopTask:
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether it has an answer, or has ended without."""
+        """Whether the task has an answer, or has ended without one."""
         return self.is_ended or self.answer is not None
 
     @property
     def fellows(self) -> "list[LoopTask]":
-        """Return the other tasks of its group."""
+        """The other tasks of the group."""
         return [task for task in self.order.tasks if task is not self]

@@ -1,4 +1,4 @@
-"""What rules are judged by in a network that feeds back, and goals made of it."""
+"""Measures by which rules are judged in a closed loop, and goals made of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,13 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class RuleMeasures:
-    """One system, over the runs of its loop.
+    """Measures of one system over the runs of its loop.
 
-    `failures`, `wrongful`: orders that came to nothing, and the time for which good nodes were
-    excluded, in millionths. `gini`: of the tasks of good nodes, in millionths. `dead_seconds`: how
-    long nodes that had stopped stayed, on average; one that was still there counts up to the end,
-    as one of `still_in`. `wasted`: tasks given to them, in millionths of all.
+    `failure_rate`, `wrongful_exclusion_rate`: failed orders, and the time for which good nodes
+    were excluded, in millionths. `gini`: of the tasks of good nodes, in millionths.
+    `mean_stopped_seconds`: how long stopped nodes stayed on average; a node that is still there
+    counts to the end, and in `remaining_stopped_nodes`. `wasted_rate`: tasks given to stopped
+    nodes, in millionths of all.
     """
 
     column: SystemColumn
@@ -26,43 +27,43 @@ class RuleMeasures:
 
     @property
     def failures(self) -> int:
-        """Return the rate of orders without a result."""
+        """The rate of orders without a result or with a false one."""
         return _rate([(one.failed + one.lies, one.orders) for one in self.results])
 
     @property
     def wrongful(self) -> int:
-        """Return the part of their time for which good nodes were excluded or kicked out."""
+        """The part of their time for which good nodes were excluded or kicked out."""
         return _rate([(one.excluded, one.present) for one in self.results])
 
     @property
     def kicked_good(self) -> int:
-        """Return how many good nodes were kicked out."""
+        """The number of good nodes that were kicked out."""
         return sum(one.kicked_good for one in self.results)
 
     @property
     def gini(self) -> int:
-        """Return how unevenly good nodes were given tasks."""
+        """The Gini coefficient of the tasks of good nodes, in millionths."""
         return sum(one.gini for one in self.results) * _MILLION // (UNIT * len(self.results))
 
     @property
     def dead_seconds(self) -> int:
-        """Return how long a node that had stopped stayed."""
+        """The mean time that stopped nodes stayed, in seconds."""
         lasted = [seconds for one in self.results for seconds in one.stayed]
         return sum(lasted) // len(lasted) if lasted else 0
 
     @property
     def still_in(self) -> int:
-        """Return how many of them were there to the end."""
+        """The number of stopped nodes that stayed to the end."""
         return sum(each is None for one in self.results for each in one.out_after)
 
     @property
     def stopped(self) -> int:
-        """Return how many there were."""
+        """The number of nodes that stopped."""
         return sum(len(one.out_after) for one in self.results)
 
     @property
     def wasted(self) -> int:
-        """Return the part of all tasks that was given to them."""
+        """The part of all tasks that was given to stopped nodes."""
         return _rate([(one.wasted, one.tasks) for one in self.results])
 
 
@@ -71,7 +72,7 @@ def _rate(parts: Sequence[tuple[int, int]]) -> int:
     return sum(part for part, _ in parts) * _MILLION // whole if whole else 0
 
 
-# What a goal can be made of; less is better.
+# Measures that a goal can use; lower is better.
 MEASURES: Mapping[str, Callable[[RuleMeasures], int]] = MappingProxyType({
     "failures": lambda found: found.failures,
     "wrongful": lambda found: found.wrongful,
@@ -84,16 +85,16 @@ MEASURES: Mapping[str, Callable[[RuleMeasures], int]] = MappingProxyType({
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Measures with their weights, whole numbers; each counts in parts of what it was at first."""
+    """Weighted measures; each counts relative to its value for the first system."""
 
     weights: Mapping[str, int]
 
     @classmethod
     def read(cls, text: str) -> "Goal":
-        """Read `failures` or `failures=3,gini=1`.
+        """Parse `failures` or `failures=3,gini=1`.
 
         Raises:
-            ValueError: no such measure, one named twice, or a weight that is none.
+            ValueError: unknown measure, a measure given twice, or an invalid weight.
         """
         weights: dict[str, int] = {}
         for part in text.split(","):
@@ -108,7 +109,7 @@ class Goal:
         return cls(weights)
 
     def of(self, found: RuleMeasures, first: RuleMeasures) -> int:
-        """Return how far from the goal a system is, in units of 10^-18; the first one is at 1."""
+        """Return a system's distance from the goal, in units of 10^-18; the first is at 1."""
         total = sum(self.weights.values())
         parts = (
             weight * MEASURES[name](found) * UNIT // max(1, MEASURES[name](first))

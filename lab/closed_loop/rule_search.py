@@ -1,6 +1,7 @@
-"""Looks for better numbers: one rule after the other, as long as the goal comes nearer.
+"""Searches for better rule values, one rule after the other, as long as the distance shrinks.
 
-What was found on some seeds is played again on others: chance that looked like merit shows.
+The best values are tested again on other seeds, which reveals results that were only due to
+chance.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,13 +13,13 @@ from lab.closed_loop.loop_plan import LoopPlan
 from lab.closed_loop.mixed_cast import mixed_cast
 from lab.closed_loop.rule_measures import Goal, RuleMeasures
 
-# Seeds of the second look lie so far from those of the first.
+# Distance of the seeds of the second test from those of the search.
 _OTHER_SEEDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPlan:
-    """Loops to be played for each system: `runs` seeds, in so many processes at most."""
+    """Loops for each system: `runs` seeds, in at most `jobs` processes."""
 
     loop: LoopPlan
     runs: int = 1
@@ -26,7 +27,7 @@ class ComparisonPlan:
 
     @property
     def elsewhere(self) -> "ComparisonPlan":
-        """Return the same with other seeds."""
+        """The same plan with other seeds."""
         return replace(self, loop=replace(self.loop, seed=self.loop.seed + _OTHER_SEEDS))
 
 
@@ -35,11 +36,11 @@ def measured(
     plan: ComparisonPlan,
     told: Callable[[int, int], None] = lambda *_: None,
 ) -> list[RuleMeasures]:
-    """Play every system in the same networks and measure it.
+    """Run every system in the same networks and measure it.
 
     Raises:
-        ValueError: a system that cannot be played in the loop.
-        FatalError: a process ended before its work was done.
+        ValueError: a system cannot be simulated.
+        FatalError: a worker process ended before its work was done.
     """
     jobs = [
         LoopJob(column, replace(plan.loop, seed=plan.loop.seed + run), mixed_cast)
@@ -55,7 +56,7 @@ def measured(
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One choice of numbers, and how far from the goal it is."""
+    """One choice of rule values, and its distance from the goal."""
 
     changes: Mapping[str, str]
     found: RuleMeasures
@@ -64,10 +65,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Everything that was tried, in order, and how the best did on seeds that it had not seen.
+    """All trials in order, and the best one's distance on other seeds.
 
-    `first` and `best` are of `trials`; `again`: the distance of the best there, where the first
-    is at 1 by definition; both in units of 10^-18.
+    `first` and `best` are among `trials`. `distance_on_other_seeds` is the distance of the best on
+    other seeds, where the first is at 1 by definition. Distances are in units of 10^-18.
     """
 
     trials: tuple[Trial, ...]
@@ -76,13 +77,13 @@ class Search:
 
     @property
     def first(self) -> Trial:
-        """Return the system as it was."""
+        """The trial of the unchanged system."""
         return self.trials[0]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """Where to begin, what to try for each rule, and what is wanted; `tries` systems at most."""
+    """The start, the values to try for each rule, and the goal; at most `max_trials` systems."""
 
     basis: SystemBase
     values: Mapping[str, Sequence[str]]
@@ -95,10 +96,10 @@ def search(
     plan: ComparisonPlan,
     told: Callable[[int, int], None] = lambda *_: None,
 ) -> Search:
-    """Try values of one rule after the other, keep what is better, until nothing is.
+    """Try the values of one rule after the other, keeping the best, until nothing improves.
 
     Raises:
-        ValueError: a value that cannot be, or a system that cannot be played.
+        ValueError: a value is invalid, or a system cannot be simulated.
     """
     (start,) = measured([_column(wanted.basis, {})], plan)
     trials = {_key({}): Trial({}, start, wanted.goal.of(start, start))}

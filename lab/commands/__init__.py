@@ -1,1 +1,1 @@
-"""Other rules over a network's own history, and over networks that are played."""
+"""Commands that compare rules over a network's history and over simulated networks."""

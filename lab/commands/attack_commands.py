@@ -1,4 +1,4 @@
-"""`attack`: what known ways to cheat would gain under a rule set, in a network that feeds back."""
+"""`attack`: simulates known attacks under a rule set, in a network with feedback."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -39,7 +39,7 @@ _EXAMPLE = (
 
 
 def register(app: typer.Typer) -> None:
-    """Put `attack` on the command line."""
+    """Register the `attack` command."""
     app.command(epilog=_EXAMPLE)(attack)
 
 
@@ -73,12 +73,12 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
     html: HtmlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Play known ways to cheat under rule sets, each beside an honest baseline.
+    """Simulate known attacks under rule sets, each beside an honest baseline.
 
-    A simulated network: the policy's own draws decide who gets the next task, the real fold
-    scores. It needs no configuration, asks nothing and changes nothing. The same options and seed
-    give the same bytes. Exit code 1: a strategy gains or harms more than the limit, and it is not
-    known.
+    In the simulated network, the policy's own draws select the node of each task, and the real
+    fold computes the scores. The command needs no configuration and no chain, and changes nothing.
+    The same options and seed give the same bytes. Exit code 1 if a strategy gains or harms more
+    than the limit and the finding is not known.
     """
     columns = _columns(rules or [], changes or [])
     plan = AttackPlan(
@@ -126,6 +126,6 @@ def _strategies(names: Sequence[str] | None) -> Sequence[Strategy]:
 
 
 def _leave(findings: Sequence[Finding], limit: int) -> None:
-    """Leave with exit code 1 where something was found that nobody has accepted."""
+    """Exit with code 1 if there is a finding that is not accepted."""
     if any(finding.open_faults(limit) for finding in findings):
         raise typer.Exit(1)

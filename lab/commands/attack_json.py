@@ -1,4 +1,4 @@
-"""What `attack --json` prints; docs/explanation/attacks.md#json says what each key means."""
+"""The output of `attack --json`; docs/explanation/attacks.md#json explains the keys."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
@@ -14,7 +14,7 @@ Answer = dict[str, Any]
 
 
 def findings_answer(findings: Sequence[Finding], plan: AttackPlan) -> Answer:
-    """Return everything about what was played; fractions as text, money in gwei."""
+    """Return all results of the simulation; fractions as text, money in gwei."""
     loop = plan.loop
     return {
         "plan": {

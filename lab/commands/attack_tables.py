@@ -1,4 +1,4 @@
-"""What `attack` prints for people: a table for each system, and what was found."""
+"""The text output of `attack`: a table per system, and the findings."""
 
 from collections.abc import Iterator, Sequence
 
@@ -49,7 +49,7 @@ def _cells(finding: Finding, limit: int) -> Iterator[str]:
 
 
 def verdict(finding: Finding, limit: int) -> str:
-    """Say what was found: nothing, what is known, or what nobody has accepted."""
+    """Return the verdict of a finding: open faults, known faults, or no gain."""
     found = finding.open_faults(limit)
     if found:
         return "found: " + ", ".join(found)
@@ -58,7 +58,7 @@ def verdict(finding: Finding, limit: int) -> str:
 
 
 def coins(gwei: int) -> str:
-    """Write gwei as coins, for people."""
+    """Format gwei as coins."""
     sign = "-" if gwei < 0 else ""
     return f"{sign}{abs(gwei) // COIN:,}.{abs(gwei) % COIN // 10**7:02d}"
 

@@ -1,4 +1,4 @@
-"""`backtest`: what another system, or other numbers, would have made of a history."""
+"""`backtest`: folds a history under other systems or with other rule values."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -53,12 +53,12 @@ _EXAMPLE = (
     "Example: qos-oracle backtest --rules crynux --rules relay --html backtest.html    "
     'Another: qos-oracle backtest --rules crynux --rules "crynux weight_floor=0.03" --json'
 )
-# Moments at which the page's lines have a point.
+# Number of points of a line on the page.
 _INSTANTS = 97
 
 
 def register(app: typer.Typer) -> None:
-    """Put `backtest` on the command line."""
+    """Register the `backtest` command."""
     app.command(epilog=_EXAMPLE)(backtest)
 
 
@@ -127,10 +127,11 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     html: HtmlOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fold a history anew under several systems and compare what comes of it.
+    """Fold a history under several systems and compare the results.
 
-    Takes the logs that are stored, or a file of events and then no configuration; asks nothing
-    of the chain, and changes nothing. With --closed-loop it takes no history at all.
+    The history comes from the stored logs, or from a file of events, which needs no configuration.
+    The command sends no requests to the chain and changes nothing. With --closed-loop, a network
+    is simulated instead of reading a history.
     """
     if search and not closed_loop:
         raise InputError("--search: only a --closed-loop can be searched")
@@ -174,7 +175,7 @@ def _compared(
         with progress("reading") as told:
             return compare_kept(history, columns, wanted, told)
     if events is not None and Path(events).is_file():
-        # A file in order is never in memory as a whole.
+        # A file in order is streamed rather than loaded.
         with suppress(OutOfOrderError), open_lines(events) as lines, progress("reading") as told:
             return compare(iter_ordered_events(lines), columns, wanted, told)
     with _events(events, config, wanted) as said, progress("reading") as told:
@@ -185,10 +186,10 @@ def _compared(
 def _events(
     file: str | None, config: Path, wanted: BacktestPlan
 ) -> Iterator[Iterator[DomainEvent]]:
-    """Hand out the events of a file, or those that the stored logs say."""
+    """Yield the events of a file, or those decoded from the stored logs."""
     if file is not None:
         with open_lines(file) as lines:
-            # An iterator alone: when it has been read, the events need no more memory.
+            # Yielding an iterator lets the events be freed once they are read.
             yield iter(parse_events(lines))
         return
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
@@ -202,7 +203,7 @@ def _events(
 def _asked(
     wanted: BacktestPlan, events: str | None, changes: Sequence[str], grid: Path | None
 ) -> list[tuple[str, str]]:
-    """Return the options that a page names: those that decide what it shows."""
+    """Return the options that a page lists: those that determine its content."""
     last = "the last block" if wanted.last is None else str(wanted.last)
     return [
         ("--events", events or "the stored logs"),

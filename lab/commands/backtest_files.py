@@ -1,4 +1,4 @@
-"""The files of a backtest: rules and grids that are read, and the page that is written whole."""
+"""Files of a backtest: rules and grids to read, and the page, which is written atomically."""
 
 import os
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ from oracle.errors import InputError
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text.
+    """Return the text of a file.
 
     Raises:
-        InputError: it cannot be read, or is not UTF-8.
+        InputError: the file cannot be read, or is not UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -26,17 +26,17 @@ def read_text(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """A file that appears under its name only when it is whole."""
+    """A file that appears under its name only when it is complete."""
 
     stream: TextIO
 
     @classmethod
     @contextmanager
     def opened(cls, path: Path | None) -> Iterator[Self | None]:
-        """Open a page to be written; None: nobody wants one. An old one of that name goes.
+        """Open a page for writing, or yield None without a path; an old file is replaced.
 
         Raises:
-            InputError: it cannot be written there; this is found before any work is done.
+            InputError: the file cannot be written; this is detected before any work is done.
         """
         if path is None:
             yield None
@@ -56,5 +56,5 @@ class PageFile:
             part.unlink(missing_ok=True)
 
     def write(self, text: str) -> None:
-        """Write the page."""
+        """Write the text of the page."""
         self.stream.write(text)

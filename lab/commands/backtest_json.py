@@ -1,4 +1,4 @@
-"""What `backtest --json` prints; docs/how-to/backtest.md says what each key means."""
+"""The output of `backtest --json`; docs/how-to/backtest.md explains the keys."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Answer = dict[str, Any]
 
 
 def comparison_answer(compared: Comparison, notes: Sequence[str]) -> Answer:
-    """Return everything about a comparison; `notes`: what a user should hear about it."""
+    """Return a whole comparison; `notes` are messages for the user."""
     sides = compared.sides
     return {
         "history": _history(compared),

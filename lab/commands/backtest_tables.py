@@ -1,4 +1,4 @@
-"""What `backtest` prints for people: a table of sums, then nodes, kickouts and intervals."""
+"""The text output of `backtest`: totals, then nodes, kickouts and intervals."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import fill
@@ -12,17 +12,17 @@ from lab.page.tables import ABOUT_SHARES, extent
 from oracle.domain.ids import Address
 from oracle.queries.text.text_tables import TABLE_WIDTH, print_table, sanitize_text
 
-# More systems than this stand below each other only; their nodes need --json or --html.
+# With more systems than this, nodes are only listed by --json and --html.
 _SIDE_BY_SIDE = 4
-# Digits of a score that there is room for beside an address, by the number of systems.
+# Digits of a score that fit beside an address, by the number of systems.
 _DIGITS = {1: 18, 2: 18, 3: 6, 4: 4}
-# What stands in a line whatever the systems are called: the address; tasks, and their share.
+# Fixed widths of a line: the address, and the tasks with their share.
 _ADDRESS, _TASKS = 42, 16
 _RANK, _PERCENT = 6, 8
-# What is left for a system's name in the lists below.
+# Width of a system's name in the lists below.
 _BESIDE_KICKOUTS, _BESIDE_INTERVALS = 8, 20
 _MOST_ROWS = 40
-# A name that is longer is cut.
+# Longer names are truncated.
 _WHOLE = 80
 _MOST_INTERVALS = 12
 
@@ -89,9 +89,10 @@ def _print_nodes(compared: Comparison) -> None:
 
 
 def _heads(sides: Sequence[SystemResult], room: int, least: int) -> list[str]:
-    """Return what the columns of systems are called; a line says what too long a name is called.
+    """Return the column names of the systems; names that are too long become ordinals.
 
-    `room` is what all of them have together, `least` what a column takes in any case.
+    An ordinal is explained in a line above the table. `total_width` is the total width,
+    `min_width` the minimum width of a column.
     """
     heads = [sanitize_text(side.column.name, max_length=_WHOLE) for side in sides]
     while sum(2 + max(least, len(head)) for head in heads) > room:
@@ -107,13 +108,13 @@ def _ordinal(place: int) -> str:
 
 
 def _explained(side: SystemResult, place: int) -> str:
-    """Say in a line, for the table below, how a system of a long name is called in it."""
+    """Print which system an ordinal stands for, and return the ordinal."""
     typer.echo(f"{_ordinal(place)}: {sanitize_text(side.column.name, max_length=_WHOLE)}")
     return _ordinal(place)
 
 
 def _ranked(compared: Comparison) -> list[Address]:
-    """Return the first nodes as the first system ranks them."""
+    """Return the best nodes by the ranks of the first system."""
     final_ranks = compared.sides[0].final_ranks
     every = sorted(final_ranks, key=lambda node: (final_ranks[node].rank, node))
     return every[:_MOST_ROWS]
@@ -168,7 +169,7 @@ def _print_kickouts(compared: Comparison) -> None:
 
 
 def _names_for(sides: Sequence[SystemResult], places: set[int], longest: int) -> dict[int, str]:
-    """Return what the systems at some places are called where a name has so much room."""
+    """Return the names of the systems at some indices, within a maximum width."""
     return {
         place: name
         if len(name := sanitize_text(sides[place].column.name, max_length=_WHOLE)) <= longest

@@ -1,4 +1,4 @@
-"""`backtest --closed-loop`: systems in a network that their own draws make, and better numbers."""
+"""`backtest --closed-loop`: compares systems in a simulated network, or improves values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ from oracle.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """What `--search` and `--goal` say; `values`: `KEY=V1,V2` for each rule that is tried.
+    """The options `--search` and `--goal`; `values` are `KEY=V1,V2` for each rule.
 
-    `is_changed`: systems were changed by `--set` or `--grid`, too.
+    `is_changed`: systems were also changed by `--set` or `--grid`.
     """
 
     values: Sequence[str]
@@ -39,10 +39,10 @@ def in_loop(
     *,
     as_json: bool,
 ) -> None:
-    """Compare systems in the same networks, or look for better numbers of the one of `rules`.
+    """Compare systems in the same networks, or search for better values of one system.
 
     Raises:
-        InputError: a system that cannot be played; for a search also what `_search` refuses.
+        InputError: a system cannot be simulated, or the search options are invalid.
     """
     _refuse(columns)
     if asked.values:
@@ -63,10 +63,10 @@ def _compare(columns: Sequence[SystemColumn], plan: ComparisonPlan, *, as_json: 
 def _search(
     rules: Sequence[str], asked: SearchOptions, plan: ComparisonPlan, *, as_json: bool
 ) -> None:
-    """Look for better numbers of one system, and print what was tried.
+    """Search for better values of one system, and print the trials.
 
     Raises:
-        InputError: not one system, no such rule, value or measure.
+        InputError: not exactly one system, or an unknown rule, value or measure.
     """
     if asked.is_changed:
         raise InputError('--search goes without --set and --grid: write --rules "NAME KEY=VALUE"')
@@ -101,10 +101,10 @@ def _refuse(columns: Sequence[SystemColumn]) -> None:
 
 
 def refuse_history_options(given: Sequence[str]) -> None:
-    """Refuse options of a history, of which a closed loop has none.
+    """Reject options of a history, because a closed loop has none.
 
     Raises:
-        InputError: there is one.
+        InputError: such an option is given.
     """
     if given:
         raise InputError(f"--closed-loop makes its own history: {', '.join(given)} goes without")

@@ -1,4 +1,4 @@
-"""What `backtest --closed-loop` prints: systems side by side, and what a search has tried."""
+"""The output of `backtest --closed-loop`: systems side by side, and the trials of a search."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ _ABOUT = (
 
 
 def print_measures(found: Sequence[RuleMeasures], plan: ComparisonPlan) -> None:
-    """Print systems side by side."""
+    """Print the measures of systems side by side."""
     typer.echo(f"{_extent(plan.loop)}, {plan.runs} run{'' if plan.runs == 1 else 's'}\n")
     head = ("system", "failed", "wrongful", "kicked", "Gini", "dead out", "stayed", "wasted")
     print_table(head, [tuple(_cells(each)) for each in found], ("system",))
@@ -51,7 +51,7 @@ def _percent(millionths: int) -> str:
 
 
 def print_search(searched: Search, plan: ComparisonPlan) -> None:
-    """Print what was tried, the nearest to the goal first."""
+    """Print the trials of a search, the nearest to the goal first."""
     typer.echo(f"{_extent(plan.loop)}, {plan.runs} run{'' if plan.runs == 1 else 's'} each\n")
     trials = sorted(searched.trials, key=lambda trial: trial.distance)
     rows = [
@@ -79,12 +79,12 @@ def print_search(searched: Search, plan: ComparisonPlan) -> None:
 
 
 def measures_answer(found: Sequence[RuleMeasures], plan: ComparisonPlan) -> dict[str, Any]:
-    """Return a comparison as JSON has it."""
+    """Return the measures of all systems for JSON."""
     return {"plan": _plan(plan), "systems": [_measures(each) for each in found]}
 
 
 def search_answer(searched: Search, plan: ComparisonPlan) -> dict[str, Any]:
-    """Return a search as JSON has it."""
+    """Return a search result for JSON."""
     return {
         "plan": _plan(plan),
         "trials": [

@@ -1,4 +1,4 @@
-"""Which systems a command compares, as its options name them, and how far it is."""
+"""The systems that a command compares, from its options, and its progress bar."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ JobsOption = Annotated[
 def columns_asked(
     rules: Sequence[str], changes: Sequence[str], grid: Path | None
 ) -> tuple[list[SystemColumn], list[str]]:
-    """Return what is compared; every fault names the option that it is in."""
+    """Return the columns and notes; every error message names its option."""
     if not rules and grid is None:
         raise InputError("nothing to compare: name a system by --rules, or a --grid FILE")
     bases = [basis_of("--rules", name) for name in rules]
@@ -61,9 +61,9 @@ def columns_asked(
 
 
 def basis_of(option: str, written: str) -> SystemBase:
-    """Return a system as it is written: a name or a file, and changes behind it."""
+    """Return the system of a name or a file, with the changes that follow."""
     words = written.split()
-    # A file's name may have blanks, and an equals sign in what is before the last of them.
+    # File names may contain spaces, and equals signs before the last space.
     count = next((n for n, word in enumerate(reversed(words)) if "=" not in word), len(words))
     if not count or Path(written).is_file():
         return _bare(option, written)
@@ -99,7 +99,7 @@ def _grid(path: Path) -> Grid:
 
 @contextmanager
 def progress(first: str) -> Iterator[Told]:
-    """Show on a terminal how far it is; elsewhere, say nothing."""
+    """Show a progress bar on a terminal; elsewhere, print nothing."""
     if not sys.stderr.isatty():
         yield lambda *_: None
         return

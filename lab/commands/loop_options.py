@@ -1,4 +1,4 @@
-"""How long a closed loop runs, and in what network: options that its commands share."""
+"""Options of a closed loop that several commands share."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -41,10 +41,10 @@ NetworkOption = Annotated[
 def loop_plan(
     nodes: int | None, tasks: int | None, seed: int, network: Sequence[str] | None
 ) -> LoopPlan:
-    """Return the plan that options ask for; what they leave out is as it is by default.
+    """Return the plan of the given options, with defaults for the others.
 
     Raises:
-        InputError: a number outside of what it means, or no such number of the network.
+        InputError: a number is out of range, or the network has no such number.
     """
     usual = LoopPlan()
     changes = parse_key_values("--network", network)
@@ -64,5 +64,5 @@ def loop_plan(
 
 
 def processes(wanted: int | None) -> int:
-    """Return how many processes there may be."""
+    """Return the maximum number of processes."""
     return wanted or usable_processors()

@@ -1,1 +1,1 @@
-"""The backtest's result as one HTML file."""
+"""The lab's results as a single HTML file."""

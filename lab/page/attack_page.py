@@ -1,4 +1,4 @@
-"""The page of `attack`: what each strategy gains and harms under each system, as bars."""
+"""The page of `attack`: the gain and harm of each strategy under each system, as bars."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,13 +9,13 @@ from lab.page.plots import MAX_SYSTEMS, Figure, RowPlot
 from lab.page.render import render_page
 from oracle.domain.fixed_point import UNIT
 
-# A bar beyond these ends at the edge.
+# Bars beyond these values end at the edge.
 _MIN, _MAX = -UNIT, 2 * UNIT
 _MARKS = 6
 
 
 def attack_page(findings: Sequence[Finding], plan: AttackPlan) -> str:
-    """Return the HTML of an attack's findings."""
+    """Return the HTML page of an attack's findings."""
     names = list(dict.fromkeys(finding.column.name for finding in findings))
     by_system = {
         name: [finding for finding in findings if finding.column.name == name] for name in names
@@ -33,7 +33,7 @@ def attack_page(findings: Sequence[Finding], plan: AttackPlan) -> str:
 def _figure(
     findings: Sequence[Finding], systems: Sequence[str], value: Callable[[Finding], int]
 ) -> Figure:
-    """Draw for each strategy a bar for each system, from 0 to the left or to the right."""
+    """Draw a bar for each strategy and system, from 0 to the left or to the right."""
     strategies = list(dict.fromkeys(finding.strategy.name for finding in findings))
     title = "A bar for each strategy and system"
     rows = RowPlot.of_rows(title, strategies, len(systems), (_MIN, _MAX))

@@ -1,4 +1,4 @@
-"""The page of a backtest: what was asked, the numbers, and the plots."""
+"""The page of a backtest: options, numbers, and plots."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -9,12 +9,12 @@ from lab.page.plots import MAX_SYSTEMS, Figure, Plot
 from lab.page.render import render_page
 from oracle.domain.ids import Address
 
-# Nodes that a plot shows; tables show them all.
+# Maximum nodes of a plot; tables show all of them.
 _IN_BARS, _IN_PANELS, _IN_LANES = 30, 12, 30
 
 
 def backtest_page(compared: Comparison, options: Sequence[tuple[str, str]]) -> str:
-    """Return the HTML of a comparison.
+    """Return the HTML page of a comparison.
 
     `options`: names and values of the command line's options, in the order shown.
     """
@@ -39,7 +39,7 @@ def backtest_page(compared: Comparison, options: Sequence[tuple[str, str]]) -> s
 
 
 def _figures(compared: Comparison, sides: Sequence[SystemResult]) -> dict[str, Figure | None]:
-    """Return every figure by its name in the template; None: there is nothing to draw."""
+    """Return every figure by its name in the template, None if there is nothing to draw."""
     systems = [side.column.name for side in sides]
 
     def figure(
@@ -70,7 +70,7 @@ def _figures(compared: Comparison, sides: Sequence[SystemResult]) -> dict[str, F
 
 
 def _most_disputed(compared: Comparison) -> list[Address]:
-    """Return the nodes with a score at the end, first those on which the systems differ most."""
+    """Return the nodes with a final score, first those with the largest differences."""
 
     def agreement(node: Address) -> int:
         scores = [
@@ -93,7 +93,7 @@ def _in_order(compared: Comparison, nodes: Iterable[Address]) -> list[Address]:
 
 
 def _most_excluded(sides: Sequence[SystemResult]) -> list[Address]:
-    """Return the nodes excluded or due for a kickout under any system, the longest first."""
+    """Return the nodes that were excluded or due for a kickout, the longest excluded first."""
     totals: dict[Address, int] = {}
     for side in sides:
         for interval in side.measured.intervals:
@@ -104,7 +104,7 @@ def _most_excluded(sides: Sequence[SystemResult]) -> list[Address]:
 
 
 def _most_shifted(compared: Comparison, sides: Sequence[SystemResult]) -> list[Address]:
-    """Return the nodes present, first those whose share of tasks differs most."""
+    """Return the present nodes, first those whose share of tasks differs most."""
 
     def shift(node: Address) -> int:
         actual = sides[0].actual_share(node) or 0

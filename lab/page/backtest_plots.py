@@ -1,4 +1,4 @@
-"""The plots of a backtest: scores, exclusions, and how tasks spread over the nodes."""
+"""The plots of a backtest: scores, exclusions, and the distribution of tasks."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,14 @@ _PANELS_IN_ROW = 3
 _PANEL_WIDTH, _PANEL_HEIGHT = 340.0, 168.0
 _SQUARE = 460.0
 _TIME_MARKS = 5
-# The most points of a Lorenz curve; more cannot be seen.
+# Maximum points of a Lorenz curve; more are not visible.
 _MAX_POINTS = 200
-# The class of what the history itself did.
+# The CSS class of the history itself.
 HISTORY = "history"
 
 
 def final_scores(sides: Sequence[SystemResult], nodes: Sequence[Address]) -> Plot:
-    """Draw every node's score at the end, a bar for each system."""
+    """Draw every node's final score, with a bar for each system."""
     title = "Score of each node at the end, by system"
     rows = RowPlot.of_rows(title, [*map(short_address, nodes)], len(sides), (0, UNIT))
     rows.add_marks({mark: fraction(mark, 2) for mark in rows.axis.marks(4)})
@@ -67,7 +67,7 @@ def _add_grid(plot: Plot, across: Axis, up: Axis) -> None:
 
 
 def _runs(points: Sequence[tuple[int, int | None]]) -> list[list[tuple[int, int]]]:
-    """Cut times and scores where the node had no score."""
+    """Split times and scores where the node had no score."""
     runs: list[list[tuple[int, int]]] = [[]]
     for time, score in points:
         if score is None:
@@ -85,8 +85,8 @@ def _add_run(plot: Plot, points: Sequence[tuple[float, float]], series: str, tip
 
 
 def exclusions(sides: Sequence[SystemResult], nodes: Sequence[Address], history: History) -> Plot:
-    """Draw a lane for each node and system with rules: bars of exclusion, kickouts as diamonds."""
-    # A system keeps its colour, whatever is left out.
+    """Draw lanes by node and system with rules: exclusions as bars, due kickouts as diamonds."""
+    # A system keeps its colour even if others are left out.
     ruled = [(number, side) for number, side in enumerate(sides) if side.column.has_rules]
     start, end = history.from_time, history.to_time
     title = "Exclusions and kickouts due over time, by node and system"
@@ -121,7 +121,7 @@ def task_shares(sides: Sequence[SystemResult], nodes: Sequence[Address]) -> Plot
         for number, side in enumerate(sides):
             expected = side.expected_share(node)
             if expected is not None:
-                # A little apart, so that equal ones are all seen.
+                # Slightly apart, so that equal values are all visible.
                 y = rows.top(row, 0) + 4.5 + (number - (len(sides) - 1) / 2) * 2.5
                 tip = f"{node}, {side.column.name}: a share of {fraction(expected, 6)}"
                 rows.plot.dots.append(Dot(rows.axis.pixel(expected), y, f"s{number}", tip))
@@ -134,7 +134,7 @@ def _largest_share(sides: Sequence[SystemResult], node: Address) -> int:
 
 
 def lorenz_curves(compared: Comparison, sides: Sequence[SystemResult]) -> Plot:
-    """Draw which share of tasks the poorest part of the nodes has, actual and by system."""
+    """Draw Lorenz curves of the tasks, actual and by system."""
     across, up = Axis(0, UNIT, 40, _SQUARE - 24), Axis(0, UNIT, _SQUARE - 40, 24)
     plot = Plot("Lorenz curves of tasks over nodes", _SQUARE, _SQUARE)
     for mark in across.marks(4):

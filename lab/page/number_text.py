@@ -1,13 +1,13 @@
-"""How fractions, times and addresses are written on the lab's pages and in its tables."""
+"""Formats fractions, times and addresses for the lab's pages and tables."""
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.queries.text.text_tables import format_utc
 
-# Where there is no number.
+# Written instead of a missing number.
 NOTHING = "-"
 _SHOWN_ENDS = 6
-# A plot of fewer seconds writes its times with seconds.
+# Plots of shorter spans show times with seconds.
 _LONG = 3 * 3600
 _DAY = 86_400
 
@@ -18,7 +18,7 @@ def short_address(node: Address) -> str:
 
 
 def fraction(units: int | None, digits: int = 4) -> str:
-    """Write units of 10^-18, cut to so many digits; None is written as a dash."""
+    """Format units of 10^-18, truncated to some digits; None becomes a dash."""
     if units is None:
         return NOTHING
     sign = "-" if units < 0 else ""
@@ -27,23 +27,23 @@ def fraction(units: int | None, digits: int = 4) -> str:
 
 
 def percent(units: int | None, digits: int = 1) -> str:
-    """Write units of 10^-18 as percent, cut to so many digits; None is written as a dash."""
+    """Format units of 10^-18 as percent, truncated to some digits; None becomes a dash."""
     return NOTHING if units is None else f"{fraction(100 * units, digits)} %"
 
 
 def moment(seconds: int, span: int = _DAY) -> str:
-    """Write a block time in UTC, as precise as a plot of `span` seconds needs it."""
+    """Format a block time in UTC, with the precision of a plot of `span` seconds."""
     form = "%m-%d %H:%M:%S" if span < _LONG else "%m-%d %H:%M" if span < 30 * _DAY else "%Y-%m-%d"
     return format_utc(seconds, form)
 
 
 def whole_moment(seconds: int) -> str:
-    """Write a block time in UTC, to the second."""
+    """Format a block time in UTC, to the second."""
     return format_utc(seconds, "%Y-%m-%d %H:%M:%S")
 
 
 def lasting(seconds: int) -> str:
-    """Write a length of time: `2 d 03:04:05`."""
+    """Format a duration, for example `2 d 03:04:05`."""
     days, rest = divmod(seconds, _DAY)
     clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
     return f"{days} d {clock}" if days else clock

@@ -1,18 +1,18 @@
-"""Shapes of a plot and the pixels where they lie; templates write them as SVG."""
+"""Shapes of a plot with their pixel positions; templates render them as SVG."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 WIDTH = 1040
-# The systems that plots show, each in its own colour (style.css); tables show all.
+# Maximum systems of a plot, each with its own colour (style.css); tables show all.
 MAX_SYSTEMS = 8
 _NAMES_WIDTH, _RIGHT = 150.0, 52.0
 _TOP, _LANE, _BETWEEN = 24.0, 10.0, 9.0
 
 
 class PlotLabel(NamedTuple):
-    """A text at a place; `anchor` is SVG's text-anchor."""
+    """A text at a position; `anchor` is SVG's text-anchor."""
 
     text: str
     x: float
@@ -30,7 +30,7 @@ class PlotLine(NamedTuple):
 
 
 class PlotBar(NamedTuple):
-    """A rectangle; `series` is the class of its colour, `tip` the text under a pointer."""
+    """A rectangle; `series` is the CSS class of its colour, `tip` its tooltip."""
 
     x: float
     y: float
@@ -50,7 +50,7 @@ class Dot(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A line through points, as SVG writes them."""
+    """A line through points in SVG's notation."""
 
     points: str
     series: str
@@ -75,7 +75,7 @@ class Plot:
 
 
 class Figure(NamedTuple):
-    """A plot, the systems of its legend, and how many nodes of how many are shown."""
+    """A plot, the systems of its legend, and the numbers of shown and of all nodes."""
 
     plot: Plot
     systems: Sequence[str]
@@ -108,7 +108,7 @@ class Axis:
 
 @dataclass(slots=True)
 class RowPlot:
-    """A plot of one row for each name, with so many lanes, all on one horizontal axis."""
+    """A plot with one row per name, several lanes per row, and one horizontal axis."""
 
     plot: Plot
     axis: Axis
@@ -118,7 +118,7 @@ class RowPlot:
     def of_rows(
         cls, title: str, names: Sequence[str], lanes: int, values: tuple[int, int]
     ) -> Self:
-        """Return rows without shapes; the axis goes from one of `values` to the other."""
+        """Return a plot without shapes; `values` are the ends of the axis."""
         height = _LANE * lanes + _BETWEEN
         plot = Plot(title, WIDTH, _TOP + height * len(names))
         plot.row_names = [
@@ -141,7 +141,7 @@ class RowPlot:
     def add_bar(
         self, place: tuple[int, int], values: tuple[int, int], series: str, tip: str
     ) -> None:
-        """Draw a bar in a row and lane, from one value to the other; it is always visible."""
+        """Draw a bar in a row and lane between two values; bars have a minimum width."""
         left, right = sorted(map(self.axis.pixel, values))
         width = max(1.5, round(right - left, 1))
         self.plot.bars.append(PlotBar(left, self.top(*place), width, _LANE - 1, series, tip))
@@ -154,5 +154,5 @@ class RowPlot:
 
 
 def points_text(points: Iterable[tuple[float, float]]) -> str:
-    """Return points as SVG writes them."""
+    """Return points in SVG's notation."""
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

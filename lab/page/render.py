@@ -1,4 +1,4 @@
-"""The lab's pages as HTML: each is one file that loads nothing, in the style of the daemon's."""
+"""Renders the lab's pages: each is one HTML file that loads nothing, in the daemon's style."""
 
 from functools import cache, partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from oracle.queries.text.text_tables import sanitize_text
 
 _FOLDER = Path(__file__).parent
 _DAEMON_STYLE = Path(daemon_pages.__file__).parent / "static"
-# A longer text of the history is cut.
+# Longer texts of the history are truncated.
 _MAX_TEXT = 200
 
 

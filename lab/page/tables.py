@@ -1,4 +1,4 @@
-"""The tables of the lab's pages: everything that the plots show in part, to the last digit."""
+"""The tables of the lab's pages: all values behind the plots, to the last digit."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -17,14 +17,14 @@ ABOUT_SHARES = (
     "policy gives to the nodes that were free at that moment, added up. Nothing feeds back: whom "
     "a policy would have picked has no task more in the history for it."
 )
-# Rows of a table; --json has them all.
+# Maximum rows of a table; --json lists all of them.
 _MAX_ROWS = 1_000
 
 
 class Table(NamedTuple):
-    """A table as text; `kinds` are the columns' classes: code, hash, number or text.
+    """A table of texts; `kinds` are the CSS classes of its columns: code, hash, number or text.
 
-    `total` counts the rows before a long table was cut.
+    `total` is the number of rows before truncation.
     """
 
     head: Sequence[str]
@@ -36,14 +36,14 @@ class Table(NamedTuple):
 def _table(
     head: Sequence[str], rows: Sequence[Sequence[str]], kinds: str, max_rows: int | None = None
 ) -> Table:
-    """Return a table of at most `max_rows`; columns without a kind are numbers."""
+    """Return a table of at most `max_rows` rows; columns without a kind are numbers."""
     columns = kinds.split()
     columns += ["number"] * (len(head) - len(columns))
     return Table(head, rows[:max_rows], columns, len(rows))
 
 
 def extent(history: History) -> str:
-    """Return which events, blocks and times are counted, as part of a sentence."""
+    """Return the counted events, blocks and times, as part of a sentence."""
     span = lasting(max(0, history.to_time - history.from_time))
     return (
         f"{history.event_count:,} events of the blocks {history.first_block} to "
@@ -53,12 +53,12 @@ def extent(history: History) -> str:
 
 
 def option_table(options: Sequence[tuple[str, str]]) -> Table:
-    """Return the options of the command line."""
+    """Return a table of the command line's options."""
     return _table(("option", "value"), options, "code text")
 
 
 def system_table(compared: Comparison) -> Table:
-    """Return the rule set and policy of each system."""
+    """Return a table of the systems' rule sets and policies."""
     rows = []
     for column in (side.column for side in compared.sides):
         rules = f"{column.rules.name} {column.rules.version}" if column.has_rules else "none"
@@ -68,9 +68,9 @@ def system_table(compared: Comparison) -> Table:
 
 
 def rule_table(compared: Comparison) -> Table:
-    """Return the rules, and the policies' own numbers, in which the systems differ."""
+    """Return a table of the rules and policy parameters in which the systems differ."""
     columns = [side.column for side in compared.sides]
-    # Only an empty list has no text.
+    # Only an empty list has an empty text.
     rows = [
         (name, *(value or "(empty)" for value in values))
         for name, values in differing(columns).items()
@@ -79,7 +79,7 @@ def rule_table(compared: Comparison) -> Table:
 
 
 def total_table(compared: Comparison) -> Table:
-    """Return the sums of each system."""
+    """Return a table of each system's totals."""
     head = (
         "system", "nodes excluded", "intervals", "in all", "longest", "kickouts due", "kicked out",
         "tasks unplaced", "Gini of tasks",
@@ -102,7 +102,7 @@ def _totals(side: SystemResult) -> Iterator[str]:
 
 
 def correlation_table(compared: Comparison) -> Table:
-    """Return the rank correlation of every system with every other."""
+    """Return a table of the rank correlations of all pairs of systems."""
     sides = compared.sides
     rows = [
         (
@@ -115,7 +115,7 @@ def correlation_table(compared: Comparison) -> Table:
 
 
 def due_table(compared: Comparison) -> Table:
-    """Return when kickouts were due, and what the history's network did."""
+    """Return a table of due kickouts, and of what the history's network did."""
     rows = [
         (
             side.column.name,
@@ -132,7 +132,7 @@ def due_table(compared: Comparison) -> Table:
 
 
 def kick_table(compared: Comparison) -> Table:
-    """Return which nodes the history's network kicked out, and under which systems it was due."""
+    """Return a table of the network's kickouts, and under which systems they were due."""
     sides = compared.sides
     rows = [
         (
@@ -147,7 +147,7 @@ def kick_table(compared: Comparison) -> Table:
 
 
 def interval_table(compared: Comparison) -> Table:
-    """Return the intervals of exclusion, the longest first."""
+    """Return a table of the intervals of exclusion, the longest first."""
     intervals = [
         (side, interval) for side in compared.sides for interval in side.measured.intervals
     ]
@@ -167,7 +167,7 @@ def interval_table(compared: Comparison) -> Table:
 
 
 def node_table(compared: Comparison) -> Table:
-    """Return every node with its score, rank and shares under each system."""
+    """Return a table of all nodes with score, rank and shares under each system."""
     first, names = compared.sides[0], [side.column.name for side in compared.sides]
     head = [
         "node", "status", "hardware", *(f"score: {name}" for name in names), "tasks", "share",
@@ -196,7 +196,7 @@ def _final_rank(side: SystemResult, node: Address) -> str:
 
 
 def finding_table(findings: Sequence[Finding], limit: int) -> Table:
-    """Return what each strategy gained and harmed; `limit` is in percent."""
+    """Return a table of each strategy's gain and harm; `limit` is in percent."""
     head = (
         "strategy", "what it does", "drawn", "earned", "spent", "gain", "harm", "price", "spoiled",
         "honest kicked out", "held", "out", "verdict",
@@ -244,7 +244,7 @@ def _coins(gwei: int) -> str:
 
 
 def network_table(plan: AttackPlan) -> Table:
-    """Return the prices and fees of the simulated network."""
+    """Return a table of the simulated network's economic parameters."""
     economics = plan.loop.economics
     rows = [
         (field.name, str(getattr(economics, field.name)).lower()) for field in fields(economics)

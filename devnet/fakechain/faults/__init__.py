@@ -1,1 +1,1 @@
-"""The ways in which such an endpoint misbehaves."""
+"""The ways in which a fake endpoint can misbehave."""

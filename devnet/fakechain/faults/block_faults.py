@@ -1,7 +1,7 @@
-"""Faults of headers and receipts, of heads, and of what stands between us and the node.
+"""Faults of headers and receipts, of heads, and of load balancers and caches.
 
-Finality tags are settings of a provider (`Provider.tags`), and so is history that is gone and
-says so (`Provider.pruned_below`).
+Finality tags are settings of a provider (`Provider.tags`), and so is pruned history that is
+reported as such (`Provider.pruned_below`).
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ _ZERO_HASH = "0x" + "00" * 32
 def header_with(
     fields: Json, name: str = "other header", **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Put these fields into headers in place of the honest ones."""
+    """Return a fault that overrides these header fields."""
 
     def changed(_asked: FakeRequest, answer: Any) -> object:  # noqa: ANN401 - JSON
         return {**answer, **fields}
@@ -29,29 +29,29 @@ def header_with(
 
 
 def zero_bloom(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Give no bloom where there are logs (Aurora #271, Polygon)."""
+    """Return a fault: the bloom is zero although there are logs (Aurora #271, Polygon)."""
     return header_with({"logsBloom": "0x" + "00" * 256}, "zero bloom", **limits)
 
 
 def saturated_bloom(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Give a bloom that may hold anything (Filecoin)."""
+    """Return a fault: the bloom matches everything (Filecoin)."""
     return header_with({"logsBloom": "0x" + "ff" * 256}, "saturated bloom", **limits)
 
 
 def other_bloom(bits: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Give this bloom, as of logs that nobody has (zkSync #4580)."""
+    """Return a fault: the bloom is of logs that do not exist (zkSync #4580)."""
     return header_with({"logsBloom": f"0x{bits:0512x}"}, "other bloom", **limits)
 
 
 def dummy_receipts_root(root: str = _ZERO_HASH, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Give a receipts root that is none (Hyperliquid PR#495)."""
+    """Return a fault: the receipts root is a placeholder (Hyperliquid PR#495)."""
     return header_with({"receiptsRoot": root}, "dummy receipts root", **limits)
 
 
 def other_parent(
     parent_hash: str = "0x" + "0d" * 32, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Give headers that do not link."""
+    """Return a fault: headers do not link to their parents."""
     return header_with({"parentHash": parent_hash}, "other parent", **limits)
 
 
@@ -61,7 +61,7 @@ def other_parent(
 def spoiled_receipts(
     name: str, change: Callable[[list[Json]], Sequence[Json]], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Put other receipts in place of a block's; `change` gets copies of all of them."""
+    """Return a fault that replaces a block's receipts; `change` gets copies of all of them."""
 
     def changed(_asked: FakeRequest, answer: Any) -> object:  # noqa: ANN401 - JSON
         return list(change([dict(receipt) for receipt in answer]))
@@ -70,19 +70,19 @@ def spoiled_receipts(
 
 
 def omits_receipts(nth: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Leave one receipt out, counted from 0."""
+    """Return a fault that leaves one receipt out, counted from 0."""
     return spoiled_receipts(
         "a receipt left out", lambda receipts: receipts[:nth] + receipts[nth + 1 :], **limits
     )
 
 
 def with_system_receipt(extra: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Add the receipt of a transaction that is not in the block (Amoy #420)."""
+    """Return a fault that adds a receipt whose transaction is not in the block (Amoy #420)."""
     return spoiled_receipts("a receipt too many", lambda receipts: [*receipts, extra], **limits)
 
 
 def other_status(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Say of every transaction that it ended the other way."""
+    """Return a fault that inverts the status of every transaction."""
 
     def changed(_asked: FakeRequest, answer: Any) -> object:  # noqa: ANN401 - JSON
         if isinstance(answer, dict):
@@ -101,24 +101,27 @@ def _turned(receipt: Json) -> Json:
 
 
 def nothing(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Answer null, by default for blocks (one that was just announced)."""
+    """Return a fault: the result is null, by default for blocks that were just announced."""
     return result(None, **only(limits, *HEADERS))
 
 
 def result(value: object, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Answer this; name the methods."""
+    """Return a fault: the result is this value; `methods` names the calls."""
     return InjectedFault("another answer", lambda _asked, _answer: value, limits=limits)
 
 
 def other_chain(chain_id: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Say another chain id; `switched` makes the blocks others too."""
+    """Return a fault: another chain id.
+
+    With `forward_to`, the blocks are those of the other chain as well.
+    """
     return result(hex(chain_id), **only(limits, "eth_chainId"))
 
 
 def switched(other: Answering, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Answer everything as another endpoint would: a load balancer's other half, or chain.
+    """Return a fault: another endpoint answers, as behind a load balancer.
 
-    With `methods` or `when` it is some questions only; see `every_second`.
+    With `methods` or `when`, only some calls go to the other endpoint; see `match_every_second`.
     """
 
     def changed(asked: FakeRequest, _answer: object) -> object:
@@ -128,7 +131,7 @@ def switched(other: Answering, **limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def every_second() -> Callable[[FakeRequest], bool]:
-    """Return a `when` for every second question that it sees."""
+    """Return a `matches` function that matches every second request."""
     lock, seen = Lock(), [0]
 
     def when(_asked: FakeRequest) -> bool:
@@ -140,7 +143,7 @@ def every_second() -> Callable[[FakeRequest], bool]:
 
 
 def after(answers: int) -> Callable[[FakeRequest], bool]:
-    """Return a `when` for all questions but the first so many that it sees."""
+    """Return a `matches` function that matches all requests after the first so many."""
     lock, seen = Lock(), [0]
 
     def when(_asked: FakeRequest) -> bool:
@@ -152,9 +155,9 @@ def after(answers: int) -> Callable[[FakeRequest], bool]:
 
 
 def cached(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Give the first answer for ever, also when the chain has gone another way (safe PR#2955).
+    """Return a fault: the first result is served forever, even after a reorg (safe PR#2955).
 
-    It is a proxy's: questions of the same words get the same answer, errors excepted.
+    Like a caching proxy: calls with equal parameters get the same result, except errors.
     """
     kept: dict[str, object] = {}
 

@@ -1,7 +1,7 @@
-"""An endpoint with moods: most of the time honest, then for some requests wrong in one way.
+"""An endpoint with moods: honest most of the time, then wrong in one way for some requests.
 
-The moods are drawn from a seed. Left out are those after which nobody should ask an endpoint
-again: another chain, a refused key, blooms and roots that are none.
+The moods are drawn from a seed. Faults after which a client must stop using the endpoint are left
+out: another chain, a rejected key, invalid blooms and roots.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ from devnet.fakechain.requests import FakeRequest, Http
 from devnet.fakechain.upstream import Upstream
 from oracle.rpc.provider_dialects import RefusedFeature
 
-# How likely an honest request is the first of a mood, and the most requests that one lasts.
+# The probability that a mood begins at a request, and the maximum requests that a mood lasts.
 RATE = 0.02
 LONGEST_MOOD = 6
 _LAG_BLOCKS = 3
@@ -33,7 +33,7 @@ Hear = Callable[[str], None]
 
 
 class Chaos(Upstream):
-    """The endpoint at `url`, with moods of `seed`; `hear` is told of each as it begins."""
+    """The endpoint at `url` with moods drawn from `seed`; `on_mood` is called when one begins."""
 
     def __init__(self, url: str, seed: int, hear: Hear = lambda _mood: None) -> None:
         super().__init__(url)
@@ -43,9 +43,9 @@ class Chaos(Upstream):
         self._mood: tuple[str, InjectedFault] | None = None
         self._left = 0
         self._hear = hear
-        # How often each mood began.
+        # Number of times that each mood began.
         self.moods: dict[str, int] = {}
-        # No more of it from here on.
+        # No new faults once set.
         self.is_calm = False
 
     @override
@@ -65,7 +65,7 @@ class Chaos(Upstream):
 
 
 def _always(upstream: Upstream) -> Mapping[str, InjectedFault]:
-    """Return every mood by its name."""
+    """Return the fault of each mood."""
     return _of_logs() | _of_heads(upstream) | _told() | _of_transport()
 
 
@@ -137,7 +137,7 @@ def _of_transport() -> dict[str, InjectedFault]:
 
 
 def _lagging(upstream: Upstream, behind: int) -> InjectedFault:
-    """Show the chain as it was some blocks ago: its head, and nothing above that."""
+    """Return a fault: the chain as it was some blocks ago."""
 
     def changed(asked: FakeRequest, answer: Any) -> object:  # noqa: ANN401 - JSON
         if asked.method == "eth_blockNumber":
@@ -153,7 +153,7 @@ def _lagging(upstream: Upstream, behind: int) -> InjectedFault:
 
 
 def _late(seconds: float) -> InjectedFault:
-    """Do the work at once, and answer late; seconds of the wall clock."""
+    """Return a fault: the response is delayed by some seconds of the wall clock."""
 
     def changed(body: bytes) -> Http:
         Event().wait(seconds)
@@ -163,5 +163,5 @@ def _late(seconds: float) -> InjectedFault:
 
 
 def told(moods: Mapping[str, int]) -> str:
-    """Return how often each mood began, as a line of JSON."""
+    """Return the number of times each mood began, as a line of JSON."""
     return msgspec.json.encode(dict(sorted(moods.items()))).decode()

@@ -1,8 +1,8 @@
-"""A liar that thinks: lies that fit each other, from one answer alone up to a whole chain.
+"""Forged endpoints: consistent lies, from a single wrong result up to a whole forged chain.
 
-A lie says what it makes of a block's time and transactions. How much else the liar makes fit is
-the `Depth`. `forged` returns an endpoint that says so; `block_faults.switched` lets an honest one
-speak like it now and then.
+A `ForgeryPlan` defines what it makes of a block's time and transactions; `Depth` defines how much
+else is forged to be consistent with the lie. `create_forged_provider` returns an endpoint that
+serves the forged blocks; `block_faults.switched` lets an honest endpoint serve them now and then.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,17 +17,17 @@ from devnet.fakechain.mining import MinedBlock
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import Blocks, Tree, branch
 
-# What is said of a transaction under the hash and signature of the true one.
+# Fields of a transaction that are forged under the true hash and signature.
 _SAID_OF_CALLS = ("from", "value", "input")
 
 
 class Depth(IntEnum):
-    """How much fits the lie; each has what is before it.
+    """How much of a block is consistent with the lie; each depth includes the ones before it.
 
-    `ANSWERS`: logs, transactions or status, as they are asked for. `RECEIPTS`: whole receipts.
-    `HEADERS`: roots, bloom and time, under the true hash. `BLOCKS`: whole blocks with hashes of
-    their own, linked, but the first true one above them does not follow. `CHAIN`: all above them
-    are mined again.
+    `ANSWERS`: logs, transactions or status, as they are requested. `RECEIPTS`: whole receipts.
+    `HEADERS`: roots, bloom and time, under the true hash. `BLOCKS`: whole linked blocks with
+    hashes of their own, but the first true block above them does not link. `CHAIN`: all blocks
+    above them are mined again.
     """
 
     ANSWERS = 1
@@ -38,22 +38,23 @@ class Depth(IntEnum):
 
 
 class Told(NamedTuple):
-    """What is said of a block: its time in unix seconds, and its transactions."""
+    """The content of a block: its time in unix seconds, and its transactions."""
 
     time: int
     txs: tuple[Tx, ...]
 
 
 def true_of(block: Block) -> Told:
-    """Return what is so."""
+    """Return the true content of a block."""
     return Told(block.time, block.txs)
 
 
 class Lie(NamedTuple):
-    """One way to lie: `tell` makes other transactions of a block, as many as there are.
+    """One way to forge a block.
 
-    `mark` changes logs as they are written, and `rename` the hashes of transactions, of which no
-    header tells.
+    `forge_content` returns other transactions of a block, the same number of them. `change_log`
+    changes logs as they are written, and `change_tx_hash` the hashes of transactions, which no
+    header proves.
     """
 
     name: str
@@ -63,9 +64,10 @@ class Lie(NamedTuple):
 
 
 def forged(tree: Tree, lie: Lie, depth: Depth, blocks: tuple[int, int]) -> Provider:
-    """Return an endpoint of the newest chain of a tree that lies about blocks first to last.
+    """Return an endpoint of a tree's newest branch with forged blocks first to last.
 
-    It shows all of its chain at once; tags, code and faults are set as any other endpoint's.
+    The endpoint shows the whole branch at once; tags, code and faults are set as for any other
+    endpoint.
     """
     forger = _Forger(Blocks(tree.chain_id), lie, depth, blocks)
     last: Block = tree.genesis
@@ -82,7 +84,7 @@ class _Forger(NamedTuple):
     blocks: tuple[int, int]
 
     def said(self, true: Block, below: Block) -> Block:
-        """Return what stands in the place of a block, above what stands below it."""
+        """Return the block that replaces a true block, on top of the given parent."""
         first, last = self.blocks
         if true.number < first or true.parent is None:
             return true
@@ -103,7 +105,7 @@ class _Forger(NamedTuple):
 
 
 class _Retold(Block):
-    """A block word for word, on top of another than it names."""
+    """A copy of a true block on top of a parent other than the one it names."""
 
     def __init__(self, true: Block, below: Block, own: str | None = None) -> None:
         super().__init__(true.number, true.hash if own is None else own, below, true.time)
@@ -136,7 +138,7 @@ class _Retold(Block):
 
 
 class _Forged(_Retold):
-    """A block as the liar tells it: parts of the true one, parts of a twin that holds the lie."""
+    """A block made of parts of the true block and parts of a sibling that holds the lie."""
 
     def __init__(self, true: Block, below: Block, sibling: Block, forger: _Forger) -> None:
         has_own = forger.depth >= Depth.BLOCKS
@@ -187,7 +189,7 @@ class _Forged(_Retold):
 
     @cached_property
     def _told(self) -> list[Json]:
-        """The receipts that hold the lie, under this block's name."""
+        """The receipts that hold the lie, with this block's hash."""
         by_sibling = self._depth >= Depth.HEADERS
         names = self._sibling.tx_hashes if by_sibling else self._true.tx_hashes
         pairs = zip(self._sibling.receipts, map(self._lie.rename, names), strict=True)

@@ -1,6 +1,6 @@
-"""Faults of logs: left out, capped, doubled, of another fork, or written as nobody may.
+"""Faults of logs: missing, capped, duplicated, of another fork, or malformed.
 
-All of them spoil `eth_getLogs`; `methods=RECEIPTS` or `methods=EVERYWHERE` spoils receipts too.
+All of them change `eth_getLogs`; `methods=RECEIPTS` or `methods=EVERYWHERE` changes receipts too.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ EVERYWHERE = LOGS | RECEIPTS
 def spoiled_logs(
     name: str, change: Callable[[list[Json]], Sequence[Json]], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Put other logs in place of those of an answer; `change` gets copies, all of the answer's."""
+    """Return a fault that replaces the logs of a result; `change` gets copies of all of them."""
 
     def changed(asked: FakeRequest, answer: Any) -> object:  # noqa: ANN401 - JSON
         if asked.method in LOGS:
@@ -37,7 +37,7 @@ def spoiled_logs(
 def spoiled_log(
     name: str, change: Callable[[Json], object], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Change every log of an answer in place."""
+    """Return a fault that changes every log of a result in place."""
 
     def changed(logs: list[Json]) -> list[Json]:
         for log in logs:
@@ -53,7 +53,7 @@ def spoiled_log(
 def omits_logs(
     which: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Leave out logs, by default all, whatever was asked."""
+    """Return a fault that leaves out logs, by default all of them."""
     return spoiled_logs(
         "logs left out", lambda logs: [log for log in logs if which and not which(log)], **limits
     )
@@ -62,26 +62,26 @@ def omits_logs(
 def omits_in_ranges(
     which: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Leave logs out of ranges, and give them where the block's hash is named (geth #31593)."""
+    """Return a fault that leaves out logs of ranges, but not of block hashes (geth #31593)."""
     when = limits.get("when")
     limits["when"] = lambda asked: not asked.by_hash and (when is None or when(asked))
     return omits_logs(which, **limits)
 
 
 def omits_one(nth: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Leave one log out of each answer, counted from 0."""
+    """Return a fault that leaves one log out of each result, counted from 0."""
     return spoiled_logs("one log left out", lambda logs: logs[:nth] + logs[nth + 1 :], **limits)
 
 
 def capped(most: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Give the first so many and not a word of the rest (ethers #1389)."""
+    """Return a fault: only the first so many logs, without any notice (ethers #1389)."""
     return spoiled_logs(f"{most} logs at most", lambda logs: logs[:most], **limits)
 
 
 def pruned_silently(below: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Answer for blocks below this one as if nothing had happened there (Ghoststake #58).
+    """Return a fault: blocks below this one look empty (Ghoststake #58).
 
-    Ranges lose the logs below it, receipts are null.
+    Ranges lose the logs below it, and receipts are null.
     """
 
     def changed(asked: FakeRequest, answer: Any) -> object:  # noqa: ANN401 - JSON
@@ -93,7 +93,7 @@ def pruned_silently(below: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def empty_where_unknown(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Answer `[]` where a block is not known, as Ganache and others do (0x PR#1080)."""
+    """Return a fault: `[]` for an unknown block, as Ganache and others return (0x PR#1080)."""
 
     def changed(_asked: FakeRequest, answer: object) -> object:
         return [] if isinstance(answer, FakeRpcError) else answer
@@ -102,7 +102,7 @@ def empty_where_unknown(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def logs_of(other: Answering, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Give the logs that another endpoint has: of another fork, or of fewer blocks."""
+    """Return a fault: the logs of another endpoint, of another fork or of fewer blocks."""
 
     def changed(asked: FakeRequest, _answer: object) -> object:
         try:
@@ -117,12 +117,12 @@ def logs_of(other: Answering, **limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def doubled(nth: int = 0, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Give one log twice, word for word."""
+    """Return a fault that repeats one log unchanged."""
     return spoiled_logs("a log twice", lambda logs: logs + logs[nth : nth + 1], **limits)
 
 
 def contradicted(nth: int = 0, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Give a second log of other content at the place of one (ponder #2182)."""
+    """Return a fault that adds a log with other data at the same position (ponder #2182)."""
 
     def changed(logs: list[Json]) -> list[Json]:
         return logs + [{**log, "data": log["data"] + "00" * 32} for log in logs[nth : nth + 1]]
@@ -131,17 +131,17 @@ def contradicted(nth: int = 0, **limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def shuffled_logs(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Give the logs last to first."""
+    """Return a fault that reverses the order of the logs."""
     return spoiled_logs("logs out of order", lambda logs: logs[::-1], **limits)
 
 
 def with_log(extra: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Add a log that does not belong there."""
+    """Return a fault that adds a log that does not belong to the result."""
     return spoiled_logs("a log too many", lambda logs: [*logs, extra], **limits)
 
 
 def of_blocks_moved(blocks: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Say that each log stands so many blocks higher: outside of the range."""
+    """Return a fault: the block number of each log is this much higher, outside the range."""
     return spoiled_log(
         "logs of other blocks",
         lambda log: log.update(blockNumber=hex(int(log["blockNumber"], 16) + blocks)),
@@ -150,34 +150,34 @@ def of_blocks_moved(blocks: int, **limits: Unpack[FaultLimits]) -> InjectedFault
 
 
 def of_address(address: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Say that another contract said it all."""
+    """Return a fault: all logs name another contract."""
     return spoiled_log(
         "logs of another address", lambda log: log.update(address=address), **limits
     )
 
 
-# --- written as nobody may ---
+# --- malformed ---
 
 
 def removed(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Mark the logs as removed."""
+    """Return a fault that marks the logs as removed."""
     return spoiled_log("removed logs", lambda log: log.update(removed=True), **limits)
 
 
 def pending(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Give logs without a block, as of pending ones."""
+    """Return a fault: logs without a block, like pending ones."""
     nothing = dict.fromkeys(("blockHash", "blockNumber", "logIndex"))
     return spoiled_log("pending logs", lambda log: log.update(nothing), **limits)
 
 
 def without_tx_hash(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Give zeros for the transaction's hash (zkSync)."""
+    """Return a fault: transaction hashes are zero (zkSync)."""
     zeros = "0x" + "00" * 32
     return spoiled_log("zero hashes", lambda log: log.update(transactionHash=zeros), **limits)
 
 
 def upper_case(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Write all hex in capitals."""
+    """Return a fault that writes all hex in capitals."""
 
     def loud(text: str) -> str:
         return "0x" + text[2:].upper()
@@ -191,15 +191,15 @@ def upper_case(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def odd_hex(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Add half a byte to what the logs say."""
+    """Return a fault that appends half a byte to the data of the logs."""
     return spoiled_log("half a byte", lambda log: log.update(data=log["data"] + "0"), **limits)
 
 
 def with_field(name: str, value: object, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Put this into one field of every log."""
+    """Return a fault that sets one field of every log."""
     return spoiled_log(f"other {name}", lambda log: log.update({name: value}), **limits)
 
 
 def without_field(name: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Leave one field out of every log, as `blockTimestamp` is left out by some."""
+    """Return a fault that removes one field of every log, such as `blockTimestamp`."""
     return spoiled_log(f"no {name}", lambda log: log.pop(name, None), **limits)

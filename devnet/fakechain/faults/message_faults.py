@@ -1,7 +1,7 @@
-"""Faults that are reported: JSON-RPC errors in the dialects of many providers.
+"""Reported faults: JSON-RPC errors with the messages of many providers.
 
-`{limit}` in a message is the limit, `{first}` and `{last}` the range that was asked for.
-See docs/reference/rpc-requirements.md#errors-when-reading.
+In a message, `{limit}` is the limit, and `{first}` and `{last}` are the requested range. See
+docs/reference/rpc-requirements.md#errors-when-reading.
 """
 
 from collections.abc import Callable
@@ -13,33 +13,33 @@ from oracle.rpc.provider_dialects import DIALECTS, RefusedFeature
 
 
 class Words(NamedTuple):
-    """How an endpoint says no."""
+    """Code and message of a JSON-RPC error."""
 
     code: int
     message: str
 
 
 def provider_messages(refused: RefusedFeature) -> tuple[Words, ...]:
-    """Return every provider's message for what is refused, as the table of dialects has it."""
+    """Return every provider's message for a kind of refusal, from the table of dialects."""
     return tuple(
         Words(row.code, row.example) for row in DIALECTS if row.refused_feature is refused
     )
 
 
 RATE_WORDS = provider_messages(RefusedFeature.RATE)
-# Those that state their limit.
+# Messages that state their limit.
 RANGE_WORDS = tuple(
     one for one in provider_messages(RefusedFeature.BLOCKS) if "{limit}" in one.message
 )
 DENSITY_WORDS = provider_messages(RefusedFeature.RESULTS)
-# -32005 means the rate as well as the size.
+# Providers use -32005 for rate limits as well as for the size of a result.
 QUOTA, SIZE = RATE_WORDS[0], DENSITY_WORDS[0]
 # A message that no row of the table matches.
 FOREIGN_WORDS = Words(-32099, "请求失败")
 
 
 def fails(words: Words, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Answer an error, whatever was asked."""
+    """Return a fault: every call fails with this error."""
     return InjectedFault(
         words.message, lambda asked, _answer: _said(words, asked, 0), limits=limits
     )
@@ -48,7 +48,7 @@ def fails(words: Words, **limits: Unpack[FaultLimits]) -> InjectedFault:
 def limited_range(
     most: int, words: Words = RANGE_WORDS[0], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Refuse logs of more than so many blocks at once."""
+    """Return a fault that rejects `eth_getLogs` over more than so many blocks."""
 
     def is_too_wide(asked: FakeRequest, _answer: object) -> bool:
         return asked.blocks is not None and asked.blocks[1] - asked.blocks[0] + 1 > most
@@ -59,7 +59,7 @@ def limited_range(
 def limited_results(
     most: int, words: Words = DENSITY_WORDS[0], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Refuse an answer of more than so many logs."""
+    """Return a fault that rejects results of more than so many logs."""
 
     def is_too_long(_asked: FakeRequest, answer: object) -> bool:
         return isinstance(answer, list) and len(answer) > most

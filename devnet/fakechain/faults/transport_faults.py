@@ -1,4 +1,4 @@
-"""Faults below and around JSON-RPC: statuses, bodies, connections, batches, and time."""
+"""Faults below and around JSON-RPC: HTTP statuses, bodies, connections, batches, and delays."""
 
 import gzip
 from collections.abc import Callable, Sequence
@@ -12,14 +12,14 @@ from devnet.fakechain.fault import FaultLimits, InjectedFault
 from devnet.fakechain.requests import FakeRequest, FakeRpcError, Http
 from devnet.fakechain.virtual_clock import VirtualClock
 
-# A gate that nobody opens must not hold a test for ever.
+# A gate that is never opened must not block a test forever.
 _PATIENCE_SECONDS = 60.0
 _GZIP_HEAD = 10
 _PAGE = b"<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>"
 
 
 def instead(name: str, answer: Http, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Give this HTTP answer in place of any other; the work may have been done."""
+    """Return a fault: this HTTP response replaces any other; the call may have been executed."""
     return InjectedFault(name, lambda _asked, _answer: answer, limits=limits)
 
 
@@ -27,14 +27,17 @@ def instead(name: str, answer: Http, **limits: Unpack[FaultLimits]) -> InjectedF
 
 
 def status(code: int, body: bytes = b"", **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Answer with this HTTP status."""
+    """Return a fault: every response has this HTTP status."""
     return instead(f"HTTP {code}", Http(code, body, {"Content-Type": "text/plain"}), **limits)
 
 
 def throttled(
     retry_after: int | str | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Answer 429; `retry_after` in seconds, or an HTTP-date: then the answer's Date is `NOW`."""
+    """Return a fault: HTTP 429, with an optional Retry-After.
+
+    `retry_after` is in seconds, or an HTTP-date; the Date header of the response is then `NOW`.
+    """
     headers = {} if retry_after is None else {"Retry-After": str(retry_after), "Date": NOW}
     return instead("HTTP 429", Http(429, b"slow down", headers), **limits)
 
@@ -43,13 +46,13 @@ NOW, IN_NINETY_SECONDS = "Sat, 21 Nov 2026 10:00:00 GMT", "Sat, 21 Nov 2026 10:0
 
 
 def throttled_in_200(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Answer 200, and 429 inside of it."""
+    """Return a fault: HTTP 200 with an error 429 in the body."""
     body = msgspec.json.encode({"error": {"code": 429, "message": "Too Many Requests"}})
     return instead("429 in 200", Http(200, body), **limits)
 
 
 def throttle_text_in_200(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Answer 200 with plain words of throttling."""
+    """Return a fault: HTTP 200 with a plain text about rate limits."""
     said = Http(200, b"rate limit exceeded", {"Content-Type": "text/plain"})
     return instead("throttled, as text", said, **limits)
 
@@ -58,31 +61,31 @@ def throttle_text_in_200(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def web_page(code: int = 200, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Answer with a page for people."""
+    """Return a fault: the response is an HTML page."""
     return instead("HTML", Http(code, _PAGE, {"Content-Type": "text/html"}), **limits)
 
 
 def empty_body(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Answer 200 and nothing."""
+    """Return a fault: HTTP 200 with an empty body."""
     return instead("no body", Http(200, b""), **limits)
 
 
 def spoiled_body(
     name: str, change: Callable[[bytes], Http], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Change the bytes of the honest answer."""
+    """Return a fault that changes the bytes of the honest response."""
     return InjectedFault(name, change_body=change, limits=limits)
 
 
 def cut_off(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Send half of the body, then end the connection."""
+    """Return a fault that sends half of the body and then closes the connection."""
     return spoiled_body(
         "cut off", lambda body: Http(body=body[: len(body) // 2], promised=len(body)), **limits
     )
 
 
 def reset(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Send half of the body, then reset the connection."""
+    """Return a fault that sends half of the body and then resets the connection."""
     return spoiled_body(
         "reset",
         lambda body: Http(body=body[: len(body) // 2], promised=len(body), is_reset=True),
@@ -91,16 +94,16 @@ def reset(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def truncated(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Send half of the JSON as if it were all."""
+    """Return a fault that sends half of the JSON as if it were complete."""
     return spoiled_body("half a JSON", lambda body: Http(body=body[: len(body) // 2]), **limits)
 
 
 def broken_gzip(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Send a gzip stream that does not unpack."""
+    """Return a fault that sends a gzip stream that cannot be decompressed."""
 
     def changed(body: bytes) -> Http:
         packed = gzip.compress(body)
-        # No block of a stream begins with these bits.
+        # No deflate block begins with these bits.
         spoiled = packed[:_GZIP_HEAD] + b"\xff" * (len(packed) - _GZIP_HEAD)
         return Http(body=spoiled, headers={"Content-Encoding": "gzip"})
 
@@ -108,9 +111,10 @@ def broken_gzip(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def misdirected(connections: int = 1, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Be out of step on the first so many connections: answer what was asked before, or elsewhere.
+    """Return a fault: the first so many connections are out of step.
 
-    A connection is a thread of the server's.
+    They answer the previous request, or one of another client. Each connection is one thread of
+    the server.
     """
     here, numbers = local(), count()
 
@@ -125,7 +129,7 @@ def misdirected(connections: int = 1, **limits: Unpack[FaultLimits]) -> Injected
     return spoiled_body("out of step", changed, **limits)
 
 
-# To nobody's question.
+# The response to a request that was never sent.
 _ELSEWHERE = b'{"jsonrpc":"2.0","id":987654321,"result":"0x5"}'
 
 
@@ -133,12 +137,12 @@ _ELSEWHERE = b'{"jsonrpc":"2.0","id":987654321,"result":"0x5"}'
 
 
 def shuffled_batch(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Answer a batch last to first."""
+    """Return a fault that reverses the order of a batch."""
     return InjectedFault("batch shuffled", change_batch=lambda _a, sent: sent[::-1], limits=limits)
 
 
 def batch_without(nth: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Leave one answer out of a batch."""
+    """Return a fault that leaves one response out of a batch."""
     return InjectedFault(
         "batch with a hole",
         change_batch=lambda _a, sent: sent[:nth] + sent[nth + 1 :],
@@ -147,7 +151,7 @@ def batch_without(nth: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def batch_with_error(nth: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Let one of a batch fail."""
+    """Return a fault that lets one call of a batch fail."""
 
     def changed(_asked: Sequence[FakeRequest], sent: list[dict[str, Any]]) -> object:
         error = FakeRpcError(-32603, "internal error").written()
@@ -158,7 +162,7 @@ def batch_with_error(nth: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def refused_batch(most: int = 1, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Refuse batches of more than so many, as a whole (-32007)."""
+    """Return a fault that rejects batches of more than so many calls as a whole (-32007)."""
 
     def changed(_asked: Sequence[FakeRequest], sent: list[dict[str, Any]]) -> object:
         if len(sent) <= most:
@@ -170,7 +174,7 @@ def refused_batch(most: int = 1, **limits: Unpack[FaultLimits]) -> InjectedFault
 
 
 def refused_by_status(name: str, body: bytes, code: int = 400, most: int = 1) -> InjectedFault:
-    """Refuse batches of more than so many by an HTTP status, with a body of any kind."""
+    """Return a fault that rejects larger batches by an HTTP status, with any body."""
 
     def changed(_asked: Sequence[FakeRequest], sent: list[dict[str, Any]]) -> object:
         return sent if len(sent) <= most else Http(code, body)
@@ -182,7 +186,7 @@ def refused_by_status(name: str, body: bytes, code: int = 400, most: int = 1) ->
 
 
 def held(gate: Event, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Do the work, and keep the answer back until the gate opens."""
+    """Return a fault that executes the call, and holds the response until the gate opens."""
 
     def changed(_asked: FakeRequest, answer: object) -> object:
         gate.wait(_PATIENCE_SECONDS)
@@ -192,7 +196,7 @@ def held(gate: Event, **limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def slow(clock: VirtualClock, seconds: float, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Take so many seconds of a virtual clock for each question."""
+    """Return a fault that takes so many seconds of a virtual clock per call."""
 
     def changed(_asked: FakeRequest, answer: object) -> object:
         clock.pass_by(seconds)
@@ -202,7 +206,7 @@ def slow(clock: VirtualClock, seconds: float, **limits: Unpack[FaultLimits]) -> 
 
 
 def then(happens: Callable[[FakeRequest], object], **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Let something happen once the answer is made, such as a reorg between two questions."""
+    """Return a fault that runs a callback after the result is computed, such as a reorg."""
 
     def changed(asked: FakeRequest, answer: object) -> object:
         happens(asked)

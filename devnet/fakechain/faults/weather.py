@@ -1,6 +1,6 @@
-"""An endpoint in bad weather: each request has its own bad luck, drawn from a seed.
+"""An endpoint in bad weather: each request may fail independently, drawn from a seed.
 
-Unlike `chaos`, whose moods last, nothing that goes wrong says anything about the next request.
+Unlike the moods of `chaos`, which last, each failure is independent of the next request.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,15 +16,16 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.requests import Http
 from devnet.fakechain.tree import Tree
 
-# Which share of all requests ends so.
+# The share of all requests that fails in each way.
 FOUL: Mapping[str, float] = {"429": 0.10, "garbage": 0.10, "reset": 0.05, "lagging": 0.10}
 _LAG_BLOCKS = 2
 
 
 class Weather(Provider):
-    """Shows a tree, each answer after `wait`; `shares` of the requests meet with bad luck.
+    """Serves a tree; `shares` gives the share of each failure.
 
-    Others may be put in at any time. A 429 asks to be left alone for `retry_after` seconds.
+    `wait_before_answer` is called before each response. `shares` may be replaced at any time. A
+    429 carries `retry_after` as its Retry-After, in seconds.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Weather(Provider):
         }
 
     def show(self, head: Block) -> None:
-        """Show this block as the newest; where it lags, one a little below."""
+        """Show this block as the newest; lagging responses show an older one."""
         self.head = head
         for _ in range(_LAG_BLOCKS):
             head = head.parent or head

@@ -1,7 +1,7 @@
 """Recorded chains, served as if they were live.
 
-A recording is one file of JSON lines, `.jsonl` or `.jsonl.gz`, each an object with its `kind` and,
-beside it, what an endpoint answered, field by field:
+A recording is one file of JSON lines, `.jsonl` or `.jsonl.gz`. Each line is an object with a `kind`
+and the fields that an endpoint returned:
 
     {"kind": "chain", "chainId": "0x7a69", "client": "anvil/v1.7.1"}     first line; may be missing
     {"kind": "block", "number": "0x1", "hash": "0x…", "parentHash": "0x…", "timestamp": "0x…", …}
@@ -9,16 +9,16 @@ beside it, what an endpoint answered, field by field:
     {"kind": "tx", …}           an entry of a full block, or of eth_getTransactionByHash
     {"kind": "receipt", …}      an entry of eth_getBlockReceipts
 
-Lines may come in any order; what belongs to a block names it by `blockHash`. Blocks link by their
-parents up to one head; the first one need not be block 0. A block without a line for its
-transactions has none; where its receipts root says otherwise, its receipts are answered as
-pruned. A receipt may leave out its `logs`: they are then those of the log lines.
-Where there is no receipt for a transaction, one is made of its `status` and of its logs. Only
-`number`, `hash`, `parentHash` and `timestamp` of a block must be there: a bloom or a root that was
-not recorded is served as zeros, as some chains serve them.
+Lines may be in any order; logs, transactions and receipts name their block by `blockHash`. Blocks
+link by their parents up to one head; the first one need not be block 0. A block without
+transaction lines has no transactions; if its receipts root is not that of an empty block, its
+receipts are served as pruned. A receipt without `logs` gets those of the log lines. A transaction
+without a receipt gets one that is built from its `status` and logs. Only `number`, `hash`,
+`parentHash` and `timestamp` of a block are required: a bloom or root that was not recorded is
+served as zeros, as some chains serve them.
 
-A folder with `blocks.jsonl.gz`, `logs.jsonl.gz` and `txs.jsonl.gz` is read as well; there a
-transaction names its block by `block`, its place by `index`, and numbers are plain.
+A folder with `blocks.jsonl.gz`, `logs.jsonl.gz` and `txs.jsonl.gz` is supported as well; its
+transactions give their block as `block` and their position as `index`, and numbers are plain.
 """
 
 import gzip
@@ -41,7 +41,7 @@ KINDS = ("block", "log", "tx", "receipt")
 _EMPTY_ROOT = "0x" + EMPTY_ROOT.hex()
 _ZERO_BLOOM = "0x" + "00" * 256
 _ZERO_ADDRESS = "0x" + "00" * 20
-# What a recorded block is served with where it was not recorded.
+# Values for fields that were not recorded.
 _UNRECORDED: Json = {
     "logsBloom": _ZERO_BLOOM,
     "receiptsRoot": ZERO_HASH,
@@ -64,7 +64,7 @@ _Lines = Mapping[str, list[Json]]
 
 
 class RecordedBlock(Block):
-    """A block as it was recorded; its hash is what it says."""
+    """A recorded block; its hash is the recorded one and is not verified."""
 
     def __init__(self, said: Json, parent: Block | None) -> None:
         super().__init__(int(said["number"], 16), said["hash"], parent, int(said["timestamp"], 16))
@@ -79,7 +79,7 @@ class RecordedBlock(Block):
         return str(self._said["parentHash"])
 
     def record(self, kind: str, said: Json) -> None:
-        """Take in what was recorded of this block, before it is asked for."""
+        """Add a recorded entry of this block, before the block is served."""
         if kind == "log":
             self._logs.append(said)
         elif kind == "tx":
@@ -147,7 +147,7 @@ class RecordedBlock(Block):
 
 
 class Recording:
-    """A recorded chain: `blocks` by hash, `branch` from the lowest to `head`."""
+    """A recorded chain: `blocks` of all branches, and the `head`."""
 
     def __init__(self, chain_id: int, lines: _Lines) -> None:
         self.blocks = Blocks(chain_id)
@@ -172,7 +172,7 @@ class Recording:
             block.record(kind, said)
 
     def provider(self) -> Provider:
-        """Return an endpoint that shows all of it."""
+        """Return an endpoint that shows the whole recording."""
         return Provider(self.blocks, self.head)
 
 
@@ -180,7 +180,7 @@ def recording(path: Path) -> Recording:
     """Read a recorded chain from a file or a folder.
 
     Raises:
-        InputError: it is none; the sentence names the line.
+        InputError: the file is not a recording; the message names the line.
     """
     if path.is_dir():
         return _from_folder(path)
@@ -213,7 +213,7 @@ def _from_folder(folder: Path) -> Recording:
 
 
 def _quantities(said: Json) -> Json:
-    """Write plain numbers as endpoints do."""
+    """Convert plain numbers to the hex quantities of JSON-RPC."""
     return {
         key: hex(value) if isinstance(value, int) and not isinstance(value, bool) else value
         for key, value in said.items()

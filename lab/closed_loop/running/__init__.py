@@ -1,1 +1,1 @@
-"""The loop while it runs: what is said, drawn, answered, judged, and who comes and goes."""
+"""The running closed loop: events, draws, answers, judgements and membership."""

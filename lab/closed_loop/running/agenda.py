@@ -1,4 +1,4 @@
-"""What is to happen when: moments in order of time, and of one second in the order noted."""
+"""The agenda of a simulation: actions ordered by time, and within a second by insertion."""
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
@@ -8,7 +8,7 @@ _Deed = Callable[..., None]
 
 
 class Agenda:
-    """Deeds of a simulation by block time, in seconds."""
+    """Actions of a simulation by block time, in seconds."""
 
     __slots__ = ("_count", "_heap")
 
@@ -17,12 +17,12 @@ class Agenda:
         self._count = 0
 
     def add(self, time: int, deed: _Deed, *arguments: Any) -> None:  # noqa: ANN401 - its own
-        """Note that `deed` is to be done at `time`."""
+        """Schedule an action at a time."""
         self._count += 1
         heappush(self._heap, (time, self._count, deed, arguments))
 
     def each(self) -> Iterator[tuple[int, _Deed, tuple[Any, ...]]]:
-        """Yield everything in order, what is noted meanwhile included."""
+        """Yield all actions in order, including those scheduled meanwhile."""
         heap = self._heap
         while heap:
             time, _, deed, arguments = heappop(heap)

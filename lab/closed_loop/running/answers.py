@@ -1,4 +1,4 @@
-"""From the start of a task to its answer: who answers when, who is late, who waits for whom."""
+"""From the start of a task to its answer: delays, timeouts, and waiting for other members."""
 
 from lab.closed_loop.economics import Gas
 from lab.closed_loop.players import ERROR, AppOrder, LoopNode, LoopTask
@@ -7,12 +7,12 @@ from lab.closed_loop.running.judgement import judge_order
 from lab.closed_loop.running.loop_state import BEGIN, LoopState
 from oracle.domain.events.network_events import TaskErrorReported, TaskSubmitted
 
-# How long a creator takes to judge, in seconds.
+# Time that a creator takes to judge, in seconds.
 _JUDGES_IN = 2
 
 
 def begin(state: LoopState, task: LoopTask, node: LoopNode) -> None:
-    """Let a node that was given a task decide what it does with it."""
+    """Let a node decide what to do with a task that it was given."""
     role, timeout = node.role, task.order.shape.timeout
     late = state.now + timeout + 1
     if role.stops_at is not None and state.now - BEGIN >= role.stops_at:
@@ -63,7 +63,7 @@ def _answer(state: LoopState, task: LoopTask) -> None:
 
 
 def _wake(state: LoopState, task: LoopTask) -> None:
-    """Let a task be answered that waits for others', if there are enough of them now."""
+    """Schedule the answer of a waiting task, if enough other members have answered."""
     if not task.waits_for or task.is_settled:
         return
     if sum(fellow.answer is not None for fellow in task.fellows) >= task.waits_for:
@@ -77,7 +77,7 @@ def _time_out(state: LoopState, task: LoopTask) -> None:
 
 
 def settled(state: LoopState, order: AppOrder) -> None:
-    """Look whether an order can be judged: a task of it has just been answered, or has ended."""
+    """Schedule the judgement of an order if all of its tasks are settled."""
     if not order.is_judged and all(task.is_settled for task in order.tasks):
         order.is_judged = True
         state.agenda.add(state.now + _JUDGES_IN, judge_order, state, order)

@@ -1,4 +1,4 @@
-"""A task ends: the network says how, its node is free, and who left for it pays or is paid."""
+"""The end of a task: the event is emitted, the node is released, and fees are paid."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from oracle.domain.scoring.node_scores import is_excluded
 
 
 def end(state: LoopState, task: LoopTask, kind: type[DomainEvent], **fields: Any) -> None:  # noqa: ANN401 - an event's own fields
-    """End a task in one of the ways that there are."""
+    """End a task by emitting an event of the given type."""
     node = task.node
     address = None if node is None else node.address
     event = state.network.say(kind, task.key, address, **fields)
@@ -47,7 +47,7 @@ def time_out(state: LoopState, task: LoopTask, last: LastStatus = LastStatus.STA
 
 
 def abort(state: LoopState, task: LoopTask, reason: AbortReason) -> None:
-    """End a task that is nobody's fault, or whose result is worth nothing; nobody is paid."""
+    """End a task without payment: no node is at fault, or the result is worthless."""
     end(state, task, TaskAborted, reason=reason)
 
 

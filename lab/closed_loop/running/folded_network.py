@@ -1,4 +1,4 @@
-"""What the network says, folded at once by the real fold, and drawn from by the real policy."""
+"""The network's events, folded at once by the real fold, and draws by the real policy."""
 
 from collections.abc import Iterable, Iterator, Set as AbstractSet
 from contextlib import contextmanager
@@ -19,23 +19,23 @@ from oracle.systems.weighted_draw import draw_nodes
 
 
 class _Chooser(Protocol):
-    """What draws one node for a task."""
+    """Draws one node for a task."""
 
     def note(self, node: Node) -> None:
-        """Take in a node that has changed."""
+        """Update a node that has changed."""
         ...
 
     def apply_event(self, event: DomainEvent) -> None:
-        """See an event that has been folded."""
+        """Apply an event that has been folded."""
         ...
 
     def choose(self, task: Task, seed: bytes, asked: PolicyInput) -> Address | None:
-        """Return the node drawn; None: nobody can have it now."""
+        """Return the drawn node, or None if there is no candidate now."""
         ...
 
 
 class _FromPool:
-    """Draws from candidates that are kept ready: a Crynux policy."""
+    """Draws from an index of candidates, for a Crynux policy."""
 
     def __init__(self, rules: Rules, policy: CrynuxPolicy) -> None:
         self._pool = CandidatePool(rules, policy.weighting)
@@ -44,7 +44,7 @@ class _FromPool:
         self._pool.update_node(node)
 
     def apply_event(self, event: DomainEvent) -> None:
-        """The fold has put it into the nodes' rows."""
+        """Do nothing, because the fold has updated the nodes."""
 
     def choose(self, task: Task, seed: bytes, asked: PolicyInput) -> Address | None:
         drawn = self._pool.draw_nodes(task, asked.time, seed, reserved=asked.reserved)
@@ -52,13 +52,13 @@ class _FromPool:
 
 
 class _FromVerdicts:
-    """Asks the policy about every node, for each draw."""
+    """Lets the policy judge all nodes for each draw."""
 
     def __init__(self, policy: SelectionPolicy) -> None:
         self._follower = policy.create_follower()
 
     def note(self, node: Node) -> None:
-        """The policy sees the nodes themselves."""
+        """Do nothing, because the policy reads the nodes themselves."""
 
     def apply_event(self, event: DomainEvent) -> None:
         self._follower.apply_event(event)
@@ -71,9 +71,9 @@ class _FromVerdicts:
 
 
 class FoldedNetwork:
-    """A fold that is told every event as it happens, and the draws that rest on it.
+    """A fold that gets every event as it happens, and draws based on its state.
 
-    A block is a second. `time` is set by whoever lets time pass.
+    One block is one second. The agenda sets `time`.
     """
 
     def __init__(self, rules: Rules, policy: SelectionPolicy, time: int) -> None:
@@ -81,14 +81,14 @@ class FoldedNetwork:
         self.time = time
         self._fold = Fold(rules)
         self._logs = 0
-        # Whether each event is in a transaction of its own; else they are in this one.
+        # Whether each event has its own transaction; else all are in this one.
         self._is_apart, self._transaction = True, 0
         self._chooser: _Chooser = (
             _FromPool(rules, policy) if isinstance(policy, CrynuxPolicy) else _FromVerdicts(policy)
         )
 
     def say(self, said: type[DomainEvent], /, *named: Any, **fields: Any) -> DomainEvent:  # noqa: ANN401 - an event's own fields
-        """Let the network say an event now, and fold it."""
+        """Emit an event at the current time, and fold it."""
         self._logs += 1
         transaction = self._logs if self._is_apart else self._transaction
         event = said(Position(self.time, transaction, self._logs), self.time, *named, **fields)
@@ -98,7 +98,7 @@ class FoldedNetwork:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Put the events of this context into one transaction; else each has its own."""
+        """Put all events of this context into one transaction; else each has its own."""
         self._is_apart, self._transaction = False, self._logs + 1
         try:
             yield
@@ -107,28 +107,28 @@ class FoldedNetwork:
         self._fold.finish_transaction()
 
     def note_nodes(self) -> None:
-        """Bring nodes that have changed to whoever draws."""
+        """Pass changed nodes to the chooser."""
         changed = self._fold.ledger.changes.nodes
         for node in changed.values():
             self._chooser.note(node)
         changed.clear()
 
     def settle(self) -> Changes:
-        """Do so, and return what else has changed since it was done last."""
+        """Pass changed nodes to the chooser, and return all other changes since the last call."""
         self.note_nodes()
         return self._fold.drain_changes()
 
     def node(self, address: Address) -> Node:
-        """Return the fold's row of a node that has joined."""
+        """Return the fold's state of a node that has joined."""
         return self._fold.ledger.nodes[address]
 
     def choose(self, key: TaskKey, seed: bytes, taken: AbstractSet[Address]) -> Address | None:
-        """Draw a node for a task that was created; `note_nodes` goes before."""
+        """Draw a node for a created task; call `update_chooser` first."""
         ledger = self._fold.ledger
         asked = PolicyInput(ledger.nodes, self.rules, self.time, taken)
         return self._chooser.choose(ledger.tasks[key], seed, asked)
 
     def forget(self, keys: Iterable[TaskKey]) -> None:
-        """Drop tasks that have ended for good: nobody asks for them again."""
+        """Drop finished tasks, which are never needed again."""
         for key in keys:
             del self._fold.ledger.tasks[key]

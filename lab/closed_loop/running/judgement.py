@@ -1,4 +1,4 @@
-"""Creators judge: alone what they were given, in a group what most say.
+"""Judgement by creators: single results are accepted, groups are decided by majority.
 
 See docs/explanation/attacks.md#the-network.
 """
@@ -21,7 +21,7 @@ from oracle.domain.events.network_events import (
 
 
 def judge_order(state: LoopState, order: AppOrder) -> None:
-    """Judge an order whose tasks all have an answer, or have ended."""
+    """Judge an order whose tasks all have an answer or have ended."""
     order.is_judged = True
     if order.group is None:
         _judge_alone(state, order)
@@ -66,13 +66,13 @@ def _compare(state: LoopState, order: AppOrder) -> None:
 
 
 def _majority(answered: Sequence[LoopTask], size: int) -> int | None:
-    """Return the answer of more than half of the group, ended members counted in."""
+    """Return the answer of more than half of the group; ended members count as members."""
     answers = [task.answer for task in answered]
     return next((each for each in answers if 2 * answers.count(each) > size), None)
 
 
 def _follow(state: LoopState, order: AppOrder, answered: Sequence[LoopTask]) -> None:
-    """Pay the fastest of those who agree, and refund the rest; the others stand accused."""
+    """Pay the fastest of the majority and refund its other members; accuse the minority."""
     agreed = [task for task in answered if task.answer == order.verdict]
     others = [task for task in answered if task.answer != order.verdict]
     fastest = min(agreed, key=_elapsed)
@@ -94,7 +94,7 @@ def _follow(state: LoopState, order: AppOrder, answered: Sequence[LoopTask]) -> 
 
 
 def _is_spared(state: LoopState, task: LoopTask) -> bool:
-    """Tell whether an answer that did not win is no lie: an error report may be none."""
+    """Return whether a losing answer is an error report that is not slashed."""
     return task.answer == ERROR and not state.economics.error_is_slashed
 
 
@@ -103,7 +103,7 @@ def _elapsed(task: LoopTask) -> int:
 
 
 def _decide(state: LoopState, order: AppOrder, accused: Sequence[LoopTask]) -> None:
-    """Slash who stands alone: at once, or where a second group says the same as the first."""
+    """Slash the minority at once, or after a second group has confirmed the majority."""
     first = order.contested
     if first is None and state.economics.revalidation:
         if accused and state.economics.second_groups:
@@ -115,7 +115,7 @@ def _decide(state: LoopState, order: AppOrder, accused: Sequence[LoopTask]) -> N
     if order.verdict == first.verdict:
         _slash(state, [*_of(first, order.verdict, alike=False), *accused])
     elif any(task.answer == order.verdict for task in first.tasks):
-        # The minority was right: the first majority is slashed in its place.
+        # The minority was right, so the first majority is slashed instead.
         _slash(state, [*_of(first, first.verdict, alike=True), *accused])
 
 
@@ -132,7 +132,7 @@ def _slash(state: LoopState, tasks: Sequence[LoopTask]) -> None:
         node = task.node
         if node is None or node.is_slashed or _is_spared(state, task):
             continue
-        # It cannot leave before: a contested stake stays where it is.
+        # The node cannot leave before, because a contested stake is locked.
         node.leaving = node.kick_at = None
         if node.task is not None:
             endings.abort(state, node.task, AbortReason.CANCELLED)

@@ -1,4 +1,4 @@
-"""What an honest quorum does about kickouts that are due: propose, wait, execute.
+"""The kickout process of an honest quorum: propose, wait, execute.
 
 See docs/explanation/kickouts.md#lifecycle.
 """
@@ -13,7 +13,7 @@ from oracle.domain.reports.kickout_evidence import compute_creator_spread
 
 
 def follow(state: LoopState, change: KickoutDue) -> None:
-    """Look at an interval that has opened: it is proposed once rounds have shown it."""
+    """Schedule the proposal of a due kickout, once reports have shown the score."""
     if change.closed_at is None:
         node = state.nodes[change.node]
         rules = state.network.rules
@@ -40,5 +40,5 @@ def _execute(state: LoopState, node: LoopNode, ready_at: int) -> None:
     if node.task is None:
         kick_out(state, node)
     else:
-        # A kickout aborts what the node runs; its end puts the node out.
+        # A kickout aborts the node's task; the end of the task removes the node.
         endings.abort(state, node.task, AbortReason.CANCELLED)

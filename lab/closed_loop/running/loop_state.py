@@ -1,4 +1,4 @@
-"""All that a closed loop holds while it runs: network, agenda, players, money, counts."""
+"""The state of a running closed loop: network, agenda, participants, money, counts."""
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from lab.closed_loop.running.folded_network import FoldedNetwork
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.node import Membership
 
-# When every loop begins, in block time.
+# The start of every loop, in block time.
 BEGIN = 1_800_000_000
 
 
 @dataclass(slots=True)
 class Money:
-    """What one owner took in and spent, in gwei."""
+    """Income and expenses of one owner, in gwei."""
 
     earned: int = 0
     paid: int = 0
@@ -30,21 +30,21 @@ class Money:
 
     @property
     def spent(self) -> int:
-        """Return everything that went out."""
+        """The sum of all expenses."""
         return self.paid + self.tolls + self.gas + self.computing + self.hosting + self.slashed
 
     @property
     def profit(self) -> int:
-        """Return what is left, below 0 where there is less than nothing."""
+        """Income minus expenses; may be negative."""
         return self.earned - self.spent
 
 
 @dataclass(slots=True)
 class Counts:
-    """What happened, in numbers. Orders are those of honest applications.
+    """Event counts; orders are those of honest applications.
 
-    `kicked` and `slashed`: nodes by owner and kind. `held`: kickouts that waited for a person.
-    `wasted`: starts on nodes that had stopped for good. `anomalies`: of the fold.
+    `kicked` and `slashed`: nodes by owner and kind. `held`: kickouts held for a manual decision.
+    `wasted`: starts on permanently stopped nodes. `anomalies`: of the fold.
     """
 
     tasks: int = 0
@@ -60,11 +60,11 @@ class Counts:
 
 @dataclass(slots=True)
 class LoopState:
-    """A closed loop as it stands.
+    """The state of a closed loop.
 
-    `queue`: tasks without a node, oldest first. `contests`: groups whose minority says that the
-    majority lies. `touched`: orders a task of which has just ended; `done`: those just judged.
-    `is_stirred`: somebody may be free for what waits.
+    `queue`: tasks without a node, oldest first. `contests`: groups whose minority disputes the
+    majority. `changed_orders`: orders with a task that has just ended; `judged_orders`: orders
+    just judged. `may_start_tasks`: a node may be free for waiting tasks.
     """
 
     plan: LoopPlan
@@ -88,32 +88,32 @@ class LoopState:
 
     @property
     def now(self) -> int:
-        """Return the block time."""
+        """The current block time."""
         return self.network.time
 
     @property
     def economics(self) -> Economics:
-        """Return the network's numbers."""
+        """The network's economic parameters."""
         return self.plan.economics
 
     def money(self, owner: str) -> Money:
-        """Return what an owner has taken in and spent so far."""
+        """Return an owner's income and expenses so far."""
         return self.money_of.setdefault(owner, Money())
 
     def pay_gas(self, owner: str, deed: Gas) -> None:
-        """Let somebody send something."""
+        """Charge an owner for a transaction."""
         self.money(owner).gas += self.economics.gas(deed)
 
     def new_address(self) -> Address:
-        """Return an address that nobody has."""
+        """Return an unused address."""
         self.addresses += 1
-        # Spread, so that the order of addresses says nothing of when one came.
+        # Addresses are spread, so that their order does not reveal when they were created.
         return Address(f"0x{self.addresses * 0x9E3779B97F4A7C15 % (1 << 64):040x}")
 
     def is_member(self, node: LoopNode) -> bool:
-        """Tell whether a node is there."""
+        """Return whether a node is a member."""
         return self.network.node(node.address).membership is Membership.MEMBER
 
     def is_due(self, node: LoopNode) -> bool:
-        """Tell whether a node's kickout is due."""
+        """Return whether a node's kickout is due."""
         return self.network.node(node.address).kickout_due_since is not None

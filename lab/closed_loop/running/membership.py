@@ -1,4 +1,4 @@
-"""Nodes come and go: by their own will, by a kickout, by a slash."""
+"""Membership changes: joining, leaving, kickouts and slashes."""
 
 from collections import deque
 from dataclasses import replace
@@ -18,12 +18,12 @@ from oracle.domain.ids import Address
 
 _VRAM = 24
 _CARD = "card"
-# Cards of one's own are numbered from here on.
+# GPUs that belong to a single node are numbered from here on.
 _OWN_CARDS = 1_000_000
 
 
 def enter(state: LoopState, role: NodeRole, card: int | None = None) -> None:
-    """Let a node join by an address of its own; `card`: the one that it has already."""
+    """Add a node with an address of its own; `card` is the GPU that it already has."""
     address = state.new_address()
     number = len(state.everybody)
     if card is None:
@@ -47,7 +47,7 @@ def _join(state: LoopState, node: LoopNode) -> None:
 
 
 def consider(state: LoopState, node: LoopNode, happening: Turnpoint) -> None:
-    """Let a node think about leaving; where it works, it leaves when its task has ended."""
+    """Let a node react to an event; a busy node leaves when its task has ended."""
     reaction = node.role.behaviour.react(happening)
     if reaction is Reaction.STAY or node.joined_at is None:
         return
@@ -58,7 +58,7 @@ def consider(state: LoopState, node: LoopNode, happening: Turnpoint) -> None:
 
 
 def quit_now(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
-    """Let a free node leave; with a kickout pending, leaving may be the kickout."""
+    """Let a free node leave; with a pending kickout, leaving may count as the kickout."""
     node.leaving = None
     if node.kick_at is not None and state.economics.quit_is_kickout:
         kick_out(state, node, reaction)
@@ -72,7 +72,7 @@ def quit_now(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
 
 
 def kick_out(state: LoopState, node: LoopNode, reaction: Reaction | None = None) -> None:
-    """Put a node out for good; its stake comes back. `reaction` None: it thinks about it now."""
+    """Remove a node permanently and return its stake; without `reaction` it reacts now."""
     if reaction is None:
         reaction = node.role.behaviour.react(Turnpoint.KICKED_OUT)
     _leave(state, node, NodeKickedOut)
@@ -85,7 +85,7 @@ def kick_out(state: LoopState, node: LoopNode, reaction: Reaction | None = None)
 
 
 def slash(state: LoopState, node: LoopNode) -> None:
-    """Take a node's stake, for good; a contested one is there even where the node has left."""
+    """Take a node's stake; a contested stake is taken even if the node has left."""
     node.is_slashed = True
     state.money(node.role.owner).slashed += node.role.stake
     state.counts.slashed[node.role.owner, node.role.kind] += 1

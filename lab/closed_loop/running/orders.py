@@ -1,4 +1,4 @@
-"""Creators order, and every task is drawn for: now, or when a node is free again."""
+"""Creators order tasks, and every task is drawn for: at once, or when a node is released."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ from lab.closed_loop.running.loop_state import BEGIN, LoopState
 from oracle.domain.events.network_events import AbortReason, TaskCreated, TaskKind, TaskStarted
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
-# How long an application waits for a node, in seconds.
+# Time that an application waits for a node, in seconds.
 _PATIENCE = 900
-# How many waiting tasks are looked at, where the first can have nobody of those who are free.
+# Maximum number of waiting tasks that are skipped if no free node can take them.
 _LOOKED_AT = 6
-# How much one run of the same work differs from another, in thousandths.
+# Variation of the duration of equal work, in thousandths.
 _JITTER = (900, 1100)
 _MILLISECONDS = 1000
 
 
 @dataclass(slots=True)
 class OrderStream:
-    """One who orders again and again; `at` is his next order, in milliseconds of the loop."""
+    """A creator's stream of orders; `next_order_at` is in milliseconds of the loop."""
 
     role: CreatorRole
     chance: Chance
@@ -39,7 +39,7 @@ class OrderStream:
 
 
 def open_stream(state: LoopState, role: CreatorRole, number: int) -> None:
-    """Let somebody begin to order."""
+    """Start the orders of a creator."""
     accounts = [state.new_address() for _ in range(role.accounts)]
     stream = OrderStream(role, Chance(state.plan.seed, "orders", number), accounts)
     _wait(state, stream)
@@ -66,7 +66,7 @@ def _arrive(state: LoopState, stream: OrderStream) -> None:
 
 
 def _floored(state: LoopState, shape: OrderShape) -> OrderShape:
-    """Return what the contract takes: it refuses what is below its floors."""
+    """Return the order with the contract's minimum timeout and fee."""
     if not state.economics.floors:
         return shape
     return shape._replace(
@@ -76,7 +76,7 @@ def _floored(state: LoopState, shape: OrderShape) -> OrderShape:
 
 
 def contest(state: LoopState, first: AppOrder) -> None:
-    """Let a second group do the same task again, to see who of the first was right."""
+    """Order a second group for the same task, to decide which answer was right."""
     order = AppOrder(state.orders, TREASURY, first.creator, first.shape, None, contested=first)
     _open(state, order, [_MILLISECONDS] * first.shape.members)
 
@@ -111,7 +111,7 @@ def _open(state: LoopState, order: AppOrder, jitters: Sequence[int]) -> None:
 
 
 def serve_queue(state: LoopState) -> None:
-    """Give waiting tasks to who is free; the first first."""
+    """Give waiting tasks to free nodes, the oldest first."""
     started: list[LoopTask] = []
     passed: list[LoopTask] = []
     queue = state.queue
@@ -128,7 +128,7 @@ def serve_queue(state: LoopState) -> None:
 
 
 def _place(state: LoopState, task: LoopTask) -> bool:
-    """Draw a node for a task and start it; False: nobody can have it now."""
+    """Draw a node for a task and start it; return False if there is no candidate now."""
     state.network.note_nodes()
     seed = sha256(f"{state.plan.seed} {task.key}".encode()).digest()
     address = state.network.choose(task.key, seed, _taken(task))
@@ -145,14 +145,17 @@ def _place(state: LoopState, task: LoopTask) -> bool:
 
 
 def _taken(task: LoopTask) -> frozenset[Address]:
-    """Return who must not have it: who has another task of its group, or of the one contested."""
+    """Return the nodes that have another task of the group, or of the contested group."""
     order = task.order
     tasks = order.tasks if order.contested is None else [*order.tasks, *order.contested.tasks]
     return frozenset(each.node.address for each in tasks if each.node is not None)
 
 
 def _begin(state: LoopState, started: Sequence[LoopTask]) -> None:
-    """Let the nodes decide, once all that could start has started: a group sees itself whole."""
+    """Let the nodes decide once all tasks that could start have started.
+
+    The members of a group then see the complete group.
+    """
     for task in started:
         if task.node is not None and not task.is_ended:
             answers.begin(state, task, task.node)
