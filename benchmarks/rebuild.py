@@ -22,8 +22,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import backfill  # noqa: E402
 from benchmarks.ordinary_traffic import served  # noqa: E402
 from benchmarks.parquet import Step, measured  # noqa: E402
-from lab.backtest.backtest import BacktestPlan, compare_kept  # noqa: E402
-from lab.commands.compared_systems import columns_asked  # noqa: E402
+from lab.backtest.backtest import BacktestPlan, compare_history  # noqa: E402
+from lab.commands.compared_systems import build_columns_from_options  # noqa: E402
 from oracle.cli.inspect.parquet_command import open_exported_history  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state  # noqa: E402
@@ -53,10 +53,10 @@ def steps_of(events: int, folder: Path) -> list[Step]:
             )
         exporting.export_blocks(out, store, reader, lambda *_: None)
     history = open_exported_history(folder / "out", 0, None)
-    columns, _ = columns_asked(["crynux"], [], None)
+    columns, _ = build_columns_from_options(["crynux"], [], None)
     testing = Step("backtest of Parquet, one system, no draws", history.folded_count)
     with measured(testing):
-        compare_kept(history, columns, BacktestPlan(draws=0))
+        compare_history(history, columns, BacktestPlan(max_starts=0))
     return [rebuilding, testing]
 
 

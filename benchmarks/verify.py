@@ -33,10 +33,10 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.backfill import FINALITY_DEPTH, MISSED, Run, opened, timed  # noqa: E402
 from benchmarks.ordinary_traffic import BLOCK_SECONDS, SERVING, said_in_blocks  # noqa: E402
-from devnet.fakechain.block_json import Said, Tx  # noqa: E402
+from devnet.fakechain.block_json import FakeLog, Tx  # noqa: E402
 from devnet.fakechain.provider import Provider  # noqa: E402
-from devnet.fakechain.server import serving  # noqa: E402
-from devnet.fakechain.tree import SENDER, Tree, branch  # noqa: E402
+from devnet.fakechain.server import serve_endpoint  # noqa: E402
+from devnet.fakechain.tree import SENDER, BlockTree, get_branch  # noqa: E402
 from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
 from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.coverage import VerificationLevel  # noqa: E402
@@ -60,16 +60,16 @@ TARGET = 0.5
 class Prepared(Provider):
     """Answers with bytes that were made beforehand: only our own work shall be measured."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: BlockTree) -> None:
         super().__init__(tree)
-        blocks = branch(tree.last)
-        self._whole = [encoded(block.full) for block in blocks]
-        self._headers = [encoded(block.short) for block in blocks]
+        blocks = get_branch(tree.last_mined)
+        self._whole = [encoded(block.json_with_transactions) for block in blocks]
+        self._headers = [encoded(block.json_with_hashes) for block in blocks]
         self._receipts = {block.hash: encoded(block.receipts) for block in blocks}
         self._logs = [b",".join(map(encoded, block.logs)) for block in blocks]
 
     @override
-    def answer(self, method: str, params: Sequence[Any]) -> object:
+    def handle_call(self, method: str, params: Sequence[Any]) -> object:
         named = params[0] if params else None
         if method == "eth_getCode":
             return _CODE
@@ -80,7 +80,7 @@ class Prepared(Provider):
         if method == "eth_getLogs" and isinstance(named, dict) and "fromBlock" in named:
             first, last = int(named["fromBlock"], 16), int(named["toBlock"], 16)
             return Raw(b"[%b]" % b",".join(filter(None, self._logs[first : last + 1])))
-        return super().answer(method, params)
+        return super().handle_call(method, params)
 
 
 @contextmanager
@@ -99,13 +99,13 @@ def served(events: int) -> Iterator[str]:
 
 def serve(events: int) -> None:
     """Mine the ordinary traffic into true blocks, and serve them until we are ended."""
-    tree = Tree()
+    tree = BlockTree()
     for block in said_in_blocks(events):
-        txs = [Tx(SENDER, NETWORK, logs=(Said(*said),)) for said in block]
+        txs = [Tx(SENDER, NETWORK, logs=(FakeLog(*said),)) for said in block]
         called = [replace(one, input=WATCHED) for one in txs[:1]]
         tree.mine([*called, *txs[1:]], seconds=BLOCK_SECONDS)
-    tree.mine_many(FINALITY_DEPTH)
-    with serving(Prepared(tree)) as endpoint:
+    tree.mine_empty_blocks(FINALITY_DEPTH)
+    with serve_endpoint(Prepared(tree)) as endpoint:
         print(f"{SERVING}{endpoint.url}", flush=True)
         threading.Event().wait()
 

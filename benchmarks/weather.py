@@ -22,9 +22,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
 sys.path.insert(0, str(ROOT))
 
-from devnet.fakechain.faults.weather import FOUL, Weather  # noqa: E402
-from devnet.fakechain.server import serving  # noqa: E402
-from devnet.fakechain.tree import Tree  # noqa: E402
+from devnet.fakechain.faults.weather import BAD_WEATHER_SHARES, WeatherEndpoint  # noqa: E402
+from devnet.fakechain.server import serve_endpoint  # noqa: E402
+from devnet.fakechain.tree import BlockTree  # noqa: E402
 from oracle.errors import TransientError  # noqa: E402
 from oracle.store.schema import migrate  # noqa: E402
 from tests.support.ingest.indexer import CHAIN_ID, Indexer  # noqa: E402
@@ -43,10 +43,10 @@ class Run:
 
     def __init__(self, asked: argparse.Namespace, shares: dict[str, float]) -> None:
         self.asked = asked
-        self.tree, traffic = Tree(CHAIN_ID), Traffic(1)
+        self.tree, traffic = BlockTree(CHAIN_ID), Traffic(1)
         for _ in range(asked.history):
             self.tree.mine(txs(traffic.block()))
-        self.endpoint = Weather(self.tree, lambda: time.sleep(asked.latency))
+        self.endpoint = WeatherEndpoint(self.tree, lambda: time.sleep(asked.latency))
         self.shares = shares
         self.failures: Counter[str] = Counter()
 
@@ -54,8 +54,8 @@ class Run:
         """Read the history, then follow the head; seconds for each."""
         with ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
-            url = stack.enter_context(serving(self.endpoint)).url
-            self.endpoint.show(self.tree.last)
+            url = stack.enter_context(serve_endpoint(self.endpoint)).url
+            self.endpoint.show_head(self.tree.last_mined)
             migrate(f"sqlite:///{folder}/weather.db")
             indexer = Indexer([url], f"sqlite:///{folder}/weather.db", reports=False)
             stack.callback(indexer.close)
@@ -65,7 +65,7 @@ class Run:
             self.reach(indexer)
             history = time.perf_counter() - began
             for _ in range(self.asked.head):
-                self.endpoint.show(self.tree.mine())
+                self.endpoint.show_head(self.tree.mine())
                 self.reach(indexer)
         return history, time.perf_counter() - began - history
 
@@ -80,7 +80,7 @@ class Run:
             if done is None:
                 with indexer.store.read_transaction() as uow:
                     cursor = uow.cursor.get()
-                if cursor is not None and cursor.number == self.tree.last.number:
+                if cursor is not None and cursor.number == self.tree.last_mined.number:
                     return
                 time.sleep(POLL_SECONDS)
 
@@ -95,7 +95,7 @@ def main() -> int:
     for title in ("", "fair", "foul", "ratio", "target"):
         table.add_column(title, justify="right")
     fair = Run(asked, {}).seconds()
-    foul_run = Run(asked, dict(FOUL))
+    foul_run = Run(asked, dict(BAD_WEATHER_SHARES))
     foul = foul_run.seconds()
     ratios = [one / other for one, other in zip(fair, foul, strict=True)]
     for name, place, blocks in (("history", 0, asked.history), ("head", 1, asked.head)):

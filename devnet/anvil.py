@@ -16,21 +16,21 @@ from typing import Any
 
 import requests
 
-from devnet.toolchain import anvil as anvil_binary
+from devnet.toolchain import find_anvil
 from oracle.errors import FatalError, InputError
 
 CHAIN_ID = 31337
-_LISTENING = "Listening on "
+_LISTENING_PREFIX = "Listening on "
 # More blocks than a demo mines; pruned blocks cannot be read or reorganised. The limit bounds the
 # memory of a chain that runs for days, because each kept state takes half a megabyte.
-_KEPT_BLOCKS = 2_000
-_REQUEST_SECONDS = 120
+_MAX_HISTORY_BLOCKS = 2_000
+_REQUEST_TIMEOUT_SECONDS = 120
 # Anvil stops immediately on SIGTERM, unless it hangs.
-_END_SECONDS = 10
+_STOP_TIMEOUT_SECONDS = 10
 
 
 @contextmanager
-def anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
+def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
     """Run Anvil and yield its URL.
 
     `port` 0 selects any free port; `start_time` is the timestamp of block 0.
@@ -38,12 +38,12 @@ def anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
     Raises:
         InputError: the port is in use, or Anvil cannot be installed.
     """
-    with tempfile.TemporaryDirectory(prefix="qos-oracle-anvil-") as cache:
+    with tempfile.TemporaryDirectory(prefix="qos-oracle-anvil-") as cache_folder:
         command = [
-            *(str(anvil_binary()), "--host", "127.0.0.1", "--port", str(port)),
+            *(str(find_anvil()), "--host", "127.0.0.1", "--port", str(port)),
             *("--accounts", str(accounts), "--chain-id", str(CHAIN_ID)),
             *("--timestamp", str(start_time), "--no-mining", "--order", "fifo"),
-            *("--prune-history", str(_KEPT_BLOCKS), "--cache-path", cache),
+            *("--prune-history", str(_MAX_HISTORY_BLOCKS), "--cache-path", cache_folder),
             # Anvil then reports blocks two below the head as final; its default is 64.
             *("--slots-in-an-epoch", "1"),
         ]
@@ -54,40 +54,40 @@ def anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             text=True,
             # Ctrl-C must reach only the parent process, which stops the chain in order.
             process_group=0,
-        ) as running:
+        ) as process:
             # Anvil prints a line per request; a full pipe that is not read would block Anvil.
-            draining = Thread(target=_drain, args=(running,), daemon=True)
+            drain_thread = Thread(target=_drain_output, args=(process,), daemon=True)
             try:
-                url = _url(running, port)
-                draining.start()
+                url = _read_url(process, port)
+                drain_thread.start()
                 yield url
             finally:
-                _end(running)
+                _stop_process(process)
                 # Join the reader before the pipe is closed.
-                if draining.ident is not None:
-                    draining.join()
+                if drain_thread.ident is not None:
+                    drain_thread.join()
 
 
-def _url(running: "subprocess.Popen[str]", port: int) -> str:
+def _read_url(process: "subprocess.Popen[str]", port: int) -> str:
     """Return the URL from Anvil's "Listening on" line, waiting until the line is printed."""
-    last = "it said nothing"
-    for line in running.stdout or ():
-        if line.startswith(_LISTENING):
-            return f"http://{line.removeprefix(_LISTENING).strip()}"
-        last = line.strip() or last
-    raise InputError(f"Anvil does not start on port {port}: {last}; is the port in use?")
+    last_line = "it said nothing"
+    for line in process.stdout or ():
+        if line.startswith(_LISTENING_PREFIX):
+            return f"http://{line.removeprefix(_LISTENING_PREFIX).strip()}"
+        last_line = line.strip() or last_line
+    raise InputError(f"Anvil does not start on port {port}: {last_line}; is the port in use?")
 
 
-def _end(running: "subprocess.Popen[str]") -> None:
-    running.terminate()
+def _stop_process(process: "subprocess.Popen[str]") -> None:
+    process.terminate()
     try:
-        running.wait(_END_SECONDS)
+        process.wait(_STOP_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
-        running.kill()
+        process.kill()
 
 
-def _drain(running: "subprocess.Popen[str]") -> None:
-    for _ in running.stdout or ():
+def _drain_output(process: "subprocess.Popen[str]") -> None:
+    for _ in process.stdout or ():
         pass
 
 
@@ -101,68 +101,81 @@ class LocalChain:
     def close(self) -> None:
         self._session.close()
 
-    def ask(self, method: str, *params: Any) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    def make_request(self, method: str, *params: Any) -> Any:  # noqa: ANN401 - JSON has no narrower type
         """Return the result of one JSON-RPC call."""
-        return self.ask_all([(method, *params)])[0]
+        return self.make_batch_request([(method, *params)])[0]
 
-    def ask_all(self, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def make_batch_request(self, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return the results of a batch of JSON-RPC calls, in the order of the calls.
 
         Raises:
             FatalError: the chain rejects a call; the message names the method and the reason.
         """
         body = [
-            {"jsonrpc": "2.0", "id": place, "method": call[0], "params": list(call[1:])}
-            for place, call in enumerate(calls)
+            {"jsonrpc": "2.0", "id": request_id, "method": call[0], "params": list(call[1:])}
+            for request_id, call in enumerate(calls)
         ]
-        answers = self._post(body)
-        for answer in answers:
-            if "error" in answer:
-                method = calls[answer["id"]][0]
-                raise FatalError(f"the local chain refuses {method}: {answer['error']}")
-        return [answer["result"] for answer in answers]
+        responses = self._post_json(body)
+        for response in responses:
+            if "error" in response:
+                method = calls[response["id"]][0]
+                raise FatalError(f"the local chain refuses {method}: {response['error']}")
+        return [response["result"] for response in responses]
 
-    def mine(self, time: int, transactions: Sequence[dict[str, str]] = ()) -> list[str]:
+    def mine(self, timestamp: int, transactions: Sequence[dict[str, str]] = ()) -> list[str]:
         """Mine one block with the transactions, in this order, and return their hashes.
 
         Transactions that are already in Anvil's pool are mined as well.
         """
-        calls: list[tuple[Any, ...]] = [("eth_sendTransaction", sent) for sent in transactions]
-        block = [("evm_setNextBlockTimestamp", time), ("evm_mine",)]
-        return [str(sent) for sent in self.ask_all([*calls, *block])[: len(calls)]]
+        calls: list[tuple[Any, ...]] = [
+            ("eth_sendTransaction", transaction) for transaction in transactions
+        ]
+        mining_calls = [("evm_setNextBlockTimestamp", timestamp), ("evm_mine",)]
+        return [
+            str(transaction_hash)
+            for transaction_hash in self.make_batch_request([*calls, *mining_calls])[: len(calls)]
+        ]
 
-    def mined(self, time: int, transactions: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
+    def mine_and_check(
+        self, timestamp: int, transactions: Sequence[dict[str, str]]
+    ) -> list[dict[str, Any]]:
         """Mine one block with transactions that must succeed, and return their receipts.
 
         Raises:
             FatalError: a transaction failed.
         """
-        sent = self.mine(time, transactions)
-        asked = [("eth_getTransactionReceipt", one) for one in sent]
+        transaction_hashes = self.mine(timestamp, transactions)
+        receipt_calls = [
+            ("eth_getTransactionReceipt", transaction_hash)
+            for transaction_hash in transaction_hashes
+        ]
         # JSON-RPC has no empty batch.
-        receipts = self.ask_all(asked) if asked else []
-        for one, receipt in zip(sent, receipts, strict=True):
+        receipts = self.make_batch_request(receipt_calls) if receipt_calls else []
+        for transaction_hash, receipt in zip(transaction_hashes, receipts, strict=True):
             if receipt is None or receipt["status"] != "0x1":
-                raise FatalError(f"the local network's own transaction {one} failed: a bug")
+                raise FatalError(
+                    f"the local network's own transaction {transaction_hash} failed: a bug"
+                )
         return receipts
 
-    def refusal(self, call: dict[str, str]) -> str | None:
+    def get_revert_data(self, call: dict[str, str]) -> str | None:
         """Return the revert data of a call, or None if the call succeeds."""
         body = {"jsonrpc": "2.0", "id": 0, "method": "eth_call", "params": [call, "latest"]}
-        answer = self._post(body)
-        return str(answer["error"].get("data", "0x")) if "error" in answer else None
+        response = self._post_json(body)
+        return str(response["error"].get("data", "0x")) if "error" in response else None
 
-    def _post(self, body: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    def _post_json(self, body: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
         """Send a JSON-RPC request body and return the decoded response.
 
         Raises:
             FatalError: the chain has ended, times out, or responds with something other than JSON.
         """
         try:
-            return self._session.post(self.url, json=body, timeout=_REQUEST_SECONDS).json()
+            return self._session.post(self.url, json=body, timeout=_REQUEST_TIMEOUT_SECONDS).json()
         except requests.Timeout:
             raise FatalError(
-                f"the local chain at {self.url}: no answer from Anvil in {_REQUEST_SECONDS} s; "
+                f"the local chain at {self.url}: no answer from Anvil in "
+                f"{_REQUEST_TIMEOUT_SECONDS} s; "
                 "the machine may be out of memory or overloaded; start it again"
             ) from None
         except requests.ConnectionError:
@@ -175,26 +188,26 @@ class LocalChain:
 
 # The system assigns free ports from 32768 on (Linux) or higher, so a port from that range may be
 # taken by another process before a program binds it.
-_PORTS = range(20_000, 32_000)
+_PORT_RANGE = range(20_000, 32_000)
 # Two processes that start at the same time search from distant ports.
-_STRIDE = 101
+_PROCESS_STRIDE = 101
 # No port is returned twice: the first program may not have bound it yet.
-_asked = itertools.count()
+_port_counter = itertools.count()
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """Return a free port outside the range from which the system assigns ports.
 
     Raises:
         FatalError: every port is in use.
     """
-    first = os.getpid() * _STRIDE
-    for _ in _PORTS:
-        port = _PORTS[(first + next(_asked)) % len(_PORTS)]
+    start_index = os.getpid() * _PROCESS_STRIDE
+    for _ in _PORT_RANGE:
+        port = _PORT_RANGE[(start_index + next(_port_counter)) % len(_PORT_RANGE)]
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
         return port
-    raise FatalError(f"every port from {_PORTS[0]} to {_PORTS[-1]} is taken")
+    raise FatalError(f"every port from {_PORT_RANGE[0]} to {_PORT_RANGE[-1]} is taken")

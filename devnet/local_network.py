@@ -7,26 +7,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from devnet.anvil import CHAIN_ID, LocalChain, anvil, free_port
+from devnet.anvil import CHAIN_ID, LocalChain, find_free_port, run_anvil
 from devnet.demo.cast import CAST
 from devnet.demo.daemon_process import write_configuration
-from devnet.demo.show import START_TIME, keys_in, made_for
-from devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
-from devnet.demo.traffic import Traffic
-from devnet.fakechain.faults.chaos import Chaos, told
-from devnet.fakechain.server import serving
+from devnet.demo.show import START_TIME, build_run_settings, create_keys
+from devnet.demo.stage import ACCOUNTS, ChainClock, DaemonRoles, Stage, set_up_stage
+from devnet.demo.traffic import DemoTraffic
+from devnet.fakechain.faults.chaos import ChaosEndpoint, format_mood_counts
+from devnet.fakechain.server import serve_endpoint
 from oracle.errors import InputError
 from oracle.resources import format_program_command
 
 _SEED = 21
-_PROXIES = 2
+_PROXY_COUNT = 2
 
 
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class LocalNetworkOptions:
     """Options of a local network.
 
     `chaos_seed` is the seed of faulty endpoints, None for none. `stop` is set when the network
@@ -35,12 +35,12 @@ class Options:
 
     port: int
     block_seconds: float
-    chaos: int | None = None
+    chaos_seed: int | None = None
     stop: Event = field(default_factory=Event)
-    ready: Callable[[Mapping[str, object]], None] = lambda _: None
+    on_ready: Callable[[Mapping[str, object]], None] = lambda _: None
 
 
-def devnet(folder: Path, options: Options, say: Say) -> None:
+def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine) -> None:
     """Run a local network until `stop` is set.
 
     `folder` gets the keys and a configuration for `qos-oracle run`. With `--chaos`, that
@@ -53,22 +53,22 @@ def devnet(folder: Path, options: Options, say: Say) -> None:
     if folder.exists():
         raise InputError(f"{folder}: is there already; name a new folder or remove it")
     block_seconds = options.block_seconds
-    with anvil(port=options.port, accounts=ACCOUNTS, start_time=START_TIME) as url:
+    with run_anvil(port=options.port, accounts=ACCOUNTS, start_time=START_TIME) as url:
         chain = LocalChain(url)
         try:
             folder.mkdir(parents=True)
-            clock = Clock(START_TIME)
-            keys = keys_in(folder)
-            roles = Roles(**{role: key.address for role, key in keys.items()})
-            stage = set_stage(chain, clock, roles)
-            made = made_for(folder, stage, keys, endpoint=url)
-            made["chain"]["poll_seconds"] = min(1.0, block_seconds)
-            made["web"] = {"port": free_port()}
-            made["api"] = {"enabled": True, "port": free_port()}
-            with _endpoints(url, options.chaos, say) as endpoints:
-                made["chain"]["endpoints"] = endpoints
-                write_configuration(folder / "devnet.toml", made)
-                options.ready(
+            clock = ChainClock(START_TIME)
+            keys = create_keys(folder)
+            roles = DaemonRoles(**{role: key.address for role, key in keys.items()})
+            stage = set_up_stage(chain, clock, roles)
+            settings = build_run_settings(folder, stage, keys, endpoint=url)
+            settings["chain"]["poll_seconds"] = min(1.0, block_seconds)
+            settings["web"] = {"port": find_free_port()}
+            settings["api"] = {"enabled": True, "port": find_free_port()}
+            with _open_endpoints(url, options.chaos_seed, print_line) as endpoints:
+                settings["chain"]["endpoints"] = endpoints
+                write_configuration(folder / "devnet.toml", settings)
+                options.on_ready(
                     {
                         "chain_id": CHAIN_ID,
                         "endpoints": endpoints,
@@ -77,49 +77,60 @@ def devnet(folder: Path, options: Options, say: Say) -> None:
                         "config": str(folder / "devnet.toml"),
                     }
                 )
-                say(f"chain {CHAIN_ID} at {url}, a block every {block_seconds} s")
-                say(f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes")
-                say("run the daemon, which also gives out the tasks:")
-                sending = ("run", "--publish", "--dispatch", "--config")
-                say(format_program_command(*sending, folder / "devnet.toml"))
-                say(f"its pages are at http://127.0.0.1:{made['api']['port']}/ as long as it runs")
-                say("Ctrl-C ends it")
-                _play(stage, clock, options)
+                print_line(f"chain {CHAIN_ID} at {url}, a block every {block_seconds} s")
+                print_line(
+                    f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes"
+                )
+                print_line("run the daemon, which also gives out the tasks:")
+                run_arguments = ("run", "--publish", "--dispatch", "--config")
+                print_line(format_program_command(*run_arguments, folder / "devnet.toml"))
+                print_line(
+                    f"its pages are at http://127.0.0.1:{settings['api']['port']}/ as long as it "
+                    "runs"
+                )
+                print_line("Ctrl-C ends it")
+                _play_traffic(stage, clock, options)
         finally:
             chain.close()
 
 
 @contextmanager
-def _endpoints(url: str, chaos: int | None, say: Say) -> Iterator[list[str]]:
+def _open_endpoints(
+    url: str, chaos_seed: int | None, print_line: PrintLine
+) -> Iterator[list[str]]:
     """Yield the endpoint URLs for the daemon, and print the moods' counts at the end."""
-    if chaos is None:
+    if chaos_seed is None:
         yield [url]
         return
     with ExitStack() as stack:
         proxies = {}
-        for place in range(_PROXIES):
+        for proxy_index in range(_PROXY_COUNT):
             # Runs with consecutive seeds have no endpoint seed in common.
-            proxy = Chaos(url, chaos * _PROXIES + place, _received(place, say))
+            proxy = ChaosEndpoint(
+                url,
+                chaos_seed * _PROXY_COUNT + proxy_index,
+                _print_moods_of(proxy_index, print_line),
+            )
             stack.callback(proxy.close)
-            proxies[stack.enter_context(serving(proxy)).url] = proxy
-        for address in proxies:
-            say(f"an endpoint with moods, seed {chaos}: {address}")
+            proxies[stack.enter_context(serve_endpoint(proxy)).url] = proxy
+        for proxy_url in proxies:
+            print_line(f"an endpoint with moods, seed {chaos_seed}: {proxy_url}")
         try:
             yield list(proxies)
         finally:
-            for address, proxy in proxies.items():
-                say(f"{address} {told(proxy.moods)}")
+            for proxy_url, proxy in proxies.items():
+                print_line(f"{proxy_url} {format_mood_counts(proxy.mood_counts)}")
 
 
-def _received(place: int, say: Say) -> Say:
-    return lambda mood: say(f"endpoint {place + 1}: {mood}")
+def _print_moods_of(proxy_index: int, print_line: PrintLine) -> PrintLine:
+    return lambda mood: print_line(f"endpoint {proxy_index + 1}: {mood}")
 
 
-def _play(stage: Stage, clock: Clock, options: Options) -> None:
+def _play_traffic(stage: Stage, clock: ChainClock, options: LocalNetworkOptions) -> None:
     """Play waves until stopped, with one block per `block_seconds` of wall time."""
-    traffic, due = Traffic(stage, _SEED), time.monotonic()
+    traffic, next_block_at = DemoTraffic(stage, _SEED), time.monotonic()
     while not options.stop.is_set():
-        head = int(stage.chain.ask("eth_blockNumber"), 16)
-        stage.chain.mine(clock.next_block(), traffic.next_block(head))
-        due += options.block_seconds
-        options.stop.wait(max(0.0, due - time.monotonic()))
+        head = int(stage.chain.make_request("eth_blockNumber"), 16)
+        stage.chain.mine(clock.advance(), traffic.build_next_transactions(head))
+        next_block_at += options.block_seconds
+        options.stop.wait(max(0.0, next_block_at - time.monotonic()))

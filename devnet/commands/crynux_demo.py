@@ -3,14 +3,14 @@
 import typer
 from rich.console import Console
 
-from devnet.crynux.crynux_show import CrynuxSummary, crynux_show
+from devnet.crynux.crynux_show import CrynuxSummary, run_crynux_show
 from devnet.demo.screen import Screen
-from devnet.demo.show import START_TIME, ShowOptions
+from devnet.demo.show import START_TIME, DemoOptions
 from oracle.errors import FatalError
 from oracle.queries.text.text_tables import print_table
 
 
-def play_crynux(profile: str, options: ShowOptions, *, keep: bool, as_json: bool) -> None:
+def run_crynux_demo(profile: str, options: DemoOptions, *, keep: bool, as_json: bool) -> None:
     """Run the demo of a profile and print its verdict.
 
     Raises:
@@ -20,38 +20,38 @@ def play_crynux(profile: str, options: ShowOptions, *, keep: bool, as_json: bool
     console = Console(stderr=True)
     with (
         Screen(console, start=START_TIME) as screen,
-        crynux_show(screen, profile, options) as (show, daemon, at),
+        run_crynux_show(screen, profile, options) as (show, daemon, addresses),
     ):
         show.play(daemon, options)
-        summary = show.end(daemon, options)
+        summary = show.finish_and_verify(daemon, options)
         screen.close()
-        _print(summary, as_json=as_json)
+        _print_summary(summary, as_json=as_json)
         if keep:
-            for name, address in at.items():
-                screen.say(f"{name:8} {address}")
-            screen.say("everything goes on; Ctrl-C ends it")
-            show.keep_working(daemon)
+            for name, address in addresses.items():
+                screen.print_line(f"{name:8} {address}")
+            screen.print_line("everything goes on; Ctrl-C ends it")
+            show.keep_running(daemon)
         daemon.stop()
-    if not summary.holds:
+    if not summary.has_passed:
         raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
 
 
-def _print(summary: CrynuxSummary, *, as_json: bool) -> None:
+def _print_summary(summary: CrynuxSummary, *, as_json: bool) -> None:
     if as_json:
         typer.echo(summary.to_json())
         return
     console = Console(highlight=False)
-    _print_nodes(summary)
+    _print_node_table(summary)
     console.print(f"{summary.blocks} blocks, {summary.events} events of {summary.profile}")
     for transaction in summary.put_out_in:
         console.print(f"put out through the adapter, with the stake back, in {transaction}")
     for fault in summary.faults:
         console.print(f"  {fault}", style="red", soft_wrap=True)
-    if summary.holds:
+    if summary.has_passed:
         console.print("Everything holds.", style="bold green")
 
 
-def _print_nodes(summary: CrynuxSummary) -> None:
+def _print_node_table(summary: CrynuxSummary) -> None:
     typer.echo("What the daemon says, beside a replay of what the chain says")
     columns = ("node", "state", "QoS", "due to be kicked out", "equals the replay")
     rows = [

@@ -13,15 +13,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from devnet.commands.crynux_demo import play_crynux
-from devnet.commands.demo_verdict import print_verdict, why_it_stands_so
-from devnet.commands.relay_demo import play_relay
+from devnet.commands.crynux_demo import run_crynux_demo
+from devnet.commands.demo_verdict import explain_node_standing, print_verdict
+from devnet.commands.relay_demo import run_relay_demo
 from devnet.demo.cast import HOPELESS
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DEMO_SYSTEMS, DemoSystem
-from devnet.demo.ending import Summary
+from devnet.demo.ending import DemoSummary
 from devnet.demo.screen import Screen
-from devnet.demo.show import START_TIME, ShowOptions, show
-from devnet.local_network import Options as DevnetOptions, devnet
+from devnet.demo.show import START_TIME, DemoOptions, start_show
+from devnet.local_network import LocalNetworkOptions, run_devnet
 from devnet.relay.relay_show import NETWORK as RELAY
 from oracle.cli.options import JsonOption
 from oracle.daemon.stopping import StopSignal, listen_for_signals
@@ -30,21 +30,23 @@ from oracle.errors import FatalError, InputError
 _PortOption = Annotated[
     int, typer.Option(help="The chain's port; 0 takes any free one.", min=0, max=65_535)
 ]
-_OURS = "reference"
+_REFERENCE_NETWORK = "reference"
 # The number of the daemon's warnings printed after a failed demo.
-_SHOWN_WARNINGS = 50
-_NOTHING_LEFT = "chain and daemon are stopped, and their folder with keys is deleted"
+_MAX_SHOWN_WARNINGS = 50
+_DEMO_CLEANUP_TEXT = "chain and daemon are stopped, and their folder with keys is deleted"
 # A closed terminal stops the demo like Ctrl-C: chain and daemon are stopped in order.
-_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def register(app: typer.Typer) -> None:
     """Register the `demo` and `devnet` commands."""
-    app.command("demo", epilog="Example: qos-oracle demo --json")(_demo)
-    app.command("devnet", epilog="Example: qos-oracle devnet --folder devnet --port 8545")(_devnet)
+    app.command("demo", epilog="Example: qos-oracle demo --json")(_run_demo)
+    app.command("devnet", epilog="Example: qos-oracle devnet --folder devnet --port 8545")(
+        _run_devnet
+    )
 
 
-def _demo(
+def _run_demo(
     *,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave everything running; Ctrl-C ends it.")
@@ -59,7 +61,7 @@ def _demo(
     ] = None,
     network: Annotated[
         str, typer.Option(metavar="PROFILE", help="Whose contracts: another profile's stand-ins.")
-    ] = _OURS,
+    ] = _REFERENCE_NETWORK,
     system: Annotated[
         str, typer.Option(metavar="NAME", help=f"Which system: {', '.join(DEMO_SYSTEMS)}.")
     ] = CRYNUX_SYSTEM.name,
@@ -84,21 +86,21 @@ def _demo(
     everything else is in a stand-in of the relay: the daemon reads both, and the relay is audited.
     """
     stop = StopSignal()
-    options = ShowOptions(_system(system, network), port=port, stop=stop.event)
+    options = DemoOptions(_find_system(system, network), port=port, stop=stop.event)
     if waves is not None:
-        if network != _OURS:
+        if network != _REFERENCE_NETWORK:
             raise InputError(f"--waves: cuts the demo of our own contracts, not that of {network}")
         options = replace(options, waves=waves, may_end_early=True)
-    with _told_of_end(stop, _NOTHING_LEFT), listen_for_signals(stop, _ENDS):
+    with _report_interruption(stop, _DEMO_CLEANUP_TEXT), listen_for_signals(stop, _STOP_SIGNALS):
         if network == RELAY:
-            play_relay(options, as_json=json_)
-        elif network != _OURS:
-            play_crynux(network, options, keep=keep, as_json=json_)
+            run_relay_demo(options, as_json=json_)
+        elif network != _REFERENCE_NETWORK:
+            run_crynux_demo(network, options, keep=keep, as_json=json_)
         else:
-            _play_ours(options, keep=keep, as_json=json_)
+            _run_reference_demo(options, keep=keep, as_json=json_)
 
 
-def _play_ours(options: ShowOptions, *, keep: bool, as_json: bool) -> None:
+def _run_reference_demo(options: DemoOptions, *, keep: bool, as_json: bool) -> None:
     """Run the demo on the reference contracts and print its verdict.
 
     Raises:
@@ -106,68 +108,70 @@ def _play_ours(options: ShowOptions, *, keep: bool, as_json: bool) -> None:
     """
     with (
         Screen(Console(stderr=True), start=START_TIME) as screen,
-        show(screen, options) as (play, daemon, at),
+        start_show(screen, options) as (demo_show, daemon, addresses),
     ):
-        play.play(daemon, options)
-        summary = play.end(daemon, options)
+        demo_show.play(daemon, options)
+        summary = demo_show.finish_and_verify(daemon, options)
         screen.close()
-        _print(summary, daemon.configuration, as_json=as_json)
+        _print_summary(summary, daemon.configuration, as_json=as_json)
         if keep:
-            for name, address in at.items():
-                screen.say(f"{name:8} {address}")
-            screen.say("everything goes on; Ctrl-C ends it")
-            play.keep_working(daemon)
-        if not summary.holds:
-            _print_state(daemon.configuration)
+            for name, address in addresses.items():
+                screen.print_line(f"{name:8} {address}")
+            screen.print_line("everything goes on; Ctrl-C ends it")
+            demo_show.keep_running(daemon)
+        if not summary.has_passed:
+            _print_daemon_state(daemon.configuration)
         daemon.stop()
-    if not summary.holds:
+    if not summary.has_passed:
         raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
 
 
-def _print_state(configuration: Path) -> None:
+def _print_daemon_state(configuration: Path) -> None:
     """Print the daemon's status and warnings to stderr.
 
     The daemon's database and log are deleted together with the demo.
     """
     for command in (("status",), ("kickout", "list"), ("outbox", "list")):
         arguments = [sys.executable, "-m", "oracle", *command, "--config", str(configuration)]
-        printed = subprocess.run(arguments, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
-        typer.echo(f"{' '.join(command)}:\n{printed.stdout}{printed.stderr}", err=True)
+        completed = subprocess.run(arguments, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
+        typer.echo(f"{' '.join(command)}:\n{completed.stdout}{completed.stderr}", err=True)
     lines = configuration.with_name("daemon.log").read_text("utf-8").splitlines()
     warnings = [line for line in lines if '"level": "info"' not in line]
-    typer.echo("\n".join(["warnings of the daemon:", *warnings[-_SHOWN_WARNINGS:]]), err=True)
+    typer.echo("\n".join(["warnings of the daemon:", *warnings[-_MAX_SHOWN_WARNINGS:]]), err=True)
 
 
-def _system(name: str, network: str) -> DemoSystem:
+def _find_system(name: str, network: str) -> DemoSystem:
     """Return the demo system of a name; Crynux stand-ins support only their own system."""
     if name not in DEMO_SYSTEMS:
         raise InputError(f"--system {name}: there is {', '.join(DEMO_SYSTEMS)}")
-    if network != _OURS and name != CRYNUX_SYSTEM.name:
+    if network != _REFERENCE_NETWORK and name != CRYNUX_SYSTEM.name:
         raise InputError(f"--system: is of our own contracts, not of those of {network}")
     return DEMO_SYSTEMS[name]
 
 
 @contextmanager
-def _told_of_end(stop: StopSignal, what: str) -> Iterator[None]:
+def _report_interruption(stop: StopSignal, cleanup_text: str) -> Iterator[None]:
     """Print what was deleted and what remains if a signal ended the block."""
     try:
         yield
     finally:
         if stop.reason is not None:
-            typer.echo(f"ended by {stop.reason}: {what}", err=True)
+            typer.echo(f"ended by {stop.reason}: {cleanup_text}", err=True)
 
 
-def _print(summary: Summary, configuration: Path, *, as_json: bool) -> None:
+def _print_summary(summary: DemoSummary, configuration: Path, *, as_json: bool) -> None:
     if as_json:
         typer.echo(summary.to_json())
         return
-    (node,) = (one.node for one in summary.nodes if one.name == HOPELESS.name)
-    print_verdict(summary, why_it_stands_so(configuration, node), Console(highlight=False))
+    (node,) = (
+        node_reading.node for node_reading in summary.nodes if node_reading.name == HOPELESS.name
+    )
+    print_verdict(summary, explain_node_standing(configuration, node), Console(highlight=False))
     if not summary.kickout_played:
         typer.echo("The kickout was not played: --waves ended the demo before it.")
 
 
-def _devnet(
+def _run_devnet(
     *,
     folder: Annotated[
         Path, typer.Option(help="A new folder for keys and configuration.", metavar="DIR")
@@ -196,10 +200,12 @@ def _devnet(
     spite of these faults, the daemon must reach the same state as a daemon that reads the chain
     directly.
     """
-    stop, place = StopSignal(), folder.resolve()
-    left = f"the chain is stopped, and its folder with keys is left: {place}"
-    with _told_of_end(stop, left), listen_for_signals(stop, _ENDS):
-        options = DevnetOptions(port, block_seconds, chaos, stop.event)
+    stop, devnet_folder = StopSignal(), folder.resolve()
+    cleanup_text = f"the chain is stopped, and its folder with keys is left: {devnet_folder}"
+    with _report_interruption(stop, cleanup_text), listen_for_signals(stop, _STOP_SIGNALS):
+        options = LocalNetworkOptions(port, block_seconds, chaos, stop.event)
         if as_json:
-            options = replace(options, ready=lambda found: typer.echo(json.dumps(found)))
-        devnet(place, options, lambda text: typer.echo(text, err=True))
+            options = replace(
+                options, on_ready=lambda endpoints: typer.echo(json.dumps(endpoints))
+            )
+        run_devnet(devnet_folder, options, lambda text: typer.echo(text, err=True))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from devnet.demo.ending import Summary
+from devnet.demo.ending import DemoSummary
 from oracle.cli.options import load_config
 from oracle.domain.ids import Address
 from oracle.queries.explain import EventArchive, explain_score, resolve_block
@@ -13,10 +13,10 @@ from oracle.queries.sentences.node_standing import build_summary_from_explanatio
 from oracle.queries.text.text_tables import format_table
 
 _ETHER = 10**18
-_QOS_STEPS = 10_000
+_QOS_UNITS = 10_000
 
 
-def why_it_stands_so(configuration: Path, node: Address) -> str:
+def explain_node_standing(configuration: Path, node: Address) -> str:
     """Return the explanation of a node's standing, as `explain` prints it.
 
     The explanation is as of the last block that the daemon has folded.
@@ -30,19 +30,21 @@ def why_it_stands_so(configuration: Path, node: Address) -> str:
         open_index(records) as index,
     ):
         as_of = resolve_block(lambda: check_index_chain(index), index.store, None)
-        told = explain_score(EventArchive(index.store, index.reader, index.rules), node, as_of)
-    standing = build_summary_from_explanation(told)
-    return f"{format_headline(standing)} {format_details(standing)}".strip()
+        explanation = explain_score(
+            EventArchive(index.store, index.reader, index.rules), node, as_of
+        )
+    node_standing = build_summary_from_explanation(explanation)
+    return f"{format_headline(node_standing)} {format_details(node_standing)}".strip()
 
 
-def print_verdict(summary: Summary, why: str, console: Console) -> None:
+def print_verdict(summary: DemoSummary, reason: str, console: Console) -> None:
     """Print the verdict as text; `reason` is the explanation of the hopeless node."""
     console.print("What the chain says, beside a replay of its logs", style="bold")
-    for line in _rows(summary):
+    for line in _build_score_table(summary):
         console.print(line, style="bold red" if line.endswith(" NO") else None)
-    for line in _lines(summary, why):
+    for line in _build_result_lines(summary, reason):
         console.print(line, soft_wrap=True)
-    if summary.holds:
+    if summary.has_passed:
         console.print("Everything holds.", style="bold green")
         return
     console.print("It does not hold:", style="bold red")
@@ -50,14 +52,14 @@ def print_verdict(summary: Summary, why: str, console: Console) -> None:
         console.print(f"  {fault}", style="red", soft_wrap=True)
 
 
-def _rows(summary: Summary) -> list[str]:
+def _build_score_table(summary: DemoSummary) -> list[str]:
     columns = ("node", "selectable", "QoS on chain", "equals the replay")
     ranked = sorted(summary.nodes, key=lambda node: -node.qos)
     rows = [
         (
             node.name,
             "yes" if node.selectable else "no",
-            f"{node.qos / _QOS_STEPS:.4f}",
+            f"{node.qos / _QOS_UNITS:.4f}",
             "yes" if node.equal else "NO",
         )
         for node in ranked
@@ -65,19 +67,19 @@ def _rows(summary: Summary) -> list[str]:
     return format_table(columns, rows)
 
 
-def _lines(summary: Summary, why: str) -> list[str]:
+def _build_result_lines(summary: DemoSummary, reason: str) -> list[str]:
     draws, kickout, contest = summary.draws, summary.kickout, summary.contest
-    played = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
-    refused = "accepted" if kickout.rejoin == "accepted" else f"refused, {kickout.rejoin}"
-    went = "hopeless" if kickout.executed_in is None else "why hopeless went"
+    duration = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
+    rejoin_result = "accepted" if kickout.rejoin == "accepted" else f"refused, {kickout.rejoin}"
+    reason_label = "hopeless" if kickout.executed_in is None else "why hopeless went"
     return [
-        f"{played}, {summary.events} events, {summary.rounds} reports accepted",
+        f"{duration}, {summary.events} events, {summary.rounds} reports accepted",
         f"{draws.started} tasks given out, {draws.agree} to the node that the chain's hashes drew",
         f"darwin lied once; second group: {', '.join(contest.second_group) or 'none'}",
         f"settled in {contest.settled_in or 'no transaction'}",
         f"stake slashed: {contest.slashed // _ETHER} ether",
-        f"{went}: {why}",
+        f"{reason_label}: {reason}",
         f"kickout executed in {kickout.executed_in or 'no transaction'}",
         f"stake withdrawn: {kickout.withdrawn // _ETHER} ether",
-        f"re-join of the kicked-out node: {refused}",
+        f"re-join of the kicked-out node: {rejoin_result}",
     ]

@@ -4,13 +4,13 @@ import typer
 from rich.console import Console
 
 from devnet.demo.screen import Screen
-from devnet.demo.show import START_TIME, ShowOptions
-from devnet.relay.relay_show import RelaySummary, relay_show
+from devnet.demo.show import START_TIME, DemoOptions
+from devnet.relay.relay_show import RelaySummary, run_relay_show
 from oracle.errors import FatalError
 from oracle.queries.text.text_tables import print_table
 
 
-def play_relay(options: ShowOptions, *, as_json: bool) -> None:
+def run_relay_demo(options: DemoOptions, *, as_json: bool) -> None:
     """Run the relay demo and print its verdict.
 
     Raises:
@@ -19,33 +19,33 @@ def play_relay(options: ShowOptions, *, as_json: bool) -> None:
     console = Console(stderr=True)
     with (
         Screen(console, start=START_TIME) as screen,
-        relay_show(screen, options) as (show, running),
+        run_relay_show(screen, options) as (show, daemon),
     ):
-        show.play(running)
-        summary = show.end()
+        show.play(daemon)
+        summary = show.finish_and_verify()
         screen.close()
-        running.stop()
-    _print(summary, as_json=as_json)
-    if not summary.holds:
+        daemon.stop()
+    _print_summary(summary, as_json=as_json)
+    if not summary.has_passed:
         raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
 
 
-def _print(summary: RelaySummary, *, as_json: bool) -> None:
+def _print_summary(summary: RelaySummary, *, as_json: bool) -> None:
     if as_json:
         typer.echo(summary.to_json())
         return
     console = Console(highlight=False)
-    _print_nodes(summary)
+    _print_node_table(summary)
     if any(node.zeros for node in summary.nodes):
         console.print("zeros: derived for members that timed out, which no row names")
     if any(node.lowest < node.highest for node in summary.nodes):
         console.print("bound: what Q_long may be for scores that rows cannot tell")
     console.print(f"{summary.rows} rows of the relay, {summary.blocks} blocks of the chain")
-    if summary.holds:
+    if summary.has_passed:
         console.print("Everything holds.", style="bold green")
 
 
-def _print_nodes(summary: RelaySummary) -> None:
+def _print_node_table(summary: RelaySummary) -> None:
     typer.echo("What the daemon keeps, beside the relay's rows and its own figures")
     columns = ("node", "state", "Q_long", "relay's", "bound", "zeros", "H", "as rows", "audit")
     rows = [

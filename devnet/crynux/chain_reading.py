@@ -18,53 +18,60 @@ from oracle.domain.logs import Call, Log
 from oracle.errors import FatalError
 
 
-def events_of(chain: LocalChain, profile: str, contracts: Mapping[str, str]) -> Iterator[str]:
+def iter_chain_events(
+    chain: LocalChain, profile: str, contracts: Mapping[str, str]
+) -> Iterator[str]:
     """Yield every event of the chain as a JSON line, ordered by position.
 
     Raises:
         FatalError: the profile cannot decode an event or call of its own contracts.
     """
     reader = EventReader.from_profile(profile, contracts, None)
-    for number in range(int(chain.ask("eth_blockNumber"), 16) + 1):
-        block = chain.ask("eth_getBlockByNumber", hex(number), True)
-        receipts = chain.ask("eth_getBlockReceipts", hex(number))
-        logs = [_log(one, block) for receipt in receipts for one in receipt["logs"]]
-        both = zip(block["transactions"], receipts, strict=True)
-        calls = [_call(*one, block) for one in both if one[0]["to"] in contracts.values()]
-        told = reader.decode_rows(logs, calls)
-        if told.dead_letters:
+    for block_number in range(int(chain.make_request("eth_blockNumber"), 16) + 1):
+        block = chain.make_request("eth_getBlockByNumber", hex(block_number), True)
+        receipts = chain.make_request("eth_getBlockReceipts", hex(block_number))
+        logs = [_parse_log(log, block) for receipt in receipts for log in receipt["logs"]]
+        pairs = zip(block["transactions"], receipts, strict=True)
+        calls = [
+            _parse_call(*pair, block) for pair in pairs if pair[0]["to"] in contracts.values()
+        ]
+        decoded = reader.decode_rows(logs, calls)
+        if decoded.dead_letters:
             raise FatalError(
-                f"{profile} cannot read {told.dead_letters[0].name}: {told.dead_letters[0].error}"
+                f"{profile} cannot read {decoded.dead_letters[0].name}: "
+                f"{decoded.dead_letters[0].error}"
             )
-        for event in told.events:
+        for event in decoded.events:
             yield event_to_json(event)
 
 
-def _log(given: dict[str, Any], block: dict[str, Any]) -> Log:
+def _parse_log(log_json: dict[str, Any], block: dict[str, Any]) -> Log:
     return Log(
-        block=int(given["blockNumber"], 16),
-        block_hash=Hash(given["blockHash"]),
+        block=int(log_json["blockNumber"], 16),
+        block_hash=Hash(log_json["blockHash"]),
         time=int(block["timestamp"], 16),
-        tx=int(given["transactionIndex"], 16),
-        tx_hash=Hash(given["transactionHash"]),
-        index=int(given["logIndex"], 16),
-        address=Address(given["address"]),
-        topics=tuple(given["topics"]),
-        data=given["data"],
+        tx=int(log_json["transactionIndex"], 16),
+        tx_hash=Hash(log_json["transactionHash"]),
+        index=int(log_json["logIndex"], 16),
+        address=Address(log_json["address"]),
+        topics=tuple(log_json["topics"]),
+        data=log_json["data"],
     )
 
 
-def _call(sent: dict[str, Any], receipt: dict[str, Any], block: dict[str, Any]) -> Call:
+def _parse_call(
+    transaction: dict[str, Any], receipt: dict[str, Any], block: dict[str, Any]
+) -> Call:
     return Call(
-        block=int(sent["blockNumber"], 16),
-        block_hash=Hash(sent["blockHash"]),
+        block=int(transaction["blockNumber"], 16),
+        block_hash=Hash(transaction["blockHash"]),
         time=int(block["timestamp"], 16),
-        tx=int(sent["transactionIndex"], 16),
-        tx_hash=Hash(sent["hash"]),
-        sender=Address(sent["from"]),
-        to=Address(sent["to"]),
-        value=int(sent["value"], 16),
-        input=sent["input"],
+        tx=int(transaction["transactionIndex"], 16),
+        tx_hash=Hash(transaction["hash"]),
+        sender=Address(transaction["from"]),
+        to=Address(transaction["to"]),
+        value=int(transaction["value"], 16),
+        input=transaction["input"],
         succeeded=receipt["status"] == "0x1",
     )
 
@@ -74,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     url, profile, contracts = arguments
     chain = LocalChain(url)
     try:
-        for line in events_of(chain, profile, json.loads(contracts)):
+        for line in iter_chain_events(chain, profile, json.loads(contracts)):
             sys.stdout.write(line + "\n")
     except FatalError as error:
         sys.stderr.write(f"{error}\n")

@@ -21,18 +21,18 @@ from oracle.domain.ids import Address
 
 Transaction = dict[str, str]
 _FEE = ETHER // 10
-_PARTS = 3
+_NODES_PER_TASK = 3
 # This number of open tasks keeps all nodes busy.
-_OPEN_TASKS = len(CAST) // _PARTS
+_MAX_OPEN_TASKS = len(CAST) // _NODES_PER_TASK
 # The contract's timeout, in seconds; the creator may cancel the task after it.
-TIMEOUT = 900
-_IMAGE, _ONE_PICTURE, _LEAST_VRAM, _ANY_GPU = 0, 1, 1, ("", 0)
+TASK_TIMEOUT_SECONDS = 900
+_IMAGE, _IMAGE_COUNT, _MIN_VRAM, _ANY_GPU = 0, 1, 1, ("", 0)
 _NO_HASH = bytes(32)
-_WORD = 64
+_WORD_HEX_DIGITS = 64
 
 
 @dataclass(slots=True)
-class CommitPart:
+class CommitAssignment:
     """One node's part in a task.
 
     Events are block numbers, None until they happen. `commit_due_at` is the block in which the
@@ -40,30 +40,30 @@ class CommitPart:
     """
 
     node: DemoNode
-    round: int
-    commits_at: int | None
+    round_number: int
+    commit_due_at: int | None
     committed_at: int | None = None
     disclosed_at: int | None = None
 
-    def is_ready(self, block: int) -> bool:
+    def is_ready(self, block_number: int) -> bool:
         """Return whether the node has a result to commit to."""
-        return self.commits_at is not None and self.commits_at <= block
+        return self.commit_due_at is not None and self.commit_due_at <= block_number
 
 
 @dataclass(slots=True)
 class CommitJob:
     """One task; `task_number` is its number in the contract, counted from 1."""
 
-    order: int
+    task_number: int
     started_at: int | None = None
-    parts: list[CommitPart] = field(default_factory=list)
+    assignments: list[CommitAssignment] = field(default_factory=list)
     is_uploaded: bool = False
     is_cancelled: bool = False
 
     @property
     def all_committed(self) -> bool:
-        here = [part for part in self.parts if part.committed_at is not None]
-        return len(here) == _PARTS
+        committed = [part for part in self.assignments if part.committed_at is not None]
+        return len(committed) == _NODES_PER_TASK
 
     @property
     def has_ended(self) -> bool:
@@ -76,121 +76,153 @@ class CommitTraffic:
     def __init__(self, network: CrynuxNetwork, seed: int) -> None:
         self._network = network
         # Not for secrets: the nodes must behave the same way in every run.
-        self._chance = random.Random(seed)  # noqa: S311
-        self._started = load_abi("testing/CommitTask").get_event("TaskStarted").digest
-        self._names = {address: name for name, address in network.nodes.items()}
-        self._cast = {one.name: one for one in CAST}
-        self._seen = -1
+        self._random = random.Random(seed)  # noqa: S311
+        self._task_started_topic = load_abi("testing/CommitTask").get_event("TaskStarted").digest
+        self._name_by_address = {address: name for name, address in network.nodes.items()}
+        self._node_by_name = {node.name: node for node in CAST}
+        self._last_read_block = -1
         # Number of tasks that each node was given.
-        self._turns: Counter[str] = Counter()
+        self._task_counts: Counter[str] = Counter()
         self.jobs: list[CommitJob] = []
         # While paused, no new task is ordered.
-        self.is_resting = False
+        self.is_paused = False
 
     @property
     def wave(self) -> int:
         """The average number of tasks per node so far."""
-        return len(self.jobs) // _OPEN_TASKS
+        return len(self.jobs) // _MAX_OPEN_TASKS
 
     @property
     def is_idle(self) -> bool:
         """Whether no task is open."""
-        return not self._open()
+        return not self._list_open_jobs()
 
-    def next_block(self, head: int) -> list[Transaction]:
+    def build_next_transactions(self, head: int) -> list[Transaction]:
         """Return the transactions of nodes and creator for the block after `head`."""
-        self._read(head)
-        block = head + 1
-        sent = [*self._uploads(), *self._disclosures(block), *self._commitments(block)]
-        sent += self._cancellations(block)
-        return sent if self.is_resting else [*sent, *self._orders()]
+        self._read_started_tasks(head)
+        next_block_number = head + 1
+        transactions = [
+            *self._build_upload_reports(),
+            *self._build_disclosures(next_block_number),
+            *self._build_commitments(next_block_number),
+        ]
+        transactions += self._build_cancellations(next_block_number)
+        return transactions if self.is_paused else [*transactions, *self._build_orders()]
 
-    def _open(self) -> list[CommitJob]:
+    def _list_open_jobs(self) -> list[CommitJob]:
         return [job for job in self.jobs if not job.has_ended]
 
-    def _read(self, head: int) -> None:
+    def _read_started_tasks(self, head: int) -> None:
         """Read from the chain's logs which node was assigned to which task."""
-        if head <= self._seen:
+        if head <= self._last_read_block:
             return
-        asked = {
+        log_filter = {
             "address": self._network.contracts["Task"],
-            "fromBlock": hex(self._seen + 1),
+            "fromBlock": hex(self._last_read_block + 1),
             "toBlock": hex(head),
-            "topics": [self._started],
+            "topics": [self._task_started_topic],
         }
-        self._seen = head
-        jobs = {job.order: job for job in self._open()}
-        for log in self._network.chain.ask("eth_getLogs", asked):
+        self._last_read_block = head
+        jobs = {job.task_number: job for job in self._list_open_jobs()}
+        for log in self._network.chain.make_request("eth_getLogs", log_filter):
             words = log["data"][2:]
-            job = jobs.get(int(words[:_WORD], 16))
-            name = self._names.get(Address("0x" + log["topics"][2][-40:]))
+            job = jobs.get(int(words[:_WORD_HEX_DIGITS], 16))
+            name = self._name_by_address.get(Address("0x" + log["topics"][2][-40:]))
             if job is not None and name is not None:
-                self._begin(job, self._cast[name], int(words[-_WORD:], 16), log)
+                self._assign_node(
+                    job, self._node_by_name[name], int(words[-_WORD_HEX_DIGITS:], 16), log
+                )
 
-    def _begin(self, job: CommitJob, node: DemoNode, round_: int, log: dict[str, str]) -> None:
-        block = int(log["blockNumber"], 16)
-        blocks = node.answers_after(self._turns[node.name], self._chance)
-        self._turns[node.name] += 1
-        job.started_at = block
-        at = None if blocks is None else block + blocks
-        job.parts.append(CommitPart(node, round_, at))
+    def _assign_node(
+        self, job: CommitJob, node: DemoNode, round_number: int, log: dict[str, str]
+    ) -> None:
+        start_block = int(log["blockNumber"], 16)
+        answer_delay = node.draw_answer_delay(self._task_counts[node.name], self._random)
+        self._task_counts[node.name] += 1
+        job.started_at = start_block
+        commit_due_at = None if answer_delay is None else start_block + answer_delay
+        job.assignments.append(CommitAssignment(node, round_number, commit_due_at))
 
-    def _commitments(self, block: int) -> Iterator[Transaction]:
-        for job in self._open():
-            for part in job.parts:
-                if part.committed_at is None and part.is_ready(block):
-                    part.committed_at = block
-                    yield self._commitment(job, part)
+    def _build_commitments(self, block_number: int) -> Iterator[Transaction]:
+        for job in self._list_open_jobs():
+            for part in job.assignments:
+                if part.committed_at is None and part.is_ready(block_number):
+                    part.committed_at = block_number
+                    yield self._build_commitment(job, part)
 
-    def _commitment(self, job: CommitJob, part: CommitPart) -> Transaction:
-        nonce = _NO_HASH[:-1] + bytes([part.round + 1])
-        sealed = keccak(_result(job) + nonce)
-        return self._say(part, "submitTaskResultCommitment", job.order, part.round, sealed, nonce)
+    def _build_commitment(self, job: CommitJob, part: CommitAssignment) -> Transaction:
+        nonce = _NO_HASH[:-1] + bytes([part.round_number + 1])
+        commitment = keccak(_compute_result(job) + nonce)
+        return self._call_as_node(
+            part,
+            "submitTaskResultCommitment",
+            job.task_number,
+            part.round_number,
+            commitment,
+            nonce,
+        )
 
-    def _disclosures(self, block: int) -> Iterator[Transaction]:
+    def _build_disclosures(self, block_number: int) -> Iterator[Transaction]:
         """Yield disclosures; all nodes are honest here, so the three results are equal."""
-        for job in self._open():
+        for job in self._list_open_jobs():
             if not job.all_committed:
                 continue
-            for part in sorted(job.parts, key=lambda one: one.committed_at or 0):
-                if part.disclosed_at is None and (part.committed_at or 0) < block:
-                    part.disclosed_at = block
-                    yield self._say(
-                        part, "discloseTaskResult", job.order, part.round, _result(job)
+            for part in sorted(
+                job.assignments, key=lambda assignment: assignment.committed_at or 0
+            ):
+                if part.disclosed_at is None and (part.committed_at or 0) < block_number:
+                    part.disclosed_at = block_number
+                    yield self._call_as_node(
+                        part,
+                        "discloseTaskResult",
+                        job.task_number,
+                        part.round_number,
+                        _compute_result(job),
                     )
 
-    def _uploads(self) -> Iterator[Transaction]:
+    def _build_upload_reports(self) -> Iterator[Transaction]:
         """Yield the upload report of the first discloser, one block after the last disclosure."""
-        for job in self._open():
-            disclosed = [part for part in job.parts if part.disclosed_at is not None]
-            if len(disclosed) == _PARTS:
+        for job in self._list_open_jobs():
+            disclosed = [part for part in job.assignments if part.disclosed_at is not None]
+            if len(disclosed) == _NODES_PER_TASK:
                 job.is_uploaded = True
-                first = min(disclosed, key=lambda one: (one.disclosed_at, one.committed_at or 0))
-                yield self._say(first, "reportResultsUploaded", job.order, first.round)
+                first = min(
+                    disclosed,
+                    key=lambda assignment: (assignment.disclosed_at, assignment.committed_at or 0),
+                )
+                yield self._call_as_node(
+                    first, "reportResultsUploaded", job.task_number, first.round_number
+                )
 
-    def _cancellations(self, block: int) -> Iterator[Transaction]:
-        for job in self._open():
+    def _build_cancellations(self, block_number: int) -> Iterator[Transaction]:
+        for job in self._list_open_jobs():
             if job.started_at is None or job.all_committed:
                 continue
-            if (block - job.started_at) * BLOCK_SECONDS > TIMEOUT:
+            if (block_number - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT_SECONDS:
                 job.is_cancelled = True
-                yield self._creator("cancelTask", job.order)
+                yield self._call_as_creator("cancelTask", job.task_number)
 
-    def _orders(self) -> Iterator[Transaction]:
-        for _ in range(_OPEN_TASKS - len(self._open())):
+    def _build_orders(self) -> Iterator[Transaction]:
+        for _ in range(_MAX_OPEN_TASKS - len(self._list_open_jobs())):
             job = CommitJob(len(self.jobs) + 1)
             self.jobs.append(job)
-            asked = (_IMAGE, _NO_HASH, _NO_HASH, _LEAST_VRAM, _ONE_PICTURE, *_ANY_GPU)
-            yield self._creator("createTask", *asked, value=_FEE)
+            order_arguments = (_IMAGE, _NO_HASH, _NO_HASH, _MIN_VRAM, _IMAGE_COUNT, *_ANY_GPU)
+            yield self._call_as_creator("createTask", *order_arguments, value=_FEE)
 
-    def _say(self, part: CommitPart, function: str, *arguments: object) -> Transaction:
+    def _call_as_node(
+        self, part: CommitAssignment, function_name: str, *arguments: object
+    ) -> Transaction:
         account = self._network.nodes[part.node.name]
-        return self._network.call(account, "Task", function, *arguments)
+        return self._network.build_call(account, "Task", function_name, *arguments)
 
-    def _creator(self, function: str, *arguments: object, value: int = 0) -> Transaction:
+    def _call_as_creator(
+        self, function_name: str, *arguments: object, value: int = 0
+    ) -> Transaction:
         network = self._network
-        return network.call(network.creators[0], "Task", function, *arguments, value=value)
+        return network.build_call(
+            network.creators[0], "Task", function_name, *arguments, value=value
+        )
 
 
-def _result(job: CommitJob) -> bytes:
-    return hashlib.sha256(f"result {job.order}".encode()).digest()
+def _compute_result(job: CommitJob) -> bytes:
+    return hashlib.sha256(f"result {job.task_number}".encode()).digest()

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from devnet.anvil import LocalChain
-from devnet.crynux.dev_keys import public_key
+from devnet.crynux.dev_keys import derive_public_key
 from devnet.demo.cast import CAST
-from devnet.demo.stage import MODEL, STAKE, VERSION, Clock
+from devnet.demo.stage import MODEL, STAKE, VERSION, ChainClock
 from oracle.bindings.codec import build_creation_code, encode_call
 from oracle.domain.ids import Address
 from oracle.errors import InputError
@@ -14,15 +14,15 @@ from oracle.errors import InputError
 VSS, COMMIT = "crynux-vss", "crynux-commit"
 # The owner, the first creator and the relay; then one account per node, then more creators. With a
 # single creator, kickouts would be held for a manual decision.
-_CROWD, _MORE_CREATORS = 3, 2
-ACCOUNTS = _CROWD + len(CAST) + _MORE_CREATORS
-CREATOR_PLACES = (1, *range(ACCOUNTS - _MORE_CREATORS, ACCOUNTS))
+_FIXED_ACCOUNTS, _EXTRA_CREATORS = 3, 2
+ACCOUNTS = _FIXED_ACCOUNTS + len(CAST) + _EXTRA_CREATORS
+CREATOR_ACCOUNT_INDICES = (1, *range(ACCOUNTS - _EXTRA_CREATORS, ACCOUNTS))
 _GAS = hex(6_000_000)
-_GAS_TO_CREATE = hex(12_000_000)
+_DEPLOY_GAS = hex(12_000_000)
 # The maximum number of queued tasks in the commit/disclose network.
 _QUEUE_LIMIT = 50
 # The score of a missing task, and the sum of three at which a node is kicked out.
-_VSS_QOS, _COMMIT_QOS = (10, 10), (20, 20)
+_VSS_QOS_NUMBERS, _COMMIT_QOS_NUMBERS = (10, 10), (20, 20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,101 +44,117 @@ class CrynuxNetwork:
     nodes: Mapping[str, Address]
 
     @property
-    def watched(self) -> dict[str, Address]:
+    def profile_contracts(self) -> dict[str, Address]:
         """The contracts that the profile reads."""
-        return {name: at for name, at in self.contracts.items() if name != "QOS"}
+        return {name: address for name, address in self.contracts.items() if name != "QOS"}
 
-    def name_of(self, node: Address) -> str:
+    def get_node_name(self, node: Address) -> str:
         """Return the name of a cast member, or the address if it is none of the cast."""
-        return next((name for name, at in self.nodes.items() if at == node), node)
+        return next((name for name, address in self.nodes.items() if address == node), node)
 
-    def call(
-        self, sender: str, contract: str, function: str, *arguments: object, value: int = 0
+    def build_call(
+        self, sender: str, contract: str, function_name: str, *arguments: object, value: int = 0
     ) -> dict[str, str]:
         """Return the transaction in which `sender` calls a contract function."""
-        written = encode_call(self.artifacts[contract], function, *arguments)
-        to = self.contracts[contract]
-        return {"from": sender, "to": to, "data": written, "value": hex(value), "gas": _GAS}
+        calldata = encode_call(self.artifacts[contract], function_name, *arguments)
+        contract_address = self.contracts[contract]
+        return {
+            "from": sender,
+            "to": contract_address,
+            "data": calldata,
+            "value": hex(value),
+            "gas": _GAS,
+        }
 
-    def mine(self, clock: Clock, transactions: Sequence[dict[str, str]]) -> None:
+    def mine_transactions(self, clock: ChainClock, transactions: Sequence[dict[str, str]]) -> None:
         """Mine a block with transactions that must succeed."""
-        self.chain.mined(clock.next_block(), transactions)
+        self.chain.mine_and_check(clock.advance(), transactions)
 
 
-def crynux_network(chain: LocalChain, clock: Clock, profile: str) -> CrynuxNetwork:
+def deploy_crynux_network(chain: LocalChain, clock: ChainClock, profile: str) -> CrynuxNetwork:
     """Deploy the stand-in contracts of a profile, and let the cast join.
 
     Raises:
         InputError: the profile has no stand-in contracts.
     """
-    accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
+    accounts = [Address(account.lower()) for account in chain.make_request("eth_accounts")]
     if profile == VSS:
-        network = _vss(chain, clock, accounts)
+        network = _deploy_vss(chain, clock, accounts)
     elif profile == COMMIT:
-        network = _commit(chain, clock, accounts)
+        network = _deploy_commit(chain, clock, accounts)
     else:
         raise InputError(f"no stand-ins for {profile}; there are: {VSS}, {COMMIT}, crynux-relay")
-    network.mine(clock, [_join(network, place) for place in range(len(CAST))])
+    network.mine_transactions(
+        clock, [_build_join_call(network, node_index) for node_index in range(len(CAST))]
+    )
     return network
 
 
-def _vss(chain: LocalChain, clock: Clock, accounts: Sequence[Address]) -> CrynuxNetwork:
+def _deploy_vss(
+    chain: LocalChain, clock: ChainClock, accounts: Sequence[Address]
+) -> CrynuxNetwork:
     artifacts = {"Node": "testing/VssNode", "VSSTask": "testing/VssTask"}
-    network = _deployed(chain, clock, accounts, (VSS, artifacts, _VSS_QOS, ()))
-    network.mine(clock, [network.call(network.owner, "VSSTask", "setRelayAddress", network.relay)])
+    network = _deploy_contracts(chain, clock, accounts, (VSS, artifacts, _VSS_QOS_NUMBERS, ()))
+    network.mine_transactions(
+        clock, [network.build_call(network.owner, "VSSTask", "setRelayAddress", network.relay)]
+    )
     return network
 
 
-def _commit(chain: LocalChain, clock: Clock, accounts: Sequence[Address]) -> CrynuxNetwork:
+def _deploy_commit(
+    chain: LocalChain, clock: ChainClock, accounts: Sequence[Address]
+) -> CrynuxNetwork:
     artifacts = {"Node": "testing/CommitNode", "Task": "testing/CommitTask"}
-    return _deployed(chain, clock, accounts, (COMMIT, artifacts, _COMMIT_QOS, (_QUEUE_LIMIT,)))
+    return _deploy_contracts(
+        chain, clock, accounts, (COMMIT, artifacts, _COMMIT_QOS_NUMBERS, (_QUEUE_LIMIT,))
+    )
 
 
-def _deployed(
+def _deploy_contracts(
     chain: LocalChain,
-    clock: Clock,
+    clock: ChainClock,
     accounts: Sequence[Address],
     generation: tuple[str, dict[str, str], tuple[int, int], tuple[int, ...]],
 ) -> CrynuxNetwork:
     """Deploy the QOS, node and task contracts, in this order, and link them."""
     profile, artifacts, qos_numbers, task_numbers = generation
-    owner, _, relay = accounts[:_CROWD]
+    owner, _, relay = accounts[:_FIXED_ACCOUNTS]
     (node_name, node), (task_name, task) = artifacts.items()
 
-    def created(artifact: str, *arguments: object) -> Address:
+    def deploy_contract(artifact: str, *arguments: object) -> Address:
         code = build_creation_code(artifact, *arguments)
-        sent = {"from": owner, "data": code, "gas": _GAS_TO_CREATE}
-        (receipt,) = chain.mined(clock.next_block(), [sent])
+        transaction = {"from": owner, "data": code, "gas": _DEPLOY_GAS}
+        (receipt,) = chain.mine_and_check(clock.advance(), [transaction])
         return Address(str(receipt["contractAddress"]).lower())
 
-    qos_at = created("testing/CrynuxQos", *qos_numbers)
-    node_at = created(node, qos_at)
-    task_at = created(task, node_at, qos_at, *task_numbers)
-    names = [one.name for one in CAST]
+    qos_address = deploy_contract("testing/CrynuxQos", *qos_numbers)
+    node_address = deploy_contract(node, qos_address)
+    task_address = deploy_contract(task, node_address, qos_address, *task_numbers)
+    names = [node_role.name for node_role in CAST]
     network = CrynuxNetwork(
         chain=chain,
         profile=profile,
-        contracts={node_name: node_at, task_name: task_at, "QOS": qos_at},
+        contracts={node_name: node_address, task_name: task_address, "QOS": qos_address},
         artifacts={**artifacts, "QOS": "testing/CrynuxQos"},
         owner=owner,
-        creators=tuple(accounts[place] for place in CREATOR_PLACES),
+        creators=tuple(accounts[account_index] for account_index in CREATOR_ACCOUNT_INDICES),
         relay=relay,
-        nodes=dict(zip(names, accounts[_CROWD:-_MORE_CREATORS], strict=True)),
+        nodes=dict(zip(names, accounts[_FIXED_ACCOUNTS:-_EXTRA_CREATORS], strict=True)),
     )
-    network.mine(
+    network.mine_transactions(
         clock,
         [
-            network.call(owner, "QOS", "updateNodeContractAddress", node_at),
-            network.call(owner, "QOS", "updateTaskContractAddress", task_at),
-            network.call(owner, node_name, "updateTaskContractAddress", task_at),
+            network.build_call(owner, "QOS", "updateNodeContractAddress", node_address),
+            network.build_call(owner, "QOS", "updateTaskContractAddress", task_address),
+            network.build_call(owner, node_name, "updateTaskContractAddress", task_address),
         ],
     )
     return network
 
 
-def _join(network: CrynuxNetwork, place: int) -> dict[str, str]:
-    one = CAST[place]
-    hardware: tuple[object, ...] = (one.gpu_name, one.gpu_vram)
+def _build_join_call(network: CrynuxNetwork, node_index: int) -> dict[str, str]:
+    node = CAST[node_index]
+    hardware: tuple[object, ...] = (node.gpu_name, node.gpu_vram)
     if network.profile == VSS:
-        hardware = (*hardware, VERSION, public_key(_CROWD + place), [MODEL])
-    return network.call(network.nodes[one.name], "Node", "join", *hardware, value=STAKE)
+        hardware = (*hardware, VERSION, derive_public_key(_FIXED_ACCOUNTS + node_index), [MODEL])
+    return network.build_call(network.nodes[node.name], "Node", "join", *hardware, value=STAKE)

@@ -12,25 +12,25 @@ from typing import Protocol
 
 from devnet.anvil import CHAIN_ID
 from devnet.crynux.commit_traffic import CommitTraffic
-from devnet.crynux.crynux_network import VSS, CrynuxNetwork, crynux_network
-from devnet.crynux.kickout_end import kickout_on
-from devnet.crynux.reporting_end import Reporting, reporting_for
+from devnet.crynux.crynux_network import VSS, CrynuxNetwork, deploy_crynux_network
+from devnet.crynux.kickout_end import read_kickout_result
+from devnet.crynux.reporting_end import ReportingSetup, deploy_reporting
 from devnet.crynux.verdict import (
-    CHANGES,
-    NodeReading,
-    events_of,
-    readings,
-    rules_of,
+    RULE_CHANGES,
+    NodeComparison,
+    compare_nodes,
+    get_rule_set_name,
+    read_chain_events,
 )
 from devnet.crynux.vss_traffic import VssTraffic
-from devnet.demo.block_loop import BlockLoop, Watched, refuse_ended
+from devnet.demo.block_loop import BlockLoop, DaemonView, raise_if_stopped
 from devnet.demo.cast import CAST, HOPELESS
-from devnet.demo.daemon_process import Daemon, daemon, write_configuration
-from devnet.demo.demo_pages import DemoTold, demo_pages
+from devnet.demo.daemon_process import DaemonProcess, run_daemon, write_configuration
+from devnet.demo.demo_pages import DemoStatus, serve_demo_pages
 from devnet.demo.screen import Screen
-from devnet.demo.show import START_TIME, ShowOptions, demo_chain, ports
+from devnet.demo.show import START_TIME, DemoOptions, choose_ports, start_demo_chain
 from devnet.demo.snapshot import SnapshotReader
-from devnet.demo.stage import Clock
+from devnet.demo.stage import ChainClock
 from oracle.daemon.config.loader import read_config
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.kicks import KickState
@@ -41,15 +41,15 @@ from oracle.systems.registry import build_rules
 
 _SEED = 20
 # After the last act, the daemon has this many blocks to catch up.
-_LAST_BLOCKS = 20
+_MAX_CATCH_UP_BLOCKS = 20
 # Configuration sections that a read-only daemon does not need.
-WITHOUT = ("dispatch", "oracle")
+OMITTED_SECTIONS = ("dispatch", "oracle")
 
 
-class Plays(Protocol):
+class CrynuxTraffic(Protocol):
     """The traffic of a network; no new task is ordered while `is_paused`."""
 
-    is_resting: bool
+    is_paused: bool
 
     @property
     def is_idle(self) -> bool:
@@ -61,7 +61,7 @@ class Plays(Protocol):
         """The average number of tasks per node so far."""
         ...
 
-    def next_block(self, head: int) -> list[dict[str, str]]:
+    def build_next_transactions(self, head: int) -> list[dict[str, str]]:
         """Return all transactions for the block after `head`."""
         ...
 
@@ -73,18 +73,18 @@ class CrynuxSummary:
     profile: str
     blocks: int
     events: int
-    nodes: list[NodeReading]
+    nodes: list[NodeComparison]
     # Transactions in which the network kicked the hopeless node out; empty without reporting.
     put_out_in: tuple[str, ...]
     faults: list[str] = field(default_factory=list)
 
     @property
-    def holds(self) -> bool:
+    def has_passed(self) -> bool:
         return not self.faults
 
     def to_json(self) -> str:
         """Return the summary as JSON."""
-        return json.dumps({"holds": self.holds, **asdict(self)}, indent=2)
+        return json.dumps({"holds": self.has_passed, **asdict(self)}, indent=2)
 
 
 class CrynuxShow:
@@ -93,61 +93,69 @@ class CrynuxShow:
     def __init__(
         self,
         network: CrynuxNetwork,
-        traffic: Plays,
+        traffic: CrynuxTraffic,
         loop: BlockLoop,
-        reporting: Reporting | None = None,
+        reporting: ReportingSetup | None = None,
     ) -> None:
         self._network = network
         self._traffic = traffic
         self._loop = loop
         self._reporting = reporting
 
-    def play(self, running: Daemon, options: ShowOptions) -> None:
+    def play(self, daemon_process: DaemonProcess, options: DemoOptions) -> None:
         """Play until the hopeless node is kicked out, or due to be if scores are not reported.
 
         Play at most `options.waves` waves.
         """
         while not self._is_over() and self._traffic.wave < options.waves:
-            refused = self._refused()
+            refused_nodes = self._list_refused_nodes()
             # A busy node cannot be kicked out, so the traffic pauses until the node is removed.
-            self._traffic.is_resting = bool(refused)
-            sent = self._traffic.next_block(self._loop.head)
-            if self._reporting is not None and refused and self._traffic.is_idle:
+            self._traffic.is_paused = bool(refused_nodes)
+            transactions = self._traffic.build_next_transactions(self._loop.head)
+            if self._reporting is not None and refused_nodes and self._traffic.is_idle:
                 owner = self._network.owner
-                sent += [self._reporting.retry_call(owner, node) for node in refused]
-            self._loop.next_block(sent, running, options.block_seconds)
+                transactions += [
+                    self._reporting.build_retry_call(owner, node) for node in refused_nodes
+                ]
+            self._loop.mine_next_block(transactions, daemon_process, options.block_seconds)
 
-    def end(self, running: Daemon, options: ShowOptions) -> CrynuxSummary:
+    def finish_and_verify(
+        self, daemon_process: DaemonProcess, options: DemoOptions
+    ) -> CrynuxSummary:
         """Wait until the daemon has caught up, and compare its scores with those of the chain."""
         loop = self._loop
-        for _ in range(_LAST_BLOCKS):
-            loop.next_block((), running, options.block_seconds)
+        for _ in range(_MAX_CATCH_UP_BLOCKS):
+            loop.mine_next_block((), daemon_process, options.block_seconds)
             if loop.snapshot is not None and loop.snapshot.block >= loop.head:
                 break
-        lines = events_of(self._network)
-        nodes = readings(self._network, lines, running.configuration)
-        faults = [f"{one.name}: not as its chain says" for one in nodes if not one.equal]
-        faults += self._unended(nodes)
+        lines = read_chain_events(self._network)
+        nodes = compare_nodes(self._network, lines, daemon_process.configuration)
+        faults = [
+            f"{reading.name}: not as its chain says" for reading in nodes if not reading.equal
+        ]
+        faults += self._check_kickout(nodes)
         if len(nodes) < len(CAST):
             faults.append(f"{len(nodes)} of {len(CAST)} nodes are known")
-        put_out_in = kickout_on(self._network, self._hopeless).transactions
+        put_out_in = read_kickout_result(self._network, self._hopeless_address).transactions
         profile = self._network.profile
         return CrynuxSummary(profile, loop.head, len(lines), nodes, put_out_in, faults)
 
-    def keep_working(self, running: Daemon) -> None:
+    def keep_running(self, daemon_process: DaemonProcess) -> None:
         """Keep the network running slowly until the user stops it."""
-        self._traffic.is_resting = False
-        self._loop.keep_working(running, self._traffic.next_block)
+        self._traffic.is_paused = False
+        self._loop.keep_running(daemon_process, self._traffic.build_next_transactions)
 
-    def _unended(self, nodes: Sequence[NodeReading]) -> list[str]:
+    def _check_kickout(self, nodes: Sequence[NodeComparison]) -> list[str]:
         """Return the faults of the hopeless node's kickout."""
         if self._reporting is not None:
-            return kickout_on(self._network, self._hopeless).faults(HOPELESS.name)
-        is_due = any(one.is_due for one in nodes if one.node == self._hopeless)
+            return read_kickout_result(self._network, self._hopeless_address).list_faults(
+                HOPELESS.name
+            )
+        is_due = any(reading.is_due for reading in nodes if reading.node == self._hopeless_address)
         return [] if is_due else [f"{HOPELESS.name} is not due to be kicked out"]
 
     @property
-    def _hopeless(self) -> Address:
+    def _hopeless_address(self) -> Address:
         return self._network.nodes[HOPELESS.name]
 
     def _is_over(self) -> bool:
@@ -155,11 +163,15 @@ class CrynuxShow:
         if snapshot is None:
             return False
         if self._reporting is None:
-            return any(one.node == self._hopeless for one in snapshot.due)
-        gone = [row.address for row in snapshot.rows if row.figures.status == "kicked_out"]
-        return self._hopeless in gone
+            return any(
+                due_kickout.node == self._hopeless_address for due_kickout in snapshot.due_kickouts
+            )
+        kicked_out_addresses = [
+            row.address for row in snapshot.rows if row.figures.status == "kicked_out"
+        ]
+        return self._hopeless_address in kicked_out_addresses
 
-    def _refused(self) -> list[Address]:
+    def _list_refused_nodes(self) -> list[Address]:
         """Return the nodes that the oracle expelled and the network refused to remove."""
         snapshot = self._loop.snapshot
         kicks = () if snapshot is None else snapshot.kicks
@@ -167,46 +179,52 @@ class CrynuxShow:
 
 
 @contextmanager
-def crynux_show(
-    screen: Screen, profile: str, options: ShowOptions
-) -> Iterator[tuple[CrynuxShow, Daemon, dict[str, str]]]:
+def run_crynux_show(
+    screen: Screen, profile: str, options: DemoOptions
+) -> Iterator[tuple[CrynuxShow, DaemonProcess, dict[str, str]]]:
     """Start chain, contracts, database and daemon; all are stopped and deleted afterwards.
 
     Raises:
         InputError: no such network, a port is in use, or the chain cannot be installed.
         FatalError: the user stopped the demo before it had started.
     """
-    with ExitStack() as opened:
-        folder, chain = opened.enter_context(demo_chain(screen, options))
-        clock = Clock(START_TIME)
-        network = crynux_network(chain, clock, profile)
-        placed = ", ".join(f"{name} {at}" for name, at in network.contracts.items())
-        screen.say(f"deployed stand-ins of Crynux's contracts: {placed}")
-        rules = build_rules(rules_of(profile), CHANGES[rules_of(profile)])
-        reporting = reporting_for(network, clock, rules, folder) if profile == VSS else None
+    with ExitStack() as stack:
+        folder, chain = stack.enter_context(start_demo_chain(screen, options))
+        clock = ChainClock(START_TIME)
+        network = deploy_crynux_network(chain, clock, profile)
+        deployed_contracts = ", ".join(
+            f"{name} {address}" for name, address in network.contracts.items()
+        )
+        screen.print_line(f"deployed stand-ins of Crynux's contracts: {deployed_contracts}")
+        rules = build_rules(get_rule_set_name(profile), RULE_CHANGES[get_rule_set_name(profile)])
+        reporting = deploy_reporting(network, clock, rules, folder) if profile == VSS else None
         path = folder / "demo.toml"
         write_settings(path, network, reporting)
         configuration = read_config(path)
         store = Store.open(configuration.database.url, create=True)
-        opened.callback(store.close)
-        refuse_ended(options.stop)
-        parts = {one.name: one.part for one in CAST}
-        gallery = SnapshotReader(store, network, rules, parts)
-        nobody = Account(CHAIN_ID, ZERO_ADDRESS)
-        loop = BlockLoop(chain, clock, screen, Watched(gallery, nobody), options.stop)
-        pages = opened.enter_context(
-            demo_pages(path, DemoTold(lambda: loop.head, lambda: clock.now, lambda: screen.act))
+        stack.callback(store.close)
+        raise_if_stopped(options.stop)
+        parts = {node.name: node.role for node in CAST}
+        snapshot_reader = SnapshotReader(store, network, rules, parts)
+        no_sender = Account(CHAIN_ID, ZERO_ADDRESS)
+        loop = BlockLoop(
+            chain, clock, screen, DaemonView(snapshot_reader, no_sender), options.stop
         )
-        screen.name_pages(pages)
-        sending = () if reporting is None else ("--publish",)
-        screen.say(" ".join(("starting the daemon: qos-oracle run", *sending)))
-        running = opened.enter_context(
-            daemon(path, folder / "daemon.log", options.program, sending)
+        pages = stack.enter_context(
+            serve_demo_pages(
+                path, DemoStatus(lambda: loop.head, lambda: clock.now, lambda: screen.current_act)
+            )
         )
-        show = CrynuxShow(network, traffic_of(network, _SEED), loop, reporting)
+        screen.show_pages_address(pages)
+        run_options = () if reporting is None else ("--publish",)
+        screen.print_line(" ".join(("starting the daemon: qos-oracle run", *run_options)))
+        daemon_process = stack.enter_context(
+            run_daemon(path, folder / "daemon.log", options.program, run_options)
+        )
+        show = CrynuxShow(network, create_traffic(network, _SEED), loop, reporting)
         yield (
             show,
-            running,
+            daemon_process,
             {
                 "pages": f"{pages}/",
                 "chain": chain.url,
@@ -215,27 +233,29 @@ def crynux_show(
         )
 
 
-def write_settings(path: Path, network: CrynuxNetwork, reporting: Reporting | None) -> None:
+def write_settings(path: Path, network: CrynuxNetwork, reporting: ReportingSetup | None) -> None:
     """Write the configuration of a daemon that works in the folder of `path`."""
-    made = settings_for(network, path.parent)
+    settings = build_settings(network, path.parent)
     if reporting is None:
-        write_configuration(path, made, WITHOUT)
+        write_configuration(path, settings, OMITTED_SECTIONS)
     else:
-        write_configuration(path, {**made, **reporting.settings(path.parent)}, ("dispatch",))
+        write_configuration(
+            path, {**settings, **reporting.build_settings(path.parent)}, ("dispatch",)
+        )
 
 
-def traffic_of(network: CrynuxNetwork, seed: int) -> Plays:
+def create_traffic(network: CrynuxNetwork, seed: int) -> CrynuxTraffic:
     """Return the traffic of a network; the same seed gives the same traffic."""
     return VssTraffic(network, seed) if network.profile == VSS else CommitTraffic(network, seed)
 
 
-def settings_for(network: CrynuxNetwork, folder: Path) -> dict[str, dict[str, object]]:
+def build_settings(network: CrynuxNetwork, folder: Path) -> dict[str, dict[str, object]]:
     """Return the settings of a daemon that works in `folder` and sends no transactions."""
-    rules = rules_of(network.profile)
+    rules = get_rule_set_name(network.profile)
     return {
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
         "chain": {"endpoints": [network.chain.url]},
-        "network": {"profile": network.profile, "contracts": network.watched},
-        "rules": {"set": rules, "change": CHANGES[rules]},
-        **ports(),
+        "network": {"profile": network.profile, "contracts": network.profile_contracts},
+        "rules": {"set": rules, "change": RULE_CHANGES[rules]},
+        **choose_ports(),
     }

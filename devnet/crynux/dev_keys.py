@@ -8,11 +8,11 @@ from oracle.signing.keystore import import_eth_account
 
 # The mnemonic of every development chain; publicly known and without value.
 _MNEMONIC = "test test test test test test test test test test test junk"
-_PATH = "m/44'/60'/0'/0/{}"
+_DERIVATION_PATH = "m/44'/60'/0'/0/{}"
 
 
 @cache
-def public_key(place: int) -> bytes:
+def derive_public_key(account_index: int) -> bytes:
     """Return the 64-byte public key of the account at an index, counted from 0."""
     # Imports eth_account through the wrapper that handles its side effects.
     import_eth_account()
@@ -21,5 +21,5 @@ def public_key(place: int) -> bytes:
         seed_from_mnemonic,
     )
 
-    key = key_from_seed(seed_from_mnemonic(_MNEMONIC, ""), _PATH.format(place))
+    key = key_from_seed(seed_from_mnemonic(_MNEMONIC, ""), _DERIVATION_PATH.format(account_index))
     return PrivateKey(key).public_key.to_bytes()

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from devnet.crynux.crynux_network import CrynuxNetwork
-from devnet.crynux.kickout_end import adapter_for
-from devnet.demo.demo_system import report_settings
-from devnet.demo.show import Key, keys_in
-from devnet.demo.stage import ETHER, LIMITS, Clock
+from devnet.crynux.kickout_end import deploy_adapter
+from devnet.demo.demo_system import load_report_settings
+from devnet.demo.show import DemoKey, create_keys
+from devnet.demo.stage import ETHER, LIMITS, ChainClock
 from oracle.bindings.codec import encode_call
 from oracle.bindings.deployment import (
     DEFAULT_KICK_LIMITS,
@@ -30,69 +30,78 @@ _ROLES = ("signer", "transmitter")
 
 
 @dataclass(frozen=True, slots=True)
-class Reporting:
+class ReportingSetup:
     """The oracle contract, the network's adapter, and the daemon's keys."""
 
     oracle: Address
     adapter: Address
-    keys: Mapping[str, Key]
+    keys: Mapping[str, DemoKey]
 
-    def settings(self, folder: Path) -> dict[str, dict[str, object]]:
+    def build_settings(self, folder: Path) -> dict[str, dict[str, object]]:
         """Return the additional settings of a daemon that publishes."""
         return {
             "oracle": {"address": self.oracle, "evidence_folder": folder / "evidence"},
             "keys": {
-                f"{role}_{part}": getattr(self.keys[role], part)
+                f"{role}_{key_field}": getattr(self.keys[role], key_field)
                 for role in _ROLES
-                for part in ("keystore", "password_file")
+                for key_field in ("keystore", "password_file")
             },
         }
 
-    def retry_call(self, sender: Address, node: Address) -> dict[str, str]:
+    def build_retry_call(self, sender: Address, node: Address) -> dict[str, str]:
         """Return the transaction that retries a kickout; any account may send it."""
-        written = encode_call("QoSOracle", "retryKick", node)
-        return {"from": sender, "to": self.oracle, "data": written, "gas": _GAS}
+        calldata = encode_call("QoSOracle", "retryKick", node)
+        return {"from": sender, "to": self.oracle, "data": calldata, "gas": _GAS}
 
 
-def reporting_for(network: CrynuxNetwork, clock: Clock, rules: Rules, folder: Path) -> Reporting:
+def deploy_reporting(
+    network: CrynuxNetwork, clock: ChainClock, rules: Rules, folder: Path
+) -> ReportingSetup:
     """Deploy an oracle contract and the profile's adapter, linked to each other.
 
     Raises:
         FatalError: the profile has no adapter.
     """
-    keys, owner = keys_in(folder), network.owner
-    nonce = int(network.chain.ask("eth_getTransactionCount", owner, "latest"), 16)
+    keys, owner = create_keys(folder), network.owner
+    nonce = int(network.chain.make_request("eth_getTransactionCount", owner, "latest"), 16)
     # The adapter is the next contract that the owner deploys.
-    setup = _setup(
+    setup = _build_oracle_setup(
         network, rules, keys["signer"].address, compute_contract_address(owner, nonce + 1)
     )
-    (receipt,) = network.chain.mined(
-        clock.next_block(), [{"from": owner, "data": setup.code, "gas": _GAS}]
+    (receipt,) = network.chain.mine_and_check(
+        clock.advance(), [{"from": owner, "data": setup.code, "gas": _GAS}]
     )
     oracle = Address(str(receipt["contractAddress"]).lower())
-    adapter = adapter_for(network, clock, oracle)
+    adapter = deploy_adapter(network, clock, oracle)
     if adapter != setup.target:
         raise FatalError(f"the adapter stands at {adapter}, not at {setup.target}: a bug")
-    payer = keys["transmitter"].address
-    paid = {"from": owner, "to": payer, "value": hex(10 * ETHER), "gas": hex(21_000)}
-    network.mine(clock, [paid])
-    return Reporting(oracle, adapter, keys)
+    transmitter = keys["transmitter"].address
+    funding_transaction = {
+        "from": owner,
+        "to": transmitter,
+        "value": hex(10 * ETHER),
+        "gas": hex(21_000),
+    }
+    network.mine_transactions(clock, [funding_transaction])
+    return ReportingSetup(oracle, adapter, keys)
 
 
-def _setup(network: CrynuxNetwork, rules: Rules, signer: Address, target: Address) -> OracleSetup:
+def _build_oracle_setup(
+    network: CrynuxNetwork, rules: Rules, signer: Address, target: Address
+) -> OracleSetup:
     """Return an oracle setup: one signer, no timelock, one kickout a minute, at most three."""
-    known = default_kick_target(network.profile)
-    if known is None:
+    kick_target = default_kick_target(network.profile)
+    if kick_target is None:
         raise FatalError(f"{network.profile} has no adapter")
-    line = compute_kick_below(rules)
-    settings = replace(report_settings(), kick_below=line)
+    kick_threshold = compute_kick_below(rules)
+    settings = replace(load_report_settings(), kick_below=kick_threshold)
     return OracleSetup(
         admin=network.owner,
         vetoer=network.owner,
         target=target,
         signers=(signer,),
         rules_hash=compute_rules_id(rules, load_profile(network.profile, None).identity, settings),
-        limits=replace(LIMITS, kick_below=line),
+        limits=replace(LIMITS, kick_below=kick_threshold),
         floors=NO_FLOORS,
-        kick_limits=replace(DEFAULT_KICK_LIMITS, kick_gas=known.kick_gas, bucket_frame=60),
+        kick_limits=replace(DEFAULT_KICK_LIMITS, kick_gas=kick_target.kick_gas, bucket_frame=60),
     )

@@ -13,9 +13,9 @@ from oracle.domain.ids import Address
 from oracle.errors import FatalError
 
 # Fields that the daemon and the replay both report for a node.
-_COMPARED = ("status", "excluded", "kickout_due", "long_term", "reliability", "qos")
+_COMPARED_FIELDS = ("status", "excluded", "kickout_due", "long_term", "reliability", "qos")
 # The demo's rules where they differ from the shipped ones.
-CHANGES: Mapping[str, Mapping[str, str]] = {
+RULE_CHANGES: Mapping[str, Mapping[str, str]] = {
     # A node that is always last of three has a mean of 2 of 10: not below the shipped threshold.
     "crynux": {"kickout_below": "2.2"},
     # The weights were never published.
@@ -32,7 +32,7 @@ CHANGES: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class NodeReading:
+class NodeComparison:
     """The daemon's figures of a node; `equal`: whether a replay of the chain gives the same."""
 
     name: str
@@ -43,69 +43,77 @@ class NodeReading:
     equal: bool
 
 
-def rules_of(profile: str) -> str:
+def get_rule_set_name(profile: str) -> str:
     """Return the name of the rule set that the network used in its time."""
     return "crynux" if profile == VSS else "legacy"
 
 
-def readings(network: CrynuxNetwork, lines: list[str], configuration: Path) -> list[NodeReading]:
+def compare_nodes(
+    network: CrynuxNetwork, lines: list[str], configuration: Path
+) -> list[NodeComparison]:
     """Compare the daemon's figures of every node with a replay of these events.
 
     Raises:
         FatalError: the daemon's command or the replay fails.
     """
-    told = json.loads(_printed("nodes", "--json", "--config", str(configuration)))
-    at = int(network.chain.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
-    wanted = _replayed(lines, network.profile, at)
-    return [_reading(network, row, wanted) for row in told]
+    daemon_rows = json.loads(_run_oracle("nodes", "--json", "--config", str(configuration)))
+    block_time = int(
+        network.chain.make_request("eth_getBlockByNumber", "latest", False)["timestamp"], 16
+    )
+    replayed_by_node = _replay_events(lines, network.profile, block_time)
+    return [_compare_node(network, row, replayed_by_node) for row in daemon_rows]
 
 
-def _reading(
-    network: CrynuxNetwork, told: dict[str, Any], wanted: Mapping[str, dict[str, Any]]
-) -> NodeReading:
-    recomputed = wanted.get(told["node"], {})
-    is_equal = all(told[name] == recomputed.get(name) for name in _COMPARED)
-    return NodeReading(
-        name=network.name_of(Address(told["node"])),
-        node=Address(told["node"]),
-        status=told["status"],
-        qos=told["qos"],
-        is_due=told["kickout_due"],
+def _compare_node(
+    network: CrynuxNetwork,
+    daemon_row: dict[str, Any],
+    replayed_by_node: Mapping[str, dict[str, Any]],
+) -> NodeComparison:
+    replayed = replayed_by_node.get(daemon_row["node"], {})
+    is_equal = all(daemon_row[name] == replayed.get(name) for name in _COMPARED_FIELDS)
+    return NodeComparison(
+        name=network.get_node_name(Address(daemon_row["node"])),
+        node=Address(daemon_row["node"]),
+        status=daemon_row["status"],
+        qos=daemon_row["qos"],
+        is_due=daemon_row["kickout_due"],
         equal=is_equal,
     )
 
 
-def events_of(network: CrynuxNetwork) -> list[str]:
+def read_chain_events(network: CrynuxNetwork) -> list[str]:
     """Return the events of the whole chain, read by a separate process."""
-    contracts = json.dumps(network.watched)
+    contracts = json.dumps(network.profile_contracts)
     module = "devnet.crynux.chain_reading"
-    said = _output(["-m", module, network.chain.url, network.profile, contracts])
-    return said.splitlines()
+    output = _run_python(["-m", module, network.chain.url, network.profile, contracts])
+    return output.splitlines()
 
 
-def _replayed(lines: list[str], profile: str, at: int) -> dict[str, dict[str, Any]]:
+def _replay_events(lines: list[str], profile: str, block_time: int) -> dict[str, dict[str, Any]]:
     """Return the nodes as `qos-oracle replay` prints them for a time, by address."""
-    rules = rules_of(profile)
-    changes = [f"--set={name}={text}" for name, text in CHANGES[rules].items()]
-    written = "\n".join(lines) + "\n"
-    said = _printed("replay", "-", "--rules", rules, *changes, "--at", str(at), given=written)
-    return {row["node"]: row for row in json.loads(said)["nodes"]}
+    rules = get_rule_set_name(profile)
+    changes = [f"--set={name}={text}" for name, text in RULE_CHANGES[rules].items()]
+    events_text = "\n".join(lines) + "\n"
+    output = _run_oracle(
+        "replay", "-", "--rules", rules, *changes, "--at", str(block_time), stdin_text=events_text
+    )
+    return {row["node"]: row for row in json.loads(output)["nodes"]}
 
 
-def _printed(*arguments: str, given: str = "") -> str:
-    return _output(["-m", "oracle", *arguments], given)
+def _run_oracle(*arguments: str, stdin_text: str = "") -> str:
+    return _run_python(["-m", "oracle", *arguments], stdin_text)
 
 
-def _output(arguments: list[str], given: str = "") -> str:
+def _run_python(arguments: list[str], stdin_text: str = "") -> str:
     """Run a Python process and return its output.
 
     Raises:
         FatalError: the process failed; the message is its last line.
     """
-    done = subprocess.run(  # noqa: S603 - ourselves
-        [sys.executable, *arguments], input=given, capture_output=True, text=True, check=False
+    completed = subprocess.run(  # noqa: S603 - ourselves
+        [sys.executable, *arguments], input=stdin_text, capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise FatalError(f"{arguments[1]} {arguments[2]} failed: {last}")
-    return done.stdout
+    if completed.returncode:
+        last_line = (completed.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise FatalError(f"{arguments[1]} {arguments[2]} failed: {last_line}")
+    return completed.stdout

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from eth_utils.crypto import keccak
 
-from devnet.crynux.crynux_network import CREATOR_PLACES, CrynuxNetwork
-from devnet.crynux.dev_keys import public_key
+from devnet.crynux.crynux_network import CREATOR_ACCOUNT_INDICES, CrynuxNetwork
+from devnet.crynux.dev_keys import derive_public_key
 from devnet.demo.cast import BLOCK_SECONDS, CAST, GROUP_SIZE, DemoNode
 from devnet.demo.stage import ETHER, MODEL, VERSION
 from oracle.chain.decode.abi import load_abi
@@ -21,14 +21,14 @@ from oracle.domain.ids import Address
 Transaction = dict[str, str]
 _FEE = ETHER // 10
 _IMAGE, _ANY_GPU = 0, (0, "", 0)
-_GROUPS = len(CAST) // GROUP_SIZE
+_GROUPS_PER_WAVE = len(CAST) // GROUP_SIZE
 # The contract's timeout, in seconds from the start; creator or node may abort after it.
-TIMEOUT = 180
+TASK_TIMEOUT_SECONDS = 180
 # TaskAbortReason; the contract accepts any value.
 _TIMED_OUT = 1
 # The stand-in omits the draw that decides whether a task is compared.
 _PROOF = b"\1"
-_WORD = 64
+_WORD_HEX_DIGITS = 64
 
 
 @dataclass(slots=True)
@@ -44,8 +44,8 @@ class VssJob:
     nonce: bytes
     node: DemoNode | None = None
     started_at: int | None = None
-    is_uploaded: bool = False
-    answers_at: int | None = None
+    are_parameters_uploaded: bool = False
+    answer_due_at: int | None = None
     answered_at: int | None = None
     aborted_at: int | None = None
 
@@ -65,7 +65,7 @@ class VssGroup:
     """
 
     guid: bytes
-    creator: int
+    creator_index: int
     jobs: list[VssJob] = field(default_factory=list)
     validated_at: int | None = None
     is_uploaded: bool = False
@@ -90,147 +90,158 @@ class VssTraffic:
     def __init__(self, network: CrynuxNetwork, seed: int) -> None:
         self._network = network
         # Not for secrets: the nodes must behave the same way in every run.
-        self._chance = random.Random(seed)  # noqa: S311
-        self._started = load_abi("testing/VssTask").get_event("TaskStarted").digest
-        self._kicked_out = load_abi("testing/VssNode").get_event("NodeKickedOut").digest
-        self._names = {address: name for name, address in network.nodes.items()}
-        self._cast = {one.name: one for one in CAST}
-        self._seen = -1
+        self._random = random.Random(seed)  # noqa: S311
+        self._task_started_topic = load_abi("testing/VssTask").get_event("TaskStarted").digest
+        self._kicked_out_topic = load_abi("testing/VssNode").get_event("NodeKickedOut").digest
+        self._name_by_address = {address: name for name, address in network.nodes.items()}
+        self._node_by_name = {node.name: node for node in CAST}
+        self._last_read_block = -1
         # The groups of all waves, in order.
         self.groups: list[VssGroup] = []
         # Names of the nodes that the network's logs show as kicked out.
-        self.gone: set[str] = set()
+        self.kicked_out_names: set[str] = set()
         # Number of the current wave, counted from 0.
         self.wave = -1
         # While paused, no new task is ordered.
-        self.is_resting = False
+        self.is_paused = False
 
-    def next_block(self, head: int) -> list[Transaction]:
+    def build_next_transactions(self, head: int) -> list[Transaction]:
         """Return all transactions for the block after `head`."""
-        self._read(head)
-        block = head + 1
-        sent = [*self._uploads(), *self._answers(block), *self._aborts(block)]
-        sent += [*self._results(), *self._validations(block)]
-        if self.is_idle and not self.is_resting:
+        self._read_logs(head)
+        next_block_number = head + 1
+        transactions = [
+            *self._build_upload_reports(),
+            *self._build_answers(next_block_number),
+            *self._build_aborts(next_block_number),
+        ]
+        transactions += [
+            *self._build_result_uploads(),
+            *self._build_validations(next_block_number),
+        ]
+        if self.is_idle and not self.is_paused:
             self.wave += 1
-            sent += [*self._moves(), *self._orders()]
-        return sent
+            transactions += [*self._build_pauses(), *self._build_orders()]
+        return transactions
 
     @property
     def is_idle(self) -> bool:
         """Whether no task is open."""
-        return not self._open_groups()
+        return not self._list_open_groups()
 
-    def _open_groups(self) -> list[VssGroup]:
-        return [group for group in self.groups[-_GROUPS:] if not group.has_ended]
+    def _list_open_groups(self) -> list[VssGroup]:
+        return [group for group in self.groups[-_GROUPS_PER_WAVE:] if not group.has_ended]
 
-    def _open_jobs(self) -> Iterator[tuple[VssGroup, VssJob]]:
-        return ((group, job) for group in self._open_groups() for job in group.jobs)
+    def _iter_open_jobs(self) -> Iterator[tuple[VssGroup, VssJob]]:
+        return ((group, job) for group in self._list_open_groups() for job in group.jobs)
 
-    def _read(self, head: int) -> None:
+    def _read_logs(self, head: int) -> None:
         """Read from the chain's logs which node got which task, and which were kicked out."""
-        if head <= self._seen:
+        if head <= self._last_read_block:
             return
         network = self._network
-        asked = {
+        log_filter = {
             "address": [network.contracts["VSSTask"], network.contracts["Node"]],
-            "fromBlock": hex(self._seen + 1),
+            "fromBlock": hex(self._last_read_block + 1),
             "toBlock": hex(head),
-            "topics": [[self._started, self._kicked_out]],
+            "topics": [[self._task_started_topic, self._kicked_out_topic]],
         }
-        self._seen = head
-        jobs = {job.id: job for _, job in self._open_jobs()}
-        for log in network.chain.ask("eth_getLogs", asked):
+        self._last_read_block = head
+        jobs = {job.id: job for _, job in self._iter_open_jobs()}
+        for log in network.chain.make_request("eth_getLogs", log_filter):
             words = log["data"][2:]
-            name = self._names.get(Address("0x" + words[-40:]))
-            job = jobs.get(bytes.fromhex(words[:_WORD]))
-            if name is not None and log["topics"][0] == self._kicked_out:
-                self.gone.add(name)
+            name = self._name_by_address.get(Address("0x" + words[-40:]))
+            job = jobs.get(bytes.fromhex(words[:_WORD_HEX_DIGITS]))
+            if name is not None and log["topics"][0] == self._kicked_out_topic:
+                self.kicked_out_names.add(name)
             elif name is not None and job is not None:
-                self._begin(job, self._cast[name], int(log["blockNumber"], 16))
+                self._start_task(job, self._node_by_name[name], int(log["blockNumber"], 16))
 
-    def _begin(self, job: VssJob, node: DemoNode, block: int) -> None:
-        blocks = node.answers_after(self.wave, self._chance)
-        job.node, job.started_at = node, block
+    def _start_task(self, job: VssJob, node: DemoNode, start_block: int) -> None:
+        answer_delay = node.draw_answer_delay(self.wave, self._random)
+        job.node, job.started_at = node, start_block
         # The parameters are uploaded in the block after the start.
-        job.answers_at = None if blocks is None else block + 1 + blocks
+        job.answer_due_at = None if answer_delay is None else start_block + 1 + answer_delay
 
-    def _uploads(self) -> Iterator[Transaction]:
-        for _, job in self._open_jobs():
-            if job.started_at is not None and not job.is_uploaded:
-                job.is_uploaded = True
-                yield self._relay("reportTaskParametersUploaded", job)
+    def _build_upload_reports(self) -> Iterator[Transaction]:
+        for _, job in self._iter_open_jobs():
+            if job.started_at is not None and not job.are_parameters_uploaded:
+                job.are_parameters_uploaded = True
+                yield self._call_as_relay("reportTaskParametersUploaded", job)
 
-    def _answers(self, block: int) -> Iterator[Transaction]:
+    def _build_answers(self, block_number: int) -> Iterator[Transaction]:
         """Yield answers; all nodes are honest here, so the results of a group are equal."""
-        for group, job in self._open_jobs():
-            if not job.is_running or job.node is None or job.answers_at is None:
+        for group, job in self._iter_open_jobs():
+            if not job.is_running or job.node is None or job.answer_due_at is None:
                 continue
-            if job.answers_at <= block:
-                job.answered_at = block
+            if job.answer_due_at <= block_number:
+                job.answered_at = block_number
                 account = self._network.nodes[job.node.name]
                 result = hashlib.sha256(group.guid).digest()
-                yield self._network.call(account, "VSSTask", "submitTaskScore", job.id, result)
+                yield self._network.build_call(
+                    account, "VSSTask", "submitTaskScore", job.id, result
+                )
 
-    def _aborts(self, block: int) -> Iterator[Transaction]:
+    def _build_aborts(self, block_number: int) -> Iterator[Transaction]:
         """Yield aborts of silent nodes, and then of members that cannot be compared any more."""
-        for group, job in self._open_jobs():
+        for group, job in self._iter_open_jobs():
             if job.started_at is None or job.aborted_at is not None or group.is_answered:
                 continue
-            is_waited_for = job.answered_at is None and job.answers_at is not None
-            is_over = (block - job.started_at) * BLOCK_SECONDS > TIMEOUT
+            is_waited_for = job.answered_at is None and job.answer_due_at is not None
+            is_over = (block_number - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT_SECONDS
             if is_over and not is_waited_for and (job.answered_at is None or group.is_broken):
-                job.aborted_at = block
-                yield self._creator(group, "abortTask", job.id, _TIMED_OUT)
+                job.aborted_at = block_number
+                yield self._call_as_creator(group, "abortTask", job.id, _TIMED_OUT)
 
-    def _validations(self, block: int) -> Iterator[Transaction]:
-        for group in self._open_groups():
+    def _build_validations(self, block_number: int) -> Iterator[Transaction]:
+        for group in self._list_open_groups():
             if group.is_answered and not group.is_broken and group.validated_at is None:
-                group.validated_at = block
+                group.validated_at = block_number
                 ids = [job.id for job in group.jobs]
-                key = public_key(CREATOR_PLACES[group.creator])
-                yield self._creator(group, "validateTaskGroup", *ids, group.guid, _PROOF, key)
+                key = derive_public_key(CREATOR_ACCOUNT_INDICES[group.creator_index])
+                yield self._call_as_creator(
+                    group, "validateTaskGroup", *ids, group.guid, _PROOF, key
+                )
 
-    def _results(self) -> Iterator[Transaction]:
+    def _build_result_uploads(self) -> Iterator[Transaction]:
         """Yield the upload report of the first of those that agree."""
-        for group in self._open_groups():
+        for group in self._list_open_groups():
             if group.validated_at is not None:
                 group.is_uploaded = True
-                yield self._relay("reportTaskResultUploaded", group.jobs[0])
+                yield self._call_as_relay("reportTaskResultUploaded", group.jobs[0])
 
-    def _moves(self) -> Iterator[Transaction]:
+    def _build_pauses(self) -> Iterator[Transaction]:
         """Yield the pauses and resumptions of nodes that are away for some waves."""
-        for one in CAST:
-            account = self._network.nodes[one.name]
-            if one.name in self.gone:
+        for node in CAST:
+            account = self._network.nodes[node.name]
+            if node.name in self.kicked_out_names:
                 continue
-            if self.wave in one.away and self.wave - 1 not in one.away:
-                yield self._network.call(account, "Node", "pause")
-            if self.wave not in one.away and self.wave - 1 in one.away:
-                yield self._network.call(account, "Node", "resume")
+            if self.wave in node.away_waves and self.wave - 1 not in node.away_waves:
+                yield self._network.build_call(account, "Node", "pause")
+            if self.wave not in node.away_waves and self.wave - 1 in node.away_waves:
+                yield self._network.build_call(account, "Node", "resume")
 
-    def _orders(self) -> Iterator[Transaction]:
-        for place in range(_GROUPS):
-            creator = (self.wave + place) % len(CREATOR_PLACES)
-            group = VssGroup(_word("group", self.wave, place, 0), creator)
+    def _build_orders(self) -> Iterator[Transaction]:
+        for group_index in range(_GROUPS_PER_WAVE):
+            creator = (self.wave + group_index) % len(CREATOR_ACCOUNT_INDICES)
+            group = VssGroup(_hash_id("group", self.wave, group_index, 0), creator)
             self.groups.append(group)
-            for member in range(GROUP_SIZE):
-                nonce = _word("nonce", self.wave, place, member)
+            for member_index in range(GROUP_SIZE):
+                nonce = _hash_id("nonce", self.wave, group_index, member_index)
                 job = VssJob(keccak(group.guid + nonce), nonce)
                 group.jobs.append(job)
-                order = (_IMAGE, job.id, nonce, [MODEL], *_ANY_GPU, VERSION, 1)
-                yield self._creator(group, "createTask", *order, value=_FEE)
+                order_arguments = (_IMAGE, job.id, nonce, [MODEL], *_ANY_GPU, VERSION, 1)
+                yield self._call_as_creator(group, "createTask", *order_arguments, value=_FEE)
 
-    def _creator(
-        self, group: VssGroup, function: str, *arguments: object, value: int = 0
+    def _call_as_creator(
+        self, group: VssGroup, function_name: str, *arguments: object, value: int = 0
     ) -> Transaction:
         network = self._network
-        creator = network.creators[group.creator]
-        return network.call(creator, "VSSTask", function, *arguments, value=value)
+        creator = network.creators[group.creator_index]
+        return network.build_call(creator, "VSSTask", function_name, *arguments, value=value)
 
-    def _relay(self, function: str, job: VssJob) -> Transaction:
-        return self._network.call(self._network.relay, "VSSTask", function, job.id)
+    def _call_as_relay(self, function_name: str, job: VssJob) -> Transaction:
+        return self._network.build_call(self._network.relay, "VSSTask", function_name, job.id)
 
 
-def _word(kind: str, wave: int, place: int, member: int) -> bytes:
-    return hashlib.sha256(f"{kind} {wave} {place} {member}".encode()).digest()
+def _hash_id(kind: str, wave: int, group_index: int, member_index: int) -> bytes:
+    return hashlib.sha256(f"{kind} {wave} {group_index} {member_index}".encode()).digest()

@@ -28,40 +28,45 @@ ACTS = (
 )
 
 
-class Playbill:
+class ActTracker:
     """Tracks the current act."""
 
     def __init__(self) -> None:
-        self._act = 0
+        self._act_index = 0
         self._excluded: frozenset[str] = frozenset()
 
-    def see(self, now: DemoSnapshot) -> None:
+    def update(self, snapshot: DemoSnapshot) -> None:
         """Advance to a later act if the snapshot shows one."""
-        excluded = frozenset(row.name for row in now.rows if row.figures.is_excluded)
-        seen = (
+        excluded = frozenset(row.name for row in snapshot.rows if row.figures.is_excluded)
+        conditions = (
             True,
-            now.round > 0,
-            bool(now.timeouts),
+            snapshot.round_number > 0,
+            bool(snapshot.timeouts),
             bool(excluded),
             bool(self._excluded - excluded),
-            bool(now.due),
-            any(kick.state is KickState.EXECUTED for kick in now.kicks),
+            bool(snapshot.due_kickouts),
+            any(kick.state is KickState.EXECUTED for kick in snapshot.kicks),
         )
-        self._act = max([self._act, *(place for place, is_seen in enumerate(seen) if is_seen)])
+        self._act_index = max(
+            [
+                self._act_index,
+                *(act_index for act_index, is_reached in enumerate(conditions) if is_reached),
+            ]
+        )
         self._excluded = excluded
 
     @property
-    def line(self) -> str:
+    def title_line(self) -> str:
         """The number and title of the act, such as `3/7 a node times out`."""
-        return f"{self._act + 1}/{len(ACTS)} {ACTS[self._act].title}"
+        return f"{self._act_index + 1}/{len(ACTS)} {ACTS[self._act_index].title}"
 
     @property
     def caption(self) -> str:
         """The caption of the act: what happens, and why."""
-        return f"    {ACTS[self._act].caption}"
+        return f"    {ACTS[self._act_index].caption}"
 
     @property
-    def played(self) -> DemoAct:
+    def current_act(self) -> DemoAct:
         """The act in the form that the web pages show."""
-        act = ACTS[self._act]
-        return DemoAct(f"{self._act + 1} of {len(ACTS)}: {act.title}", act.caption)
+        act = ACTS[self._act_index]
+        return DemoAct(f"{self._act_index + 1} of {len(ACTS)}: {act.title}", act.caption)

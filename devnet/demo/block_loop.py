@@ -6,27 +6,27 @@ from dataclasses import dataclass
 from threading import Event
 
 from devnet.anvil import LocalChain
-from devnet.demo.daemon_process import Daemon
-from devnet.demo.news import news
+from devnet.demo.daemon_process import DaemonProcess
+from devnet.demo.news import build_feed
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot, SnapshotReader
-from devnet.demo.stage import Clock
+from devnet.demo.stage import ChainClock
 from oracle.errors import FatalError
 from oracle.store.outbox.records import Account
 
 # The chain waits this long for a busy daemon, so that a slow machine shows the same demo.
-_PATIENCE_SECONDS = 5.0
-_LOOK_SECONDS = 0.2
+_MAX_WAIT_SECONDS = 5.0
+_REFRESH_SECONDS = 0.2
 # After the demo the network runs slowly: the pages still change, and the CPU is mostly idle.
-_KEPT_BLOCK_SECONDS = 3.0
-_KEPT_POLL_SECONDS = 1.0
+_IDLE_BLOCK_SECONDS = 3.0
+_IDLE_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class DaemonView:
     """Reads the daemon's database; the chain waits for transactions of `sender`."""
 
-    gallery: SnapshotReader
+    snapshot_reader: SnapshotReader
     sender: Account
 
 
@@ -34,35 +34,40 @@ class BlockLoop:
     """Mines blocks, shows the daemon's state, and waits while the daemon is behind."""
 
     def __init__(
-        self, chain: LocalChain, clock: Clock, screen: Screen, watched: Watched, stop: Event
+        self,
+        chain: LocalChain,
+        clock: ChainClock,
+        screen: Screen,
+        daemon_view: DaemonView,
+        stop: Event,
     ) -> None:
         self._chain = chain
         self._clock = clock
         self._screen = screen
-        self._watched = watched
+        self._daemon_view = daemon_view
         self._stop = stop
-        self._looked = 0.0
-        self._due = time.monotonic()
+        self._refreshed_at = 0.0
+        self._next_block_at = time.monotonic()
         # The newest block, and the last snapshot of the daemon's state.
-        self.head = int(chain.ask("eth_blockNumber"), 16)
+        self.head = int(chain.make_request("eth_blockNumber"), 16)
         self.snapshot: DemoSnapshot | None = None
 
-    def next_block(
-        self, transactions: Sequence[dict[str, str]], running: Daemon, seconds: float
+    def mine_next_block(
+        self, transactions: Sequence[dict[str, str]], daemon_process: DaemonProcess, seconds: float
     ) -> None:
         """Mine one block; the next follows `seconds` of wall time later.
 
         Raises:
             FatalError: the daemon has ended, or the user has stopped the demo.
         """
-        self._mine(transactions)
-        self._pass_time(running, seconds)
-        refuse_ended(self._stop)
+        self._mine_block(transactions)
+        self._wait_for_daemon(daemon_process, seconds)
+        raise_if_stopped(self._stop)
 
-    def keep_working(
+    def keep_running(
         self,
-        running: Daemon,
-        next_transactions: Callable[[int], Sequence[dict[str, str]]],
+        daemon_process: DaemonProcess,
+        build_next_transactions: Callable[[int], Sequence[dict[str, str]]],
     ) -> None:
         """Mine a block every few seconds until the user stops the demo.
 
@@ -72,44 +77,46 @@ class BlockLoop:
         Raises:
             FatalError: the daemon has ended unexpectedly.
         """
-        running.restart({"QOS_ORACLE_CHAIN__POLL_SECONDS": str(_KEPT_POLL_SECONDS)})
-        while not self._stop.wait(_KEPT_BLOCK_SECONDS):
-            self._mine(next_transactions(self.head))
-            self._look(running)
+        daemon_process.restart({"QOS_ORACLE_CHAIN__POLL_SECONDS": str(_IDLE_POLL_SECONDS)})
+        while not self._stop.wait(_IDLE_BLOCK_SECONDS):
+            self._mine_block(build_next_transactions(self.head))
+            self._refresh_screen(daemon_process)
 
-    def _mine(self, transactions: Sequence[dict[str, str]]) -> None:
-        self._chain.mine(self._clock.next_block(), transactions)
-        self.head = int(self._chain.ask("eth_blockNumber"), 16)
+    def _mine_block(self, transactions: Sequence[dict[str, str]]) -> None:
+        self._chain.mine(self._clock.advance(), transactions)
+        self.head = int(self._chain.make_request("eth_blockNumber"), 16)
 
-    def _pass_time(self, running: Daemon, seconds: float) -> None:
-        self._due = max(self._due + seconds, time.monotonic())
-        patience = time.monotonic() + _PATIENCE_SECONDS
-        self._look(running)
-        while time.monotonic() < self._due or self._is_waited_for(patience):
+    def _wait_for_daemon(self, daemon_process: DaemonProcess, seconds: float) -> None:
+        self._next_block_at = max(self._next_block_at + seconds, time.monotonic())
+        deadline = time.monotonic() + _MAX_WAIT_SECONDS
+        self._refresh_screen(daemon_process)
+        while time.monotonic() < self._next_block_at or self._is_daemon_behind(deadline):
             # The pace of the demo: only the wall clock and the daemon are waited for.
             if self._stop.wait(0.01):
                 return
-            self._look(running)
+            self._refresh_screen(daemon_process)
 
-    def _look(self, running: Daemon) -> None:
-        if time.monotonic() - self._looked < _LOOK_SECONDS:
+    def _refresh_screen(self, daemon_process: DaemonProcess) -> None:
+        if time.monotonic() - self._refreshed_at < _REFRESH_SECONDS:
             return
-        running.check()
-        self._looked = time.monotonic()
-        snapshot = self._watched.gallery.look()
+        daemon_process.raise_if_ended()
+        self._refreshed_at = time.monotonic()
+        snapshot = self._daemon_view.snapshot_reader.read_snapshot()
         if snapshot is None:
             return
-        lines = list(news(self.snapshot, snapshot))
-        self._screen.show(snapshot, lines, head=self.head)
+        lines = list(build_feed(self.snapshot, snapshot))
+        self._screen.update(snapshot, lines, head=self.head)
         self.snapshot = snapshot
 
-    def _is_waited_for(self, until: float) -> bool:
-        if time.monotonic() >= until:
+    def _is_daemon_behind(self, deadline: float) -> bool:
+        if time.monotonic() >= deadline:
             return False
-        return self._watched.gallery.is_behind(self.head, self._watched.sender)
+        return self._daemon_view.snapshot_reader.is_daemon_behind(
+            self.head, self._daemon_view.sender
+        )
 
 
-def refuse_ended(stop: Event) -> None:
+def raise_if_stopped(stop: Event) -> None:
     """Raise FatalError if the user has stopped the demo."""
     if stop.is_set():
         raise FatalError("broken off before it was over")

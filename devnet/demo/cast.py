@@ -11,7 +11,7 @@ BLOCK_SECONDS = 12
 TASK_TIMEOUT = 78
 GROUP_SIZE = 3
 # The delay of the slowest answer that is still in time, in blocks after the start.
-_SLOWEST = 6
+_MAX_ANSWER_BLOCKS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +25,29 @@ class DemoNode:
     """
 
     name: str
-    part: str
+    role: str
     gpu_name: str
     gpu_vram: int
-    fastest: int
-    slowest: int
-    silent: frozenset[int] = frozenset()
-    away: frozenset[int] = frozenset()
+    min_answer_blocks: int
+    max_answer_blocks: int
+    silent_waves: frozenset[int] = frozenset()
+    away_waves: frozenset[int] = frozenset()
     has_model: bool = True
     lies_once: bool = False
 
-    def answers_after(self, wave: int, chance: random.Random) -> int | None:
+    def draw_answer_delay(self, wave: int, random_source: random.Random) -> int | None:
         """Return the blocks from the start to the answer, or None if the node never answers."""
-        blocks = chance.randint(self.fastest, self.slowest)
-        return None if wave in self.silent else blocks
+        blocks = random_source.randint(self.min_answer_blocks, self.max_answer_blocks)
+        return None if wave in self.silent_waves else blocks
 
 
-def _average(name: str, gpu_name: str, gpu_vram: int, away: frozenset[int]) -> DemoNode:
-    return DemoNode(name, "average", gpu_name, gpu_vram, 2, 4, away=away)
+def _create_average_node(
+    name: str, gpu_name: str, gpu_vram: int, away_waves: frozenset[int]
+) -> DemoNode:
+    return DemoNode(name, "average", gpu_name, gpu_vram, 2, 4, away_waves=away_waves)
 
 
-def _nobody() -> frozenset[int]:
+def _no_waves() -> frozenset[int]:
     return frozenset()
 
 
@@ -58,7 +60,7 @@ MOODY = DemoNode(
     12,
     2,
     4,
-    silent=frozenset({*range(8, 12), *range(30, 34)}),
+    silent_waves=frozenset({*range(8, 12), *range(30, 34)}),
 )
 # The slowest node, silent in every sixth wave. More silence would exclude the node, and its pool
 # would not fill. Less silence would lift its mean of 50 scores to the kickout threshold of 2.0
@@ -69,24 +71,24 @@ HOPELESS = DemoNode(
     "last or silent",
     "NVIDIA GTX 1060",
     6,
-    _SLOWEST,
-    _SLOWEST,
-    silent=frozenset(range(2, 200, 6)),
+    _MAX_ANSWER_BLOCKS,
+    _MAX_ANSWER_BLOCKS,
+    silent_waves=frozenset(range(2, 200, 6)),
 )
 # Starts with an empty disk: it is asked to download the model when the first tasks start.
 GAUSS = DemoNode("gauss", "empty disk", "NVIDIA RTX 4070", 12, 2, 4, has_model=False)
 # Two groups contradict its first answer, and the node loses its stake.
 DARWIN = DemoNode("darwin", "lies once", "NVIDIA RTX 3090", 24, 2, 4, lies_once=True)
-NIGHT_OWL = _average("nightowl", "NVIDIA RTX 4080", 16, frozenset(range(20, 26)))
+NIGHT_OWL = _create_average_node("nightowl", "NVIDIA RTX 4080", 16, frozenset(range(20, 26)))
 
 CAST = (
     SWIFT,
-    _average("ada", "NVIDIA RTX 4090", 24, _nobody()),
-    _average("boole", "NVIDIA RTX 4090", 24, _nobody()),
-    _average("curie", "NVIDIA RTX 3090", 24, _nobody()),
+    _create_average_node("ada", "NVIDIA RTX 4090", 24, _no_waves()),
+    _create_average_node("boole", "NVIDIA RTX 4090", 24, _no_waves()),
+    _create_average_node("curie", "NVIDIA RTX 3090", 24, _no_waves()),
     DARWIN,
-    _average("euler", "NVIDIA RTX 4080", 16, _nobody()),
-    _average("fermi", "NVIDIA RTX 4070", 12, _nobody()),
+    _create_average_node("euler", "NVIDIA RTX 4080", 16, _no_waves()),
+    _create_average_node("fermi", "NVIDIA RTX 4070", 12, _no_waves()),
     GAUSS,
     NIGHT_OWL,
     MOODY,

@@ -23,55 +23,55 @@ class DemoTask:
     """
 
     id: bytes
-    key: bytes
+    contract_key: bytes
     creator: Address
     result: bytes
     group: bytes | None
     node: DemoNode | None = None
     started_at: int | None = None
-    answers_at: int | None = None
-    settled: bool = False
-    shown: bool = False
+    answer_due_at: int | None = None
+    is_committed: bool = False
+    is_revealed: bool = False
     is_probe: bool = False
-    is_lie: bool = False
+    is_false: bool = False
 
     @property
-    def answer(self) -> bytes:
+    def committed_answer(self) -> bytes:
         """The hash that the node commits to.
 
         In a group the hash is bound to the group, so that no other group can copy it.
         """
-        result = hashlib.sha256(self.key).digest() if self.is_lie else self.result
+        result = hashlib.sha256(self.contract_key).digest() if self.is_false else self.result
         if self.group is None:
             return result
-        group, hashed = GroupKey("0x" + self.group.hex()), Hash("0x" + result.hex())
-        return bytes.fromhex(compute_answer(group, hashed)[2:])
+        group_key, result_hash = GroupKey("0x" + self.group.hex()), Hash("0x" + result.hex())
+        return bytes.fromhex(compute_answer(group_key, result_hash)[2:])
 
 
 @dataclass(slots=True)
-class Group:
+class DemoGroup:
     """The tasks of one validation group.
 
     `id` is the creator's id of the group, or the contract's key if the dispatcher is the creator.
     """
 
     id: bytes
-    jobs: list[DemoTask] = field(default_factory=list)
+    tasks: list[DemoTask] = field(default_factory=list)
 
     @property
-    def is_settled(self) -> bool:
-        return all(job.settled for job in self.jobs)
+    def are_all_committed(self) -> bool:
+        return all(task.is_committed for task in self.tasks)
 
     @property
-    def is_shown(self) -> bool:
-        return all(job.shown for job in self.jobs)
+    def are_all_revealed(self) -> bool:
+        return all(task.is_revealed for task in self.tasks)
 
     @property
-    def has_lie(self) -> bool:
-        return any(job.is_lie for job in self.jobs)
+    def has_false_answer(self) -> bool:
+        return any(task.is_false for task in self.tasks)
 
 
-class OpenContests:
+class ContestTracker:
     """Judged groups with a false answer, until an honest member settles the contest.
 
     The nodes settle as real ones would: a member whose stake is held knows the result, and calls
@@ -81,49 +81,49 @@ class OpenContests:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         # Keyed by the contract's key of the group, and of its second group once that was ordered.
-        self._waiting: dict[bytes, Group] = {}
-        self._ordered: dict[bytes, Group] = {}
-        self._decided: list[Group] = []
+        self._group_by_contest: dict[bytes, DemoGroup] = {}
+        self._group_by_second_group: dict[bytes, DemoGroup] = {}
+        self._decided_groups: list[DemoGroup] = []
 
     @property
-    def are_open(self) -> bool:
+    def has_open_contests(self) -> bool:
         """Whether a contest waits for its second group, or for its settlement."""
-        return bool(self._waiting or self._ordered or self._decided)
+        return bool(self._group_by_contest or self._group_by_second_group or self._decided_groups)
 
-    def add(self, group: Group) -> None:
+    def add_contested_group(self, group: DemoGroup) -> None:
         """Add a group whose results are being compared; a second group will follow."""
-        key = group.jobs[0].group
-        if key is not None:
-            self._waiting[key] = group
+        group_key = group.tasks[0].group
+        if group_key is not None:
+            self._group_by_contest[group_key] = group
 
-    def add_second_group(self, contested: bytes, second: bytes) -> bytes | None:
+    def add_second_group(self, contested_key: bytes, second_group_key: bytes) -> bytes | None:
         """Return the result that honest nodes of the second group compute, or None.
 
         None means that no contest of this key is open.
         """
-        group = self._waiting.pop(contested, None)
+        group = self._group_by_contest.pop(contested_key, None)
         if group is None:
             return None
-        self._ordered[second] = group
-        return group.jobs[0].result
+        self._group_by_second_group[second_group_key] = group
+        return group.tasks[0].result
 
-    def note_comparison(self, group: bytes) -> None:
+    def note_comparison(self, group_key: bytes) -> None:
         """Let a member settle, if the group is the second group of a contest."""
-        if group in self._ordered:
-            self._decided.append(self._ordered.pop(group))
+        if group_key in self._group_by_second_group:
+            self._decided_groups.append(self._group_by_second_group.pop(group_key))
 
-    def settlements(self) -> Iterator[dict[str, str]]:
+    def build_settlements(self) -> Iterator[dict[str, str]]:
         """Yield the transaction that settles each decided contest, once."""
-        while self._decided:
-            yield self._settlement(self._decided.pop())
+        while self._decided_groups:
+            yield self._build_settlement(self._decided_groups.pop())
 
-    def _settlement(self, group: Group) -> dict[str, str]:
-        honest, name = next(
-            (job, job.node.name)
-            for job in group.jobs
-            if job.node is not None and job.answers_at is not None and not job.is_lie
+    def _build_settlement(self, group: DemoGroup) -> dict[str, str]:
+        honest_task, name = next(
+            (member, member.node.name)
+            for member in group.tasks
+            if member.node is not None and member.answer_due_at is not None and not member.is_false
         )
-        keys = [job.key for job in group.jobs]
-        arguments = (honest.group, keys, honest.result)
+        keys = [task.contract_key for task in group.tasks]
+        arguments = (honest_task.group, keys, honest_task.result)
         account = self._stage.nodes[name]
-        return self._stage.call(account, "TaskNetwork", "settleContest", *arguments)
+        return self._stage.build_call(account, "TaskNetwork", "settleContest", *arguments)

@@ -13,25 +13,25 @@ from oracle.errors import FatalError
 from oracle.resources import shipped_path
 
 # The daemon stops within ten seconds of SIGTERM; starting processes may be slow on some machines.
-_PATIENCE_SECONDS = 60
+_STOP_TIMEOUT_SECONDS = 60
 
 
-class Daemon:
+class DaemonProcess:
     """A running `qos-oracle run` whose log lines go to a file."""
 
-    def __init__(self, command: Sequence[str], configuration: Path, log: Path) -> None:
+    def __init__(self, command: Sequence[str], configuration: Path, log_path: Path) -> None:
         self._command = command
         self.configuration = configuration
-        self._log = log
-        self._running = self._start({})
+        self._log_path = log_path
+        self._process = self._start_process({})
 
-    def _start(self, settings: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-        with self._log.open("ab") as lines:
+    def _start_process(self, settings: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        with self._log_path.open("ab") as log_file:
             return subprocess.Popen(  # noqa: S603 - ourselves
                 self._command,
                 env={**os.environ, **settings},
-                stdout=lines,
-                stderr=lines,
+                stdout=log_file,
+                stderr=log_file,
                 # Ctrl-C must reach only the demo, which stops the daemon in order.
                 process_group=0,
             )
@@ -43,20 +43,20 @@ class Daemon:
             FatalError: the daemon does not stop in time.
         """
         self.stop()
-        self._running = self._start(settings)
+        self._process = self._start_process(settings)
 
     def kill(self) -> None:
         """Kill the daemon process if it is running."""
-        if self._running.poll() is None:
-            self._running.kill()
-        self._running.wait()
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
 
-    def check(self) -> None:
+    def raise_if_ended(self) -> None:
         """Raise FatalError with the last log line if the daemon has ended by itself."""
-        if (code := self._running.poll()) is not None:
-            lines = self._log.read_text("utf-8", "replace").strip().splitlines()
-            last = lines[-1] if lines else "it said nothing"
-            raise FatalError(f"the daemon ended with exit code {code}: {last}")
+        if (code := self._process.poll()) is not None:
+            lines = self._log_path.read_text("utf-8", "replace").strip().splitlines()
+            last_line = lines[-1] if lines else "it said nothing"
+            raise FatalError(f"the daemon ended with exit code {code}: {last_line}")
 
     def stop(self) -> int:
         """Stop the daemon with SIGTERM, as systemd does, and return its exit code.
@@ -64,12 +64,12 @@ class Daemon:
         Raises:
             FatalError: the daemon does not end in time; it is killed.
         """
-        self._running.terminate()
+        self._process.terminate()
         try:
-            return self._running.wait(_PATIENCE_SECONDS)
+            return self._process.wait(_STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
-            self._running.kill()
-            raise FatalError(f"the daemon did not end in {_PATIENCE_SECONDS} s") from None
+            self._process.kill()
+            raise FatalError(f"the daemon did not end in {_STOP_TIMEOUT_SECONDS} s") from None
 
 
 # Tests replace this program to make the daemon fail.
@@ -77,55 +77,61 @@ PROGRAM: tuple[str, ...] = (sys.executable, "-m", "oracle")
 
 
 # Options of a daemon that sends transactions.
-SENDING = ("--publish", "--dispatch")
+SENDING_OPTIONS = ("--publish", "--dispatch")
 
 
 @contextmanager
-def daemon(
+def run_daemon(
     configuration: Path,
-    log: Path,
+    log_path: Path,
     program: Sequence[str] = PROGRAM,
-    sending: Sequence[str] = SENDING,
-) -> Iterator[Daemon]:
+    run_options: Sequence[str] = SENDING_OPTIONS,
+) -> Iterator[DaemonProcess]:
     """Run the daemon with a configuration; without `run_options` it only indexes and scores."""
-    command = [*program, "run", "--config", str(configuration), *sending]
-    running = Daemon(command, configuration, log)
+    command = [*program, "run", "--config", str(configuration), *run_options]
+    daemon_process = DaemonProcess(command, configuration, log_path)
     try:
-        yield running
+        yield daemon_process
     finally:
-        running.kill()
+        daemon_process.kill()
 
 
-Settings = Mapping[str, Mapping[str, object]]
+SettingsBySection = Mapping[str, Mapping[str, object]]
 
 
-def write_configuration(path: Path, made: Settings, without: Collection[str] = ()) -> None:
+def write_configuration(
+    path: Path, settings: SettingsBySection, omitted_sections: Collection[str] = ()
+) -> None:
     """Write the settings of `config/demo.toml` to `path`, overridden by those of `settings`.
 
     The sections in `omitted_sections` are left out.
     """
-    shown = {name: keys for name, keys in demo_settings().items() if name not in without}
-    sections = {name: dict(keys) for name, keys in shown.items()}
-    for name, keys in made.items():
+    shipped_settings = {
+        name: keys for name, keys in load_demo_settings().items() if name not in omitted_sections
+    }
+    sections = {name: dict(keys) for name, keys in shipped_settings.items()}
+    for name, keys in settings.items():
         sections.setdefault(name, {}).update(keys)
     lines = ["# Made for one run; goes with the chain that it was made for."]
     for name, keys in sections.items():
         lines += ["", f"[{name}]"]
-        lines += [f"{key} = {_value(value)}" for key, value in keys.items()]
+        lines += [f"{key} = {_format_toml_value(value)}" for key, value in keys.items()]
     # The file may contain a database password, so only the owner may read it.
     path.touch(0o600)
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def demo_settings() -> Settings:
+def load_demo_settings() -> SettingsBySection:
     """Return the settings of the shipped demo configuration."""
-    settings: Settings = tomllib.loads(shipped_path("config/demo.toml").read_text("utf-8"))
+    settings: SettingsBySection = tomllib.loads(
+        shipped_path("config/demo.toml").read_text("utf-8")
+    )
     return settings
 
 
-def _value(value: object) -> str:
+def _format_toml_value(value: object) -> str:
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{key} = {_value(one)}" for key, one in value.items())
+        inner = ", ".join(f"{key} = {_format_toml_value(item)}" for key, item in value.items())
         return f"{{ {inner} }}"
     # Strings, numbers, booleans and lists are written the same in JSON and TOML.
     return json.dumps(str(value) if isinstance(value, Path) else value)

@@ -9,7 +9,7 @@ from oracle.daemon.config.loader import read_config
 from oracle.daemon.web.played_act import DemoAct
 
 
-class DemoTold(NamedTuple):
+class DemoStatus(NamedTuple):
     """Values that only the demo has: the newest block, the chain's time, the act.
 
     All three functions may be called from any thread.
@@ -21,7 +21,7 @@ class DemoTold(NamedTuple):
 
 
 @contextmanager
-def demo_pages(configuration: Path, told: DemoTold) -> Iterator[str]:
+def serve_demo_pages(configuration: Path, status: DemoStatus) -> Iterator[str]:
     """Serve the pages of a daemon's database from this process, and yield their URL.
 
     The daemon cannot serve them, because the pages also show the demo's current act.
@@ -34,6 +34,6 @@ def demo_pages(configuration: Path, told: DemoTold) -> Iterator[str]:
 
     with open_records(read_config(configuration)) as records:
         reader = open_reader(records.config)
-        web = open_read_api(records, reader, told.head, clock=told.clock, get_act=told.act)
-        with serve_app(web, records.config.api.listener) as address:
+        app = open_read_api(records, reader, status.head, clock=status.clock, get_act=status.act)
+        with serve_app(app, records.config.api.listener) as address:
             yield address

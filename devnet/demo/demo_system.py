@@ -17,8 +17,8 @@ from oracle.systems.registry import build_rules
 _ETHER = 10**18
 _IMAGE, _LANGUAGE = 0, 1
 # Seconds in which every node gets a task, if necessary a system task, and its fee in wei.
-_PROBE_WINDOW = 300
-_PROBE_FEE = _ETHER // 50
+_PROBE_WINDOW_SECONDS = 300
+_PROBE_FEE_WEI = _ETHER // 50
 # One task per node of the cast; tasks that no node can take wait in the queue.
 _GROUPS = len(CAST) // GROUP_SIZE
 
@@ -26,7 +26,7 @@ _GROUPS = len(CAST) // GROUP_SIZE
 class GroupOrder(NamedTuple):
     """One group of a wave: the kind of its tasks, as in TaskCreated, and the fee of each."""
 
-    kind: int
+    task_kind: int
     fee: int
 
 
@@ -42,11 +42,11 @@ class DemoSystem:
 
     name: str
     changes: Mapping[str, str]
-    cast: tuple[DemoNode, ...]
+    nodes: tuple[DemoNode, ...]
     orders: tuple[GroupOrder, ...]
     pays_by_points: bool = False
     has_probes: bool = False
-    purse: int = _ETHER
+    dispatcher_balance: int = _ETHER
 
     @property
     def rules(self) -> Rules:
@@ -61,7 +61,7 @@ class DemoSystem:
     @property
     def rules_hash(self) -> Hash:
         """The hash by which the contract identifies the rules of the reports."""
-        settings = replace(report_settings(), kick_below=self.kick_below)
+        settings = replace(load_report_settings(), kick_below=self.kick_below)
         return compute_rules_id(self.rules, load_profile("reference").identity, settings)
 
     @property
@@ -77,9 +77,9 @@ class DemoSystem:
         if self.has_probes:
             settings["probing"] = {
                 "enabled": True,
-                "window_seconds": _PROBE_WINDOW,
-                "fee_wei": _PROBE_FEE,
-                "max_fee_per_window_wei": len(self.cast) * GROUP_SIZE * _PROBE_FEE,
+                "window_seconds": _PROBE_WINDOW_SECONDS,
+                "fee_wei": _PROBE_FEE_WEI,
+                "max_fee_per_window_wei": len(self.nodes) * GROUP_SIZE * _PROBE_FEE_WEI,
                 "timeout_seconds": TASK_TIMEOUT,
             }
         return settings
@@ -90,7 +90,7 @@ class DemoSystem:
         return ["--rules", self.name, *(f"--set={rule}={n}" for rule, n in self.changes.items())]
 
 
-def report_settings() -> ReportSettings:
+def load_report_settings() -> ReportSettings:
     """Return the report settings of the shipped demo configuration; the contract needs them."""
     oracle = read_config(shipped_path("config/demo.toml")).oracle
     return ReportSettings(
@@ -102,20 +102,20 @@ def report_settings() -> ReportSettings:
     )
 
 
-def _with_cards(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
+def _replace_cards(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
     """Return the cast with other GPUs; `cards` gives the model and its GB by node name."""
     return tuple(
-        replace(one, gpu_name=cards[one.name][0], gpu_vram=cards[one.name][1])
-        if one.name in cards
-        else one
-        for one in CAST
+        replace(node, gpu_name=cards[node.name][0], gpu_vram=cards[node.name][1])
+        if node.name in cards
+        else node
+        for node in CAST
     )
 
 
-_PICTURES = GroupOrder(_IMAGE, _ETHER // 10)
-CRYNUX_SYSTEM = DemoSystem("crynux", {}, CAST, (_PICTURES,) * _GROUPS)
+_IMAGE_GROUP = GroupOrder(_IMAGE, _ETHER // 10)
+CRYNUX_SYSTEM = DemoSystem("crynux", {}, CAST, (_IMAGE_GROUP,) * _GROUPS)
 # Crynux's published page to the letter, on the same network.
-CRYNUX_DOCS_SYSTEM = DemoSystem("crynux-docs", {}, CAST, (_PICTURES,) * _GROUPS)
+CRYNUX_DOCS_SYSTEM = DemoSystem("crynux-docs", {}, CAST, (_IMAGE_GROUP,) * _GROUPS)
 # The network of 2024: text tasks go to three nodes with the same GPU, images to any three.
 LEGACY_SYSTEM = DemoSystem(
     "legacy",
@@ -129,11 +129,11 @@ LEGACY_SYSTEM = DemoSystem(
         "legacy.kickout_below": "4",
         "legacy.kickout_tasks": "20",
     },
-    _with_cards({"curie": ("NVIDIA RTX 4090", 24), "moody": ("NVIDIA RTX 4070", 12)}),
-    (GroupOrder(_LANGUAGE, _ETHER // 5), *(_PICTURES,) * (_GROUPS - 1)),
+    _replace_cards({"curie": ("NVIDIA RTX 4090", 24), "moody": ("NVIDIA RTX 4070", 12)}),
+    (GroupOrder(_LANGUAGE, _ETHER // 5), *(_IMAGE_GROUP,) * (_GROUPS - 1)),
     pays_by_points=True,
     has_probes=True,
-    purse=20 * _ETHER,
+    dispatcher_balance=20 * _ETHER,
 )
 DEMO_SYSTEMS = {
     system.name: system for system in (CRYNUX_SYSTEM, CRYNUX_DOCS_SYSTEM, LEGACY_SYSTEM)

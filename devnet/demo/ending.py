@@ -8,8 +8,8 @@ from pathlib import Path
 
 from devnet.anvil import LocalChain
 from devnet.demo.cast import DARWIN, HOPELESS
-from devnet.demo.stage import GAS, MODEL, STAKE, VERSION, Clock, Stage
-from devnet.demo.verify import Compared, ScoreVerification
+from devnet.demo.stage import GAS, MODEL, STAKE, VERSION, ChainClock, Stage
+from devnet.demo.verify import ScoreComparison, ScoreVerification
 from oracle.bindings.codec import decode_error_name, encode_call
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
@@ -28,18 +28,18 @@ class KickoutOnChain:
     withdrawn: int
     rejoin: str
 
-    def faults(self) -> list[str]:
+    def list_faults(self) -> list[str]:
         """Return one line per missing part of the kickout."""
-        missing = []
+        faults = []
         if self.executed_in is None:
-            missing.append("no kickout was executed by executeKick")
+            faults.append("no kickout was executed by executeKick")
         elif not self.seen_by_network:
-            missing.append("the network did not say NodeKickedOut where the oracle executed it")
+            faults.append("the network did not say NodeKickedOut where the oracle executed it")
         if self.withdrawn != STAKE:
-            missing.append(f"the stake was not withdrawn: {self.withdrawn} of {STAKE} wei")
+            faults.append(f"the stake was not withdrawn: {self.withdrawn} of {STAKE} wei")
         if self.rejoin != "KickedOut":
-            missing.append(f"the kicked-out node's re-join was not refused: {self.rejoin}")
-        return missing
+            faults.append(f"the kicked-out node's re-join was not refused: {self.rejoin}")
+        return faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class ContestOnChain:
     slashed: int
     settled_in: str | None
 
-    def faults(self) -> list[str]:
+    def list_faults(self) -> list[str]:
         """Return one line per missing part of the contest."""
-        missing = []
+        faults = []
         if not self.second_group:
-            missing.append("the daemon ordered no second group for the contest of the liar")
+            faults.append("the daemon ordered no second group for the contest of the liar")
         if self.slashed != STAKE:
-            missing.append(f"the liar was not slashed: {self.slashed} of {STAKE} wei")
-        return missing
+            faults.append(f"the liar was not slashed: {self.slashed} of {STAKE} wei")
+        return faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,16 @@ class DrawAgreement:
     started: int
     agree: int
 
-    def faults(self) -> list[str]:
+    def list_faults(self) -> list[str]:
         """Return one line per fault of the draws."""
         if not self.started:
             return ["no task was started by a draw"]
-        others = self.started - self.agree
-        return [f"{others} tasks were started on a node that was not drawn"] if others else []
+        mismatch_count = self.started - self.agree
+        return (
+            [f"{mismatch_count} tasks were started on a node that was not drawn"]
+            if mismatch_count
+            else []
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class ContractReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class DemoSummary:
     """The results of the demo; an empty `faults` means that all checks passed.
 
     `kickout_played` is false if the user ended the demo before the kickout.
@@ -111,118 +115,121 @@ class Summary:
     kickout_played: bool = True
 
     @property
-    def holds(self) -> bool:
+    def has_passed(self) -> bool:
         return not self.faults
 
     def to_json(self) -> str:
         """Return the summary as JSON."""
-        return json.dumps({"holds": self.holds, **asdict(self)}, indent=2)
+        return json.dumps({"holds": self.has_passed, **asdict(self)}, indent=2)
 
 
-def end_of_the_hopeless(stage: Stage, clock: Clock) -> KickoutOnChain:
+def finish_kickout(stage: Stage, clock: ChainClock) -> KickoutOnChain:
     """Let the kicked-out node withdraw and try to join again, and return the chain's record."""
     node = stage.nodes[HOPELESS.name]
-    executed = _topic_logs(stage.chain, stage.oracle, "QoSOracle", "KickExecuted")
-    seen = _topic_logs(stage.chain, stage.network, "TaskNetwork", "NodeKickedOut")
-    executed_in = executed[-1]["transactionHash"] if executed else None
+    executed_logs = _fetch_event_logs(stage.chain, stage.oracle, "QoSOracle", "KickExecuted")
+    kicked_out_logs = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "NodeKickedOut")
+    executed_in = executed_logs[-1]["transactionHash"] if executed_logs else None
     if executed_in is not None:
-        stage.chain.mine(clock.next_block(), [stage.call(node, "TaskNetwork", "withdraw")])
-    paid = [
+        stage.chain.mine(clock.advance(), [stage.build_call(node, "TaskNetwork", "withdraw")])
+    withdrawn_amounts = [
         int(log["data"], 16)
-        for log in _topic_logs(stage.chain, stage.network, "TaskNetwork", "Withdrawn")
+        for log in _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "Withdrawn")
         if log["topics"][1].endswith(node[2:])
     ]
     return KickoutOnChain(
         executed_in=executed_in,
-        seen_by_network=any(log["transactionHash"] == executed_in for log in seen),
-        withdrawn=min(sum(paid), STAKE),
-        rejoin=_try_to_join(stage),
+        seen_by_network=any(log["transactionHash"] == executed_in for log in kicked_out_logs),
+        withdrawn=min(sum(withdrawn_amounts), STAKE),
+        rejoin=_simulate_rejoin(stage),
     )
 
 
 def read_contest(stage: Stage) -> ContestOnChain:
     """Return the contest, its second group and the slashed stake from the chain's logs."""
     liar = stage.nodes[DARWIN.name]
-    slashes = [
+    slash_logs = [
         log
-        for log in _topic_logs(stage.chain, stage.network, "TaskNetwork", "NodeSlashed")
+        for log in _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "NodeSlashed")
         if log["topics"][1].endswith(liar[2:])
     ]
-    ordered = {
+    revalidation_hashes = {
         log["transactionHash"]
-        for log in _topic_logs(stage.chain, stage.network, "TaskNetwork", "GroupRevalidates")
+        for log in _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "GroupRevalidates")
     }
-    starts = _topic_logs(stage.chain, stage.network, "TaskNetwork", "TaskStarted")
+    start_logs = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "TaskStarted")
     return ContestOnChain(
         second_group=[
-            stage.name_of(Address("0x" + log["topics"][2][-40:]))
-            for log in starts
-            if log["transactionHash"] in ordered
+            stage.get_node_name(Address("0x" + log["topics"][2][-40:]))
+            for log in start_logs
+            if log["transactionHash"] in revalidation_hashes
         ],
-        slashed=sum(int(log["data"], 16) for log in slashes),
-        settled_in=slashes[0]["transactionHash"] if slashes else None,
+        slashed=sum(int(log["data"], 16) for log in slash_logs),
+        settled_in=slash_logs[0]["transactionHash"] if slash_logs else None,
     )
 
 
-def drawn_again(configuration: Path) -> DrawAgreement:
+def verify_draws(configuration: Path) -> DrawAgreement:
     """Verify every draw in a separate process, as anyone can.
 
     Raises:
         FatalError: the draws could not be verified.
     """
-    asked = ["select", "--verify", "all", "--json", "--config", str(configuration)]
-    told = subprocess.run(  # noqa: S603 - ourselves
-        [sys.executable, "-m", "oracle", *asked], capture_output=True, text=True, check=False
+    arguments = ["select", "--verify", "all", "--json", "--config", str(configuration)]
+    completed = subprocess.run(  # noqa: S603 - ourselves
+        [sys.executable, "-m", "oracle", *arguments], capture_output=True, text=True, check=False
     )
-    if not told.stdout:
-        raise FatalError(f"the draws cannot be verified: {told.stderr.strip()}")
-    answer = json.loads(told.stdout)
-    return DrawAgreement(answer["started"], answer["agree"])
+    if not completed.stdout:
+        raise FatalError(f"the draws cannot be verified: {completed.stderr.strip()}")
+    result = json.loads(completed.stdout)
+    return DrawAgreement(result["started"], result["agree"])
 
 
-def summed_up(
+def build_summary(
     stage: Stage,
-    clock: Clock,
-    verdict: ScoreVerification,
+    clock: ChainClock,
+    verification: ScoreVerification,
     draws: DrawAgreement,
-    endings: tuple[KickoutOnChain, ContestOnChain],
-) -> Summary:
+    chain_results: tuple[KickoutOnChain, ContestOnChain],
+) -> DemoSummary:
     """Combine the results about scores, draws, kickout and contest into a summary."""
-    kickout, contest = endings
+    kickout, contest = chain_results
     faults = [
-        f"{stage.name_of(one.node)}: the chain says {one.on_chain}, its logs say {one.recomputed}"
-        for one in verdict.wrong
+        f"{stage.get_node_name(comparison.node)}: the chain says {comparison.on_chain}, its logs "
+        f"say {comparison.recomputed}"
+        for comparison in verification.mismatches
     ]
-    return Summary(
-        blocks=int(stage.chain.ask("eth_blockNumber"), 16),
+    return DemoSummary(
+        blocks=int(stage.chain.make_request("eth_blockNumber"), 16),
         chain_seconds=clock.now - clock.start,
-        rounds=verdict.round,
-        as_of=verdict.as_of,
-        events=verdict.events,
-        nodes=[_told(stage, one) for one in verdict.nodes],
+        rounds=verification.round,
+        as_of=verification.as_of,
+        events=verification.events,
+        nodes=[_build_contract_reading(stage, comparison) for comparison in verification.nodes],
         draws=draws,
         kickout=kickout,
         contest=contest,
         addresses={"chain": stage.chain.url, "network": stage.network, "oracle": stage.oracle},
-        faults=faults + draws.faults() + kickout.faults() + contest.faults(),
+        faults=faults + draws.list_faults() + kickout.list_faults() + contest.list_faults(),
     )
 
 
-def _told(stage: Stage, one: Compared) -> ContractReading:
-    selectable, qos = one.on_chain
-    return ContractReading(stage.name_of(one.node), one.node, selectable, qos, one.is_equal)
+def _build_contract_reading(stage: Stage, comparison: ScoreComparison) -> ContractReading:
+    selectable, qos = comparison.on_chain
+    return ContractReading(
+        stage.get_node_name(comparison.node), comparison.node, selectable, qos, comparison.is_equal
+    )
 
 
-def _topic_logs(
+def _fetch_event_logs(
     chain: LocalChain, address: str, contract: str, event: str
 ) -> list[dict[str, str]]:
     topic = load_abi(contract).get_event(event).digest
-    asked = {"address": address, "fromBlock": "0x0", "toBlock": "latest", "topics": [topic]}
-    found: list[dict[str, str]] = chain.ask("eth_getLogs", asked)
-    return found
+    log_filter = {"address": address, "fromBlock": "0x0", "toBlock": "latest", "topics": [topic]}
+    logs: list[dict[str, str]] = chain.make_request("eth_getLogs", log_filter)
+    return logs
 
 
-def _try_to_join(stage: Stage) -> str:
+def _simulate_rejoin(stage: Stage) -> str:
     """Return the name of the error that rejects the re-join, or `accepted`."""
     hardware = (HOPELESS.gpu_name, HOPELESS.gpu_vram, *VERSION, [MODEL])
     call = {
@@ -232,5 +239,5 @@ def _try_to_join(stage: Stage) -> str:
         "value": hex(STAKE),
         "gas": GAS,
     }
-    refusal = stage.chain.refusal(call)
-    return "accepted" if refusal is None else decode_error_name("TaskNetwork", refusal)
+    revert_data = stage.chain.get_revert_data(call)
+    return "accepted" if revert_data is None else decode_error_name("TaskNetwork", revert_data)

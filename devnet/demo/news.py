@@ -3,19 +3,19 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from devnet.demo.snapshot import DemoSnapshot, SnapshotRow, floored
+from devnet.demo.snapshot import DemoSnapshot, SnapshotRow, truncate_score
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import KickState
 from oracle.systems.crynux.predownload import ANSWERED, OPEN, UNANSWERED
 
 _UNIT = 10**18
-_HIGHEST_SCORE = 10
-_REQUESTS = {
+_MAX_SCORE = 10
+_DOWNLOAD_TEXTS = {
     OPEN: "is asked to download",
     ANSWERED: "was asked for, and has downloaded",
     UNANSWERED: "has not downloaded",
 }
-_GONE = {
+_DEPARTURE_TEXTS = {
     "quit": "quits",
     "kicked_out": "is kicked out, stake returned",
     "paused": "pauses",
@@ -33,98 +33,121 @@ class FeedEntry:
     tone: str
 
 
-def news(before: DemoSnapshot | None, now: DemoSnapshot) -> Iterator[FeedEntry]:
+def build_feed(previous: DemoSnapshot | None, current: DemoSnapshot) -> Iterator[FeedEntry]:
     """Yield an entry for each change from the earlier to the later snapshot."""
-    names = {row.address: row.name for row in now.rows}
-    for change in now.timeouts:
+    name_by_address = {row.address: row.name for row in current.rows}
+    for change in current.timeouts:
         text = (
-            f"{names[change.node]} times out: reliability "
+            f"{name_by_address[change.node]} times out: reliability "
             f"{change.before / _UNIT:.3f} -> {change.after / _UNIT:.3f}"
         )
         yield FeedEntry(change.time, change.at.block, text, "bad")
-    if before is None:
+    if previous is None:
         return
-    for row in now.rows:
-        yield from _of_row(
-            next((one for one in before.rows if one.name == row.name), row), row, now
+    for row in current.rows:
+        yield from _compare_rows(
+            next(
+                (previous_row for previous_row in previous.rows if previous_row.name == row.name),
+                row,
+            ),
+            row,
+            current,
         )
-    yield from _of_contests(before, now, names)
-    yield from _of_rounds(before, now)
-    yield from _of_kickouts(before, now, names)
+    yield from _compare_contests(previous, current, name_by_address)
+    yield from _compare_rounds(previous, current)
+    yield from _compare_kickouts(previous, current, name_by_address)
 
 
-def _of_row(before: SnapshotRow, row: SnapshotRow, now: DemoSnapshot) -> Iterator[FeedEntry]:
+def _compare_rows(
+    before: SnapshotRow, row: SnapshotRow, current: DemoSnapshot
+) -> Iterator[FeedEntry]:
     if row.figures.is_excluded and not before.figures.is_excluded:
-        reliability = floored(row.figures.reliability)
+        reliability = truncate_score(row.figures.reliability)
         text = f"{row.name} is excluded: reliability {reliability:.3f} is under 0.1"
-        yield FeedEntry(now.time, now.block, text, "bad")
+        yield FeedEntry(current.time, current.block, text, "bad")
     if before.figures.is_excluded and not row.figures.is_excluded:
-        text = f"{row.name} has recovered: reliability {floored(row.figures.reliability):.3f}"
-        yield FeedEntry(now.time, now.block, text, "good")
-    if row.figures.status in _GONE and before.figures.status != row.figures.status:
-        yield FeedEntry(now.time, now.block, f"{row.name} {_GONE[row.figures.status]}", "big")
-    for model, state in row.asked.items():
-        if before.asked.get(model) != state:
-            text = f"{row.name} {_REQUESTS[state]} {model}"
-            yield FeedEntry(now.time, now.block, text, "plain")
-    if before.figures.status == "paused" and row.figures.status not in _GONE:
-        yield FeedEntry(now.time, now.block, f"{row.name} is back", "good")
+        text = (
+            f"{row.name} has recovered: reliability {truncate_score(row.figures.reliability):.3f}"
+        )
+        yield FeedEntry(current.time, current.block, text, "good")
+    if row.figures.status in _DEPARTURE_TEXTS and before.figures.status != row.figures.status:
+        yield FeedEntry(
+            current.time,
+            current.block,
+            f"{row.name} {_DEPARTURE_TEXTS[row.figures.status]}",
+            "big",
+        )
+    for model, state in row.state_by_model.items():
+        if before.state_by_model.get(model) != state:
+            text = f"{row.name} {_DOWNLOAD_TEXTS[state]} {model}"
+            yield FeedEntry(current.time, current.block, text, "plain")
+    if before.figures.status == "paused" and row.figures.status not in _DEPARTURE_TEXTS:
+        yield FeedEntry(current.time, current.block, f"{row.name} is back", "good")
 
 
-def _of_rounds(before: DemoSnapshot, now: DemoSnapshot) -> Iterator[FeedEntry]:
-    if now.round > before.round:
-        told = sum(row.on_chain != "-" for row in now.rows)
-        text = f"report accepted on chain: round {now.round}, {told} nodes"
-        yield FeedEntry(now.time, now.block, text, "plain")
+def _compare_rounds(previous: DemoSnapshot, current: DemoSnapshot) -> Iterator[FeedEntry]:
+    if current.round_number > previous.round_number:
+        node_count = sum(row.chain_score != "-" for row in current.rows)
+        text = f"report accepted on chain: round {current.round_number}, {node_count} nodes"
+        yield FeedEntry(current.time, current.block, text, "plain")
 
 
-def _of_contests(
-    before: DemoSnapshot, now: DemoSnapshot, names: Mapping[Address, str]
+def _compare_contests(
+    previous: DemoSnapshot, current: DemoSnapshot, name_by_address: Mapping[Address, str]
 ) -> Iterator[FeedEntry]:
-    if now.contests > before.contests:
+    if current.contest_count > previous.contest_count:
         text = "the answers of a group differ: its stakes are held"
-        yield FeedEntry(now.time, now.block, text, "bad")
-    for nodes in now.second_groups[len(before.second_groups) :]:
-        members = ", ".join(names.get(node, node) for node in nodes)
+        yield FeedEntry(current.time, current.block, text, "bad")
+    for nodes in current.second_groups[len(previous.second_groups) :]:
+        members = ", ".join(name_by_address.get(node, node) for node in nodes)
         text = f"a second group does its work over again: {members}"
-        yield FeedEntry(now.time, now.block, text, "big")
+        yield FeedEntry(current.time, current.block, text, "big")
 
 
-def _of_kickouts(
-    before: DemoSnapshot, now: DemoSnapshot, names: Mapping[Address, str]
+def _compare_kickouts(
+    previous: DemoSnapshot, current: DemoSnapshot, name_by_address: Mapping[Address, str]
 ) -> Iterator[FeedEntry]:
-    known = {interval.node for interval in before.due}
-    for interval in now.due:
-        if interval.node not in known:
-            row = next(row for row in now.rows if row.address == interval.node)
-            text = f"{row.name} is due to be kicked out: {_reason(row)}"
-            yield FeedEntry(now.time, now.block, text, "big")
-    open_now = {interval.node for interval in now.due}
-    for row in now.rows:
-        if row.address in known - open_now and row.figures.status not in _GONE:
-            text = f"{row.name} is no longer due to be kicked out: {_reason(row)}"
-            yield FeedEntry(now.time, now.block, text, "good")
-    earlier = {kick.node: kick.state for kick in before.kicks}
-    for kick in now.kicks:
-        if earlier.get(kick.node) is kick.state:
+    previously_due = {interval.node for interval in previous.due_kickouts}
+    for interval in current.due_kickouts:
+        if interval.node not in previously_due:
+            row = next(row for row in current.rows if row.address == interval.node)
+            text = f"{row.name} is due to be kicked out: {_format_due_reason(row)}"
+            yield FeedEntry(current.time, current.block, text, "big")
+    currently_due = {interval.node for interval in current.due_kickouts}
+    for row in current.rows:
+        if (
+            row.address in previously_due - currently_due
+            and row.figures.status not in _DEPARTURE_TEXTS
+        ):
+            text = f"{row.name} is no longer due to be kicked out: {_format_due_reason(row)}"
+            yield FeedEntry(current.time, current.block, text, "good")
+    previous_state_by_node = {kick.node: kick.state for kick in previous.kicks}
+    for kick in current.kicks:
+        if previous_state_by_node.get(kick.node) is kick.state:
             continue
-        word = {
-            KickState.LIVE: f"kickout of {names[kick.node]} proposed on chain, veto delay runs",
-            KickState.CANCELLED: f"kickout of {names[kick.node]} cancelled",
-            KickState.VETOED: f"kickout of {names[kick.node]} vetoed",
-            KickState.OUTDATED: f"kickout of {names[kick.node]} died with its signers",
-            KickState.EXECUTED: f"kickout of {names[kick.node]} executed on chain",
-            KickState.REFUSED: f"{names[kick.node]} expelled, the network refused to end it",
-            KickState.READMITTED: f"{names[kick.node]} readmitted",
+        text_of_state = {
+            KickState.LIVE: (
+                f"kickout of {name_by_address[kick.node]} proposed on chain, veto delay runs"
+            ),
+            KickState.CANCELLED: f"kickout of {name_by_address[kick.node]} cancelled",
+            KickState.VETOED: f"kickout of {name_by_address[kick.node]} vetoed",
+            KickState.OUTDATED: f"kickout of {name_by_address[kick.node]} died with its signers",
+            KickState.EXECUTED: f"kickout of {name_by_address[kick.node]} executed on chain",
+            KickState.REFUSED: (
+                f"{name_by_address[kick.node]} expelled, the network refused to end it"
+            ),
+            KickState.READMITTED: f"{name_by_address[kick.node]} readmitted",
         }[kick.state]
-        yield FeedEntry(now.time, now.block, word, "big")
+        yield FeedEntry(current.time, current.block, text_of_state, "big")
 
 
-def _reason(row: SnapshotRow) -> str:
+def _format_due_reason(row: SnapshotRow) -> str:
     """Return why a kickout is due.
 
     Legacy rules have no pool, so the text then only states that the score is too low.
     """
-    if not row.scores:
+    if not row.score_count:
         return "its score is below the line"
-    return f"{row.scores} scores, mean {floored(row.figures.long_term) * _HIGHEST_SCORE:.1f}"
+    return (
+        f"{row.score_count} scores, mean {truncate_score(row.figures.long_term) * _MAX_SCORE:.1f}"
+    )

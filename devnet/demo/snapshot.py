@@ -20,11 +20,11 @@ from oracle.store.outbox.records import Account, IntentState
 from oracle.store.reports.report_repository import ReportState
 from oracle.systems.crynux.predownload import list_requests
 
-_LANES_IN_QOS = 10_000
+_LANE_STEPS = 10_000
 # More than a demo makes.
-_CONTEST_CALLS = 20
-_UNSENT = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
-_SENT = (IntentState.LIVE, IntentState.MINED)
+_MAX_CONTEST_CALLS = 20
+_UNSENT_STATES = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
+_SENT_STATES = (IntentState.LIVE, IntentState.MINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class SnapshotRow:
 
     name: str
     address: Address
-    part: str
-    scores: int
+    role: str
+    score_count: int
     figures: NodeFigures
-    on_chain: str
+    chain_score: str
     # State of each model download requested from the node in the last day.
-    asked: Mapping[str, str] = field(default_factory=dict)
+    state_by_model: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +47,23 @@ class DemoSnapshot:
 
     block: int
     time: int
-    round: int
+    round_number: int
     # As-of block of the newest report that was accepted or skipped as empty.
-    reported: int
+    reported_block: int
     rows: tuple[SnapshotRow, ...]
     # Timeouts since the previous snapshot, oldest first.
     timeouts: tuple[ReliabilityChange, ...]
-    due: tuple[KickoutDue, ...]
+    due_kickouts: tuple[KickoutDue, ...]
     kicks: tuple[Kick, ...]
     # Number of contested groups, and the nodes of each second group that was ordered.
-    contests: int = 0
+    contest_count: int = 0
     second_groups: tuple[tuple[Address, ...], ...] = ()
 
 
-class Names(Protocol):
+class NodeNames(Protocol):
     """Maps node addresses to the names of the cast."""
 
-    def name_of(self, node: Address) -> str:
+    def get_node_name(self, node: Address) -> str:
         """Return the name of a cast member, or the address if it is none of the cast."""
         ...
 
@@ -71,29 +71,37 @@ class Names(Protocol):
 class SnapshotReader:
     """Reads snapshots repeatedly, and remembers which timeouts were already shown."""
 
-    def __init__(self, store: Store, names: Names, rules: Rules, parts: dict[str, str]) -> None:
+    def __init__(
+        self, store: Store, names: NodeNames, rules: Rules, role_by_name: dict[str, str]
+    ) -> None:
         self._store = store
         self._names = names
         self._rules = rules
-        self._parts = parts
-        self._since: dict[Address, int] = {}
-        self._shown_up_to = -1
+        self._role_by_name = role_by_name
+        self._reliability_time_by_node: dict[Address, int] = {}
+        self._last_shown_block = -1
 
-    def is_behind(self, head: int, dispatcher: Account) -> bool:
+    def is_daemon_behind(self, head: int, dispatcher: Account) -> bool:
         """Return whether the daemon has blocks to fold, or task starts to send.
 
         A real chain would leave the daemon twelve seconds for that.
         """
         with self._store.read_transaction() as uow:
             cursor = uow.cursor.get()
-            drawn = {(one.seed_block, one.seed_hash) for one in uow.draws.list_active()}
-            waiting = uow.outbox.intents.list_in_states(dispatcher, _UNSENT) if drawn else []
-            sent = uow.outbox.intents.list_in_states(dispatcher, _SENT) if drawn else []
-        begun = {(one.request.as_of_block, one.request.as_of_hash) for one in sent}
+            drawn_seeds = {(draw.seed_block, draw.seed_hash) for draw in uow.draws.list_active()}
+            unsent_calls = (
+                uow.outbox.intents.list_in_states(dispatcher, _UNSENT_STATES)
+                if drawn_seeds
+                else []
+            )
+            sent_calls = (
+                uow.outbox.intents.list_in_states(dispatcher, _SENT_STATES) if drawn_seeds else []
+            )
+        begun_seeds = {(call.request.as_of_block, call.request.as_of_hash) for call in sent_calls}
         is_folded = cursor is not None and cursor.number >= head
-        return not is_folded or bool(waiting) or not drawn <= begun
+        return not is_folded or bool(unsent_calls) or not drawn_seeds <= begun_seeds
 
-    def look(self) -> DemoSnapshot | None:
+    def read_snapshot(self) -> DemoSnapshot | None:
         """Return a snapshot of the database, or None before the daemon's first block."""
         with self._store.read_transaction() as uow:
             cursor = uow.cursor.get()
@@ -104,80 +112,91 @@ class SnapshotReader:
             population = build_population(
                 nodes, cursor.time, self._rules, rounds, uses_feed=has_feed_cursor(uow)
             )
-            rows = [self._row(node, population) for node in nodes]
+            rows = [self._build_row(node, population) for node in nodes]
             return DemoSnapshot(
                 block=cursor.number,
                 time=cursor.time,
-                round=rounds.head.round,
-                reported=_reported(uow),
+                round_number=rounds.head.round,
+                reported_block=_find_reported_block(uow),
                 rows=tuple(sorted(rows, key=lambda row: (-(row.figures.qos or -1), row.name))),
-                timeouts=tuple(self._timeouts(uow, nodes, cursor.number)),
-                due=tuple(uow.kickouts.list_open()),
+                timeouts=tuple(self._read_timeouts(uow, nodes, cursor.number)),
+                due_kickouts=tuple(uow.kickouts.list_open()),
                 kicks=tuple(rounds.kicks.values()),
-                contests=_contests(uow),
-                second_groups=_second_groups(uow),
+                contest_count=_count_contests(uow),
+                second_groups=_read_second_groups(uow),
             )
 
-    def _row(self, node: Node, population: Population) -> SnapshotRow:
-        name, rounds = self._names.name_of(node.address), population.rounds
+    def _build_row(self, node: Node, population: Population) -> SnapshotRow:
+        name, rounds = self._names.get_node_name(node.address), population.rounds
         return SnapshotRow(
             name=name,
             address=node.address,
-            part=self._parts.get(name, ""),
-            scores=len(node.pool),
+            role=self._role_by_name.get(name, ""),
+            score_count=len(node.pool),
             figures=population.compute_figures(node),
-            on_chain=_spoken(rounds.get_node_lane(node.address)),
-            asked={
+            chain_score=_format_chain_score(rounds.get_node_lane(node.address)),
+            state_by_model={
                 request.request.model: request.state
                 for request in list_requests(node, population.time)
             },
         )
 
-    def _timeouts(
-        self, uow: UnitOfWork, nodes: Sequence[Node], block: int
+    def _read_timeouts(
+        self, uow: UnitOfWork, nodes: Sequence[Node], block_number: int
     ) -> list[ReliabilityChange]:
         """Return the timeouts after the last shown block, of nodes whose reliability changed."""
-        touched = [node.address for node in nodes if self._since.get(node.address) != node.since]
-        self._since = {node.address: node.since for node in nodes}
-        found = [
-            change
-            for address in touched
-            for change in uow.reliability.list_for_node(address)
-            if change.at.block > self._shown_up_to and change.cause is ReliabilityCause.TIMED_OUT
+        changed_nodes = [
+            node.address
+            for node in nodes
+            if self._reliability_time_by_node.get(node.address) != node.since
         ]
-        self._shown_up_to = block
-        return sorted(found, key=lambda change: change.at)
+        self._reliability_time_by_node = {node.address: node.since for node in nodes}
+        timeouts = [
+            change
+            for address in changed_nodes
+            for change in uow.reliability.list_for_node(address)
+            if change.at.block > self._last_shown_block
+            and change.cause is ReliabilityCause.TIMED_OUT
+        ]
+        self._last_shown_block = block_number
+        return sorted(timeouts, key=lambda change: change.at)
 
 
-def floored(units: int) -> float:
+def truncate_score(units: int) -> float:
     """Return units of 10^-18 as a fraction, truncated to four digits.
 
     The contract truncates as well, so equal scores look equal.
     """
-    return units // QOS_STEP / _LANES_IN_QOS
+    return units // QOS_STEP / _LANE_STEPS
 
 
-def _contests(uow: UnitOfWork) -> int:
-    calls = uow.outbox.intents.list_newest(_CONTEST_CALLS, kind=SETTLE_CONTEST)
+def _count_contests(uow: UnitOfWork) -> int:
+    calls = uow.outbox.intents.list_newest(_MAX_CONTEST_CALLS, kind=SETTLE_CONTEST)
     return len({call.request.subject for call in calls})
 
 
-def _second_groups(uow: UnitOfWork) -> tuple[tuple[Address, ...], ...]:
+def _read_second_groups(uow: UnitOfWork) -> tuple[tuple[Address, ...], ...]:
     """Return the nodes of each second group that has started, the oldest first."""
-    calls = uow.outbox.intents.list_newest(_CONTEST_CALLS, kind=SECOND_GROUP)
-    begun = [call for call in calls if call.state in {IntentState.MINED, IntentState.FINAL}]
-    return tuple(decode_probe_nodes(call.request.calldata) for call in reversed(begun))
+    calls = uow.outbox.intents.list_newest(_MAX_CONTEST_CALLS, kind=SECOND_GROUP)
+    started_calls = [
+        call for call in calls if call.state in {IntentState.MINED, IntentState.FINAL}
+    ]
+    return tuple(decode_probe_nodes(call.request.calldata) for call in reversed(started_calls))
 
 
-def _reported(uow: UnitOfWork) -> int:
-    done = (ReportState.LANDED, ReportState.SKIPPED)
-    blocks = [one.report.as_of.number for one in uow.reports.list_latest() if one.state in done]
+def _find_reported_block(uow: UnitOfWork) -> int:
+    final_states = (ReportState.LANDED, ReportState.SKIPPED)
+    blocks = [
+        record.report.as_of.number
+        for record in uow.reports.list_latest()
+        if record.state in final_states
+    ]
     return max(blocks, default=-1)
 
 
-def _spoken(lane: int) -> str:
+def _format_chain_score(lane: int) -> str:
     if lane == NEVER_REPORTED:
         return "-"
     if lane == DO_NOT_SELECT:
         return "no"
-    return f"{(lane - LOWEST_SCORE) / _LANES_IN_QOS:.4f}"
+    return f"{(lane - LOWEST_SCORE) / _LANE_STEPS:.4f}"

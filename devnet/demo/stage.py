@@ -20,13 +20,13 @@ ETHER = 10**18
 STAKE = 400 * ETHER
 GAS = hex(3_000_000)
 # Deployments need more gas than calls.
-_GAS_TO_CREATE = hex(12_000_000)
+_DEPLOY_GAS = hex(12_000_000)
 
 # Admin, task creator and treasury; then one account per node, then more creators. A kickout whose
 # scores come mostly from one creator's tasks is held for a manual decision; with five creators, no
 # creator has more than half of 50 scores by chance.
-_CROWD, _MORE_CREATORS = 3, 4
-ACCOUNTS = _CROWD + len(CAST) + _MORE_CREATORS
+_FIXED_ACCOUNTS, _EXTRA_CREATORS = 3, 4
+ACCOUNTS = _FIXED_ACCOUNTS + len(CAST) + _EXTRA_CREATORS
 
 VERSION = (1, 2, 0)
 MODEL = "crynux-network/sdxl-turbo"
@@ -40,7 +40,7 @@ LIMITS = replace(
 # Minimum fee and timeout of every kind of task: gwei, gwei per unit of size, seconds, seconds per
 # unit of size. The fee is a tenth of what the demo's creators pay, and the timeout is shorter than
 # the one they set.
-FLOOR = (10_000_000, 0, 60, 0)
+TASK_FLOOR = (10_000_000, 0, 60, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,33 +59,39 @@ class Stage:
         """The first account that orders tasks."""
         return self.creators[0]
 
-    def name_of(self, node: Address) -> str:
+    def get_node_name(self, node: Address) -> str:
         """Return the name of a cast member, or the address if it is none of the cast."""
-        return next((name for name, at in self.nodes.items() if at == node), node)
+        return next((name for name, address in self.nodes.items() if address == node), node)
 
-    def call(
-        self, sender: str, contract: str, function: str, *arguments: object, value: int = 0
+    def build_call(
+        self, sender: str, contract: str, function_name: str, *arguments: object, value: int = 0
     ) -> dict[str, str]:
         """Return the transaction in which `sender` calls a contract function."""
-        to = self.network if contract == "TaskNetwork" else self.oracle
-        written = encode_call(contract, function, *arguments)
-        return {"from": sender, "to": to, "data": written, "value": hex(value), "gas": GAS}
+        contract_address = self.network if contract == "TaskNetwork" else self.oracle
+        calldata = encode_call(contract, function_name, *arguments)
+        return {
+            "from": sender,
+            "to": contract_address,
+            "data": calldata,
+            "value": hex(value),
+            "gas": GAS,
+        }
 
 
-class Clock:
+class ChainClock:
     """The chain's time: twelve seconds per block, independent of the wall clock."""
 
     def __init__(self, start: int) -> None:
         self.start = self.now = start
 
-    def next_block(self) -> int:
+    def advance(self) -> int:
         """Advance by one block and return the timestamp of that block."""
         self.now += BLOCK_SECONDS
         return self.now
 
 
 @dataclass(frozen=True, slots=True)
-class Roles:
+class DaemonRoles:
     """The daemon's accounts; transmitter and dispatcher pay for gas."""
 
     signer: Address
@@ -93,38 +99,49 @@ class Roles:
     dispatcher: Address
 
 
-def set_stage(
-    chain: LocalChain, clock: Clock, roles: Roles, system: DemoSystem = CRYNUX_SYSTEM
+def set_up_stage(
+    chain: LocalChain, clock: ChainClock, roles: DaemonRoles, system: DemoSystem = CRYNUX_SYSTEM
 ) -> Stage:
     """Deploy both contracts, let the cast join, and fund the sending accounts."""
-    accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
-    admin, creator, treasury = accounts[:_CROWD]
-    network = _created(
+    accounts = [Address(account.lower()) for account in chain.make_request("eth_accounts")]
+    admin, creator, treasury = accounts[:_FIXED_ACCOUNTS]
+    network = _deploy_contract(
         chain,
         clock,
         admin,
-        build_creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE, FLOOR),
+        build_creation_code("TaskNetwork", admin, roles.dispatcher, treasury, STAKE, TASK_FLOOR),
     )
-    setup = _setup(network, admin, roles.signer, system)
-    oracle = _created(chain, clock, admin, setup.code)
-    names = [one.name for one in CAST]
-    nodes = dict(zip(names, accounts[_CROWD:-_MORE_CREATORS], strict=True))
-    creators = (creator, *accounts[-_MORE_CREATORS:])
+    setup = _build_oracle_setup(network, admin, roles.signer, system)
+    oracle = _deploy_contract(chain, clock, admin, setup.code)
+    names = [node.name for node in CAST]
+    nodes = dict(zip(names, accounts[_FIXED_ACCOUNTS:-_EXTRA_CREATORS], strict=True))
+    creators = (creator, *accounts[-_EXTRA_CREATORS:])
     stage = Stage(chain, network, oracle, roles.dispatcher, creators, nodes)
-    ether = [
-        {"from": admin, "to": payer, "value": hex(10 * ETHER), "gas": GAS}
-        for payer in (roles.transmitter, roles.dispatcher)
+    funding_transactions = [
+        {"from": admin, "to": sender, "value": hex(10 * ETHER), "gas": GAS}
+        for sender in (roles.transmitter, roles.dispatcher)
     ]
-    chosen = [stage.call(admin, "TaskNetwork", "setOracle", oracle)]
+    setup_transactions = [stage.build_call(admin, "TaskNetwork", "setOracle", oracle)]
     if system.pays_by_points:
-        chosen.append(stage.call(admin, "TaskNetwork", "setPayment", True))
-    chosen.append(stage.call(admin, "TaskNetwork", "fund", roles.dispatcher, value=system.purse))
-    _succeed(chain, chain.mine(clock.next_block(), [*chosen, *ether]))
-    _succeed(chain, chain.mine(clock.next_block(), [_join(stage, one) for one in system.cast]))
+        setup_transactions.append(stage.build_call(admin, "TaskNetwork", "setPayment", True))
+    setup_transactions.append(
+        stage.build_call(
+            admin, "TaskNetwork", "fund", roles.dispatcher, value=system.dispatcher_balance
+        )
+    )
+    _get_successful_receipts(
+        chain, chain.mine(clock.advance(), [*setup_transactions, *funding_transactions])
+    )
+    _get_successful_receipts(
+        chain,
+        chain.mine(clock.advance(), [_build_join_call(stage, node) for node in system.nodes]),
+    )
     return stage
 
 
-def _setup(network: Address, admin: Address, signer: Address, system: DemoSystem) -> OracleSetup:
+def _build_oracle_setup(
+    network: Address, admin: Address, signer: Address, system: DemoSystem
+) -> OracleSetup:
     """Return an oracle setup: one signer, no timelock, one kickout a minute, at most three."""
     return OracleSetup(
         admin=admin,
@@ -138,23 +155,34 @@ def _setup(network: Address, admin: Address, signer: Address, system: DemoSystem
     )
 
 
-def _join(stage: Stage, one: DemoNode) -> dict[str, str]:
-    models = [MODEL] if one.has_model else []
-    hardware = (one.gpu_name, one.gpu_vram, *VERSION, models)
-    account = stage.nodes[one.name]
-    return stage.call(account, "TaskNetwork", "join", *hardware, value=STAKE)
+def _build_join_call(stage: Stage, node: DemoNode) -> dict[str, str]:
+    models = [MODEL] if node.has_model else []
+    hardware = (node.gpu_name, node.gpu_vram, *VERSION, models)
+    account = stage.nodes[node.name]
+    return stage.build_call(account, "TaskNetwork", "join", *hardware, value=STAKE)
 
 
-def _created(chain: LocalChain, clock: Clock, sender: Address, code: str) -> Address:
-    sent = chain.mine(clock.next_block(), [{"from": sender, "data": code, "gas": _GAS_TO_CREATE}])
-    (receipt,) = _succeed(chain, sent)
+def _deploy_contract(chain: LocalChain, clock: ChainClock, sender: Address, code: str) -> Address:
+    transaction_hashes = chain.mine(
+        clock.advance(), [{"from": sender, "data": code, "gas": _DEPLOY_GAS}]
+    )
+    (receipt,) = _get_successful_receipts(chain, transaction_hashes)
     return Address(str(receipt["contractAddress"]).lower())
 
 
-def _succeed(chain: LocalChain, sent: list[str]) -> list[dict[str, object]]:
+def _get_successful_receipts(
+    chain: LocalChain, transaction_hashes: list[str]
+) -> list[dict[str, object]]:
     """Return the receipts of transactions that must have succeeded."""
-    receipts = chain.ask_all([("eth_getTransactionReceipt", one) for one in sent])
-    for one, receipt in zip(sent, receipts, strict=True):
+    receipts = chain.make_batch_request(
+        [
+            ("eth_getTransactionReceipt", transaction_hash)
+            for transaction_hash in transaction_hashes
+        ]
+    )
+    for transaction_hash, receipt in zip(transaction_hashes, receipts, strict=True):
         if receipt is None or receipt["status"] != "0x1":
-            raise FatalError(f"the demo's own transaction {one} failed: this is a bug")
+            raise FatalError(
+                f"the demo's own transaction {transaction_hash} failed: this is a bug"
+            )
     return receipts

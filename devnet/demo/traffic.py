@@ -17,7 +17,7 @@ from eth_abi.abi import decode
 from eth_utils.crypto import keccak
 
 from devnet.demo.cast import BLOCK_SECONDS, GROUP_SIZE, TASK_TIMEOUT, DemoNode
-from devnet.demo.contested_groups import DemoTask, Group, OpenContests
+from devnet.demo.contested_groups import ContestTracker, DemoGroup, DemoTask
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
 from devnet.demo.stage import MODEL, VERSION, Stage
 from oracle.bindings.codec import decode_result, encode_call
@@ -29,36 +29,36 @@ Transaction = dict[str, str]
 SALT = bytes(31) + b"\x01"
 
 
-class Traffic:
+class DemoTraffic:
     """Generates wave after wave; the same seed gives the same tasks and answers."""
 
     def __init__(self, stage: Stage, seed: int, system: DemoSystem = CRYNUX_SYSTEM) -> None:
         self._stage = stage
         self._system = system
         # Not for secrets: the nodes must behave the same way in every run.
-        self._chance = random.Random(seed)  # noqa: S311
+        self._random = random.Random(seed)  # noqa: S311
         # Reveal delays have their own random source, so they do not change the time of any answer.
-        self._latency = random.Random(seed)  # noqa: S311
+        self._reveal_random = random.Random(seed)  # noqa: S311
         network = load_abi("TaskNetwork")
-        self._handlers = {
+        self._handler_by_topic = {
             network.get_event("TaskCreated").digest: self._note_probe,
             network.get_event("TaskStarted").digest: self._note_start,
             network.get_event("TaskTimedOut").digest: self._note_timeout,
-            network.get_event("DownloadRequested").digest: self._note_request,
+            network.get_event("DownloadRequested").digest: self._note_download_request,
             network.get_event("GroupRevalidates").digest: self._note_revalidation,
             network.get_event("GroupValidated").digest: self._note_comparison,
         }
         # Nodes that were asked to download a model and have not done so yet.
-        self._asked: list[tuple[Address, str]] = []
-        self._names = {address: name for name, address in stage.nodes.items()}
-        self._cast = {node.name: node for node in system.cast}
-        self._groups: list[Group] = []
+        self._requested_downloads: list[tuple[Address, str]] = []
+        self._name_by_address = {address: name for name, address in stage.nodes.items()}
+        self._node_by_name = {node.name: node for node in system.nodes}
+        self._groups: list[DemoGroup] = []
         # Groups of system tasks and single system tasks, keyed by the group's or the task's key.
-        self._probes: dict[bytes, Group] = {}
-        self._contests = OpenContests(stage)
+        self._probe_groups: dict[bytes, DemoGroup] = {}
+        self._contest_tracker = ContestTracker(stage)
         # Names of the nodes that have submitted a false result.
-        self._liars: set[str] = set()
-        self._seen = -1
+        self._liar_names: set[str] = set()
+        self._last_read_block = -1
         # Number of the current wave, counted from 0.
         self.wave = -1
 
@@ -70,219 +70,256 @@ class Traffic:
     @property
     def has_open_contest(self) -> bool:
         """Whether a contested group waits for its second group, or for its settlement."""
-        return self._contests.are_open
+        return self._contest_tracker.has_open_contests
 
-    def next_block(self, head: int, *, may_order: bool = True) -> list[Transaction]:
+    def build_next_transactions(self, head: int, *, may_order: bool = True) -> list[Transaction]:
         """Return the transactions of nodes and creators for the block after `head`.
 
         The next wave is ordered in the block that judges the last group, if `may_order`.
         """
-        self._note_logs(head)
-        block = head + 1
+        self._read_logs(head)
+        next_block_number = head + 1
         # A group's validation follows its reveals in the same block; the reveals are in the block
         # after the last answer.
-        sent = [*self._reveals(), *self._validations()]
-        sent += [*self._answers(block), *self._timeouts(block), *self._downloads()]
-        sent += self._contests.settlements()
+        transactions = [*self._build_reveals(), *self._build_validations()]
+        transactions += [
+            *self._build_answers(next_block_number),
+            *self._build_timeouts(next_block_number),
+            *self._build_downloads(),
+        ]
+        transactions += self._contest_tracker.build_settlements()
         if self.is_idle and may_order:
             self.wave += 1
-            sent += [*self._moves(), *self._orders()]
-        return sent
+            transactions += [*self._build_pauses(), *self._build_orders()]
+        return transactions
 
-    def _note_logs(self, head: int) -> None:
+    def _read_logs(self, head: int) -> None:
         """Read from the chain's logs which tasks were started, and how they ended."""
-        if head <= self._seen:
+        if head <= self._last_read_block:
             return
         log_filter = {
             "address": self._stage.network,
-            "fromBlock": hex(self._seen + 1),
+            "fromBlock": hex(self._last_read_block + 1),
             "toBlock": hex(head),
-            "topics": [list(self._handlers)],
+            "topics": [list(self._handler_by_topic)],
         }
-        self._seen = head
-        for log in self._stage.chain.ask("eth_getLogs", log_filter):
-            self._handlers[log["topics"][0]](log)
+        self._last_read_block = head
+        for log in self._stage.chain.make_request("eth_getLogs", log_filter):
+            self._handler_by_topic[log["topics"][0]](log)
 
-    def _note_request(self, log: Mapping[str, Any]) -> None:
+    def _note_download_request(self, log: Mapping[str, Any]) -> None:
         """Record that a node was asked to download a model."""
         model, _ = decode(["string", "uint256"], bytes.fromhex(log["data"][2:]))
-        self._asked.append((Address("0x" + log["topics"][1][-40:]), model))
+        self._requested_downloads.append((Address("0x" + log["topics"][1][-40:]), model))
 
     def _note_revalidation(self, log: Mapping[str, Any]) -> None:
         """Record that the nodes of a second group repeat the work of a contested group."""
-        group, second = (bytes.fromhex(topic[2:]) for topic in log["topics"][1:])
-        result = self._contests.add_second_group(group, second)
+        group, second_group = (bytes.fromhex(topic[2:]) for topic in log["topics"][1:])
+        result = self._contest_tracker.add_second_group(group, second_group)
         if result is not None:
-            for job in self._probes[second].jobs:
-                job.result = result
+            for task in self._probe_groups[second_group].tasks:
+                task.result = result
 
     def _note_comparison(self, log: Mapping[str, Any]) -> None:
-        self._contests.note_comparison(bytes.fromhex(log["topics"][1][2:]))
+        self._contest_tracker.note_comparison(bytes.fromhex(log["topics"][1][2:]))
 
     def _note_timeout(self, log: Mapping[str, Any]) -> None:
-        job = self._job_of(log)
-        if job is not None:
-            job.settled = job.shown = True
+        task = self._find_task(log)
+        if task is not None:
+            task.is_committed = task.is_revealed = True
 
     def _note_start(self, log: Mapping[str, Any]) -> None:
         """Record that a task was started on a node of the cast."""
-        job, name = self._job_of(log), self._names.get(Address("0x" + log["topics"][2][-40:]))
-        if job is not None and name is not None:
-            self._begin(job, self._cast[name], int(log["blockNumber"], 16))
+        task, name = (
+            self._find_task(log),
+            self._name_by_address.get(Address("0x" + log["topics"][2][-40:])),
+        )
+        if task is not None and name is not None:
+            self._start_task(task, self._node_by_name[name], int(log["blockNumber"], 16))
 
-    def _job_of(self, log: Mapping[str, Any]) -> DemoTask | None:
-        key = bytes.fromhex(log["topics"][1][2:])
-        jobs = (job for group in self._all_groups() for job in group.jobs)
-        return next((job for job in jobs if job.key == key), None)
+    def _find_task(self, log: Mapping[str, Any]) -> DemoTask | None:
+        contract_key = bytes.fromhex(log["topics"][1][2:])
+        jobs = (task for group in self._list_groups() for task in group.tasks)
+        return next((task for task in jobs if task.contract_key == contract_key), None)
 
     def _note_probe(self, log: Mapping[str, Any]) -> None:
         """Add a task that the dispatcher created, to its group if it has one."""
         _, key_topic, creator, group_topic = log["topics"]
         if not creator.endswith(self._stage.dispatcher[2:]):
             return
-        key, group = bytes.fromhex(key_topic[2:]), bytes.fromhex(group_topic[2:])
-        name = group if any(group) else key
-        probe = self._probes.setdefault(name, Group(name))
+        key, group_key = bytes.fromhex(key_topic[2:]), bytes.fromhex(group_topic[2:])
+        probe_key = group_key if any(group_key) else key
+        probe_group = self._probe_groups.setdefault(probe_key, DemoGroup(probe_key))
         # All tasks of a group have the same result, so the group is the id of each.
-        job = DemoTask(
-            id=group,
-            key=key,
+        task = DemoTask(
+            id=group_key,
+            contract_key=key,
             creator=self._stage.dispatcher,
-            result=_result_of(name),
-            group=group if any(group) else None,
+            result=_compute_result(probe_key),
+            group=group_key if any(group_key) else None,
             is_probe=True,
         )
-        probe.jobs.append(job)
+        probe_group.tasks.append(task)
 
-    def _all_groups(self) -> list[Group]:
-        self._probes = {key: probe for key, probe in self._probes.items() if not probe.is_shown}
-        return [*self._groups, *self._probes.values()]
+    def _list_groups(self) -> list[DemoGroup]:
+        self._probe_groups = {
+            key: probe for key, probe in self._probe_groups.items() if not probe.are_all_revealed
+        }
+        return [*self._groups, *self._probe_groups.values()]
 
-    def _begin(self, job: DemoTask, node: DemoNode, block: int) -> None:
-        blocks = node.answers_after(self.wave, self._chance)
-        job.node, job.started_at = node, block
-        job.answers_at = None if blocks is None else block + blocks
-        can_lie = job.group is not None and not job.is_probe and blocks is not None
-        if node.lies_once and node.name not in self._liars and can_lie:
-            self._liars.add(node.name)
-            job.is_lie = True
+    def _start_task(self, task: DemoTask, node: DemoNode, start_block: int) -> None:
+        answer_delay = node.draw_answer_delay(self.wave, self._random)
+        task.node, task.started_at = node, start_block
+        task.answer_due_at = None if answer_delay is None else start_block + answer_delay
+        can_lie = task.group is not None and not task.is_probe and answer_delay is not None
+        if node.lies_once and node.name not in self._liar_names and can_lie:
+            self._liar_names.add(node.name)
+            task.is_false = True
 
-    def _answers(self, block: int) -> Iterator[Transaction]:
-        for job in self._open_jobs():
-            if job.node is None or job.answers_at is None or job.answers_at > block:
+    def _build_answers(self, block_number: int) -> Iterator[Transaction]:
+        for task in self._iter_open_tasks():
+            if (
+                task.node is None
+                or task.answer_due_at is None
+                or task.answer_due_at > block_number
+            ):
                 continue
-            job.settled = True
-            account = self._stage.nodes[job.node.name]
-            if job.group is None:
-                job.shown = True
-                yield self._stage.call(account, "TaskNetwork", "submitResult", job.key, job.answer)
+            task.is_committed = True
+            account = self._stage.nodes[task.node.name]
+            if task.group is None:
+                task.is_revealed = True
+                yield self._stage.build_call(
+                    account,
+                    "TaskNetwork",
+                    "submitResult",
+                    task.contract_key,
+                    task.committed_answer,
+                )
                 continue
-            commitment = commitment_of(job.key, account, job.answer)
-            yield self._stage.call(account, "TaskNetwork", "commitAnswer", job.key, commitment)
+            commitment = compute_commitment(task.contract_key, account, task.committed_answer)
+            yield self._stage.build_call(
+                account, "TaskNetwork", "commitAnswer", task.contract_key, commitment
+            )
 
-    def _downloads(self) -> Iterator[Transaction]:
+    def _build_downloads(self) -> Iterator[Transaction]:
         """Yield completed downloads, one block after each request."""
-        for node, model in self._asked:
-            yield self._stage.call(node, "TaskNetwork", "addModel", model)
-        self._asked.clear()
+        for node, model in self._requested_downloads:
+            yield self._stage.build_call(node, "TaskNetwork", "addModel", model)
+        self._requested_downloads.clear()
 
-    def _reveals(self) -> Iterator[Transaction]:
+    def _build_reveals(self) -> Iterator[Transaction]:
         """Yield all reveals of the settled groups in one block, those of fast nodes first."""
-        for group in [group for group in self._all_groups() if group.is_settled]:
-            for job in sorted(group.jobs, key=self._reveal_delay):
-                if job.shown or job.node is None:
+        for group in [group for group in self._list_groups() if group.are_all_committed]:
+            for task in sorted(group.tasks, key=self._draw_reveal_delay):
+                if task.is_revealed or task.node is None:
                     continue
-                job.shown = True
-                shown = (job.key, job.answer, SALT)
-                account = self._stage.nodes[job.node.name]
-                yield self._stage.call(account, "TaskNetwork", "revealAnswer", *shown)
+                task.is_revealed = True
+                reveal_arguments = (task.contract_key, task.committed_answer, SALT)
+                account = self._stage.nodes[task.node.name]
+                yield self._stage.build_call(
+                    account, "TaskNetwork", "revealAnswer", *reveal_arguments
+                )
 
-    def _reveal_delay(self, job: DemoTask) -> int:
-        node = job.node
-        return 0 if node is None else self._latency.randint(node.fastest, node.slowest)
+    def _draw_reveal_delay(self, task: DemoTask) -> int:
+        node = task.node
+        return (
+            0
+            if node is None
+            else self._reveal_random.randint(node.min_answer_blocks, node.max_answer_blocks)
+        )
 
-    def _timeouts(self, block: int) -> Iterator[Transaction]:
+    def _build_timeouts(self, block_number: int) -> Iterator[Transaction]:
         """Yield timeouts of tasks that were not answered in time."""
-        for job in self._open_jobs():
-            if job.started_at is None or job.answers_at is not None or job.is_probe:
+        for task in self._iter_open_tasks():
+            if task.started_at is None or task.answer_due_at is not None or task.is_probe:
                 continue
-            if (block - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT:
-                job.settled = job.shown = True
-                yield self._say(job.creator, "timeOutTask", job.key)
+            if (block_number - task.started_at) * BLOCK_SECONDS > TASK_TIMEOUT:
+                task.is_committed = task.is_revealed = True
+                yield self._call_as_creator(task.creator, "timeOutTask", task.contract_key)
 
-    def _validations(self) -> Iterator[Transaction]:
-        for group in [group for group in self._groups if group.is_shown]:
+    def _build_validations(self) -> Iterator[Transaction]:
+        for group in [group for group in self._groups if group.are_all_revealed]:
             self._groups.remove(group)
-            keys = [job.key for job in group.jobs]
-            if group.has_lie:
-                self._contests.add(group)
-            yield self._say(group.jobs[0].creator, "validateGroup", group.id, keys)
+            keys = [task.contract_key for task in group.tasks]
+            if group.has_false_answer:
+                self._contest_tracker.add_contested_group(group)
+            yield self._call_as_creator(group.tasks[0].creator, "validateGroup", group.id, keys)
 
-    def _moves(self) -> Iterator[Transaction]:
+    def _build_pauses(self) -> Iterator[Transaction]:
         """Nodes that go away for some waves, and come back."""
-        for one in self._system.cast:
-            account = self._stage.nodes[one.name]
-            if self.wave in one.away and self.wave - 1 not in one.away:
-                yield self._stage.call(account, "TaskNetwork", "pause")
-            if self.wave not in one.away and self.wave - 1 in one.away:
-                yield self._stage.call(account, "TaskNetwork", "resume")
+        for node in self._system.nodes:
+            account = self._stage.nodes[node.name]
+            if self.wave in node.away_waves and self.wave - 1 not in node.away_waves:
+                yield self._stage.build_call(account, "TaskNetwork", "pause")
+            if self.wave not in node.away_waves and self.wave - 1 in node.away_waves:
+                yield self._stage.build_call(account, "TaskNetwork", "resume")
 
-    def _orders(self) -> Iterator[Transaction]:
+    def _build_orders(self) -> Iterator[Transaction]:
         creators = self._stage.creators
-        for place, order in enumerate(self._system.orders):
-            group = Group(_id("group", self.wave, place, 0))
-            ids = [_id("task", self.wave, place, member) for member in range(GROUP_SIZE)]
-            creator = creators[(self.wave + place) % len(creators)]
-            group_key, *keys = self._keys(creator, [group.id, *ids])
-            result = _result_of(ids[0])
-            group.jobs = [
+        for group_index, order in enumerate(self._system.orders):
+            group = DemoGroup(_build_id("group", self.wave, group_index, 0))
+            ids = [
+                _build_id("task", self.wave, group_index, member_index)
+                for member_index in range(GROUP_SIZE)
+            ]
+            creator = creators[(self.wave + group_index) % len(creators)]
+            group_key, *keys = self._fetch_contract_keys(creator, [group.id, *ids])
+            result = _compute_result(ids[0])
+            group.tasks = [
                 DemoTask(id_, key, creator, result, group_key)
                 for id_, key in zip(ids, keys, strict=True)
             ]
             self._groups.append(group)
-            for job in group.jobs:
-                wanted = _order(job.id, group.id, order.kind)
-                yield self._say(creator, "createTask", wanted, value=order.fee)
+            for task in group.tasks:
+                order_struct = _build_order_struct(task.id, group.id, order.task_kind)
+                yield self._call_as_creator(creator, "createTask", order_struct, value=order.fee)
 
-    def _open_jobs(self) -> Iterator[DemoTask]:
-        return (job for group in self._all_groups() for job in group.jobs if not job.settled)
+    def _iter_open_tasks(self) -> Iterator[DemoTask]:
+        return (
+            task for group in self._list_groups() for task in group.tasks if not task.is_committed
+        )
 
-    def _say(
-        self, creator: Address, function: str, *arguments: object, value: int = 0
+    def _call_as_creator(
+        self, creator: Address, function_name: str, *arguments: object, value: int = 0
     ) -> Transaction:
-        return self._stage.call(creator, "TaskNetwork", function, *arguments, value=value)
+        return self._stage.build_call(
+            creator, "TaskNetwork", function_name, *arguments, value=value
+        )
 
-    def _keys(self, creator: Address, ids: list[bytes]) -> list[bytes]:
+    def _fetch_contract_keys(self, creator: Address, ids: list[bytes]) -> list[bytes]:
         """Return the contract's keys of a creator's tasks and groups."""
         stage = self._stage
-        asked = [encode_call("TaskNetwork", "keyOf", creator, id_) for id_ in ids]
-        answers = stage.chain.ask_all(
-            [("eth_call", {"to": stage.network, "data": one}, "latest") for one in asked]
+        calldata_list = [encode_call("TaskNetwork", "keyOf", creator, id_) for id_ in ids]
+        results = stage.chain.make_batch_request(
+            [
+                ("eth_call", {"to": stage.network, "data": calldata}, "latest")
+                for calldata in calldata_list
+            ]
         )
-        return [decode_result("TaskNetwork", "keyOf", answer)[0] for answer in answers]
+        return [decode_result("TaskNetwork", "keyOf", result)[0] for result in results]
 
 
-def commitment_of(task: bytes, node: Address, answer: bytes) -> bytes:
+def compute_commitment(task: bytes, node: Address, answer: bytes) -> bytes:
     """Return a node's commitment to an answer; `SALT` opens the commitment."""
-    words = (task, bytes.fromhex(node[2:].rjust(64, "0")), answer, SALT)
-    return bytes(keccak(b"".join(words)))
+    fields = (task, bytes.fromhex(node[2:].rjust(64, "0")), answer, SALT)
+    return bytes(keccak(b"".join(fields)))
 
 
-def _result_of(name: bytes) -> bytes:
+def _compute_result(group_id: bytes) -> bytes:
     """Return the hash of the result that honest nodes compute for all tasks of a group.
 
     The ids of a group's tasks differ only in the last byte.
     """
-    return hashlib.sha256(name[:-1]).digest()
+    return hashlib.sha256(group_id[:-1]).digest()
 
 
-def _order(id_: bytes, group: bytes, kind: int) -> tuple[object, ...]:
+def _build_order_struct(id_: bytes, group: bytes, kind: int) -> tuple[object, ...]:
     """Return the struct Order of TaskNetwork."""
     any_gpu = (0, "", 0)
     return (id_, group, GROUP_SIZE, kind, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
 
 
-def _id(kind: str, wave: int, place: int, member: int) -> bytes:
+def _build_id(kind: str, wave: int, group_index: int, member_index: int) -> bytes:
     """Return a 32-byte id; the ids of a group's members differ only in the last byte."""
-    head = hashlib.sha256(f"{kind} {wave} {place}".encode()).digest()[:31]
-    return head + bytes([member])
+    prefix = hashlib.sha256(f"{kind} {wave} {group_index}".encode()).digest()[:31]
+    return prefix + bytes([member_index])

@@ -25,13 +25,13 @@ from oracle.domain.logs import Log
 from oracle.errors import FatalError
 
 # Decimal digits of a QoS on chain: scoreOf returns 1/10,000.
-_DIGITS = 4
+_QOS_DIGITS = 4
 # The contract's answer for a node without a score: the node is selectable.
-_NEWCOMER = True, 0
+_UNSCORED_NODE = True, 0
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ScoreComparison:
     """One node: its recomputed score and the answer of `scoreOf`.
 
     Both are pairs `(selectable, QoS in 1/10,000)`.
@@ -53,11 +53,11 @@ class ScoreVerification:
     round: int
     as_of: int
     events: int
-    nodes: tuple[Compared, ...]
+    nodes: tuple[ScoreComparison, ...]
 
     @property
-    def wrong(self) -> tuple[Compared, ...]:
-        return tuple(one for one in self.nodes if not one.is_equal)
+    def mismatches(self) -> tuple[ScoreComparison, ...]:
+        return tuple(comparison for comparison in self.nodes if not comparison.is_equal)
 
     def to_json(self) -> str:
         """Return the verification as JSON, for the parent process."""
@@ -66,15 +66,19 @@ class ScoreVerification:
     @classmethod
     def from_json(cls, text: str) -> "ScoreVerification":
         """Read what `to_json` returned."""
-        written = json.loads(text)
+        fields = json.loads(text)
         nodes = (
-            Compared(Address(one["node"]), tuple(one["recomputed"]), tuple(one["on_chain"]))
-            for one in written["nodes"]
+            ScoreComparison(
+                Address(comparison["node"]),
+                tuple(comparison["recomputed"]),
+                tuple(comparison["on_chain"]),
+            )
+            for comparison in fields["nodes"]
         )
-        return cls(written["round"], written["as_of"], written["events"], tuple(nodes))
+        return cls(fields["round"], fields["as_of"], fields["events"], tuple(nodes))
 
 
-def verify(
+def verify_scores(
     url: str, network: Address, oracle: Address, system: DemoSystem = CRYNUX_SYSTEM
 ) -> ScoreVerification:
     """Compare `scoreOf` of every node that ever joined with a replay of the network's logs.
@@ -86,21 +90,30 @@ def verify(
     """
     chain = LocalChain(url)
     try:
-        accepted = _logs(chain, oracle, load_abi("QoSOracle").get_event("RoundAccepted").digest)
-        if not accepted:
+        round_logs = _fetch_logs(
+            chain, oracle, load_abi("QoSOracle").get_event("RoundAccepted").digest
+        )
+        if not round_logs:
             raise FatalError("the oracle contract has accepted no round")
-        round_, as_of = int(accepted[-1]["topics"][1], 16), int(accepted[-1]["data"][2:66], 16)
-        time = int(chain.ask("eth_getBlockByNumber", hex(as_of), False)["timestamp"], 16)
+        round_number, as_of = (
+            int(round_logs[-1]["topics"][1], 16),
+            int(round_logs[-1]["data"][2:66], 16),
+        )
+        block_time = int(
+            chain.make_request("eth_getBlockByNumber", hex(as_of), False)["timestamp"], 16
+        )
         reader = EventReader.from_profile("reference", {"TaskNetwork": network}, None)
-        events = reader.decode_rows([_log(one) for one in _logs(chain, network)], []).events
-        replayed = _replayed([event_to_json(event) for event in events], time, system)
-        nodes = tuple(_compared(chain, oracle, node) for node in replayed)
-        return ScoreVerification(round_, as_of, len(events), nodes)
+        events = reader.decode_rows(
+            [_parse_log(log) for log in _fetch_logs(chain, network)], []
+        ).events
+        replayed = _replay_events([event_to_json(event) for event in events], block_time, system)
+        nodes = tuple(_compare_node(chain, oracle, node) for node in replayed)
+        return ScoreVerification(round_number, as_of, len(events), nodes)
     finally:
         chain.close()
 
 
-def verdict_of(
+def run_verification(
     url: str, network: Address, oracle: Address, system: DemoSystem = CRYNUX_SYSTEM
 ) -> ScoreVerification:
     """Run `verify_scores` in a separate process.
@@ -108,69 +121,80 @@ def verdict_of(
     Raises:
         FatalError: the verification failed; the message is the last line of its output.
     """
-    asked = [url, network, oracle, system.name]
-    command = [sys.executable, "-m", "devnet.demo.verify", *asked]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
-    if done.returncode:
-        raise FatalError(f"the check found no verdict: {_last_line(done.stderr)}")
-    return ScoreVerification.from_json(done.stdout)
+    arguments = [url, network, oracle, system.name]
+    command = [sys.executable, "-m", "devnet.demo.verify", *arguments]
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
+    if completed.returncode:
+        raise FatalError(f"the check found no verdict: {_get_last_line(completed.stderr)}")
+    return ScoreVerification.from_json(completed.stdout)
 
 
-def _logs(chain: LocalChain, address: Address, *topics: str) -> list[dict[str, Any]]:
-    asked = {"address": address, "fromBlock": "0x0", "toBlock": "latest", "topics": list(topics)}
-    found: list[dict[str, Any]] = chain.ask("eth_getLogs", asked)
-    return found
+def _fetch_logs(chain: LocalChain, address: Address, *topics: str) -> list[dict[str, Any]]:
+    log_filter = {
+        "address": address,
+        "fromBlock": "0x0",
+        "toBlock": "latest",
+        "topics": list(topics),
+    }
+    logs: list[dict[str, Any]] = chain.make_request("eth_getLogs", log_filter)
+    return logs
 
 
-def _log(given: dict[str, Any]) -> Log:
+def _parse_log(log_json: dict[str, Any]) -> Log:
     return Log(
-        block=int(given["blockNumber"], 16),
-        block_hash=Hash(given["blockHash"]),
-        time=int(given["blockTimestamp"], 16),
-        tx=int(given["transactionIndex"], 16),
-        tx_hash=Hash(given["transactionHash"]),
-        index=int(given["logIndex"], 16),
-        address=Address(given["address"].lower()),
-        topics=tuple(given["topics"]),
-        data=given["data"],
+        block=int(log_json["blockNumber"], 16),
+        block_hash=Hash(log_json["blockHash"]),
+        time=int(log_json["blockTimestamp"], 16),
+        tx=int(log_json["transactionIndex"], 16),
+        tx_hash=Hash(log_json["transactionHash"]),
+        index=int(log_json["logIndex"], 16),
+        address=Address(log_json["address"].lower()),
+        topics=tuple(log_json["topics"]),
+        data=log_json["data"],
     )
 
 
-def _replayed(lines: Sequence[str], time: int, system: DemoSystem) -> list[dict[str, Any]]:
+def _replay_events(
+    lines: Sequence[str], block_time: int, system: DemoSystem
+) -> list[dict[str, Any]]:
     """Return what `qos-oracle replay` prints about the nodes at `time`."""
     with tempfile.TemporaryDirectory(prefix="qos-oracle-replay-") as folder:
-        written = Path(folder) / "events.jsonl"
-        written.write_text("\n".join(lines) + "\n", "utf-8")
-        asked = ["replay", str(written), "--at", str(time), *system.replay_options]
-        command = [sys.executable, "-m", "oracle", *asked]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
-    if done.returncode:
-        raise FatalError(f"qos-oracle replay failed: {_last_line(done.stderr)}")
-    nodes: list[dict[str, Any]] = json.loads(done.stdout)["nodes"]
+        events_path = Path(folder) / "events.jsonl"
+        events_path.write_text("\n".join(lines) + "\n", "utf-8")
+        arguments = ["replay", str(events_path), "--at", str(block_time), *system.replay_options]
+        command = [sys.executable, "-m", "oracle", *arguments]
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
+    if completed.returncode:
+        raise FatalError(f"qos-oracle replay failed: {_get_last_line(completed.stderr)}")
+    nodes: list[dict[str, Any]] = json.loads(completed.stdout)["nodes"]
     return nodes
 
 
-def _compared(chain: LocalChain, oracle: Address, replayed: dict[str, Any]) -> Compared:
+def _compare_node(chain: LocalChain, oracle: Address, replayed: dict[str, Any]) -> ScoreComparison:
     node = Address(replayed["node"])
-    asked = {"to": oracle, "data": encode_call("QoSOracle", "scoreOf", node)}
-    answer = chain.ask("eth_call", asked, "latest")
-    known, selectable, qos, *_ = decode_result("QoSOracle", "scoreOf", answer)
-    wanted = _wanted(replayed) if known or replayed["task_scores"] else _NEWCOMER
-    return Compared(node, wanted, (bool(selectable), int(qos)))
+    score_call = {"to": oracle, "data": encode_call("QoSOracle", "scoreOf", node)}
+    result = chain.make_request("eth_call", score_call, "latest")
+    is_scored, selectable, qos, *_ = decode_result("QoSOracle", "scoreOf", result)
+    expected = (
+        _compute_expected_score(replayed)
+        if is_scored or replayed["task_scores"]
+        else _UNSCORED_NODE
+    )
+    return ScoreComparison(node, expected, (bool(selectable), int(qos)))
 
 
-def _wanted(replayed: dict[str, Any]) -> tuple[bool, int]:
+def _compute_expected_score(replayed: dict[str, Any]) -> tuple[bool, int]:
     """Return the score expected in a report.
 
     Nodes that left, are paused or excluded are not selectable.
     """
     if replayed["qos"] is None or replayed["status"] == "paused" or replayed["excluded"]:
         return False, 0
-    whole, fraction = replayed["qos"].split(".")
-    return True, int(whole + fraction[:_DIGITS])
+    integer_part, fraction = replayed["qos"].split(".")
+    return True, int(integer_part + fraction[:_QOS_DIGITS])
 
 
-def _last_line(text: str) -> str:
+def _get_last_line(text: str) -> str:
     return (text.strip().splitlines() or ["it said nothing"])[-1]
 
 
@@ -178,7 +202,7 @@ def main(arguments: Sequence[str]) -> int:
     """Print the verification as JSON; return 1 with a one-line message if it fails."""
     url, network, oracle, system = arguments
     try:
-        verdict = verify(url, Address(network), Address(oracle), DEMO_SYSTEMS[system])
+        verdict = verify_scores(url, Address(network), Address(oracle), DEMO_SYSTEMS[system])
     except FatalError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -8,27 +8,27 @@ from eth_keys.datatypes import PrivateKey
 
 from oracle.chain.proofs.keccak import keccak
 
-_KEYS: dict[str, PrivateKey] = {}
+_KEY_BY_ADDRESS: dict[str, PrivateKey] = {}
 
 
-def account(number: int) -> str:
+def create_account(account_number: int) -> str:
     """Return the lower-case address of a numbered account; the same in every process."""
-    key = PrivateKey(keccak(number.to_bytes(32, "big")))
+    key = PrivateKey(keccak(account_number.to_bytes(32, "big")))
     address = str(key.public_key.to_address())
-    _KEYS[address] = key
+    _KEY_BY_ADDRESS[address] = key
     return address
 
 
-def signed_by(address: str, content: bytes) -> tuple[int, int, int]:
+def sign_content(address: str, content: bytes) -> tuple[int, int, int]:
     """Return parity, r and s of an address's signature of these bytes.
 
     An address without a key gets s = 0 and an r derived from address and content, which is
     therefore unique.
     """
-    hashed = keccak(content)
-    key = _KEYS.get(address.lower())
+    content_hash = keccak(content)
+    key = _KEY_BY_ADDRESS.get(address.lower())
     if key is None:
-        unlike = keccak(bytes.fromhex(address[2:]) + hashed)
-        return 0, int.from_bytes(unlike[:31], "big") + 1, 0
-    signature = key.sign_msg_hash(hashed)
+        pseudo_signature = keccak(bytes.fromhex(address[2:]) + content_hash)
+        return 0, int.from_bytes(pseudo_signature[:31], "big") + 1, 0
+    signature = key.sign_msg_hash(content_hash)
     return signature.v, signature.r, signature.s

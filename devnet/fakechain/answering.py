@@ -8,119 +8,132 @@ from typing import Any
 import msgspec
 
 from devnet.fakechain.fault import InjectedFault
-from devnet.fakechain.requests import FakeRequest, FakeRpcError, Http
+from devnet.fakechain.requests import FakeRequest, FakeRpcError, HttpResponse
 
 # More requests than any test sends; a network that runs for days must not keep them all.
-_REMEMBERED = 200_000
+_MAX_RECORDED_REQUESTS = 200_000
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 
 
-class Answering(ABC):
+class FakeEndpoint(ABC):
     """An endpoint that is not served yet; any number of threads may call it."""
 
     def __init__(self) -> None:
         # In order; each fault gets the result of the one before it.
         self.faults: list[InjectedFault] = []
-        self.asked: deque[FakeRequest] = deque(maxlen=_REMEMBERED)
+        self.received_requests: deque[FakeRequest] = deque(maxlen=_MAX_RECORDED_REQUESTS)
 
-    def count(self, method: str) -> int:
+    def count_requests(self, method: str) -> int:
         """Return how often a method was requested; each call of a batch counts."""
-        return sum(asked.method == method for asked in tuple(self.asked))
+        return sum(request.method == method for request in tuple(self.received_requests))
 
     @abstractmethod
-    def answer(self, method: str, params: Sequence[Any]) -> Any:  # noqa: ANN401 - JSON
+    def handle_call(self, method: str, params: Sequence[Any]) -> Any:  # noqa: ANN401 - JSON
         """Return the honest result of one call.
 
         Raises:
             FakeRpcError: the call fails, as on a real endpoint.
         """
 
-    def blocks_of(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
+    def get_block_range(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
         """Return the first and last block that a call is about, or None if it names none."""
         return None
 
-    def answers(self, asked: Sequence[FakeRequest]) -> list[object]:
+    def handle_calls(self, rpc_requests: Sequence[FakeRequest]) -> list[object]:
         """Return the honest results of several calls; errors are returned, not raised."""
-        return [self._honest(one) for one in asked]
+        return [self._compute_result(request) for request in rpc_requests]
 
-    def subscribe(self, _hear: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+    def subscribe(self, _on_header: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         """Register a callback for each new header, and return a function that ends it."""
         raise FakeRpcError(-32601, "notifications not supported")
 
-    def _honest(self, asked: FakeRequest) -> object:
+    def _compute_result(self, request: FakeRequest) -> object:
         try:
-            return self.answer(asked.method, asked.params)
+            return self.handle_call(request.method, request.params)
         except FakeRpcError as error:
             return error
         except (KeyError, IndexError, TypeError, ValueError) as error:
             return FakeRpcError(-32602, f"invalid argument: {type(error).__name__}")
 
-    def striking(self) -> tuple[InjectedFault, ...]:
+    def select_faults(self) -> tuple[InjectedFault, ...]:
         """Return the faults that apply to one HTTP request, in order."""
         return tuple(self.faults)
 
-    def post(self, body: bytes) -> Http:
+    def handle_post(self, body: bytes) -> HttpResponse:
         """Handle the body of a POST request."""
         try:
-            said = msgspec.json.decode(body)
+            payload = msgspec.json.decode(body)
         except msgspec.DecodeError:
-            return _whole(_failure(None, FakeRpcError(_PARSE_ERROR, "parse error")))
-        parts = said if isinstance(said, list) else [said]
-        if not parts or not all(isinstance(one, dict) and "method" in one for one in parts):
-            return _whole(_failure(None, FakeRpcError(_INVALID_REQUEST, "invalid request")))
-        asked = [self._asked(one) for one in parts]
-        self.asked.extend(asked)
-        faults = self.striking()
-        answers = [
-            _spoiled(faults, one, answer)
-            for one, answer in zip(asked, self.answers(asked), strict=True)
+            return _encode_http_response(
+                _build_error_response(None, FakeRpcError(_PARSE_ERROR, "parse error"))
+            )
+        calls = payload if isinstance(payload, list) else [payload]
+        if not calls or not all(isinstance(call, dict) and "method" in call for call in calls):
+            return _encode_http_response(
+                _build_error_response(None, FakeRpcError(_INVALID_REQUEST, "invalid request"))
+            )
+        requests = [self._parse_request(call) for call in calls]
+        self.received_requests.extend(requests)
+        faults = self.select_faults()
+        results = [
+            _apply_faults(faults, request, result)
+            for request, result in zip(requests, self.handle_calls(requests), strict=True)
         ]
-        whole = next((answer for answer in answers if isinstance(answer, Http)), None)
-        if whole is not None:
-            return whole
-        sent = [_sent(part.get("id"), one) for part, one in zip(parts, answers, strict=True)]
-        return _packed(faults, asked, sent if isinstance(said, list) else sent[0])
+        http_response = next(
+            (result for result in results if isinstance(result, HttpResponse)), None
+        )
+        if http_response is not None:
+            return http_response
+        responses = [
+            _build_response(call.get("id"), result)
+            for call, result in zip(calls, results, strict=True)
+        ]
+        return _encode_response(
+            faults, requests, responses if isinstance(payload, list) else responses[0]
+        )
 
-    def _asked(self, part: dict[str, Any]) -> FakeRequest:
-        method, params = str(part["method"]), tuple(part.get("params") or ())
+    def _parse_request(self, call: dict[str, Any]) -> FakeRequest:
+        method, params = str(call["method"]), tuple(call.get("params") or ())
         try:
-            blocks = self.blocks_of(method, params)
+            block_range = self.get_block_range(method, params)
         except (KeyError, IndexError, TypeError, ValueError, FakeRpcError):
-            blocks = None
-        return FakeRequest(method, params, blocks)
+            block_range = None
+        return FakeRequest(method, params, block_range)
 
 
-def _spoiled(faults: Sequence[InjectedFault], asked: FakeRequest, answer: object) -> object:
+def _apply_faults(faults: Sequence[InjectedFault], request: FakeRequest, result: object) -> object:
     for fault in faults:
-        if isinstance(answer, Http):
+        if isinstance(result, HttpResponse):
             break
-        answer = fault.one(asked, answer)
-    return answer
+        result = fault.apply_to_result(request, result)
+    return result
 
 
-def _packed(faults: Sequence[InjectedFault], asked: Sequence[FakeRequest], made: object) -> Http:
+def _encode_response(
+    faults: Sequence[InjectedFault], requests: Sequence[FakeRequest], payload: object
+) -> HttpResponse:
     for fault in faults:
-        if isinstance(made, list):
-            made = fault.batch(asked, made)
-    if isinstance(made, Http):
-        return made
-    body = msgspec.json.encode(made)
+        if isinstance(payload, list):
+            payload = fault.apply_to_batch(requests, payload)
+    if isinstance(payload, HttpResponse):
+        return payload
+    body = msgspec.json.encode(payload)
     for fault in faults:
-        instead = fault.body(asked, body)
-        if instead is not None:
-            return instead
-    return Http(body=body)
+        replacement = fault.apply_to_body(requests, body)
+        if replacement is not None:
+            return replacement
+    return HttpResponse(body=body)
 
 
-def _sent(number: object, answer: object) -> dict[str, Any]:
-    if isinstance(answer, FakeRpcError):
-        return _failure(number, answer)
-    return {"jsonrpc": "2.0", "id": number, "result": answer}
+def _build_response(request_id: object, result: object) -> dict[str, Any]:
+    if isinstance(result, FakeRpcError):
+        return _build_error_response(request_id, result)
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
 
-def _failure(number: object, error: FakeRpcError) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": number, "error": error.written()}
+def _build_error_response(request_id: object, error: FakeRpcError) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "error": error.to_json()}
 
 
-def _whole(answer: dict[str, Any]) -> Http:
-    return Http(body=msgspec.json.encode(answer))
+def _encode_http_response(payload: dict[str, Any]) -> HttpResponse:
+    return HttpResponse(body=msgspec.json.encode(payload))

@@ -16,7 +16,7 @@ LEGACY, ACCESS_LIST, DYNAMIC = range(3)
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class FakeLog:
     """A log that is not in a block yet; address, topics and data are lower-case `0x` hex."""
 
     address: str
@@ -36,22 +36,22 @@ class Tx:
     to: str | None
     input: str = "0x"
     value: int = 0
-    logs: tuple[Said, ...] = ()
+    logs: tuple[FakeLog, ...] = ()
     succeeded: bool = True
-    kind: int = DYNAMIC
+    tx_type: int = DYNAMIC
     nonce: int | None = None
 
     @property
-    def said(self) -> tuple[Said, ...]:
+    def emitted_logs(self) -> tuple[FakeLog, ...]:
         """The logs that the chain keeps of the transaction."""
         return self.logs if self.succeeded else ()
 
     @property
     def gas(self) -> int:
         """The gas used, by a made-up formula."""
-        return 21_000 + 16 * (len(self.input) // 2 - 1) + 1_000 * len(self.said)
+        return 21_000 + 16 * (len(self.input) // 2 - 1) + 1_000 * len(self.emitted_logs)
 
-    def numbered(self, nonce: int) -> "Tx":
+    def with_nonce(self, nonce: int) -> "Tx":
         """Return the transaction with this nonce, unless it already has one."""
         return self if self.nonce is not None else replace(self, nonce=nonce)
 
@@ -59,9 +59,9 @@ class Tx:
 class Block:
     """The common interface of mined and recorded blocks."""
 
-    def __init__(self, number: int, own: str, parent: "Block | None", time: int) -> None:
+    def __init__(self, number: int, block_hash: str, parent: "Block | None", time: int) -> None:
         self.number = number
-        self.hash = own
+        self.hash = block_hash
         self.parent = parent
         self.time = time
 
@@ -74,18 +74,18 @@ class Block:
         """The hash of the parent block; zeros for the first block."""
         return self.parent.hash if self.parent else ZERO_HASH
 
-    def below(self, blocks: int = 1) -> "Block":
+    def get_ancestor(self, depth: int = 1) -> "Block":
         """Return the ancestor that is this many blocks below.
 
         Raises:
             ValueError: the branch is shorter.
         """
-        at: Block | None = self
-        for _ in range(blocks):
-            at = at.parent if at else None
-        if at is None:
-            raise ValueError(f"there is no block {blocks} below block {self.number}")
-        return at
+        block: Block | None = self
+        for _ in range(depth):
+            block = block.parent if block else None
+        if block is None:
+            raise ValueError(f"there is no block {depth} below block {self.number}")
+        return block
 
     @property
     def txs(self) -> tuple[Tx, ...]:
@@ -115,7 +115,7 @@ class Block:
     @cached_property
     def tx_hashes(self) -> list[str]:
         """The hashes of the block's transactions, in order."""
-        return [one["hash"] for one in self.transactions]
+        return [transaction["hash"] for transaction in self.transactions]
 
     @cached_property
     def logs(self) -> list[Json]:
@@ -123,11 +123,11 @@ class Block:
         return [log for receipt in self.receipts for log in receipt["logs"]]
 
     @cached_property
-    def short(self) -> Json:
+    def json_with_hashes(self) -> Json:
         """The block with the hashes of its transactions."""
         return {**self.header, "transactions": self.tx_hashes}
 
     @cached_property
-    def full(self) -> Json:
+    def json_with_transactions(self) -> Json:
         """The block with its transaction objects."""
         return {**self.header, "transactions": self.transactions}

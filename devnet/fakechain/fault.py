@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypedDict
 
-from devnet.fakechain.requests import FakeRequest, FakeRpcError, Http
+from devnet.fakechain.requests import FakeRequest, FakeRpcError, HttpResponse
 
 # Changes one result: JSON, an error, or an HTTP response in place of the whole one. Results are
 # shared, so a change must copy them first.
-Change = Callable[[FakeRequest, Any], Any]
+ResultChange = Callable[[FakeRequest, Any], Any]
 # Changes a whole batch: the requests, and the responses that would be sent.
-ChangeBatch = Callable[[Sequence[FakeRequest], list[dict[str, Any]]], object]
+BatchChange = Callable[[Sequence[FakeRequest], list[dict[str, Any]]], object]
 # Changes the bytes of a body.
-ChangeBody = Callable[[bytes], Http]
+BodyChange = Callable[[bytes], HttpResponse]
 
 
 class FaultLimits(TypedDict, total=False):
@@ -39,79 +39,87 @@ class InjectedFault:
     """One fault of an endpoint; `hit_count` counts the results that it changed."""
 
     name: str
-    change: Change | None = None
-    change_batch: ChangeBatch | None = None
-    change_body: ChangeBody | None = None
+    change: ResultChange | None = None
+    change_batch: BatchChange | None = None
+    change_body: BodyChange | None = None
     limits: FaultLimits = field(default_factory=FaultLimits)
-    hits: int = 0
+    hit_count: int = 0
     # The fault has another effect than changing the result, so unchanged results count as hits.
-    is_deed: bool = False
+    counts_unchanged: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False)
 
-    def one(self, asked: FakeRequest, answer: object) -> object:
+    def apply_to_result(self, request: FakeRequest, result: object) -> object:
         """Return the result of one call after the fault; `result` is JSON or a FakeRpcError."""
-        if self.change is None or not self._strikes([asked]):
-            return answer
-        made = self.change(asked, answer)
-        if made is answer and not self.is_deed:
-            self._take_back()
-        return made
+        if self.change is None or not self._claim_hit([request]):
+            return result
+        changed_result = self.change(request, result)
+        if changed_result is result and not self.counts_unchanged:
+            self._release_hit()
+        return changed_result
 
-    def batch(self, asked: Sequence[FakeRequest], answers: list[dict[str, Any]]) -> object:
+    def apply_to_batch(
+        self, requests: Sequence[FakeRequest], responses: list[dict[str, Any]]
+    ) -> object:
         """Return a batch after the fault: a list of responses, one for all, or an HttpResponse."""
-        if self.change_batch is None or not self._strikes(asked):
-            return answers
-        made = self.change_batch(asked, answers)
-        if made is answers:
-            self._take_back()
-        return made
+        if self.change_batch is None or not self._claim_hit(requests):
+            return responses
+        changed_batch = self.change_batch(requests, responses)
+        if changed_batch is responses:
+            self._release_hit()
+        return changed_batch
 
-    def body(self, asked: Sequence[FakeRequest], body: bytes) -> Http | None:
+    def apply_to_body(self, requests: Sequence[FakeRequest], body: bytes) -> HttpResponse | None:
         """Return the HTTP response that replaces a body, or None to keep the body."""
-        if self.change_body is None or not self._strikes(asked):
+        if self.change_body is None or not self._claim_hit(requests):
             return None
         return self.change_body(body)
 
-    def _strikes(self, asked: Sequence[FakeRequest]) -> bool:
-        if not any(self._meets(one) for one in asked):
+    def _claim_hit(self, requests: Sequence[FakeRequest]) -> bool:
+        if not any(self._matches_limits(request) for request in requests):
             return False
         with self._lock:
-            if self.hits >= self.limits.get("times", self.hits + 1):
+            if self.hit_count >= self.limits.get("times", self.hit_count + 1):
                 return False
-            self.hits += 1
+            self.hit_count += 1
         return True
 
-    def _take_back(self) -> None:
+    def _release_hit(self) -> None:
         with self._lock:
-            self.hits -= 1
+            self.hit_count -= 1
 
-    def _meets(self, asked: FakeRequest) -> bool:
-        methods, blocks = self.limits.get("methods"), self.limits.get("for_blocks")
+    def _matches_limits(self, request: FakeRequest) -> bool:
+        methods, block_range = self.limits.get("methods"), self.limits.get("for_blocks")
         if isinstance(methods, str):
             methods = (methods,)
-        if methods is not None and asked.method not in methods:
+        if methods is not None and request.method not in methods:
             return False
-        if blocks is not None and not _touch(asked.blocks, blocks):
+        if block_range is not None and not _ranges_overlap(request.block_range, block_range):
             return False
         when = self.limits.get("when")
-        return when is None or when(asked)
+        return when is None or when(request)
 
 
-def _touch(asked: tuple[int, int] | None, blocks: tuple[int, int]) -> bool:
-    return asked is not None and asked[0] <= blocks[1] and blocks[0] <= asked[1]
+def _ranges_overlap(requested_range: tuple[int, int] | None, limit_range: tuple[int, int]) -> bool:
+    return (
+        requested_range is not None
+        and requested_range[0] <= limit_range[1]
+        and limit_range[0] <= requested_range[1]
+    )
 
 
-def only(limits: FaultLimits, *methods: str) -> FaultLimits:
+def with_default_methods(limits: FaultLimits, *methods: str) -> FaultLimits:
     """Return the limits, restricted to these methods unless they name others."""
     return {"methods": methods, **limits}
 
 
-def on_success(change: Change) -> Change:
+def on_success(change: ResultChange) -> ResultChange:
     """Return a change that leaves errors and null results unchanged."""
 
-    def changed(asked: FakeRequest, answer: object) -> object:
+    def change_result(request: FakeRequest, result: object) -> object:
         return (
-            answer if answer is None or isinstance(answer, FakeRpcError) else change(asked, answer)
+            result
+            if result is None or isinstance(result, FakeRpcError)
+            else change(request, result)
         )
 
-    return changed
+    return change_result

@@ -7,7 +7,7 @@ from typing import Any, Self
 from devnet.fakechain.block_json import Json
 from devnet.fakechain.requests import FakeRpcError
 
-_BOTH = "cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other"
+_BOTH_GIVEN_TEXT = "cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class FakeLogFilter:
             FakeRpcError: both a block hash and a range are given.
         """
         if "blockHash" in asked and ("fromBlock" in asked or "toBlock" in asked):
-            raise FakeRpcError(-32602, _BOTH)
+            raise FakeRpcError(-32602, _BOTH_GIVEN_TEXT)
         return cls(
             asked.get("fromBlock") or "latest",
             asked.get("toBlock") or "latest",
             asked.get("blockHash"),
-            _wanted(asked.get("address")),
-            tuple(_wanted(topic) for topic in asked.get("topics") or ()),
+            _parse_accepted_values(asked.get("address")),
+            tuple(_parse_accepted_values(topic) for topic in asked.get("topics") or ()),
         )
 
     def of(self, logs: Sequence[Json]) -> list[Json]:
@@ -51,8 +51,11 @@ class FakeLogFilter:
         )
 
 
-def _wanted(written: str | Sequence[str] | None) -> frozenset[str] | None:
+def _parse_accepted_values(filter_value: str | Sequence[str] | None) -> frozenset[str] | None:
     """Parse one position of a filter; null and an empty list match anything."""
-    if not written:
+    if not filter_value:
         return None
-    return frozenset(one.lower() for one in ([written] if isinstance(written, str) else written))
+    return frozenset(
+        value.lower()
+        for value in ([filter_value] if isinstance(filter_value, str) else filter_value)
+    )

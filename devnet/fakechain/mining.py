@@ -8,8 +8,8 @@ from functools import cached_property
 
 from typing_extensions import override
 
-from devnet.fakechain.accounts import signed_by
-from devnet.fakechain.block_json import DYNAMIC, LEGACY, ZERO_HASH, Block, Json, Said, Tx
+from devnet.fakechain.accounts import sign_content
+from devnet.fakechain.block_json import DYNAMIC, LEGACY, ZERO_HASH, Block, FakeLog, Json, Tx
 from oracle.chain.proofs.bloom import compute_bloom, format_bloom
 from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.merkle_trie import EMPTY_ROOT, compute_trie_root
@@ -17,9 +17,9 @@ from oracle.chain.proofs.receipts_root import encode_log_hex, encode_receipt_lea
 from oracle.chain.proofs.rlp import EMPTY_STRING, encode_bytes, encode_int, encode_list, encode_rlp
 
 _ZERO_ADDRESS = "0x" + "00" * 20
-_NO_UNCLES = "0x" + keccak(encode_rlp([])).hex()
+_EMPTY_UNCLES_HASH = "0x" + keccak(encode_rlp([])).hex()
 # The SHA-256 of empty input (EIP-7685).
-_NO_REQUESTS = "0xe3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+_EMPTY_REQUESTS_HASH = "0xe3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _GAS_LIMIT = 30_000_000
 _BASE_FEE = 7
 
@@ -28,20 +28,24 @@ class MinedBlock(Block):
     """A block of a `BlockTree`; `salt` distinguishes siblings with the same content."""
 
     def __init__(
-        self, parent: Block | None, place: tuple[int, int, int], txs: tuple[Tx, ...], chain_id: int
+        self,
+        parent: Block | None,
+        position: tuple[int, int, int],
+        txs: tuple[Tx, ...],
+        chain_id: int,
     ) -> None:
-        number, time, salt = place
+        number, time, salt = position
         self._txs = txs
         self._chain_id = chain_id
-        self._raws = [_signed(tx, chain_id) for tx in txs]
-        self._blooms = [compute_bloom(tx.said) for tx in txs]
+        self._raw_txs = [_encode_signed_tx(tx, chain_id) for tx in txs]
+        self._blooms = [compute_bloom(tx.emitted_logs) for tx in txs]
         self._bloom = 0
-        for bits in self._blooms:
-            self._bloom |= bits
+        for bloom_bits in self._blooms:
+            self._bloom |= bloom_bits
         self._salt = salt
         super().__init__(number, "", parent, time)
-        self._roots = self._made_roots()
-        self.hash = "0x" + keccak(self._encoded_header()).hex()
+        self._roots = self._compute_roots()
+        self.hash = "0x" + keccak(self._encode_header()).hex()
 
     @property
     @override
@@ -51,40 +55,44 @@ class MinedBlock(Block):
     @cached_property
     @override
     def tx_hashes(self) -> list[str]:
-        return ["0x" + keccak(raw).hex() for raw in self._raws]
+        return ["0x" + keccak(raw).hex() for raw in self._raw_txs]
 
-    def _made_roots(self) -> tuple[bytes, bytes]:
+    def _compute_roots(self) -> tuple[bytes, bytes]:
         if not self._txs:
             return EMPTY_ROOT, EMPTY_ROOT
-        used, leaves = 0, []
-        for tx, bits in zip(self._txs, self._blooms, strict=True):
-            used += tx.gas
-            logs = [encode_log_hex(said.address, said.topics, said.data) for said in tx.said]
+        cumulative_gas, leaves = 0, []
+        for tx, bloom_bits in zip(self._txs, self._blooms, strict=True):
+            cumulative_gas += tx.gas
+            logs = [encode_log_hex(log.address, log.topics, log.data) for log in tx.emitted_logs]
             outcome = "01" if tx.succeeded else "80"
-            leaves.append(encode_receipt_leaf(tx.kind, outcome, used, f"{bits:0512x}", logs))
-        self.gas_used = used
-        return compute_trie_root(self._raws), compute_trie_root(leaves)
+            leaves.append(
+                encode_receipt_leaf(
+                    tx.tx_type, outcome, cumulative_gas, f"{bloom_bits:0512x}", logs
+                )
+            )
+        self.gas_used = cumulative_gas
+        return compute_trie_root(self._raw_txs), compute_trie_root(leaves)
 
     gas_used = 0
 
-    def _encoded_header(self) -> bytes:
+    def _encode_header(self) -> bytes:
         parent = bytes.fromhex(self.parent_hash[2:])
         txs, receipts = self._roots
         return encode_list(
             [
-                _A0 + parent,
-                _FIXED_HEAD,
+                _RLP_32_BYTES_PREFIX + parent,
+                _RLP_UNCLES_AND_MINER,
                 # The state root cannot be queried, so any 32 bytes are valid.
-                _A0 + parent,
-                _A0 + txs,
-                _A0 + receipts,
-                _BLOOM_HEAD + self._bloom.to_bytes(256, "big"),
+                _RLP_32_BYTES_PREFIX + parent,
+                _RLP_32_BYTES_PREFIX + txs,
+                _RLP_32_BYTES_PREFIX + receipts,
+                _RLP_BLOOM_PREFIX + self._bloom.to_bytes(256, "big"),
                 b"\x80",
                 *map(encode_int, (self.number, _GAS_LIMIT, self.gas_used, self.time)),
                 encode_int(self._salt),
-                _FIXED_TAIL,
-                _A0 + parent,
-                _A0 + bytes.fromhex(_NO_REQUESTS[2:]),
+                _RLP_HEADER_TAIL,
+                _RLP_32_BYTES_PREFIX + parent,
+                _RLP_32_BYTES_PREFIX + bytes.fromhex(_EMPTY_REQUESTS_HASH[2:]),
             ]
         )
 
@@ -97,7 +105,7 @@ class MinedBlock(Block):
             "number": hex(self.number),
             "hash": self.hash,
             "parentHash": self.parent_hash,
-            "sha3Uncles": _NO_UNCLES,
+            "sha3Uncles": _EMPTY_UNCLES_HASH,
             "miner": _ZERO_ADDRESS,
             "stateRoot": self.parent_hash,
             "transactionsRoot": "0x" + txs.hex(),
@@ -115,8 +123,8 @@ class MinedBlock(Block):
             "blobGasUsed": "0x0",
             "excessBlobGas": "0x0",
             "parentBeaconBlockRoot": self.parent_hash,
-            "requestsHash": _NO_REQUESTS,
-            "size": hex(600 + sum(map(len, self._raws))),
+            "requestsHash": _EMPTY_REQUESTS_HASH,
+            "size": hex(600 + sum(map(len, self._raw_txs))),
             "uncles": [],
             "withdrawals": [],
         }
@@ -124,121 +132,133 @@ class MinedBlock(Block):
     @cached_property
     @override
     def transactions(self) -> list[Json]:
-        return [self._transaction(place) for place in range(len(self._txs))]
+        return [self._build_transaction(place) for place in range(len(self._txs))]
 
-    def _transaction(self, place: int) -> Json:
-        tx = self._txs[place]
-        v, r, s = _signature(tx, self._chain_id)
-        signed: Json = {"r": hex(r), "s": hex(s), "v": hex(v), "gasPrice": hex(_BASE_FEE)}
-        signed["chainId"] = hex(self._chain_id)
-        if tx.kind != LEGACY:
-            signed |= {"yParity": hex(v), "accessList": []}
-        if tx.kind == DYNAMIC:
-            signed |= {"maxFeePerGas": hex(_BASE_FEE), "maxPriorityFeePerGas": "0x0"}
+    def _build_transaction(self, index: int) -> Json:
+        tx = self._txs[index]
+        v, r, s = _sign_tx(tx, self._chain_id)
+        signature_fields: Json = {
+            "r": hex(r),
+            "s": hex(s),
+            "v": hex(v),
+            "gasPrice": hex(_BASE_FEE),
+        }
+        signature_fields["chainId"] = hex(self._chain_id)
+        if tx.tx_type != LEGACY:
+            signature_fields |= {"yParity": hex(v), "accessList": []}
+        if tx.tx_type == DYNAMIC:
+            signature_fields |= {"maxFeePerGas": hex(_BASE_FEE), "maxPriorityFeePerGas": "0x0"}
         return {
-            **self._where(place),
-            "hash": self.tx_hashes[place],
-            "type": hex(tx.kind),
+            **self._build_location(index),
+            "hash": self.tx_hashes[index],
+            "type": hex(tx.tx_type),
             "from": tx.sender,
             "to": tx.to,
             "input": tx.input,
             "value": hex(tx.value),
             "nonce": hex(tx.nonce or 0),
             "gas": hex(tx.gas),
-            **signed,
+            **signature_fields,
         }
 
-    def _where(self, place: int) -> Json:
+    def _build_location(self, index: int) -> Json:
         return {
             "blockHash": self.hash,
             "blockNumber": hex(self.number),
-            "transactionIndex": hex(place),
+            "transactionIndex": hex(index),
         }
 
     @cached_property
     @override
     def receipts(self) -> list[Json]:
-        made, used, index = [], 0, 0
-        for place, tx in enumerate(self._txs):
-            used += tx.gas
+        receipts, cumulative_gas, log_index = [], 0, 0
+        for tx_index, tx in enumerate(self._txs):
+            cumulative_gas += tx.gas
             receipt = {
-                **self._where(place),
-                "transactionHash": self.tx_hashes[place],
-                "type": hex(tx.kind),
+                **self._build_location(tx_index),
+                "transactionHash": self.tx_hashes[tx_index],
+                "type": hex(tx.tx_type),
                 "status": hex(tx.succeeded),
                 "from": tx.sender,
                 "to": tx.to,
-                "contractAddress": _created(tx) if tx.to is None and tx.succeeded else None,
+                "contractAddress": _compute_contract_address(tx)
+                if tx.to is None and tx.succeeded
+                else None,
                 "gasUsed": hex(tx.gas),
-                "cumulativeGasUsed": hex(used),
+                "cumulativeGasUsed": hex(cumulative_gas),
                 "effectiveGasPrice": hex(_BASE_FEE),
-                "logsBloom": format_bloom(self._blooms[place]),
-                "logs": [self._log(place, index + more, one) for more, one in enumerate(tx.said)],
+                "logsBloom": format_bloom(self._blooms[tx_index]),
+                "logs": [
+                    self._build_log(tx_index, log_index + offset, log)
+                    for offset, log in enumerate(tx.emitted_logs)
+                ],
             }
-            index += len(tx.said)
-            made.append(receipt)
-        return made
+            log_index += len(tx.emitted_logs)
+            receipts.append(receipt)
+        return receipts
 
-    def _log(self, place: int, index: int, said: Said) -> Json:
+    def _build_log(self, tx_index: int, log_index: int, log: FakeLog) -> Json:
         return {
-            "address": said.address,
-            "topics": list(said.topics),
-            "data": said.data,
-            **self._where(place),
+            "address": log.address,
+            "topics": list(log.topics),
+            "data": log.data,
+            **self._build_location(tx_index),
             "blockTimestamp": hex(self.time),
-            "transactionHash": self.tx_hashes[place],
-            "logIndex": hex(index),
+            "transactionHash": self.tx_hashes[tx_index],
+            "logIndex": hex(log_index),
             "removed": False,
         }
 
 
-_A0 = b"\xa0"
-_BLOOM_HEAD = b"\xb9\x01\x00"
-_FIXED_HEAD = encode_bytes(bytes.fromhex(_NO_UNCLES[2:])) + encode_bytes(bytes(20))
+_RLP_32_BYTES_PREFIX = b"\xa0"
+_RLP_BLOOM_PREFIX = b"\xb9\x01\x00"
+_RLP_UNCLES_AND_MINER = encode_bytes(bytes.fromhex(_EMPTY_UNCLES_HASH[2:])) + encode_bytes(
+    bytes(20)
+)
 # mixHash, nonce, base fee, withdrawals root, both blob fields.
-_FIXED_TAIL = b"".join(
+_RLP_HEADER_TAIL = b"".join(
     [
-        _A0 + bytes(32),
+        _RLP_32_BYTES_PREFIX + bytes(32),
         encode_bytes(bytes(8)),
         encode_int(_BASE_FEE),
-        _A0 + EMPTY_ROOT,
+        _RLP_32_BYTES_PREFIX + EMPTY_ROOT,
         b"\x80" * 2,
     ]
 )
 
 
-def _unsigned(tx: Tx, chain_id: int) -> list[bytes]:
-    chain = [] if tx.kind == LEGACY else [encode_int(chain_id)]
-    fees = [b"\x80"] if tx.kind == DYNAMIC else []
+def _encode_unsigned_fields(tx: Tx, chain_id: int) -> list[bytes]:
+    chain_fields = [] if tx.tx_type == LEGACY else [encode_int(chain_id)]
+    fee_fields = [b"\x80"] if tx.tx_type == DYNAMIC else []
     return [
-        *chain,
+        *chain_fields,
         encode_int(tx.nonce or 0),
-        *fees,
+        *fee_fields,
         encode_int(_BASE_FEE),
         encode_int(tx.gas),
         encode_bytes(bytes.fromhex(tx.to[2:]) if tx.to else b""),
         encode_int(tx.value),
         encode_bytes(bytes.fromhex(tx.input[2:])),
-        *([] if tx.kind == LEGACY else [b"\xc0"]),
+        *([] if tx.tx_type == LEGACY else [b"\xc0"]),
     ]
 
 
-def _signature(tx: Tx, chain_id: int) -> tuple[int, int, int]:
+def _sign_tx(tx: Tx, chain_id: int) -> tuple[int, int, int]:
     """Return v, r and s; v of a legacy transaction includes the chain id (EIP-155)."""
-    fields = _unsigned(tx, chain_id)
-    if tx.kind == LEGACY:
+    fields = _encode_unsigned_fields(tx, chain_id)
+    if tx.tx_type == LEGACY:
         content = encode_list([*fields, encode_int(chain_id), EMPTY_STRING, EMPTY_STRING])
-        parity, r, s = signed_by(tx.sender, content)
+        parity, r, s = sign_content(tx.sender, content)
         return 35 + 2 * chain_id + parity, r, s
-    return signed_by(tx.sender, bytes([tx.kind]) + encode_list(fields))
+    return sign_content(tx.sender, bytes([tx.tx_type]) + encode_list(fields))
 
 
-def _signed(tx: Tx, chain_id: int) -> bytes:
-    signature = map(encode_int, _signature(tx, chain_id))
-    content = encode_list([*_unsigned(tx, chain_id), *signature])
-    return bytes([tx.kind]) + content if tx.kind else content
+def _encode_signed_tx(tx: Tx, chain_id: int) -> bytes:
+    signature = map(encode_int, _sign_tx(tx, chain_id))
+    content = encode_list([*_encode_unsigned_fields(tx, chain_id), *signature])
+    return bytes([tx.tx_type]) + content if tx.tx_type else content
 
 
-def _created(tx: Tx) -> str:
+def _compute_contract_address(tx: Tx) -> str:
     """Return the address of the contract that the transaction creates."""
     return "0x" + keccak(encode_rlp([bytes.fromhex(tx.sender[2:]), tx.nonce or 0]))[12:].hex()

@@ -9,41 +9,41 @@ from typing import Any
 
 from typing_extensions import override
 
-from devnet.fakechain.answering import Answering
+from devnet.fakechain.answering import FakeEndpoint
 from devnet.fakechain.block_json import Block, Json
 from devnet.fakechain.log_filters import FakeLogFilter
 from devnet.fakechain.requests import FakeRpcError
-from devnet.fakechain.tree import Blocks, Tree, View
+from devnet.fakechain.tree import BlockIndex, BlockTree, BranchView
 
 # The target of a tag: a distance below the head, a block, None (null), or an error.
-Tag = int | Block | FakeRpcError | None
-Calling = Callable[[dict[str, Any], Block], str]
+TagTarget = int | Block | FakeRpcError | None
+CallHandler = Callable[[dict[str, Any], Block], str]
 _SERVER, _PARAMS, _UNSUPPORTED, _PRUNED = -32000, -32602, -32601, 4444
 
 
-class Provider(Answering):
+class Provider(FakeEndpoint):
     """An endpoint over a tree or a recorded chain; assign `head` to show another block."""
 
-    def __init__(self, chain: Tree | Blocks, head: Block | None = None) -> None:
+    def __init__(self, chain: BlockTree | BlockIndex, head: Block | None = None) -> None:
         super().__init__()
-        self._blocks = chain.blocks if isinstance(chain, Tree) else chain
+        self._blocks = chain.blocks if isinstance(chain, BlockTree) else chain
         if head is None:
-            if not isinstance(chain, Tree):
+            if not isinstance(chain, BlockTree):
                 raise ValueError("a provider of recorded blocks is told its head")
-            head = chain.last
-        self._view = View(head)
-        self._hears: list[Callable[[Json], None]] = []
+            head = chain.last_mined
+        self._view = BranchView(head)
+        self._header_callbacks: list[Callable[[Json], None]] = []
         self._lock = Lock()
         self.chain_id = self._blocks.chain_id
         self.version = "FakeChain/1.0"
         # Tags that are missing here are rejected with geth's -32602.
-        self.tags: dict[str, Tag] = {"safe": 2, "finalized": 4}
+        self.tag_targets: dict[str, TagTarget] = {"safe": 2, "finalized": 4}
         # Only headers are available below this block; logs, receipts and transactions are pruned.
         self.pruned_below = 0
         # Whether orphaned blocks are still served by hash, as geth does and Anvil does not.
         self.keeps_orphans = True
-        self.code: dict[str, str] = {}
-        self.call: Calling | None = None
+        self.code_by_address: dict[str, str] = {}
+        self.call_handler: CallHandler | None = None
         # Unsupported methods, which fail with -32601.
         self.unsupported: set[str] = set()
 
@@ -55,105 +55,122 @@ class Provider(Answering):
     @head.setter
     def head(self, block: Block) -> None:
         with self._lock:
-            came = self._view.show(block)
-            hears = tuple(self._hears)
-        for one in came:
-            for hear in hears:
-                hear(one.header)
+            new_blocks = self._view.switch_to(block)
+            callbacks = tuple(self._header_callbacks)
+        for new_block in new_blocks:
+            for callback in callbacks:
+                callback(new_block.header)
 
     @override
-    def subscribe(self, _hear: Callable[[Json], None]) -> Callable[[], None]:
+    def subscribe(self, _on_header: Callable[[Json], None]) -> Callable[[], None]:
         with self._lock:
-            self._hears.append(_hear)
-        return lambda: self._hears.remove(_hear)
+            self._header_callbacks.append(_on_header)
+        return lambda: self._header_callbacks.remove(_on_header)
 
     # --- answers ---
 
     @override
-    def answer(self, method: str, params: Sequence[Any]) -> Any:
-        answer = self._METHODS.get(method)
-        if answer is None or method in self.unsupported:
+    def handle_call(self, method: str, params: Sequence[Any]) -> Any:
+        handler = self._METHODS.get(method)
+        if handler is None or method in self.unsupported:
             raise FakeRpcError(
                 _UNSUPPORTED, f"the method {method} does not exist/is not available"
             )
-        return answer(self, *params)
+        return handler(self, *params)
 
     @override
-    def blocks_of(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
+    def get_block_range(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
         if not _params:
             return None
-        named = _params[0]
-        if isinstance(named, dict) and ("fromBlock" in named or "toBlock" in named):
-            wanted = FakeLogFilter.read(named)
-            return self._height(wanted.first), self._height(wanted.last)
-        if _method in _ABOUT_TRANSACTIONS:
-            places = self._blocks.places.get(str(named).lower(), ())
-            return (places[0].block.number, places[0].block.number) if places else None
-        if _method not in _ABOUT_BLOCKS:
+        block_argument = _params[0]
+        if isinstance(block_argument, dict) and (
+            "fromBlock" in block_argument or "toBlock" in block_argument
+        ):
+            log_filter = FakeLogFilter.read(block_argument)
+            return self._resolve_block_number(log_filter.first), self._resolve_block_number(
+                log_filter.last
+            )
+        if _method in _TRANSACTION_METHODS:
+            placements = self._blocks.placements_by_tx.get(str(block_argument).lower(), ())
+            return (placements[0].block.number, placements[0].block.number) if placements else None
+        if _method not in _BLOCK_METHODS:
             return None
-        block = self._found(named)
+        block = self._find_block(block_argument)
         return (block.number, block.number) if block else None
 
-    def _chain_id(self) -> str:
+    def _get_chain_id(self) -> str:
         return hex(self.chain_id)
 
-    def _block_number(self) -> str:
+    def _get_block_number(self) -> str:
         return hex(self.head.number)
 
-    def _client_version(self) -> str:
+    def _get_client_version(self) -> str:
         return self.version
 
-    def _get_block(self, named: str, full: object = False) -> Json | None:  # noqa: FBT002 - as it is asked
-        block = self._found(named)
+    def _get_block(self, block_argument: str, with_transactions: object = False) -> Json | None:  # noqa: FBT002 - as it is asked
+        block = self._find_block(block_argument)
         if block is None:
             return None
-        return block.full if full else block.short
+        return block.json_with_transactions if with_transactions else block.json_with_hashes
 
-    def _get_receipts(self, named: str | Json) -> list[Json] | None:
-        block = self._found(named)
+    def _get_receipts(self, block_argument: str | Json) -> list[Json] | None:
+        block = self._find_block(block_argument)
         if block is None:
             return None
         if block.lacks_receipts:
             raise FakeRpcError(_PRUNED, "pruned history unavailable: no receipts were recorded")
-        return self._whole(block).receipts
+        return self._check_not_pruned(block).receipts
 
     def _get_transaction(self, tx_hash: str) -> Json | None:
-        place = self._place(tx_hash)
-        return None if place is None else self._whole(place[0]).transactions[place[1]]
+        placement = self._find_transaction(tx_hash)
+        return (
+            None
+            if placement is None
+            else self._check_not_pruned(placement[0]).transactions[placement[1]]
+        )
 
     def _get_receipt(self, tx_hash: str) -> Json | None:
-        place = self._place(tx_hash)
-        return None if place is None else self._whole(place[0]).receipts[place[1]]
+        placement = self._find_transaction(tx_hash)
+        return (
+            None
+            if placement is None
+            else self._check_not_pruned(placement[0]).receipts[placement[1]]
+        )
 
-    def _get_logs(self, asked: Json) -> list[Json]:
-        wanted = FakeLogFilter.read(asked)
-        if wanted.block_hash is not None:
-            block = self._by_hash(wanted.block_hash)
+    def _get_logs(self, filter_json: Json) -> list[Json]:
+        log_filter = FakeLogFilter.read(filter_json)
+        if log_filter.block_hash is not None:
+            block = self._find_block_by_hash(log_filter.block_hash)
             if block is None:
                 raise FakeRpcError(_SERVER, "unknown block")
-            return wanted.of(self._whole(block).logs)
-        first, last = self._height(wanted.first), self._height(wanted.last)
-        if first > last:
+            return log_filter.of(self._check_not_pruned(block).logs)
+        first_block, last_block = (
+            self._resolve_block_number(log_filter.first),
+            self._resolve_block_number(log_filter.last),
+        )
+        if first_block > last_block:
             raise FakeRpcError(_PARAMS, "invalid block range params")
         return [
             log
-            for block in self._view.between(first, last)
-            for log in wanted.of(self._whole(block).logs)
+            for block in self._view.get_blocks(first_block, last_block)
+            for log in log_filter.of(self._check_not_pruned(block).logs)
         ]
 
-    def _get_code(self, address: str, _at: object = "latest") -> str:
-        return self.code.get(address.lower(), "0x")
+    def _get_code(self, address: str, _block: object = "latest") -> str:
+        return self.code_by_address.get(address.lower(), "0x")
 
-    def _eth_call(self, asked: dict[str, Any], at: str | Json = "latest", *_more: object) -> str:
-        block = self._found(at)
+    def _execute_call(
+        self, call: dict[str, Any], block_argument: str | Json = "latest", *_overrides: object
+    ) -> str:
+        block = self._find_block(block_argument)
         if block is None:
             raise FakeRpcError(_SERVER, "header not found")
-        return "0x" if self.call is None else self.call(asked, block)
+        return "0x" if self.call_handler is None else self.call_handler(call, block)
 
     _METHODS: dict[str, Callable[..., object]] = {  # noqa: RUF012 - never changed
-        "eth_chainId": _chain_id,
-        "eth_blockNumber": _block_number,
-        "web3_clientVersion": _client_version,
+        "eth_chainId": _get_chain_id,
+        "eth_blockNumber": _get_block_number,
+        "web3_clientVersion": _get_client_version,
         "eth_getBlockByNumber": _get_block,
         "eth_getBlockByHash": _get_block,
         "eth_getBlockReceipts": _get_receipts,
@@ -161,63 +178,73 @@ class Provider(Answering):
         "eth_getTransactionReceipt": _get_receipt,
         "eth_getLogs": _get_logs,
         "eth_getCode": _get_code,
-        "eth_call": _eth_call,
+        "eth_call": _execute_call,
     }
 
     # --- finding ---
 
-    def _found(self, named: str | Json) -> Block | None:
+    def _find_block(self, block_argument: str | Json) -> Block | None:
         """Return the block of a number, a tag, a hash, or an EIP-1898 object."""
-        if isinstance(named, dict):
-            named = str(named["blockHash"] if "blockHash" in named else named["blockNumber"])
-        if len(named) == _HASH_DIGITS:
-            return self._by_hash(named)
-        if named.startswith("0x"):
-            return self._view.at(int(named, 16))
-        if named in {"latest", "pending"}:
+        if isinstance(block_argument, dict):
+            block_argument = str(
+                block_argument["blockHash"]
+                if "blockHash" in block_argument
+                else block_argument["blockNumber"]
+            )
+        if len(block_argument) == _HASH_DIGITS:
+            return self._find_block_by_hash(block_argument)
+        if block_argument.startswith("0x"):
+            return self._view.get_block(int(block_argument, 16))
+        if block_argument in {"latest", "pending"}:
             return self.head
-        return self._view.at(0) if named == "earliest" else self._tagged(named)
+        return (
+            self._view.get_block(0)
+            if block_argument == "earliest"
+            else self._find_tagged_block(block_argument)
+        )
 
-    def _tagged(self, tag: str) -> Block | None:
-        if tag not in self.tags:
+    def _find_tagged_block(self, tag: str) -> Block | None:
+        if tag not in self.tag_targets:
             raise FakeRpcError(_PARAMS, f"invalid block tag {tag}")
-        points = self.tags[tag]
-        if isinstance(points, FakeRpcError):
-            raise points
-        if isinstance(points, int):
-            return self._view.below_head(points)
-        return points
+        target = self.tag_targets[tag]
+        if isinstance(target, FakeRpcError):
+            raise target
+        if isinstance(target, int):
+            return self._view.get_block_below_head(target)
+        return target
 
-    def _by_hash(self, block_hash: str) -> Block | None:
-        block = self._blocks.by_hash.get(block_hash.lower())
+    def _find_block_by_hash(self, block_hash: str) -> Block | None:
+        block = self._blocks.block_by_hash.get(block_hash.lower())
         if block is None:
             return None
-        is_known = self._view.has_shown(block) if self.keeps_orphans else self._view.shows(block)
-        return block if is_known else None
+        is_visible = (
+            self._view.has_contained(block) if self.keeps_orphans else self._view.contains(block)
+        )
+        return block if is_visible else None
 
-    def _place(self, tx_hash: str) -> tuple[Block, int] | None:
-        for block, index in self._blocks.places.get(tx_hash.lower(), ()):
-            if self._view.shows(block):
+    def _find_transaction(self, tx_hash: str) -> tuple[Block, int] | None:
+        for block, index in self._blocks.placements_by_tx.get(tx_hash.lower(), ()):
+            if self._view.contains(block):
                 return block, index
         return None
 
-    def _height(self, named: str) -> int:
-        if named.startswith("0x"):
-            return int(named, 16)
-        block = self._found(named)
+    def _resolve_block_number(self, block_argument: str) -> int:
+        if block_argument.startswith("0x"):
+            return int(block_argument, 16)
+        block = self._find_block(block_argument)
         if block is None:
-            raise FakeRpcError(_SERVER, f"{named} block not found")
+            raise FakeRpcError(_SERVER, f"{block_argument} block not found")
         return block.number
 
-    def _whole(self, block: Block) -> Block:
+    def _check_not_pruned(self, block: Block) -> Block:
         if block.number < self.pruned_below:
             raise FakeRpcError(_PRUNED, "pruned history unavailable")
         return block
 
 
 _HASH_DIGITS = 66
-_ABOUT_TRANSACTIONS = {"eth_getTransactionByHash", "eth_getTransactionReceipt"}
-_ABOUT_BLOCKS = {
+_TRANSACTION_METHODS = {"eth_getTransactionByHash", "eth_getTransactionReceipt"}
+_BLOCK_METHODS = {
     "eth_getBlockByNumber",
     "eth_getBlockByHash",
     "eth_getBlockReceipts",

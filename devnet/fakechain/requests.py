@@ -7,20 +7,20 @@ from typing import Any
 class FakeRpcError(Exception):
     """The `error` of a JSON-RPC response; `data` is its optional member `data`."""
 
-    def __init__(self, code: int, message: str, more: object = None) -> None:
+    def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
-        self.more = more
+        self.data = data
 
-    def written(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, object]:
         """Return the error as JSON."""
-        fault: dict[str, object] = {"code": self.code, "message": self.message}
-        return fault if self.more is None else {**fault, "data": self.more}
+        error: dict[str, object] = {"code": self.code, "message": self.message}
+        return error if self.data is None else {**error, "data": self.data}
 
 
 @dataclass(slots=True)
-class Http:
+class HttpResponse:
     """A whole HTTP response, for faults below JSON-RPC.
 
     `content_length` is a Content-Length other than the body's: the connection ends in the middle.
@@ -30,7 +30,7 @@ class Http:
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
-    promised: int | None = None
+    content_length: int | None = None
     is_reset: bool = False
 
 
@@ -40,17 +40,17 @@ class FakeRequest:
 
     method: str
     params: tuple[Any, ...]
-    blocks: tuple[int, int] | None = None
+    block_range: tuple[int, int] | None = None
 
     @property
-    def by_hash(self) -> bool:
+    def is_by_hash(self) -> bool:
         """Whether the call names its block by the hash."""
         if not self.params:
             return False
-        named = self.params[0]
-        if isinstance(named, dict):
-            return "blockHash" in named
-        return isinstance(named, str) and len(named) == _HASH_DIGITS
+        block_argument = self.params[0]
+        if isinstance(block_argument, dict):
+            return "blockHash" in block_argument
+        return isinstance(block_argument, str) and len(block_argument) == _HASH_DIGITS
 
 
 _HASH_DIGITS = 66

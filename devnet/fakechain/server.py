@@ -11,121 +11,127 @@ from dataclasses import dataclass
 from threading import Lock, Thread
 from typing import BinaryIO
 
-from devnet.fakechain.answering import Answering
-from devnet.fakechain.requests import Http
+from devnet.fakechain.answering import FakeEndpoint
+from devnet.fakechain.requests import HttpResponse
 
 _HOST = "127.0.0.1"
-_LONGEST_LINE = 65_536
-_LEAVING_SECONDS = 5.0
+_MAX_LINE_BYTES = 65_536
+_CLOSE_TIMEOUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedEndpoint:
     """An endpoint with its URL."""
 
     url: str
-    provider: Answering
+    provider: FakeEndpoint
 
 
 @contextmanager
-def serving(provider: Answering, *, port: int = 0) -> Iterator[Served]:
+def serve_endpoint(provider: FakeEndpoint, *, port: int = 0) -> Iterator[ServedEndpoint]:
     """Serve an endpoint on a local port, by default any free one, within the context."""
     server = _Server(provider, port)
     try:
-        yield Served(f"http://{_HOST}:{server.port}", provider)
+        yield ServedEndpoint(f"http://{_HOST}:{server.port}", provider)
     finally:
         server.stop()
 
 
 @contextmanager
-def serving_all(*providers: Answering) -> Iterator[list[str]]:
+def serve_endpoints(*providers: FakeEndpoint) -> Iterator[list[str]]:
     """Serve several endpoints and yield their URLs, in order."""
     with ExitStack() as stack:
-        yield [stack.enter_context(serving(provider)).url for provider in providers]
+        yield [stack.enter_context(serve_endpoint(provider)).url for provider in providers]
 
 
 class _Server:
-    def __init__(self, provider: Answering, port: int) -> None:
+    def __init__(self, provider: FakeEndpoint, port: int) -> None:
         self._provider = provider
         self._lock = Lock()
-        self._open: dict[socket.socket, Thread] = {}
+        self._thread_by_connection: dict[socket.socket, Thread] = {}
         self._is_stopping = False
-        self._door = socket.create_server((_HOST, port), backlog=128)
-        self.port: int = self._door.getsockname()[1]
-        self._accepting = Thread(target=self._accept, daemon=True, name="fakechain")
-        self._accepting.start()
+        self._listener = socket.create_server((_HOST, port), backlog=128)
+        self.port: int = self._listener.getsockname()[1]
+        self._accept_thread = Thread(
+            target=self._accept_connections, daemon=True, name="fakechain"
+        )
+        self._accept_thread.start()
 
     def stop(self) -> None:
         """Close every connection and join the threads."""
         self._is_stopping = True
         # The thread blocks in `accept`; a connection wakes it.
         with suppress(OSError):
-            socket.create_connection((_HOST, self.port), timeout=_LEAVING_SECONDS).close()
-        self._accepting.join()
-        self._door.close()
+            socket.create_connection((_HOST, self.port), timeout=_CLOSE_TIMEOUT_SECONDS).close()
+        self._accept_thread.join()
+        self._listener.close()
         with self._lock:
-            still = dict(self._open)
-        for caller in still:
+            open_connections = dict(self._thread_by_connection)
+        for connection in open_connections:
             with suppress(OSError):
-                caller.shutdown(socket.SHUT_RDWR)
-        for thread in still.values():
-            thread.join(_LEAVING_SECONDS)
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in open_connections.values():
+            thread.join(_CLOSE_TIMEOUT_SECONDS)
 
-    def _accept(self) -> None:
+    def _accept_connections(self) -> None:
         while True:
-            caller, _ = self._door.accept()
+            connection, _ = self._listener.accept()
             if self._is_stopping:
-                caller.close()
+                connection.close()
                 return
-            caller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            thread = Thread(target=self._talk, args=(caller,), daemon=True, name="fakechain")
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            thread = Thread(
+                target=self._handle_connection, args=(connection,), daemon=True, name="fakechain"
+            )
             with self._lock:
-                self._open[caller] = thread
+                self._thread_by_connection[connection] = thread
             thread.start()
 
-    def _talk(self, caller: socket.socket) -> None:
+    def _handle_connection(self, connection: socket.socket) -> None:
         # A client that disconnects in the middle is no error.
-        with suppress(OSError), caller, caller.makefile("rb") as said:
-            while (body := _request(said)) is not None:
-                answer = self._provider.post(body) if body else Http(405)
-                caller.sendall(_written(answer))
-                if answer.promised is not None or answer.is_reset:
-                    if answer.is_reset:
-                        caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _HARD)
+        with suppress(OSError), connection, connection.makefile("rb") as request_stream:
+            while (body := _read_request(request_stream)) is not None:
+                response = self._provider.handle_post(body) if body else HttpResponse(405)
+                connection.sendall(_encode_response(response))
+                if response.content_length is not None or response.is_reset:
+                    if response.is_reset:
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
                     break
         with self._lock:
-            self._open.pop(caller, None)
+            self._thread_by_connection.pop(connection, None)
 
 
 # A linger time of zero makes the kernel send RST.
-_HARD = struct.pack("ii", 1, 0)
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
-def _request(said: BinaryIO) -> bytes | None:
+def _read_request(request_stream: BinaryIO) -> bytes | None:
     """Read one request body.
 
     Return None at the end of a connection, and empty bytes for anything but a POST.
     """
-    line = said.readline(_LONGEST_LINE)
-    if not line:
+    request_line = request_stream.readline(_MAX_LINE_BYTES)
+    if not request_line:
         return None
     size = 0
-    while (header := said.readline(_LONGEST_LINE)) not in {b"\r\n", b"\n", b""}:
+    while (header := request_stream.readline(_MAX_LINE_BYTES)) not in {b"\r\n", b"\n", b""}:
         name, _, value = header.partition(b":")
         if name.strip().lower() == b"content-length":
             size = int(value)
-    body = said.read(size)
+    body = request_stream.read(size)
     if len(body) < size:
         return None
-    return body if line.startswith(b"POST ") else b""
+    return body if request_line.startswith(b"POST ") else b""
 
 
-def _written(answer: Http) -> bytes:
-    size = len(answer.body) if answer.promised is None else answer.promised
+def _encode_response(response: HttpResponse) -> bytes:
+    content_length = (
+        len(response.body) if response.content_length is None else response.content_length
+    )
     headers: Mapping[str, object] = {
         "Content-Type": "application/json",
-        "Content-Length": size,
-        **answer.headers,
+        "Content-Length": content_length,
+        **response.headers,
     }
-    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"HTTP/1.1 {answer.status} -\r\n{head}\r\n".encode("latin-1") + answer.body
+    header_lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {response.status} -\r\n{header_lines}\r\n".encode("latin-1") + response.body

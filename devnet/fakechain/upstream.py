@@ -7,22 +7,22 @@ import msgspec
 import requests
 from typing_extensions import override
 
-from devnet.fakechain.answering import Answering
-from devnet.fakechain.requests import FakeRequest, FakeRpcError, Http
+from devnet.fakechain.answering import FakeEndpoint
+from devnet.fakechain.requests import FakeRequest, FakeRpcError, HttpResponse
 
-_SECONDS = 30
-_CONNECTIONS = 16
-_OUT_OF_ORDER = -32603
+_TIMEOUT_SECONDS = 30
+_MAX_CONNECTIONS = 16
+_INTERNAL_ERROR = -32603
 
 
-class Upstream(Answering):
+class UpstreamProxy(FakeEndpoint):
     """Forwards everything to the endpoint at `url`, a batch as one request."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
         self._url = url
         self._session = requests.Session()
-        adapter = requests.adapters.HTTPAdapter(pool_maxsize=_CONNECTIONS, pool_block=True)
+        adapter = requests.adapters.HTTPAdapter(pool_maxsize=_MAX_CONNECTIONS, pool_block=True)
         self._session.mount("http://", adapter)
 
     def close(self) -> None:
@@ -30,52 +30,72 @@ class Upstream(Answering):
         self._session.close()
 
     @override
-    def answer(self, method: str, params: Sequence[Any]) -> Any:
-        (answer,) = self.answers([FakeRequest(method, tuple(params))])
-        if isinstance(answer, FakeRpcError):
-            raise answer
-        return answer
+    def handle_call(self, method: str, params: Sequence[Any]) -> Any:
+        (result,) = self.handle_calls([FakeRequest(method, tuple(params))])
+        if isinstance(result, FakeRpcError):
+            raise result
+        return result
 
     @override
-    def answers(self, asked: Sequence[FakeRequest]) -> list[object]:
-        sent = [
-            {"jsonrpc": "2.0", "id": place, "method": one.method, "params": one.params}
-            for place, one in enumerate(asked)
+    def handle_calls(self, rpc_requests: Sequence[FakeRequest]) -> list[object]:
+        calls = [
+            {
+                "jsonrpc": "2.0",
+                "id": request_id,
+                "method": request.method,
+                "params": request.params,
+            }
+            for request_id, request in enumerate(rpc_requests)
         ]
         try:
             body = self._session.post(
-                self._url, data=msgspec.json.encode(sent), headers=_JSON, timeout=_SECONDS
+                self._url,
+                data=msgspec.json.encode(calls),
+                headers=_JSON_HEADERS,
+                timeout=_TIMEOUT_SECONDS,
             ).content
-            by_id = {told["id"]: told for told in msgspec.json.decode(body)}
+            response_by_id = {response["id"]: response for response in msgspec.json.decode(body)}
         except (requests.RequestException, msgspec.DecodeError, KeyError, TypeError):
-            return [Http(502, b"Bad Gateway", {"Content-Type": "text/plain"})] * len(asked)
-        return [_told(by_id.get(place)) for place in range(len(asked))]
+            return [HttpResponse(502, b"Bad Gateway", {"Content-Type": "text/plain"})] * len(
+                rpc_requests
+            )
+        return [
+            _parse_response(response_by_id.get(request_id))
+            for request_id in range(len(rpc_requests))
+        ]
 
     @override
-    def blocks_of(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
+    def get_block_range(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
         """Return the block range given by numbers; hashes and tags are not resolved."""
-        named = _params[0] if _params else None
-        if isinstance(named, dict):
-            first, last = (_number(named.get(end)) for end in ("fromBlock", "toBlock"))
+        block_argument = _params[0] if _params else None
+        if isinstance(block_argument, dict):
+            first_block, last_block = (
+                _parse_block_number(block_argument.get(bound))
+                for bound in ("fromBlock", "toBlock")
+            )
         else:
-            first = last = _number(named)
-        return None if first is None or last is None else (first, last)
+            first_block = last_block = _parse_block_number(block_argument)
+        return None if first_block is None or last_block is None else (first_block, last_block)
 
 
-_JSON = {"Content-Type": "application/json"}
+_JSON_HEADERS = {"Content-Type": "application/json"}
 _HASH_DIGITS = 66
 
 
-def _number(named: object) -> int | None:
-    if not isinstance(named, str) or not named.startswith("0x") or len(named) >= _HASH_DIGITS - 24:
+def _parse_block_number(block_argument: object) -> int | None:
+    if (
+        not isinstance(block_argument, str)
+        or not block_argument.startswith("0x")
+        or len(block_argument) >= _HASH_DIGITS - 24
+    ):
         return None
-    return int(named, 16)
+    return int(block_argument, 16)
 
 
-def _told(answer: dict[str, Any] | None) -> object:
-    if answer is None:
-        return FakeRpcError(_OUT_OF_ORDER, "no answer from upstream")
-    fault = answer.get("error")
-    if fault is None:
-        return answer.get("result")
-    return FakeRpcError(fault["code"], fault["message"], fault.get("data"))
+def _parse_response(response: dict[str, Any] | None) -> object:
+    if response is None:
+        return FakeRpcError(_INTERNAL_ERROR, "no answer from upstream")
+    error = response.get("error")
+    if error is None:
+        return response.get("result")
+    return FakeRpcError(error["code"], error["message"], error.get("data"))

@@ -15,7 +15,7 @@ class VirtualClock:
     def __call__(self) -> float:
         return self._seconds
 
-    def pass_by(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         """Advance the clock by some seconds; negative values set it back, as a correction does."""
         with self._lock:
             self._seconds += seconds

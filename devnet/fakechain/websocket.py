@@ -14,7 +14,7 @@ import msgspec
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
 
-from devnet.fakechain.answering import Answering
+from devnet.fakechain.answering import FakeEndpoint
 from devnet.fakechain.requests import FakeRpcError
 
 _HOST = "127.0.0.1"
@@ -24,7 +24,7 @@ Send = Callable[[dict[str, Any]], None]
 
 
 @dataclass
-class Pushing:
+class PushServer:
     """A WebSocket server and its faults, which may be changed at any time.
 
     `is_silent`: the connection stays open, but no heads are sent. `is_double`: each head is sent
@@ -36,129 +36,135 @@ class Pushing:
     is_silent: bool = False
     is_double: bool = False
     is_backwards: bool = False
-    heads_left: int | None = None
+    remaining_heads: int | None = None
     # Total number of subscriptions.
-    subscribed: int = 0
-    _held: list[dict[str, Any]] = field(default_factory=list)
+    subscription_count: int = 0
+    _held_headers: list[dict[str, Any]] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
     _server: Server | None = None
 
-    def close_all(self) -> None:
+    def close_connections(self) -> None:
         """Close every connection, as a restarting server does."""
         if self._server is not None:
             for connection in self._server.connections:
                 connection.close(_GOING_AWAY)
 
-    def tell(self, header: dict[str, Any], send: Send) -> None:
+    def push_header(self, header: dict[str, Any], send: Send) -> None:
         """Send one new head, with the faults that are switched on."""
         if self.is_silent:
             return
         with self._lock:
-            heads = self._turn_of(header)
-            for one in heads * (2 if self.is_double else 1):
-                send(one)
-            if self.heads_left is None:
+            heads = self._reorder_header(header)
+            for head in heads * (2 if self.is_double else 1):
+                send(head)
+            if self.remaining_heads is None:
                 return
-            self.heads_left -= len(heads)
-            is_over = self.heads_left <= 0
-        if is_over:
-            self.heads_left = None
-            self.close_all()
+            self.remaining_heads -= len(heads)
+            is_exhausted = self.remaining_heads <= 0
+        if is_exhausted:
+            self.remaining_heads = None
+            self.close_connections()
 
-    def _turn_of(self, header: dict[str, Any]) -> list[dict[str, Any]]:
+    def _reorder_header(self, header: dict[str, Any]) -> list[dict[str, Any]]:
         if not self.is_backwards:
             return [header]
-        self._held.append(header)
-        if len(self._held) == 1:
+        self._held_headers.append(header)
+        if len(self._held_headers) == 1:
             return []
-        heads = self._held[::-1]
-        self._held.clear()
+        heads = self._held_headers[::-1]
+        self._held_headers.clear()
         return heads
 
 
 @contextmanager
-def pushing(provider: Answering, *, port: int = 0) -> Iterator[Pushing]:
+def serve_websocket(provider: FakeEndpoint, *, port: int = 0) -> Iterator[PushServer]:
     """Serve the WebSocket on a local port, by default any free one, within the context."""
-    made = Pushing("")
-    numbers = itertools.count(1)
+    push_server = PushServer("")
+    subscription_ids = itertools.count(1)
 
-    def talk(connection: ServerConnection) -> None:
-        _Line(provider, made, connection, numbers).talk()
+    def handle_connection(connection: ServerConnection) -> None:
+        _WebSocketConnection(provider, push_server, connection, subscription_ids).handle_requests()
 
-    with serve(talk, _HOST, port, compression=None, close_timeout=1) as server:
-        made.url = f"ws://{_HOST}:{server.socket.getsockname()[1]}"
-        made._server = server  # noqa: SLF001 - it is made here
+    with serve(handle_connection, _HOST, port, compression=None, close_timeout=1) as server:
+        push_server.url = f"ws://{_HOST}:{server.socket.getsockname()[1]}"
+        push_server._server = server  # noqa: SLF001 - it is made here
         thread = Thread(target=server.serve_forever, daemon=True, name="fakechain-push")
         thread.start()
         try:
-            yield made
+            yield push_server
         finally:
             server.shutdown()
             thread.join()
 
 
-class _Line:
+class _WebSocketConnection:
     """One connection and its subscriptions."""
 
     def __init__(
         self,
-        provider: Answering,
-        made: Pushing,
+        provider: FakeEndpoint,
+        push_server: PushServer,
         connection: ServerConnection,
-        numbers: Iterator[int],
+        subscription_ids: Iterator[int],
     ) -> None:
         self._provider = provider
-        self._made = made
+        self._push_server = push_server
         self._connection = connection
-        self._numbers = numbers
-        self._ends: dict[str, Callable[[], None]] = {}
+        self._subscription_ids = subscription_ids
+        self._unsubscribe_by_id: dict[str, Callable[[], None]] = {}
 
-    def talk(self) -> None:
+    def handle_requests(self) -> None:
         try:
-            for said in self._connection:
-                self._send(self._answer(said if isinstance(said, bytes) else said.encode()))
+            for message in self._connection:
+                self._send(
+                    self._handle_request(
+                        message if isinstance(message, bytes) else message.encode()
+                    )
+                )
         except ConnectionClosed:
             # Clients may disconnect without closing the connection in order.
             pass
         finally:
-            for end in self._ends.values():
-                end()
+            for unsubscribe in self._unsubscribe_by_id.values():
+                unsubscribe()
 
-    def _answer(self, said: bytes) -> bytes:
-        asked = msgspec.json.decode(said)
-        method = asked.get("method") if isinstance(asked, dict) else None
+    def _handle_request(self, message: bytes) -> bytes:
+        request = msgspec.json.decode(message)
+        method = request.get("method") if isinstance(request, dict) else None
         if method == "eth_subscribe":
-            return self._subscribe(asked)
+            return self._subscribe(request)
         if method == "eth_unsubscribe":
-            end = self._ends.pop(asked["params"][0], None)
-            if end is not None:
-                end()
-            return _reply(asked, result=end is not None)
-        return self._provider.post(said).body
+            unsubscribe = self._unsubscribe_by_id.pop(request["params"][0], None)
+            if unsubscribe is not None:
+                unsubscribe()
+            return _encode_reply(request, result=unsubscribe is not None)
+        return self._provider.handle_post(message).body
 
-    def _subscribe(self, asked: dict[str, Any]) -> bytes:
-        if asked.get("params") != ["newHeads"]:
-            return _reply(asked, error=FakeRpcError(-32602, "no such subscription").written())
-        name = hex(next(self._numbers))
+    def _subscribe(self, request: dict[str, Any]) -> bytes:
+        if request.get("params") != ["newHeads"]:
+            return _encode_reply(
+                request, error=FakeRpcError(-32602, "no such subscription").to_json()
+            )
+        subscription_id = hex(next(self._subscription_ids))
 
         def send(header: dict[str, Any]) -> None:
-            told = {"subscription": name, "result": header}
-            message = {"jsonrpc": "2.0", "method": "eth_subscription", "params": told}
+            notification = {"subscription": subscription_id, "result": header}
+            message = {"jsonrpc": "2.0", "method": "eth_subscription", "params": notification}
             with suppress(ConnectionClosed):
                 self._send(msgspec.json.encode(message))
 
         try:
-            self._ends[name] = self._provider.subscribe(
-                lambda header: self._made.tell(header, send)
+            self._unsubscribe_by_id[subscription_id] = self._provider.subscribe(
+                lambda header: self._push_server.push_header(header, send)
             )
         except FakeRpcError as error:
-            return _reply(asked, error=error.written())
-        self._made.subscribed += 1
-        return _reply(asked, result=name)
+            return _encode_reply(request, error=error.to_json())
+        self._push_server.subscription_count += 1
+        return _encode_reply(request, result=subscription_id)
 
     def _send(self, message: bytes) -> None:
         self._connection.send(message.decode())
 
 
-def _reply(asked: dict[str, Any], **outcome: object) -> bytes:
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": asked.get("id"), **outcome})
+def _encode_reply(request: dict[str, Any], **outcome: object) -> bytes:
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": request.get("id"), **outcome})

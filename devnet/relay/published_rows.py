@@ -89,48 +89,50 @@ class RowBody:
     task: str
     args: Mapping[str, Any]
 
-    def numbered(self, number: int) -> PublishedRow:
+    def with_id(self, row_id: int) -> PublishedRow:
         """Return the row with an id."""
-        return PublishedRow(number, self.type, self.node, self.task, self.args)
+        return PublishedRow(row_id, self.type, self.node, self.task, self.args)
 
 
-def shown(node: Address) -> str:
+def to_relay_address(node: Address) -> str:
     """Return an address as the relay writes it: with the checksum of EIP-55."""
     return str(to_checksum_address(node))
 
 
-def of_task(kind: str, task: TaskKey, node: Address, **more: object) -> RowBody:
+def build_task_row(row_type: str, task: TaskKey, node: Address, **extra_args: object) -> RowBody:
     """Return a row of a task that names its node: a start, answer, verdict or end."""
-    named = shown(node)
-    args = {"task_id_commitment": task, "selected_node": named, **more}
-    return RowBody(kind, named, task, args)
+    node_text = to_relay_address(node)
+    args = {"task_id_commitment": task, "selected_node": node_text, **extra_args}
+    return RowBody(row_type, node_text, task, args)
 
 
-def aborted(task: TaskKey, issuer: Address, status: TaskState, reason: AbortCode) -> RowBody:
+def build_aborted_row(
+    task: TaskKey, issuer: Address, status: TaskState, reason: AbortCode
+) -> RowBody:
     """Return the row of an aborted task, which does not name the task's node."""
     args = {
         "task_id_commitment": task,
-        "abort_issuer": shown(issuer),
+        "abort_issuer": to_relay_address(issuer),
         "last_status": int(status),
         "abort_reason": int(reason),
     }
-    return RowBody("TaskEndAborted", shown(issuer), task, args)
+    return RowBody("TaskEndAborted", to_relay_address(issuer), task, args)
 
 
-def of_node(kind: str, node: Address, network: str, **more: object) -> RowBody:
+def build_node_row(row_type: str, node: Address, network: str, **extra_args: object) -> RowBody:
     """Return a row about a node only: a join, quit or stake."""
-    named = shown(node)
-    args = {"node_address": named, "network": network, **more}
-    return RowBody(kind, named, NO_TASK, args)
+    node_text = to_relay_address(node)
+    args = {"node_address": node_text, "network": network, **extra_args}
+    return RowBody(row_type, node_text, NO_TASK, args)
 
 
-def kicked_out(node: Address, task: TaskKey, network: str) -> RowBody:
+def build_kickout_row(node: Address, task: TaskKey, network: str) -> RowBody:
     """Return the row of a kickout, with the task that caused it."""
-    named = shown(node)
-    args = {"node_address": named, "task_id_commitment": task, "network": network}
-    return RowBody("NodeKickedOut", named, task, args)
+    node_text = to_relay_address(node)
+    args = {"node_address": node_text, "task_id_commitment": task, "network": network}
+    return RowBody("NodeKickedOut", node_text, task, args)
 
 
-def score_of(said: str) -> str:
+def hash_result(result: str) -> str:
     """Return the `score` of a result: a digest, as for a language model."""
-    return "0x" + hashlib.sha256(said.encode()).hexdigest()
+    return "0x" + hashlib.sha256(result.encode()).hexdigest()

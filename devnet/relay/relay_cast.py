@@ -15,27 +15,27 @@ class RelayNode:
     """
 
     name: str
-    seconds: float
+    mean_seconds: float
     card: str = "NVIDIA RTX 4090"
     vram: int = 24
     stake: int = _STAKE
-    silent: float = 0.0
-    wrong: float = 0.0
-    refuses: float = 0.0
-    forgets: float = 0.0
+    silent_chance: float = 0.0
+    wrong_chance: float = 0.0
+    error_chance: float = 0.0
+    missed_upload_chance: float = 0.0
     models: tuple[str, ...] = ("base:crynux-network/sdxl-turbo",)
 
 
 CAST = (
     RelayNode("swift", 5.0, stake=4 * _STAKE),
     RelayNode("steady", 9.0, stake=2 * _STAKE),
-    RelayNode("average", 13.0, silent=0.02),
-    RelayNode("second", 12.0, refuses=0.02),
-    RelayNode("third", 16.0, forgets=0.03),
+    RelayNode("average", 13.0, silent_chance=0.02),
+    RelayNode("second", 12.0, error_chance=0.02),
+    RelayNode("third", 16.0, missed_upload_chance=0.03),
     RelayNode("turtle", 30.0, card="NVIDIA GTX 1070", vram=8),
-    RelayNode("moody", 14.0, silent=0.2),
-    RelayNode("forger", 11.0, wrong=0.3),
-    RelayNode("hopeless", 45.0, silent=0.45),
+    RelayNode("moody", 14.0, silent_chance=0.2),
+    RelayNode("forger", 11.0, wrong_chance=0.3),
+    RelayNode("hopeless", 45.0, silent_chance=0.45),
 )
 
 

@@ -33,58 +33,65 @@ class RelayFault(StrEnum):
     BAD_ROW = "bad_row"
 
 
-_NOT_SHOWN = (RelayFault.LATE_ROW, RelayFault.VANISHED_ROW)
+_HIDING_FAULTS = (RelayFault.LATE_ROW, RelayFault.VANISHED_ROW)
 _NODE_ARGS = {"selected_node", "node_address", "abort_issuer"}
-_NOTHING_ABOVE = (RelayFault.FROZEN, RelayFault.WENT_BACK)
+_CAPPING_FAULTS = (RelayFault.FROZEN, RelayFault.WENT_BACK)
 
 
 class FaultSwitch:
     """The active faults; one thread may switch them while others serve rows."""
 
     def __init__(self) -> None:
-        self._on: dict[RelayFault, int] = {}
+        self._row_by_fault: dict[RelayFault, int] = {}
         self._lock = Lock()
 
-    def turn_on(self, fault: RelayFault, row: int = 0) -> None:
+    def switch_on(self, fault: RelayFault, row_id: int = 0) -> None:
         """Switch a fault on, for a row if the fault affects a single row."""
         with self._lock:
-            self._on[fault] = row
+            self._row_by_fault[fault] = row_id
 
-    def turn_off(self, fault: RelayFault) -> None:
+    def switch_off(self, fault: RelayFault) -> None:
         """Switch a fault off, if it is on."""
         with self._lock:
-            self._on.pop(fault, None)
+            self._row_by_fault.pop(fault, None)
 
     def is_on(self, fault: RelayFault) -> bool:
         """Return whether a fault is on."""
-        return fault in self._on
+        return fault in self._row_by_fault
 
-    def shown(self, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
+    def filter_rows(self, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
         """Return the committed rows as the stream shows them, ordered by id."""
         with self._lock:
-            on = dict(self._on)
-        hidden = {on[fault] for fault in _NOT_SHOWN if fault in on}
-        above = min((on[fault] for fault in _NOTHING_ABOVE if fault in on), default=None)
-        below = on.get(RelayFault.RETENTION, 0)
-        changed = on.get(RelayFault.CHANGED_ROW)
+            row_by_fault = dict(self._row_by_fault)
+        hidden_ids = {row_by_fault[fault] for fault in _HIDING_FAULTS if fault in row_by_fault}
+        max_id = min(
+            (row_by_fault[fault] for fault in _CAPPING_FAULTS if fault in row_by_fault),
+            default=None,
+        )
+        min_id = row_by_fault.get(RelayFault.RETENTION, 0)
+        changed_id = row_by_fault.get(RelayFault.CHANGED_ROW)
         return [
-            _changed(row) if row.id == changed else row
+            _forge_row(row) if row.id == changed_id else row
             for row in rows
-            if row.id not in hidden and row.id > below and (above is None or row.id <= above)
+            if row.id not in hidden_ids
+            and row.id > min_id
+            and (max_id is None or row.id <= max_id)
         ]
 
-    def written(self, row: PublishedRow) -> dict[str, Any]:
+    def encode_row(self, row: PublishedRow) -> dict[str, Any]:
         """Return a row as it is sent."""
-        sent = row.to_json()
-        if self._on.get(RelayFault.BAD_ROW) == row.id:
-            sent["args"] = sent["args"][:-1]
-        return sent
+        row_json = row.to_json()
+        if self._row_by_fault.get(RelayFault.BAD_ROW) == row.id:
+            row_json["args"] = row_json["args"][:-1]
+        return row_json
 
 
-def _changed(row: PublishedRow) -> PublishedRow:
+def _forge_row(row: PublishedRow) -> PublishedRow:
     """Return the row with another node, as a forger would write it."""
-    other = "0x" + "00" * 19 + "01"
-    named = [
+    other_address = "0x" + "00" * 19 + "01"
+    address_args = [
         name for name in ("selected_node", "node_address", "abort_issuer") if name in row.args
     ]
-    return replace(row, node=other, args={**row.args, **dict.fromkeys(named, other)})
+    return replace(
+        row, node=other_address, args={**row.args, **dict.fromkeys(address_args, other_address)}
+    )

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Protocol
 
-from devnet.relay.published_rows import PublishedRow, shown
+from devnet.relay.published_rows import PublishedRow, to_relay_address
 from devnet.relay.relay_cast import RelayNode
-from devnet.relay.relay_figures import NodeBook, NodeMark
+from devnet.relay.relay_figures import NodeBook, NodeState
 from oracle.domain.ids import Address
 
-_BEST = 10.0
+_MAX_SCORE = 10.0
 _HOUR_SECONDS = 3600
 # Status numbers of `/v1/node`: gone, available, busy.
 _QUIT, _AVAILABLE, _BUSY = 0, 1, 2
@@ -27,26 +27,26 @@ class TimedRow:
     row: PublishedRow
 
 
-class Played(Protocol):
+class RelaySource(Protocol):
     """The source that a stand-in relay serves; times are the relay's, in seconds."""
 
-    def rows_at(self, time: float) -> Sequence[PublishedRow]:
+    def list_rows(self, at_time: float) -> Sequence[PublishedRow]:
         """Return every row committed by a time, ordered by id."""
         ...
 
-    def nodes_at(self, time: float) -> list[dict[str, Any]]:
+    def list_nodes(self, at_time: float) -> list[dict[str, Any]]:
         """Return every node's figures as `/v2/network/nodes/data` shows them."""
         ...
 
-    def node_at(self, node: str, time: float) -> dict[str, Any]:
+    def get_node(self, node: str, at_time: float) -> dict[str, Any]:
         """Return one node as `/v1/node` shows it; an unknown node has status 0."""
         ...
 
-    def node_events_at(self, time: float) -> str:
+    def format_node_events(self, at_time: float) -> str:
         """Return the starts and releases of the last hour, one line each."""
         ...
 
-    def counts_at(self, time: float) -> dict[str, int]:
+    def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]:
         """Return the number of nodes and tasks."""
         ...
 
@@ -56,99 +56,123 @@ class RelayHistory:
     """A generated network: its rows, by id, and the relay's books."""
 
     rows: tuple[TimedRow, ...]
-    books: dict[Address, NodeBook]
-    cast: dict[Address, RelayNode]
+    book_by_node: dict[Address, NodeBook]
+    node_by_address: dict[Address, RelayNode]
 
     @property
-    def ends_at(self) -> float:
-        return max((one.time for one in self.rows), default=0.0)
+    def end_time(self) -> float:
+        return max((timed_row.time for timed_row in self.rows), default=0.0)
 
-    def rows_at(self, time: float) -> list[PublishedRow]:
+    def list_rows(self, at_time: float) -> list[PublishedRow]:
         """Return the rows committed by a time; rows are not committed in the order of ids."""
-        return [one.row for one in self.rows if one.time <= time]
+        return [timed_row.row for timed_row in self.rows if timed_row.time <= at_time]
 
-    def nodes_at(self, time: float) -> list[dict[str, Any]]:
+    def list_nodes(self, at_time: float) -> list[dict[str, Any]]:
         """Return all nodes; nodes that left stay listed, as in the relay."""
-        marks = {node: mark_at(book, time) for node, book in self.books.items()}
-        known = {node: mark for node, mark in marks.items() if mark is not None}
-        most = max((mark.stake for mark in known.values()), default=0)
-        return [self._figures(node, mark, most, time) for node, mark in sorted(known.items())]
+        state_or_none_by_node = {
+            node: find_state(book, at_time) for node, book in self.book_by_node.items()
+        }
+        state_by_node = {
+            node: node_state
+            for node, node_state in state_or_none_by_node.items()
+            if node_state is not None
+        }
+        max_stake = max((node_state.stake for node_state in state_by_node.values()), default=0)
+        return [
+            self._build_figures(node, node_state, max_stake, at_time)
+            for node, node_state in sorted(state_by_node.items())
+        ]
 
-    def node_at(self, node: str, time: float) -> dict[str, Any]:
+    def get_node(self, node: str, at_time: float) -> dict[str, Any]:
         """Return one node as `/v1/node` shows it."""
         address = Address(node.lower())
-        mark = mark_at(self.books[address], time) if address in self.books else None
-        if mark is None:
+        node_state = (
+            find_state(self.book_by_node[address], at_time)
+            if address in self.book_by_node
+            else None
+        )
+        if node_state is None:
             return {"address": node, "status": _QUIT, "qos_score": 0.0, "model_ids": []}
-        status = _BUSY if self._running(address, time) else _AVAILABLE
+        status = _BUSY if self._is_running(address, at_time) else _AVAILABLE
         return {
-            "address": shown(address),
-            "status": status if mark.is_member else _QUIT,
-            "gpu_name": self.cast[address].card,
-            "gpu_vram": self.cast[address].vram,
-            "qos_score": mark.long_term * _BEST,
-            "model_ids": list(self.cast[address].models),
+            "address": to_relay_address(address),
+            "status": status if node_state.is_member else _QUIT,
+            "gpu_name": self.node_by_address[address].card,
+            "gpu_vram": self.node_by_address[address].vram,
+            "qos_score": node_state.long_term * _MAX_SCORE,
+            "model_ids": list(self.node_by_address[address].models),
         }
 
-    def node_events_at(self, time: float) -> str:
+    def format_node_events(self, at_time: float) -> str:
         """Return the starts and releases of the last hour, one line each."""
-        return "\n".join(self._node_events(time))
+        return "\n".join(self._iter_node_events(at_time))
 
-    def counts_at(self, time: float) -> dict[str, int]:
+    def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]:
         """Return the number of nodes and tasks."""
-        marks = [mark_at(book, time) for book in self.books.values()]
-        members = sum(mark is not None and mark.is_member for mark in marks)
-        rows = self.rows_at(time)
+        node_states = [find_state(book, at_time) for book in self.book_by_node.values()]
+        members = sum(
+            node_state is not None and node_state.is_member for node_state in node_states
+        )
+        rows = self.list_rows(at_time)
         started = sum(row.type == "TaskStarted" for row in rows)
-        running = sum(self._running(node, time) for node in self.books)
+        running = sum(self._is_running(node, at_time) for node in self.book_by_node)
         return {"all_nodes": members, "total_tasks": started, "running_tasks": running}
 
-    def _figures(self, node: Address, mark: NodeMark, most: int, time: float) -> dict[str, Any]:
-        health = mark.health_at(time)
-        quality = mark.long_term * health
-        stake = math.sqrt(mark.stake / most) if most else 0.0
-        both = stake + quality
-        drawn = mark.is_member and not mark.is_excluded_at(time) and both > 0
+    def _build_figures(
+        self, node: Address, node_state: NodeState, max_stake: int, at_time: float
+    ) -> dict[str, Any]:
+        health = node_state.compute_health(at_time)
+        quality = node_state.long_term * health
+        stake_score = math.sqrt(node_state.stake / max_stake) if max_stake else 0.0
+        score_sum = stake_score + quality
+        is_selectable = (
+            node_state.is_member and not node_state.is_excluded_at(at_time) and score_sum > 0
+        )
         return {
-            "address": shown(node),
+            "address": to_relay_address(node),
             "network": "crynux-on-base",
-            "card_model": self.cast[node].card,
-            "v_ram": self.cast[node].vram,
-            "staking": str(mark.stake),
+            "card_model": self.node_by_address[node].card,
+            "v_ram": self.node_by_address[node].vram,
+            "staking": str(node_state.stake),
             "qos_score": quality,
-            "staking_score": stake,
-            "prob_weight": stake * quality / both if drawn else 0.0,
+            "staking_score": stake_score,
+            "prob_weight": stake_score * quality / score_sum if is_selectable else 0.0,
         }
 
-    def _running(self, node: Address, time: float) -> bool:
-        named, under_way = shown(node), set[str]()
-        for row in self.rows_at(time):
-            if row.type == "TaskStarted" and row.node == named:
-                under_way.add(row.task)
+    def _is_running(self, node: Address, at_time: float) -> bool:
+        node_text, running_tasks = to_relay_address(node), set[str]()
+        for row in self.list_rows(at_time):
+            if row.type == "TaskStarted" and row.node == node_text:
+                running_tasks.add(row.task)
             elif row.type.startswith("TaskEnd"):
-                under_way.discard(row.task)
-        return bool(under_way)
+                running_tasks.discard(row.task)
+        return bool(running_tasks)
 
-    def _node_events(self, time: float) -> Iterator[str]:
-        for one in self.rows:
-            if not time - _HOUR_SECONDS <= one.time <= time:
+    def _iter_node_events(self, at_time: float) -> Iterator[str]:
+        for timed_row in self.rows:
+            if not at_time - _HOUR_SECONDS <= timed_row.time <= at_time:
                 continue
-            word = _WORDS.get(one.row.type)
-            if word is not None:
-                node = self.cast[Address(one.row.node.lower())]
-                at = datetime.fromtimestamp(int(one.time), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            action = _ACTION_BY_ROW_TYPE.get(timed_row.row.type)
+            if action is not None:
+                node = self.node_by_address[Address(timed_row.row.node.lower())]
+                time_text = datetime.fromtimestamp(int(timed_row.time), UTC).strftime(
+                    "%Y-%m-%dT%H:%M:%SZ"
+                )
                 card = f"{node.card}.{node.vram}"
-                yield f"[{at}] [Node {word}] [{card}] [{one.row.node}] [{one.row.task}]"
+                yield (
+                    f"[{time_text}] [Node {action}] [{card}] [{timed_row.row.node}] "
+                    f"[{timed_row.row.task}]"
+                )
 
 
-_WORDS = {
+_ACTION_BY_ROW_TYPE = {
     "TaskStarted": "selected",
     "TaskEndSuccess": "released",
     "TaskEndGroupSuccess": "released",
 }
 
 
-def mark_at(book: NodeBook, time: float) -> NodeMark | None:
+def find_state(book: NodeBook, at_time: float) -> NodeState | None:
     """Return a node's state at a time, or None before its first join."""
-    place = bisect_right(book.marks, time, key=attrgetter("time"))
-    return book.marks[place - 1] if place else None
+    state_count = bisect_right(book.states, at_time, key=attrgetter("time"))
+    return book.states[state_count - 1] if state_count else None

@@ -13,23 +13,23 @@ from oracle.domain.ids import Address, TaskKey
 class RelayTask:
     """A running task; `elapsed_seconds` is None until it is answered; `result` is its result."""
 
-    task: TaskKey
+    task_key: TaskKey
     node: Address
-    started: float
+    started_at: float
     group: "RelayGroup | None" = None
-    elapsed: float | None = None
-    said: str = ""
+    elapsed_seconds: float | None = None
+    result: str = ""
     is_error: bool = False
     is_silent: bool = False
     has_ended: bool = False
 
     @property
-    def answered_state(self) -> TaskState:
+    def state_when_answered(self) -> TaskState:
         """The state of the task when it had been answered."""
         return TaskState.ERROR_REPORTED if self.is_error else TaskState.SCORE_READY
 
 
-class GroupEnd(Enum):
+class GroupOutcome(Enum):
     """How the relay ends a group member that answered."""
 
     VALIDATED = "validated"
@@ -43,46 +43,60 @@ class GroupEnd(Enum):
 class RelayGroup:
     """The started members of a group; `queued_count` counts members that wait for a node."""
 
-    jobs: list[RelayTask]
-    queued: int = 0
+    tasks: list[RelayTask]
+    queued_count: int = 0
 
     @property
     def is_complete(self) -> bool:
-        has_ended = all(job.elapsed is not None or job.has_ended for job in self.jobs)
-        return has_ended and not self.queued
+        have_all_ended = all(
+            task.elapsed_seconds is not None or task.has_ended for task in self.tasks
+        )
+        return have_all_ended and not self.queued_count
 
-    def finishers(self) -> list[RelayTask]:
+    def sort_finishers(self) -> list[RelayTask]:
         """Return the tasks that were answered, the fastest first."""
-        answered = [(job.elapsed, job) for job in self.jobs if job.elapsed is not None]
-        return [job for _, job in sorted(answered, key=lambda pair: pair[0])]
+        answered = [
+            (task.elapsed_seconds, task) for task in self.tasks if task.elapsed_seconds is not None
+        ]
+        return [task for _, task in sorted(answered, key=lambda pair: pair[0])]
 
 
-def group_ends(finishers: Sequence[RelayTask]) -> list[GroupEnd] | None:
+def decide_outcomes(finishers: Sequence[RelayTask]) -> list[GroupOutcome] | None:
     """Return the outcome of each finisher, the fastest first, or None.
 
     None means that the group is never closed. Two error reports agree and win nothing. Three of
     them make the relay's transaction fail, because a refund requires a result.
     """
     if len(finishers) == 1:
-        return [GroupEnd.GROUP_TIMEOUT]
-    ends = [GroupEnd.INCORRECT] * len(finishers)
-    pairs = combinations(range(len(finishers)), 2)
-    agreeing = [(one, two) for one, two in pairs if _agree(finishers[one], finishers[two])]
-    if not agreeing:
-        return ends
-    first, second = agreeing[0]
-    others = [place for place in range(len(finishers)) if place not in {first, second}]
+        return [GroupOutcome.GROUP_TIMEOUT]
+    outcomes = [GroupOutcome.INCORRECT] * len(finishers)
+    index_pairs = combinations(range(len(finishers)), 2)
+    agreeing_pairs = [
+        (first_index, second_index)
+        for first_index, second_index in index_pairs
+        if _has_same_result(finishers[first_index], finishers[second_index])
+    ]
+    if not agreeing_pairs:
+        return outcomes
+    first, second = agreeing_pairs[0]
+    other_indices = [
+        finisher_index
+        for finisher_index in range(len(finishers))
+        if finisher_index not in {first, second}
+    ]
     if not finishers[first].is_error:
-        ends[first], ends[second] = GroupEnd.VALIDATED, GroupEnd.REFUND
-    for place in others:
-        is_alike = (first, place) in agreeing
-        if is_alike and finishers[place].is_error:
+        outcomes[first], outcomes[second] = GroupOutcome.VALIDATED, GroupOutcome.REFUND
+    for finisher_index in other_indices:
+        agrees_with_first = (first, finisher_index) in agreeing_pairs
+        if agrees_with_first and finishers[finisher_index].is_error:
             return None
-        ends[place] = GroupEnd.REFUND if is_alike else GroupEnd.INVALIDATED
-    return ends
+        outcomes[finisher_index] = (
+            GroupOutcome.REFUND if agrees_with_first else GroupOutcome.INVALIDATED
+        )
+    return outcomes
 
 
-def _agree(one: RelayTask, other: RelayTask) -> bool:
-    if one.is_error or other.is_error:
-        return one.is_error and other.is_error
-    return one.said == other.said
+def _has_same_result(task: RelayTask, other_task: RelayTask) -> bool:
+    if task.is_error or other_task.is_error:
+        return task.is_error and other_task.is_error
+    return task.result == other_task.result

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from devnet.relay.published_rows import PublishedRow
-from devnet.relay.relay_history import Played, TimedRow
+from devnet.relay.relay_history import RelaySource, TimedRow
 from oracle.errors import InputError
 
 
@@ -22,34 +22,34 @@ class RelayRecord:
     """A recorded relay; figures do not change between two recorded responses."""
 
     rows: tuple[TimedRow, ...]
-    answers: tuple[tuple[float, list[dict[str, Any]]], ...]
+    timed_figures: tuple[tuple[float, list[dict[str, Any]]], ...]
 
-    def rows_at(self, time: float) -> list[PublishedRow]:
+    def list_rows(self, at_time: float) -> list[PublishedRow]:
         """Return the rows seen by a time, ordered by id."""
-        seen = [one.row for one in self.rows if one.time <= time]
-        return sorted(seen, key=lambda row: row.id)
+        committed = [timed_row.row for timed_row in self.rows if timed_row.time <= at_time]
+        return sorted(committed, key=lambda row: row.id)
 
-    def nodes_at(self, time: float) -> list[dict[str, Any]]:
+    def list_nodes(self, at_time: float) -> list[dict[str, Any]]:
         """Return the last recorded figures before a time."""
-        place = bisect_right(self.answers, time, key=itemgetter(0))
-        return self.answers[place - 1][1] if place else []
+        response_count = bisect_right(self.timed_figures, at_time, key=itemgetter(0))
+        return self.timed_figures[response_count - 1][1] if response_count else []
 
-    def node_at(self, node: str, time: float) -> dict[str, Any]:
+    def get_node(self, node: str, at_time: float) -> dict[str, Any]:
         """Return an unknown node, because single nodes are not recorded."""
-        del time
+        del at_time
         return {"address": node, "status": 0, "qos_score": 0.0, "model_ids": []}
 
-    def node_events_at(self, time: float) -> str:
+    def format_node_events(self, at_time: float) -> str:
         """Return no events, because they are not recorded."""
-        del time
+        del at_time
         return ""
 
-    def counts_at(self, time: float) -> dict[str, int]:
+    def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]:
         """Return the number of nodes and tasks, counted from the rows."""
-        kinds = [row.type for row in self.rows_at(time)]
-        started = kinds.count("TaskStarted")
-        ended = sum(kind.startswith("TaskEnd") for kind in kinds)
-        members = kinds.count("NodeJoin") - kinds.count("NodeQuit")
+        row_types = [row.type for row in self.list_rows(at_time)]
+        started = row_types.count("TaskStarted")
+        ended = sum(row_type.startswith("TaskEnd") for row_type in row_types)
+        members = row_types.count("NodeJoin") - row_types.count("NodeQuit")
         return {"all_nodes": members, "total_tasks": started, "running_tasks": started - ended}
 
 
@@ -60,24 +60,24 @@ def read_record(lines: Iterable[str]) -> RelayRecord:
         InputError: a line is malformed; the message gives its number.
     """
     rows: list[TimedRow] = []
-    answers: list[tuple[float, list[dict[str, Any]]]] = []
-    for number, line in enumerate(lines, start=1):
+    timed_figures: list[tuple[float, list[dict[str, Any]]]] = []
+    for line_number, line in enumerate(lines, start=1):
         try:
-            one = json.loads(line)
-            if "row" in one:
-                rows.append(TimedRow(float(one["t"]), PublishedRow.from_json(one["row"])))
+            entry = json.loads(line)
+            if "row" in entry:
+                rows.append(TimedRow(float(entry["t"]), PublishedRow.from_json(entry["row"])))
             else:
-                answers.append((float(one["t"]), list(one["nodes"])))
+                timed_figures.append((float(entry["t"]), list(entry["nodes"])))
         except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"line {number} of the record: {error}") from None
-    return RelayRecord(tuple(rows), tuple(sorted(answers, key=itemgetter(0))))
+            raise InputError(f"line {line_number} of the record: {error}") from None
+    return RelayRecord(tuple(rows), tuple(sorted(timed_figures, key=itemgetter(0))))
 
 
-def record_lines(
-    rows: Iterable[TimedRow], played: Played, polled_at: Sequence[float]
+def iter_record_lines(
+    rows: Iterable[TimedRow], source: RelaySource, poll_times: Sequence[float]
 ) -> Iterator[str]:
     """Yield the lines of a record, with the figures at the given times."""
-    for one in rows:
-        yield json.dumps({"t": one.time, "row": one.row.to_json()})
-    for time in polled_at:
-        yield json.dumps({"t": time, "nodes": played.nodes_at(time)})
+    for timed_row in rows:
+        yield json.dumps({"t": timed_row.time, "row": timed_row.row.to_json()})
+    for poll_time in poll_times:
+        yield json.dumps({"t": poll_time, "nodes": source.list_nodes(poll_time)})

@@ -12,15 +12,15 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from devnet.anvil import free_port
-from devnet.demo.block_loop import refuse_ended
-from devnet.demo.daemon_process import Daemon, daemon, write_configuration
+from devnet.anvil import find_free_port
+from devnet.demo.block_loop import raise_if_stopped
+from devnet.demo.daemon_process import DaemonProcess, run_daemon, write_configuration
 from devnet.demo.screen import Screen
-from devnet.demo.show import ShowOptions, demo_chain
+from devnet.demo.show import DemoOptions, start_demo_chain
 from devnet.relay.relay_history import RelayHistory
-from devnet.relay.relay_traffic import TrafficPlan, generated
-from devnet.relay.staked_chain import CONTRACT, StakedChain, staked_chain
-from devnet.relay.stand_in_relay import StandInRelay, serving_relay
+from devnet.relay.relay_traffic import TrafficPlan, generate_history
+from devnet.relay.staked_chain import CONTRACT_NAME, StakedChain, deploy_staked_chain
+from devnet.relay.stand_in_relay import StandInRelay, serve_relay
 from oracle.daemon.config.loader import read_config
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
@@ -37,17 +37,17 @@ NETWORK = "crynux-relay"
 _SEED = 7
 # One minute of the public network takes three seconds here.
 _TIME_SCALE = 0.05
-_SECONDS, _SETTLE_SECONDS, _PATIENCE_SECONDS = 40, 10, 120
+_TRAFFIC_SECONDS, _SETTLE_SECONDS, _MAX_WAIT_SECONDS = 40, 10, 120
 _POLL_SECONDS = 5.0
 # A penalty may be seen one poll late, while H recovers.
-_HEALTH_SLACK = 0.01
+_MAX_HEALTH_DIFFERENCE = 0.01
 # Rounding difference between the relay's floats and the daemon's integers.
-_ROUNDING = 1e-9
-_WITHOUT = ("dispatch", "oracle", "limits")
+_MAX_ROUNDING_ERROR = 1e-9
+_OMITTED_SECTIONS = ("dispatch", "oracle", "limits")
 
 
 @dataclass(frozen=True, slots=True)
-class RelayReading:
+class RelayNodeComparison:
     """One node: the daemon's figures, the relay's figures, and whether they match.
 
     `relays` is Q_long / 10 in the relay's own books, which must lie between `lowest` and
@@ -70,7 +70,9 @@ class RelayReading:
     @property
     def is_within_bound(self) -> bool:
         """Whether the relay's Q_long is within the bounds derived from the rows."""
-        return self.lowest - _ROUNDING <= self.relays <= self.highest + _ROUNDING
+        return (
+            self.lowest - _MAX_ROUNDING_ERROR <= self.relays <= self.highest + _MAX_ROUNDING_ERROR
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +81,16 @@ class RelaySummary:
 
     rows: int
     blocks: int
-    nodes: list[RelayReading]
+    nodes: list[RelayNodeComparison]
     faults: list[str] = field(default_factory=list)
 
     @property
-    def holds(self) -> bool:
+    def has_passed(self) -> bool:
         return not self.faults
 
     def to_json(self) -> str:
         """Return the summary as JSON."""
-        return json.dumps({"holds": self.holds, **asdict(self)}, indent=2)
+        return json.dumps({"holds": self.has_passed, **asdict(self)}, indent=2)
 
 
 @dataclass(slots=True)
@@ -100,146 +102,174 @@ class RelayShow:
     url: str
     store: Store
     screen: Screen
-    options: ShowOptions
+    options: DemoOptions
 
-    def play(self, running: Daemon) -> None:
+    def play(self, daemon_process: DaemonProcess) -> None:
         """Mine a block per second until the daemon has folded every row.
 
         Raises:
             FatalError: the daemon ended or was too slow, or the user stopped the demo.
         """
-        until = time.monotonic() + _SECONDS + _SETTLE_SECONDS + _PATIENCE_SECONDS
-        folded = -1
-        while folded < len(self.history.rows) and time.monotonic() < until:
-            self.network.mine()
-            running.check()
-            refuse_ended(self.options.stop)
-            if (now := self._folded()) != folded:
-                folded = now
-                self.screen.say(f"{folded} of the relay's rows are folded")
+        deadline = time.monotonic() + _TRAFFIC_SECONDS + _SETTLE_SECONDS + _MAX_WAIT_SECONDS
+        folded_count = -1
+        while folded_count < len(self.history.rows) and time.monotonic() < deadline:
+            self.network.mine_block()
+            daemon_process.raise_if_ended()
+            raise_if_stopped(self.options.stop)
+            if (new_count := self._count_folded_rows()) != folded_count:
+                folded_count = new_count
+                self.screen.print_line(f"{folded_count} of the relay's rows are folded")
             # The chain uses the wall clock, so nothing else is waited for here.
             self.options.stop.wait(1.0)
 
-    def end(self) -> RelaySummary:
+    def finish_and_verify(self) -> RelaySummary:
         """Compare the daemon's state with the rows, and the rows with the relay's figures."""
         with closing(RelayWatch.connect_to(self.url, 15, 1000, WatchClock())) as watch:
             watch.poll_relay(2, _POLL_SECONDS)
             with self.store.read_transaction() as uow:
-                told = {node.address: node for node in uow.nodes.iterate_all()}
-                seen = [(row.id, row.hash, row.time or 0) for row in uow.feed.iterate_settled()]
-            watch.adopt_witness_times(seen)
-            rows = [watch.rows[number] for number in sorted(watch.rows)]
+                node_by_address = {node.address: node for node in uow.nodes.iterate_all()}
+                settled_rows = [
+                    (row.id, row.hash, row.time or 0) for row in uow.feed.iterate_settled()
+                ]
+            watch.adopt_witness_times(settled_rows)
+            rows = [watch.rows[row_id] for row_id in sorted(watch.rows)]
             times = dict(watch.time_by_row)
-            found = {one.node: one for one in audit_relay(watch, RowContradictions()).nodes}
-        own = compute_figures_from_rows(rows, times).nodes
+            audit_by_node = {
+                audited_node.node: audited_node
+                for audited_node in audit_relay(watch, RowContradictions()).nodes
+            }
+        recomputed = compute_figures_from_rows(rows, times).nodes
         nodes = []
-        for address, one in self.history.cast.items():
-            audit, kept = found[address], told.get(address)
-            equal = kept is not None and self._is_as_said(kept, own[address])
-            lowest, highest = own[address].compute_long_term_bounds()
+        for address, role in self.history.node_by_address.items():
+            audit, stored_node = audit_by_node[address], node_by_address.get(address)
+            is_equal = stored_node is not None and self._matches_rows(
+                stored_node, recomputed[address]
+            )
+            lowest, highest = recomputed[address].compute_long_term_bounds()
             nodes.append(
-                RelayReading(
-                    name=one.name,
+                RelayNodeComparison(
+                    name=role.name,
                     node=address,
-                    status="unknown" if kept is None else get_status(kept),
-                    long_term=own[address].compute_long_term(),
+                    status="unknown" if stored_node is None else get_status(stored_node),
+                    long_term=recomputed[address].compute_long_term(),
                     lowest=lowest,
                     highest=highest,
-                    relays=self.history.books[address].marks[-1].long_term,
-                    reliability=0.0 if kept is None else self._health(kept),
+                    relays=self.history.book_by_node[address].states[-1].long_term,
+                    reliability=0.0 if stored_node is None else self._compute_health(stored_node),
                     zeros=audit.zeros,
-                    equal=equal,
+                    equal=is_equal,
                     audit=audit.verdict.value,
                 )
             )
-        faults = [f"{one.name}: not as the relay's rows say" for one in nodes if not one.equal]
-        faults += [
-            f"{one.name}: the relay's Q_long {one.relays:.4f} is not between "
-            f"{one.lowest:.4f} and {one.highest:.4f}"
-            for one in nodes
-            if not one.is_within_bound
+        faults = [
+            f"{reading.name}: not as the relay's rows say"
+            for reading in nodes
+            if not reading.equal
         ]
         faults += [
-            f"{one.name}: the audit says {one.audit}"
-            for one in nodes
-            if one.audit == Verdict.DIFFERS.value
+            f"{reading.name}: the relay's Q_long {reading.relays:.4f} is not between "
+            f"{reading.lowest:.4f} and {reading.highest:.4f}"
+            for reading in nodes
+            if not reading.is_within_bound
         ]
-        if not any(one.audit == Verdict.AGREES.value for one in nodes):
+        faults += [
+            f"{reading.name}: the audit says {reading.audit}"
+            for reading in nodes
+            if reading.audit == Verdict.DIFFERS.value
+        ]
+        if not any(reading.audit == Verdict.AGREES.value for reading in nodes):
             faults.append("the audit could prove nothing")
-        head = int(self.network.chain.ask("eth_blockNumber"), 16)
+        head = int(self.network.chain.make_request("eth_blockNumber"), 16)
         return RelaySummary(len(rows), head, nodes, faults)
 
-    def _is_as_said(self, kept: Node, said: DerivedNode) -> bool:
+    def _matches_rows(self, stored_node: Node, recomputed_node: DerivedNode) -> bool:
         """Return whether the daemon's node matches rows, chain and, in its H, the books."""
-        stakes = {self.network.nodes[one.name]: one.stake for one in self.network.cast}
-        theirs = self.history.books[kept.address].marks[-1].health_at(self._now())
+        stakes = {
+            self.network.address_by_name[node.name]: node.stake
+            for node in self.network.relay_nodes
+        }
+        relay_health = (
+            self.history.book_by_node[stored_node.address]
+            .states[-1]
+            .compute_health(self._get_time())
+        )
         return (
-            list(kept.pool) == list(said.state.pool)
-            and get_status(kept) == get_status(said.state)
-            and kept.stake == stakes[kept.address]
-            and abs(self._health(kept) - theirs) <= _HEALTH_SLACK
+            list(stored_node.pool) == list(recomputed_node.state.pool)
+            and get_status(stored_node) == get_status(recomputed_node.state)
+            and stored_node.stake == stakes[stored_node.address]
+            and abs(self._compute_health(stored_node) - relay_health) <= _MAX_HEALTH_DIFFERENCE
         )
 
-    def _health(self, kept: Node) -> float:
-        return compute_reliability(kept, int(self._now()), RELAY) / UNIT
+    def _compute_health(self, stored_node: Node) -> float:
+        return compute_reliability(stored_node, int(self._get_time()), RELAY) / UNIT
 
-    def _now(self) -> float:
+    def _get_time(self) -> float:
         return time.clock_gettime(time.CLOCK_REALTIME)
 
-    def _folded(self) -> int:
+    def _count_folded_rows(self) -> int:
         with self.store.read_transaction() as uow:
             return uow.feed.count_folded_and_waiting()[0]
 
 
 @contextmanager
-def relay_show(screen: Screen, options: ShowOptions) -> Iterator[tuple[RelayShow, Daemon]]:
+def run_relay_show(
+    screen: Screen, options: DemoOptions
+) -> Iterator[tuple[RelayShow, DaemonProcess]]:
     """Start chain, stakes, relay, database and daemon; all are removed afterwards.
 
     Raises:
         InputError: a port is in use, or the chain cannot be installed.
         FatalError: the user stopped the demo before it had started.
     """
-    with ExitStack() as opened:
-        begun = int(time.clock_gettime(time.CLOCK_REALTIME)) - 5
-        folder, chain = opened.enter_context(demo_chain(screen, options, begun))
-        network = staked_chain(chain, begun)
-        screen.say(f"deployed a stand-in of NodeStaking: {network.staking}; the nodes have staked")
-        history = generated(_plan(network))
+    with ExitStack() as stack:
+        start_time = int(time.clock_gettime(time.CLOCK_REALTIME)) - 5
+        folder, chain = stack.enter_context(start_demo_chain(screen, options, start_time))
+        network = deploy_staked_chain(chain, start_time)
+        screen.print_line(
+            f"deployed a stand-in of NodeStaking: {network.staking_address}; the nodes have staked"
+        )
+        history = generate_history(_build_plan(network))
         relay = StandInRelay(history, lambda: time.clock_gettime(time.CLOCK_REALTIME))
-        url = opened.enter_context(serving_relay(relay))
-        screen.say(f"serving a stand-in of the relay: {url}, {len(history.rows)} rows to come")
+        url = stack.enter_context(serve_relay(relay))
+        screen.print_line(
+            f"serving a stand-in of the relay: {url}, {len(history.rows)} rows to come"
+        )
         path = folder / "demo.toml"
-        write_configuration(path, _settings(network, url, folder), _WITHOUT)
+        write_configuration(path, _build_settings(network, url, folder), _OMITTED_SECTIONS)
         store = Store.open(read_config(path).database.url, create=True)
-        opened.callback(store.close)
-        refuse_ended(options.stop)
-        screen.say("starting the daemon: qos-oracle run")
-        running = opened.enter_context(daemon(path, folder / "daemon.log", options.program, ()))
-        yield RelayShow(network, history, url, store, screen, options), running
+        stack.callback(store.close)
+        raise_if_stopped(options.stop)
+        screen.print_line("starting the daemon: qos-oracle run")
+        daemon_process = stack.enter_context(
+            run_daemon(path, folder / "daemon.log", options.program, ())
+        )
+        yield RelayShow(network, history, url, store, screen, options), daemon_process
 
 
-def _plan(network: StakedChain) -> TrafficPlan:
+def _build_plan(network: StakedChain) -> TrafficPlan:
     return TrafficPlan(
         seed=_SEED,
         start=int(time.clock_gettime(time.CLOCK_REALTIME)) + 1,
-        seconds=_SECONDS,
+        seconds=_TRAFFIC_SECONDS,
         gap_seconds=4.0,
-        cast=network.cast,
+        relay_nodes=network.relay_nodes,
         time_scale=_TIME_SCALE,
-        at=network.nodes,
+        address_by_name=network.address_by_name,
     )
 
 
-def _settings(network: StakedChain, relay: str, folder: Path) -> dict[str, dict[str, object]]:
+def _build_settings(
+    network: StakedChain, relay: str, folder: Path
+) -> dict[str, dict[str, object]]:
     return {
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
         "chain": {"endpoints": [network.chain.url], "poll_seconds": 0.5, "finality_depth": 2},
         "network": {
             "profile": "crynux-staking",
-            "contracts": {CONTRACT: network.staking},
+            "contracts": {CONTRACT_NAME: network.staking_address},
             "options": {"credits": True},
         },
         "feed": {"url": relay, "settle_seconds": _SETTLE_SECONDS, "poll_seconds": 0.5},
         "rules": {"set": "relay"},
-        "web": {"port": free_port()},
+        "web": {"port": find_free_port()},
     }

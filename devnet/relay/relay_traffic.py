@@ -15,26 +15,26 @@ from devnet.relay.published_rows import (
     AbortCode,
     RowBody,
     TaskState,
-    aborted,
-    kicked_out,
-    of_node,
-    of_task,
-    score_of,
+    build_aborted_row,
+    build_kickout_row,
+    build_node_row,
+    build_task_row,
+    hash_result,
 )
 from devnet.relay.relay_cast import CAST, HONEST, RelayLies, RelayNode
-from devnet.relay.relay_figures import RANK_SCORES, RelayFigures
+from devnet.relay.relay_figures import RANK_SCORES, RelayBooks
 from devnet.relay.relay_history import RelayHistory, TimedRow
-from devnet.relay.relay_jobs import GroupEnd, RelayGroup, RelayTask, group_ends
+from devnet.relay.relay_jobs import GroupOutcome, RelayGroup, RelayTask, decide_outcomes
 from oracle.domain.ids import Address, TaskKey
 
 _NETWORK = "crynux-on-base"
 _CREATOR = Address("0x" + "c0" * 20)
-_LIMIT_SECONDS = 80.0
-_UPLOAD_LIMIT_SECONDS = 120.0
+_TASK_TIMEOUT_SECONDS = 80.0
+_UPLOAD_TIMEOUT_SECONDS = 120.0
 # A creator does not validate a group that cannot be closed.
-_VALIDATION_LIMIT_SECONDS = 600.0
+_VALIDATION_TIMEOUT_SECONDS = 600.0
 _CANCELLED_AFTER_SECONDS = 4.0
-_GROUP = 3
+_GROUP_SIZE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,253 +53,292 @@ class TrafficPlan:
     seconds: int = 7200
     gap_seconds: float = 8.0
     group_share: float = 0.3
-    cast: Sequence[RelayNode] = CAST
+    relay_nodes: Sequence[RelayNode] = CAST
     lies: RelayLies = HONEST
     slashes: bool = False
     cancelled_share: float = 0.0
     time_scale: float = 1.0
-    at: Mapping[str, Address] = field(default_factory=dict)
+    address_by_name: Mapping[str, Address] = field(default_factory=dict)
 
 
-def generated(plan: TrafficPlan) -> RelayHistory:
+def generate_history(plan: TrafficPlan) -> RelayHistory:
     """Generate a history; the same plan gives the same rows, figures and lies."""
-    play = _Play(plan)
+    play = _TrafficSimulation(plan)
     play.run()
-    return RelayHistory(tuple(play.rows), play.figures.books, play.cast)
+    return RelayHistory(tuple(play.rows), play.books.book_by_node, play.node_by_address)
 
 
-def address_of(name: str) -> Address:
+def derive_address(name: str) -> Address:
     """Return the address of a cast member, derived from the name."""
     return Address("0x" + hashlib.sha256(f"relay node {name}".encode()).hexdigest()[:40])
 
 
-class _Play:
+class _TrafficSimulation:
     def __init__(self, plan: TrafficPlan) -> None:
         # Not for secrets: the simulation must be repeatable.
-        self._chance = random.Random(plan.seed)  # noqa: S311
+        self._random = random.Random(plan.seed)  # noqa: S311
         self._plan = plan
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._scheduled: list[tuple[float, int, Callable[[], None]]] = []
         self._now = float(plan.start)
-        self._counted = dict.fromkeys(("task", "entry", "group", "zero", "timeout", "end"), 0)
-        self.cast: dict[Address, RelayNode] = {
-            plan.at.get(one.name, address_of(one.name)): one for one in plan.cast
+        self._counters = dict.fromkeys(("task", "entry", "group", "zero", "timeout", "end"), 0)
+        self.node_by_address: dict[Address, RelayNode] = {
+            plan.address_by_name.get(node.name, derive_address(node.name)): node
+            for node in plan.relay_nodes
         }
-        self._idle: list[Address] = []
-        self.figures = RelayFigures()
+        self._idle_nodes: list[Address] = []
+        self.books = RelayBooks()
         self.rows: list[TimedRow] = []
 
     def run(self) -> None:
         """Let all nodes join, then order tasks until the time is over; running tasks are ended."""
-        for place, node in enumerate(self.cast):
-            self._after(2.0 * place + self._chance.random(), partial(self._join, node))
-        self._after(2.0 * len(self.cast), self._order)
+        for node_index, node in enumerate(self.node_by_address):
+            self._schedule(
+                2.0 * node_index + self._random.random(), partial(self._join_node, node)
+            )
+        self._schedule(2.0 * len(self.node_by_address), self._order_tasks)
         if self._plan.lies.restart_at:
-            at = self._plan.lies.restart_at - self._plan.start
-            self._after(at / self._plan.time_scale, lambda: self.figures.restart(self._now))
-        while self._due:
-            self._now, _, deed = heappop(self._due)
-            deed()
+            restart_delay = self._plan.lies.restart_at - self._plan.start
+            self._schedule(
+                restart_delay / self._plan.time_scale, lambda: self.books.lose_pools(self._now)
+            )
+        while self._scheduled:
+            self._now, _, action = heappop(self._scheduled)
+            action()
 
     # --- the frame ---
 
-    def _after(self, seconds: float, deed: Callable[[], None]) -> None:
+    def _schedule(self, seconds: float, action: Callable[[], None]) -> None:
         heappush(
-            self._due, (self._now + seconds * self._plan.time_scale, self._next("entry"), deed)
+            self._scheduled,
+            (self._now + seconds * self._plan.time_scale, self._count_up("entry"), action),
         )
 
-    def _next(self, counter: str) -> int:
-        self._counted[counter] += 1
-        return self._counted[counter]
+    def _count_up(self, counter: str) -> int:
+        self._counters[counter] += 1
+        return self._counters[counter]
 
-    def _say(self, *bodies: RowBody) -> None:
+    def _commit_rows(self, *bodies: RowBody) -> None:
         """Commit rows in one transaction: consecutive ids, one time."""
         for body in bodies:
-            self.rows.append(TimedRow(self._now, body.numbered(len(self.rows) + 1)))
+            self.rows.append(TimedRow(self._now, body.with_id(len(self.rows) + 1)))
 
     # --- nodes ---
 
-    def _join(self, node: Address) -> None:
-        stake = self.cast[node].stake
-        self.figures.join(node, self._now, stake)
-        self._say(
-            of_node("NodeJoin", node, _NETWORK),
-            of_node("NodeStaking", node, _NETWORK, staking_amount=str(stake)),
+    def _join_node(self, node: Address) -> None:
+        stake = self.node_by_address[node].stake
+        self.books.record_join(node, self._now, stake)
+        self._commit_rows(
+            build_node_row("NodeJoin", node, _NETWORK),
+            build_node_row("NodeStaking", node, _NETWORK, staking_amount=str(stake)),
         )
-        self._idle.append(node)
+        self._idle_nodes.append(node)
 
-    def _finish(self, job: RelayTask) -> list[RowBody]:
+    def _finish_task(self, task: RelayTask) -> list[RowBody]:
         """Release the node of a task that ends, and return the rows of a due kickout."""
-        job.has_ended = True
-        lied = self._next("end") == self._plan.lies.early_kick
-        if not (self.figures.books[job.node].is_due or lied):
-            self._idle.append(job.node)
+        task.has_ended = True
+        is_early_kick = self._count_up("end") == self._plan.lies.early_kick
+        if not (self.books.book_by_node[task.node].is_due or is_early_kick):
+            self._idle_nodes.append(task.node)
             return []
-        self.figures.leave(job.node, self._now)
-        gone = of_node("NodeQuit", job.node, _NETWORK, blockchain_transaction_id=1)
-        return [gone, kicked_out(job.node, job.task, _NETWORK)]
+        self.books.record_leave(task.node, self._now)
+        quit_row = build_node_row("NodeQuit", task.node, _NETWORK, blockchain_transaction_id=1)
+        return [quit_row, build_kickout_row(task.node, task.task_key, _NETWORK)]
 
     # --- tasks ---
 
-    def _order(self) -> None:
+    def _order_tasks(self) -> None:
         if self._now > self._plan.start + self._plan.seconds:
             return
-        self._after(self._chance.expovariate(1 / self._plan.gap_seconds), self._order)
-        free = [
-            n for n in self._idle if not self.figures.at(n, self._now).is_excluded_at(self._now)
+        self._schedule(self._random.expovariate(1 / self._plan.gap_seconds), self._order_tasks)
+        available_nodes = [
+            node
+            for node in self._idle_nodes
+            if not self.books.get_state(node, self._now).is_excluded_at(self._now)
         ]
-        size = _GROUP if self._chance.random() < self._plan.group_share else 1
-        if len(free) < size:
+        task_count = _GROUP_SIZE if self._random.random() < self._plan.group_share else 1
+        if len(available_nodes) < task_count:
             return
-        nodes = self._chance.sample(sorted(free), size)
-        share = self._plan.cancelled_share if size == _GROUP else 0.0
-        is_cancelled = share > 0 and self._chance.random() < share
-        jobs = [self._start(node) for node in nodes[is_cancelled:]]
-        if size == _GROUP:
-            group = RelayGroup(jobs, queued=int(is_cancelled))
-            for job in jobs:
-                job.group = group
+        nodes = self._random.sample(sorted(available_nodes), task_count)
+        share = self._plan.cancelled_share if task_count == _GROUP_SIZE else 0.0
+        is_cancelled = share > 0 and self._random.random() < share
+        tasks = [self._start_task(node) for node in nodes[is_cancelled:]]
+        if task_count == _GROUP_SIZE:
+            group = RelayGroup(tasks, queued_count=int(is_cancelled))
+            for task in tasks:
+                task.group = group
             if is_cancelled:
-                self._after(_CANCELLED_AFTER_SECONDS, lambda: self._cancel_queued(group))
+                self._schedule(_CANCELLED_AFTER_SECONDS, lambda: self._cancel_queued_member(group))
 
     def _is_excluded(self, node: Address) -> bool:
-        return self.figures.at(node, self._now).is_excluded_at(self._now)
+        return self.books.get_state(node, self._now).is_excluded_at(self._now)
 
-    def _cancel_queued(self, group: RelayGroup) -> None:
-        group.queued = 0
-        self._say(aborted(self._new_task(), _CREATOR, TaskState.QUEUED, AbortCode.CANCELLED))
-        self._look_at(group)
+    def _cancel_queued_member(self, group: RelayGroup) -> None:
+        group.queued_count = 0
+        self._commit_rows(
+            build_aborted_row(
+                self._create_task_key(), _CREATOR, TaskState.QUEUED, AbortCode.CANCELLED
+            )
+        )
+        self._check_group(group)
 
-    def _new_task(self) -> TaskKey:
-        number = f"task {self._plan.seed} {self._next('task')}"
-        return TaskKey("0x" + hashlib.sha256(number.encode()).hexdigest())
+    def _create_task_key(self) -> TaskKey:
+        seed_text = f"task {self._plan.seed} {self._count_up('task')}"
+        return TaskKey("0x" + hashlib.sha256(seed_text.encode()).hexdigest())
 
-    def _start(self, node: Address) -> RelayTask:
-        self._idle.remove(node)
-        job = RelayTask(self._new_task(), node, self._now)
-        self._say(of_task("TaskStarted", job.task, node))
-        behaves = self.cast[node]
-        job.is_silent = self._chance.random() < behaves.silent
-        if job.is_silent:
-            self._after(_LIMIT_SECONDS, lambda: self._time_out(job))
+    def _start_task(self, node: Address) -> RelayTask:
+        self._idle_nodes.remove(node)
+        task = RelayTask(self._create_task_key(), node, self._now)
+        self._commit_rows(build_task_row("TaskStarted", task.task_key, node))
+        role = self.node_by_address[node]
+        task.is_silent = self._random.random() < role.silent_chance
+        if task.is_silent:
+            self._schedule(_TASK_TIMEOUT_SECONDS, lambda: self._time_out_task(task))
         else:
-            seconds = min(behaves.seconds * self._chance.uniform(0.8, 1.2), _LIMIT_SECONDS - 5)
-            self._after(seconds, lambda: self._answer(job))
-        return job
+            seconds = min(
+                role.mean_seconds * self._random.uniform(0.8, 1.2), _TASK_TIMEOUT_SECONDS - 5
+            )
+            self._schedule(seconds, lambda: self._answer_task(task))
+        return task
 
-    def _answer(self, job: RelayTask) -> None:
-        behaves = self.cast[job.node]
-        job.elapsed = self._now - job.started
-        is_error = self._chance.random() < behaves.refuses
-        job.is_error = is_error
-        is_wrong = self._chance.random() < behaves.wrong
-        job.said = "error" if job.is_error else score_of(job.task)
-        if job.group is not None and not job.is_error and not is_wrong:
-            job.said = score_of(f"right of {job.group.jobs[0].task}")
-        if job.is_error:
-            self._say(of_task("TaskErrorReported", job.task, job.node, task_error=1))
+    def _answer_task(self, task: RelayTask) -> None:
+        role = self.node_by_address[task.node]
+        task.elapsed_seconds = self._now - task.started_at
+        is_error = self._random.random() < role.error_chance
+        task.is_error = is_error
+        is_wrong = self._random.random() < role.wrong_chance
+        task.result = "error" if task.is_error else hash_result(task.task_key)
+        if task.group is not None and not task.is_error and not is_wrong:
+            task.result = hash_result(f"right of {task.group.tasks[0].task_key}")
+        if task.is_error:
+            self._commit_rows(
+                build_task_row("TaskErrorReported", task.task_key, task.node, task_error=1)
+            )
         else:
-            self._say(of_task("TaskScoreReady", job.task, job.node, score=job.said))
-        if job.group is None:
-            self._after(1.0, lambda: self._validate(job))
+            self._commit_rows(
+                build_task_row("TaskScoreReady", task.task_key, task.node, score=task.result)
+            )
+        if task.group is None:
+            self._schedule(1.0, lambda: self._validate_task(task))
         else:
-            self._look_at(job.group)
+            self._check_group(task.group)
 
-    def _time_out(self, job: RelayTask) -> None:
-        lied = self._next("timeout") == self._plan.lies.free_timeout
-        if not lied:
-            self.figures.penalize(job.node, self._now)
-        end = aborted(job.task, _CREATOR, TaskState.STARTED, AbortCode.TIMEOUT)
-        self._say(*self._finish(job), end)
-        if job.group is not None:
-            self._look_at(job.group)
+    def _time_out_task(self, task: RelayTask) -> None:
+        is_free = self._count_up("timeout") == self._plan.lies.free_timeout
+        if not is_free:
+            self.books.record_timeout(task.node, self._now)
+        aborted_row = build_aborted_row(
+            task.task_key, _CREATOR, TaskState.STARTED, AbortCode.TIMEOUT
+        )
+        self._commit_rows(*self._finish_task(task), aborted_row)
+        if task.group is not None:
+            self._check_group(task.group)
 
-    def _validate(self, job: RelayTask) -> None:
-        if job.is_error:
-            ended = self._finish(job)
-            code = AbortCode.ERROR_REPORTED
-            self._say(*ended, aborted(job.task, _CREATOR, TaskState.ERROR_REPORTED, code))
+    def _validate_task(self, task: RelayTask) -> None:
+        if task.is_error:
+            kickout_rows = self._finish_task(task)
+            abort_code = AbortCode.ERROR_REPORTED
+            self._commit_rows(
+                *kickout_rows,
+                build_aborted_row(task.task_key, _CREATOR, TaskState.ERROR_REPORTED, abort_code),
+            )
             return
-        self._say(of_task("TaskValidated", job.task, job.node))
-        self._upload(job, "TaskEndSuccess", TaskState.VALIDATED)
+        self._commit_rows(build_task_row("TaskValidated", task.task_key, task.node))
+        self._upload_result(task, "TaskEndSuccess", TaskState.VALIDATED)
 
-    def _upload(self, job: RelayTask, kind: str, state: TaskState) -> None:
-        if self._chance.random() < self.cast[job.node].forgets:
-            self._after(_UPLOAD_LIMIT_SECONDS, lambda: self._miss_upload(job, state))
+    def _upload_result(self, task: RelayTask, row_type: str, state: TaskState) -> None:
+        if self._random.random() < self.node_by_address[task.node].missed_upload_chance:
+            self._schedule(_UPLOAD_TIMEOUT_SECONDS, lambda: self._time_out_upload(task, state))
         else:
-            self._after(2.0, lambda: self._succeed(job, kind))
+            self._schedule(2.0, lambda: self._complete_task(task, row_type))
 
-    def _succeed(self, job: RelayTask, kind: str) -> None:
-        self.figures.boost(job.node, self._now)
-        self._say(*self._finish(job), of_task(kind, job.task, job.node))
+    def _complete_task(self, task: RelayTask, row_type: str) -> None:
+        self.books.record_success(task.node, self._now)
+        self._commit_rows(
+            *self._finish_task(task), build_task_row(row_type, task.task_key, task.node)
+        )
 
-    def _miss_upload(self, job: RelayTask, state: TaskState) -> None:
-        self.figures.penalize(job.node, self._now)
-        end = aborted(job.task, _CREATOR, state, AbortCode.RESULT_UPLOAD_TIMEOUT)
-        self._say(*self._finish(job), end)
+    def _time_out_upload(self, task: RelayTask, state: TaskState) -> None:
+        self.books.record_timeout(task.node, self._now)
+        aborted_row = build_aborted_row(
+            task.task_key, _CREATOR, state, AbortCode.RESULT_UPLOAD_TIMEOUT
+        )
+        self._commit_rows(*self._finish_task(task), aborted_row)
 
     # --- groups ---
 
-    def _look_at(self, group: RelayGroup) -> None:
+    def _check_group(self, group: RelayGroup) -> None:
         if group.is_complete:
-            self._after(1.0, lambda: self._judge(group))
+            self._schedule(1.0, lambda: self._judge_group(group))
 
-    def _judge(self, group: RelayGroup) -> None:
-        finishers = group.finishers()
-        ends = group_ends(finishers) if finishers else None
-        if ends is None:
-            for job in finishers:
-                why = AbortCode.CREATOR_VALIDATION_TIMEOUT
-                self._after(_VALIDATION_LIMIT_SECONDS, partial(self._give_up, job, why))
+    def _judge_group(self, group: RelayGroup) -> None:
+        finishers = group.sort_finishers()
+        outcomes = decide_outcomes(finishers) if finishers else None
+        if outcomes is None:
+            for task in finishers:
+                abort_code = AbortCode.CREATOR_VALIDATION_TIMEOUT
+                self._schedule(
+                    _VALIDATION_TIMEOUT_SECONDS,
+                    partial(self._abort_answered_task, task, abort_code),
+                )
             return
-        self._score(group, finishers, ends)
-        for job, end in zip(finishers, ends, strict=True):
-            self._end_member(job, end)
+        self._score_group(group, finishers, outcomes)
+        for task, outcome in zip(finishers, outcomes, strict=True):
+            self._end_member(task, outcome)
 
-    def _end_member(self, job: RelayTask, end: GroupEnd) -> None:
-        if end is GroupEnd.VALIDATED:
-            self._say(of_task("TaskValidated", job.task, job.node))
-            self._upload(job, "TaskEndGroupSuccess", TaskState.GROUP_VALIDATED)
-        elif end is GroupEnd.REFUND:
-            self.figures.boost(job.node, self._now)
-            self._say(*self._finish(job), of_task("TaskEndGroupRefund", job.task, job.node))
-        elif end is GroupEnd.INVALIDATED:
-            self._invalidate(job)
+    def _end_member(self, task: RelayTask, outcome: GroupOutcome) -> None:
+        if outcome is GroupOutcome.VALIDATED:
+            self._commit_rows(build_task_row("TaskValidated", task.task_key, task.node))
+            self._upload_result(task, "TaskEndGroupSuccess", TaskState.GROUP_VALIDATED)
+        elif outcome is GroupOutcome.REFUND:
+            self.books.record_success(task.node, self._now)
+            self._commit_rows(
+                *self._finish_task(task),
+                build_task_row("TaskEndGroupRefund", task.task_key, task.node),
+            )
+        elif outcome is GroupOutcome.INVALIDATED:
+            self._invalidate_task(task)
         else:
-            self._give_up(job, _ABORT_CODES[end])
+            self._abort_answered_task(task, _ABORT_CODE_BY_OUTCOME[outcome])
 
-    def _give_up(self, job: RelayTask, why: AbortCode) -> None:
+    def _abort_answered_task(self, task: RelayTask, abort_code: AbortCode) -> None:
         """Abort a task whose answer is worth nothing."""
-        ended = self._finish(job)
-        self._say(*ended, aborted(job.task, _CREATOR, job.answered_state, why))
+        kickout_rows = self._finish_task(task)
+        self._commit_rows(
+            *kickout_rows,
+            build_aborted_row(task.task_key, _CREATOR, task.state_when_answered, abort_code),
+        )
 
-    def _invalidate(self, job: RelayTask) -> None:
-        end = of_task("TaskEndInvalidated", job.task, job.node)
+    def _invalidate_task(self, task: RelayTask) -> None:
+        invalidated_row = build_task_row("TaskEndInvalidated", task.task_key, task.node)
         if not self._plan.slashes:
-            self._say(end, *self._finish(job))
+            self._commit_rows(invalidated_row, *self._finish_task(task))
             return
-        job.has_ended = True
-        stake = self.figures.at(job.node, self._now).stake
-        self.figures.leave(job.node, self._now)
-        gone = of_node("NodeQuit", job.node, _NETWORK, blockchain_transaction_id=1)
-        slashed = of_node("NodeSlashed", job.node, _NETWORK, amount=str(stake))
-        self._say(end, gone, slashed)
+        task.has_ended = True
+        stake = self.books.get_state(task.node, self._now).stake
+        self.books.record_leave(task.node, self._now)
+        quit_row = build_node_row("NodeQuit", task.node, _NETWORK, blockchain_transaction_id=1)
+        slashed_row = build_node_row("NodeSlashed", task.node, _NETWORK, amount=str(stake))
+        self._commit_rows(invalidated_row, quit_row, slashed_row)
 
-    def _score(
-        self, group: RelayGroup, finishers: Sequence[RelayTask], ends: Sequence[GroupEnd]
+    def _score_group(
+        self, group: RelayGroup, finishers: Sequence[RelayTask], outcomes: Sequence[GroupOutcome]
     ) -> None:
         """Add the scores to the books, except those of wrong results."""
         scores = list(RANK_SCORES[: len(finishers)])
-        if self._next("group") == self._plan.lies.swapped_group and len(scores) > 1:
+        if self._count_up("group") == self._plan.lies.swapped_group and len(scores) > 1:
             scores[:2] = reversed(scores[:2])
-        for job, score, end in zip(finishers, scores, ends, strict=True):
-            if end is not GroupEnd.INVALIDATED:
-                self.figures.score(job.node, self._now, score)
-        for job in group.jobs:
-            if job.elapsed is None and self._next("zero") != self._plan.lies.forgotten_zero:
-                self.figures.score(job.node, self._now, 0)
+        for task, score, outcome in zip(finishers, scores, outcomes, strict=True):
+            if outcome is not GroupOutcome.INVALIDATED:
+                self.books.add_score(task.node, self._now, score)
+        for task in group.tasks:
+            if (
+                task.elapsed_seconds is None
+                and self._count_up("zero") != self._plan.lies.forgotten_zero
+            ):
+                self.books.add_score(task.node, self._now, 0)
 
 
-_ABORT_CODES = {
-    GroupEnd.INCORRECT: AbortCode.INCORRECT_RESULT,
-    GroupEnd.GROUP_TIMEOUT: AbortCode.GROUP_TIMEOUT,
+_ABORT_CODE_BY_OUTCOME = {
+    GroupOutcome.INCORRECT: AbortCode.INCORRECT_RESULT,
+    GroupOutcome.GROUP_TIMEOUT: AbortCode.GROUP_TIMEOUT,
 }

@@ -9,13 +9,13 @@ from devnet.relay.relay_cast import CAST, RelayNode
 from oracle.bindings.codec import build_creation_code, encode_call
 from oracle.domain.ids import Address
 
-CONTRACT, _ARTIFACT = "NodeStaking", "testing/CrynuxStaking"
-_OWNER_AND_RECEIVER = 2
-ACCOUNTS = _OWNER_AND_RECEIVER + len(CAST)
+CONTRACT_NAME, _ARTIFACT = "NodeStaking", "testing/CrynuxStaking"
+_FIXED_ACCOUNTS = 2
+ACCOUNTS = _FIXED_ACCOUNTS + len(CAST)
 _GAS = hex(6_000_000)
 # The accounts of a local chain hold 10,000 ether, but the public network's minimum stake is
 # 100,000.
-_SMALLER = 250
+_STAKE_DIVISOR = 250
 
 
 @dataclass(slots=True)
@@ -27,46 +27,46 @@ class StakedChain:
     """
 
     chain: LocalChain
-    staking: Address
-    nodes: Mapping[str, Address]
-    cast: Sequence[RelayNode]
+    staking_address: Address
+    address_by_name: Mapping[str, Address]
+    relay_nodes: Sequence[RelayNode]
     block_time: int
 
-    def mine(self, sent: Sequence[dict[str, str]] = ()) -> None:
+    def mine_block(self, transactions: Sequence[dict[str, str]] = ()) -> None:
         """Mine a block, unless the current second already has one."""
         now = int(time.clock_gettime(time.CLOCK_REALTIME))
-        if now > self.block_time or sent:
+        if now > self.block_time or transactions:
             self.block_time = max(now, self.block_time + 1)
-            self.chain.mined(self.block_time, sent)
+            self.chain.mine_and_check(self.block_time, transactions)
 
     def stake_all(self) -> None:
         """Let every node deposit its stake."""
-        self.mine([self._stake(one) for one in self.cast])
+        self.mine_block([self._build_stake_call(node) for node in self.relay_nodes])
 
-    def _stake(self, one: RelayNode) -> dict[str, str]:
-        written = encode_call(_ARTIFACT, "stake", one.stake)
-        sender = self.nodes[one.name]
+    def _build_stake_call(self, node: RelayNode) -> dict[str, str]:
+        calldata = encode_call(_ARTIFACT, "stake", node.stake)
+        sender = self.address_by_name[node.name]
         return {
             "from": sender,
-            "to": self.staking,
-            "data": written,
-            "value": hex(one.stake),
+            "to": self.staking_address,
+            "data": calldata,
+            "value": hex(node.stake),
             "gas": _GAS,
         }
 
 
-def staked_chain(chain: LocalChain, start_time: int) -> StakedChain:
+def deploy_staked_chain(chain: LocalChain, start_time: int) -> StakedChain:
     """Deploy the stand-in on a new chain, and let the cast stake."""
-    accounts = [Address(account.lower()) for account in chain.ask("eth_accounts")]
+    accounts = [Address(account.lower()) for account in chain.make_request("eth_accounts")]
     owner, receiver, *nodes = accounts
     code = build_creation_code(_ARTIFACT, receiver)
-    (receipt,) = chain.mined(start_time + 1, [{"from": owner, "data": code, "gas": _GAS}])
-    made = StakedChain(
+    (receipt,) = chain.mine_and_check(start_time + 1, [{"from": owner, "data": code, "gas": _GAS}])
+    staked = StakedChain(
         chain=chain,
-        staking=Address(str(receipt["contractAddress"]).lower()),
-        nodes=dict(zip((one.name for one in CAST), nodes, strict=True)),
-        cast=[replace(one, stake=one.stake // _SMALLER) for one in CAST],
+        staking_address=Address(str(receipt["contractAddress"]).lower()),
+        address_by_name=dict(zip((node.name for node in CAST), nodes, strict=True)),
+        relay_nodes=[replace(node, stake=node.stake // _STAKE_DIVISOR) for node in CAST],
         block_time=start_time + 1,
     )
-    made.stake_all()
-    return made
+    staked.stake_all()
+    return staked

@@ -17,118 +17,129 @@ from typing_extensions import override
 
 from devnet.relay.published_rows import PublishedRow
 from devnet.relay.relay_faults import FaultSwitch, RelayFault
-from devnet.relay.relay_history import Played
+from devnet.relay.relay_history import RelaySource
 
 _HOST = "127.0.0.1"
-_DEFAULT_LIMIT, _MOST_A_PAGE = 50, 100
+_DEFAULT_LIMIT, _MAX_PAGE_SIZE = 50, 100
 _JSON, _TEXT = "application/json; charset=utf-8", "text/plain; charset=utf-8"
 _Query = Mapping[str, str]
 
 
-class RelayAnswer(NamedTuple):
+class RelayResponse(NamedTuple):
     """A complete HTTP response."""
 
     status: int
     body: bytes
-    kind: str = _JSON
+    content_type: str = _JSON
 
 
 @dataclass(slots=True)
 class StandInRelay:
     """A stand-in relay; `clock` gives its time in seconds, up to which rows are served."""
 
-    played: Played
+    source: RelaySource
     clock: Callable[[], float]
     faults: FaultSwitch = field(default_factory=FaultSwitch)
     # Every requested path, in order.
-    asked: list[str] = field(default_factory=list)
+    requested_paths: list[str] = field(default_factory=list)
 
-    def answer(self, target: str) -> RelayAnswer:
+    def handle_get(self, target: str) -> RelayResponse:
         """Handle a GET request for a path with its query."""
-        self.asked.append(target)
+        self.requested_paths.append(target)
         if self.faults.is_on(RelayFault.SILENT):
-            return _said(500, {"message": "invalid connection"})
+            return _build_response(500, {"message": "invalid connection"})
         parts = urlsplit(target)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        answer = self._found(parts.path, query)
+        answer = self._route(parts.path, query)
         if self.faults.is_on(RelayFault.CUT):
             return answer._replace(body=answer.body[: len(answer.body) // 2])
         return answer
 
-    def _found(self, path: str, query: _Query) -> RelayAnswer:
-        found = _PATHS.get(path)
+    def _route(self, path: str, query: _Query) -> RelayResponse:
+        handler = _PATHS.get(path)
         try:
-            if found is not None:
-                return found(self, query)
+            if handler is not None:
+                return handler(self, query)
             if path.startswith(_NODE_PATH) and path.count("/") == _NODE_PATH.count("/"):
                 node = path.removeprefix(_NODE_PATH)
-                return _good(self.played.node_at(node, self.clock()))
+                return _build_success_response(self.source.get_node(node, self.clock()))
         except _InvalidError as error:
-            wrong = {"field_name": error.field, "message": "invalid value"}
-            return _said(400, {"message": "validation_error", "data": wrong})
-        return _said(404, {"message": "not found"})
+            validation_error = {"field_name": error.field, "message": "invalid value"}
+            return _build_response(400, {"message": "validation_error", "data": validation_error})
+        return _build_response(404, {"message": "not found"})
 
-    def events(self, query: _Query) -> RelayAnswer:
+    def list_events(self, query: _Query) -> RelayResponse:
         """Handle `GET /v1/events`: rows above `after_id`, ascending."""
         if "event_type" in query:
             # Like the real relay, which filters by a column that does not exist.
-            return _said(500, {"message": "Unknown column 'event_type' in 'where clause'"})
-        start, limit = _number(query, "start", 0), _number(query, "limit", _DEFAULT_LIMIT)
-        rows = [row for row in self._rows(query) if row.id > start]
-        return _good([self.faults.written(row) for row in rows[: max(limit, 0)]])
+            return _build_response(
+                500, {"message": "Unknown column 'event_type' in 'where clause'"}
+            )
+        after_id, limit = (
+            _parse_number(query, "start", 0),
+            _parse_number(query, "limit", _DEFAULT_LIMIT),
+        )
+        rows = [row for row in self._select_rows(query) if row.id > after_id]
+        return _build_success_response(
+            [self.faults.encode_row(row) for row in rows[: max(limit, 0)]]
+        )
 
-    def current_id(self, query: _Query) -> RelayAnswer:
+    def get_current_id(self, query: _Query) -> RelayResponse:
         """Handle `GET /v1/events/current_id`: the newest id, 0 without rows."""
-        return _good(max((row.id for row in self._rows(query)), default=0))
+        return _build_success_response(
+            max((row.id for row in self._select_rows(query)), default=0)
+        )
 
-    def now(self, query: _Query) -> RelayAnswer:
+    def get_time(self, query: _Query) -> RelayResponse:
         """Handle `GET /v1/now`: the relay's clock in whole seconds."""
         del query
-        return _good({"now": int(self.clock())})
+        return _build_success_response({"now": int(self.clock())})
 
-    def nodes(self, query: _Query) -> RelayAnswer:
+    def list_nodes(self, query: _Query) -> RelayResponse:
         """Handle `GET /v2/network/nodes/data`: the current figures of every node."""
-        page = _number(query, "page", 1)
-        size = _number(query, "page_size", _MOST_A_PAGE)
-        if page < 1 or not 1 <= size <= _MOST_A_PAGE:
+        page = _parse_number(query, "page", 1)
+        page_size = _parse_number(query, "page_size", _MAX_PAGE_SIZE)
+        if page < 1 or not 1 <= page_size <= _MAX_PAGE_SIZE:
             raise _InvalidError("page" if page < 1 else "page_size")
-        every = self.played.nodes_at(self.clock())
-        return _good(every[(page - 1) * size : page * size])
+        all_nodes = self.source.list_nodes(self.clock())
+        return _build_success_response(all_nodes[(page - 1) * page_size : page * page_size])
 
-    def node_events(self, query: _Query) -> RelayAnswer:
+    def list_node_events(self, query: _Query) -> RelayResponse:
         """Handle `GET /v1/stats/node_events`: starts and releases of the last hour, as text."""
         del query
-        return RelayAnswer(200, self.played.node_events_at(self.clock()).encode(), _TEXT)
+        return RelayResponse(200, self.source.format_node_events(self.clock()).encode(), _TEXT)
 
-    def node_number(self, query: _Query) -> RelayAnswer:
+    def count_nodes(self, query: _Query) -> RelayResponse:
         """Handle `GET /v1/network/nodes/number`."""
         del query
-        counts = self.played.counts_at(self.clock())
-        busy, every = counts["running_tasks"], counts["all_nodes"]
-        return _good({"all_nodes": every, "busy_nodes": busy, "active_nodes": every})
+        counts = self.source.count_nodes_and_tasks(self.clock())
+        busy_count, node_count = counts["running_tasks"], counts["all_nodes"]
+        return _build_success_response(
+            {"all_nodes": node_count, "busy_nodes": busy_count, "active_nodes": node_count}
+        )
 
-    def task_number(self, query: _Query) -> RelayAnswer:
+    def count_tasks(self, query: _Query) -> RelayResponse:
         """Handle `GET /v1/network/tasks/number`."""
         del query
-        counts = self.played.counts_at(self.clock())
+        counts = self.source.count_nodes_and_tasks(self.clock())
         running = {"running_tasks": counts["running_tasks"], "queued_tasks": 0}
-        return _good({"total_tasks": counts["total_tasks"], **running})
+        return _build_success_response({"total_tasks": counts["total_tasks"], **running})
 
-    def _rows(self, query: _Query) -> Sequence[PublishedRow]:
-        rows = self.faults.shown(self.played.rows_at(self.clock()))
+    def _select_rows(self, query: _Query) -> Sequence[PublishedRow]:
+        rows = self.faults.filter_rows(self.source.list_rows(self.clock()))
         node, task = query.get("node_address"), query.get("task_id_commitment")
         return [row for row in rows if node in {None, row.node} and task in {None, row.task}]
 
 
 _NODE_PATH = "/v1/node/"
-_PATHS: Mapping[str, Callable[[StandInRelay, _Query], RelayAnswer]] = {
-    "/v1/events": StandInRelay.events,
-    "/v1/events/current_id": StandInRelay.current_id,
-    "/v1/now": StandInRelay.now,
-    "/v1/stats/node_events": StandInRelay.node_events,
-    "/v1/network/nodes/number": StandInRelay.node_number,
-    "/v1/network/tasks/number": StandInRelay.task_number,
-    "/v2/network/nodes/data": StandInRelay.nodes,
+_PATHS: Mapping[str, Callable[[StandInRelay, _Query], RelayResponse]] = {
+    "/v1/events": StandInRelay.list_events,
+    "/v1/events/current_id": StandInRelay.get_current_id,
+    "/v1/now": StandInRelay.get_time,
+    "/v1/stats/node_events": StandInRelay.list_node_events,
+    "/v1/network/nodes/number": StandInRelay.count_nodes,
+    "/v1/network/tasks/number": StandInRelay.count_tasks,
+    "/v2/network/nodes/data": StandInRelay.list_nodes,
 }
 
 
@@ -138,25 +149,25 @@ class _InvalidError(ValueError):
         self.field = field_name
 
 
-def _number(query: _Query, name: str, default: int) -> int:
+def _parse_number(query: _Query, name: str, default: int) -> int:
     try:
         return int(query.get(name, default))
     except ValueError:
         raise _InvalidError(name) from None
 
 
-def _good(answer: Any) -> RelayAnswer:  # noqa: ANN401 - whatever JSON has
-    return _said(200, {"message": "success", "data": answer})
+def _build_success_response(payload: Any) -> RelayResponse:  # noqa: ANN401 - whatever JSON has
+    return _build_response(200, {"message": "success", "data": payload})
 
 
-def _said(status: int, body: Mapping[str, Any]) -> RelayAnswer:
-    return RelayAnswer(status, json.dumps(body).encode())
+def _build_response(status: int, body: Mapping[str, Any]) -> RelayResponse:
+    return RelayResponse(status, json.dumps(body).encode())
 
 
 @contextmanager
-def serving_relay(relay: StandInRelay, *, port: int = 0) -> Iterator[str]:
+def serve_relay(relay: StandInRelay, *, port: int = 0) -> Iterator[str]:
     """Serve the relay on a local port, by default any free one, and yield its URL."""
-    server = ThreadingHTTPServer((_HOST, port), _handler(relay))
+    server = ThreadingHTTPServer((_HOST, port), _create_handler(relay))
     server.daemon_threads = True
     thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True, name="relay")
     thread.start()
@@ -168,14 +179,14 @@ def serving_relay(relay: StandInRelay, *, port: int = 0) -> Iterator[str]:
         thread.join()
 
 
-def _handler(relay: StandInRelay) -> type[BaseHTTPRequestHandler]:
+def _create_handler(relay: StandInRelay) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            answer = relay.answer(self.path)
+            answer = relay.handle_get(self.path)
             self.send_response(answer.status)
-            self.send_header("Content-Type", answer.kind)
+            self.send_header("Content-Type", answer.content_type)
             self.send_header("Content-Length", str(len(answer.body)))
             self.send_header("Access-Control-Allow-Origin", "*")
             self.end_headers()

@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from lab.attack.known_findings import reason_of
-from lab.attack.strategies import BASELINES, STRATEGIES, Strategy, strategy_named
+from lab.attack.strategies import BASELINES, STRATEGIES, Strategy, get_strategy
 from lab.backtest.system_columns import SystemColumn
-from lab.closed_loop.loop_jobs import LoopJob, play_all
+from lab.closed_loop.loop_jobs import LoopJob, run_jobs
 from lab.closed_loop.loop_plan import Cast, LoopPlan
-from lab.closed_loop.loop_result import LoopResult, share_of
+from lab.closed_loop.loop_result import LoopResult, compute_share
 from lab.closed_loop.players import ATTACKER, HONEST_OWNER
 from oracle.domain.fixed_point import UNIT
 
 _PERCENT = UNIT // 100
 # Called with the number of finished loops and the total.
-Told = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,61 +47,68 @@ class Finding:
     @property
     def gain(self) -> int:
         """The profit beyond the baseline's, as a share of the baseline's fees."""
-        return _gain(self.attacks, self.baselines)
+        return _compute_gain(self.attacks, self.baselines)
 
     @property
-    def band(self) -> tuple[int, int]:
+    def gain_range(self) -> tuple[int, int]:
         """The minimum and maximum gain of a single run."""
         pairs = zip(self.attacks, self.baselines, strict=True)
-        gains = [_gain([one], [other]) for one, other in pairs]
+        gains = [_compute_gain([attack_run], [baseline_run]) for attack_run, baseline_run in pairs]
         return min(gains), max(gains)
 
     @property
     def share(self) -> int:
         """How often the attacker's nodes were drawn, relative to the baseline."""
-        return share_of(_starts(self.attacks), _starts(self.baselines))
+        return compute_share(_sum_starts(self.attacks), _sum_starts(self.baselines))
 
     @property
     def earned(self) -> int:
         """The fees paid to the attacker's nodes."""
-        return sum(one.owner(ATTACKER).money.earned for one in self.attacks)
+        return sum(result.get_owner(ATTACKER).money.earned for result in self.attacks)
 
     @property
     def spent(self) -> int:
         """Everything that the attacker paid or lost."""
-        return sum(one.owner(ATTACKER).money.spent for one in self.attacks)
+        return sum(result.get_owner(ATTACKER).money.spent for result in self.attacks)
 
     @property
     def harm(self) -> int:
         """The profit that honest nodes lose, as a share of their fees in the baseline."""
-        fees = sum(one.owner(HONEST_OWNER).money.earned for one in self.baselines)
-        return share_of(self._lost, fees)
+        fees = sum(result.get_owner(HONEST_OWNER).money.earned for result in self.baselines)
+        return compute_share(self._honest_loss, fees)
 
     @property
     def spoiled(self) -> int:
         """The additional share of honest orders with no result or a false one."""
-        return (_failing(self.attacks) - _failing(self.baselines)) * UNIT // 1_000_000
+        return (
+            (_compute_failure_rate(self.attacks) - _compute_failure_rate(self.baselines))
+            * UNIT
+            // 1_000_000
+        )
 
     @property
     def kicked_good(self) -> int:
         """The number of honest nodes kicked out beyond the baseline."""
-        return _more(self, lambda one: one.kicked_good)
+        return _count_difference(self, lambda result: result.kicked_good)
 
     @property
     def held_good(self) -> int:
         """The number of honest nodes' kickouts held for a manual decision, beyond the baseline."""
-        return _more(self, lambda one: one.held_good)
+        return _count_difference(self, lambda result: result.held_good)
 
     @property
     def slashed_good(self) -> int:
         """The number of honest nodes slashed beyond the baseline."""
-        return _more(self, lambda one: one.slashed_good)
+        return _count_difference(self, lambda result: result.slashed_good)
 
     @property
-    def out(self) -> int:
+    def removed_nodes(self) -> int:
         """The number of the attacker's nodes that were kicked out or slashed."""
-        own = [one.owner(ATTACKER) for one in self.attacks]
-        return sum(each.kicked + each.slashed for each in own)
+        owner_results = [result.get_owner(ATTACKER) for result in self.attacks]
+        return sum(
+            owner_result.kicked_count + owner_result.slashed_count
+            for owner_result in owner_results
+        )
 
     @property
     def price(self) -> int | None:
@@ -109,65 +116,65 @@ class Finding:
 
         None if honest nodes lost nothing; negative if the attacker gained.
         """
-        gave = _profit(self.baselines, ATTACKER) - _profit(self.attacks, ATTACKER)
-        return share_of(gave, self._lost) if self._lost > 0 else None
+        profit_loss = _sum_profit(self.baselines, ATTACKER) - _sum_profit(self.attacks, ATTACKER)
+        return compute_share(profit_loss, self._honest_loss) if self._honest_loss > 0 else None
 
-    def faults(self, limit: int) -> list[str]:
+    def list_faults(self, limit: int) -> list[str]:
         """Return the faults beyond the limit, in percent.
 
         `gain`: the attacker earns more than in the baseline. `harm`: honest nodes earn less, and
         lose more than the attacker does. `kickouts`, `slashes`: of honest nodes.
         """
-        most, price = limit * _PERCENT, self.price
+        max_gain, price = limit * _PERCENT, self.price
         return [
-            said
-            for is_beyond, said in (
-                (self.gain > most, "gain"),
-                (self.harm > most and price is not None and price < UNIT, "harm"),
+            fault
+            for is_beyond, fault in (
+                (self.gain > max_gain, "gain"),
+                (self.harm > max_gain and price is not None and price < UNIT, "harm"),
                 (self.kicked_good > 0, "kickouts"),
                 (self.slashed_good > 0, "slashes"),
             )
             if is_beyond
         ]
 
-    def reason(self, fault: str) -> str | None:
+    def get_reason(self, fault: str) -> str | None:
         """Return why a fault is accepted under this rule set, or None if it is not."""
         return reason_of(self.column.rules.name, self.strategy.name, fault)
 
-    def open_faults(self, limit: int) -> list[str]:
+    def list_open_faults(self, limit: int) -> list[str]:
         """Return the faults that are not accepted."""
-        return [fault for fault in self.faults(limit) if self.reason(fault) is None]
+        return [fault for fault in self.list_faults(limit) if self.get_reason(fault) is None]
 
     @property
-    def _lost(self) -> int:
+    def _honest_loss(self) -> int:
         """The profit that honest nodes lost compared with the baseline."""
-        return _profit(self.baselines, HONEST_OWNER) - _profit(self.attacks, HONEST_OWNER)
+        return _sum_profit(self.baselines, HONEST_OWNER) - _sum_profit(self.attacks, HONEST_OWNER)
 
 
-def _gain(attacks: Sequence[LoopResult], baselines: Sequence[LoopResult]) -> int:
-    fees = sum(one.owner(ATTACKER).money.earned for one in baselines)
-    return share_of(_profit(attacks, ATTACKER) - _profit(baselines, ATTACKER), fees)
+def _compute_gain(attacks: Sequence[LoopResult], baselines: Sequence[LoopResult]) -> int:
+    fees = sum(result.get_owner(ATTACKER).money.earned for result in baselines)
+    return compute_share(_sum_profit(attacks, ATTACKER) - _sum_profit(baselines, ATTACKER), fees)
 
 
-def _starts(results: Sequence[LoopResult]) -> int:
-    return sum(one.owner(ATTACKER).starts for one in results)
+def _sum_starts(results: Sequence[LoopResult]) -> int:
+    return sum(result.get_owner(ATTACKER).start_count for result in results)
 
 
-def _profit(results: Sequence[LoopResult], owner: str) -> int:
-    return sum(one.owner(owner).money.profit for one in results)
+def _sum_profit(results: Sequence[LoopResult], owner: str) -> int:
+    return sum(result.get_owner(owner).money.profit for result in results)
 
 
-def _failing(results: Sequence[LoopResult]) -> int:
+def _compute_failure_rate(results: Sequence[LoopResult]) -> int:
     """Return the mean rate of failed orders, in millionths."""
-    return sum(one.failure_rate for one in results) // len(results)
+    return sum(result.failure_rate for result in results) // len(results)
 
 
-def _more(finding: Finding, count: Callable[[LoopResult], int]) -> int:
-    return sum(map(count, finding.attacks)) - sum(map(count, finding.baselines))
+def _count_difference(finding: Finding, count_of: Callable[[LoopResult], int]) -> int:
+    return sum(map(count_of, finding.attacks)) - sum(map(count_of, finding.baselines))
 
 
 @dataclass(frozen=True, slots=True)
-class CastNamed:
+class NamedCast:
     """A cast identified by the name of a strategy or baseline.
 
     Names can be sent to other processes.
@@ -180,11 +187,13 @@ class CastNamed:
         """Return the cast for a plan."""
         if self.is_baseline:
             return BASELINES[self.name](plan)
-        return strategy_named(self.name).cast(plan)
+        return get_strategy(self.name).build_cast(plan)
 
 
-def find(
-    columns: Sequence[SystemColumn], plan: AttackPlan, told: Told = lambda *_: None
+def find_attacks(
+    columns: Sequence[SystemColumn],
+    plan: AttackPlan,
+    on_progress: ProgressCallback = lambda *_: None,
 ) -> list[Finding]:
     """Simulate every strategy under every system; findings are in that order.
 
@@ -194,29 +203,36 @@ def find(
     """
     pairs = [(column, strategy) for column in columns for strategy in plan.strategies]
     # Strategies share baselines, so each baseline is simulated once.
-    jobs = dict.fromkeys(job for pair in pairs for job in chain(*_jobs_of(*pair, plan)))
-    played = dict(zip(jobs, play_all(list(jobs), plan.jobs, told), strict=True))
+    jobs = dict.fromkeys(
+        job
+        for column_and_strategy in pairs
+        for job in chain(*_build_jobs(*column_and_strategy, plan))
+    )
+    result_by_job = dict(zip(jobs, run_jobs(list(jobs), plan.jobs, on_progress), strict=True))
     findings = []
     for column, strategy in pairs:
-        own, base = _jobs_of(column, strategy, plan)
+        attack_jobs, baseline_jobs = _build_jobs(column, strategy, plan)
         findings.append(
             Finding(
                 column,
                 strategy,
-                tuple(played[job] for job in own),
-                tuple(played[job] for job in base),
+                tuple(result_by_job[job] for job in attack_jobs),
+                tuple(result_by_job[job] for job in baseline_jobs),
             )
         )
     return findings
 
 
-def _jobs_of(
+def _build_jobs(
     column: SystemColumn, strategy: Strategy, plan: AttackPlan
 ) -> tuple[list[LoopJob], list[LoopJob]]:
     """Return the jobs of a strategy and those of its baseline."""
-    loop = strategy.network_of(plan.loop)
+    loop = strategy.apply_to_plan(plan.loop)
     loops = [replace(loop, seed=loop.seed + run) for run in range(plan.runs)]
-    own, base = CastNamed(strategy.name), CastNamed(strategy.baseline, is_baseline=True)
-    return [LoopJob(column, loop, own) for loop in loops], [
-        LoopJob(column, loop, base) for loop in loops
+    attack_cast, baseline_cast = (
+        NamedCast(strategy.name),
+        NamedCast(strategy.baseline, is_baseline=True),
+    )
+    return [LoopJob(column, loop, attack_cast) for loop in loops], [
+        LoopJob(column, loop, baseline_cast) for loop in loops
     ]

@@ -9,23 +9,23 @@ from lab.closed_loop.players import (
     AGREED_LIE,
     ATTACKER,
     ERROR,
+    FIRST_UNIQUE_LIE,
     HONEST,
-    OWN_LIES,
     TRUTH,
     Behaviour,
     HonestBehaviour,
     Intention,
     LoopTask,
     NodeAnswer,
+    NodeEvent,
     Reaction,
-    Turnpoint,
 )
 
 # Delay of made-up answers, in seconds; they are not sent in the second of the start.
-_SOON = 5
+_FAKE_ANSWER_SECONDS = 5
 
 
-class AlwaysSilent(HonestBehaviour):
+class SilentBehaviour(HonestBehaviour):
     """Accepts tasks and never answers."""
 
     @override
@@ -33,7 +33,7 @@ class AlwaysSilent(HonestBehaviour):
         return Intention(None)
 
 
-class AlwaysError(HonestBehaviour):
+class ErrorBehaviour(HonestBehaviour):
     """Reports an error at once, whatever the task."""
 
     @override
@@ -45,7 +45,7 @@ class AlwaysError(HonestBehaviour):
         return NodeAnswer(ERROR, 0)
 
 
-class SkipsGroups(HonestBehaviour):
+class GroupSkippingBehaviour(HonestBehaviour):
     """Computes single tasks, which are always paid; ignores groups, where one of three is paid."""
 
     @override
@@ -54,44 +54,50 @@ class SkipsGroups(HonestBehaviour):
 
 
 @dataclass(frozen=True, slots=True)
-class CopiesAnswers(HonestBehaviour):
+class CopyingBehaviour(HonestBehaviour):
     """Waits in a group until a member has answered, and copies that answer.
 
     `are_answers_hidden`: answers cannot be read before all are committed, so the copied commitment
     cannot be opened.
     """
 
-    hidden: bool
+    are_answers_hidden: bool
 
     @override
     def begin(self, task: LoopTask) -> Intention:
-        return HONEST.begin(task) if task.order.group is None else Intention(None, fellows=1)
+        return (
+            HONEST.begin(task) if task.order.group is None else Intention(None, awaited_answers=1)
+        )
 
     @override
     def finish(self, task: LoopTask) -> NodeAnswer:
         if task.order.group is None:
             return HONEST.finish(task)
-        known = [fellow.answer for fellow in task.fellows if fellow.answer is not None]
-        if not known:
+        group_answers = [fellow.answer for fellow in task.group_peers if fellow.answer is not None]
+        if not group_answers:
             return NodeAnswer(None, 0)
-        return NodeAnswer(known[0], 0, opens=not self.hidden)
+        return NodeAnswer(group_answers[0], 0, can_reveal=not self.are_answers_hidden)
 
 
-class FakesAlone(HonestBehaviour):
+class SingleTaskFakingBehaviour(HonestBehaviour):
     """Makes up results of single tasks, which are not compared, and computes those of groups."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
-        return super().begin(task) if task.order.group is not None else Intention(_SOON)
+        return (
+            super().begin(task)
+            if task.order.group is not None
+            else Intention(_FAKE_ANSWER_SECONDS)
+        )
 
     @override
     def finish(self, task: LoopTask) -> NodeAnswer:
         if task.order.group is not None:
             return super().finish(task)
-        return NodeAnswer(OWN_LIES, 0)
+        return NodeAnswer(FIRST_UNIQUE_LIE, 0)
 
 
-class GarbageFirst(HonestBehaviour):
+class GroupGarbageBehaviour(HonestBehaviour):
     """Answers group tasks with garbage after one second, and computes single tasks."""
 
     @override
@@ -100,29 +106,31 @@ class GarbageFirst(HonestBehaviour):
 
     @override
     def finish(self, task: LoopTask) -> NodeAnswer:
-        return super().finish(task) if task.order.group is None else NodeAnswer(OWN_LIES, 0)
+        return (
+            super().finish(task) if task.order.group is None else NodeAnswer(FIRST_UNIQUE_LIE, 0)
+        )
 
 
-class Colludes(HonestBehaviour):
+class ColludingBehaviour(HonestBehaviour):
     """Makes up a common result with other attackers if they are the majority of a group."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
-        return Intention(_SOON) if _is_ours(task) else super().begin(task)
+        return Intention(_FAKE_ANSWER_SECONDS) if _has_majority(task) else super().begin(task)
 
     @override
     def finish(self, task: LoopTask) -> NodeAnswer:
-        return NodeAnswer(AGREED_LIE, 0) if _is_ours(task) else super().finish(task)
+        return NodeAnswer(AGREED_LIE, 0) if _has_majority(task) else super().finish(task)
 
 
-def _is_ours(task: LoopTask) -> bool:
+def _has_majority(task: LoopTask) -> bool:
     """Return whether more than half of a group are the attacker's nodes."""
-    nodes = [each.node for each in task.order.tasks if each.node is not None]
-    own = sum(node.role.owner == ATTACKER for node in nodes)
-    return task.order.group is not None and 2 * own > task.order.shape.members
+    nodes = [group_task.node for group_task in task.order.tasks if group_task.node is not None]
+    attacker_count = sum(node.role.owner == ATTACKER for node in nodes)
+    return task.order.group is not None and 2 * attacker_count > task.order.shape.members
 
 
-class SlowInGroups(HonestBehaviour):
+class GroupStallingBehaviour(HonestBehaviour):
     """Answers group tasks at the last moment, so that the other members wait."""
 
     @override
@@ -132,7 +140,7 @@ class SlowInGroups(HonestBehaviour):
         return Intention(task.order.shape.timeout)
 
 
-class KnowsItsOwner(HonestBehaviour):
+class OwnerAwareBehaviour(HonestBehaviour):
     """Answers its owner's orders at once, because the owner knows the result; else honest."""
 
     @override
@@ -145,20 +153,20 @@ class KnowsItsOwner(HonestBehaviour):
 
 
 @dataclass(frozen=True, slots=True)
-class Leaves:
+class LeavingBehaviour:
     """Works like another behaviour, and leaves the network at chosen events."""
 
-    works: Behaviour
-    reactions: Mapping[Turnpoint, Reaction] = field(default_factory=dict)
+    base_behaviour: Behaviour
+    reactions: Mapping[NodeEvent, Reaction] = field(default_factory=dict)
 
     def begin(self, task: LoopTask) -> Intention:
         """Decide when to answer, as the base behaviour does."""
-        return self.works.begin(task)
+        return self.base_behaviour.begin(task)
 
     def finish(self, task: LoopTask) -> NodeAnswer:
         """Answer as the base behaviour does."""
-        return self.works.finish(task)
+        return self.base_behaviour.finish(task)
 
-    def react(self, happening: Turnpoint) -> Reaction:
+    def react(self, event: NodeEvent) -> Reaction:
         """Return the configured reaction to an event, by default to stay."""
-        return self.reactions.get(happening, Reaction.STAY)
+        return self.reactions.get(event, Reaction.STAY)

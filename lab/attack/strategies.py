@@ -9,40 +9,40 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from lab.attack.cheats import (
-    AlwaysError,
-    AlwaysSilent,
-    Colludes,
-    CopiesAnswers,
-    FakesAlone,
-    GarbageFirst,
-    KnowsItsOwner,
-    Leaves,
-    SkipsGroups,
-    SlowInGroups,
+    ColludingBehaviour,
+    CopyingBehaviour,
+    ErrorBehaviour,
+    GroupGarbageBehaviour,
+    GroupSkippingBehaviour,
+    GroupStallingBehaviour,
+    LeavingBehaviour,
+    OwnerAwareBehaviour,
+    SilentBehaviour,
+    SingleTaskFakingBehaviour,
 )
-from lab.attack.trap_orders import impossible_alone, impossible_group, wash_group
+from lab.attack.trap_orders import create_trap_group, create_trap_task, create_wash_group
 from lab.closed_loop.loop_plan import (
-    FAILURES,
+    HONEST_FAILURES,
     Cast,
     CreatorRole,
     LoopPlan,
-    honest_nodes,
-    typical_node,
+    create_honest_nodes,
+    create_typical_node,
 )
-from lab.closed_loop.players import HONEST, Behaviour, NodeRole, Reaction, Turnpoint
+from lab.closed_loop.players import HONEST, Behaviour, NodeEvent, NodeRole, Reaction
 
 _HONEST = "honest"
 # The number of the attacker's nodes, unless a strategy needs another.
 OWN_NODES = 4
 # For strategies whose nodes must meet in a group by chance.
-_FRIENDS = 9
+_COLLUDING_NODES = 9
 # The number of rich nodes, and the parts that each stake is split into.
-_RICH, _PARTS = 2, 8
-_BIG = 16
+_RICH_NODES, _STAKE_PARTS = 2, 8
+_BIG_STAKE_FACTOR = 16
 # A GPU that takes twice as long, longer than any honest one, at a third of the cost.
-_SLOW, _CHEAP = 2, 333
+_SLOW_FACTOR, _CHEAP_COST = 2, 333
 # Failures of careless nodes, in a million tasks; for a slow node a few are below the threshold.
-_CARELESS, _LITTLE = 300_000, 120_000
+_CARELESS_FAILURES, _SLOW_FAILURES = 300_000, 120_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,184 +55,213 @@ class Strategy:
     """
 
     name: str
-    about: str
-    cast: Callable[[LoopPlan], Cast]
+    description: str
+    build_cast: Callable[[LoopPlan], Cast]
     baseline: str = _HONEST
     second_groups: bool = True
 
-    def network_of(self, loop: LoopPlan) -> LoopPlan:
+    def apply_to_plan(self, plan: LoopPlan) -> LoopPlan:
         """Return the plan with the network settings of the strategy."""
         if self.second_groups:
-            return loop
-        return replace(loop, economics=replace(loop.economics, second_groups=False))
+            return plan
+        return replace(plan, economics=replace(plan.economics, second_groups=False))
 
 
-def _with(plan: LoopPlan, own: Sequence[NodeRole]) -> Cast:
-    return Cast((*honest_nodes(plan), *own))
+def _build_cast(plan: LoopPlan, attacker_nodes: Sequence[NodeRole]) -> Cast:
+    return Cast((*create_honest_nodes(plan), *attacker_nodes))
 
 
-def _nodes(
-    behaviour: Behaviour, many: int = OWN_NODES, failures: int = FAILURES
+def _make_cast_builder(
+    behaviour: Behaviour, node_count: int = OWN_NODES, failures: int = HONEST_FAILURES
 ) -> Callable[[LoopPlan], Cast]:
     """Return a function that builds a cast whose attacker's nodes share a behaviour."""
 
-    def cast(plan: LoopPlan) -> Cast:
-        role = replace(typical_node(plan), behaviour=behaviour, failures=failures)
-        return _with(plan, [role] * many)
+    def build_cast(plan: LoopPlan) -> Cast:
+        role = replace(create_typical_node(plan), behaviour=behaviour, failures=failures)
+        return _build_cast(plan, [role] * node_count)
 
-    return cast
-
-
-def _copying(plan: LoopPlan) -> Cast:
-    return _nodes(CopiesAnswers(hidden=plan.economics.commit_reveal))(plan)
+    return build_cast
 
 
-def _rich(plan: LoopPlan) -> Cast:
-    stake = plan.economics.least_stake * _PARTS
-    return _with(plan, [replace(typical_node(plan), stake=stake)] * _RICH)
+def _build_copying_cast(plan: LoopPlan) -> Cast:
+    return _make_cast_builder(CopyingBehaviour(are_answers_hidden=plan.economics.commit_reveal))(
+        plan
+    )
 
 
-def _split(plan: LoopPlan) -> Cast:
-    part = replace(typical_node(plan), stake=plan.economics.least_stake)
-    return _with(plan, [part] * (_RICH * _PARTS))
+def _build_rich_cast(plan: LoopPlan) -> Cast:
+    stake = plan.economics.least_stake * _STAKE_PARTS
+    return _build_cast(plan, [replace(create_typical_node(plan), stake=stake)] * _RICH_NODES)
 
 
-def _split_on_few_cards(plan: LoopPlan) -> Cast:
-    part = replace(typical_node(plan), stake=plan.economics.least_stake)
-    own = [replace(part, card=number % _RICH) for number in range(_RICH * _PARTS)]
-    return _with(plan, own)
+def _build_split_cast(plan: LoopPlan) -> Cast:
+    role = replace(create_typical_node(plan), stake=plan.economics.least_stake)
+    return _build_cast(plan, [role] * (_RICH_NODES * _STAKE_PARTS))
 
 
-def _big_stake(plan: LoopPlan) -> Cast:
-    one = typical_node(plan)
-    big = replace(one, stake=plan.economics.least_stake * _BIG)
-    return _with(plan, [big, *[one] * (OWN_NODES - 1)])
+def _build_shared_card_cast(plan: LoopPlan) -> Cast:
+    role = replace(create_typical_node(plan), stake=plan.economics.least_stake)
+    attacker_nodes = [
+        replace(role, card=node_index % _RICH_NODES)
+        for node_index in range(_RICH_NODES * _STAKE_PARTS)
+    ]
+    return _build_cast(plan, attacker_nodes)
 
 
-def _slow_cards(behaviour: Behaviour, failures: int = FAILURES) -> Callable[[LoopPlan], Cast]:
+def _build_big_stake_cast(plan: LoopPlan) -> Cast:
+    typical = create_typical_node(plan)
+    big_node = replace(typical, stake=plan.economics.least_stake * _BIG_STAKE_FACTOR)
+    return _build_cast(plan, [big_node, *[typical] * (OWN_NODES - 1)])
+
+
+def _make_slow_card_builder(
+    behaviour: Behaviour, failures: int = HONEST_FAILURES
+) -> Callable[[LoopPlan], Cast]:
     """Return a function that builds a cast whose attacker has the slowest nodes."""
 
-    def cast(plan: LoopPlan) -> Cast:
-        one = replace(typical_node(plan), behaviour=behaviour, failures=failures)
-        return _with(plan, [replace(one, speed=one.speed * _SLOW, cost=_CHEAP)] * OWN_NODES)
+    def build_cast(plan: LoopPlan) -> Cast:
+        role = replace(create_typical_node(plan), behaviour=behaviour, failures=failures)
+        return _build_cast(
+            plan, [replace(role, speed=role.speed * _SLOW_FACTOR, cost=_CHEAP_COST)] * OWN_NODES
+        )
 
-    return cast
+    return build_cast
 
 
-def _ordering(
-    orders: Callable[[LoopPlan, int], CreatorRole], accounts: int
+def _make_order_builder(
+    create_creator: Callable[[LoopPlan, int], CreatorRole], accounts: int
 ) -> Callable[[LoopPlan], Cast]:
     """Return a function that builds a cast whose attacker also orders tasks.
 
     The attacker's nodes know the results of those tasks.
     """
 
-    def cast(plan: LoopPlan) -> Cast:
-        role = replace(typical_node(plan), behaviour=KnowsItsOwner())
-        return Cast((*honest_nodes(plan), *[role] * OWN_NODES), [orders(plan, accounts)])
+    def build_cast(plan: LoopPlan) -> Cast:
+        role = replace(create_typical_node(plan), behaviour=OwnerAwareBehaviour())
+        return Cast(
+            (*create_honest_nodes(plan), *[role] * OWN_NODES), [create_creator(plan, accounts)]
+        )
 
-    return cast
+    return build_cast
 
 
-_RETURNS = Leaves(HONEST, {Turnpoint.EXCLUDED: Reaction.RETURN})
-_EVADES = Leaves(
+_REJOINING = LeavingBehaviour(HONEST, {NodeEvent.EXCLUDED: Reaction.RETURN})
+_KICKOUT_EVADING = LeavingBehaviour(
     HONEST,
-    {Turnpoint.KICKOUT_PENDING: Reaction.RETURN, Turnpoint.KICKED_OUT: Reaction.RETURN},
+    {NodeEvent.KICKOUT_PENDING: Reaction.RETURN, NodeEvent.KICKED_OUT: Reaction.RETURN},
 )
-_ANEW = Leaves(HONEST, {Turnpoint.KICKED_OUT: Reaction.NEW_ADDRESS})
+_ADDRESS_CHANGING = LeavingBehaviour(HONEST, {NodeEvent.KICKED_OUT: Reaction.NEW_ADDRESS})
 _MANY_ACCOUNTS = 50
 
-_FRIENDLY, _ONE_STAKE = "honest friends", "one stake"
+_HONEST_GROUP, _ONE_STAKE = "honest friends", "one stake"
 _CARELESS_STAYS, _SLOW_STAYS = "careless, and stays", "slow, and stays"
 BASELINES: Mapping[str, Callable[[LoopPlan], Cast]] = MappingProxyType({
-    _HONEST: _nodes(HONEST),
-    _FRIENDLY: _nodes(HONEST, _FRIENDS),
-    _ONE_STAKE: _rich,
-    _CARELESS_STAYS: _nodes(HONEST, failures=_CARELESS),
-    _SLOW_STAYS: _slow_cards(HONEST, _LITTLE),
+    _HONEST: _make_cast_builder(HONEST),
+    _HONEST_GROUP: _make_cast_builder(HONEST, _COLLUDING_NODES),
+    _ONE_STAKE: _build_rich_cast,
+    _CARELESS_STAYS: _make_cast_builder(HONEST, failures=_CARELESS_FAILURES),
+    _SLOW_STAYS: _make_slow_card_builder(HONEST, _SLOW_FAILURES),
 })  # fmt: skip
 
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
-        "instant-error", "reports an error at once, whatever the task", _nodes(AlwaysError())
+        "instant-error",
+        "reports an error at once, whatever the task",
+        _make_cast_builder(ErrorBehaviour()),
     ),
-    Strategy("copy", "says in a group what another has said", _copying),
+    Strategy("copy", "says in a group what another has said", _build_copying_cast),
     Strategy(
         "leave-and-return",
         "fails three tasks in ten, and leaves and joins again where it is excluded",
-        _nodes(_RETURNS, failures=_CARELESS),
+        _make_cast_builder(_REJOINING, failures=_CARELESS_FAILURES),
         _CARELESS_STAYS,
     ),
     Strategy(
         "kickout-wash",
         "slow and careless, leaves when its kickout is proposed, and joins again when it may",
-        _slow_cards(_EVADES, _LITTLE),
+        _make_slow_card_builder(_KICKOUT_EVADING, _SLOW_FAILURES),
         _SLOW_STAYS,
     ),
     Strategy(
         "new-address",
         "slow and careless, and joins by another address once it is kicked out",
-        _slow_cards(_ANEW, _LITTLE),
+        _make_slow_card_builder(_ADDRESS_CHANGING, _SLOW_FAILURES),
         _SLOW_STAYS,
     ),
-    Strategy("split-stake", "one stake as eight nodes with a card each", _split, _ONE_STAKE),
+    Strategy(
+        "split-stake", "one stake as eight nodes with a card each", _build_split_cast, _ONE_STAKE
+    ),
     Strategy(
         "split-one-card",
         "one stake as eight nodes on one card",
-        _split_on_few_cards,
+        _build_shared_card_cast,
         _ONE_STAKE,
     ),
-    Strategy("big-stake", "one of its nodes has four times the largest stake", _big_stake),
+    Strategy(
+        "big-stake", "one of its nodes has four times the largest stake", _build_big_stake_cast
+    ),
     Strategy(
         "collusion",
         "friends make one result up where they are two of three",
-        _nodes(Colludes(), _FRIENDS),
-        _FRIENDLY,
+        _make_cast_builder(ColludingBehaviour(), _COLLUDING_NODES),
+        _HONEST_GROUP,
     ),
     Strategy(
         "garbage-first",
         "answers groups with garbage at once, and works where it is paid alone",
-        _nodes(GarbageFirst()),
+        _make_cast_builder(GroupGarbageBehaviour()),
     ),
     Strategy(
         "garbage-first-lapsed",
         "the same where no second group is ordered, so that nobody is slashed",
-        _nodes(GarbageFirst()),
+        _make_cast_builder(GroupGarbageBehaviour()),
         second_groups=False,
     ),
-    Strategy("fake-alone", "makes results up where nobody compares them", _nodes(FakesAlone())),
-    Strategy("skip-groups", "is silent where only one of three is paid", _nodes(SkipsGroups())),
-    Strategy("silent", "takes tasks and answers none", _nodes(AlwaysSilent())),
+    Strategy(
+        "fake-alone",
+        "makes results up where nobody compares them",
+        _make_cast_builder(SingleTaskFakingBehaviour()),
+    ),
+    Strategy(
+        "skip-groups",
+        "is silent where only one of three is paid",
+        _make_cast_builder(GroupSkippingBehaviour()),
+    ),
+    Strategy("silent", "takes tasks and answers none", _make_cast_builder(SilentBehaviour())),
     Strategy(
         "always-third",
         "computes on a card of half the speed, for a third of the cost",
-        _slow_cards(HONEST),
+        _make_slow_card_builder(HONEST),
     ),
-    Strategy("slow-roll", "answers in groups at the last moment", _nodes(SlowInGroups())),
+    Strategy(
+        "slow-roll",
+        "answers in groups at the last moment",
+        _make_cast_builder(GroupStallingBehaviour()),
+    ),
     Strategy(
         "trap-groups",
         "orders groups that only its own nodes can answer in time",
-        _ordering(impossible_group, 1),
+        _make_order_builder(create_trap_group, 1),
     ),
     Strategy(
         "trap-groups-many",
         "the same, through fifty accounts",
-        _ordering(impossible_group, _MANY_ACCOUNTS),
+        _make_order_builder(create_trap_group, _MANY_ACCOUNTS),
     ),
     Strategy(
         "trap-alone",
         "orders tasks that time out on everybody else",
-        _ordering(impossible_alone, 1),
+        _make_order_builder(create_trap_task, 1),
     ),
     Strategy(
         "wash-groups",
         "orders groups in which its own nodes are first, and paid",
-        _ordering(wash_group, 1),
+        _make_order_builder(create_wash_group, 1),
     ),
 )
 
 
-def strategy_named(name: str) -> Strategy:
+def get_strategy(name: str) -> Strategy:
     """Return a strategy by its name.
 
     Raises:
@@ -241,5 +270,5 @@ def strategy_named(name: str) -> Strategy:
     for strategy in STRATEGIES:
         if strategy.name == name:
             return strategy
-    listed = ", ".join(strategy.name for strategy in STRATEGIES)
-    raise ValueError(f"no strategy {name!r} (there is {listed})")
+    known_names = ", ".join(strategy.name for strategy in STRATEGIES)
+    raise ValueError(f"no strategy {name!r} (there is {known_names})")

@@ -1,41 +1,48 @@
 """Orders of dishonest creators: work that cannot be done in time or that pays its creator."""
 
-from lab.closed_loop.chance import Chance
+from lab.closed_loop.chance import RandomStream
 from lab.closed_loop.economics import Economics
-from lab.closed_loop.loop_plan import CreatorRole, LoopPlan, applications
-from lab.closed_loop.players import ATTACKER, GROUP, OrderShape
+from lab.closed_loop.loop_plan import CreatorRole, LoopPlan, create_applications
+from lab.closed_loop.players import ATTACKER, GROUP_SIZE, OrderShape
 
 # An order that declares a small size but takes an hour.
-_SAYS, _TAKES = 1, 3000
+_DECLARED_SIZE, _REAL_WORK = 1, 3000
 # Orders for the creator's own nodes have the minimum size.
-_WASHED = 1
+_WASH_SIZE = 1
 # Number of honest orders per order of the attacker.
-_ONE_IN = 4
+_HONEST_ORDERS_PER_TRAP = 4
 
 
-def impossible_group(plan: LoopPlan, accounts: int) -> CreatorRole:
+def create_trap_group(plan: LoopPlan, accounts: int) -> CreatorRole:
     """Return a creator of groups that only nodes who know the result can answer in time.
 
     Fee and timeout are the minimum.
     """
-    return _role(plan, accounts, OrderShape(GROUP, _SAYS, _TAKES, 1, 0))
+    return _create_role(plan, accounts, OrderShape(GROUP_SIZE, _DECLARED_SIZE, _REAL_WORK, 1, 0))
 
 
-def impossible_alone(plan: LoopPlan, accounts: int) -> CreatorRole:
+def create_trap_task(plan: LoopPlan, accounts: int) -> CreatorRole:
     """Return a creator of single tasks that only nodes who know the result can answer in time."""
-    return _role(plan, accounts, OrderShape(1, _SAYS, _TAKES, 1, 0))
+    return _create_role(plan, accounts, OrderShape(1, _DECLARED_SIZE, _REAL_WORK, 1, 0))
 
 
-def wash_group(plan: LoopPlan, accounts: int) -> CreatorRole:
+def create_wash_group(plan: LoopPlan, accounts: int) -> CreatorRole:
     """Return a creator of groups in which the creator's own nodes answer first and are paid."""
-    least = plan.economics.least_timeout(_WASHED)
-    return _role(plan, accounts, OrderShape(GROUP, _WASHED, _WASHED, least, 0))
+    min_timeout = plan.economics.compute_min_timeout(_WASH_SIZE)
+    return _create_role(
+        plan, accounts, OrderShape(GROUP_SIZE, _WASH_SIZE, _WASH_SIZE, min_timeout, 0)
+    )
 
 
-def _role(plan: LoopPlan, accounts: int, shape: OrderShape) -> CreatorRole:
+def _create_role(plan: LoopPlan, accounts: int, shape: OrderShape) -> CreatorRole:
     """Return a creator of one order shape; the contract raises values below its floors."""
 
-    def same(_chance: Chance, _economics: Economics) -> OrderShape:
+    def get_shape(_chance: RandomStream, _economics: Economics) -> OrderShape:
         return shape
 
-    return CreatorRole(ATTACKER, accounts, applications(plan).gap * _ONE_IN, same)
+    return CreatorRole(
+        ATTACKER,
+        accounts,
+        create_applications(plan).gap_milliseconds * _HONEST_ORDERS_PER_TRAP,
+        get_shape,
+    )

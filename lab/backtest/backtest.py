@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lab.backtest.comparison import Comparison, side_of
+from lab.backtest.comparison import Comparison, summarize_system
 from lab.backtest.measurement import MeasurementPlan
 from lab.backtest.system_columns import SystemColumn
-from lab.backtest.task_distribution import chosen_starts
-from lab.backtest.worker_pool import WorkerPool, measure_all
+from lab.backtest.task_distribution import choose_starts
+from lab.backtest.worker_pool import MeasurementTask, measure_all
 from oracle.domain.events.network_events import DomainEvent
 from oracle.queries.event_history import History, write_history
 
 # Called with the current activity, the progress, and the total (None if unknown).
-Told = Callable[[str, int, int | None], None]
+ProgressCallback = Callable[[str, int, int | None], None]
 
 # Default for the number of judged starts; small histories are judged completely.
-MOST_DRAWS = 10_000
+DEFAULT_MAX_STARTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +30,19 @@ class BacktestPlan:
     are recorded. `max_processes`: the maximum number of processes.
     """
 
-    first: int = 0
-    last: int | None = None
-    draws: int = MOST_DRAWS
+    first_block: int = 0
+    last_block: int | None = None
+    max_starts: int = DEFAULT_MAX_STARTS
     seed: int = 0
-    instants: int = 0
-    jobs: int = 1
+    instant_count: int = 0
+    max_processes: int = 1
 
 
-def compare(
+def compare_events(
     events: Iterable[DomainEvent],
     columns: Sequence[SystemColumn],
-    wanted: BacktestPlan,
-    told: Told = lambda *_: None,
+    plan: BacktestPlan,
+    on_progress: ProgressCallback = lambda *_: None,
 ) -> Comparison:
     """Fold a history under every system and return the results side by side.
 
@@ -59,41 +59,47 @@ def compare(
     with TemporaryDirectory(prefix="qos-oracle-backtest-") as folder:
         path = Path(folder) / "events"
         history = write_history(
-            events, path, wanted.first, wanted.last, lambda done: told("reading", done, None)
+            events,
+            path,
+            plan.first_block,
+            plan.last_block,
+            lambda event_count: on_progress("reading", event_count, None),
         )
-        return compare_kept(history, columns, wanted, told)
+        return compare_history(history, columns, plan, on_progress)
 
 
-def compare_kept(
+def compare_history(
     history: History,
     columns: Sequence[SystemColumn],
-    wanted: BacktestPlan,
-    told: Told = lambda *_: None,
+    plan: BacktestPlan,
+    on_progress: ProgressCallback = lambda *_: None,
 ) -> Comparison:
     """Fold a history that is already stored in files; otherwise like `compare_events`.
 
     `wanted.first` and `wanted.last` must be those that the history was written with.
     """
-    asked = MeasurementPlan(
-        judges=wanted.draws > 0,
-        chosen=chosen_starts(history.start_count, wanted.draws, wanted.seed),
-        instants=_instants(history, wanted.instants),
+    measurement_plan = MeasurementPlan(
+        judges_starts=plan.max_starts > 0,
+        chosen_starts=choose_starts(history.start_count, plan.max_starts, plan.seed),
+        instants=_choose_instants(history, plan.instant_count),
     )
     total = history.folded_count * len(columns)
-    measured = measure_all(
+    measurements = measure_all(
         columns,
-        WorkerPool(history, asked, wanted.jobs),
-        lambda done: told("folding", done, total),
+        MeasurementTask(history, measurement_plan, plan.max_processes),
+        lambda event_count: on_progress("folding", event_count, total),
     )
-    sides = [side_of(*both) for both in zip(columns, measured, strict=True)]
-    return Comparison(history, sides, sides[0].measured.spread.judged, asked.instants)
+    results = [summarize_system(*pair) for pair in zip(columns, measurements, strict=True)]
+    return Comparison(
+        history, results, results[0].measured.spread.judged, measurement_plan.instants
+    )
 
 
-def _instants(history: History, count: int) -> tuple[int, ...]:
+def _choose_instants(history: History, count: int) -> tuple[int, ...]:
     """Return moments evenly spread over the counted range, including its first and last second."""
-    low, high = history.from_time, history.to_time
+    from_time, to_time = history.from_time, history.to_time
     if not count:
         return ()
     steps = max(1, count - 1)
-    moments = {low + (high - low) * place // steps for place in range(count)}
-    return tuple(sorted(moments | {high}))
+    instants = {from_time + (to_time - from_time) * step // steps for step in range(count)}
+    return tuple(sorted(instants | {to_time}))

@@ -14,28 +14,28 @@ from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.policy import Follower, PolicyInput, SelectionPolicy
 
 
-class Weighing(Protocol):
+class CandidateWeights(Protocol):
     """Lists the candidates for a task with their weights."""
 
-    def note(self, node: Node) -> None:
+    def update_node(self, node: Node) -> None:
         """Update a node that an event has just changed."""
         ...
 
-    def weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
+    def list_weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
         """Return the candidates with their weights, ascending by address."""
         ...
 
 
-class _Asked:
+class _JudgedWeights:
     """Lets the policy judge all nodes for each task."""
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
 
-    def note(self, node: Node) -> None:
+    def update_node(self, node: Node) -> None:
         """Do nothing, because the policy reads the nodes themselves."""
 
-    def weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
+    def list_weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
         return [
             (verdict.node, verdict.weight)
             for verdict in self._follower.judge_candidates(task, policy_input)
@@ -43,19 +43,25 @@ class _Asked:
         ]
 
 
-class _Ready:
+class _IndexedWeights:
     """Keeps the candidates of a Crynux policy in an index."""
 
     def __init__(self, rules: Rules, policy: CrynuxPolicy) -> None:
         self._pool = CandidatePool(rules, policy.weighting)
 
-    def note(self, node: Node) -> None:
+    def update_node(self, node: Node) -> None:
         self._pool.update_node(node)
 
-    def weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
+    def list_weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
         return self._pool.list_candidates(task, policy_input.time, policy_input.reserved)
 
 
-def weighing_of(policy: SelectionPolicy, follower: Follower, rules: Rules) -> Weighing:
+def create_candidate_weights(
+    policy: SelectionPolicy, follower: Follower, rules: Rules
+) -> CandidateWeights:
     """Return the fastest available implementation for this policy."""
-    return _Ready(rules, policy) if isinstance(policy, CrynuxPolicy) else _Asked(follower)
+    return (
+        _IndexedWeights(rules, policy)
+        if isinstance(policy, CrynuxPolicy)
+        else _JudgedWeights(follower)
+    )

@@ -4,15 +4,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.backtest.results import DueInterval, ExclusionInterval, Measured
-from lab.backtest.statistics import gini, rank_correlation, ranks_of
+from lab.backtest.results import DueInterval, ExclusionInterval, Measurement
+from lab.backtest.statistics import compute_gini, compute_rank_correlation, compute_ranks
 from lab.backtest.system_columns import SystemColumn
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.queries.event_history import History
 from oracle.systems.rule_overrides import format_rules
 
-_ABSENT = "-"
+_NO_VALUE = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class FinalRank:
 
 
 @dataclass(frozen=True, slots=True)
-class Exclusion:
+class ExclusionTotals:
     """Totals over all intervals of exclusion under a system; times in seconds."""
 
-    intervals: int
-    nodes: int
-    total: int
-    longest: int
+    interval_count: int
+    node_count: int
+    total_seconds: int
+    longest_seconds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,38 +42,38 @@ class SystemResult:
     """
 
     column: SystemColumn
-    measured: Measured
+    measured: Measurement
     final_ranks: Mapping[Address, FinalRank]
-    exclusion: Exclusion
+    exclusion: ExclusionTotals
     gini_actual: int | None
     gini_expected: int | None
     # Totals of the spread: all starts, and all chances.
     started: int
-    placed: int
+    placed_chances: int
 
-    def actual(self, node: Address) -> int:
+    def get_started_tasks(self, node: Address) -> int:
         """Return the number of tasks that the node started."""
         return self.measured.spread.actual.get(node, 0)
 
-    def expected(self, node: Address) -> int:
+    def get_expected_tasks(self, node: Address) -> int:
         """Return the tasks that the policy was expected to give the node, in units of 10^-27."""
         return self.measured.spread.expected.get(node, 0)
 
-    def actual_share(self, node: Address) -> int | None:
+    def compute_actual_share(self, node: Address) -> int | None:
         """Return the node's share of all tasks, in units of 10^-18, or None without tasks."""
-        return _share(self.actual(node), self.started)
+        return _compute_share(self.get_started_tasks(node), self.started)
 
-    def expected_share(self, node: Address) -> int | None:
+    def compute_expected_share(self, node: Address) -> int | None:
         """Return the node's share of the tasks that the policy could place, or None if none."""
-        return _share(self.expected(node), self.placed)
+        return _compute_share(self.get_expected_tasks(node), self.placed_chances)
 
-    def intervals_of(self, node: Address) -> list[ExclusionInterval]:
+    def list_intervals(self, node: Address) -> list[ExclusionInterval]:
         """Return the node's intervals of exclusion, in order of time."""
         return [interval for interval in self.measured.intervals if interval.node == node]
 
-    def kickouts_of(self, node: Address) -> list[DueInterval]:
+    def list_kickouts(self, node: Address) -> list[DueInterval]:
         """Return the intervals in which the node's kickout was due, in order."""
-        return [due for due in self.measured.kickouts if due.node == node]
+        return [interval for interval in self.measured.kickouts if interval.node == node]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,78 +90,92 @@ class Comparison:
     instants: Sequence[int]
 
     @property
-    def present(self) -> tuple[Address, ...]:
+    def present_nodes(self) -> tuple[Address, ...]:
         """All nodes that were members at any counted moment or had a task."""
-        return self.sides[0].measured.present
+        return self.sides[0].measured.present_nodes
 
-    def correlation(self, one: SystemResult, other: SystemResult) -> int | None:
+    def compute_correlation(
+        self, first_result: SystemResult, second_result: SystemResult
+    ) -> int | None:
         """Return Spearman's rank correlation of the final scores, in units of 10^-18.
 
         Only nodes with a score under both systems count; None if one system gives all of them the
         same rank.
         """
-        both = [node for node in one.final_ranks if node in other.final_ranks]
-        return rank_correlation(
-            [one.final_ranks[node].score for node in both],
-            [other.final_ranks[node].score for node in both],
+        common_nodes = [
+            node for node in first_result.final_ranks if node in second_result.final_ranks
+        ]
+        return compute_rank_correlation(
+            [first_result.final_ranks[node].score for node in common_nodes],
+            [second_result.final_ranks[node].score for node in common_nodes],
         )
 
 
-def _share(part: int, total: int) -> int | None:
+def _compute_share(part: int, total: int) -> int | None:
     return part * UNIT // total if total else None
 
 
-def side_of(column: SystemColumn, measured: Measured) -> SystemResult:
+def summarize_system(column: SystemColumn, measured: Measurement) -> SystemResult:
     """Summarise the result of one system on a history."""
     spread, intervals = measured.spread, measured.intervals
     return SystemResult(
         column=column,
         measured=measured,
-        final_ranks=_final_ranks(measured),
-        exclusion=Exclusion(
-            intervals=len(intervals),
-            nodes=len({interval.node for interval in intervals}),
-            total=sum(interval.seconds for interval in intervals),
-            longest=max((interval.seconds for interval in intervals), default=0),
+        final_ranks=_compute_final_ranks(measured),
+        exclusion=ExclusionTotals(
+            interval_count=len(intervals),
+            node_count=len({interval.node for interval in intervals}),
+            total_seconds=sum(interval.seconds for interval in intervals),
+            longest_seconds=max((interval.seconds for interval in intervals), default=0),
         ),
-        gini_actual=gini([spread.actual.get(node, 0) for node in measured.present]),
-        gini_expected=gini([spread.expected.get(node, 0) for node in measured.present]),
+        gini_actual=compute_gini([spread.actual.get(node, 0) for node in measured.present_nodes]),
+        gini_expected=compute_gini(
+            [spread.expected.get(node, 0) for node in measured.present_nodes]
+        ),
         started=sum(spread.actual.values()),
-        placed=sum(spread.expected.values()),
+        placed_chances=sum(spread.expected.values()),
     )
 
 
-def _final_ranks(measured: Measured) -> dict[Address, FinalRank]:
-    scored = {end.node: end.score for end in measured.nodes if end.score is not None}
-    ranks = ranks_of(list(scored.values()))
+def _compute_final_ranks(measured: Measurement) -> dict[Address, FinalRank]:
+    scored = {
+        final_state.node: final_state.score
+        for final_state in measured.nodes
+        if final_state.score is not None
+    }
+    ranks = compute_ranks(list(scored.values()))
     return {
         node: FinalRank(score, rank)
         for (node, score), rank in zip(scored.items(), ranks, strict=True)
     }
 
 
-def differing(columns: Sequence[SystemColumn]) -> dict[str, list[str]]:
+def find_differences(columns: Sequence[SystemColumn]) -> dict[str, list[str]]:
     """Return the rules and policy parameters in which systems differ, with a text per system.
 
     Names and values are written as in a change, for example `legacy.vram_weight`; "-" means that
     the system has none. A rule that only some of the systems with rules have is a difference;
     parameters are compared only among policies that have them.
     """
-    rules = [_rules_of(column) for column in columns]
-    numbers = [column.parameters for column in columns]
-    found = {
-        name: rules for name in _names(rules) if len({row.get(name) for row in rules if row}) > 1
+    rules = [_format_rules(column) for column in columns]
+    parameters = [column.parameters for column in columns]
+    rows_by_name = {
+        name: rules
+        for name in _collect_names(rules)
+        if len({row.get(name) for row in rules if row}) > 1
     } | {
-        name: numbers
-        for name in _names(numbers)
-        if len({row[name] for row in numbers if name in row}) > 1
+        name: parameters
+        for name in _collect_names(parameters)
+        if len({parameter_row[name] for parameter_row in parameters if name in parameter_row}) > 1
     }
-    return {name: [row.get(name, _ABSENT) for row in rows] for name, rows in found.items()}
+    return {
+        name: [row.get(name, _NO_VALUE) for row in rows] for name, rows in rows_by_name.items()
+    }
 
 
-def _names(rows: Sequence[Mapping[str, str]]) -> list[str]:
+def _collect_names(rows: Sequence[Mapping[str, str]]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def _rules_of(column: SystemColumn) -> dict[str, str]:
+def _format_rules(column: SystemColumn) -> dict[str, str]:
     return format_rules(json.loads(column.rules.to_json())) if column.has_rules else {}

@@ -15,7 +15,7 @@ from oracle.domain.state.node import Node
 
 # H is one again after this many seconds, whatever the rules
 # (docs/reference/scoring-rules.md#numbers).
-_HEALED = 1 << DECAY_BITS
+_RECOVERY_SECONDS = 1 << DECAY_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +26,18 @@ class HistoryRange:
     from_time: int
     to_time: int
 
-    def seconds(self, since: int, until: int | None) -> int:
+    def count_seconds(self, since: int, until: int | None) -> int:
         """Return how many seconds of an interval are inside; 0 if time went backwards."""
         end = self.to_time if until is None else min(until, self.to_time)
         return max(0, end - max(since, self.from_time))
 
 
-def over_at(node: Node, time: int, rules: Rules) -> int:
+def find_exclusion_end(node: Node, time: int, rules: Rules) -> int:
     """Return the first second from `time` on at which an excluded node has recovered.
 
     Without events H only rises, so bisection finds that second.
     """
-    low, high = time, max(time, node.since) + _HEALED
+    low, high = time, max(time, node.since) + _RECOVERY_SECONDS
     while low < high:
         middle = (low + high) // 2
         if is_excluded(node, middle, rules):
@@ -48,44 +48,49 @@ def over_at(node: Node, time: int, rules: Rules) -> int:
 
 
 @dataclass(slots=True)
-class _Open:
-    block: int
-    since: int
+class _OpenExclusion:
+    start_block: int
+    start_time: int
     # The end of the exclusion if no event comes before.
-    over: int
+    expected_end: int
 
 
-class Exclusions:
+class ExclusionTracker:
     """Intervals of exclusion, which begin with an event and end with one or by recovery."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._open: dict[Address, _Open] = {}
-        self._closed: list[tuple[Address, _Open, int]] = []
+        self._open_by_node: dict[Address, _OpenExclusion] = {}
+        self._closed_intervals: list[tuple[Address, _OpenExclusion, int]] = []
 
-    def look(self, node: Node, event: DomainEvent) -> None:
+    def update_node(self, node: Node, event: DomainEvent) -> None:
         """Open or close the interval of a node that an event has just changed."""
-        known = self._open.get(node.address)
-        if known is not None and known.over <= event.time:
-            self._close(node.address, known.over)
-            known = None
+        open_interval = self._open_by_node.get(node.address)
+        if open_interval is not None and open_interval.expected_end <= event.time:
+            self._close_interval(node.address, open_interval.expected_end)
+            open_interval = None
         if not is_excluded(node, event.time, self._rules):
-            if known is not None:
-                self._close(node.address, event.time)
+            if open_interval is not None:
+                self._close_interval(node.address, event.time)
             return
-        if known is None:
-            known = self._open[node.address] = _Open(event.at.block, event.time, event.time)
-        known.over = over_at(node, event.time, self._rules)
+        if open_interval is None:
+            open_interval = self._open_by_node[node.address] = _OpenExclusion(
+                event.at.block, event.time, event.time
+            )
+        open_interval.expected_end = find_exclusion_end(node, event.time, self._rules)
 
-    def _close(self, address: Address, time: int) -> None:
-        self._closed.append((address, self._open.pop(address), time))
+    def _close_interval(self, address: Address, time: int) -> None:
+        self._closed_intervals.append((address, self._open_by_node.pop(address), time))
 
-    def within(self, counted: HistoryRange) -> tuple[ExclusionInterval, ...]:
+    def list_intervals(self, history_range: HistoryRange) -> tuple[ExclusionInterval, ...]:
         """Return the intervals that overlap the counted range, ordered by their start."""
-        ended = [(address, interval, interval.over) for address, interval in self._open.items()]
+        open_until_end = [
+            (address, interval, interval.expected_end)
+            for address, interval in self._open_by_node.items()
+        ]
         intervals = [
-            _interval(address, interval, over, counted)
-            for address, interval, over in self._closed + ended
+            _build_interval(address, interval, end_time, history_range)
+            for address, interval, end_time in self._closed_intervals + open_until_end
         ]
         return tuple(
             sorted(
@@ -95,81 +100,86 @@ class Exclusions:
         )
 
 
-def _interval(
-    address: Address, known: _Open, over: int, counted: HistoryRange
+def _build_interval(
+    address: Address, exclusion: _OpenExclusion, end_time: int, history_range: HistoryRange
 ) -> ExclusionInterval:
-    until = over if over <= counted.to_time else None
+    until = end_time if end_time <= history_range.to_time else None
     return ExclusionInterval(
         node=address,
-        block=known.block,
-        since=known.since,
+        block=exclusion.start_block,
+        since=exclusion.start_time,
         until=until,
-        seconds=counted.seconds(known.since, until),
-        began_before=known.block < counted.first_block,
+        seconds=history_range.count_seconds(exclusion.start_time, until),
+        began_before=exclusion.start_block < history_range.first_block,
     )
 
 
-class Kickouts:
+class KickoutTracker:
     """Intervals in which kickouts were due, and the kickouts that the network executed."""
 
     def __init__(self) -> None:
-        self._open: dict[Address, DueInterval] = {}
-        self._closed: dict[Address, list[DueInterval]] = {}
+        self._open_by_node: dict[Address, DueInterval] = {}
+        self._closed_by_node: dict[Address, list[DueInterval]] = {}
         self._kicks: list[NetworkKick] = []
         # Nodes with an open interval before the newest event.
-        self._due_before: set[Address] = set()
+        self._previously_due: set[Address] = set()
 
     def note_intervals(self, changes: Iterable[KickoutDue], event: DomainEvent) -> None:
         """Open and close the intervals that an event opened and closed."""
-        self._due_before = set(self._open)
+        self._previously_due = set(self._open_by_node)
         for change in changes:
             if change.closed_at is None:
-                self._open[change.node] = _opened(change, event)
+                self._open_by_node[change.node] = _open_interval(change, event)
             else:
-                self._close(change, event)
+                self._close_interval(change, event)
 
     def record_kickout(self, event: NodeKickedOut) -> None:
         """Record a kickout by the network, after the intervals of the same event."""
-        was_due = event.node in self._due_before
+        was_due = event.node in self._previously_due
         kick = NetworkKick(event.node, event.at.block, event.time, was_due)
         self._kicks.append(kick)
-        self._answer(kick)
+        self._mark_kicked(kick)
 
-    def _close(self, change: KickoutDue, event: DomainEvent) -> None:
-        known = self._open.pop(change.node)
-        over = known._replace(closed_block=event.at.block, closed_time=event.time)
-        self._closed.setdefault(change.node, []).append(over)
+    def _close_interval(self, change: KickoutDue, event: DomainEvent) -> None:
+        open_interval = self._open_by_node.pop(change.node)
+        closed_interval = open_interval._replace(
+            closed_block=event.at.block, closed_time=event.time
+        )
+        self._closed_by_node.setdefault(change.node, []).append(closed_interval)
 
-    def _answer(self, kick: NetworkKick) -> None:
+    def _mark_kicked(self, kick: NetworkKick) -> None:
         """Mark the node's closed intervals as ended by the network's kickout."""
-        self._closed[kick.node] = [
-            due._replace(kicked_block=kick.block, kicked_time=kick.time)
-            if due.kicked_block is None
-            else due
-            for due in self._closed.get(kick.node, ())
+        self._closed_by_node[kick.node] = [
+            interval._replace(kicked_block=kick.block, kicked_time=kick.time)
+            if interval.kicked_block is None
+            else interval
+            for interval in self._closed_by_node.get(kick.node, ())
         ]
 
-    def within(self, counted: HistoryRange) -> tuple[DueInterval, ...]:
+    def list_intervals(self, history_range: HistoryRange) -> tuple[DueInterval, ...]:
         """Return the intervals that overlap the counted range, in order of their opening."""
-        first = counted.first_block
-        due = [*chain.from_iterable(self._closed.values()), *self._open.values()]
+        first = history_range.first_block
+        intervals = [
+            *chain.from_iterable(self._closed_by_node.values()),
+            *self._open_by_node.values(),
+        ]
         return tuple(
             sorted(
                 (
-                    each._replace(began_before=each.block < first)
-                    for each in due
-                    if each.closed_block is None or each.closed_block >= first
+                    interval._replace(began_before=interval.block < first)
+                    for interval in intervals
+                    if interval.closed_block is None or interval.closed_block >= first
                 ),
-                key=lambda each: (each.block, each.node),
+                key=lambda interval: (interval.block, interval.node),
             )
         )
 
-    def kicks(self, counted: HistoryRange) -> tuple[NetworkKick, ...]:
+    def list_network_kicks(self, history_range: HistoryRange) -> tuple[NetworkKick, ...]:
         """Return the network's own kickouts in the counted range."""
-        return tuple(kick for kick in self._kicks if kick.block >= counted.first_block)
+        return tuple(kick for kick in self._kicks if kick.block >= history_range.first_block)
 
 
-def _opened(change: KickoutDue, event: DomainEvent) -> DueInterval:
+def _open_interval(change: KickoutDue, event: DomainEvent) -> DueInterval:
     return DueInterval(
         node=change.node,
         block=event.at.block,

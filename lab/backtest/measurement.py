@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lab.backtest.candidate_weights import weighing_of
-from lab.backtest.intervals import Exclusions, HistoryRange, Kickouts
-from lab.backtest.results import Measured, NodeEnd
-from lab.backtest.score_series import scores_by_policy, scores_by_rules
+from lab.backtest.candidate_weights import create_candidate_weights
+from lab.backtest.intervals import ExclusionTracker, HistoryRange, KickoutTracker
+from lab.backtest.results import FinalNodeState, Measurement
+from lab.backtest.score_series import compute_scores_by_policy, compute_scores_by_rules
 from lab.backtest.system_columns import SystemColumn
 from lab.backtest.task_distribution import TaskSpreadMeter
 from oracle.domain.events.network_events import DomainEvent, NodeKickedOut, TaskKind, TaskStarted
@@ -28,92 +28,100 @@ class MeasurementPlan:
     recorded.
     """
 
-    judges: bool = True
-    chosen: frozenset[int] | None = None
+    judges_starts: bool = True
+    chosen_starts: frozenset[int] | None = None
     instants: tuple[int, ...] = ()
 
 
-def measure(
+def measure_system(
     column: SystemColumn,
     policy: SelectionPolicy,
     history: History,
-    asked: MeasurementPlan,
-    told: Callable[[int], None] = lambda _: None,
-) -> Measured:
+    plan: MeasurementPlan,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> Measurement:
     """Fold the whole history under one system.
 
     `on_progress` is called after every few thousand events with the number of folded events.
     """
     # A follower is only needed if the policy judges starts or gives the scores.
-    follower = policy.create_follower() if asked.judges or not column.has_rules else None
-    weighing = weighing_of(policy, follower, column.rules) if follower and asked.judges else None
-    spreading = TaskSpreadMeter(column.rules, weighing, asked.chosen)
-    run = _Run(column, _Seen(history, asked), follower, spreading)
-    done = 0
+    follower = policy.create_follower() if plan.judges_starts or not column.has_rules else None
+    candidate_weights = (
+        create_candidate_weights(policy, follower, column.rules)
+        if follower and plan.judges_starts
+        else None
+    )
+    spread_meter = TaskSpreadMeter(column.rules, candidate_weights, plan.chosen_starts)
+    run = _MeasurementRun(column, _MeasuredHistory(history, plan), follower, spread_meter)
+    event_count = 0
     for chunk in history.read_chunks():
-        run.fold.fold_events(run.watched(chunk), is_complete=False)
+        run.fold.fold_events(run.observe_events(chunk), is_complete=False)
         run.fold.drain_changes()
-        done += len(chunk)
-        told(done)
-    return run.result()
+        event_count += len(chunk)
+        on_progress(event_count)
+    return run.build_result()
 
 
-class _Seen(NamedTuple):
+class _MeasuredHistory(NamedTuple):
     """A history, and what to measure of it."""
 
     history: History
-    asked: MeasurementPlan
+    plan: MeasurementPlan
 
 
-class _Run:
+class _MeasurementRun:
     """A running fold and its measurements."""
 
     def __init__(
         self,
         column: SystemColumn,
-        seen: _Seen,
+        measured_history: _MeasuredHistory,
         follower: Follower | None,
-        spreading: TaskSpreadMeter,
+        spread_meter: TaskSpreadMeter,
     ) -> None:
-        self.column, self.history, self.asked = column, seen.history, seen.asked
-        self.follower, self.spreading = follower, spreading
+        self.column, self.history, self.plan = (
+            column,
+            measured_history.history,
+            measured_history.plan,
+        )
+        self.follower, self.spread_meter = follower, spread_meter
         self.fold = Fold(column.rules)
-        self.exclusions = Exclusions(column.rules)
-        self.kickouts = Kickouts()
+        self.exclusions = ExclusionTracker(column.rules)
+        self.kickouts = KickoutTracker()
         # Nodes that were members at any counted moment; a dict keeps their order.
-        self.present: dict[Address, None] = {}
-        self.counting = False
-        self.last: DomainEvent | None = None
+        self.present_nodes: dict[Address, None] = {}
+        self.is_counting = False
+        self.last_event: DomainEvent | None = None
         # Started tasks by kind, if the policy gives the scores.
-        self.kinds: dict[TaskKind, int] = {}
-        self.noted: list[Mapping[Address, int]] = []
+        self.task_count_by_kind: dict[TaskKind, int] = {}
+        self.recorded_scores: list[Mapping[Address, int]] = []
 
-    def watched(self, events: list[DomainEvent]) -> Iterator[DomainEvent]:
+    def observe_events(self, events: list[DomainEvent]) -> Iterator[DomainEvent]:
         """Yield every event to the fold, with measurements before and after it is folded."""
         for event in events:
-            self._before(event)
+            self._prepare_event(event)
             yield event
-            self._after(event)
+            self._finish_event(event)
 
-    def _before(self, event: DomainEvent) -> None:
-        if self.fold.ledger.closing and self.last is not None:
+    def _prepare_event(self, event: DomainEvent) -> None:
+        if self.fold.ledger.closing and self.last_event is not None:
             self.fold.finish_transaction(event.at)
-            self._note_changes(self.last)
-        if not self.counting and event.at.block >= self.history.first_block:
-            self.counting = True
-            self.present.update(dict.fromkeys(self._members()))
-        self._note_until(event.time)
+            self._note_changes(self.last_event)
+        if not self.is_counting and event.at.block >= self.history.first_block:
+            self.is_counting = True
+            self.present_nodes.update(dict.fromkeys(self._iter_members()))
+        self._record_scores_until(event.time)
         if isinstance(event, TaskStarted):
             ledger = self.fold.ledger
             if not self.column.has_rules and (task := ledger.tasks.get(event.task)):
-                self._count(task.kind)
-            if self.counting:
-                self.spreading.look(event, ledger.tasks, ledger.nodes)
+                self._count_task_kind(task.kind)
+            if self.is_counting:
+                self.spread_meter.judge_start(event, ledger.tasks, ledger.nodes)
             else:
-                self.spreading.pass_by(event, ledger.tasks)
+                self.spread_meter.skip_start(event, ledger.tasks)
 
-    def _after(self, event: DomainEvent) -> None:
-        self.last = event
+    def _finish_event(self, event: DomainEvent) -> None:
+        self.last_event = event
         self._note_changes(event)
         if isinstance(event, NodeKickedOut):
             self.kickouts.record_kickout(event)
@@ -124,70 +132,80 @@ class _Run:
         """Record what the fold changed since the last call, as of an event."""
         changes = self.fold.ledger.changes
         for node in changes.nodes.values():
-            self._look(node, event)
+            self._observe_node(node, event)
         changes.nodes.clear()
         self.kickouts.note_intervals(changes.kickouts, event)
         changes.kickouts.clear()
 
-    def _count(self, kind: TaskKind | None) -> None:
+    def _count_task_kind(self, kind: TaskKind | None) -> None:
         if kind is not None:
-            self.kinds[kind] = self.kinds.get(kind, 0) + 1
+            self.task_count_by_kind[kind] = self.task_count_by_kind.get(kind, 0) + 1
 
-    def _look(self, node: Node, event: DomainEvent) -> None:
+    def _observe_node(self, node: Node, event: DomainEvent) -> None:
         if self.column.has_rules:
-            self.exclusions.look(node, event)
-        self.spreading.note(node)
-        if self.counting and node.membership is Membership.MEMBER:
-            self.present[node.address] = None
+            self.exclusions.update_node(node, event)
+        self.spread_meter.update_node(node)
+        if self.is_counting and node.membership is Membership.MEMBER:
+            self.present_nodes[node.address] = None
 
-    def _members(self) -> Iterator[Address]:
+    def _iter_members(self) -> Iterator[Address]:
         for node in self.fold.ledger.nodes.values():
             if node.membership is Membership.MEMBER:
                 yield node.address
 
-    def _note_until(self, time: int) -> None:
+    def _record_scores_until(self, time: int) -> None:
         """Record the scores of every instant before `time`; no event changes them any more."""
-        instants = self.asked.instants
-        while len(self.noted) < len(instants) and instants[len(self.noted)] < time:
-            self.noted.append(self._scores(instants[len(self.noted)]))
+        instants = self.plan.instants
+        while (
+            len(self.recorded_scores) < len(instants)
+            and instants[len(self.recorded_scores)] < time
+        ):
+            self.recorded_scores.append(self._compute_scores(instants[len(self.recorded_scores)]))
 
-    def _scores(self, time: int) -> Mapping[Address, int]:
+    def _compute_scores(self, time: int) -> Mapping[Address, int]:
         nodes, rules = self.fold.ledger.nodes, self.column.rules
         if self.column.has_rules or self.follower is None:
-            return scores_by_rules(nodes, time, rules)
+            return compute_scores_by_rules(nodes, time, rules)
         # Pocket compares tasks of one kind: the most frequent kind of this network.
-        kind = max(sorted(self.kinds), key=self.kinds.__getitem__, default=None)
-        most = int(self.column.parameters["max_tickets"])
-        return scores_by_policy(self.follower, PolicyInput(nodes, rules, time), kind, most)
+        kind = max(
+            sorted(self.task_count_by_kind), key=self.task_count_by_kind.__getitem__, default=None
+        )
+        max_tickets = int(self.column.parameters["max_tickets"])
+        return compute_scores_by_policy(
+            self.follower, PolicyInput(nodes, rules, time), kind, max_tickets
+        )
 
-    def result(self) -> Measured:
+    def build_result(self) -> Measurement:
         """Return the measurements after the end of the history."""
         self.fold.finish_transaction()
-        if self.last is not None:
-            self._note_changes(self.last)
-        for instant in self.asked.instants[len(self.noted) :]:
-            self.noted.append(self._scores(instant))
-        spread = self.spreading.sum_up()
-        present = tuple(sorted({*self.present, *spread.actual}))
-        counted = HistoryRange(
+        if self.last_event is not None:
+            self._note_changes(self.last_event)
+        for instant in self.plan.instants[len(self.recorded_scores) :]:
+            self.recorded_scores.append(self._compute_scores(instant))
+        spread = self.spread_meter.build_spread()
+        present = tuple(sorted({*self.present_nodes, *spread.actual}))
+        history_range = HistoryRange(
             self.history.first_block, self.history.from_time, self.history.to_time
         )
         is_judged = self.column.has_rules
-        return Measured(
-            nodes=self._nodes(),
-            present=present,
-            intervals=self.exclusions.within(counted),
-            kickouts=self.kickouts.within(counted) if is_judged else (),
-            kicks=self.kickouts.kicks(counted),
+        return Measurement(
+            nodes=self._build_node_ends(),
+            present_nodes=present,
+            intervals=self.exclusions.list_intervals(history_range),
+            kickouts=self.kickouts.list_intervals(history_range) if is_judged else (),
+            kicks=self.kickouts.list_network_kicks(history_range),
             spread=spread,
-            over_time={node: tuple(scores.get(node) for scores in self.noted) for node in present},
+            scores_over_time={
+                node: tuple(scores.get(node) for scores in self.recorded_scores)
+                for node in present
+            },
         )
 
-    def _nodes(self) -> tuple[NodeEnd, ...]:
-        scores = self._scores(self.history.to_time)
+    def _build_node_ends(self) -> tuple[FinalNodeState, ...]:
+        scores = self._compute_scores(self.history.to_time)
         nodes = sorted(self.fold.ledger.nodes.items())
         return tuple(
-            NodeEnd(
+            FinalNodeState(
                 node=address,
                 status=get_status(node),
                 gpu_name=node.gpu_name,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from oracle.domain.ids import Address
 
 
-class NodeEnd(NamedTuple):
+class FinalNodeState(NamedTuple):
     """A node at the end of the history; `score` is None if it is not a member."""
 
     node: Address
@@ -55,7 +55,7 @@ class NetworkKick(NamedTuple):
     node: Address
     block: int
     time: int
-    due: bool
+    was_due: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +74,17 @@ class TaskSpread:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """The measurements of one system; small enough to be passed between processes.
 
     `present_nodes`: nodes that were members at any counted moment or had a task.
     `scores_over_time`: the score of each of them at each instant, None if it had none.
     """
 
-    nodes: tuple[NodeEnd, ...]
-    present: tuple[Address, ...]
+    nodes: tuple[FinalNodeState, ...]
+    present_nodes: tuple[Address, ...]
     intervals: tuple[ExclusionInterval, ...]
     kickouts: tuple[DueInterval, ...]
     kicks: tuple[NetworkKick, ...]
     spread: TaskSpread
-    over_time: Mapping[Address, tuple[int | None, ...]]
+    scores_over_time: Mapping[Address, tuple[int | None, ...]]

@@ -19,7 +19,9 @@ _TICKETS = "tickets"
 _ANY_TASK = create_task(TaskKey("0x" + 64 * "0"))
 
 
-def scores_by_rules(nodes: Mapping[Address, Node], time: int, rules: Rules) -> dict[Address, int]:
+def compute_scores_by_rules(
+    nodes: Mapping[Address, Node], time: int, rules: Rules
+) -> dict[Address, int]:
     """Return each member's QoS in units of 10^-18; Q under legacy rules."""
     peers = compute_population_maxima(nodes.values(), time, rules)
     scores = {
@@ -30,24 +32,24 @@ def scores_by_rules(nodes: Mapping[Address, Node], time: int, rules: Rules) -> d
     return {address: score for address, score in scores.items() if score is not None}
 
 
-def scores_by_policy(
-    follower: Follower, policy_input: PolicyInput, kind: TaskKind | None, most: int
+def compute_scores_by_policy(
+    follower: Follower, policy_input: PolicyInput, kind: TaskKind | None, max_tickets: int
 ) -> dict[Address, int]:
     """Return each member's tickets divided by the `max_tickets` possible, in units of 10^-18.
 
     The policy judges a task of that kind without other requirements, as if all members were free.
     """
-    free = {
+    free_nodes = {
         address: replace(node, running=0, paused=False)
         for address, node in policy_input.nodes.items()
         if node.membership is Membership.MEMBER
     }
-    asked = replace(_ANY_TASK, kind=kind)
-    verdicts = follower.judge_candidates(asked, replace(policy_input, nodes=free))
-    return {each.node: _tickets(each) * UNIT // most for each in verdicts}
+    any_task = replace(_ANY_TASK, kind=kind)
+    verdicts = follower.judge_candidates(any_task, replace(policy_input, nodes=free_nodes))
+    return {verdict.node: _get_tickets(verdict) * UNIT // max_tickets for verdict in verdicts}
 
 
-def _tickets(verdict: CandidateVerdict) -> int:
+def _get_tickets(verdict: CandidateVerdict) -> int:
     """Return the tickets of a verdict.
 
     A weight may also be the remaining chance of a node without tickets.

@@ -9,18 +9,20 @@ from math import isqrt
 
 from oracle.domain.fixed_point import UNIT
 
-_LEAST = 2
+_MIN_VALUES = 2
 
 
-def ranks_of(values: Sequence[int]) -> list[int]:
+def compute_ranks(values: Sequence[int]) -> list[int]:
     """Return each value's rank, 1 for the largest; equal values share the best rank."""
-    first: dict[int, int] = {}
+    rank_by_value: dict[int, int] = {}
     for rank, value in enumerate(sorted(values, reverse=True), start=1):
-        first.setdefault(value, rank)
-    return [first[value] for value in values]
+        rank_by_value.setdefault(value, rank)
+    return [rank_by_value[value] for value in values]
 
 
-def rank_correlation(one: Sequence[int], other: Sequence[int]) -> int | None:
+def compute_rank_correlation(
+    first_values: Sequence[int], second_values: Sequence[int]
+) -> int | None:
     """Return Spearman's rank correlation of two lists of the same length.
 
     Equal values share the mean of their ranks. 1: the same order; -1: the opposite one; None:
@@ -29,32 +31,45 @@ def rank_correlation(one: Sequence[int], other: Sequence[int]) -> int | None:
     Raises:
         ValueError: the lists differ in length.
     """
-    pairs = list(zip(_middle_ranks(one), _middle_ranks(other), strict=True))
+    pairs = list(
+        zip(
+            _compute_doubled_ranks(first_values),
+            _compute_doubled_ranks(second_values),
+            strict=True,
+        )
+    )
     count = len(pairs)
-    if count < _LEAST:
+    if count < _MIN_VALUES:
         return None
     # Both lists have the same sum of ranks; all ranks are doubled, which cancels out.
-    total = count * (count + 1)
-    both = count * sum(a * b for a, b in pairs) - total * total
-    spread_one = count * sum(a * a for a, _ in pairs) - total * total
-    spread_other = count * sum(b * b for _, b in pairs) - total * total
-    if not spread_one or not spread_other:
+    rank_sum = count * (count + 1)
+    covariance = (
+        count * sum(first_rank * second_rank for first_rank, second_rank in pairs)
+        - rank_sum * rank_sum
+    )
+    first_spread = (
+        count * sum(first_rank * first_rank for first_rank, _ in pairs) - rank_sum * rank_sum
+    )
+    second_spread = (
+        count * sum(second_rank * second_rank for _, second_rank in pairs) - rank_sum * rank_sum
+    )
+    if not first_spread or not second_spread:
         return None
-    size = isqrt(both * both * UNIT * UNIT // (spread_one * spread_other))
-    return size if both >= 0 else -size
+    correlation = isqrt(covariance * covariance * UNIT * UNIT // (first_spread * second_spread))
+    return correlation if covariance >= 0 else -correlation
 
 
-def _middle_ranks(values: Sequence[int]) -> list[int]:
+def _compute_doubled_ranks(values: Sequence[int]) -> list[int]:
     """Return twice the mean rank of each value, which is always an integer."""
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
+    first_rank: dict[int, int] = {}
+    last_rank: dict[int, int] = {}
     for rank, value in enumerate(sorted(values), start=1):
-        first.setdefault(value, rank)
-        last[value] = rank
-    return [first[value] + last[value] for value in values]
+        first_rank.setdefault(value, rank)
+        last_rank[value] = rank
+    return [first_rank[value] + last_rank[value] for value in values]
 
 
-def gini(amounts: Sequence[int]) -> int | None:
+def compute_gini(amounts: Sequence[int]) -> int | None:
     """Return the Gini coefficient of non-negative amounts, or None if their sum is 0.
 
     0 means that all are equal. The maximum is (n - 1)/n, if one of n has everything.
@@ -63,12 +78,13 @@ def gini(amounts: Sequence[int]) -> int | None:
     if not total:
         return None
     weighted = sum(
-        (2 * place - count - 1) * amount for place, amount in enumerate(sorted(amounts), start=1)
+        (2 * position - count - 1) * amount
+        for position, amount in enumerate(sorted(amounts), start=1)
     )
     return weighted * UNIT // (count * total)
 
 
-def lorenz(amounts: Sequence[int]) -> list[int]:
+def compute_lorenz_curve(amounts: Sequence[int]) -> list[int]:
     """Return the Lorenz curve: the shares of the poorest 0, 1, 2 … n together.
 
     The list is empty if the sum is 0.

@@ -12,11 +12,11 @@ from oracle.systems.registry import build_rules, get_policy, get_systems, list_r
 from oracle.systems.rule_overrides import apply_rule_changes, get_changeable_rules
 
 # The rule set that provides the nodes' state for systems without rules.
-_STATE = "crynux"
+_STATE_RULE_SET = "crynux"
 _LEGACY = "legacy"
-_BY_POLICY = "@"
-_CHANGED = "*"
-MOST_COLUMNS = 64
+_POLICY_SEPARATOR = "@"
+_CHANGED_MARK = "*"
+MAX_COLUMNS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class SystemColumn:
     policy: str
     has_rules: bool = True
     changes: Mapping[str, str] = field(default_factory=dict)
-    tuning: Mapping[str, str] = field(default_factory=dict)
+    policy_changes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -42,7 +42,7 @@ class SystemColumn:
         Raises:
             ValueError: no such policy or parameter.
         """
-        return get_parameters(get_policy(self.policy, self.tuning))
+        return get_parameters(get_policy(self.policy, self.policy_changes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +54,20 @@ class Setting:
     value: str
 
     @classmethod
-    def read(cls, text: str) -> Self:
+    def parse(cls, text: str) -> Self:
         """Parse `key=value` or `NAME:key=value`.
 
         Raises:
             ValueError: the text has another form.
         """
-        place, equals, value = text.partition("=")
-        target, colon, key = place.rpartition(":")
-        if not equals or not key.strip() or (colon and not target):
+        left_side, equals_sign, value = text.partition("=")
+        target, colon, key = left_side.rpartition(":")
+        if not equals_sign or not key.strip() or (colon and not target):
             raise ValueError(f"{text!r} must be key=value or NAME:key=value")
         return cls(target if colon else None, key.strip(), value)
 
     @property
-    def place(self) -> str:
+    def left_side(self) -> str:
         """The part before the equals sign, as it is written."""
         return self.key if self.target is None else f"{self.target}:{self.key}"
 
@@ -83,26 +83,26 @@ class SystemBase:
     name: str
     policy: str
     has_rules: bool = True
-    written: Mapping[str, Any] | None = None
-    own: Mapping[str, str] = field(default_factory=dict)
+    custom_rules: Mapping[str, Any] | None = None
+    own_changes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def named(cls, name: str) -> Self:
+    def find_by_name(cls, name: str) -> Self:
         """Return the system of a name; `NAME@POLICY` uses another policy than its own.
 
         Raises:
             ValueError: no such system or policy; the message lists the known ones.
         """
-        own, at, policy = name.partition(_BY_POLICY)
-        known = get_systems().get(own)
-        if known is None and own not in list_rule_sets():
-            listed = ", ".join(dict.fromkeys((*get_systems(), *list_rule_sets())))
-            raise ValueError(f"no rule set {own!r} (there is {listed})")
-        wanted = policy if at else known.policy.name if known else own
-        return cls(name, get_policy(wanted).name, known is None or known.has_rules)
+        system_name, separator, policy = name.partition(_POLICY_SEPARATOR)
+        system = get_systems().get(system_name)
+        if system is None and system_name not in list_rule_sets():
+            known_names = ", ".join(dict.fromkeys((*get_systems(), *list_rule_sets())))
+            raise ValueError(f"no rule set {system_name!r} (there is {known_names})")
+        policy_name = policy if separator else system.policy.name if system else system_name
+        return cls(name, get_policy(policy_name).name, system is None or system.has_rules)
 
     @classmethod
-    def read(cls, text: str, file: str = "") -> Self:
+    def from_rules_json(cls, text: str, file: str = "") -> Self:
         """Return the system of a custom rule set in JSON.
 
         The system has the name in the JSON, or the name of its file if a published rule set
@@ -113,75 +113,82 @@ class SystemBase:
             ValueError: the text is not a rule set; the message names the field.
         """
         rules = Rules.from_json(text)
-        known = get_systems().get(rules.name)
-        other = _LEGACY if rules.legacy is not None else _STATE
-        policy = known.policy.name if known else other
+        system = get_systems().get(rules.name)
+        default_policy = _LEGACY if rules.legacy is not None else _STATE_RULE_SET
+        policy = system.policy.name if system else default_policy
         name = file if file and rules.name in list_rule_sets() else rules.name
-        return cls(name, policy, written=json.loads(rules.to_json()))
+        return cls(name, policy, custom_rules=json.loads(rules.to_json()))
 
-    def changed_by(self, words: Sequence[str]) -> Self:
+    def with_changes(self, change_texts: Sequence[str]) -> Self:
         """Return the system with changes of its own, each `key=value`.
 
         Raises:
             ValueError: a change is malformed, given twice, or of an unknown key.
         """
-        own: dict[str, str] = {}
-        for word in words:
-            key, equals, value = word.partition("=")
-            if not equals or not key:
-                raise ValueError(f"{word!r} must be key=value")
-            if key in own:
+        own_changes: dict[str, str] = {}
+        for change_text in change_texts:
+            key, equals_sign, value = change_text.partition("=")
+            if not equals_sign or not key:
+                raise ValueError(f"{change_text!r} must be key=value")
+            if key in own_changes:
                 raise ValueError(f"{self.name}: {key}: given twice")
-            if not self.has(key):
-                raise ValueError(_unknown(key, [self]))
-            own[key] = value
-        return replace(self, own=own)
+            if not self.is_changeable(key):
+                raise ValueError(_format_unknown_key(key, [self]))
+            own_changes[key] = value
+        return replace(self, own_changes=own_changes)
 
     @property
     def full_name(self) -> str:
         """The name with the system's own changes, as used for a column."""
-        return " ".join((self.name, *(f"{key}={value}" for key, value in self.own.items())))
+        return " ".join(
+            (self.name, *(f"{key}={value}" for key, value in self.own_changes.items()))
+        )
 
-    def column(self, name: str, changes: Mapping[str, str]) -> SystemColumn:
+    def build_column(self, name: str, changes: Mapping[str, str]) -> SystemColumn:
         """Return the column of the system with its own changes and these.
 
         Raises:
             ValueError: a change is invalid, or a value without a default is missing.
         """
-        every = {**changes, **self.own}
+        all_changes = {**changes, **self.own_changes}
         try:
-            rules, tuning = split_changes(every, self.rule_names, get_policy(self.policy))
-            made = self._rules(rules)
-            policy = get_policy(self.policy, tuning)
+            rules, policy_changes = split_changes(
+                all_changes, self.changeable_rule_names, get_policy(self.policy)
+            )
+            built_rules = self._build_rules(rules)
+            policy = get_policy(self.policy, policy_changes)
         except ValueError as error:
             raise ValueError(f"{self.full_name}: {error}") from None
-        return SystemColumn(name, made, policy.name, self.has_rules, every, tuning)
+        return SystemColumn(
+            name, built_rules, policy.name, self.has_rules, all_changes, policy_changes
+        )
 
-    def _rules(self, changes: Mapping[str, str]) -> Rules:
-        if self.written is not None:
-            return apply_rule_changes(self.written, changes)
+    def _build_rules(self, changes: Mapping[str, str]) -> Rules:
+        if self.custom_rules is not None:
+            return apply_rule_changes(self.custom_rules, changes)
         return build_rules(
-            self.name.partition(_BY_POLICY)[0] if self.has_rules else _STATE, changes
+            self.name.partition(_POLICY_SEPARATOR)[0] if self.has_rules else _STATE_RULE_SET,
+            changes,
         )
 
     @property
-    def rule_names(self) -> tuple[str, ...]:
+    def changeable_rule_names(self) -> tuple[str, ...]:
         """The rules that may be changed, except those without an effect."""
         if not self.has_rules:
             return ()
-        is_legacy = self.name.partition(_BY_POLICY)[0] == _LEGACY
-        values = self.written or ({_LEGACY: {}} if is_legacy else {})
+        is_legacy = self.name.partition(_POLICY_SEPARATOR)[0] == _LEGACY
+        values = self.custom_rules or ({_LEGACY: {}} if is_legacy else {})
         idle = IDLE_RULES if values.get(_LEGACY) is not None else ()
         return tuple(name for name in get_changeable_rules(values) if name not in idle)
 
     @property
-    def keys(self) -> tuple[str, ...]:
+    def changeable_keys(self) -> tuple[str, ...]:
         """Everything that may be changed: rules and policy parameters."""
-        return (*self.rule_names, *get_parameters(get_policy(self.policy)))
+        return (*self.changeable_rule_names, *get_parameters(get_policy(self.policy)))
 
-    def has(self, key: str) -> bool:
+    def is_changeable(self, key: str) -> bool:
         """Return whether a rule or a policy parameter has this name."""
-        return key in self.keys
+        return key in self.changeable_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +199,7 @@ class Grid:
     values: Mapping[str, Sequence[str]]
 
 
-def columns_of(
+def build_columns(
     bases: Sequence[SystemBase], settings: Sequence[Setting], grid: Grid | None = None
 ) -> tuple[list[SystemColumn], list[str]]:
     """Return the columns, and notes about settings that do not apply.
@@ -201,83 +208,89 @@ def columns_of(
         ValueError: a name is given twice, a setting matches no system, a value is invalid, or
             there are too many columns.
     """
-    every = [*bases, *(grid.bases if grid else ())]
-    _check(bases, every, settings)
-    columns = [_column(basis, settings) for basis in bases]
+    all_bases = [*bases, *(grid.bases if grid else ())]
+    _check_settings(bases, all_bases, settings)
+    columns = [_build_column(base, settings) for base in bases]
     if grid is not None:
-        columns += _columns_of_grid(grid, settings)
+        columns += _build_grid_columns(grid, settings)
     names = [column.name for column in columns]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"{name} is compared twice")
-    if len(columns) > MOST_COLUMNS:
-        raise ValueError(f"{len(columns)} systems to compare; {MOST_COLUMNS} are the most")
-    return columns, list(_left_alone(every, settings))
+    if len(columns) > MAX_COLUMNS:
+        raise ValueError(f"{len(columns)} systems to compare; {MAX_COLUMNS} are the most")
+    return columns, list(_iter_unapplied_settings(all_bases, settings))
 
 
-def _check(
-    bases: Sequence[SystemBase], every: Sequence[SystemBase], settings: Sequence[Setting]
+def _check_settings(
+    bases: Sequence[SystemBase], all_bases: Sequence[SystemBase], settings: Sequence[Setting]
 ) -> None:
-    names = [basis.full_name for basis in bases]
+    names = [base.full_name for base in bases]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(
                 f'{name} is given twice; beside it can stand --rules "{name} KEY=VALUE"'
             )
     for setting in settings:
-        if sum(other.place == setting.place for other in settings) > 1:
-            raise ValueError(f"--set {setting.place}: given twice")
-        aimed = [basis for basis in every if setting.target in {None, basis.name}]
-        if not aimed:
+        if sum(other_setting.left_side == setting.left_side for other_setting in settings) > 1:
+            raise ValueError(f"--set {setting.left_side}: given twice")
+        targeted_bases = [base for base in all_bases if setting.target in {None, base.name}]
+        if not targeted_bases:
             raise ValueError(f"{setting.target}: no such rule set is compared")
-        if not any(basis.has(setting.key) for basis in aimed):
-            raise ValueError(_unknown(setting.key, aimed))
+        if not any(base.is_changeable(setting.key) for base in targeted_bases):
+            raise ValueError(_format_unknown_key(setting.key, targeted_bases))
 
 
-def _unknown(key: str, bases: Sequence[SystemBase]) -> str:
-    where = " or ".join(dict.fromkeys(basis.name for basis in bases))
-    listed = ", ".join(dict.fromkeys(known for basis in bases for known in basis.keys))
-    return f"{key}: no such rule in {where} (there is {listed})"
+def _format_unknown_key(key: str, bases: Sequence[SystemBase]) -> str:
+    system_names = " or ".join(dict.fromkeys(base.name for base in bases))
+    known_keys = ", ".join(
+        dict.fromkeys(known_key for base in bases for known_key in base.changeable_keys)
+    )
+    return f"{key}: no such rule in {system_names} (there is {known_keys})"
 
 
-def _left_alone(every: Iterable[SystemBase], settings: Sequence[Setting]) -> Iterable[str]:
-    for name, basis in {basis.name: basis for basis in every}.items():
+def _iter_unapplied_settings(
+    all_bases: Iterable[SystemBase], settings: Sequence[Setting]
+) -> Iterable[str]:
+    for name, base in {base.name: base for base in all_bases}.items():
         for setting in settings:
-            if setting.target is None and not basis.has(setting.key):
+            if setting.target is None and not base.is_changeable(setting.key):
                 yield f"{name} has no rule {setting.key}: it is compared without that change"
 
 
-def _changes_for(basis: SystemBase, settings: Iterable[Setting]) -> dict[str, str]:
+def _select_changes(base: SystemBase, settings: Iterable[Setting]) -> dict[str, str]:
     """Return the changes for a system, except those that its own changes override.
 
     A change for this system wins over a change for all systems.
     """
     return {
         setting.key: setting.value
-        for setting in sorted(settings, key=lambda each: each.target is not None)
-        if setting.target in {None, basis.name}
-        and basis.has(setting.key)
-        and setting.key not in basis.own
+        for setting in sorted(settings, key=lambda item: item.target is not None)
+        if setting.target in {None, base.name}
+        and base.is_changeable(setting.key)
+        and setting.key not in base.own_changes
     }
 
 
-def _column(basis: SystemBase, settings: Sequence[Setting]) -> SystemColumn:
-    changes = _changes_for(basis, settings)
-    return basis.column(basis.full_name + (_CHANGED if changes else ""), changes)
+def _build_column(base: SystemBase, settings: Sequence[Setting]) -> SystemColumn:
+    changes = _select_changes(base, settings)
+    return base.build_column(base.full_name + (_CHANGED_MARK if changes else ""), changes)
 
 
-def _columns_of_grid(grid: Grid, settings: Sequence[Setting]) -> list[SystemColumn]:
+def _build_grid_columns(grid: Grid, settings: Sequence[Setting]) -> list[SystemColumn]:
     columns = []
-    for basis in grid.bases:
+    for base in grid.bases:
         for key in grid.values:
-            if not basis.has(key):
-                raise ValueError(f"grid: {_unknown(key, [basis])}")
-            if key in basis.own:
-                raise ValueError(f"grid: {key}: {basis.full_name} has its own value of it")
+            if not base.is_changeable(key):
+                raise ValueError(f"grid: {_format_unknown_key(key, [base])}")
+            if key in base.own_changes:
+                raise ValueError(f"grid: {key}: {base.full_name} has its own value of it")
         for values in product(*grid.values.values()):
-            tried = dict(zip(grid.values, values, strict=True))
-            name = " ".join((basis.full_name, *(f"{key}={value}" for key, value in tried.items())))
-            columns.append(basis.column(name, _changes_for(basis, settings) | tried))
-            if len(columns) > MOST_COLUMNS:
-                raise ValueError(f"grid: more than {MOST_COLUMNS} combinations")
+            grid_values = dict(zip(grid.values, values, strict=True))
+            name = " ".join(
+                (base.full_name, *(f"{key}={value}" for key, value in grid_values.items()))
+            )
+            columns.append(base.build_column(name, _select_changes(base, settings) | grid_values))
+            if len(columns) > MAX_COLUMNS:
+                raise ValueError(f"grid: more than {MAX_COLUMNS} combinations")
     return columns

@@ -10,33 +10,33 @@ from multiprocessing import get_context
 from threading import current_thread, main_thread
 from typing import Any
 
-from lab.backtest.measurement import MeasurementPlan, measure
-from lab.backtest.results import Measured
+from lab.backtest.measurement import MeasurementPlan, measure_system
+from lab.backtest.results import Measurement
 from lab.backtest.system_columns import SystemColumn
 from oracle.errors import FatalError
 from oracle.queries.event_history import History
 from oracle.systems.registry import get_policy
 
 # A process takes a second or two to start; shorter histories are faster without one.
-ALONE_BELOW = 30_000
+MIN_PARALLEL_EVENTS = 30_000
 # Interval of progress reports, in seconds.
-_GLANCE_SECONDS = 0.2
+_PROGRESS_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerPool:
+class MeasurementTask:
     """The common inputs of all columns, and the maximum number of processes."""
 
     history: History
-    asked: MeasurementPlan
-    jobs: int = 1
+    plan: MeasurementPlan
+    max_processes: int = 1
 
 
 def measure_all(
     columns: Sequence[SystemColumn],
-    bench: WorkerPool,
-    told: Callable[[int], None] = lambda _: None,
-) -> list[Measured]:
+    task: MeasurementTask,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> list[Measurement]:
     """Measure every column; the results are in the order of the columns.
 
     `on_progress` is called regularly with the number of events folded for all columns together.
@@ -46,45 +46,64 @@ def measure_all(
         FatalError: a worker process ended before its work was done.
         ValueError: no such policy as a column names.
     """
-    if bench.jobs == 1 or len(columns) == 1 or bench.history.folded_count < ALONE_BELOW:
-        return [_alone(column, bench, told, place) for place, column in enumerate(columns)]
-    return _together(columns, bench, told)
+    if (
+        task.max_processes == 1
+        or len(columns) == 1
+        or task.history.folded_count < MIN_PARALLEL_EVENTS
+    ):
+        return [
+            _measure_sequentially(column, task, on_progress, column_index)
+            for column_index, column in enumerate(columns)
+        ]
+    return _measure_in_parallel(columns, task, on_progress)
 
 
-def _alone(
-    column: SystemColumn, bench: WorkerPool, told: Callable[[int], None], before: int
-) -> Measured:
-    base = before * bench.history.folded_count
-    policy = get_policy(column.policy, column.tuning)
-    return measure(column, policy, bench.history, bench.asked, lambda done: told(base + done))
+def _measure_sequentially(
+    column: SystemColumn,
+    task: MeasurementTask,
+    on_progress: Callable[[int], None],
+    column_index: int,
+) -> Measurement:
+    events_before = column_index * task.history.folded_count
+    policy = get_policy(column.policy, column.policy_changes)
+    return measure_system(
+        column,
+        policy,
+        task.history,
+        task.plan,
+        lambda event_count: on_progress(events_before + event_count),
+    )
 
 
-def _together(
-    columns: Sequence[SystemColumn], bench: WorkerPool, told: Callable[[int], None]
-) -> list[Measured]:
+def _measure_in_parallel(
+    columns: Sequence[SystemColumn], task: MeasurementTask, on_progress: Callable[[int], None]
+) -> list[Measurement]:
     # Spawned rather than forked, so that workers inherit no state on any platform.
     context = get_context("spawn")
     # The number of events folded per column; the last entry signals workers to stop.
-    folded = context.Array("Q", len(columns) + 1)
-    workers = min(bench.jobs, len(columns))
-    with ProcessPoolExecutor(workers, context, _begin, (folded, bench)) as pool:
-        with without_interrupts():
-            working = [pool.submit(_measured, place, each) for place, each in enumerate(columns)]
+    folded_counts = context.Array("Q", len(columns) + 1)
+    workers = min(task.max_processes, len(columns))
+    with ProcessPoolExecutor(workers, context, _initialize_worker, (folded_counts, task)) as pool:
+        with ignore_interrupts():
+            futures = [
+                pool.submit(_measure_in_worker, column_index, column)
+                for column_index, column in enumerate(columns)
+            ]
         try:
-            _attend(working, lambda: told(sum(folded[:-1])))
-            return [each.result() for each in working]
+            _wait_for_results(futures, lambda: on_progress(sum(folded_counts[:-1])))
+            return [future.result() for future in futures]
         except BrokenProcessPool:
             raise FatalError(
                 "a process ended before its work was done, perhaps for want of memory: "
                 "--jobs 1 needs the least"
             ) from None
         finally:
-            folded[-1] = 1
+            folded_counts[-1] = 1
             pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
-def without_interrupts() -> Iterator[None]:
+def ignore_interrupts() -> Iterator[None]:
     """Ignore Ctrl-C in processes that are started within this context.
 
     The parent process handles the signal and stops them.
@@ -92,51 +111,51 @@ def without_interrupts() -> Iterator[None]:
     if current_thread() is not main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    previous_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
 
 
-def _attend(working: Sequence[Future[Measured]], glance: Callable[[], None]) -> None:
+def _wait_for_results(futures: Sequence[Future[Measurement]], on_tick: Callable[[], None]) -> None:
     """Wait for all futures, or for the first that fails."""
-    waiting: set[Future[Measured]] = set(working)
+    waiting: set[Future[Measurement]] = set(futures)
     while waiting:
-        done, waiting = wait(waiting, timeout=_GLANCE_SECONDS)
-        glance()
-        for each in done:
-            each.result()
+        done, waiting = wait(waiting, timeout=_PROGRESS_SECONDS)
+        on_tick()
+        for future in done:
+            future.result()
 
 
-class _StoppedError(Exception):
+class _CancelledError(Exception):
     """The result of this column is not needed any more."""
 
 
 @dataclass(slots=True)
-class _Post:
+class _WorkerContext:
     """The inputs of a worker process."""
 
-    folded: Any
-    bench: WorkerPool
+    folded_counts: Any
+    task: MeasurementTask
 
 
-_posts: list[_Post] = []
+_worker_contexts: list[_WorkerContext] = []
 
 
-def _begin(folded: Any, bench: WorkerPool) -> None:  # noqa: ANN401 - ctypes' array has no type
+def _initialize_worker(folded_counts: Any, task: MeasurementTask) -> None:  # noqa: ANN401 - ctypes' array has no type
     """Initialise a worker process."""
-    _posts.append(_Post(folded, bench))
+    _worker_contexts.append(_WorkerContext(folded_counts, task))
 
 
-def _measured(place: int, column: SystemColumn) -> Measured:
+def _measure_in_worker(column_index: int, column: SystemColumn) -> Measurement:
     """Measure one column in a worker process."""
-    post = _posts[-1]
+    context = _worker_contexts[-1]
 
-    def told(done: int) -> None:
-        if post.folded[-1]:
-            raise _StoppedError
-        post.folded[place] = done
+    def report_progress(event_count: int) -> None:
+        if context.folded_counts[-1]:
+            raise _CancelledError
+        context.folded_counts[column_index] = event_count
 
-    policy = get_policy(column.policy, column.tuning)
-    return measure(column, policy, post.bench.history, post.bench.asked, told)
+    policy = get_policy(column.policy, column.policy_changes)
+    return measure_system(column, policy, context.task.history, context.task.plan, report_progress)

@@ -9,7 +9,7 @@ from random import Random
 _BITS = 32
 
 
-class Chance:
+class RandomStream:
     """One stream of random numbers."""
 
     __slots__ = ("_bits",)
@@ -18,14 +18,14 @@ class Chance:
         # Not for secrets: the numbers must be repeatable.
         self._bits = Random(" ".join(map(str, (seed, *names)))).getrandbits  # noqa: S311
 
-    def below(self, bound: int) -> int:
+    def draw_below(self, bound: int) -> int:
         """Return a random integer from 0 up to, but excluding, `bound`."""
         return self._bits(_BITS) * bound >> _BITS
 
-    def between(self, low: int, high: int) -> int:
+    def draw_between(self, minimum: int, maximum: int) -> int:
         """Return a random integer from `minimum` to `maximum`, both included."""
-        return low + self.below(high - low + 1)
+        return minimum + self.draw_below(maximum - minimum + 1)
 
     def is_hit(self, per_million: int) -> bool:
         """Return true with this probability."""
-        return self.below(1_000_000) < per_million
+        return self.draw_below(1_000_000) < per_million

@@ -4,44 +4,44 @@ Fold, scores, kickout predicate and draw are those of the product, not a second 
 docs/explanation/attacks.md.
 """
 
-from lab.backtest.intervals import Exclusions
+from lab.backtest.intervals import ExclusionTracker
 from lab.backtest.system_columns import SystemColumn
-from lab.closed_loop.loop_plan import Cast, LoopPlan, applications
-from lab.closed_loop.loop_result import LoopResult, sum_up
+from lab.closed_loop.loop_plan import Cast, LoopPlan, create_applications
+from lab.closed_loop.loop_result import LoopResult, summarize_loop
 from lab.closed_loop.running.agenda import Agenda
-from lab.closed_loop.running.answers import settled
+from lab.closed_loop.running.answers import schedule_judgement
 from lab.closed_loop.running.folded_network import FoldedNetwork
-from lab.closed_loop.running.kickout_process import follow
-from lab.closed_loop.running.loop_state import BEGIN, LoopState
-from lab.closed_loop.running.membership import enter
-from lab.closed_loop.running.orders import contest, open_stream, serve_queue
+from lab.closed_loop.running.kickout_process import handle_due_kickout
+from lab.closed_loop.running.loop_state import LOOP_START_TIME, LoopState
+from lab.closed_loop.running.membership import add_node
+from lab.closed_loop.running.orders import order_second_group, serve_queue, start_stream
 from oracle.systems.registry import get_policy
 
 # Interval at which waiting tasks are tried again although no node was released, because nodes
 # recover.
-_LOOKS_EVERY = 15
+_QUEUE_CHECK_SECONDS = 15
 
 
-def play(column: SystemColumn, plan: LoopPlan, cast: Cast) -> LoopResult:
+def run_closed_loop(column: SystemColumn, plan: LoopPlan, loop_cast: Cast) -> LoopResult:
     """Run one closed loop under a system; the same arguments give the same result.
 
     Raises:
         ValueError: the system scores no groups, or its policy does not exist.
     """
-    refuse_unplayable(column)
-    policy = get_policy(column.policy, column.tuning)
-    network = FoldedNetwork(column.rules, policy, BEGIN)
-    state = LoopState(plan, network, Agenda(), Exclusions(column.rules))
-    for role in cast.nodes:
-        enter(state, role)
-    for number, creator in enumerate((applications(plan), *cast.creators)):
-        open_stream(state, creator, number)
-    state.agenda.add(BEGIN, _look, state)
-    _run(state)
-    return sum_up(state)
+    check_playable(column)
+    policy = get_policy(column.policy, column.policy_changes)
+    network = FoldedNetwork(column.rules, policy, LOOP_START_TIME)
+    state = LoopState(plan, network, Agenda(), ExclusionTracker(column.rules))
+    for role in loop_cast.nodes:
+        add_node(state, role)
+    for stream_number, creator in enumerate((create_applications(plan), *loop_cast.creators)):
+        start_stream(state, creator, stream_number)
+    state.agenda.schedule(LOOP_START_TIME, _schedule_queue_check, state)
+    _run_agenda(state)
+    return summarize_loop(state)
 
 
-def refuse_unplayable(column: SystemColumn) -> None:
+def check_playable(column: SystemColumn) -> None:
     """Check that a system scores groups of tasks with one node each.
 
     Raises:
@@ -51,41 +51,43 @@ def refuse_unplayable(column: SystemColumn) -> None:
         raise ValueError(f"{column.name}: scores no groups, so that it cannot be played here")
 
 
-def _run(state: LoopState) -> None:
-    for time, deed, arguments in state.agenda.each():
+def _run_agenda(state: LoopState) -> None:
+    for time, action, arguments in state.agenda.iter_actions():
         state.network.time = time
-        deed(*arguments)
-        _settle(state)
+        action(*arguments)
+        _apply_changes(state)
         while state.contests:
-            contest(state, state.contests.pop())
-        if state.is_stirred:
-            state.is_stirred = False
+            order_second_group(state, state.contests.pop())
+        if state.may_start_tasks:
+            state.may_start_tasks = False
             if state.queue:
                 serve_queue(state)
-                _settle(state)
+                _apply_changes(state)
         if state.is_over:
             return
 
 
-def _settle(state: LoopState) -> None:
+def _apply_changes(state: LoopState) -> None:
     """Apply what the fold changed after the last action."""
-    for order in state.touched:
-        settled(state, order)
-    state.touched.clear()
-    changes = state.network.settle()
+    for order in state.changed_orders:
+        schedule_judgement(state, order)
+    state.changed_orders.clear()
+    changes = state.network.take_changes()
     for entry in changes.scores:
-        state.nodes[entry.node].scored_for.append((state.creators[entry.task], entry.score))
+        state.node_by_address[entry.node].recent_scores.append(
+            (state.creator_by_task[entry.task], entry.score)
+        )
     state.counts.anomalies += len(changes.anomalies)
     for change in changes.kickouts:
-        follow(state, change)
-    for order in state.done:
+        handle_due_kickout(state, change)
+    for order in state.judged_orders:
         keys = [task.key for task in order.tasks]
-        state.network.forget(keys)
+        state.network.drop_tasks(keys)
         for key in keys:
-            del state.creators[key]
-    state.done.clear()
+            del state.creator_by_task[key]
+    state.judged_orders.clear()
 
 
-def _look(state: LoopState) -> None:
-    state.is_stirred = True
-    state.agenda.add(state.now + _LOOKS_EVERY, _look, state)
+def _schedule_queue_check(state: LoopState) -> None:
+    state.may_start_tasks = True
+    state.agenda.schedule(state.now + _QUEUE_CHECK_SECONDS, _schedule_queue_check, state)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
-COIN = 10**9
+GWEI_PER_COIN = 10**9
 _HOUR = 3600
-_TRUTHS = {"true": True, "false": False}
-_MOST_DIGITS = 18
+_BOOLEANS = {"true": True, "false": False}
+_MAX_DIGITS = 18
 
 
-class Gas(StrEnum):
+class GasAction(StrEnum):
     """Transactions that cost gas."""
 
     JOIN = "join"
@@ -30,16 +30,16 @@ class Gas(StrEnum):
 
 # Measured on the reference network's contracts; an answer in a group takes a commitment and a
 # reveal.
-_GAS: Mapping[Gas, int] = {
-    Gas.JOIN: 107_180,
-    Gas.QUIT: 60_000,
-    Gas.CREATE: 127_212,
-    Gas.CREATE_IN_GROUP: 141_501,
-    Gas.ANSWER: 62_034,
-    Gas.ANSWER_IN_GROUP: 104_749,
-    Gas.VALIDATE: 63_268,
-    Gas.VALIDATE_GROUP: 119_087,
-    Gas.TIME_OUT: 65_321,
+_GAS_BY_ACTION: Mapping[GasAction, int] = {
+    GasAction.JOIN: 107_180,
+    GasAction.QUIT: 60_000,
+    GasAction.CREATE: 127_212,
+    GasAction.CREATE_IN_GROUP: 141_501,
+    GasAction.ANSWER: 62_034,
+    GasAction.ANSWER_IN_GROUP: 104_749,
+    GasAction.VALIDATE: 63_268,
+    GasAction.VALIDATE_GROUP: 119_087,
+    GasAction.TIME_OUT: 65_321,
 }
 
 
@@ -62,7 +62,7 @@ class Economics:
     floors: bool = True
     tolls: bool = True
 
-    least_stake: int = 400 * COIN
+    least_stake: int = 400 * GWEI_PER_COIN
     # Cost of one second of computing, and of one hour of being online.
     gpu_second: int = 400_000
     node_hour: int = 1_000_000_000
@@ -94,46 +94,46 @@ class Economics:
             if getattr(self, field.name) < 0:
                 raise ValueError(f"{field.name}: must be 0 or more")
 
-    def least_fee(self, size: int) -> int:
+    def compute_min_fee(self, size: int) -> int:
         """Return the minimum fee of a task of this size."""
         return self.base_fee + self.unit_fee * size
 
-    def least_timeout(self, size: int) -> int:
+    def compute_min_timeout(self, size: int) -> int:
         """Return the minimum timeout of a task of this size."""
         return self.base_seconds + self.unit_seconds * size
 
-    def toll(self, size: int, fee: int) -> int:
+    def compute_toll(self, size: int, fee: int) -> int:
         """Return what a creator loses when a task times out."""
-        return min(fee, self.least_fee(size)) if self.tolls else 0
+        return min(fee, self.compute_min_fee(size)) if self.tolls else 0
 
-    def gas(self, deed: Gas) -> int:
+    def compute_gas_cost(self, action: GasAction) -> int:
         """Return the cost of a transaction, in gwei."""
-        return _GAS[deed] * self.gas_price // 10**9
+        return _GAS_BY_ACTION[action] * self.gas_price // 10**9
 
-    def hosting(self, seconds: int) -> int:
+    def compute_hosting_cost(self, seconds: int) -> int:
         """Return the cost of keeping a node online for so many seconds."""
         return self.node_hour * seconds // _HOUR
 
-    def changed(self, changes: Mapping[str, str]) -> "Economics":
+    def with_changes(self, changes: Mapping[str, str]) -> "Economics":
         """Return a copy with some numbers changed, given as text.
 
         Raises:
             ValueError: no such number, or an invalid value; the message names the number.
         """
-        known = {field.name: field.type for field in fields(self)}
+        type_by_field = {field.name: field.type for field in fields(self)}
         values: dict[str, Any] = {}
         for name, text in changes.items():
-            if name not in known:
-                raise ValueError(f"{name}: no such number (there is {', '.join(known)})")
-            values[name] = _value(name, text.strip(), is_truth=known[name] is bool)
+            if name not in type_by_field:
+                raise ValueError(f"{name}: no such number (there is {', '.join(type_by_field)})")
+            values[name] = _parse_value(name, text.strip(), is_boolean=type_by_field[name] is bool)
         return replace(self, **values)
 
 
-def _value(name: str, text: str, *, is_truth: bool) -> int:
-    if is_truth:
-        if text not in _TRUTHS:
+def _parse_value(name: str, text: str, *, is_boolean: bool) -> int:
+    if is_boolean:
+        if text not in _BOOLEANS:
             raise ValueError(f"{name}: must be true or false, not {text!r}")
-        return _TRUTHS[text]
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        raise ValueError(f"{name}: must be a whole number, not {text[:_MOST_DIGITS]!r}")
+        return _BOOLEANS[text]
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+        raise ValueError(f"{name}: must be a whole number, not {text[:_MAX_DIGITS]!r}")
     return int(text)

@@ -8,8 +8,8 @@ from multiprocessing import get_context
 from typing_extensions import override
 
 from lab.backtest.system_columns import SystemColumn
-from lab.backtest.worker_pool import without_interrupts
-from lab.closed_loop.closed_loop import play
+from lab.backtest.worker_pool import ignore_interrupts
+from lab.closed_loop.closed_loop import run_closed_loop
 from lab.closed_loop.loop_plan import Cast, LoopPlan
 from lab.closed_loop.loop_result import LoopResult
 from oracle.errors import FatalError
@@ -24,10 +24,10 @@ class LoopJob:
     __slots__ = ("_key", "cast", "column", "plan")
 
     def __init__(
-        self, column: SystemColumn, plan: LoopPlan, cast: Callable[[LoopPlan], Cast]
+        self, column: SystemColumn, plan: LoopPlan, build_cast: Callable[[LoopPlan], Cast]
     ) -> None:
-        self.column, self.plan, self.cast = column, plan, cast
-        self._key = (column.name, plan, cast)
+        self.column, self.plan, self.cast = column, plan, build_cast
+        self._key = (column.name, plan, build_cast)
 
     @override
     def __hash__(self) -> int:
@@ -38,8 +38,10 @@ class LoopJob:
         return isinstance(other, LoopJob) and self._key == other._key
 
 
-def play_all(
-    jobs: Sequence[LoopJob], processes: int, told: Callable[[int, int], None] = lambda *_: None
+def run_jobs(
+    jobs: Sequence[LoopJob],
+    processes: int,
+    on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[LoopResult]:
     """Run every job; the results are in the order of the jobs.
 
@@ -53,17 +55,17 @@ def play_all(
     results = []
     if processes <= 1 or len(jobs) <= 1:
         for job in jobs:
-            results.append(_played(job))
-            told(len(results), len(jobs))
+            results.append(_run_job(job))
+            on_progress(len(results), len(jobs))
         return results
     context = get_context("spawn")
     with ProcessPoolExecutor(min(processes, len(jobs)), context) as pool:
-        with without_interrupts():
-            running = [pool.submit(_played, job) for job in jobs]
+        with ignore_interrupts():
+            futures = [pool.submit(_run_job, job) for job in jobs]
         try:
-            for each in running:
-                results.append(each.result())
-                told(len(results), len(jobs))
+            for future in futures:
+                results.append(future.result())
+                on_progress(len(results), len(jobs))
         except BrokenProcessPool:
             raise FatalError(
                 "a process ended before its work was done, perhaps for want of memory: "
@@ -74,5 +76,5 @@ def play_all(
     return results
 
 
-def _played(job: LoopJob) -> LoopResult:
-    return play(job.column, job.plan, job.cast(job.plan))
+def _run_job(job: LoopJob) -> LoopResult:
+    return run_closed_loop(job.column, job.plan, job.cast(job.plan))

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from lab.closed_loop.chance import Chance
+from lab.closed_loop.chance import RandomStream
 from lab.closed_loop.economics import Economics
 from lab.closed_loop.players import (
     APPLICATIONS,
     ATTACKER,
-    GROUP,
+    GROUP_SIZE,
     HONEST_OWNER,
     NodeRole,
     OrderShape,
@@ -35,14 +35,14 @@ class LoopPlan:
     economics: Economics = field(default_factory=Economics)
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("nodes", GROUP, 10_000),
+        for name, minimum, maximum in (
+            ("nodes", GROUP_SIZE, 10_000),
             ("tasks", 1, 10_000_000),
             ("load", 1, 200),
             ("groups", 0, 100),
         ):
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name}: must be {low} to {high}")
+            if not minimum <= getattr(self, name) <= maximum:
+                raise ValueError(f"{name}: must be {minimum} to {maximum}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class CreatorRole:
 
     owner: str
     accounts: int
-    gap: int
-    shape: Callable[[Chance, Economics], OrderShape]
+    gap_milliseconds: int
+    draw_shape: Callable[[RandomStream, Economics], OrderShape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,49 +68,49 @@ class Cast:
 
 # Honest participants: sizes in units, speeds of GPUs, stakes in percent of the minimum, failures
 # in a million tasks, fees in percent of the minimum.
-_SIZES = (10, 50)
-_SPEEDS = (800, 1600)
-_STAKES = (100, 400)
-FAILURES = 2_000
-_MARKET = (100, 200)
-_ACCOUNTS = 20
+_SIZE_RANGE = (10, 50)
+_SPEED_RANGE = (800, 1600)
+_STAKE_RANGE = (100, 400)
+HONEST_FAILURES = 2_000
+_FEE_RANGE = (100, 200)
+_APPLICATION_ACCOUNTS = 20
 
 
-def honest_nodes(plan: LoopPlan) -> list[NodeRole]:
+def create_honest_nodes(plan: LoopPlan) -> list[NodeRole]:
     """Return the honest nodes.
 
     Stakes are one to four times the minimum, and speeds differ by up to a factor of two.
     """
-    chance = Chance(plan.seed, "nodes")
-    least = plan.economics.least_stake
+    random_stream = RandomStream(plan.seed, "nodes")
+    min_stake = plan.economics.least_stake
     return [
         NodeRole(
             owner=HONEST_OWNER,
-            stake=least * chance.between(*_STAKES) // 100,
-            speed=chance.between(*_SPEEDS),
-            failures=FAILURES,
+            stake=min_stake * random_stream.draw_between(*_STAKE_RANGE) // 100,
+            speed=random_stream.draw_between(*_SPEED_RANGE),
+            failures=HONEST_FAILURES,
         )
         for _ in range(plan.nodes)
     ]
 
 
-def typical_node(plan: LoopPlan) -> NodeRole:
+def create_typical_node(plan: LoopPlan) -> NodeRole:
     """Return an honest node of the attacker with average stake and speed."""
-    stake = plan.economics.least_stake * sum(_STAKES) // 200
-    return NodeRole(ATTACKER, stake, sum(_SPEEDS) // 2, FAILURES)
+    stake = plan.economics.least_stake * sum(_STAKE_RANGE) // 200
+    return NodeRole(ATTACKER, stake, sum(_SPEED_RANGE) // 2, HONEST_FAILURES)
 
 
-def applications(plan: LoopPlan) -> CreatorRole:
+def create_applications(plan: LoopPlan) -> CreatorRole:
     """Return the honest applications, which together cause the plan's load."""
 
-    def shape(chance: Chance, economics: Economics) -> OrderShape:
-        members = GROUP if chance.below(100) < plan.groups else 1
-        size = chance.between(*_SIZES)
-        fee = economics.least_fee(size) * chance.between(*_MARKET) // 100
-        return OrderShape(members, size, size, economics.least_timeout(size), fee)
+    def draw_shape(random_stream: RandomStream, economics: Economics) -> OrderShape:
+        members = GROUP_SIZE if random_stream.draw_below(100) < plan.groups else 1
+        size = random_stream.draw_between(*_SIZE_RANGE)
+        fee = economics.compute_min_fee(size) * random_stream.draw_between(*_FEE_RANGE) // 100
+        return OrderShape(members, size, size, economics.compute_min_timeout(size), fee)
 
     # Milliseconds of work in an order, divided by those that the nodes can spend on it.
-    per_task = sum(_SIZES) * sum(_SPEEDS) // 4
-    in_hundred = 100 + (GROUP - 1) * plan.groups
-    gap = per_task * in_hundred // (plan.nodes * plan.load)
-    return CreatorRole(APPLICATIONS, _ACCOUNTS, max(1, gap), shape)
+    work_per_task = sum(_SIZE_RANGE) * sum(_SPEED_RANGE) // 4
+    tasks_per_hundred_orders = 100 + (GROUP_SIZE - 1) * plan.groups
+    gap_milliseconds = work_per_task * tasks_per_hundred_orders // (plan.nodes * plan.load)
+    return CreatorRole(APPLICATIONS, _APPLICATION_ACCOUNTS, max(1, gap_milliseconds), draw_shape)

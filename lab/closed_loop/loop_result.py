@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.backtest.intervals import HistoryRange
-from lab.backtest.statistics import gini
+from lab.backtest.statistics import compute_gini
 from lab.closed_loop.players import HONEST_OWNER, LoopNode
-from lab.closed_loop.running.loop_state import BEGIN, LoopState, Money
+from lab.closed_loop.running.loop_state import LOOP_START_TIME, LoopState, Money
 from oracle.domain.fixed_point import UNIT
 
-GOOD = "good"
+GOOD_KIND = "good"
 _MILLION = 1_000_000
 
 
@@ -21,11 +21,11 @@ class OwnerResult:
     """
 
     money: Money
-    nodes: int
-    starts: int
-    kicked: int
-    slashed: int
-    held: int
+    node_count: int
+    start_count: int
+    kicked_count: int
+    slashed_count: int
+    held_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +46,19 @@ class LoopResult:
     orders: int
     failed: int
     lies: int
-    excluded: int
-    present: int
+    excluded_seconds: int
+    present_seconds: int
     kicked_good: int
     slashed_good: int
     held_good: int
     gini: int
     wasted: int
     anomalies: int
-    out_after: tuple[int | None, ...]
-    stayed: tuple[int, ...]
+    kickout_delays: tuple[int | None, ...]
+    stay_durations: tuple[int, ...]
     owners: Mapping[str, OwnerResult]
 
-    def owner(self, name: str) -> OwnerResult:
+    def get_owner(self, name: str) -> OwnerResult:
         """Return the result of an owner, or an empty one if the owner did not take part."""
         return self.owners.get(name) or OwnerResult(Money(), 0, 0, 0, 0, 0)
 
@@ -70,86 +70,94 @@ class LoopResult:
     @property
     def excluded_rate(self) -> int:
         """The millionths of their time in which good honest nodes were excluded."""
-        return self.excluded * _MILLION // max(1, self.present)
+        return self.excluded_seconds * _MILLION // max(1, self.present_seconds)
 
 
-def sum_up(state: LoopState) -> LoopResult:
+def summarize_loop(state: LoopState) -> LoopResult:
     """Return the summary of a finished loop."""
-    for node in state.everybody:
+    for node in state.all_nodes:
         if node.joined_at is not None:
-            node.present += state.now - node.joined_at
+            node.present_seconds += state.now - node.joined_at
             node.joined_at = None
-    good = [node for node in state.everybody if _is_good(node)]
-    names = {node.address for node in good}
-    whole = HistoryRange(0, BEGIN, state.now)
-    intervals = state.exclusions.within(whole)
-    out_after, stayed = _times_of_stopped(state)
-    counts, key = state.counts, (HONEST_OWNER, GOOD)
-    _host(state)
+    good_nodes = [node for node in state.all_nodes if _is_good_node(node)]
+    good_addresses = {node.address for node in good_nodes}
+    history_range = HistoryRange(0, LOOP_START_TIME, state.now)
+    intervals = state.exclusions.list_intervals(history_range)
+    out_after, stayed = _measure_stopped_nodes(state)
+    counts, key = state.counts, (HONEST_OWNER, GOOD_KIND)
+    _charge_hosting(state)
     return LoopResult(
-        seconds=state.now - BEGIN,
+        seconds=state.now - LOOP_START_TIME,
         tasks=counts.tasks,
         orders=counts.orders,
         failed=counts.failed,
         lies=counts.lies,
-        excluded=sum(each.seconds for each in intervals if each.node in names),
-        present=sum(node.present for node in good),
+        excluded_seconds=sum(
+            interval.seconds for interval in intervals if interval.node in good_addresses
+        ),
+        present_seconds=sum(node.present_seconds for node in good_nodes),
         kicked_good=counts.kicked[key],
         slashed_good=counts.slashed[key],
         held_good=counts.held[key],
-        gini=gini([node.starts for node in good]) or 0,
+        gini=compute_gini([node.start_count for node in good_nodes]) or 0,
         wasted=counts.wasted,
         anomalies=counts.anomalies,
-        out_after=tuple(out_after),
-        stayed=tuple(stayed),
-        owners={name: _owner(state, name) for name in sorted(state.money_of)},
+        kickout_delays=tuple(out_after),
+        stay_durations=tuple(stayed),
+        owners={name: _build_owner_result(state, name) for name in sorted(state.money_by_owner)},
     )
 
 
-def _is_good(node: LoopNode) -> bool:
-    return node.role.owner == HONEST_OWNER and node.role.kind == GOOD
+def _is_good_node(node: LoopNode) -> bool:
+    return node.role.owner == HONEST_OWNER and node.role.kind == GOOD_KIND
 
 
-def _host(state: LoopState) -> None:
+def _charge_hosting(state: LoopState) -> None:
     """Charge owners for their GPUs, from the first node of each to the end of the last.
 
     A node that leaves to come back pays for the time between, because its GPU is still there.
     """
-    kept: dict[tuple[str, int, int], tuple[int, int]] = {}
-    for node in state.everybody:
+    period_by_card: dict[tuple[str, int, int], tuple[int, int]] = {}
+    for node in state.all_nodes:
         key = (node.role.owner, node.card, node.role.cost)
-        until = state.now if node.out_at is None else node.out_at
-        first, last = kept.get(key, (node.entered, until))
-        kept[key] = min(first, node.entered), max(last, until)
-    for (owner, _, cost), (first, last) in kept.items():
-        state.money(owner).hosting += state.economics.hosting(last - first) * cost // 1000
+        until = state.now if node.removed_at is None else node.removed_at
+        first_time, last_time = period_by_card.get(key, (node.first_joined_at, until))
+        period_by_card[key] = min(first_time, node.first_joined_at), max(last_time, until)
+    for (owner, _, cost), (first_time, last_time) in period_by_card.items():
+        state.get_money(owner).hosting += (
+            state.economics.compute_hosting_cost(last_time - first_time) * cost // 1000
+        )
 
 
-def _times_of_stopped(state: LoopState) -> tuple[list[int | None], list[int]]:
-    out_after: list[int | None] = []
-    stayed = []
-    for node in state.everybody:
+def _measure_stopped_nodes(state: LoopState) -> tuple[list[int | None], list[int]]:
+    kickout_delays: list[int | None] = []
+    stay_durations = []
+    for node in state.all_nodes:
         stops_at = node.role.stops_at
         if node.role.owner == HONEST_OWNER and stops_at is not None:
-            out = None if node.out_at is None else node.out_at - BEGIN - stops_at
-            out_after.append(out)
-            stayed.append(state.now - BEGIN - stops_at if out is None else out)
-    return out_after, stayed
+            kickout_delay = (
+                None if node.removed_at is None else node.removed_at - LOOP_START_TIME - stops_at
+            )
+            kickout_delays.append(kickout_delay)
+            stay_durations.append(
+                state.now - LOOP_START_TIME - stops_at if kickout_delay is None else kickout_delay
+            )
+    return kickout_delays, stay_durations
 
 
-def _owner(state: LoopState, name: str) -> OwnerResult:
-    own = [node for node in state.everybody if node.role.owner == name]
+def _build_owner_result(state: LoopState, name: str) -> OwnerResult:
+    owner_nodes = [node for node in state.all_nodes if node.role.owner == name]
     counts = state.counts
     return OwnerResult(
-        money=state.money_of[name],
-        nodes=len(own),
-        starts=sum(node.starts for node in own),
-        kicked=sum(many for (owner, _), many in counts.kicked.items() if owner == name),
-        slashed=sum(many for (owner, _), many in counts.slashed.items() if owner == name),
-        held=sum(many for (owner, _), many in counts.held.items() if owner == name),
+        money=state.money_by_owner[name],
+        node_count=len(owner_nodes),
+        start_count=sum(node.start_count for node in owner_nodes),
+        kicked_count=sum(count for (owner, _), count in counts.kicked.items() if owner == name),
+        slashed_count=sum(count for (owner, _), count in counts.slashed.items() if owner == name),
+        held_count=sum(count for (owner, _), count in counts.held.items() if owner == name),
     )
 
 
-def share_of(part: int, whole: int) -> int:
+def compute_share(part: int, total: int) -> int:
     """Return a part of a total in units of 10^-18; 0 if the total is 0."""
-    return part * UNIT // whole if whole else 0
+    return part * UNIT // total if total else 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
-from lab.closed_loop.chance import Chance
+from lab.closed_loop.chance import RandomStream
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
 # Owners of nodes and tasks.
@@ -16,14 +16,14 @@ HONEST_OWNER = "honest"
 APPLICATIONS = "applications"
 ATTACKER = "attacker"
 TREASURY = "treasury"
-GROUP = 3
+GROUP_SIZE = 3
 
 # Answers; two answers are equal if their numbers are. An agreed lie is one number.
 ERROR = 0
 TRUTH = 1
 AGREED_LIE = 2
 # Numbers from here on are individual lies, which equal no other answer.
-OWN_LIES = 1000
+FIRST_UNIQUE_LIE = 1000
 
 
 class OrderShape(NamedTuple):
@@ -47,8 +47,8 @@ class Intention(NamedTuple):
     members have answered: then one second later, and without them at the last moment.
     """
 
-    after: int | None
-    fellows: int = 0
+    delay_seconds: int | None
+    awaited_answers: int = 0
 
 
 class NodeAnswer(NamedTuple):
@@ -59,11 +59,11 @@ class NodeAnswer(NamedTuple):
     """
 
     answer: int | None
-    computed: int
-    opens: bool = True
+    computed_seconds: int
+    can_reveal: bool = True
 
 
-class Turnpoint(Enum):
+class NodeEvent(Enum):
     """Events at which a node decides whether to leave."""
 
     EXCLUDED = auto()
@@ -92,7 +92,7 @@ class Behaviour(Protocol):
         """Decide, at that time, what to answer."""
         ...
 
-    def react(self, happening: Turnpoint) -> Reaction:
+    def react(self, event: NodeEvent) -> Reaction:
         """Decide whether to stay."""
         ...
 
@@ -108,7 +108,7 @@ class HonestBehaviour:
         """Return the true result."""
         return NodeAnswer(TRUTH, task.seconds)
 
-    def react(self, happening: Turnpoint) -> Reaction:  # noqa: ARG002 - it never minds
+    def react(self, event: NodeEvent) -> Reaction:  # noqa: ARG002 - it never minds
         """Stay, whatever the event."""
         return Reaction.STAY
 
@@ -147,19 +147,19 @@ class LoopNode:
 
     role: NodeRole
     address: Address
-    chance: Chance
-    scored_for: deque[tuple[Address, int]]
+    chance: RandomStream
+    recent_scores: deque[tuple[Address, int]]
     card: int
-    entered: int
+    first_joined_at: int
     task: "LoopTask | None" = None
     joined_at: int | None = None
     leaving: Reaction | None = None
     kick_at: int | None = None
-    starts: int = 0
-    earned: int = 0
+    start_count: int = 0
+    earned_fees: int = 0
     # Seconds as a member before `joined_at`, and the time of the permanent removal.
-    present: int = 0
-    out_at: int | None = None
+    present_seconds: int = 0
+    removed_at: int | None = None
     is_slashed: bool = False
 
 
@@ -194,12 +194,12 @@ class LoopTask:
     order: AppOrder
     jitter: int
     node: LoopNode | None = None
-    started: int | None = None
+    started_at: int | None = None
     seconds: int = 0
     answer: int | None = None
-    answered: int | None = None
-    opens: bool = True
-    waits_for: int = 0
+    answered_at: int | None = None
+    can_reveal: bool = True
+    awaited_answers: int = 0
     is_ended: bool = False
 
     @property
@@ -208,6 +208,6 @@ class LoopTask:
         return self.is_ended or self.answer is not None
 
     @property
-    def fellows(self) -> "list[LoopTask]":
+    def group_peers(self) -> "list[LoopTask]":
         """The other tasks of the group."""
         return [task for task in self.order.tasks if task is not self]

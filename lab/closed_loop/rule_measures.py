@@ -26,60 +26,64 @@ class RuleMeasures:
     results: tuple[LoopResult, ...]
 
     @property
-    def failures(self) -> int:
+    def failure_rate(self) -> int:
         """The rate of orders without a result or with a false one."""
-        return _rate([(one.failed + one.lies, one.orders) for one in self.results])
+        return _compute_rate(
+            [(result.failed + result.lies, result.orders) for result in self.results]
+        )
 
     @property
-    def wrongful(self) -> int:
+    def wrongful_exclusion_rate(self) -> int:
         """The part of their time for which good nodes were excluded or kicked out."""
-        return _rate([(one.excluded, one.present) for one in self.results])
+        return _compute_rate(
+            [(result.excluded_seconds, result.present_seconds) for result in self.results]
+        )
 
     @property
     def kicked_good(self) -> int:
         """The number of good nodes that were kicked out."""
-        return sum(one.kicked_good for one in self.results)
+        return sum(result.kicked_good for result in self.results)
 
     @property
     def gini(self) -> int:
         """The Gini coefficient of the tasks of good nodes, in millionths."""
-        return sum(one.gini for one in self.results) * _MILLION // (UNIT * len(self.results))
+        return sum(result.gini for result in self.results) * _MILLION // (UNIT * len(self.results))
 
     @property
-    def dead_seconds(self) -> int:
+    def mean_stopped_seconds(self) -> int:
         """The mean time that stopped nodes stayed, in seconds."""
-        lasted = [seconds for one in self.results for seconds in one.stayed]
-        return sum(lasted) // len(lasted) if lasted else 0
+        durations = [seconds for result in self.results for seconds in result.stay_durations]
+        return sum(durations) // len(durations) if durations else 0
 
     @property
-    def still_in(self) -> int:
+    def remaining_stopped_nodes(self) -> int:
         """The number of stopped nodes that stayed to the end."""
-        return sum(each is None for one in self.results for each in one.out_after)
+        return sum(delay is None for result in self.results for delay in result.kickout_delays)
 
     @property
-    def stopped(self) -> int:
+    def stopped_nodes(self) -> int:
         """The number of nodes that stopped."""
-        return sum(len(one.out_after) for one in self.results)
+        return sum(len(result.kickout_delays) for result in self.results)
 
     @property
-    def wasted(self) -> int:
+    def wasted_rate(self) -> int:
         """The part of all tasks that was given to stopped nodes."""
-        return _rate([(one.wasted, one.tasks) for one in self.results])
+        return _compute_rate([(result.wasted, result.tasks) for result in self.results])
 
 
-def _rate(parts: Sequence[tuple[int, int]]) -> int:
-    whole = sum(total for _, total in parts)
-    return sum(part for part, _ in parts) * _MILLION // whole if whole else 0
+def _compute_rate(parts: Sequence[tuple[int, int]]) -> int:
+    total = sum(part_total for _, part_total in parts)
+    return sum(part for part, _ in parts) * _MILLION // total if total else 0
 
 
 # Measures that a goal can use; lower is better.
 MEASURES: Mapping[str, Callable[[RuleMeasures], int]] = MappingProxyType({
-    "failures": lambda found: found.failures,
-    "wrongful": lambda found: found.wrongful,
-    "kicked": lambda found: found.kicked_good,
-    "gini": lambda found: found.gini,
-    "dead": lambda found: found.dead_seconds,
-    "wasted": lambda found: found.wasted,
+    "failures": lambda measures: measures.failure_rate,
+    "wrongful": lambda measures: measures.wrongful_exclusion_rate,
+    "kicked": lambda measures: measures.kicked_good,
+    "gini": lambda measures: measures.gini,
+    "dead": lambda measures: measures.mean_stopped_seconds,
+    "wasted": lambda measures: measures.wasted_rate,
 })  # fmt: skip
 
 
@@ -90,7 +94,7 @@ class Goal:
     weights: Mapping[str, int]
 
     @classmethod
-    def read(cls, text: str) -> "Goal":
+    def parse(cls, text: str) -> "Goal":
         """Parse `failures` or `failures=3,gini=1`.
 
         Raises:
@@ -98,21 +102,23 @@ class Goal:
         """
         weights: dict[str, int] = {}
         for part in text.split(","):
-            name, equals, weight = part.strip().partition("=")
+            name, equals_sign, weight = part.strip().partition("=")
             if name not in MEASURES:
                 raise ValueError(f"no measure {name!r} (there is {', '.join(MEASURES)})")
             if name in weights:
                 raise ValueError(f"{name}: given twice")
-            if equals and not (weight.isascii() and weight.isdigit() and 0 < int(weight) < UNIT):
+            if equals_sign and not (
+                weight.isascii() and weight.isdigit() and 0 < int(weight) < UNIT
+            ):
                 raise ValueError(f"{name}: its weight must be a whole number, 1 or more")
-            weights[name] = int(weight) if equals else 1
+            weights[name] = int(weight) if equals_sign else 1
         return cls(weights)
 
-    def of(self, found: RuleMeasures, first: RuleMeasures) -> int:
+    def compute_distance(self, measures: RuleMeasures, first_measures: RuleMeasures) -> int:
         """Return a system's distance from the goal, in units of 10^-18; the first is at 1."""
         total = sum(self.weights.values())
         parts = (
-            weight * MEASURES[name](found) * UNIT // max(1, MEASURES[name](first))
+            weight * MEASURES[name](measures) * UNIT // max(1, MEASURES[name](first_measures))
             for name, weight in self.weights.items()
         )
         return sum(parts) // total

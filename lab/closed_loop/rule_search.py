@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lab.backtest.system_columns import SystemBase, SystemColumn
-from lab.closed_loop.loop_jobs import LoopJob, play_all
+from lab.closed_loop.loop_jobs import LoopJob, run_jobs
 from lab.closed_loop.loop_plan import LoopPlan
-from lab.closed_loop.mixed_cast import mixed_cast
+from lab.closed_loop.mixed_cast import build_mixed_cast
 from lab.closed_loop.rule_measures import Goal, RuleMeasures
 
 # Distance of the seeds of the second test from those of the search.
-_OTHER_SEEDS = 1_000_000
+_SEED_OFFSET = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,15 @@ class ComparisonPlan:
     jobs: int = 1
 
     @property
-    def elsewhere(self) -> "ComparisonPlan":
+    def with_other_seeds(self) -> "ComparisonPlan":
         """The same plan with other seeds."""
-        return replace(self, loop=replace(self.loop, seed=self.loop.seed + _OTHER_SEEDS))
+        return replace(self, loop=replace(self.loop, seed=self.loop.seed + _SEED_OFFSET))
 
 
-def measured(
+def measure_systems(
     columns: Sequence[SystemColumn],
     plan: ComparisonPlan,
-    told: Callable[[int, int], None] = lambda *_: None,
+    on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[RuleMeasures]:
     """Run every system in the same networks and measure it.
 
@@ -43,14 +43,16 @@ def measured(
         FatalError: a worker process ended before its work was done.
     """
     jobs = [
-        LoopJob(column, replace(plan.loop, seed=plan.loop.seed + run), mixed_cast)
+        LoopJob(column, replace(plan.loop, seed=plan.loop.seed + run), build_mixed_cast)
         for column in columns
         for run in range(plan.runs)
     ]
-    results = play_all(jobs, plan.jobs, told)
+    results = run_jobs(jobs, plan.jobs, on_progress)
     return [
-        RuleMeasures(column, tuple(results[place * plan.runs : (place + 1) * plan.runs]))
-        for place, column in enumerate(columns)
+        RuleMeasures(
+            column, tuple(results[column_index * plan.runs : (column_index + 1) * plan.runs])
+        )
+        for column_index, column in enumerate(columns)
     ]
 
 
@@ -59,12 +61,12 @@ class Trial:
     """One choice of rule values, and its distance from the goal."""
 
     changes: Mapping[str, str]
-    found: RuleMeasures
+    measures: RuleMeasures
     distance: int
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchResult:
     """All trials in order, and the best one's distance on other seeds.
 
     `first` and `best` are among `trials`. `distance_on_other_seeds` is the distance of the best on
@@ -73,7 +75,7 @@ class Search:
 
     trials: tuple[Trial, ...]
     best: Trial
-    again: int
+    distance_on_other_seeds: int
 
     @property
     def first(self) -> Trial:
@@ -85,53 +87,67 @@ class Search:
 class SearchPlan:
     """The start, the values to try for each rule, and the goal; at most `max_trials` systems."""
 
-    basis: SystemBase
+    base: SystemBase
     values: Mapping[str, Sequence[str]]
     goal: Goal
-    tries: int = 40
+    max_trials: int = 40
 
 
-def search(
-    wanted: SearchPlan,
+def search_rules(
+    search_plan: SearchPlan,
     plan: ComparisonPlan,
-    told: Callable[[int, int], None] = lambda *_: None,
-) -> Search:
+    on_progress: Callable[[int, int], None] = lambda *_: None,
+) -> SearchResult:
     """Try the values of one rule after the other, keeping the best, until nothing improves.
 
     Raises:
         ValueError: a value is invalid, or a system cannot be simulated.
     """
-    (start,) = measured([_column(wanted.basis, {})], plan)
-    trials = {_key({}): Trial({}, start, wanted.goal.of(start, start))}
-    best = trials[_key({})]
+    (start_measures,) = measure_systems([_build_column(search_plan.base, {})], plan)
+    trials = {
+        _make_key({}): Trial(
+            {}, start_measures, search_plan.goal.compute_distance(start_measures, start_measures)
+        )
+    }
+    best = trials[_make_key({})]
     is_better = True
-    while is_better and len(trials) < wanted.tries:
+    while is_better and len(trials) < search_plan.max_trials:
         is_better = False
-        for name, values in wanted.values.items():
-            open_changes = [{**best.changes, name: value} for value in values]
-            fresh = [each for each in open_changes if _key(each) not in trials]
-            fresh = fresh[: wanted.tries - len(trials)]
-            columns = [_column(wanted.basis, each) for each in fresh]
-            for changes, found in zip(fresh, measured(columns, plan), strict=True):
-                distance = wanted.goal.of(found, start)
-                trials[_key(changes)] = Trial(changes, found, distance)
-            told(len(trials), wanted.tries)
+        for name, values in search_plan.values.items():
+            candidate_changes = [{**best.changes, name: value} for value in values]
+            new_changes = [
+                trial_changes
+                for trial_changes in candidate_changes
+                if _make_key(trial_changes) not in trials
+            ]
+            new_changes = new_changes[: search_plan.max_trials - len(trials)]
+            columns = [
+                _build_column(search_plan.base, trial_changes) for trial_changes in new_changes
+            ]
+            for tried_changes, measures in zip(
+                new_changes, measure_systems(columns, plan), strict=True
+            ):
+                distance = search_plan.goal.compute_distance(measures, start_measures)
+                trials[_make_key(tried_changes)] = Trial(tried_changes, measures, distance)
+            on_progress(len(trials), search_plan.max_trials)
             nearest = min(trials.values(), key=lambda trial: trial.distance)
             if nearest.distance < best.distance:
                 best, is_better = nearest, True
-    return Search(tuple(trials.values()), best, _again(wanted, plan, best))
+    return SearchResult(
+        tuple(trials.values()), best, _measure_on_other_seeds(search_plan, plan, best)
+    )
 
 
-def _again(wanted: SearchPlan, plan: ComparisonPlan, best: Trial) -> int:
-    columns = [_column(wanted.basis, {}), _column(wanted.basis, best.changes)]
-    first, found = measured(columns, plan.elsewhere)
-    return wanted.goal.of(found, first)
+def _measure_on_other_seeds(search_plan: SearchPlan, plan: ComparisonPlan, best: Trial) -> int:
+    columns = [_build_column(search_plan.base, {}), _build_column(search_plan.base, best.changes)]
+    first_measures, best_measures = measure_systems(columns, plan.with_other_seeds)
+    return search_plan.goal.compute_distance(best_measures, first_measures)
 
 
-def _column(basis: SystemBase, changes: Mapping[str, str]) -> SystemColumn:
-    name = " ".join((basis.full_name, *(f"{key}={value}" for key, value in changes.items())))
-    return basis.column(name, changes)
+def _build_column(base: SystemBase, changes: Mapping[str, str]) -> SystemColumn:
+    name = " ".join((base.full_name, *(f"{key}={value}" for key, value in changes.items())))
+    return base.build_column(name, changes)
 
 
-def _key(changes: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _make_key(changes: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(changes.items()))

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from lab.attack.attack import AttackPlan, Finding, find
-from lab.attack.strategies import STRATEGIES, Strategy, strategy_named
+from lab.attack.attack import AttackPlan, Finding, find_attacks
+from lab.attack.strategies import STRATEGIES, Strategy, get_strategy
 from lab.backtest.system_columns import SystemColumn
-from lab.closed_loop.closed_loop import refuse_unplayable
-from lab.commands.attack_json import findings_answer
+from lab.closed_loop.closed_loop import check_playable
+from lab.commands.attack_json import build_findings_json
 from lab.commands.attack_tables import print_findings
 from lab.commands.backtest_files import PageFile
 from lab.commands.compared_systems import (
@@ -17,18 +17,18 @@ from lab.commands.compared_systems import (
     HtmlOption,
     JobsOption,
     RulesOption,
-    columns_asked,
-    progress,
+    build_columns_from_options,
+    show_progress,
 )
 from lab.commands.loop_options import (
     NetworkOption,
     NodesOption,
     RunsOption,
     TasksOption,
-    loop_plan,
-    processes,
+    build_loop_plan,
+    choose_process_count,
 )
-from lab.page.attack_page import attack_page
+from lab.page.attack_page import render_attack_page
 from oracle.cli.options import JsonOption, print_json
 from oracle.errors import InputError
 
@@ -53,7 +53,7 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
             "--strategy",
             metavar="NAME",
             help=f"Play this one; may be given again. Default: all. There are "
-            f"{', '.join(each.name for each in STRATEGIES)}.",
+            f"{', '.join(known_strategy.name for known_strategy in STRATEGIES)}.",
         ),
     ] = None,
     network: NetworkOption = None,
@@ -80,52 +80,54 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
     The same options and seed give the same bytes. Exit code 1 if a strategy gains or harms more
     than the limit and the finding is not known.
     """
-    columns = _columns(rules or [], changes or [])
+    columns = _build_playable_columns(rules or [], changes or [])
     plan = AttackPlan(
-        loop=loop_plan(nodes, tasks, seed, network),
-        strategies=_strategies(strategy),
+        loop=build_loop_plan(nodes, tasks, seed, network),
+        strategies=_select_strategies(strategy),
         runs=runs,
         limit=limit,
-        jobs=processes(jobs),
+        jobs=choose_process_count(jobs),
     )
-    with PageFile.opened(html) as page:
-        with progress("playing") as told:
-            findings = find(columns, plan, lambda done, total: told("playing", done, total))
+    with PageFile.open_page(html) as page:
+        with show_progress("playing") as report_progress:
+            findings = find_attacks(
+                columns, plan, lambda finished, total: report_progress("playing", finished, total)
+            )
         if page is not None:
-            page.write(attack_page(findings, plan))
+            page.write_text(render_attack_page(findings, plan))
     if as_json:
-        print_json(findings_answer(findings, plan))
+        print_json(build_findings_json(findings, plan))
     else:
         print_findings(findings, plan)
     if html is not None:
         typer.echo(f"wrote {html}", err=True)
-    _leave(findings, limit)
+    _exit_on_findings(findings, limit)
 
 
-def _columns(rules: Sequence[str], changes: Sequence[str]) -> list[SystemColumn]:
+def _build_playable_columns(rules: Sequence[str], changes: Sequence[str]) -> list[SystemColumn]:
     if not rules:
         raise InputError("nothing to attack: name a system by --rules")
-    columns, notes = columns_asked(rules, changes, None)
+    columns, notes = build_columns_from_options(rules, changes, None)
     for note in notes:
         typer.echo(f"note: {note}", err=True)
     try:
         for column in columns:
-            refuse_unplayable(column)
+            check_playable(column)
     except ValueError as error:
         raise InputError(f"--rules: {error}") from None
     return columns
 
 
-def _strategies(names: Sequence[str] | None) -> Sequence[Strategy]:
+def _select_strategies(names: Sequence[str] | None) -> Sequence[Strategy]:
     if not names:
         return STRATEGIES
     try:
-        return [strategy_named(name) for name in dict.fromkeys(names)]
+        return [get_strategy(name) for name in dict.fromkeys(names)]
     except ValueError as error:
         raise InputError(f"--strategy: {error}") from None
 
 
-def _leave(findings: Sequence[Finding], limit: int) -> None:
+def _exit_on_findings(findings: Sequence[Finding], limit: int) -> None:
     """Exit with code 1 if there is a finding that is not accepted."""
-    if any(finding.open_faults(limit) for finding in findings):
+    if any(finding.list_open_faults(limit) for finding in findings):
         raise typer.Exit(1)

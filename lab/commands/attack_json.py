@@ -13,7 +13,7 @@ from oracle.domain.fixed_point import format_decimal
 Answer = dict[str, Any]
 
 
-def findings_answer(findings: Sequence[Finding], plan: AttackPlan) -> Answer:
+def build_findings_json(findings: Sequence[Finding], plan: AttackPlan) -> Answer:
     """Return all results of the simulation; fractions as text, money in gwei."""
     loop = plan.loop
     return {
@@ -31,60 +31,60 @@ def findings_answer(findings: Sequence[Finding], plan: AttackPlan) -> Answer:
                 if (value := getattr(loop.economics, field.name)) is not None
             },
         },
-        "findings": [_finding(each, plan.limit) for each in findings],
+        "findings": [_build_finding(finding, plan.limit) for finding in findings],
     }
 
 
-def _finding(finding: Finding, limit: int) -> Answer:
-    low, high = finding.band
+def _build_finding(finding: Finding, limit: int) -> Answer:
+    min_gain, max_gain = finding.gain_range
     return {
         "system": finding.column.name,
         "strategy": finding.strategy.name,
-        "about": finding.strategy.about,
+        "about": finding.strategy.description,
         "baseline": finding.strategy.baseline,
-        "drawn": _fraction(finding.share),
-        "gain": _fraction(finding.gain),
-        "gain_least": _fraction(low),
-        "gain_most": _fraction(high),
-        "harm": _fraction(finding.harm),
-        "price": _fraction(finding.price),
-        "spoiled": _fraction(finding.spoiled),
+        "drawn": _format_fraction(finding.share),
+        "gain": _format_fraction(finding.gain),
+        "gain_least": _format_fraction(min_gain),
+        "gain_most": _format_fraction(max_gain),
+        "harm": _format_fraction(finding.harm),
+        "price": _format_fraction(finding.price),
+        "spoiled": _format_fraction(finding.spoiled),
         "honest_kicked_out": finding.kicked_good,
         "honest_held": finding.held_good,
         "honest_slashed": finding.slashed_good,
-        "out": finding.out,
-        "faults": {fault: finding.reason(fault) for fault in finding.faults(limit)},
+        "out": finding.removed_nodes,
+        "faults": {fault: finding.get_reason(fault) for fault in finding.list_faults(limit)},
         "runs": [
-            {"attack": _loop(one), "baseline": _loop(other)}
-            for one, other in zip(finding.attacks, finding.baselines, strict=True)
+            {"attack": _build_loop(attack_run), "baseline": _build_loop(baseline_run)}
+            for attack_run, baseline_run in zip(finding.attacks, finding.baselines, strict=True)
         ],
     }
 
 
-def _fraction(units: int | None) -> str | None:
+def _format_fraction(units: int | None) -> str | None:
     if units is None:
         return None
     return f"-{format_decimal(-units)}" if units < 0 else format_decimal(units)
 
 
-def _loop(result: LoopResult) -> Answer:
+def _build_loop(result: LoopResult) -> Answer:
     return {
         "seconds": result.seconds,
         "orders": result.orders,
         "failed": result.failed,
         "lies": result.lies,
-        **{owner: _owner(result, owner) for owner in (ATTACKER, HONEST_OWNER)},
+        **{owner: _build_owner(result, owner) for owner in (ATTACKER, HONEST_OWNER)},
     }
 
 
-def _owner(result: LoopResult, name: str) -> Answer:
-    own = result.owner(name)
+def _build_owner(result: LoopResult, name: str) -> Answer:
+    owner_result = result.get_owner(name)
     return {
-        "nodes": own.nodes,
-        "starts": own.starts,
-        "kicked_out": own.kicked,
-        "slashed": own.slashed,
-        "held": own.held,
-        "profit": encode_int(own.money.profit),
-        **{key: encode_int(value) for key, value in asdict(own.money).items()},
+        "nodes": owner_result.node_count,
+        "starts": owner_result.start_count,
+        "kicked_out": owner_result.kicked_count,
+        "slashed": owner_result.slashed_count,
+        "held": owner_result.held_count,
+        "profit": encode_int(owner_result.money.profit),
+        **{key: encode_int(value) for key, value in asdict(owner_result.money).items()},
     }

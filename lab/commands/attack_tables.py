@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 import typer
 
 from lab.attack.attack import AttackPlan, Finding
-from lab.closed_loop.economics import COIN
-from lab.page.number_text import fraction, percent
+from lab.closed_loop.economics import GWEI_PER_COIN
+from lab.page.number_text import format_fraction, format_percent
 from oracle.queries.text.text_tables import print_table, sanitize_text
 
-_WHOLE = 80
-_HEAD = (
+_MAX_NAME_LENGTH = 80
+_COLUMN_NAMES = (
     "strategy", "drawn", "earned", "spent", "gain", "harm", "price", "spoiled", "out", "verdict",
 )  # fmt: skip
 
@@ -21,12 +21,14 @@ def print_findings(findings: Sequence[Finding], plan: AttackPlan) -> None:
     seeds = f"seed {loop.seed}" if plan.runs == 1 else f"{plan.runs} seeds from {loop.seed}"
     typer.echo(f"{loop.nodes:,} honest nodes, {loop.tasks:,} tasks, {seeds}")
     for name in dict.fromkeys(finding.column.name for finding in findings):
-        typer.echo(f"\n{sanitize_text(name, max_length=_WHOLE)}")
-        own = [finding for finding in findings if finding.column.name == name]
+        typer.echo(f"\n{sanitize_text(name, max_length=_MAX_NAME_LENGTH)}")
+        system_findings = [finding for finding in findings if finding.column.name == name]
         print_table(
-            _HEAD, [tuple(_cells(each, plan.limit)) for each in own], ("strategy", "verdict")
+            _COLUMN_NAMES,
+            [tuple(_build_cells(finding, plan.limit)) for finding in system_findings],
+            ("strategy", "verdict"),
         )
-    _print_known(findings, plan.limit)
+    _print_known_findings(findings, plan.limit)
     typer.echo(
         "\nDrawn: by the baseline's draws. Gain: profit beyond the baseline's, in parts of its "
         "fees. Harm: what\nhonest nodes lose, likewise. Price: what the attacker loses for each "
@@ -35,42 +37,42 @@ def print_findings(findings: Sequence[Finding], plan: AttackPlan) -> None:
     )
 
 
-def _cells(finding: Finding, limit: int) -> Iterator[str]:
+def _build_cells(finding: Finding, limit: int) -> Iterator[str]:
     yield finding.strategy.name
-    yield fraction(finding.share, 2)
-    yield coins(finding.earned)
-    yield coins(finding.spent)
-    yield percent(finding.gain)
-    yield percent(finding.harm)
-    yield fraction(finding.price, 2)
-    yield percent(finding.spoiled)
-    yield str(finding.out)
-    yield verdict(finding, limit)
+    yield format_fraction(finding.share, 2)
+    yield format_coins(finding.earned)
+    yield format_coins(finding.spent)
+    yield format_percent(finding.gain)
+    yield format_percent(finding.harm)
+    yield format_fraction(finding.price, 2)
+    yield format_percent(finding.spoiled)
+    yield str(finding.removed_nodes)
+    yield format_verdict(finding, limit)
 
 
-def verdict(finding: Finding, limit: int) -> str:
+def format_verdict(finding: Finding, limit: int) -> str:
     """Return the verdict of a finding: open faults, known faults, or no gain."""
-    found = finding.open_faults(limit)
-    if found:
-        return "found: " + ", ".join(found)
-    known = finding.faults(limit)
-    return "known: " + ", ".join(known) if known else "no gain"
+    open_faults = finding.list_open_faults(limit)
+    if open_faults:
+        return "found: " + ", ".join(open_faults)
+    accepted_faults = finding.list_faults(limit)
+    return "known: " + ", ".join(accepted_faults) if accepted_faults else "no gain"
 
 
-def coins(gwei: int) -> str:
+def format_coins(gwei: int) -> str:
     """Format gwei as coins."""
     sign = "-" if gwei < 0 else ""
-    return f"{sign}{abs(gwei) // COIN:,}.{abs(gwei) % COIN // 10**7:02d}"
+    return f"{sign}{abs(gwei) // GWEI_PER_COIN:,}.{abs(gwei) % GWEI_PER_COIN // 10**7:02d}"
 
 
-def _print_known(findings: Sequence[Finding], limit: int) -> None:
-    known = {
+def _print_known_findings(findings: Sequence[Finding], limit: int) -> None:
+    known_findings = {
         (finding.strategy.name, fault, reason): None
         for finding in findings
-        for fault in finding.faults(limit)
-        if (reason := finding.reason(fault)) is not None
+        for fault in finding.list_faults(limit)
+        if (reason := finding.get_reason(fault)) is not None
     }
-    if known:
+    if known_findings:
         typer.echo("\nKnown")
-        head = ("strategy", "what", "why it stays")
-        print_table(head, list(known), head)
+        column_names = ("strategy", "what", "why it stays")
+        print_table(column_names, list(known_findings), column_names)

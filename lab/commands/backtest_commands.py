@@ -7,36 +7,36 @@ from typing import Annotated
 
 import typer
 
-from lab.backtest.backtest import MOST_DRAWS, BacktestPlan, compare, compare_kept
+from lab.backtest.backtest import DEFAULT_MAX_STARTS, BacktestPlan, compare_events, compare_history
 from lab.backtest.comparison import Comparison
 from lab.backtest.system_columns import SystemColumn
 from lab.closed_loop.rule_measures import MEASURES
 from lab.closed_loop.rule_search import ComparisonPlan
 from lab.commands.backtest_files import PageFile
-from lab.commands.backtest_json import comparison_answer
+from lab.commands.backtest_json import build_comparison_json
 from lab.commands.backtest_tables import print_comparison
 from lab.commands.closed_loop_backtest import (
     SearchOptions,
-    in_loop,
-    refuse_history_options,
+    reject_history_options,
+    run_in_closed_loop,
 )
 from lab.commands.compared_systems import (
     ChangesOption,
     HtmlOption,
     JobsOption,
     RulesOption,
-    columns_asked,
-    progress,
+    build_columns_from_options,
+    show_progress,
 )
 from lab.commands.loop_options import (
     NetworkOption,
     NodesOption,
     RunsOption,
     TasksOption,
-    loop_plan,
-    processes,
+    build_loop_plan,
+    choose_process_count,
 )
-from lab.page.backtest_page import backtest_page
+from lab.page.backtest_page import render_backtest_page
 from oracle.cli.event_files import open_lines
 from oracle.cli.inspect.parquet_command import open_exported_history
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_json
@@ -54,7 +54,7 @@ _EXAMPLE = (
     'Another: qos-oracle backtest --rules crynux --rules "crynux weight_floor=0.03" --json'
 )
 # Number of points of a line on the page.
-_INSTANTS = 97
+_PLOT_INSTANTS = 97
 
 
 def register(app: typer.Typer) -> None:
@@ -90,7 +90,7 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
             metavar="N",
             help="Starts of tasks to ask the policies about: of more, a sample.",
         ),
-    ] = MOST_DRAWS,
+    ] = DEFAULT_MAX_STARTS,
     seed: Annotated[
         int, typer.Option("--seed", min=0, metavar="N", help="Which sample that is.")
     ] = 0,
@@ -135,56 +135,62 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     """
     if search and not closed_loop:
         raise InputError("--search: only a --closed-loop can be searched")
-    columns, notes = columns_asked(rules or [], changes or [], grid)
+    columns, notes = build_columns_from_options(rules or [], changes or [], grid)
     for note in notes:
         typer.echo(f"note: {note}", err=True)
     if closed_loop:
         history = {"--events": events, "--from": first, "--to": last, "--html": html}
-        refuse_history_options([name for name, value in history.items() if value])
-        plan = ComparisonPlan(loop_plan(nodes, tasks, seed, network), runs, processes(jobs))
-        asked = SearchOptions(search or [], goal, is_changed=bool(changes or grid))
-        in_loop(columns, rules or [], asked, plan, as_json=as_json)
+        reject_history_options([name for name, value in history.items() if value])
+        plan = ComparisonPlan(
+            build_loop_plan(nodes, tasks, seed, network), runs, choose_process_count(jobs)
+        )
+        search_options = SearchOptions(search or [], goal, is_changed=bool(changes or grid))
+        run_in_closed_loop(columns, rules or [], search_options, plan, as_json=as_json)
         return
-    wanted = BacktestPlan(
-        first=first,
-        last=last,
-        draws=draws,
+    backtest_plan = BacktestPlan(
+        first_block=first,
+        last_block=last,
+        max_starts=draws,
         seed=seed,
-        instants=_INSTANTS if html else 0,
-        jobs=min(processes(jobs), len(columns)),
+        instant_count=_PLOT_INSTANTS if html else 0,
+        max_processes=min(choose_process_count(jobs), len(columns)),
     )
-    with PageFile.opened(html) as page:
-        compared = _compared(events, config, columns, wanted)
+    with PageFile.open_page(html) as page:
+        comparison = _compare_history(events, config, columns, backtest_plan)
         if page is not None:
-            options = _asked(wanted, events, changes or [], grid)
+            options = _list_page_options(backtest_plan, events, changes or [], grid)
             notes_shown = [("note", note) for note in notes]
-            page.write(backtest_page(compared, [*options, *notes_shown]))
+            page.write_text(render_backtest_page(comparison, [*options, *notes_shown]))
     if as_json:
-        print_json(comparison_answer(compared, notes))
+        print_json(build_comparison_json(comparison, notes))
     else:
-        print_comparison(compared)
+        print_comparison(comparison)
     if html is not None:
         typer.echo(f"wrote {html}", err=True)
 
 
-def _compared(
-    events: str | None, config: Path, columns: Sequence[SystemColumn], wanted: BacktestPlan
+def _compare_history(
+    events: str | None, config: Path, columns: Sequence[SystemColumn], plan: BacktestPlan
 ) -> Comparison:
     if events is not None and Path(events).is_dir():
-        history = open_exported_history(Path(events), wanted.first, wanted.last)
-        with progress("reading") as told:
-            return compare_kept(history, columns, wanted, told)
+        history = open_exported_history(Path(events), plan.first_block, plan.last_block)
+        with show_progress("reading") as report_progress:
+            return compare_history(history, columns, plan, report_progress)
     if events is not None and Path(events).is_file():
         # A file in order is streamed rather than loaded.
-        with suppress(OutOfOrderError), open_lines(events) as lines, progress("reading") as told:
-            return compare(iter_ordered_events(lines), columns, wanted, told)
-    with _events(events, config, wanted) as said, progress("reading") as told:
-        return compare(said, columns, wanted, told)
+        with (
+            suppress(OutOfOrderError),
+            open_lines(events) as lines,
+            show_progress("reading") as report_progress,
+        ):
+            return compare_events(iter_ordered_events(lines), columns, plan, report_progress)
+    with _open_events(events, config, plan) as stream, show_progress("reading") as report_progress:
+        return compare_events(stream, columns, plan, report_progress)
 
 
 @contextmanager
-def _events(
-    file: str | None, config: Path, wanted: BacktestPlan
+def _open_events(
+    file: str | None, config: Path, plan: BacktestPlan
 ) -> Iterator[Iterator[DomainEvent]]:
     """Yield the events of a file, or those decoded from the stored logs."""
     if file is not None:
@@ -196,21 +202,21 @@ def _events(
         cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
-        last = cursor.number if wanted.last is None else min(wanted.last, cursor.number)
+        last = cursor.number if plan.last_block is None else min(plan.last_block, cursor.number)
         yield iterate_stored_events(uow, open_reader(records.config), BlockRange(0, last))
 
 
-def _asked(
-    wanted: BacktestPlan, events: str | None, changes: Sequence[str], grid: Path | None
+def _list_page_options(
+    plan: BacktestPlan, events: str | None, changes: Sequence[str], grid: Path | None
 ) -> list[tuple[str, str]]:
     """Return the options that a page lists: those that determine its content."""
-    last = "the last block" if wanted.last is None else str(wanted.last)
+    last = "the last block" if plan.last_block is None else str(plan.last_block)
     return [
         ("--events", events or "the stored logs"),
-        ("--from", str(wanted.first)),
+        ("--from", str(plan.first_block)),
         ("--to", last),
         ("--set", ", ".join(changes) or "nothing"),
         ("--grid", "none" if grid is None else str(grid)),
-        ("--draws", str(wanted.draws)),
-        ("--seed", str(wanted.seed)),
+        ("--draws", str(plan.max_starts)),
+        ("--seed", str(plan.seed)),
     ]

@@ -32,7 +32,7 @@ class PageFile:
 
     @classmethod
     @contextmanager
-    def opened(cls, path: Path | None) -> Iterator[Self | None]:
+    def open_page(cls, path: Path | None) -> Iterator[Self | None]:
         """Open a page for writing, or yield None without a path; an old file is replaced.
 
         Raises:
@@ -43,18 +43,18 @@ class PageFile:
             return
         if path.is_dir():
             raise InputError(f"--html: {path}: is a directory")
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        temporary_path = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            stream = part.open("x", encoding="utf-8", newline="\n")
+            stream = temporary_path.open("x", encoding="utf-8", newline="\n")
         except OSError as error:
             raise InputError(f"--html: {path}: cannot be written: {error.strerror}") from None
         try:
             with stream:
                 yield cls(stream)
-            part.replace(path)
+            temporary_path.replace(path)
         finally:
-            part.unlink(missing_ok=True)
+            temporary_path.unlink(missing_ok=True)
 
-    def write(self, text: str) -> None:
+    def write_text(self, text: str) -> None:
         """Write the text of the page."""
         self.stream.write(text)

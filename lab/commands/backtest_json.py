@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lab.backtest.comparison import Comparison, SystemResult
-from lab.backtest.results import DueInterval, ExclusionInterval, NodeEnd
+from lab.backtest.results import DueInterval, ExclusionInterval, FinalNodeState
 from oracle.domain.events.jsonl_fields import encode_int
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
@@ -13,44 +13,47 @@ from oracle.domain.ids import Address
 Answer = dict[str, Any]
 
 
-def comparison_answer(compared: Comparison, notes: Sequence[str]) -> Answer:
+def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> Answer:
     """Return a whole comparison; `notes` are messages for the user."""
-    sides = compared.sides
+    sides = comparison.sides
     return {
-        "history": _history(compared),
-        "systems": [_system(side) for side in sides],
+        "history": _build_history(comparison),
+        "systems": [_build_system(system_result) for system_result in sides],
         "rank_correlation": {
-            one.column.name: {
-                other.column.name: _fraction(compared.correlation(one, other)) for other in sides
+            result.column.name: {
+                other_result.column.name: _format_fraction(
+                    comparison.compute_correlation(result, other_result)
+                )
+                for other_result in sides
             }
-            for one in sides
+            for result in sides
         },
-        "nodes": [_node(end, sides) for end in sides[0].measured.nodes],
+        "nodes": [_build_node(final_state, sides) for final_state in sides[0].measured.nodes],
         "kicks": [
             {
                 "node": kick.node,
                 "block": encode_int(kick.block),
                 "time": encode_int(kick.time),
                 "due": {
-                    side.column.name: side.measured.kicks[place].due
-                    for side in sides
-                    if side.column.has_rules
+                    system_result.column.name: system_result.measured.kicks[kick_index].was_due
+                    for system_result in sides
+                    if system_result.column.has_rules
                 },
             }
-            for place, kick in enumerate(sides[0].measured.kicks)
+            for kick_index, kick in enumerate(sides[0].measured.kicks)
         ],
         "notes": list(notes),
     }
 
 
-def _fraction(units: int | None) -> str | None:
+def _format_fraction(units: int | None) -> str | None:
     if units is None:
         return None
     return f"-{format_decimal(-units)}" if units < 0 else format_decimal(units)
 
 
-def _history(compared: Comparison) -> Answer:
-    history, first = compared.history, compared.sides[0]
+def _build_history(comparison: Comparison) -> Answer:
+    history, first_result = comparison.history, comparison.sides[0]
     return {
         "first_block": encode_int(history.first_block),
         "last_block": encode_int(history.last_block),
@@ -58,14 +61,14 @@ def _history(compared: Comparison) -> Answer:
         "to_time": encode_int(history.to_time),
         "events": history.event_count,
         "events_before": history.folded_count - history.event_count,
-        "tasks_started": first.started,
-        "starts_judged": compared.judged,
-        "gini": _fraction(first.gini_actual),
+        "tasks_started": first_result.started,
+        "starts_judged": comparison.judged,
+        "gini": _format_fraction(first_result.gini_actual),
     }
 
 
-def _system(side: SystemResult) -> Answer:
-    column, spread, sums = side.column, side.measured.spread, side.exclusion
+def _build_system(result: SystemResult) -> Answer:
+    column, spread, totals = result.column, result.measured.spread, result.exclusion
     answer: Answer = {
         "name": column.name,
         "rules": json.loads(column.rules.to_json()) if column.has_rules else None,
@@ -73,24 +76,26 @@ def _system(side: SystemResult) -> Answer:
         "parameters": column.parameters or None,
         "changes": dict(column.changes),
         "starts_unplaced": spread.unplaced,
-        "gini": _fraction(side.gini_expected),
+        "gini": _format_fraction(result.gini_expected),
         "exclusion": None,
         "intervals": None,
         "kickouts": None,
     }
     if column.has_rules:
         answer["exclusion"] = {
-            "nodes": sums.nodes,
-            "intervals": sums.intervals,
-            "total_seconds": encode_int(sums.total),
-            "longest_seconds": encode_int(sums.longest),
+            "nodes": totals.node_count,
+            "intervals": totals.interval_count,
+            "total_seconds": encode_int(totals.total_seconds),
+            "longest_seconds": encode_int(totals.longest_seconds),
         }
-        answer["intervals"] = [_interval(interval) for interval in side.measured.intervals]
-        answer["kickouts"] = [_kickout(due) for due in side.measured.kickouts]
+        answer["intervals"] = [_build_interval(interval) for interval in result.measured.intervals]
+        answer["kickouts"] = [
+            _build_kickout(due_interval) for due_interval in result.measured.kickouts
+        ]
     return answer
 
 
-def _interval(interval: ExclusionInterval) -> Answer:
+def _build_interval(interval: ExclusionInterval) -> Answer:
     return {
         "node": interval.node,
         "block": encode_int(interval.block),
@@ -101,34 +106,39 @@ def _interval(interval: ExclusionInterval) -> Answer:
     }
 
 
-def _kickout(due: DueInterval) -> Answer:
+def _build_kickout(interval: DueInterval) -> Answer:
     return {
-        "node": due.node,
-        "block": encode_int(due.block),
-        "time": encode_int(due.time),
-        "closed_block": encode_int(due.closed_block),
-        "closed_time": encode_int(due.closed_time),
-        "kicked_block": encode_int(due.kicked_block),
-        "kicked_time": encode_int(due.kicked_time),
-        "began_before": due.began_before,
+        "node": interval.node,
+        "block": encode_int(interval.block),
+        "time": encode_int(interval.time),
+        "closed_block": encode_int(interval.closed_block),
+        "closed_time": encode_int(interval.closed_time),
+        "kicked_block": encode_int(interval.kicked_block),
+        "kicked_time": encode_int(interval.kicked_time),
+        "began_before": interval.began_before,
     }
 
 
-def _node(end: NodeEnd, sides: Sequence[SystemResult]) -> Answer:
+def _build_node(final_state: FinalNodeState, sides: Sequence[SystemResult]) -> Answer:
     return {
-        "node": end.node,
-        "status": end.status,
-        "gpu_name": end.gpu_name,
-        "gpu_vram": end.gpu_vram,
-        "final_ranks": {side.column.name: _final_rank(side, end.node) for side in sides},
-        "tasks": sides[0].actual(end.node),
-        "share": _fraction(sides[0].actual_share(end.node)),
-        "shares": {side.column.name: _fraction(side.expected_share(end.node)) for side in sides},
+        "node": final_state.node,
+        "status": final_state.status,
+        "gpu_name": final_state.gpu_name,
+        "gpu_vram": final_state.gpu_vram,
+        "final_ranks": {
+            result.column.name: _build_final_rank(result, final_state.node) for result in sides
+        },
+        "tasks": sides[0].get_started_tasks(final_state.node),
+        "share": _format_fraction(sides[0].compute_actual_share(final_state.node)),
+        "shares": {
+            result.column.name: _format_fraction(result.compute_expected_share(final_state.node))
+            for result in sides
+        },
     }
 
 
-def _final_rank(side: SystemResult, node: Address) -> Answer | None:
-    final = side.final_ranks.get(node)
-    if final is None:
+def _build_final_rank(result: SystemResult, node: Address) -> Answer | None:
+    rank = result.final_ranks.get(node)
+    if rank is None:
         return None
-    return {"score": _fraction(final.score), "rank": final.rank}
+    return {"score": _format_fraction(rank.score), "rank": rank.rank}

@@ -7,208 +7,251 @@ import typer
 
 from lab.backtest.comparison import Comparison, SystemResult
 from lab.backtest.results import DueInterval
-from lab.page.number_text import NOTHING, fraction, lasting, percent, whole_moment
-from lab.page.tables import ABOUT_SHARES, extent
+from lab.page.number_text import (
+    NO_VALUE,
+    format_duration,
+    format_fraction,
+    format_percent,
+    format_time_to_second,
+)
+from lab.page.tables import SHARES_NOTE, format_extent
 from oracle.domain.ids import Address
 from oracle.queries.text.text_tables import TABLE_WIDTH, print_table, sanitize_text
 
 # With more systems than this, nodes are only listed by --json and --html.
-_SIDE_BY_SIDE = 4
+_MAX_SIDE_BY_SIDE = 4
 # Digits of a score that fit beside an address, by the number of systems.
-_DIGITS = {1: 18, 2: 18, 3: 6, 4: 4}
+_DIGITS_BY_SYSTEM_COUNT = {1: 18, 2: 18, 3: 6, 4: 4}
 # Fixed widths of a line: the address, and the tasks with their share.
-_ADDRESS, _TASKS = 42, 16
-_RANK, _PERCENT = 6, 8
+_ADDRESS_WIDTH, _TASKS_WIDTH = 42, 16
+_RANK_WIDTH, _PERCENT_WIDTH = 6, 8
 # Width of a system's name in the lists below.
-_BESIDE_KICKOUTS, _BESIDE_INTERVALS = 8, 20
-_MOST_ROWS = 40
+_KICKOUT_NAME_WIDTH, _INTERVAL_NAME_WIDTH = 8, 20
+_MAX_ROWS = 40
 # Longer names are truncated.
-_WHOLE = 80
-_MOST_INTERVALS = 12
+_MAX_NAME_LENGTH = 80
+_MAX_INTERVALS = 12
 
 
-def print_comparison(compared: Comparison) -> None:
+def print_comparison(comparison: Comparison) -> None:
     """Print a comparison in lines of 100 columns."""
-    typer.echo(f"{extent(compared.history)}\n")
-    _print_sums(compared)
-    if len(compared.sides) > _SIDE_BY_SIDE:
+    typer.echo(f"{format_extent(comparison.history)}\n")
+    _print_totals(comparison)
+    if len(comparison.sides) > _MAX_SIDE_BY_SIDE:
         typer.echo("\nToo many systems to list nodes here; --json and --html FILE list them all.")
     else:
-        _print_nodes(compared)
-        _print_shares(compared)
-    _print_kickouts(compared)
-    _print_intervals(compared)
+        _print_nodes(comparison)
+        _print_shares(comparison)
+    _print_kickouts(comparison)
+    _print_intervals(comparison)
 
 
-def _print_sums(compared: Comparison) -> None:
-    first = compared.sides[0]
-    head = (
+def _print_totals(comparison: Comparison) -> None:
+    first_result = comparison.sides[0]
+    column_names = (
         "system", "excluded", "intervals", "in all", "longest", "kickouts", "unplaced", "Gini",
         "like the first",
     )  # fmt: skip
     rows = [
         (
-            sanitize_text(side.column.name, max_length=_WHOLE),
-            *_sums(side),
-            fraction(compared.correlation(first, side), 4),
+            sanitize_text(result.column.name, max_length=_MAX_NAME_LENGTH),
+            *_build_totals(result),
+            format_fraction(comparison.compute_correlation(first_result, result), 4),
         )
-        for side in compared.sides
+        for result in comparison.sides
     ]
-    print_table(head, rows, left_columns=("system",))
-    actual = fraction(first.gini_actual, 4)
+    print_table(column_names, rows, left_columns=("system",))
+    actual = format_fraction(first_result.gini_actual, 4)
     typer.echo(
-        f"\nStarted: {first.started:,} tasks, Gini {actual} as it was; judged by the policies: "
-        f"{compared.judged:,}.\nLike the first: Spearman's rank correlation of the scores at the "
-        f"end.\n{fill(ABOUT_SHARES, TABLE_WIDTH)}"
+        f"\nStarted: {first_result.started:,} tasks, Gini {actual} as it was; judged by the "
+        "policies: "
+        f"{comparison.judged:,}.\nLike the first: Spearman's rank correlation of the scores at "
+        "the "
+        f"end.\n{fill(SHARES_NOTE, TABLE_WIDTH)}"
     )
 
 
-def _sums(side: SystemResult) -> Iterator[str]:
-    if side.column.has_rules:
-        yield from (f"{side.exclusion.nodes:,}", f"{side.exclusion.intervals:,}")
-        yield from (lasting(side.exclusion.total), lasting(side.exclusion.longest))
-        yield f"{len(side.measured.kickouts):,}"
+def _build_totals(result: SystemResult) -> Iterator[str]:
+    if result.column.has_rules:
+        yield from (f"{result.exclusion.node_count:,}", f"{result.exclusion.interval_count:,}")
+        yield from (
+            format_duration(result.exclusion.total_seconds),
+            format_duration(result.exclusion.longest_seconds),
+        )
+        yield f"{len(result.measured.kickouts):,}"
     else:
-        yield from 5 * (NOTHING,)
-    spread = side.measured.spread
-    yield f"{spread.unplaced:,}" if spread.judged else NOTHING
-    yield fraction(side.gini_expected, 4)
+        yield from 5 * (NO_VALUE,)
+    spread = result.measured.spread
+    yield f"{spread.unplaced:,}" if spread.judged else NO_VALUE
+    yield format_fraction(result.gini_expected, 4)
 
 
-def _print_nodes(compared: Comparison) -> None:
-    sides = compared.sides
-    digits = _DIGITS[len(sides)]
-    nodes = _ranked(compared)
+def _print_nodes(comparison: Comparison) -> None:
+    sides = comparison.sides
+    digits = _DIGITS_BY_SYSTEM_COUNT[len(sides)]
+    nodes = _rank_nodes(comparison)
     typer.echo("\nScores at the end, and ranks")
-    names = _heads(sides, TABLE_WIDTH - _ADDRESS, digits + _RANK)
+    names = _choose_column_names(sides, TABLE_WIDTH - _ADDRESS_WIDTH, digits + _RANK_WIDTH)
     print_table(
         ("node", *names),
-        [(node, *(_final_rank(each, node, digits) for each in sides)) for node in nodes],
+        [
+            (node, *(_format_final_rank(result, node, digits) for result in sides))
+            for node in nodes
+        ],
     )
-    _print_rest(len(compared.sides[0].final_ranks), len(nodes))
+    _print_omitted(len(comparison.sides[0].final_ranks), len(nodes))
 
 
-def _heads(sides: Sequence[SystemResult], room: int, least: int) -> list[str]:
+def _choose_column_names(
+    sides: Sequence[SystemResult], total_width: int, min_width: int
+) -> list[str]:
     """Return the column names of the systems; names that are too long become ordinals.
 
     An ordinal is explained in a line above the table. `total_width` is the total width,
     `min_width` the minimum width of a column.
     """
-    heads = [sanitize_text(side.column.name, max_length=_WHOLE) for side in sides]
-    while sum(2 + max(least, len(head)) for head in heads) > room:
-        place = max(range(len(heads)), key=lambda each: len(heads[each]))
-        if len(heads[place]) <= len(_ordinal(place)):
+    column_names = [
+        sanitize_text(result.column.name, max_length=_MAX_NAME_LENGTH) for result in sides
+    ]
+    while sum(2 + max(min_width, len(column_name)) for column_name in column_names) > total_width:
+        longest_index = max(range(len(column_names)), key=lambda index: len(column_names[index]))
+        if len(column_names[longest_index]) <= len(_format_ordinal(longest_index)):
             break
-        heads[place] = _explained(sides[place], place)
-    return heads
+        column_names[longest_index] = _explain_ordinal(sides[longest_index], longest_index)
+    return column_names
 
 
-def _ordinal(place: int) -> str:
-    return f"system {place + 1}"
+def _format_ordinal(system_index: int) -> str:
+    return f"system {system_index + 1}"
 
 
-def _explained(side: SystemResult, place: int) -> str:
+def _explain_ordinal(result: SystemResult, system_index: int) -> str:
     """Print which system an ordinal stands for, and return the ordinal."""
-    typer.echo(f"{_ordinal(place)}: {sanitize_text(side.column.name, max_length=_WHOLE)}")
-    return _ordinal(place)
+    typer.echo(
+        f"{_format_ordinal(system_index)}: "
+        f"{sanitize_text(result.column.name, max_length=_MAX_NAME_LENGTH)}"
+    )
+    return _format_ordinal(system_index)
 
 
-def _ranked(compared: Comparison) -> list[Address]:
+def _rank_nodes(comparison: Comparison) -> list[Address]:
     """Return the best nodes by the ranks of the first system."""
-    final_ranks = compared.sides[0].final_ranks
-    every = sorted(final_ranks, key=lambda node: (final_ranks[node].rank, node))
-    return every[:_MOST_ROWS]
+    final_ranks = comparison.sides[0].final_ranks
+    ranked_nodes = sorted(final_ranks, key=lambda node: (final_ranks[node].rank, node))
+    return ranked_nodes[:_MAX_ROWS]
 
 
-def _final_rank(side: SystemResult, node: Address, digits: int) -> str:
-    final = side.final_ranks.get(node)
-    if final is None:
-        return NOTHING
-    return f"{fraction(final.score, digits)} #{final.rank}"
+def _format_final_rank(result: SystemResult, node: Address, digits: int) -> str:
+    rank = result.final_ranks.get(node)
+    if rank is None:
+        return NO_VALUE
+    return f"{format_fraction(rank.score, digits)} #{rank.rank}"
 
 
-def _print_shares(compared: Comparison) -> None:
-    first = compared.sides[0]
-    if not compared.judged:
+def _print_shares(comparison: Comparison) -> None:
+    first_result = comparison.sides[0]
+    if not comparison.judged:
         return
-    every = sorted(compared.present, key=lambda node: (-first.actual(node), node))
-    nodes = every[:_MOST_ROWS]
+    ordered_nodes = sorted(
+        comparison.present_nodes, key=lambda node: (-first_result.get_started_tasks(node), node)
+    )
+    nodes = ordered_nodes[:_MAX_ROWS]
     typer.echo("\nShares of tasks: as it was, and as each policy would have spread them")
-    names = _heads(compared.sides, TABLE_WIDTH - _ADDRESS - _TASKS, _PERCENT)
+    names = _choose_column_names(
+        comparison.sides, TABLE_WIDTH - _ADDRESS_WIDTH - _TASKS_WIDTH, _PERCENT_WIDTH
+    )
     rows = [
         (
             node,
-            str(first.actual(node)),
-            percent(first.actual_share(node), 2),
-            *(percent(side.expected_share(node), 2) for side in compared.sides),
+            str(first_result.get_started_tasks(node)),
+            format_percent(first_result.compute_actual_share(node), 2),
+            *(
+                format_percent(result.compute_expected_share(node), 2)
+                for result in comparison.sides
+            ),
         )
         for node in nodes
     ]
     print_table(("node", "tasks", "was", *names), rows)
-    _print_rest(len(every), len(nodes))
+    _print_omitted(len(ordered_nodes), len(nodes))
 
 
-def _print_kickouts(compared: Comparison) -> None:
+def _print_kickouts(comparison: Comparison) -> None:
     kickouts = [
-        (place, due) for place, side in enumerate(compared.sides) for due in side.measured.kickouts
+        (system_index, interval)
+        for system_index, result in enumerate(comparison.sides)
+        for interval in result.measured.kickouts
     ]
     if not kickouts:
         return
-    shown = kickouts[:_MOST_INTERVALS]
+    shown = kickouts[:_MAX_INTERVALS]
     typer.echo("\nKickouts due")
-    names = _names_for(compared.sides, {place for place, _ in shown}, _BESIDE_KICKOUTS)
+    names = _choose_system_names(
+        comparison.sides, {system_index for system_index, _ in shown}, _KICKOUT_NAME_WIDTH
+    )
     print_table(
         ("system", "node", "block", "time", "kicked out"),
         [
-            (names[place], due.node, str(due.block), whole_moment(due.time), _outcome(due))
-            for place, due in shown
+            (
+                names[system_index],
+                interval.node,
+                str(interval.block),
+                format_time_to_second(interval.time),
+                _format_outcome(interval),
+            )
+            for system_index, interval in shown
         ],
         ("system", "kicked out"),
     )
-    _print_rest(len(kickouts), len(shown))
+    _print_omitted(len(kickouts), len(shown))
 
 
-def _names_for(sides: Sequence[SystemResult], places: set[int], longest: int) -> dict[int, str]:
+def _choose_system_names(
+    sides: Sequence[SystemResult], system_indices: set[int], max_width: int
+) -> dict[int, str]:
     """Return the names of the systems at some indices, within a maximum width."""
     return {
-        place: name
-        if len(name := sanitize_text(sides[place].column.name, max_length=_WHOLE)) <= longest
-        else _explained(sides[place], place)
-        for place in sorted(places)
+        system_index: name
+        if len(name := sanitize_text(sides[system_index].column.name, max_length=_MAX_NAME_LENGTH))
+        <= max_width
+        else _explain_ordinal(sides[system_index], system_index)
+        for system_index in sorted(system_indices)
     }
 
 
-def _outcome(due: DueInterval) -> str:
-    if due.kicked_block is not None:
-        return f"block {due.kicked_block}"
-    return "still due" if due.closed_block is None else "no"
+def _format_outcome(interval: DueInterval) -> str:
+    if interval.kicked_block is not None:
+        return f"block {interval.kicked_block}"
+    return "still due" if interval.closed_block is None else "no"
 
 
-def _print_intervals(compared: Comparison) -> None:
+def _print_intervals(comparison: Comparison) -> None:
     intervals = [
-        (place, interval)
-        for place, side in enumerate(compared.sides)
-        for interval in side.measured.intervals
+        (system_index, interval)
+        for system_index, result in enumerate(comparison.sides)
+        for interval in result.measured.intervals
     ]
     if not intervals:
         return
-    intervals.sort(key=lambda both: -both[1].seconds)
-    shown = intervals[:_MOST_INTERVALS]
+    intervals.sort(key=lambda indexed_interval: -indexed_interval[1].seconds)
+    shown = intervals[:_MAX_INTERVALS]
     typer.echo("\nExclusion, the longest intervals first")
-    names = _names_for(compared.sides, {place for place, _ in shown}, _BESIDE_INTERVALS)
+    names = _choose_system_names(
+        comparison.sides, {system_index for system_index, _ in shown}, _INTERVAL_NAME_WIDTH
+    )
     rows = [
         (
-            names[place],
+            names[system_index],
             interval.node,
-            whole_moment(interval.since),
-            "lasts" if interval.until is None else lasting(interval.seconds),
+            format_time_to_second(interval.since),
+            "lasts" if interval.until is None else format_duration(interval.seconds),
         )
-        for place, interval in shown
+        for system_index, interval in shown
     ]
     print_table(("system", "node", "from", "for"), rows, ("system",))
-    _print_rest(len(intervals), len(shown))
+    _print_omitted(len(intervals), len(shown))
 
 
-def _print_rest(count: int, shown: int) -> None:
+def _print_omitted(count: int, shown: int) -> None:
     if count > shown:
         typer.echo(f"… and {count - shown:,} more; --json and --html FILE list them all.")

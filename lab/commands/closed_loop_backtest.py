@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.backtest.system_columns import SystemColumn
-from lab.closed_loop.closed_loop import refuse_unplayable
+from lab.closed_loop.closed_loop import check_playable
 from lab.closed_loop.rule_measures import Goal
-from lab.closed_loop.rule_search import ComparisonPlan, SearchPlan, measured, search
+from lab.closed_loop.rule_search import ComparisonPlan, SearchPlan, measure_systems, search_rules
 from lab.commands.closed_loop_tables import (
-    measures_answer,
+    build_measures_json,
+    build_search_json,
     print_measures,
     print_search,
-    search_answer,
 )
-from lab.commands.compared_systems import basis_of, progress
+from lab.commands.compared_systems import find_base, show_progress
 from oracle.cli.options import print_json
 from oracle.cli.system_options import parse_key_values
 from oracle.errors import InputError
@@ -31,10 +31,10 @@ class SearchOptions:
     is_changed: bool = False
 
 
-def in_loop(
+def run_in_closed_loop(
     columns: Sequence[SystemColumn],
     rules: Sequence[str],
-    asked: SearchOptions,
+    search_options: SearchOptions,
     plan: ComparisonPlan,
     *,
     as_json: bool,
@@ -44,67 +44,77 @@ def in_loop(
     Raises:
         InputError: a system cannot be simulated, or the search options are invalid.
     """
-    _refuse(columns)
-    if asked.values:
-        _search(rules, asked, plan, as_json=as_json)
+    _check_columns(columns)
+    if search_options.values:
+        _search_values(rules, search_options, plan, as_json=as_json)
     else:
-        _compare(columns, plan, as_json=as_json)
+        _compare_systems(columns, plan, as_json=as_json)
 
 
-def _compare(columns: Sequence[SystemColumn], plan: ComparisonPlan, *, as_json: bool) -> None:
-    with progress("playing") as told:
-        found = measured(columns, plan, lambda done, total: told("playing", done, total))
+def _compare_systems(
+    columns: Sequence[SystemColumn], plan: ComparisonPlan, *, as_json: bool
+) -> None:
+    with show_progress("playing") as report_progress:
+        measures = measure_systems(
+            columns, plan, lambda finished, total: report_progress("playing", finished, total)
+        )
     if as_json:
-        print_json(measures_answer(found, plan))
+        print_json(build_measures_json(measures, plan))
     else:
-        print_measures(found, plan)
+        print_measures(measures, plan)
 
 
-def _search(
-    rules: Sequence[str], asked: SearchOptions, plan: ComparisonPlan, *, as_json: bool
+def _search_values(
+    rules: Sequence[str], search_options: SearchOptions, plan: ComparisonPlan, *, as_json: bool
 ) -> None:
     """Search for better values of one system, and print the trials.
 
     Raises:
         InputError: not exactly one system, or an unknown rule, value or measure.
     """
-    if asked.is_changed:
+    if search_options.is_changed:
         raise InputError('--search goes without --set and --grid: write --rules "NAME KEY=VALUE"')
     if len(rules) != 1:
         raise InputError("--search: name one system by --rules, where it begins")
     values = {
         name: [value.strip() for value in text.split(",")]
-        for name, text in parse_key_values("--search", asked.values).items()
+        for name, text in parse_key_values("--search", search_options.values).items()
     }
-    basis = basis_of("--rules", rules[0])
+    base = find_base("--rules", rules[0])
     for name in values:
-        if not basis.has(name):
-            raise InputError(f"--search: {name}: no such rule in {basis.name}")
+        if not base.is_changeable(name):
+            raise InputError(f"--search: {name}: no such rule in {base.name}")
     try:
-        wanted = SearchPlan(basis, values, Goal.read(asked.goal))
-        with progress("searching") as told:
-            searched = search(wanted, plan, lambda done, total: told("searching", done, total))
+        search_plan = SearchPlan(base, values, Goal.parse(search_options.goal))
+        with show_progress("searching") as report_progress:
+            search_result = search_rules(
+                search_plan,
+                plan,
+                lambda finished, total: report_progress("searching", finished, total),
+            )
     except ValueError as error:
         raise InputError(f"--search: {error}") from None
     if as_json:
-        print_json(search_answer(searched, plan))
+        print_json(build_search_json(search_result, plan))
     else:
-        print_search(searched, plan)
+        print_search(search_result, plan)
 
 
-def _refuse(columns: Sequence[SystemColumn]) -> None:
+def _check_columns(columns: Sequence[SystemColumn]) -> None:
     try:
         for column in columns:
-            refuse_unplayable(column)
+            check_playable(column)
     except ValueError as error:
         raise InputError(f"--closed-loop: {error}") from None
 
 
-def refuse_history_options(given: Sequence[str]) -> None:
+def reject_history_options(option_names: Sequence[str]) -> None:
     """Reject options of a history, because a closed loop has none.
 
     Raises:
         InputError: such an option is given.
     """
-    if given:
-        raise InputError(f"--closed-loop makes its own history: {', '.join(given)} goes without")
+    if option_names:
+        raise InputError(
+            f"--closed-loop makes its own history: {', '.join(option_names)} goes without"
+        )

@@ -7,14 +7,14 @@ import typer
 
 from lab.closed_loop.loop_plan import LoopPlan
 from lab.closed_loop.rule_measures import MEASURES, RuleMeasures
-from lab.closed_loop.rule_search import ComparisonPlan, Search
-from lab.page.number_text import NOTHING, fraction, lasting, percent
+from lab.closed_loop.rule_search import ComparisonPlan, SearchResult
+from lab.page.number_text import NO_VALUE, format_duration, format_fraction, format_percent
 from oracle.domain.fixed_point import UNIT
 from oracle.queries.text.text_tables import print_table, sanitize_text
 
-_WHOLE = 80
+_MAX_NAME_LENGTH = 80
 _MILLION = 1_000_000
-_ABOUT = (
+_COLUMN_LEGEND = (
     "Failed: orders without a result, or with a false one. Wrongful: the part of their time for "
     "which\ngood nodes were excluded. Kicked: good nodes kicked out. Gini: of the tasks of good "
     "nodes.\nDead out: how many of the nodes that stopped answering were kicked out, and how long "
@@ -23,94 +23,117 @@ _ABOUT = (
 )
 
 
-def print_measures(found: Sequence[RuleMeasures], plan: ComparisonPlan) -> None:
+def print_measures(all_measures: Sequence[RuleMeasures], plan: ComparisonPlan) -> None:
     """Print the measures of systems side by side."""
-    typer.echo(f"{_extent(plan.loop)}, {plan.runs} run{'' if plan.runs == 1 else 's'}\n")
-    head = ("system", "failed", "wrongful", "kicked", "Gini", "dead out", "stayed", "wasted")
-    print_table(head, [tuple(_cells(each)) for each in found], ("system",))
-    typer.echo(f"\n{_ABOUT}")
+    typer.echo(f"{_format_extent(plan.loop)}, {plan.runs} run{'' if plan.runs == 1 else 's'}\n")
+    column_names = (
+        "system",
+        "failed",
+        "wrongful",
+        "kicked",
+        "Gini",
+        "dead out",
+        "stayed",
+        "wasted",
+    )
+    print_table(
+        column_names,
+        [tuple(_build_cells(system_measures)) for system_measures in all_measures],
+        ("system",),
+    )
+    typer.echo(f"\n{_COLUMN_LEGEND}")
 
 
-def _extent(loop: LoopPlan) -> str:
+def _format_extent(loop: LoopPlan) -> str:
     return f"{loop.nodes:,} nodes, {loop.tasks:,} tasks, seed {loop.seed}"
 
 
-def _cells(found: RuleMeasures) -> Iterator[str]:
-    yield sanitize_text(found.column.name, max_length=_WHOLE)
-    yield _percent(found.failures)
-    yield _percent(found.wrongful)
-    yield str(found.kicked_good)
-    yield fraction(found.gini * (UNIT // _MILLION), 4)
-    yield f"{found.stopped - found.still_in} of {found.stopped}"
-    yield lasting(found.dead_seconds) if found.stopped else NOTHING
-    yield _percent(found.wasted)
+def _build_cells(measures: RuleMeasures) -> Iterator[str]:
+    yield sanitize_text(measures.column.name, max_length=_MAX_NAME_LENGTH)
+    yield _format_percent(measures.failure_rate)
+    yield _format_percent(measures.wrongful_exclusion_rate)
+    yield str(measures.kicked_good)
+    yield format_fraction(measures.gini * (UNIT // _MILLION), 4)
+    yield (
+        f"{measures.stopped_nodes - measures.remaining_stopped_nodes} of {measures.stopped_nodes}"
+    )
+    yield format_duration(measures.mean_stopped_seconds) if measures.stopped_nodes else NO_VALUE
+    yield _format_percent(measures.wasted_rate)
 
 
-def _percent(millionths: int) -> str:
-    return percent(millionths * (UNIT // _MILLION), 3)
+def _format_percent(millionths: int) -> str:
+    return format_percent(millionths * (UNIT // _MILLION), 3)
 
 
-def print_search(searched: Search, plan: ComparisonPlan) -> None:
+def print_search(search_result: SearchResult, plan: ComparisonPlan) -> None:
     """Print the trials of a search, the nearest to the goal first."""
-    typer.echo(f"{_extent(plan.loop)}, {plan.runs} run{'' if plan.runs == 1 else 's'} each\n")
-    trials = sorted(searched.trials, key=lambda trial: trial.distance)
+    typer.echo(
+        f"{_format_extent(plan.loop)}, {plan.runs} run{'' if plan.runs == 1 else 's'} each\n"
+    )
+    trials = sorted(search_result.trials, key=lambda trial: trial.distance)
     rows = [
         (
-            sanitize_text(trial.found.column.name, max_length=_WHOLE),
-            fraction(trial.distance, 4),
-            *list(_cells(trial.found))[1:],
+            sanitize_text(trial.measures.column.name, max_length=_MAX_NAME_LENGTH),
+            format_fraction(trial.distance, 4),
+            *list(_build_cells(trial.measures))[1:],
         )
         for trial in trials
     ]
-    head = (
+    column_names = (
         "system", "distance", "failed", "wrongful", "kicked", "Gini", "dead out", "stayed",
         "wasted",
     )  # fmt: skip
-    print_table(head, rows, ("system",))
-    if searched.best is searched.first:
+    print_table(column_names, rows, ("system",))
+    if search_result.best is search_result.first:
         typer.echo("\nNothing that was tried comes nearer to the goal.")
     else:
+        best = search_result.best
+        name = sanitize_text(best.measures.column.name, max_length=_MAX_NAME_LENGTH)
         typer.echo(
-            f"\nNearest: {sanitize_text(searched.best.found.column.name, max_length=_WHOLE)}, at "
-            f"{fraction(searched.best.distance, 4)} of the first; on seeds that it had not seen "
-            f"{fraction(searched.again, 4)}."
+            f"\nNearest: {name}, at {format_fraction(best.distance, 4)} of the first; on seeds "
+            f"that it had not seen {format_fraction(search_result.distance_on_other_seeds, 4)}."
         )
-    typer.echo(f"\n{_ABOUT}")
+    typer.echo(f"\n{_COLUMN_LEGEND}")
 
 
-def measures_answer(found: Sequence[RuleMeasures], plan: ComparisonPlan) -> dict[str, Any]:
+def build_measures_json(
+    all_measures: Sequence[RuleMeasures], plan: ComparisonPlan
+) -> dict[str, Any]:
     """Return the measures of all systems for JSON."""
-    return {"plan": _plan(plan), "systems": [_measures(each) for each in found]}
-
-
-def search_answer(searched: Search, plan: ComparisonPlan) -> dict[str, Any]:
-    """Return a search result for JSON."""
     return {
-        "plan": _plan(plan),
-        "trials": [
-            {
-                "changes": dict(trial.changes),
-                "distance": fraction(trial.distance, 18),
-                **_measures(trial.found),
-            }
-            for trial in searched.trials
-        ],
-        "best": dict(searched.best.changes),
-        "distance": fraction(searched.best.distance, 18),
-        "distance_on_other_seeds": fraction(searched.again, 18),
+        "plan": _build_plan(plan),
+        "systems": [_build_measures(system_measures) for system_measures in all_measures],
     }
 
 
-def _plan(plan: ComparisonPlan) -> dict[str, int]:
+def build_search_json(search_result: SearchResult, plan: ComparisonPlan) -> dict[str, Any]:
+    """Return a search result for JSON."""
+    return {
+        "plan": _build_plan(plan),
+        "trials": [
+            {
+                "changes": dict(trial.changes),
+                "distance": format_fraction(trial.distance, 18),
+                **_build_measures(trial.measures),
+            }
+            for trial in search_result.trials
+        ],
+        "best": dict(search_result.best.changes),
+        "distance": format_fraction(search_result.best.distance, 18),
+        "distance_on_other_seeds": format_fraction(search_result.distance_on_other_seeds, 18),
+    }
+
+
+def _build_plan(plan: ComparisonPlan) -> dict[str, int]:
     loop = plan.loop
     return {"nodes": loop.nodes, "tasks": loop.tasks, "seed": loop.seed, "runs": plan.runs}
 
 
-def _measures(found: RuleMeasures) -> dict[str, Any]:
+def _build_measures(system_measures: RuleMeasures) -> dict[str, Any]:
     return {
-        "system": found.column.name,
-        "changes": dict(found.column.changes),
-        "stopped": found.stopped,
-        "still_in": found.still_in,
-        **{name: measure(found) for name, measure in MEASURES.items()},
+        "system": system_measures.column.name,
+        "changes": dict(system_measures.column.changes),
+        "stopped": system_measures.stopped_nodes,
+        "still_in": system_measures.remaining_stopped_nodes,
+        **{name: get_measure(system_measures) for name, get_measure in MEASURES.items()},
     }

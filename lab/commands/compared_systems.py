@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from lab.backtest.backtest import Told
-from lab.backtest.parameter_grid import read_grid
-from lab.backtest.system_columns import Grid, Setting, SystemBase, SystemColumn, columns_of
+from lab.backtest.backtest import ProgressCallback
+from lab.backtest.parameter_grid import parse_grid
+from lab.backtest.system_columns import Grid, Setting, SystemBase, SystemColumn, build_columns
 from lab.commands.backtest_files import read_text
 from oracle.errors import InputError
 
@@ -45,74 +45,76 @@ JobsOption = Annotated[
 ]
 
 
-def columns_asked(
+def build_columns_from_options(
     rules: Sequence[str], changes: Sequence[str], grid: Path | None
 ) -> tuple[list[SystemColumn], list[str]]:
     """Return the columns and notes; every error message names its option."""
     if not rules and grid is None:
         raise InputError("nothing to compare: name a system by --rules, or a --grid FILE")
-    bases = [basis_of("--rules", name) for name in rules]
-    tried = None if grid is None else _grid(grid)
+    bases = [find_base("--rules", name) for name in rules]
+    parameter_grid = None if grid is None else _read_grid(grid)
     try:
-        settings = [Setting.read(text) for text in changes]
-        return columns_of(bases, settings, tried)
+        settings = [Setting.parse(text) for text in changes]
+        return build_columns(bases, settings, parameter_grid)
     except ValueError as error:
         raise InputError(str(error)) from None
 
 
-def basis_of(option: str, written: str) -> SystemBase:
+def find_base(option: str, base_text: str) -> SystemBase:
     """Return the system of a name or a file, with the changes that follow."""
-    words = written.split()
+    parts = base_text.split()
     # File names may contain spaces, and equals signs before the last space.
-    count = next((n for n, word in enumerate(reversed(words)) if "=" not in word), len(words))
-    if not count or Path(written).is_file():
-        return _bare(option, written)
-    basis = _bare(option, written.rsplit(maxsplit=count)[0])
+    change_count = next(
+        (position for position, part in enumerate(reversed(parts)) if "=" not in part), len(parts)
+    )
+    if not change_count or Path(base_text).is_file():
+        return _find_unchanged_base(option, base_text)
+    basis = _find_unchanged_base(option, base_text.rsplit(maxsplit=change_count)[0])
     try:
-        return basis.changed_by(words[-count:])
+        return basis.with_changes(parts[-change_count:])
     except ValueError as error:
         raise InputError(f"{option}: {error}") from None
 
 
-def _bare(option: str, name: str) -> SystemBase:
+def _find_unchanged_base(option: str, name: str) -> SystemBase:
     try:
-        return SystemBase.named(name)
+        return SystemBase.find_by_name(name)
     except ValueError as error:
         path = Path(name)
         if not path.is_file():
             raise InputError(f"{option}: {error}, and no file of that name") from None
     try:
-        return SystemBase.read(read_text(path), path.name)
+        return SystemBase.from_rules_json(read_text(path), path.name)
     except ValueError as error:
         raise InputError(f"{option}: {path}: {error}") from None
 
 
-def _grid(path: Path) -> Grid:
+def _read_grid(path: Path) -> Grid:
     text = read_text(path)
     try:
-        return read_grid(
-            text, lambda name: basis_of(f"--grid: {path}", name), is_toml=path.suffix == ".toml"
+        return parse_grid(
+            text, lambda name: find_base(f"--grid: {path}", name), is_toml=path.suffix == ".toml"
         )
     except ValueError as error:
         raise InputError(f"--grid: {path}: {error}") from None
 
 
 @contextmanager
-def progress(first: str) -> Iterator[Told]:
+def show_progress(description: str) -> Iterator[ProgressCallback]:
     """Show a progress bar on a terminal; elsewhere, print nothing."""
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
-    shape = (
+    bar_columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*shape, console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task(first, total=None)
+    with Progress(*bar_columns, console=Console(stderr=True), transient=True) as progress_bars:
+        task_id = progress_bars.add_task(description, total=None)
 
-        def told(what: str, done: int, total: int | None) -> None:
-            bars.update(bar, description=what, completed=done, total=total)
+        def report_progress(activity: str, completed: int, total: int | None) -> None:
+            progress_bars.update(task_id, description=activity, completed=completed, total=total)
 
-        yield told
+        yield report_progress

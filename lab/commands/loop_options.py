@@ -38,7 +38,7 @@ NetworkOption = Annotated[
 ]
 
 
-def loop_plan(
+def build_loop_plan(
     nodes: int | None, tasks: int | None, seed: int, network: Sequence[str] | None
 ) -> LoopPlan:
     """Return the plan of the given options, with defaults for the others.
@@ -46,16 +46,16 @@ def loop_plan(
     Raises:
         InputError: a number is out of range, or the network has no such number.
     """
-    usual = LoopPlan()
+    default_plan = LoopPlan()
     changes = parse_key_values("--network", network)
     try:
-        economics = Economics().changed(changes)
+        economics = Economics().with_changes(changes)
     except ValueError as error:
         raise InputError(f"--network: {error}") from None
     try:
         return LoopPlan(
-            nodes=usual.nodes if nodes is None else nodes,
-            tasks=usual.tasks if tasks is None else tasks,
+            nodes=default_plan.nodes if nodes is None else nodes,
+            tasks=default_plan.tasks if tasks is None else tasks,
             seed=seed,
             economics=economics,
         )
@@ -63,6 +63,6 @@ def loop_plan(
         raise InputError(f"--{error}") from None
 
 
-def processes(wanted: int | None) -> int:
+def choose_process_count(requested: int | None) -> int:
     """Return the maximum number of processes."""
-    return wanted or usable_processors()
+    return requested or usable_processors()

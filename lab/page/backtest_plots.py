@@ -3,70 +3,90 @@
 from collections.abc import Sequence
 
 from lab.backtest.comparison import Comparison, SystemResult
-from lab.backtest.statistics import lorenz
-from lab.page.number_text import fraction, lasting, moment, short_address, whole_moment
-from lab.page.plots import WIDTH, Axis, Curve, Dot, Plot, PlotLabel, PlotLine, RowPlot, points_text
+from lab.backtest.statistics import compute_lorenz_curve
+from lab.page.number_text import (
+    format_duration,
+    format_fraction,
+    format_time,
+    format_time_to_second,
+    shorten_address,
+)
+from lab.page.plots import (
+    PLOT_WIDTH,
+    Axis,
+    Curve,
+    Dot,
+    Plot,
+    PlotLabel,
+    PlotLine,
+    RowPlot,
+    format_points,
+)
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.queries.event_history import History
 
 _PANELS_IN_ROW = 3
 _PANEL_WIDTH, _PANEL_HEIGHT = 340.0, 168.0
-_SQUARE = 460.0
-_TIME_MARKS = 5
+_SQUARE_SIZE = 460.0
+_TIME_MARK_COUNT = 5
 # Maximum points of a Lorenz curve; more are not visible.
 _MAX_POINTS = 200
 # The CSS class of the history itself.
-HISTORY = "history"
+HISTORY_CLASS = "history"
 
 
-def final_scores(sides: Sequence[SystemResult], nodes: Sequence[Address]) -> Plot:
+def plot_final_scores(results: Sequence[SystemResult], nodes: Sequence[Address]) -> Plot:
     """Draw every node's final score, with a bar for each system."""
     title = "Score of each node at the end, by system"
-    rows = RowPlot.of_rows(title, [*map(short_address, nodes)], len(sides), (0, UNIT))
-    rows.add_marks({mark: fraction(mark, 2) for mark in rows.axis.marks(4)})
+    rows = RowPlot.create(title, [*map(shorten_address, nodes)], len(results), (0, UNIT))
+    rows.add_marks({mark: format_fraction(mark, 2) for mark in rows.axis.list_marks(4)})
     for row, node in enumerate(nodes):
-        for number, side in enumerate(sides):
-            final = side.final_ranks.get(node)
-            if final is not None:
-                score = f"{fraction(final.score, 18)}, rank {final.rank}"
-                tip = f"{node}, {side.column.name}: {score}"
-                rows.add_bar((row, number), (0, final.score), f"s{number}", tip)
+        for number, result in enumerate(results):
+            final_rank = result.final_ranks.get(node)
+            if final_rank is not None:
+                score = f"{format_fraction(final_rank.score, 18)}, rank {final_rank.rank}"
+                tip = f"{node}, {result.column.name}: {score}"
+                rows.add_bar((row, number), (0, final_rank.score), f"s{number}", tip)
     return rows.plot
 
 
-def scores_over_time(
-    sides: Sequence[SystemResult], nodes: Sequence[Address], instants: Sequence[int]
+def plot_scores_over_time(
+    results: Sequence[SystemResult], nodes: Sequence[Address], instants: Sequence[int]
 ) -> Plot:
     """Draw a panel for each node with its score over time, a line for each system."""
     height = -(-len(nodes) // _PANELS_IN_ROW) * _PANEL_HEIGHT
-    plot = Plot("Score of each node over time, by system", WIDTH, height)
-    for place, node in enumerate(nodes):
-        left = place % _PANELS_IN_ROW * (_PANEL_WIDTH + 10)
-        top = place // _PANELS_IN_ROW * _PANEL_HEIGHT
-        across = Axis(instants[0], instants[-1], left + 26, left + _PANEL_WIDTH - 6)
-        up = Axis(0, UNIT, top + _PANEL_HEIGHT - 28, top + 22)
-        plot.row_names.append(PlotLabel(short_address(node), left + 26, top + 13))
-        _add_grid(plot, across, up)
-        for number, side in enumerate(sides):
-            scores = side.measured.over_time.get(node, ())
-            for run in _runs(list(zip(instants, scores, strict=False))):
-                points = [(across.pixel(time), up.pixel(score)) for time, score in run]
-                _add_run(plot, points, f"s{number}", side.column.name)
+    plot = Plot("Score of each node over time, by system", PLOT_WIDTH, height)
+    for panel_index, node in enumerate(nodes):
+        left = panel_index % _PANELS_IN_ROW * (_PANEL_WIDTH + 10)
+        top = panel_index // _PANELS_IN_ROW * _PANEL_HEIGHT
+        x_axis = Axis(instants[0], instants[-1], left + 26, left + _PANEL_WIDTH - 6)
+        y_axis = Axis(0, UNIT, top + _PANEL_HEIGHT - 28, top + 22)
+        plot.row_names.append(PlotLabel(shorten_address(node), left + 26, top + 13))
+        _add_grid(plot, x_axis, y_axis)
+        for number, result in enumerate(results):
+            scores = result.measured.scores_over_time.get(node, ())
+            for score_run in _split_runs(list(zip(instants, scores, strict=False))):
+                points = [
+                    (x_axis.to_pixel(time), y_axis.to_pixel(score)) for time, score in score_run
+                ]
+                _add_run(plot, points, f"s{number}", result.column.name)
     return plot
 
 
-def _add_grid(plot: Plot, across: Axis, up: Axis) -> None:
-    for mark in up.marks(2):
-        y = up.pixel(mark)
-        plot.grid.append(PlotLine(across.start, y, across.end, y))
-        plot.labels.append(PlotLabel(fraction(mark, 1), across.start - 6, y + 4, "end"))
-    for time, anchor in ((across.low, "start"), (across.high, "end")):
-        text = moment(time, across.high - across.low)
-        plot.labels.append(PlotLabel(text, across.pixel(time), up.start + 15, anchor))
+def _add_grid(plot: Plot, x_axis: Axis, y_axis: Axis) -> None:
+    for mark in y_axis.list_marks(2):
+        y = y_axis.to_pixel(mark)
+        plot.grid.append(PlotLine(x_axis.start_pixel, y, x_axis.end_pixel, y))
+        plot.labels.append(
+            PlotLabel(format_fraction(mark, 1), x_axis.start_pixel - 6, y + 4, "end")
+        )
+    for time, anchor in ((x_axis.min_value, "start"), (x_axis.max_value, "end")):
+        text = format_time(time, x_axis.max_value - x_axis.min_value)
+        plot.labels.append(PlotLabel(text, x_axis.to_pixel(time), y_axis.start_pixel + 15, anchor))
 
 
-def _runs(points: Sequence[tuple[int, int | None]]) -> list[list[tuple[int, int]]]:
+def _split_runs(points: Sequence[tuple[int, int | None]]) -> list[list[tuple[int, int]]]:
     """Split times and scores where the node had no score."""
     runs: list[list[tuple[int, int]]] = [[]]
     for time, score in points:
@@ -81,78 +101,105 @@ def _add_run(plot: Plot, points: Sequence[tuple[float, float]], series: str, tip
     if len(points) == 1:
         plot.dots.append(Dot(*points[0], series, tip))
     else:
-        plot.curves.append(Curve(points_text(points), series, tip))
+        plot.curves.append(Curve(format_points(points), series, tip))
 
 
-def exclusions(sides: Sequence[SystemResult], nodes: Sequence[Address], history: History) -> Plot:
+def plot_exclusions(
+    results: Sequence[SystemResult], nodes: Sequence[Address], history: History
+) -> Plot:
     """Draw lanes by node and system with rules: exclusions as bars, due kickouts as diamonds."""
     # A system keeps its colour even if others are left out.
-    ruled = [(number, side) for number, side in enumerate(sides) if side.column.has_rules]
+    systems_with_rules = [
+        (number, result) for number, result in enumerate(results) if result.column.has_rules
+    ]
     start, end = history.from_time, history.to_time
     title = "Exclusions and kickouts due over time, by node and system"
-    names = [*map(short_address, nodes)]
-    rows = RowPlot.of_rows(title, names, len(ruled), (start, end))
-    rows.add_marks({mark: moment(mark, end - start) for mark in rows.axis.marks(_TIME_MARKS)})
+    names = [*map(shorten_address, nodes)]
+    rows = RowPlot.create(title, names, len(systems_with_rules), (start, end))
+    rows.add_marks(
+        {mark: format_time(mark, end - start) for mark in rows.axis.list_marks(_TIME_MARK_COUNT)}
+    )
     for row, node in enumerate(nodes):
-        for lane, (number, side) in enumerate(ruled):
-            place, series, name = (row, lane), f"s{number}", f"{node}, {side.column.name}"
-            for interval in side.intervals_of(node):
-                until = "the end" if interval.until is None else whole_moment(interval.until)
-                span = f"{whole_moment(interval.since)} to {until}, {lasting(interval.seconds)}"
+        for lane, (number, result) in enumerate(systems_with_rules):
+            row_and_lane, series, name = (row, lane), f"s{number}", f"{node}, {result.column.name}"
+            for interval in result.list_intervals(node):
+                until = (
+                    "the end" if interval.until is None else format_time_to_second(interval.until)
+                )
+                span = (
+                    f"{format_time_to_second(interval.since)} to {until}, "
+                    f"{format_duration(interval.seconds)}"
+                )
                 times = (interval.since, end if interval.until is None else interval.until)
-                rows.add_bar(place, times, series, f"{name}: excluded from {span}")
-            for due in side.kickouts_of(node):
-                tip = f"{name}: kickout due from block {due.block}, {whole_moment(due.time)}"
-                rows.add_diamond(place, due.time, series, tip)
+                rows.add_bar(row_and_lane, times, series, f"{name}: excluded from {span}")
+            for due_interval in result.list_kickouts(node):
+                tip = (
+                    f"{name}: kickout due from block {due_interval.block}, "
+                    f"{format_time_to_second(due_interval.time)}"
+                )
+                rows.add_diamond(row_and_lane, due_interval.time, series, tip)
     return rows.plot
 
 
-def task_shares(sides: Sequence[SystemResult], nodes: Sequence[Address]) -> Plot:
+def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) -> Plot:
     """Draw each node's share of tasks as a bar, and the share by each system as a dot."""
-    first = sides[0]
-    largest = max((_largest_share(sides, node) for node in nodes), default=0)
+    first_result = results[0]
+    largest = max((_find_largest_share(results, node) for node in nodes), default=0)
     title = "Share of tasks of each node, actual and by system"
-    rows = RowPlot.of_rows(title, [*map(short_address, nodes)], 1, (0, largest or UNIT))
-    rows.add_marks({mark: f"{100 * mark / UNIT:.1f} %" for mark in rows.axis.marks(4)})
+    rows = RowPlot.create(title, [*map(shorten_address, nodes)], 1, (0, largest or UNIT))
+    rows.add_marks({mark: f"{100 * mark / UNIT:.1f} %" for mark in rows.axis.list_marks(4)})
     for row, node in enumerate(nodes):
-        actual = first.actual_share(node) or 0
-        tip = f"{node}: got {first.actual(node)} tasks, a share of {fraction(actual, 6)}"
-        rows.add_bar((row, 0), (0, actual), HISTORY, tip)
-        for number, side in enumerate(sides):
-            expected = side.expected_share(node)
+        actual = first_result.compute_actual_share(node) or 0
+        tip = (
+            f"{node}: got {first_result.get_started_tasks(node)} tasks, a share of "
+            f"{format_fraction(actual, 6)}"
+        )
+        rows.add_bar((row, 0), (0, actual), HISTORY_CLASS, tip)
+        for number, result in enumerate(results):
+            expected = result.compute_expected_share(node)
             if expected is not None:
                 # Slightly apart, so that equal values are all visible.
-                y = rows.top(row, 0) + 4.5 + (number - (len(sides) - 1) / 2) * 2.5
-                tip = f"{node}, {side.column.name}: a share of {fraction(expected, 6)}"
-                rows.plot.dots.append(Dot(rows.axis.pixel(expected), y, f"s{number}", tip))
+                y = rows.get_lane_top(row, 0) + 4.5 + (number - (len(results) - 1) / 2) * 2.5
+                tip = f"{node}, {result.column.name}: a share of {format_fraction(expected, 6)}"
+                rows.plot.dots.append(Dot(rows.axis.to_pixel(expected), y, f"s{number}", tip))
     return rows.plot
 
 
-def _largest_share(sides: Sequence[SystemResult], node: Address) -> int:
-    expected = (side.expected_share(node) or 0 for side in sides)
-    return max(sides[0].actual_share(node) or 0, *expected)
+def _find_largest_share(results: Sequence[SystemResult], node: Address) -> int:
+    expected = (result.compute_expected_share(node) or 0 for result in results)
+    return max(results[0].compute_actual_share(node) or 0, *expected)
 
 
-def lorenz_curves(compared: Comparison, sides: Sequence[SystemResult]) -> Plot:
+def plot_lorenz_curves(comparison: Comparison, results: Sequence[SystemResult]) -> Plot:
     """Draw Lorenz curves of the tasks, actual and by system."""
-    across, up = Axis(0, UNIT, 40, _SQUARE - 24), Axis(0, UNIT, _SQUARE - 40, 24)
-    plot = Plot("Lorenz curves of tasks over nodes", _SQUARE, _SQUARE)
-    for mark in across.marks(4):
-        x, y, text = across.pixel(mark), up.pixel(mark), f"{100 * mark // UNIT} %"
-        plot.grid += [PlotLine(x, up.end, x, up.start), PlotLine(across.start, y, across.end, y)]
-        plot.labels.append(PlotLabel(text, x, up.start + 15, "middle"))
-        plot.labels.append(PlotLabel(text, across.start - 6, y + 4, "end"))
-    plot.diagonals.append(PlotLine(across.start, up.start, across.end, up.end))
-    present = compared.present
-    tasks = [("as it was", HISTORY, [sides[0].actual(node) for node in present])]
-    for number, side in enumerate(sides):
-        expected = [side.expected(node) for node in present]
-        tasks.append((side.column.name, f"s{number}", expected))
+    x_axis, y_axis = Axis(0, UNIT, 40, _SQUARE_SIZE - 24), Axis(0, UNIT, _SQUARE_SIZE - 40, 24)
+    plot = Plot("Lorenz curves of tasks over nodes", _SQUARE_SIZE, _SQUARE_SIZE)
+    for mark in x_axis.list_marks(4):
+        x, y, text = x_axis.to_pixel(mark), y_axis.to_pixel(mark), f"{100 * mark // UNIT} %"
+        plot.grid += [
+            PlotLine(x, y_axis.end_pixel, x, y_axis.start_pixel),
+            PlotLine(x_axis.start_pixel, y, x_axis.end_pixel, y),
+        ]
+        plot.labels.append(PlotLabel(text, x, y_axis.start_pixel + 15, "middle"))
+        plot.labels.append(PlotLabel(text, x_axis.start_pixel - 6, y + 4, "end"))
+    plot.diagonals.append(
+        PlotLine(x_axis.start_pixel, y_axis.start_pixel, x_axis.end_pixel, y_axis.end_pixel)
+    )
+    present = comparison.present_nodes
+    tasks = [
+        ("as it was", HISTORY_CLASS, [results[0].get_started_tasks(node) for node in present])
+    ]
+    for number, result in enumerate(results):
+        expected = [result.get_expected_tasks(node) for node in present]
+        tasks.append((result.column.name, f"s{number}", expected))
     for name, series, counts in tasks:
-        curve = lorenz(counts)
+        curve = compute_lorenz_curve(counts)
         last = len(curve) - 1
         if last > 0:
-            places = [*range(0, last, max(1, last // _MAX_POINTS)), last]
-            points = [(across.pixel(at * UNIT // last), up.pixel(curve[at])) for at in places]
-            plot.curves.append(Curve(points_text(points), series, name))
+            point_indices = [*range(0, last, max(1, last // _MAX_POINTS)), last]
+            points = [
+                (x_axis.to_pixel(point_index * UNIT // last), y_axis.to_pixel(curve[point_index]))
+                for point_index in point_indices
+            ]
+            plot.curves.append(Curve(format_points(points), series, name))
     return plot

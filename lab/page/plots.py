@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
-WIDTH = 1040
+PLOT_WIDTH = 1040
 # Maximum systems of a plot, each with its own colour (style.css); tables show all.
 MAX_SYSTEMS = 8
-_NAMES_WIDTH, _RIGHT = 150.0, 52.0
-_TOP, _LANE, _BETWEEN = 24.0, 10.0, 9.0
+_LABEL_WIDTH, _RIGHT_MARGIN = 150.0, 52.0
+_TOP_MARGIN, _LANE_HEIGHT, _ROW_GAP = 24.0, 10.0, 9.0
 
 
 class PlotLabel(NamedTuple):
@@ -87,23 +87,30 @@ class Figure(NamedTuple):
 class Axis:
     """Maps values from `low` to `high` to pixels from `start` to `end`."""
 
-    low: int
-    high: int
-    start: float
-    end: float
+    min_value: int
+    max_value: int
+    start_pixel: float
+    end_pixel: float
 
-    def pixel(self, value: int) -> float:
+    def to_pixel(self, value: int) -> float:
         """Return the pixel of a value; values outside of the axis are drawn at its edge."""
-        if self.high <= self.low:
-            return self.start
-        inside = min(max(value, self.low), self.high) - self.low
-        return round(self.start + (self.end - self.start) * inside / (self.high - self.low), 1)
+        if self.max_value <= self.min_value:
+            return self.start_pixel
+        offset = min(max(value, self.min_value), self.max_value) - self.min_value
+        return round(
+            self.start_pixel
+            + (self.end_pixel - self.start_pixel) * offset / (self.max_value - self.min_value),
+            1,
+        )
 
-    def marks(self, count: int) -> list[int]:
+    def list_marks(self, count: int) -> list[int]:
         """Return values evenly over the axis, both ends included."""
-        if self.high <= self.low:
-            return [self.low]
-        return [self.low + (self.high - self.low) * n // count for n in range(count + 1)]
+        if self.max_value <= self.min_value:
+            return [self.min_value]
+        return [
+            self.min_value + (self.max_value - self.min_value) * step // count
+            for step in range(count + 1)
+        ]
 
 
 @dataclass(slots=True)
@@ -112,47 +119,57 @@ class RowPlot:
 
     plot: Plot
     axis: Axis
-    lanes: int
+    lane_count: int
 
     @classmethod
-    def of_rows(
-        cls, title: str, names: Sequence[str], lanes: int, values: tuple[int, int]
+    def create(
+        cls, title: str, names: Sequence[str], lane_count: int, values: tuple[int, int]
     ) -> Self:
         """Return a plot without shapes; `values` are the ends of the axis."""
-        height = _LANE * lanes + _BETWEEN
-        plot = Plot(title, WIDTH, _TOP + height * len(names))
+        height = _LANE_HEIGHT * lane_count + _ROW_GAP
+        plot = Plot(title, PLOT_WIDTH, _TOP_MARGIN + height * len(names))
         plot.row_names = [
-            PlotLabel(name, 0, _TOP + height * row + _LANE * lanes / 2 + 4)
+            PlotLabel(name, 0, _TOP_MARGIN + height * row + _LANE_HEIGHT * lane_count / 2 + 4)
             for row, name in enumerate(names)
         ]
-        return cls(plot, Axis(*values, _NAMES_WIDTH, WIDTH - _RIGHT), lanes)
+        return cls(plot, Axis(*values, _LABEL_WIDTH, PLOT_WIDTH - _RIGHT_MARGIN), lane_count)
 
     def add_marks(self, texts: Mapping[int, str]) -> None:
         """Draw a vertical line and a text at each value."""
         for value, text in texts.items():
-            x = self.axis.pixel(value)
-            self.plot.grid.append(PlotLine(x, _TOP - 6, x, self.plot.height))
-            self.plot.labels.append(PlotLabel(text, x, _TOP - 12, "middle"))
+            x = self.axis.to_pixel(value)
+            self.plot.grid.append(PlotLine(x, _TOP_MARGIN - 6, x, self.plot.height))
+            self.plot.labels.append(PlotLabel(text, x, _TOP_MARGIN - 12, "middle"))
 
-    def top(self, row: int, lane: int) -> float:
+    def get_lane_top(self, row: int, lane: int) -> float:
         """Return the upper edge of a lane."""
-        return _TOP + (_LANE * self.lanes + _BETWEEN) * row + _LANE * lane
+        return (
+            _TOP_MARGIN + (_LANE_HEIGHT * self.lane_count + _ROW_GAP) * row + _LANE_HEIGHT * lane
+        )
 
     def add_bar(
-        self, place: tuple[int, int], values: tuple[int, int], series: str, tip: str
+        self, row_and_lane: tuple[int, int], values: tuple[int, int], series: str, tip: str
     ) -> None:
         """Draw a bar in a row and lane between two values; bars have a minimum width."""
-        left, right = sorted(map(self.axis.pixel, values))
+        left, right = sorted(map(self.axis.to_pixel, values))
         width = max(1.5, round(right - left, 1))
-        self.plot.bars.append(PlotBar(left, self.top(*place), width, _LANE - 1, series, tip))
+        self.plot.bars.append(
+            PlotBar(left, self.get_lane_top(*row_and_lane), width, _LANE_HEIGHT - 1, series, tip)
+        )
 
-    def add_diamond(self, place: tuple[int, int], value: int, series: str, tip: str) -> None:
+    def add_diamond(
+        self, row_and_lane: tuple[int, int], value: int, series: str, tip: str
+    ) -> None:
         """Draw a diamond in a row and lane at a value."""
-        x, y, half = self.axis.pixel(value), self.top(*place) + (_LANE - 1) / 2, 5.5
-        corners = ((x - half, y), (x, y - half), (x + half, y), (x, y + half))
-        self.plot.diamonds.append(Curve(points_text(corners), series, tip))
+        x, y, half_size = (
+            self.axis.to_pixel(value),
+            self.get_lane_top(*row_and_lane) + (_LANE_HEIGHT - 1) / 2,
+            5.5,
+        )
+        corners = ((x - half_size, y), (x, y - half_size), (x + half_size, y), (x, y + half_size))
+        self.plot.diamonds.append(Curve(format_points(corners), series, tip))
 
 
-def points_text(points: Iterable[tuple[float, float]]) -> str:
+def format_points(points: Iterable[tuple[float, float]]) -> str:
     """Return points in SVG's notation."""
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -9,7 +9,7 @@ from oracle.daemon.web import pages as daemon_pages
 from oracle.queries.text.templates import create_template_environment
 from oracle.queries.text.text_tables import sanitize_text
 
-_FOLDER = Path(__file__).parent
+_PAGE_FOLDER = Path(__file__).parent
 _DAEMON_STYLE = Path(daemon_pages.__file__).parent / "static"
 # Longer texts of the history are truncated.
 _MAX_TEXT = 200
@@ -17,11 +17,11 @@ _MAX_TEXT = 200
 
 def render_page(template: str, **values: object) -> str:
     """Render a template; a missing value raises an error."""
-    return _templates().get_template(template).render(**values)
+    return _get_templates().get_template(template).render(**values)
 
 
 @cache
-def _templates() -> Environment:
-    templates = create_template_environment(_FOLDER / "templates", _DAEMON_STYLE)
+def _get_templates() -> Environment:
+    templates = create_template_environment(_PAGE_FOLDER / "templates", _DAEMON_STYLE)
     templates.filters["foreign"] = partial(sanitize_text, max_length=_MAX_TEXT)
     return templates

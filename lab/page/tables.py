@@ -5,14 +5,20 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from lab.attack.attack import AttackPlan, Finding
-from lab.backtest.comparison import Comparison, SystemResult, differing
-from lab.closed_loop.economics import COIN
-from lab.page.number_text import NOTHING, fraction, lasting, percent, whole_moment
+from lab.backtest.comparison import Comparison, SystemResult, find_differences
+from lab.closed_loop.economics import GWEI_PER_COIN
+from lab.page.number_text import (
+    NO_VALUE,
+    format_duration,
+    format_fraction,
+    format_percent,
+    format_time_to_second,
+)
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.queries.event_history import History
 
-ABOUT_SHARES = (
+SHARES_NOTE = (
     "Shares rest on the history's own state: for each task that was started, the chances that a "
     "policy gives to the nodes that were free at that moment, added up. Nothing feeds back: whom "
     "a policy would have picked has no task more in the history for it."
@@ -33,203 +39,228 @@ class Table(NamedTuple):
     total: int
 
 
-def _table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], kinds: str, max_rows: int | None = None
+def _build_table(
+    column_names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    kinds: str,
+    max_rows: int | None = None,
 ) -> Table:
     """Return a table of at most `max_rows` rows; columns without a kind are numbers."""
     columns = kinds.split()
-    columns += ["number"] * (len(head) - len(columns))
-    return Table(head, rows[:max_rows], columns, len(rows))
+    columns += ["number"] * (len(column_names) - len(columns))
+    return Table(column_names, rows[:max_rows], columns, len(rows))
 
 
-def extent(history: History) -> str:
+def format_extent(history: History) -> str:
     """Return the counted events, blocks and times, as part of a sentence."""
-    span = lasting(max(0, history.to_time - history.from_time))
+    span = format_duration(max(0, history.to_time - history.from_time))
     return (
         f"{history.event_count:,} events of the blocks {history.first_block} to "
         f"{history.last_block}, "
-        f"{whole_moment(history.from_time)} to {whole_moment(history.to_time)} UTC ({span})"
+        f"{format_time_to_second(history.from_time)} to {format_time_to_second(history.to_time)} "
+        f"UTC ({span})"
     )
 
 
-def option_table(options: Sequence[tuple[str, str]]) -> Table:
+def build_option_table(options: Sequence[tuple[str, str]]) -> Table:
     """Return a table of the command line's options."""
-    return _table(("option", "value"), options, "code text")
+    return _build_table(("option", "value"), options, "code text")
 
 
-def system_table(compared: Comparison) -> Table:
+def build_system_table(comparison: Comparison) -> Table:
     """Return a table of the systems' rule sets and policies."""
     rows = []
-    for column in (side.column for side in compared.sides):
+    for column in (result.column for result in comparison.sides):
         rules = f"{column.rules.name} {column.rules.version}" if column.has_rules else "none"
         changes = ", ".join(f"{key} = {value}" for key, value in column.changes.items())
         rows.append((column.name, rules, column.policy, changes or "none"))
-    return _table(("system", "rule set", "policy", "changes"), rows, "text text text text")
+    return _build_table(("system", "rule set", "policy", "changes"), rows, "text text text text")
 
 
-def rule_table(compared: Comparison) -> Table:
+def build_rule_table(comparison: Comparison) -> Table:
     """Return a table of the rules and policy parameters in which the systems differ."""
-    columns = [side.column for side in compared.sides]
+    columns = [result.column for result in comparison.sides]
     # Only an empty list has an empty text.
     rows = [
         (name, *(value or "(empty)" for value in values))
-        for name, values in differing(columns).items()
+        for name, values in find_differences(columns).items()
     ]
-    return _table(("rule", *(column.name for column in columns)), rows, "code")
+    return _build_table(("rule", *(column.name for column in columns)), rows, "code")
 
 
-def total_table(compared: Comparison) -> Table:
+def build_total_table(comparison: Comparison) -> Table:
     """Return a table of each system's totals."""
-    head = (
+    column_names = (
         "system", "nodes excluded", "intervals", "in all", "longest", "kickouts due", "kicked out",
         "tasks unplaced", "Gini of tasks",
     )  # fmt: skip
-    return _table(head, [(side.column.name, *_totals(side)) for side in compared.sides], "text")
+    return _build_table(
+        column_names,
+        [(result.column.name, *_build_total_cells(result)) for result in comparison.sides],
+        "text",
+    )
 
 
-def _totals(side: SystemResult) -> Iterator[str]:
-    if side.column.has_rules:
-        sums = side.exclusion
-        yield from (f"{sums.nodes:,}", f"{sums.intervals:,}", lasting(sums.total))
-        yield lasting(sums.longest)
-        yield f"{len(side.measured.kickouts):,}"
-        yield f"{sum(due.kicked_block is not None for due in side.measured.kickouts):,}"
+def _build_total_cells(result: SystemResult) -> Iterator[str]:
+    if result.column.has_rules:
+        totals = result.exclusion
+        yield from (
+            f"{totals.node_count:,}",
+            f"{totals.interval_count:,}",
+            format_duration(totals.total_seconds),
+        )
+        yield format_duration(totals.longest_seconds)
+        due_intervals = result.measured.kickouts
+        yield f"{len(due_intervals):,}"
+        yield f"{sum(interval.kicked_block is not None for interval in due_intervals):,}"
     else:
-        yield from 6 * (NOTHING,)
-    spread = side.measured.spread
-    yield f"{spread.unplaced:,}" if spread.judged else NOTHING
-    yield fraction(side.gini_expected, 6)
+        yield from 6 * (NO_VALUE,)
+    spread = result.measured.spread
+    yield f"{spread.unplaced:,}" if spread.judged else NO_VALUE
+    yield format_fraction(result.gini_expected, 6)
 
 
-def correlation_table(compared: Comparison) -> Table:
+def build_correlation_table(comparison: Comparison) -> Table:
     """Return a table of the rank correlations of all pairs of systems."""
-    sides = compared.sides
+    results = comparison.sides
     rows = [
         (
-            side.column.name,
-            *(fraction(compared.correlation(side, other), 6) for other in sides),
+            result.column.name,
+            *(
+                format_fraction(comparison.compute_correlation(result, other_result), 6)
+                for other_result in results
+            ),
         )
-        for side in sides
+        for result in results
     ]
-    return _table(("", *(side.column.name for side in sides)), rows, "text")
+    return _build_table(("", *(result.column.name for result in results)), rows, "text")
 
 
-def due_table(compared: Comparison) -> Table:
+def build_due_table(comparison: Comparison) -> Table:
     """Return a table of due kickouts, and of what the history's network did."""
     rows = [
         (
-            side.column.name,
-            due.node,
-            f"block {due.block}, {whole_moment(due.time)}",
-            "still due" if due.closed_time is None else whole_moment(due.closed_time),
-            "no" if due.kicked_block is None else f"block {due.kicked_block}",
+            result.column.name,
+            due_interval.node,
+            f"block {due_interval.block}, {format_time_to_second(due_interval.time)}",
+            "still due"
+            if due_interval.closed_time is None
+            else format_time_to_second(due_interval.closed_time),
+            "no" if due_interval.kicked_block is None else f"block {due_interval.kicked_block}",
         )
-        for side in compared.sides
-        for due in side.measured.kickouts
+        for result in comparison.sides
+        for due_interval in result.measured.kickouts
     ]
-    head = ("system", "node", "due from", "until", "kicked out")
-    return _table(head, rows, "text hash text text text", _MAX_ROWS)
+    column_names = ("system", "node", "due from", "until", "kicked out")
+    return _build_table(column_names, rows, "text hash text text text", _MAX_ROWS)
 
 
-def kick_table(compared: Comparison) -> Table:
+def build_kick_table(comparison: Comparison) -> Table:
     """Return a table of the network's kickouts, and under which systems they were due."""
-    sides = compared.sides
+    results = comparison.sides
     rows = [
         (
             kick.node,
-            f"block {kick.block}, {whole_moment(kick.time)}",
-            *("yes" if side.measured.kicks[place].due else "no" for side in sides),
+            f"block {kick.block}, {format_time_to_second(kick.time)}",
+            *("yes" if result.measured.kicks[kick_index].was_due else "no" for result in results),
         )
-        for place, kick in enumerate(sides[0].measured.kicks)
+        for kick_index, kick in enumerate(results[0].measured.kicks)
     ]
-    head = ("node", "kicked out", *(side.column.name for side in sides))
-    return _table(head, rows, "hash text" + " text" * len(sides), _MAX_ROWS)
+    column_names = ("node", "kicked out", *(result.column.name for result in results))
+    return _build_table(column_names, rows, "hash text" + " text" * len(results), _MAX_ROWS)
 
 
-def interval_table(compared: Comparison) -> Table:
+def build_interval_table(comparison: Comparison) -> Table:
     """Return a table of the intervals of exclusion, the longest first."""
     intervals = [
-        (side, interval) for side in compared.sides for interval in side.measured.intervals
+        (result, interval) for result in comparison.sides for interval in result.measured.intervals
     ]
     intervals.sort(key=lambda pair: -pair[1].seconds)
     rows = [
         (
-            side.column.name,
+            result.column.name,
             interval.node,
-            f"block {interval.block}, {whole_moment(interval.since)}",
-            "lasts" if interval.until is None else whole_moment(interval.until),
-            lasting(interval.seconds),
+            f"block {interval.block}, {format_time_to_second(interval.since)}",
+            "lasts" if interval.until is None else format_time_to_second(interval.until),
+            format_duration(interval.seconds),
         )
-        for side, interval in intervals
+        for result, interval in intervals
     ]
-    head = ("system", "node", "from", "to", "counted")
-    return _table(head, rows, "text hash text text", _MAX_ROWS)
+    column_names = ("system", "node", "from", "to", "counted")
+    return _build_table(column_names, rows, "text hash text text", _MAX_ROWS)
 
 
-def node_table(compared: Comparison) -> Table:
+def build_node_table(comparison: Comparison) -> Table:
     """Return a table of all nodes with score, rank and shares under each system."""
-    first, names = compared.sides[0], [side.column.name for side in compared.sides]
-    head = [
+    first_result, names = comparison.sides[0], [result.column.name for result in comparison.sides]
+    column_names = [
         "node", "status", "hardware", *(f"score: {name}" for name in names), "tasks", "share",
         *(f"share: {name}" for name in names),
     ]  # fmt: skip
     rows = []
-    for end in first.measured.nodes:
-        memory = "" if end.gpu_vram is None else f"{end.gpu_vram} GB"
+    for final_state in first_result.measured.nodes:
+        memory = "" if final_state.gpu_vram is None else f"{final_state.gpu_vram} GB"
         rows.append(
             (
-                end.node,
-                end.status.replace("_", " "),
-                f"{end.gpu_name or ''} {memory}".strip() or NOTHING,
-                *(_final_rank(side, end.node) for side in compared.sides),
-                str(first.actual(end.node)),
-                fraction(first.actual_share(end.node), 6),
-                *(fraction(side.expected_share(end.node), 6) for side in compared.sides),
+                final_state.node,
+                final_state.status.replace("_", " "),
+                f"{final_state.gpu_name or ''} {memory}".strip() or NO_VALUE,
+                *(_format_final_rank(result, final_state.node) for result in comparison.sides),
+                str(first_result.get_started_tasks(final_state.node)),
+                format_fraction(first_result.compute_actual_share(final_state.node), 6),
+                *(
+                    format_fraction(result.compute_expected_share(final_state.node), 6)
+                    for result in comparison.sides
+                ),
             )
         )
-    return _table(head, rows, "hash text text")
+    return _build_table(column_names, rows, "hash text text")
 
 
-def _final_rank(side: SystemResult, node: Address) -> str:
-    final = side.final_ranks.get(node)
-    return NOTHING if final is None else f"{fraction(final.score, 18)} #{final.rank}"
+def _format_final_rank(result: SystemResult, node: Address) -> str:
+    rank = result.final_ranks.get(node)
+    return NO_VALUE if rank is None else f"{format_fraction(rank.score, 18)} #{rank.rank}"
 
 
-def finding_table(findings: Sequence[Finding], limit: int) -> Table:
+def build_finding_table(findings: Sequence[Finding], limit: int) -> Table:
     """Return a table of each strategy's gain and harm; `limit` is in percent."""
-    head = (
+    column_names = (
         "strategy", "what it does", "drawn", "earned", "spent", "gain", "harm", "price", "spoiled",
         "honest kicked out", "held", "out", "verdict",
     )  # fmt: skip
     rows = [
         (
             finding.strategy.name,
-            finding.strategy.about,
-            fraction(finding.share, 2),
-            _coins(finding.earned),
-            _coins(finding.spent),
-            _gain(finding),
-            percent(finding.harm),
-            fraction(finding.price, 2),
-            percent(finding.spoiled),
+            finding.strategy.description,
+            format_fraction(finding.share, 2),
+            _format_coins(finding.earned),
+            _format_coins(finding.spent),
+            _format_gain(finding),
+            format_percent(finding.harm),
+            format_fraction(finding.price, 2),
+            format_percent(finding.spoiled),
             str(finding.kicked_good),
             str(finding.held_good),
-            str(finding.out),
-            _verdict(finding, limit),
+            str(finding.removed_nodes),
+            _format_verdict(finding, limit),
         )
         for finding in findings
     ]
-    return _table(head, rows, "code text" + " number" * 10 + " text")
+    return _build_table(column_names, rows, "code text" + " number" * 10 + " text")
 
 
-def _gain(finding: Finding) -> str:
-    low, high = finding.band
-    band = "" if low == high else f" ({percent(low)} to {percent(high)})"
-    return percent(finding.gain) + band
+def _format_gain(finding: Finding) -> str:
+    min_gain, max_gain = finding.gain_range
+    range_text = (
+        ""
+        if min_gain == max_gain
+        else f" ({format_percent(min_gain)} to {format_percent(max_gain)})"
+    )
+    return format_percent(finding.gain) + range_text
 
 
-def _verdict(finding: Finding, limit: int) -> str:
-    reasons = {fault: finding.reason(fault) for fault in finding.faults(limit)}
+def _format_verdict(finding: Finding, limit: int) -> str:
+    reasons = {fault: finding.get_reason(fault) for fault in finding.list_faults(limit)}
     return (
         "; ".join(
             f"found: {fault}" if reason is None else f"known: {fault}: {reason}"
@@ -239,14 +270,14 @@ def _verdict(finding: Finding, limit: int) -> str:
     )
 
 
-def _coins(gwei: int) -> str:
-    return fraction(gwei * (UNIT // COIN), 2)
+def _format_coins(gwei: int) -> str:
+    return format_fraction(gwei * (UNIT // GWEI_PER_COIN), 2)
 
 
-def network_table(plan: AttackPlan) -> Table:
+def build_network_table(plan: AttackPlan) -> Table:
     """Return a table of the simulated network's economic parameters."""
     economics = plan.loop.economics
     rows = [
         (field.name, str(getattr(economics, field.name)).lower()) for field in fields(economics)
     ]
-    return _table(("number", "value"), rows, "code")
+    return _build_table(("number", "value"), rows, "code")

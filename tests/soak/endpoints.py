@@ -18,7 +18,7 @@ from typing import Any
 from devnet.fakechain.block_json import Block, Tx
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.requests import FakeRequest
-from devnet.fakechain.tree import branch
+from devnet.fakechain.tree import get_branch
 from tests.properties.machine.faulty import LOUD
 from tests.soak.traffic import blocks_of
 from tests.support.chain.network_logs import NETWORK
@@ -55,7 +55,7 @@ class Life:
         txs = self.again.pop(0) if self.again else next(self._coming, None)
         if txs is None:
             return None
-        self.said += sum(len(tx.said) for tx in txs)
+        self.said += sum(len(tx.emitted_logs) for tx in txs)
         return self.chain.tree.mine(txs, on)
 
     def grow(self) -> bool:
@@ -114,10 +114,10 @@ def spoiled(
 def _digest(head: Block) -> str:
     """Of (block hash, index) of every log of ours, in order."""
     sha = hashlib.sha256()
-    for block in branch(head):
+    for block in get_branch(head):
         index = 0
         for tx in block.txs:
-            for one in tx.said:
+            for one in tx.emitted_logs:
                 if one.address == NETWORK:
                     sha.update(f"{block.hash} {index}\n".encode())
                 index += 1
@@ -152,7 +152,7 @@ def main() -> None:
         life = Life(chain, asked.events, Random(asked.seed))  # noqa: S311  # repeatable
 
         def hits() -> int:
-            return sum(fault.hits for each in faults for fault in each)
+            return sum(fault.hit_count for each in faults for fault in each)
 
         for answer in _answers(life, hits):
             sys.stdout.write(json.dumps(answer) + "\n")

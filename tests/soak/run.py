@@ -96,10 +96,10 @@ class Soak:
                 done = self.indexer.step()
             except TransientError:
                 self.told.failures += 1
-                self.clock.pass_by(_REST)
+                self.clock.advance(_REST)
                 continue
             idle = idle + 1 if done is None else 0
-            self.clock.pass_by(_REST if done is None else 0.1)
+            self.clock.advance(_REST if done is None else 0.1)
             self._note(done)
 
     def _note(self, done: object) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from random import Random
 
 from benchmarks.ordinary_traffic import Network
-from devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.block_json import FakeLog, Tx
 from tests.support.chain.memory_chain import Said as Words
 from tests.support.chain.network_logs import NETWORK
 from tests.support.ingest.speaking import ANYBODY
@@ -47,5 +47,5 @@ def _logs(block: list[Stage]) -> int:
 
 
 def _tx(said: Stage) -> Tx:
-    logs = tuple(Said(one.address, one.topics, one.data) for one in said)
+    logs = tuple(FakeLog(one.address, one.topics, one.data) for one in said)
     return Tx(ANYBODY, NETWORK, logs=logs)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from lab.attack.attack import AttackPlan, Finding, find
-from lab.attack.strategies import strategy_named
+from lab.attack.attack import AttackPlan, Finding, find_attacks
+from lab.attack.strategies import get_strategy
 from lab.backtest.system_columns import SystemBase, SystemColumn
 from lab.closed_loop.economics import Economics
 from lab.closed_loop.loop_plan import LoopPlan
@@ -12,23 +12,23 @@ from lab.closed_loop.loop_plan import LoopPlan
 def column(text: str = "crynux") -> SystemColumn:
     """A system as `--rules` has it: a name, and changes behind it."""
     name, *changes = text.split()
-    basis = SystemBase.named(name).changed_by(changes)
-    return basis.column(basis.full_name, {})
+    basis = SystemBase.find_by_name(name).with_changes(changes)
+    return basis.build_column(basis.full_name, {})
 
 
 def network(*changes: str, tasks: int = 600, nodes: int = 12, **plan: int) -> LoopPlan:
     """A small network; `changes` as `--network` has them."""
-    economics = Economics().changed(dict(change.split("=") for change in changes))
+    economics = Economics().with_changes(dict(change.split("=") for change in changes))
     return LoopPlan(tasks=tasks, nodes=nodes, economics=economics, **plan)
 
 
 def found(name: str, rules: str, loop: LoopPlan, runs: int = 1) -> Finding:
     """One strategy, in this process."""
-    (finding,) = find([column(rules)], AttackPlan(loop, [strategy_named(name)], runs))
+    (finding,) = find_attacks([column(rules)], AttackPlan(loop, [get_strategy(name)], runs))
     return finding
 
 
 def all_found(names: Sequence[str], rules: str, loop: LoopPlan) -> dict[str, Finding]:
     """Several strategies, whose baselines are played once."""
-    plan = AttackPlan(loop, [strategy_named(name) for name in names])
-    return {finding.strategy.name: finding for finding in find([column(rules)], plan)}
+    plan = AttackPlan(loop, [get_strategy(name) for name in names])
+    return {finding.strategy.name: finding for finding in find_attacks([column(rules)], plan)}

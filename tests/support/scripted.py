@@ -9,7 +9,7 @@ import hashlib
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from devnet.fakechain.accounts import account
+from devnet.fakechain.accounts import create_account
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.witnesses import Witness
@@ -23,7 +23,7 @@ from tests.support.scripted_reader import NETWORK, ORACLE, TOPIC, Event, Scripte
 
 __all__ = ["NETWORK", "ORACLE", "REPORTER", "Block", "Event", "ScriptedChain", "ScriptedReader"]
 
-REPORTER = Address(account(0xE1))
+REPORTER = Address(create_account(0xE1))
 
 
 def _hash(*parts: object) -> Hash:

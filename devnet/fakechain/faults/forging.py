@@ -15,10 +15,10 @@ from typing_extensions import override
 from devnet.fakechain.block_json import Block, Json, Tx
 from devnet.fakechain.mining import MinedBlock
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.tree import Blocks, Tree, branch
+from devnet.fakechain.tree import BlockIndex, BlockTree, get_branch
 
 # Fields of a transaction that are forged under the true hash and signature.
-_SAID_OF_CALLS = ("from", "value", "input")
+_FORGED_CALL_FIELDS = ("from", "value", "input")
 
 
 class Depth(IntEnum):
@@ -37,19 +37,19 @@ class Depth(IntEnum):
     CHAIN = 5
 
 
-class Told(NamedTuple):
+class BlockContent(NamedTuple):
     """The content of a block: its time in unix seconds, and its transactions."""
 
     time: int
     txs: tuple[Tx, ...]
 
 
-def true_of(block: Block) -> Told:
+def get_true_content(block: Block) -> BlockContent:
     """Return the true content of a block."""
-    return Told(block.time, block.txs)
+    return BlockContent(block.time, block.txs)
 
 
-class Lie(NamedTuple):
+class ForgeryPlan(NamedTuple):
     """One way to forge a block.
 
     `forge_content` returns other transactions of a block, the same number of them. `change_log`
@@ -58,91 +58,110 @@ class Lie(NamedTuple):
     """
 
     name: str
-    tell: Callable[[Block], Told] = true_of
-    mark: Callable[[Json], Json] = dict
-    rename: Callable[[str], str] = str
+    forge_content: Callable[[Block], BlockContent] = get_true_content
+    change_log: Callable[[Json], Json] = dict
+    change_tx_hash: Callable[[str], str] = str
 
 
-def forged(tree: Tree, lie: Lie, depth: Depth, blocks: tuple[int, int]) -> Provider:
+def create_forged_provider(
+    tree: BlockTree, lie: ForgeryPlan, depth: Depth, block_range: tuple[int, int]
+) -> Provider:
     """Return an endpoint of a tree's newest branch with forged blocks first to last.
 
     The endpoint shows the whole branch at once; tags, code and faults are set as for any other
     endpoint.
     """
-    forger = _Forger(Blocks(tree.chain_id), lie, depth, blocks)
-    last: Block = tree.genesis
-    for true in branch(tree.last):
-        last = forger.said(true, last)
-        forger.known.add(last, last.tx_hashes)
-    return Provider(forger.known, last)
+    forger = _Forger(BlockIndex(tree.chain_id), lie, depth, block_range)
+    parent: Block = tree.genesis
+    for true_block in get_branch(tree.last_mined):
+        parent = forger.forge_block(true_block, parent)
+        forger.known_blocks.add_block(parent, parent.tx_hashes)
+    return Provider(forger.known_blocks, parent)
 
 
 class _Forger(NamedTuple):
-    known: Blocks
-    lie: Lie
+    known_blocks: BlockIndex
+    lie: ForgeryPlan
     depth: Depth
-    blocks: tuple[int, int]
+    block_range: tuple[int, int]
 
-    def said(self, true: Block, below: Block) -> Block:
+    def forge_block(self, true_block: Block, parent: Block) -> Block:
         """Return the block that replaces a true block, on top of the given parent."""
-        first, last = self.blocks
-        if true.number < first or true.parent is None:
-            return true
-        if true.number > last:
-            above_a_lie = self.depth is Depth.CHAIN and below.hash != true.parent_hash
-            return self._mined(true, below, true_of(true)) if above_a_lie else _Retold(true, below)
-        told = self.lie.tell(true)
+        first, last = self.block_range
+        if true_block.number < first or true_block.parent is None:
+            return true_block
+        if true_block.number > last:
+            is_above_forgery = self.depth is Depth.CHAIN and parent.hash != true_block.parent_hash
+            return (
+                self._mine_block(true_block, parent, get_true_content(true_block))
+                if is_above_forgery
+                else _RelinkedBlock(true_block, parent)
+            )
+        content = self.lie.forge_content(true_block)
         if self.depth < Depth.BLOCKS:
-            is_so = told == true_of(true)
-            sibling = true if is_so else self._mined(true, true.parent, told)
-            return _Forged(true, below, sibling, self)
-        if told == true_of(true) and below.hash == true.parent_hash:
-            return _Forged(true, below, true, self)
-        return _Forged(true, below, self._mined(true, below, told), self)
+            is_unchanged = content == get_true_content(true_block)
+            sibling = (
+                true_block
+                if is_unchanged
+                else self._mine_block(true_block, true_block.parent, content)
+            )
+            return _ForgedBlock(true_block, parent, sibling, self)
+        if content == get_true_content(true_block) and parent.hash == true_block.parent_hash:
+            return _ForgedBlock(true_block, parent, true_block, self)
+        return _ForgedBlock(
+            true_block, parent, self._mine_block(true_block, parent, content), self
+        )
 
-    def _mined(self, true: Block, on: Block, told: Told) -> Block:
-        return MinedBlock(on, (true.number, told.time, 0), told.txs, self.known.chain_id)
+    def _mine_block(self, true_block: Block, parent: Block, content: BlockContent) -> Block:
+        return MinedBlock(
+            parent, (true_block.number, content.time, 0), content.txs, self.known_blocks.chain_id
+        )
 
 
-class _Retold(Block):
+class _RelinkedBlock(Block):
     """A copy of a true block on top of a parent other than the one it names."""
 
-    def __init__(self, true: Block, below: Block, own: str | None = None) -> None:
-        super().__init__(true.number, true.hash if own is None else own, below, true.time)
-        self._true = true
+    def __init__(self, true_block: Block, parent: Block, block_hash: str | None = None) -> None:
+        super().__init__(
+            true_block.number,
+            true_block.hash if block_hash is None else block_hash,
+            parent,
+            true_block.time,
+        )
+        self._true_block = true_block
 
     @property
     @override
     def parent_hash(self) -> str:
-        return self._true.parent_hash
+        return self._true_block.parent_hash
 
     @property
     @override
     def txs(self) -> tuple[Tx, ...]:
-        return self._true.txs
+        return self._true_block.txs
 
     @cached_property
     @override
     def header(self) -> Json:
-        return self._true.header
+        return self._true_block.header
 
     @cached_property
     @override
     def transactions(self) -> list[Json]:
-        return self._true.transactions
+        return self._true_block.transactions
 
     @cached_property
     @override
     def receipts(self) -> list[Json]:
-        return self._true.receipts
+        return self._true_block.receipts
 
 
-class _Forged(_Retold):
+class _ForgedBlock(_RelinkedBlock):
     """A block made of parts of the true block and parts of a sibling that holds the lie."""
 
-    def __init__(self, true: Block, below: Block, sibling: Block, forger: _Forger) -> None:
-        has_own = forger.depth >= Depth.BLOCKS
-        super().__init__(true, below, sibling.hash if has_own else None)
+    def __init__(self, true_block: Block, parent: Block, sibling: Block, forger: _Forger) -> None:
+        has_own_hash = forger.depth >= Depth.BLOCKS
+        super().__init__(true_block, parent, sibling.hash if has_own_hash else None)
         self._sibling, self._depth, self._lie = sibling, forger.depth, forger.lie
 
     @property
@@ -159,50 +178,58 @@ class _Forged(_Retold):
     @override
     def header(self) -> Json:
         if self._depth < Depth.HEADERS:
-            return self._true.header
+            return self._true_block.header
         return {**self._sibling.header, "hash": self.hash}
 
     @cached_property
     @override
     def transactions(self) -> list[Json]:
         if self._depth >= Depth.HEADERS:
-            told = [self._named(tx) for tx in self._sibling.transactions]
+            forged = [self._set_block_hash(tx) for tx in self._sibling.transactions]
         else:
-            pairs = zip(self._true.transactions, self._sibling.transactions, strict=True)
-            told = [{**true, **_only(said, _SAID_OF_CALLS)} for true, said in pairs]
+            pairs = zip(self._true_block.transactions, self._sibling.transactions, strict=True)
+            forged = [
+                {**true_tx, **_pick_fields(forged_tx, _FORGED_CALL_FIELDS)}
+                for true_tx, forged_tx in pairs
+            ]
         if self._depth is Depth.ANSWERS:
-            return told
-        return [{**tx, "hash": self._lie.rename(tx["hash"])} for tx in told]
+            return forged
+        return [{**tx, "hash": self._lie.change_tx_hash(tx["hash"])} for tx in forged]
 
     @cached_property
     @override
     def receipts(self) -> list[Json]:
         if self._depth is Depth.ANSWERS:
-            pairs = zip(self._true.receipts, self._sibling.receipts, strict=True)
-            return [{**true, "status": said["status"]} for true, said in pairs]
-        return self._told
+            pairs = zip(self._true_block.receipts, self._sibling.receipts, strict=True)
+            return [
+                {**true_receipt, "status": forged_receipt["status"]}
+                for true_receipt, forged_receipt in pairs
+            ]
+        return self._forged_receipts
 
     @cached_property
     @override
     def logs(self) -> list[Json]:
-        return [log for receipt in self._told for log in receipt["logs"]]
+        return [log for receipt in self._forged_receipts for log in receipt["logs"]]
 
     @cached_property
-    def _told(self) -> list[Json]:
+    def _forged_receipts(self) -> list[Json]:
         """The receipts that hold the lie, with this block's hash."""
         by_sibling = self._depth >= Depth.HEADERS
-        names = self._sibling.tx_hashes if by_sibling else self._true.tx_hashes
-        pairs = zip(self._sibling.receipts, map(self._lie.rename, names), strict=True)
-        return [self._receipt(receipt, name) for receipt, name in pairs]
+        tx_hashes = self._sibling.tx_hashes if by_sibling else self._true_block.tx_hashes
+        pairs = zip(self._sibling.receipts, map(self._lie.change_tx_hash, tx_hashes), strict=True)
+        return [self._forge_receipt(receipt, tx_hash) for receipt, tx_hash in pairs]
 
-    def _receipt(self, said: Json, name: str) -> Json:
-        logs = [{**self._named(log), "transactionHash": name} for log in said["logs"]]
-        marked = [self._lie.mark(log) for log in logs]
-        return {**self._named(said), "transactionHash": name, "logs": marked}
+    def _forge_receipt(self, receipt: Json, tx_hash: str) -> Json:
+        logs = [
+            {**self._set_block_hash(log), "transactionHash": tx_hash} for log in receipt["logs"]
+        ]
+        changed_logs = [self._lie.change_log(log) for log in logs]
+        return {**self._set_block_hash(receipt), "transactionHash": tx_hash, "logs": changed_logs}
 
-    def _named(self, said: Json) -> Json:
-        return {**said, "blockHash": self.hash}
+    def _set_block_hash(self, entry: Json) -> Json:
+        return {**entry, "blockHash": self.hash}
 
 
-def _only(said: Json, names: Sequence[str]) -> Json:
-    return {name: said[name] for name in names}
+def _pick_fields(entry: Json, names: Sequence[str]) -> Json:
+    return {name: entry[name] for name in names}

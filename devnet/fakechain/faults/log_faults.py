@@ -6,152 +6,164 @@ All of them change `eth_getLogs`; `methods=RECEIPTS` or `methods=EVERYWHERE` cha
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
-from devnet.fakechain.answering import Answering
-from devnet.fakechain.fault import FaultLimits, InjectedFault, on_success, only
+from devnet.fakechain.answering import FakeEndpoint
+from devnet.fakechain.fault import FaultLimits, InjectedFault, on_success, with_default_methods
 from devnet.fakechain.requests import FakeRequest, FakeRpcError
 
 Json = dict[str, Any]
-LOGS = frozenset({"eth_getLogs"})
-RECEIPTS = frozenset({"eth_getBlockReceipts", "eth_getTransactionReceipt"})
-EVERYWHERE = LOGS | RECEIPTS
+LOG_METHODS = frozenset({"eth_getLogs"})
+RECEIPT_METHODS = frozenset({"eth_getBlockReceipts", "eth_getTransactionReceipt"})
+LOG_AND_RECEIPT_METHODS = LOG_METHODS | RECEIPT_METHODS
 
 
-def spoiled_logs(
+def change_logs(
     name: str, change: Callable[[list[Json]], Sequence[Json]], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that replaces the logs of a result; `change` gets copies of all of them."""
 
-    def changed(asked: FakeRequest, answer: Any) -> object:  # noqa: ANN401 - JSON
-        if asked.method in LOGS:
-            return list(change([dict(log) for log in answer]))
-        if isinstance(answer, dict):
-            return {**answer, "logs": list(change([dict(log) for log in answer["logs"]]))}
+    def change_result(request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
+        if request.method in LOG_METHODS:
+            return list(change([dict(log) for log in result]))
+        if isinstance(result, dict):
+            return {**result, "logs": list(change([dict(log) for log in result["logs"]]))}
         return [
             {**receipt, "logs": list(change([dict(log) for log in receipt["logs"]]))}
-            for receipt in answer
+            for receipt in result
         ]
 
-    return InjectedFault(name, on_success(changed), limits=only(limits, *LOGS))
+    return InjectedFault(
+        name, on_success(change_result), limits=with_default_methods(limits, *LOG_METHODS)
+    )
 
 
-def spoiled_log(
+def change_each_log(
     name: str, change: Callable[[Json], object], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that changes every log of a result in place."""
 
-    def changed(logs: list[Json]) -> list[Json]:
+    def change_all(logs: list[Json]) -> list[Json]:
         for log in logs:
             change(log)
         return logs
 
-    return spoiled_logs(name, changed, **limits)
+    return change_logs(name, change_all, **limits)
 
 
 # --- left out ---
 
 
-def omits_logs(
-    which: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
+def omit_logs(
+    is_omitted: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that leaves out logs, by default all of them."""
-    return spoiled_logs(
-        "logs left out", lambda logs: [log for log in logs if which and not which(log)], **limits
+    return change_logs(
+        "logs left out",
+        lambda logs: [log for log in logs if is_omitted and not is_omitted(log)],
+        **limits,
     )
 
 
-def omits_in_ranges(
-    which: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
+def omit_logs_of_ranges(
+    is_omitted: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that leaves out logs of ranges, but not of block hashes (geth #31593)."""
     when = limits.get("when")
-    limits["when"] = lambda asked: not asked.by_hash and (when is None or when(asked))
-    return omits_logs(which, **limits)
+    limits["when"] = lambda request: not request.is_by_hash and (when is None or when(request))
+    return omit_logs(is_omitted, **limits)
 
 
-def omits_one(nth: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def omit_log(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that leaves one log out of each result, counted from 0."""
-    return spoiled_logs("one log left out", lambda logs: logs[:nth] + logs[nth + 1 :], **limits)
+    return change_logs("one log left out", lambda logs: logs[:index] + logs[index + 1 :], **limits)
 
 
-def capped(most: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def cap_logs(max_logs: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault: only the first so many logs, without any notice (ethers #1389)."""
-    return spoiled_logs(f"{most} logs at most", lambda logs: logs[:most], **limits)
+    return change_logs(f"{max_logs} logs at most", lambda logs: logs[:max_logs], **limits)
 
 
-def pruned_silently(below: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def serve_pruned_silently(below: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault: blocks below this one look empty (Ghoststake #58).
 
     Ranges lose the logs below it, and receipts are null.
     """
 
-    def changed(asked: FakeRequest, answer: Any) -> object:  # noqa: ANN401 - JSON
-        if asked.method in LOGS:
-            return [log for log in answer if int(log["blockNumber"], 16) >= below]
-        return None if asked.blocks and asked.blocks[1] < below else answer
+    def change_result(request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
+        if request.method in LOG_METHODS:
+            return [log for log in result if int(log["blockNumber"], 16) >= below]
+        return None if request.block_range and request.block_range[1] < below else result
 
-    return InjectedFault("pruned history", on_success(changed), limits=only(limits, *EVERYWHERE))
+    return InjectedFault(
+        "pruned history",
+        on_success(change_result),
+        limits=with_default_methods(limits, *LOG_AND_RECEIPT_METHODS),
+    )
 
 
-def empty_where_unknown(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def return_empty_for_unknown(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault: `[]` for an unknown block, as Ganache and others return (0x PR#1080)."""
 
-    def changed(_asked: FakeRequest, answer: object) -> object:
-        return [] if isinstance(answer, FakeRpcError) else answer
+    def change_result(_request: FakeRequest, result: object) -> object:
+        return [] if isinstance(result, FakeRpcError) else result
 
-    return InjectedFault("[] for an unknown block", changed, limits=only(limits, *LOGS))
+    return InjectedFault(
+        "[] for an unknown block", change_result, limits=with_default_methods(limits, *LOG_METHODS)
+    )
 
 
-def logs_of(other: Answering, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def serve_logs_of(other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault: the logs of another endpoint, of another fork or of fewer blocks."""
 
-    def changed(asked: FakeRequest, _answer: object) -> object:
+    def change_result(request: FakeRequest, _result: object) -> object:
         try:
-            return other.answer(asked.method, asked.params)
+            return other_endpoint.handle_call(request.method, request.params)
         except FakeRpcError as error:
             return error
 
-    return InjectedFault("logs of another view", changed, limits=only(limits, *LOGS))
+    return InjectedFault(
+        "logs of another view", change_result, limits=with_default_methods(limits, *LOG_METHODS)
+    )
 
 
 # --- too many, or not in order ---
 
 
-def doubled(nth: int = 0, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def duplicate_log(index: int = 0, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that repeats one log unchanged."""
-    return spoiled_logs("a log twice", lambda logs: logs + logs[nth : nth + 1], **limits)
+    return change_logs("a log twice", lambda logs: logs + logs[index : index + 1], **limits)
 
 
-def contradicted(nth: int = 0, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def add_conflicting_log(index: int = 0, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that adds a log with other data at the same position (ponder #2182)."""
 
-    def changed(logs: list[Json]) -> list[Json]:
-        return logs + [{**log, "data": log["data"] + "00" * 32} for log in logs[nth : nth + 1]]
+    def change_all(logs: list[Json]) -> list[Json]:
+        return logs + [{**log, "data": log["data"] + "00" * 32} for log in logs[index : index + 1]]
 
-    return spoiled_logs("two logs at one place", changed, **limits)
+    return change_logs("two logs at one place", change_all, **limits)
 
 
-def shuffled_logs(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def reverse_logs(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that reverses the order of the logs."""
-    return spoiled_logs("logs out of order", lambda logs: logs[::-1], **limits)
+    return change_logs("logs out of order", lambda logs: logs[::-1], **limits)
 
 
-def with_log(extra: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def add_log(extra_log: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that adds a log that does not belong to the result."""
-    return spoiled_logs("a log too many", lambda logs: [*logs, extra], **limits)
+    return change_logs("a log too many", lambda logs: [*logs, extra_log], **limits)
 
 
-def of_blocks_moved(blocks: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def shift_log_blocks(offset: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault: the block number of each log is this much higher, outside the range."""
-    return spoiled_log(
+    return change_each_log(
         "logs of other blocks",
-        lambda log: log.update(blockNumber=hex(int(log["blockNumber"], 16) + blocks)),
+        lambda log: log.update(blockNumber=hex(int(log["blockNumber"], 16) + offset)),
         **limits,
     )
 
 
-def of_address(address: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def set_log_address(address: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault: all logs name another contract."""
-    return spoiled_log(
+    return change_each_log(
         "logs of another address", lambda log: log.update(address=address), **limits
     )
 
@@ -159,47 +171,49 @@ def of_address(address: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
 # --- malformed ---
 
 
-def removed(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def mark_logs_removed(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that marks the logs as removed."""
-    return spoiled_log("removed logs", lambda log: log.update(removed=True), **limits)
+    return change_each_log("removed logs", lambda log: log.update(removed=True), **limits)
 
 
-def pending(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def mark_logs_pending(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault: logs without a block, like pending ones."""
-    nothing = dict.fromkeys(("blockHash", "blockNumber", "logIndex"))
-    return spoiled_log("pending logs", lambda log: log.update(nothing), **limits)
+    null_fields = dict.fromkeys(("blockHash", "blockNumber", "logIndex"))
+    return change_each_log("pending logs", lambda log: log.update(null_fields), **limits)
 
 
-def without_tx_hash(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def zero_tx_hashes(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault: transaction hashes are zero (zkSync)."""
-    zeros = "0x" + "00" * 32
-    return spoiled_log("zero hashes", lambda log: log.update(transactionHash=zeros), **limits)
+    zero_hash = "0x" + "00" * 32
+    return change_each_log(
+        "zero hashes", lambda log: log.update(transactionHash=zero_hash), **limits
+    )
 
 
-def upper_case(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def uppercase_hex(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that writes all hex in capitals."""
 
-    def loud(text: str) -> str:
+    def to_upper(text: str) -> str:
         return "0x" + text[2:].upper()
 
-    def changed(log: Json) -> None:
+    def change_log(log: Json) -> None:
         for field in ("address", "data", "blockHash", "transactionHash", "logIndex"):
-            log[field] = loud(log[field])
-        log["topics"] = [loud(topic) for topic in log["topics"]]
+            log[field] = to_upper(log[field])
+        log["topics"] = [to_upper(topic) for topic in log["topics"]]
 
-    return spoiled_log("hex in capitals", changed, **limits)
+    return change_each_log("hex in capitals", change_log, **limits)
 
 
-def odd_hex(**limits: Unpack[FaultLimits]) -> InjectedFault:
+def append_half_byte(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that appends half a byte to the data of the logs."""
-    return spoiled_log("half a byte", lambda log: log.update(data=log["data"] + "0"), **limits)
+    return change_each_log("half a byte", lambda log: log.update(data=log["data"] + "0"), **limits)
 
 
-def with_field(name: str, value: object, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def set_log_field(name: str, value: object, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that sets one field of every log."""
-    return spoiled_log(f"other {name}", lambda log: log.update({name: value}), **limits)
+    return change_each_log(f"other {name}", lambda log: log.update({name: value}), **limits)
 
 
-def without_field(name: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def remove_log_field(name: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that removes one field of every log, such as `blockTimestamp`."""
-    return spoiled_log(f"no {name}", lambda log: log.pop(name, None), **limits)
+    return change_each_log(f"no {name}", lambda log: log.pop(name, None), **limits)

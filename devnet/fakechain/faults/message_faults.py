@@ -7,88 +7,97 @@ docs/reference/rpc-requirements.md#errors-when-reading.
 from collections.abc import Callable
 from typing import NamedTuple, Unpack
 
-from devnet.fakechain.fault import FaultLimits, InjectedFault, on_success, only
+from devnet.fakechain.fault import FaultLimits, InjectedFault, on_success, with_default_methods
 from devnet.fakechain.requests import FakeRequest, FakeRpcError
 from oracle.rpc.provider_dialects import DIALECTS, RefusedFeature
 
 
-class Words(NamedTuple):
+class ErrorMessage(NamedTuple):
     """Code and message of a JSON-RPC error."""
 
     code: int
     message: str
 
 
-def provider_messages(refused: RefusedFeature) -> tuple[Words, ...]:
+def get_provider_messages(refused: RefusedFeature) -> tuple[ErrorMessage, ...]:
     """Return every provider's message for a kind of refusal, from the table of dialects."""
     return tuple(
-        Words(row.code, row.example) for row in DIALECTS if row.refused_feature is refused
+        ErrorMessage(row.code, row.example) for row in DIALECTS if row.refused_feature is refused
     )
 
 
-RATE_WORDS = provider_messages(RefusedFeature.RATE)
+RATE_MESSAGES = get_provider_messages(RefusedFeature.RATE)
 # Messages that state their limit.
-RANGE_WORDS = tuple(
-    one for one in provider_messages(RefusedFeature.BLOCKS) if "{limit}" in one.message
+RANGE_MESSAGES = tuple(
+    error_message
+    for error_message in get_provider_messages(RefusedFeature.BLOCKS)
+    if "{limit}" in error_message.message
 )
-DENSITY_WORDS = provider_messages(RefusedFeature.RESULTS)
+DENSITY_MESSAGES = get_provider_messages(RefusedFeature.RESULTS)
 # Providers use -32005 for rate limits as well as for the size of a result.
-QUOTA, SIZE = RATE_WORDS[0], DENSITY_WORDS[0]
+RATE_MESSAGE, DENSITY_MESSAGE = RATE_MESSAGES[0], DENSITY_MESSAGES[0]
 # A message that no row of the table matches.
-FOREIGN_WORDS = Words(-32099, "请求失败")
+UNKNOWN_MESSAGE = ErrorMessage(-32099, "请求失败")
 
 
-def fails(words: Words, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def fail_with(message: ErrorMessage, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault: every call fails with this error."""
     return InjectedFault(
-        words.message, lambda asked, _answer: _said(words, asked, 0), limits=limits
+        message.message, lambda request, _result: _build_error(message, request, 0), limits=limits
     )
 
 
-def limited_range(
-    most: int, words: Words = RANGE_WORDS[0], **limits: Unpack[FaultLimits]
+def limit_range(
+    max_blocks: int, message: ErrorMessage = RANGE_MESSAGES[0], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that rejects `eth_getLogs` over more than so many blocks."""
 
-    def is_too_wide(asked: FakeRequest, _answer: object) -> bool:
-        return asked.blocks is not None and asked.blocks[1] - asked.blocks[0] + 1 > most
+    def is_too_wide(request: FakeRequest, _result: object) -> bool:
+        return (
+            request.block_range is not None
+            and request.block_range[1] - request.block_range[0] + 1 > max_blocks
+        )
 
-    return _limited(most, words, is_too_wide, limits)
+    return _limit_logs(max_blocks, message, is_too_wide, limits)
 
 
-def limited_results(
-    most: int, words: Words = DENSITY_WORDS[0], **limits: Unpack[FaultLimits]
+def limit_results(
+    max_logs: int, message: ErrorMessage = DENSITY_MESSAGES[0], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that rejects results of more than so many logs."""
 
-    def is_too_long(_asked: FakeRequest, answer: object) -> bool:
-        return isinstance(answer, list) and len(answer) > most
+    def is_too_long(_request: FakeRequest, result: object) -> bool:
+        return isinstance(result, list) and len(result) > max_logs
 
-    return _limited(most, words, is_too_long, limits)
+    return _limit_logs(max_logs, message, is_too_long, limits)
 
 
-def _limited(
-    most: int,
-    words: Words,
+def _limit_logs(
+    limit: int,
+    message: ErrorMessage,
     is_too_much: Callable[[FakeRequest, object], bool],
     limits: FaultLimits,
 ) -> InjectedFault:
-    def changed(asked: FakeRequest, answer: object) -> object:
-        return _said(words, asked, most) if is_too_much(asked, answer) else answer
+    def change_result(request: FakeRequest, result: object) -> object:
+        return _build_error(message, request, limit) if is_too_much(request, result) else result
 
-    return InjectedFault(words.message, on_success(changed), limits=only(limits, "eth_getLogs"))
+    return InjectedFault(
+        message.message,
+        on_success(change_result),
+        limits=with_default_methods(limits, "eth_getLogs"),
+    )
 
 
-def _said(words: Words, asked: FakeRequest, limit: int) -> FakeRpcError:
-    first, last = asked.blocks or (0, 0)
+def _build_error(error_message: ErrorMessage, request: FakeRequest, limit: int) -> FakeRpcError:
+    first, last = request.block_range or (0, 0)
     half = (first + last) // 2
-    message = words.message.format(
+    message = error_message.message.format(
         limit=limit,
         first=first,
         last=last,
         half=half,
         hexes=f"{first:#x}, {half:#x}",
         asked=last - first + 1,
-        method=asked.method,
+        method=request.method,
     )
-    return FakeRpcError(words.code, message)
+    return FakeRpcError(error_message.code, message)

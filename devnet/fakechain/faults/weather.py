@@ -13,15 +13,20 @@ from devnet.fakechain.block_json import Block
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import block_faults, transport_faults as transport
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.requests import Http
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.requests import HttpResponse
+from devnet.fakechain.tree import BlockTree
 
 # The share of all requests that fails in each way.
-FOUL: Mapping[str, float] = {"429": 0.10, "garbage": 0.10, "reset": 0.05, "lagging": 0.10}
+BAD_WEATHER_SHARES: Mapping[str, float] = {
+    "429": 0.10,
+    "garbage": 0.10,
+    "reset": 0.05,
+    "lagging": 0.10,
+}
 _LAG_BLOCKS = 2
 
 
-class Weather(Provider):
+class WeatherEndpoint(Provider):
     """Serves a tree; `shares` gives the share of each failure.
 
     `wait_before_answer` is called before each response. `shares` may be replaced at any time. A
@@ -30,43 +35,47 @@ class Weather(Provider):
 
     def __init__(
         self,
-        tree: Tree,
-        wait: Callable[[], None],
+        tree: BlockTree,
+        wait_before_answer: Callable[[], None],
         *,
         shares: Mapping[str, float] | None = None,
         retry_after: int = 1,
     ) -> None:
         super().__init__(tree)
-        self._wait = wait
+        self._wait_before_answer = wait_before_answer
         self.shares = shares or {}
         self._random = Random(1)  # noqa: S311 - chance, not a secret
         self._lock = Lock()
-        self._behind = Provider(tree)
-        self._faults: Mapping[str, tuple[InjectedFault, ...]] = {
-            "429": (transport.throttled(retry_after),),
-            "garbage": (transport.web_page(), transport.truncated(), transport.empty_body()),
-            "reset": (transport.reset(),),
-            "lagging": (block_faults.switched(self._behind),),
+        self._lagging_provider = Provider(tree)
+        self._faults_by_name: Mapping[str, tuple[InjectedFault, ...]] = {
+            "429": (transport.return_429(retry_after),),
+            "garbage": (
+                transport.return_html(),
+                transport.truncate_body(),
+                transport.return_empty_body(),
+            ),
+            "reset": (transport.reset_connection(),),
+            "lagging": (block_faults.forward_to(self._lagging_provider),),
         }
 
-    def show(self, head: Block) -> None:
+    def show_head(self, head: Block) -> None:
         """Show this block as the newest; lagging responses show an older one."""
         self.head = head
         for _ in range(_LAG_BLOCKS):
             head = head.parent or head
-        self._behind.head = head
+        self._lagging_provider.head = head
 
     @override
-    def post(self, body: bytes) -> Http:
-        self._wait()
-        return super().post(body)
+    def handle_post(self, body: bytes) -> HttpResponse:
+        self._wait_before_answer()
+        return super().handle_post(body)
 
     @override
-    def striking(self) -> tuple[InjectedFault, ...]:
+    def select_faults(self) -> tuple[InjectedFault, ...]:
         with self._lock:
-            drawn = self._random.random()
+            random_value = self._random.random()
             for name, share in self.shares.items():
-                if drawn < share:
-                    return (self._random.choice(self._faults[name]),)
-                drawn -= share
+                if random_value < share:
+                    return (self._random.choice(self._faults_by_name[name]),)
+                random_value -= share
         return ()

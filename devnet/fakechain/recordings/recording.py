@@ -1,7 +1,7 @@
 """Recorded chains, served as if they were live.
 
-A recording is one file of JSON lines, `.jsonl` or `.jsonl.gz`. Each line is an object with a `kind`
-and the fields that an endpoint returned:
+A recording is one file of JSON lines, `.jsonl` or `.jsonl.gz`. Each line is an object with a
+`kind` and the fields that an endpoint returned:
 
     {"kind": "chain", "chainId": "0x7a69", "client": "anvil/v1.7.1"}     first line; may be missing
     {"kind": "block", "number": "0x1", "hash": "0x…", "parentHash": "0x…", "timestamp": "0x…", …}
@@ -33,16 +33,16 @@ from typing_extensions import override
 
 from devnet.fakechain.block_json import ZERO_HASH, Block, Json
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.tree import Blocks
+from devnet.fakechain.tree import BlockIndex
 from oracle.chain.proofs.merkle_trie import EMPTY_ROOT
 from oracle.errors import InputError
 
-KINDS = ("block", "log", "tx", "receipt")
+LINE_KINDS = ("block", "log", "tx", "receipt")
 _EMPTY_ROOT = "0x" + EMPTY_ROOT.hex()
 _ZERO_BLOOM = "0x" + "00" * 256
 _ZERO_ADDRESS = "0x" + "00" * 20
 # Values for fields that were not recorded.
-_UNRECORDED: Json = {
+_UNRECORDED_FIELDS: Json = {
     "logsBloom": _ZERO_BLOOM,
     "receiptsRoot": ZERO_HASH,
     "transactionsRoot": ZERO_HASH,
@@ -60,15 +60,20 @@ _UNRECORDED: Json = {
 }
 _DEFAULT_CHAIN_ID = 31337
 
-_Lines = Mapping[str, list[Json]]
+_LinesByKind = Mapping[str, list[Json]]
 
 
 class RecordedBlock(Block):
     """A recorded block; its hash is the recorded one and is not verified."""
 
-    def __init__(self, said: Json, parent: Block | None) -> None:
-        super().__init__(int(said["number"], 16), said["hash"], parent, int(said["timestamp"], 16))
-        self._said = said
+    def __init__(self, block_json: Json, parent: Block | None) -> None:
+        super().__init__(
+            int(block_json["number"], 16),
+            block_json["hash"],
+            parent,
+            int(block_json["timestamp"], 16),
+        )
+        self._block_json = block_json
         self._txs: list[Json] = []
         self._receipts: dict[str, Json] = {}
         self._logs: list[Json] = []
@@ -76,29 +81,29 @@ class RecordedBlock(Block):
     @property
     @override
     def parent_hash(self) -> str:
-        return str(self._said["parentHash"])
+        return str(self._block_json["parentHash"])
 
-    def record(self, kind: str, said: Json) -> None:
+    def add_entry(self, kind: str, entry: Json) -> None:
         """Add a recorded entry of this block, before the block is served."""
         if kind == "log":
-            self._logs.append(said)
+            self._logs.append(entry)
         elif kind == "tx":
-            self._txs.append(said)
+            self._txs.append(entry)
         else:
-            self._receipts[said["transactionHash"]] = said
+            self._receipts[entry["transactionHash"]] = entry
 
     @property
     @override
     def lacks_receipts(self) -> bool:
-        told = self._said.get("receiptsRoot", ZERO_HASH)
-        is_empty = told in {ZERO_HASH, _EMPTY_ROOT}
+        receipts_root = self._block_json.get("receiptsRoot", ZERO_HASH)
+        is_empty = receipts_root in {ZERO_HASH, _EMPTY_ROOT}
         return not (is_empty or self._receipts or self._txs)
 
     @cached_property
     @override
     def header(self) -> Json:
-        said = {key: value for key, value in self._said.items() if key != "transactions"}
-        return {**_UNRECORDED, **said}
+        recorded = {key: value for key, value in self._block_json.items() if key != "transactions"}
+        return {**_UNRECORDED_FIELDS, **recorded}
 
     @cached_property
     @override
@@ -108,33 +113,37 @@ class RecordedBlock(Block):
     @cached_property
     @override
     def logs(self) -> list[Json]:
-        said = self._logs or [
+        recorded = self._logs or [
             log for receipt in self._receipts.values() for log in receipt.get("logs", ())
         ]
-        return sorted(said, key=lambda log: int(log["logIndex"], 16))
+        return sorted(recorded, key=lambda log: int(log["logIndex"], 16))
 
     @cached_property
     @override
     def receipts(self) -> list[Json]:
-        by_tx: dict[str, list[Json]] = defaultdict(list)
+        logs_by_tx: dict[str, list[Json]] = defaultdict(list)
         for log in self.logs:
-            by_tx[log["transactionHash"]].append(log)
+            logs_by_tx[log["transactionHash"]].append(log)
         if not self._txs:
-            told = sorted(
-                self._receipts.values(), key=lambda one: int(one["transactionIndex"], 16)
+            recorded = sorted(
+                self._receipts.values(), key=lambda receipt: int(receipt["transactionIndex"], 16)
             )
-            return [{**one, "logs": by_tx[one["transactionHash"]]} for one in told]
-        return [{**self._receipt(tx), "logs": by_tx[tx["hash"]]} for tx in self.transactions]
+            return [
+                {**receipt, "logs": logs_by_tx[receipt["transactionHash"]]} for receipt in recorded
+            ]
+        return [
+            {**self._build_receipt(tx), "logs": logs_by_tx[tx["hash"]]} for tx in self.transactions
+        ]
 
-    def _receipt(self, tx: Json) -> Json:
-        told = self._receipts.get(tx["hash"])
-        if told is not None:
-            return told
+    def _build_receipt(self, tx: Json) -> Json:
+        recorded = self._receipts.get(tx["hash"])
+        if recorded is not None:
+            return recorded
         return {
             "transactionHash": tx["hash"],
             "transactionIndex": tx["transactionIndex"],
             "blockHash": self.hash,
-            "blockNumber": self._said["number"],
+            "blockNumber": self._block_json["number"],
             "from": tx["from"],
             "to": tx["to"],
             "type": tx.get("type", "0x0"),
@@ -149,78 +158,86 @@ class RecordedBlock(Block):
 class Recording:
     """A recorded chain: `blocks` of all branches, and the `head`."""
 
-    def __init__(self, chain_id: int, lines: _Lines) -> None:
-        self.blocks = Blocks(chain_id)
+    def __init__(self, chain_id: int, lines: _LinesByKind) -> None:
+        self.blocks = BlockIndex(chain_id)
         self.chain_id = chain_id
-        said = sorted(lines["block"], key=lambda one: int(one["number"], 16))
-        if not said:
+        block_entries = sorted(
+            lines["block"], key=lambda block_entry: int(block_entry["number"], 16)
+        )
+        if not block_entries:
             raise InputError("a recorded chain without a block")
-        for one in said:
-            parent = self.blocks.by_hash.get(one["parentHash"])
-            self.blocks.add(RecordedBlock(one, parent), ())
-        self.head: Block = self.blocks.by_hash[said[-1]["hash"]]
-        for kind in KINDS[1:]:
-            self._record(kind, lines[kind])
-        for block in tuple(self.blocks.by_hash.values()):
-            self.blocks.add(block, [receipt["transactionHash"] for receipt in block.receipts])
+        for block_entry in block_entries:
+            parent = self.blocks.block_by_hash.get(block_entry["parentHash"])
+            self.blocks.add_block(RecordedBlock(block_entry, parent), ())
+        self.head: Block = self.blocks.block_by_hash[block_entries[-1]["hash"]]
+        for kind in LINE_KINDS[1:]:
+            self._add_entries(kind, lines[kind])
+        for block in tuple(self.blocks.block_by_hash.values()):
+            self.blocks.add_block(
+                block, [receipt["transactionHash"] for receipt in block.receipts]
+            )
 
-    def _record(self, kind: str, lines: Iterable[Json]) -> None:
-        for said in lines:
-            block = self.blocks.by_hash.get(said["blockHash"])
+    def _add_entries(self, kind: str, lines: Iterable[Json]) -> None:
+        for entry in lines:
+            block = self.blocks.block_by_hash.get(entry["blockHash"])
             if not isinstance(block, RecordedBlock):
-                raise InputError(f"a {kind} of block {said['blockHash']}, which was not recorded")
-            block.record(kind, said)
+                raise InputError(f"a {kind} of block {entry['blockHash']}, which was not recorded")
+            block.add_entry(kind, entry)
 
-    def provider(self) -> Provider:
+    def create_provider(self) -> Provider:
         """Return an endpoint that shows the whole recording."""
         return Provider(self.blocks, self.head)
 
 
-def recording(path: Path) -> Recording:
+def read_recording(path: Path) -> Recording:
     """Read a recorded chain from a file or a folder.
 
     Raises:
         InputError: the file is not a recording; the message names the line.
     """
     if path.is_dir():
-        return _from_folder(path)
-    lines: dict[str, list[Json]] = {kind: [] for kind in KINDS}
+        return _read_folder(path)
+    lines: dict[str, list[Json]] = {kind: [] for kind in LINE_KINDS}
     chain_id = _DEFAULT_CHAIN_ID
-    for number, said in _objects(path):
-        kind = said.pop("kind", None)
+    for line_number, entry in _iter_objects(path):
+        kind = entry.pop("kind", None)
         if kind == "chain":
-            chain_id = int(said["chainId"], 16)
+            chain_id = int(entry["chainId"], 16)
         elif kind in lines:
-            lines[kind].append(said)
+            lines[kind].append(entry)
         else:
-            raise InputError(f"{path}:{number}: the kind {kind!r} is none of {', '.join(KINDS)}")
-    return _made(path, chain_id, lines)
+            raise InputError(
+                f"{path}:{line_number}: the kind {kind!r} is none of {', '.join(LINE_KINDS)}"
+            )
+    return _build_recording(path, chain_id, lines)
 
 
-def _from_folder(folder: Path) -> Recording:
-    blocks = [_quantities(said) for _, said in _objects(folder / "blocks.jsonl.gz")]
-    hashes = {said["number"]: said["hash"] for said in blocks}
-    txs = [_quantities(said) for _, said in _objects(folder / "txs.jsonl.gz")]
+def _read_folder(folder: Path) -> Recording:
+    blocks = [_encode_quantities(entry) for _, entry in _iter_objects(folder / "blocks.jsonl.gz")]
+    hashes = {entry["number"]: entry["hash"] for entry in blocks}
+    txs = [_encode_quantities(entry) for _, entry in _iter_objects(folder / "txs.jsonl.gz")]
     for tx in txs:
         tx["blockNumber"], tx["transactionIndex"] = tx.pop("block"), tx.pop("index")
         tx["blockHash"] = hashes.get(tx["blockNumber"])
-    logs = [said for _, said in _objects(folder / "logs.jsonl.gz")]
+    logs = [entry for _, entry in _iter_objects(folder / "logs.jsonl.gz")]
     chain_id = _DEFAULT_CHAIN_ID
     if (folder / "addresses.json").exists():
-        told = msgspec.json.decode((folder / "addresses.json").read_bytes())
-        chain_id = int(told.get("chainId", chain_id))
-    return _made(folder, chain_id, {"block": blocks, "log": logs, "tx": txs, "receipt": []})
+        addresses = msgspec.json.decode((folder / "addresses.json").read_bytes())
+        chain_id = int(addresses.get("chainId", chain_id))
+    return _build_recording(
+        folder, chain_id, {"block": blocks, "log": logs, "tx": txs, "receipt": []}
+    )
 
 
-def _quantities(said: Json) -> Json:
+def _encode_quantities(entry: Json) -> Json:
     """Convert plain numbers to the hex quantities of JSON-RPC."""
     return {
         key: hex(value) if isinstance(value, int) and not isinstance(value, bool) else value
-        for key, value in said.items()
+        for key, value in entry.items()
     }
 
 
-def _made(path: Path, chain_id: int, lines: _Lines) -> Recording:
+def _build_recording(path: Path, chain_id: int, lines: _LinesByKind) -> Recording:
     try:
         return Recording(chain_id, lines)
     except (KeyError, ValueError, TypeError) as error:
@@ -229,15 +246,15 @@ def _made(path: Path, chain_id: int, lines: _Lines) -> Recording:
         raise InputError(f"{path}: {error}") from None
 
 
-def _objects(path: Path) -> Iterator[tuple[int, Json]]:
-    opened: Any = gzip.open if path.suffix == ".gz" else open
+def _iter_objects(path: Path) -> Iterator[tuple[int, Json]]:
+    open_file: Any = gzip.open if path.suffix == ".gz" else open
     try:
-        with opened(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                said = msgspec.json.decode(line)
-                if not isinstance(said, dict):
-                    raise InputError(f"{path}:{number}: no JSON object")
-                yield number, said
+        with open_file(path, "rb") as file:
+            for line_number, line in enumerate(file, 1):
+                entry = msgspec.json.decode(line)
+                if not isinstance(entry, dict):
+                    raise InputError(f"{path}:{line_number}: no JSON object")
+                yield line_number, entry
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     except msgspec.DecodeError as error:

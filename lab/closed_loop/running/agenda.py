@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Any
 
-_Deed = Callable[..., None]
+_Action = Callable[..., None]
 
 
 class Agenda:
@@ -13,17 +13,17 @@ class Agenda:
     __slots__ = ("_count", "_heap")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, _Deed, tuple[Any, ...]]] = []
+        self._heap: list[tuple[int, int, _Action, tuple[Any, ...]]] = []
         self._count = 0
 
-    def add(self, time: int, deed: _Deed, *arguments: Any) -> None:  # noqa: ANN401 - its own
+    def schedule(self, time: int, action: _Action, *arguments: Any) -> None:  # noqa: ANN401 - its own
         """Schedule an action at a time."""
         self._count += 1
-        heappush(self._heap, (time, self._count, deed, arguments))
+        heappush(self._heap, (time, self._count, action, arguments))
 
-    def each(self) -> Iterator[tuple[int, _Deed, tuple[Any, ...]]]:
+    def iter_actions(self) -> Iterator[tuple[int, _Action, tuple[Any, ...]]]:
         """Yield all actions in order, including those scheduled meanwhile."""
         heap = self._heap
         while heap:
-            time, _, deed, arguments = heappop(heap)
-            yield time, deed, arguments
+            time, _, action, arguments = heappop(heap)
+            yield time, action, arguments

@@ -1,83 +1,87 @@
 """From the start of a task to its answer: delays, timeouts, and waiting for other members."""
 
-from lab.closed_loop.economics import Gas
+from lab.closed_loop.economics import GasAction
 from lab.closed_loop.players import ERROR, AppOrder, LoopNode, LoopTask
 from lab.closed_loop.running import endings
 from lab.closed_loop.running.judgement import judge_order
-from lab.closed_loop.running.loop_state import BEGIN, LoopState
+from lab.closed_loop.running.loop_state import LOOP_START_TIME, LoopState
 from oracle.domain.events.network_events import TaskErrorReported, TaskSubmitted
 
 # Time that a creator takes to judge, in seconds.
-_JUDGES_IN = 2
+_JUDGEMENT_SECONDS = 2
 
 
-def begin(state: LoopState, task: LoopTask, node: LoopNode) -> None:
+def start_task(state: LoopState, task: LoopTask, node: LoopNode) -> None:
     """Let a node decide what to do with a task that it was given."""
     role, timeout = node.role, task.order.shape.timeout
-    late = state.now + timeout + 1
-    if role.stops_at is not None and state.now - BEGIN >= role.stops_at:
+    timeout_at = state.now + timeout + 1
+    if role.stops_at is not None and state.now - LOOP_START_TIME >= role.stops_at:
         state.counts.wasted += 1
-        state.agenda.add(late, _time_out, state, task)
+        state.agenda.schedule(timeout_at, _time_out_unsettled, state, task)
         return
     if node.chance.is_hit(role.failures):
-        _compute(state, node, min(task.seconds, timeout))
-        state.agenda.add(late, _time_out, state, task)
+        _charge_computing(state, node, min(task.seconds, timeout))
+        state.agenda.schedule(timeout_at, _time_out_unsettled, state, task)
         return
     intention = role.behaviour.begin(task)
-    if intention.after is not None and intention.after <= timeout:
-        state.agenda.add(state.now + intention.after, _answer, state, task)
-    elif intention.after is None and intention.fellows:
-        task.waits_for = intention.fellows
-        state.agenda.add(late - 1, _answer, state, task)
-        _wake(state, task)
+    if intention.delay_seconds is not None and intention.delay_seconds <= timeout:
+        state.agenda.schedule(state.now + intention.delay_seconds, _answer_task, state, task)
+    elif intention.delay_seconds is None and intention.awaited_answers:
+        task.awaited_answers = intention.awaited_answers
+        state.agenda.schedule(timeout_at - 1, _answer_task, state, task)
+        _schedule_waiting_answer(state, task)
     else:
-        if intention.after is not None:
-            _compute(state, node, timeout)
-        state.agenda.add(late, _time_out, state, task)
+        if intention.delay_seconds is not None:
+            _charge_computing(state, node, timeout)
+        state.agenda.schedule(timeout_at, _time_out_unsettled, state, task)
 
 
-def _compute(state: LoopState, node: LoopNode, seconds: int) -> None:
-    state.money(node.role.owner).computing += (
+def _charge_computing(state: LoopState, node: LoopNode, seconds: int) -> None:
+    state.get_money(node.role.owner).computing += (
         state.economics.gpu_second * seconds * node.role.cost // 1000
     )
 
 
-def _answer(state: LoopState, task: LoopTask) -> None:
+def _answer_task(state: LoopState, task: LoopTask) -> None:
     node = task.node
-    if task.is_settled or node is None or task.started is None:
+    if task.is_settled or node is None or task.started_at is None:
         return
-    said = node.role.behaviour.finish(task)
-    _compute(state, node, said.computed)
-    if said.answer is None:
-        late = task.started + task.order.shape.timeout + 1
-        state.agenda.add(max(late, state.now), _time_out, state, task)
+    node_answer = node.role.behaviour.finish(task)
+    _charge_computing(state, node, node_answer.computed_seconds)
+    if node_answer.answer is None:
+        timeout_at = task.started_at + task.order.shape.timeout + 1
+        state.agenda.schedule(max(timeout_at, state.now), _time_out_unsettled, state, task)
         return
-    task.answer, task.answered, task.opens = said.answer, state.now, said.opens
-    kind = TaskErrorReported if said.answer == ERROR else TaskSubmitted
-    state.network.say(kind, task.key, node.address)
+    task.answer, task.answered_at, task.can_reveal = (
+        node_answer.answer,
+        state.now,
+        node_answer.can_reveal,
+    )
+    event_type = TaskErrorReported if node_answer.answer == ERROR else TaskSubmitted
+    state.network.emit_event(event_type, task.key, node.address)
     in_group = task.order.group is not None
-    state.pay_gas(node.role.owner, Gas.ANSWER_IN_GROUP if in_group else Gas.ANSWER)
-    for fellow in task.fellows:
-        _wake(state, fellow)
-    settled(state, task.order)
+    state.pay_gas(node.role.owner, GasAction.ANSWER_IN_GROUP if in_group else GasAction.ANSWER)
+    for peer in task.group_peers:
+        _schedule_waiting_answer(state, peer)
+    schedule_judgement(state, task.order)
 
 
-def _wake(state: LoopState, task: LoopTask) -> None:
+def _schedule_waiting_answer(state: LoopState, task: LoopTask) -> None:
     """Schedule the answer of a waiting task, if enough other members have answered."""
-    if not task.waits_for or task.is_settled:
+    if not task.awaited_answers or task.is_settled:
         return
-    if sum(fellow.answer is not None for fellow in task.fellows) >= task.waits_for:
-        task.waits_for = 0
-        state.agenda.add(state.now + 1, _answer, state, task)
+    if sum(peer.answer is not None for peer in task.group_peers) >= task.awaited_answers:
+        task.awaited_answers = 0
+        state.agenda.schedule(state.now + 1, _answer_task, state, task)
 
 
-def _time_out(state: LoopState, task: LoopTask) -> None:
+def _time_out_unsettled(state: LoopState, task: LoopTask) -> None:
     if not task.is_settled:
-        endings.time_out(state, task)
+        endings.time_out_task(state, task)
 
 
-def settled(state: LoopState, order: AppOrder) -> None:
+def schedule_judgement(state: LoopState, order: AppOrder) -> None:
     """Schedule the judgement of an order if all of its tasks are settled."""
     if not order.is_judged and all(task.is_settled for task in order.tasks):
         order.is_judged = True
-        state.agenda.add(state.now + _JUDGES_IN, judge_order, state, order)
+        state.agenda.schedule(state.now + _JUDGEMENT_SECONDS, judge_order, state, order)

@@ -18,10 +18,10 @@ from oracle.systems.policy import PolicyInput, SelectionPolicy
 from oracle.systems.weighted_draw import draw_nodes
 
 
-class _Chooser(Protocol):
+class _NodeChooser(Protocol):
     """Draws one node for a task."""
 
-    def note(self, node: Node) -> None:
+    def update_node(self, node: Node) -> None:
         """Update a node that has changed."""
         ...
 
@@ -29,45 +29,49 @@ class _Chooser(Protocol):
         """Apply an event that has been folded."""
         ...
 
-    def choose(self, task: Task, seed: bytes, asked: PolicyInput) -> Address | None:
+    def choose_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
         """Return the drawn node, or None if there is no candidate now."""
         ...
 
 
-class _FromPool:
+class _IndexedChooser:
     """Draws from an index of candidates, for a Crynux policy."""
 
     def __init__(self, rules: Rules, policy: CrynuxPolicy) -> None:
         self._pool = CandidatePool(rules, policy.weighting)
 
-    def note(self, node: Node) -> None:
+    def update_node(self, node: Node) -> None:
         self._pool.update_node(node)
 
     def apply_event(self, event: DomainEvent) -> None:
         """Do nothing, because the fold has updated the nodes."""
 
-    def choose(self, task: Task, seed: bytes, asked: PolicyInput) -> Address | None:
-        drawn = self._pool.draw_nodes(task, asked.time, seed, reserved=asked.reserved)
-        return drawn[0].node if drawn else None
+    def choose_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
+        candidates = self._pool.draw_nodes(
+            task, policy_input.time, seed, reserved=policy_input.reserved
+        )
+        return candidates[0].node if candidates else None
 
 
-class _FromVerdicts:
+class _JudgingChooser:
     """Lets the policy judge all nodes for each draw."""
 
     def __init__(self, policy: SelectionPolicy) -> None:
         self._follower = policy.create_follower()
 
-    def note(self, node: Node) -> None:
+    def update_node(self, node: Node) -> None:
         """Do nothing, because the policy reads the nodes themselves."""
 
     def apply_event(self, event: DomainEvent) -> None:
         self._follower.apply_event(event)
 
-    def choose(self, task: Task, seed: bytes, asked: PolicyInput) -> Address | None:
-        verdicts = self._follower.judge_candidates(task, asked)
-        weights = [(each.node, each.weight) for each in verdicts if each.weight is not None]
-        drawn = draw_nodes(weights, seed, 1)
-        return drawn[0].node if drawn else None
+    def choose_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
+        verdicts = self._follower.judge_candidates(task, policy_input)
+        weights = [
+            (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
+        ]
+        candidates = draw_nodes(weights, seed, 1)
+        return candidates[0].node if candidates else None
 
 
 class FoldedNetwork:
@@ -80,55 +84,70 @@ class FoldedNetwork:
         self.rules = rules
         self.time = time
         self._fold = Fold(rules)
-        self._logs = 0
+        self._log_count = 0
         # Whether each event has its own transaction; else all are in this one.
-        self._is_apart, self._transaction = True, 0
-        self._chooser: _Chooser = (
-            _FromPool(rules, policy) if isinstance(policy, CrynuxPolicy) else _FromVerdicts(policy)
+        self._has_own_transaction, self._transaction = True, 0
+        self._chooser: _NodeChooser = (
+            _IndexedChooser(rules, policy)
+            if isinstance(policy, CrynuxPolicy)
+            else _JudgingChooser(policy)
         )
 
-    def say(self, said: type[DomainEvent], /, *named: Any, **fields: Any) -> DomainEvent:  # noqa: ANN401 - an event's own fields
+    def emit_event(
+        self,
+        event_type: type[DomainEvent],
+        /,
+        *positional_fields: Any,  # noqa: ANN401 - an event's own fields
+        **fields: Any,  # noqa: ANN401
+    ) -> DomainEvent:
         """Emit an event at the current time, and fold it."""
-        self._logs += 1
-        transaction = self._logs if self._is_apart else self._transaction
-        event = said(Position(self.time, transaction, self._logs), self.time, *named, **fields)
-        self._fold.fold_events((event,), is_complete=self._is_apart)
+        self._log_count += 1
+        transaction = self._log_count if self._has_own_transaction else self._transaction
+        event = event_type(
+            Position(self.time, transaction, self._log_count),
+            self.time,
+            *positional_fields,
+            **fields,
+        )
+        self._fold.fold_events((event,), is_complete=self._has_own_transaction)
         self._chooser.apply_event(event)
         return event
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def group_events(self) -> Iterator[None]:
         """Put all events of this context into one transaction; else each has its own."""
-        self._is_apart, self._transaction = False, self._logs + 1
+        self._has_own_transaction, self._transaction = False, self._log_count + 1
         try:
             yield
         finally:
-            self._is_apart = True
+            self._has_own_transaction = True
         self._fold.finish_transaction()
 
-    def note_nodes(self) -> None:
+    def update_chooser(self) -> None:
         """Pass changed nodes to the chooser."""
-        changed = self._fold.ledger.changes.nodes
-        for node in changed.values():
-            self._chooser.note(node)
-        changed.clear()
+        changed_nodes = self._fold.ledger.changes.nodes
+        for node in changed_nodes.values():
+            self._chooser.update_node(node)
+        changed_nodes.clear()
 
-    def settle(self) -> Changes:
+    def take_changes(self) -> Changes:
         """Pass changed nodes to the chooser, and return all other changes since the last call."""
-        self.note_nodes()
+        self.update_chooser()
         return self._fold.drain_changes()
 
-    def node(self, address: Address) -> Node:
+    def get_node(self, address: Address) -> Node:
         """Return the fold's state of a node that has joined."""
         return self._fold.ledger.nodes[address]
 
-    def choose(self, key: TaskKey, seed: bytes, taken: AbstractSet[Address]) -> Address | None:
+    def choose_node(
+        self, key: TaskKey, seed: bytes, reserved: AbstractSet[Address]
+    ) -> Address | None:
         """Draw a node for a created task; call `update_chooser` first."""
         ledger = self._fold.ledger
-        asked = PolicyInput(ledger.nodes, self.rules, self.time, taken)
-        return self._chooser.choose(ledger.tasks[key], seed, asked)
+        policy_input = PolicyInput(ledger.nodes, self.rules, self.time, reserved)
+        return self._chooser.choose_node(ledger.tasks[key], seed, policy_input)
 
-    def forget(self, keys: Iterable[TaskKey]) -> None:
+    def drop_tasks(self, keys: Iterable[TaskKey]) -> None:
         """Drop finished tasks, which are never needed again."""
         for key in keys:
             del self._fold.ledger.tasks[key]

@@ -3,8 +3,8 @@
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from lab.backtest.intervals import Exclusions
-from lab.closed_loop.economics import Economics, Gas
+from lab.backtest.intervals import ExclusionTracker
+from lab.closed_loop.economics import Economics, GasAction
 from lab.closed_loop.loop_plan import LoopPlan
 from lab.closed_loop.players import AppOrder, LoopNode, LoopTask
 from lab.closed_loop.running.agenda import Agenda
@@ -13,7 +13,7 @@ from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.node import Membership
 
 # The start of every loop, in block time.
-BEGIN = 1_800_000_000
+LOOP_START_TIME = 1_800_000_000
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Money:
 
 
 @dataclass(slots=True)
-class Counts:
+class LoopCounts:
     """Event counts; orders are those of honest applications.
 
     `kicked` and `slashed`: nodes by owner and kind. `held`: kickouts held for a manual decision.
@@ -70,20 +70,20 @@ class LoopState:
     plan: LoopPlan
     network: FoldedNetwork
     agenda: Agenda
-    exclusions: Exclusions
-    nodes: dict[Address, LoopNode] = field(default_factory=dict)
-    everybody: list[LoopNode] = field(default_factory=list)
+    exclusions: ExclusionTracker
+    node_by_address: dict[Address, LoopNode] = field(default_factory=dict)
+    all_nodes: list[LoopNode] = field(default_factory=list)
     queue: deque[LoopTask] = field(default_factory=deque)
     contests: list[AppOrder] = field(default_factory=list)
-    touched: list[AppOrder] = field(default_factory=list)
-    done: list[AppOrder] = field(default_factory=list)
-    creators: dict[TaskKey, Address] = field(default_factory=dict)
-    cards: Counter[int] = field(default_factory=Counter)
-    money_of: dict[str, Money] = field(default_factory=dict)
-    counts: Counts = field(default_factory=Counts)
-    addresses: int = 0
-    orders: int = 0
-    is_stirred: bool = False
+    changed_orders: list[AppOrder] = field(default_factory=list)
+    judged_orders: list[AppOrder] = field(default_factory=list)
+    creator_by_task: dict[TaskKey, Address] = field(default_factory=dict)
+    task_count_by_card: Counter[int] = field(default_factory=Counter)
+    money_by_owner: dict[str, Money] = field(default_factory=dict)
+    counts: LoopCounts = field(default_factory=LoopCounts)
+    address_count: int = 0
+    order_count: int = 0
+    may_start_tasks: bool = False
     is_over: bool = False
 
     @property
@@ -96,24 +96,24 @@ class LoopState:
         """The network's economic parameters."""
         return self.plan.economics
 
-    def money(self, owner: str) -> Money:
+    def get_money(self, owner: str) -> Money:
         """Return an owner's income and expenses so far."""
-        return self.money_of.setdefault(owner, Money())
+        return self.money_by_owner.setdefault(owner, Money())
 
-    def pay_gas(self, owner: str, deed: Gas) -> None:
+    def pay_gas(self, owner: str, action: GasAction) -> None:
         """Charge an owner for a transaction."""
-        self.money(owner).gas += self.economics.gas(deed)
+        self.get_money(owner).gas += self.economics.compute_gas_cost(action)
 
-    def new_address(self) -> Address:
+    def create_address(self) -> Address:
         """Return an unused address."""
-        self.addresses += 1
+        self.address_count += 1
         # Addresses are spread, so that their order does not reveal when they were created.
-        return Address(f"0x{self.addresses * 0x9E3779B97F4A7C15 % (1 << 64):040x}")
+        return Address(f"0x{self.address_count * 0x9E3779B97F4A7C15 % (1 << 64):040x}")
 
     def is_member(self, node: LoopNode) -> bool:
         """Return whether a node is a member."""
-        return self.network.node(node.address).membership is Membership.MEMBER
+        return self.network.get_node(node.address).membership is Membership.MEMBER
 
     def is_due(self, node: LoopNode) -> bool:
         """Return whether a node's kickout is due."""
-        return self.network.node(node.address).kickout_due_since is not None
+        return self.network.get_node(node.address).kickout_due_since is not None

@@ -3,9 +3,9 @@
 from collections import deque
 from dataclasses import replace
 
-from lab.closed_loop.chance import Chance
-from lab.closed_loop.economics import Gas
-from lab.closed_loop.players import LoopNode, NodeRole, Reaction, Turnpoint
+from lab.closed_loop.chance import RandomStream
+from lab.closed_loop.economics import GasAction
+from lab.closed_loop.players import LoopNode, NodeEvent, NodeRole, Reaction
 from lab.closed_loop.running.loop_state import LoopState
 from oracle.domain.events.network_events import (
     DomainEvent,
@@ -16,96 +16,96 @@ from oracle.domain.events.network_events import (
 )
 from oracle.domain.ids import Address
 
-_VRAM = 24
-_CARD = "card"
+_GPU_VRAM_GB = 24
+_GPU_NAME = "card"
 # GPUs that belong to a single node are numbered from here on.
-_OWN_CARDS = 1_000_000
+_FIRST_OWN_CARD = 1_000_000
 
 
-def enter(state: LoopState, role: NodeRole, card: int | None = None) -> None:
+def add_node(state: LoopState, role: NodeRole, card: int | None = None) -> None:
     """Add a node with an address of its own; `card` is the GPU that it already has."""
-    address = state.new_address()
-    number = len(state.everybody)
+    address = state.create_address()
+    node_number = len(state.all_nodes)
     if card is None:
-        card = _OWN_CARDS + number if role.card is None else role.card
-    chance = Chance(state.plan.seed, "node", number)
-    scored_for: deque[tuple[Address, int]] = deque(maxlen=state.network.rules.pool_size)
-    node = LoopNode(role, address, chance, scored_for, card, state.now)
-    state.nodes[address] = node
-    state.everybody.append(node)
-    _join(state, node)
+        card = _FIRST_OWN_CARD + node_number if role.card is None else role.card
+    random_stream = RandomStream(state.plan.seed, "node", node_number)
+    recent_scores: deque[tuple[Address, int]] = deque(maxlen=state.network.rules.pool_size)
+    node = LoopNode(role, address, random_stream, recent_scores, card, state.now)
+    state.node_by_address[address] = node
+    state.all_nodes.append(node)
+    _join_network(state, node)
 
 
-def _join(state: LoopState, node: LoopNode) -> None:
-    event = state.network.say(
-        NodeJoined, node.address, stake=node.role.stake, gpu_name=_CARD, gpu_vram=_VRAM
+def _join_network(state: LoopState, node: LoopNode) -> None:
+    event = state.network.emit_event(
+        NodeJoined, node.address, stake=node.role.stake, gpu_name=_GPU_NAME, gpu_vram=_GPU_VRAM_GB
     )
-    node.joined_at, node.out_at = state.now, None
-    state.pay_gas(node.role.owner, Gas.JOIN)
-    state.exclusions.look(state.network.node(node.address), event)
-    state.is_stirred = True
+    node.joined_at, node.removed_at = state.now, None
+    state.pay_gas(node.role.owner, GasAction.JOIN)
+    state.exclusions.update_node(state.network.get_node(node.address), event)
+    state.may_start_tasks = True
 
 
-def consider(state: LoopState, node: LoopNode, happening: Turnpoint) -> None:
+def react_to_event(state: LoopState, node: LoopNode, node_event: NodeEvent) -> None:
     """Let a node react to an event; a busy node leaves when its task has ended."""
-    reaction = node.role.behaviour.react(happening)
+    reaction = node.role.behaviour.react(node_event)
     if reaction is Reaction.STAY or node.joined_at is None:
         return
     if node.task is not None:
         node.leaving = reaction
     else:
-        quit_now(state, node, reaction)
+        quit_network(state, node, reaction)
 
 
-def quit_now(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
+def quit_network(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
     """Let a free node leave; with a pending kickout, leaving may count as the kickout."""
     node.leaving = None
     if node.kick_at is not None and state.economics.quit_is_kickout:
-        kick_out(state, node, reaction)
+        kick_out_node(state, node, reaction)
         return
-    state.pay_gas(node.role.owner, Gas.QUIT)
-    _leave(state, node, NodeQuit)
+    state.pay_gas(node.role.owner, GasAction.QUIT)
+    _leave_network(state, node, NodeQuit)
     if reaction is Reaction.RETURN:
-        state.agenda.add(state.now + state.economics.rejoin_delay, _return, state, node)
+        state.agenda.schedule(state.now + state.economics.rejoin_delay, _rejoin, state, node)
     else:
-        state.agenda.add(state.now + 1, _begin_anew, state, node)
+        state.agenda.schedule(state.now + 1, _join_with_new_address, state, node)
 
 
-def kick_out(state: LoopState, node: LoopNode, reaction: Reaction | None = None) -> None:
+def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = None) -> None:
     """Remove a node permanently and return its stake; without `reaction` it reacts now."""
     if reaction is None:
-        reaction = node.role.behaviour.react(Turnpoint.KICKED_OUT)
-    _leave(state, node, NodeKickedOut)
-    node.out_at = state.now
+        reaction = node.role.behaviour.react(NodeEvent.KICKED_OUT)
+    _leave_network(state, node, NodeKickedOut)
+    node.removed_at = state.now
     state.counts.kicked[node.role.owner, node.role.kind] += 1
     if reaction is Reaction.NEW_ADDRESS:
-        state.agenda.add(state.now + 1, _begin_anew, state, node)
+        state.agenda.schedule(state.now + 1, _join_with_new_address, state, node)
     elif reaction is Reaction.RETURN and not state.economics.forever:
-        state.agenda.add(state.now + state.economics.kick_cooldown, _return, state, node)
+        state.agenda.schedule(state.now + state.economics.kick_cooldown, _rejoin, state, node)
 
 
-def slash(state: LoopState, node: LoopNode) -> None:
+def slash_node(state: LoopState, node: LoopNode) -> None:
     """Take a node's stake; a contested stake is taken even if the node has left."""
     node.is_slashed = True
-    state.money(node.role.owner).slashed += node.role.stake
+    state.get_money(node.role.owner).slashed += node.role.stake
     state.counts.slashed[node.role.owner, node.role.kind] += 1
     if node.joined_at is not None:
-        _leave(state, node, NodeSlashed)
-    node.out_at = state.now
+        _leave_network(state, node, NodeSlashed)
+    node.removed_at = state.now
 
 
-def _leave(state: LoopState, node: LoopNode, how: type[DomainEvent]) -> None:
-    event = state.network.say(how, node.address)
+def _leave_network(state: LoopState, node: LoopNode, event_type: type[DomainEvent]) -> None:
+    event = state.network.emit_event(event_type, node.address)
     if node.joined_at is not None:
-        node.present += state.now - node.joined_at
+        node.present_seconds += state.now - node.joined_at
     node.joined_at, node.kick_at = None, None
-    state.exclusions.look(state.network.node(node.address), event)
+    state.exclusions.update_node(state.network.get_node(node.address), event)
 
 
-def _return(state: LoopState, node: LoopNode) -> None:
+def _rejoin(state: LoopState, node: LoopNode) -> None:
     if node.joined_at is None and not node.is_slashed:
-        _join(state, node)
+        _join_network(state, node)
 
 
-def _begin_anew(state: LoopState, node: LoopNode) -> None:
-    enter(state, replace(node.role), node.card)
+def _join_with_new_address(state: LoopState, node: LoopNode) -> None:
+    add_node(state, replace(node.role), node.card)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from lab.closed_loop.chance import Chance
-from lab.closed_loop.economics import Gas
+from lab.closed_loop.chance import RandomStream
+from lab.closed_loop.economics import GasAction
 from lab.closed_loop.loop_plan import CreatorRole
 from lab.closed_loop.players import (
     APPLICATIONS,
@@ -15,16 +15,16 @@ from lab.closed_loop.players import (
     OrderShape,
 )
 from lab.closed_loop.running import answers, endings
-from lab.closed_loop.running.loop_state import BEGIN, LoopState
+from lab.closed_loop.running.loop_state import LOOP_START_TIME, LoopState
 from oracle.domain.events.network_events import AbortReason, TaskCreated, TaskKind, TaskStarted
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
 # Time that an application waits for a node, in seconds.
-_PATIENCE = 900
+_MAX_WAIT_SECONDS = 900
 # Maximum number of waiting tasks that are skipped if no free node can take them.
-_LOOKED_AT = 6
+_MAX_SKIPPED_TASKS = 6
 # Variation of the duration of equal work, in thousandths.
-_JITTER = (900, 1100)
+_JITTER_RANGE = (900, 1100)
 _MILLISECONDS = 1000
 
 
@@ -33,65 +33,74 @@ class OrderStream:
     """A creator's stream of orders; `next_order_at` is in milliseconds of the loop."""
 
     role: CreatorRole
-    chance: Chance
+    chance: RandomStream
     accounts: Sequence[Address]
-    at: int = 0
+    next_order_at: int = 0
 
 
-def open_stream(state: LoopState, role: CreatorRole, number: int) -> None:
+def start_stream(state: LoopState, role: CreatorRole, stream_number: int) -> None:
     """Start the orders of a creator."""
-    accounts = [state.new_address() for _ in range(role.accounts)]
-    stream = OrderStream(role, Chance(state.plan.seed, "orders", number), accounts)
-    _wait(state, stream)
+    accounts = [state.create_address() for _ in range(role.accounts)]
+    stream = OrderStream(role, RandomStream(state.plan.seed, "orders", stream_number), accounts)
+    _schedule_next_order(state, stream)
 
 
-def _wait(state: LoopState, stream: OrderStream) -> None:
-    stream.at += stream.chance.between(0, 2 * stream.role.gap)
-    moment = BEGIN + stream.at // _MILLISECONDS
-    state.agenda.add(moment, _arrive, state, stream)
+def _schedule_next_order(state: LoopState, stream: OrderStream) -> None:
+    stream.next_order_at += stream.chance.draw_between(0, 2 * stream.role.gap_milliseconds)
+    order_time = LOOP_START_TIME + stream.next_order_at // _MILLISECONDS
+    state.agenda.schedule(order_time, _place_order, state, stream)
 
 
-def _arrive(state: LoopState, stream: OrderStream) -> None:
-    role, chance = stream.role, stream.chance
-    shape = role.shape(chance, state.economics)
-    creator = stream.accounts[chance.below(len(stream.accounts))]
-    jitters = [chance.between(*_JITTER) for _ in range(shape.members)]
-    _open(
-        state, AppOrder(state.orders, role.owner, creator, _floored(state, shape), None), jitters
+def _place_order(state: LoopState, stream: OrderStream) -> None:
+    role, random_stream = stream.role, stream.chance
+    shape = role.draw_shape(random_stream, state.economics)
+    creator = stream.accounts[random_stream.draw_below(len(stream.accounts))]
+    jitters = [random_stream.draw_between(*_JITTER_RANGE) for _ in range(shape.members)]
+    _open_order(
+        state,
+        AppOrder(state.order_count, role.owner, creator, _raise_to_minimum(state, shape), None),
+        jitters,
     )
     if role.owner == APPLICATIONS:
         state.counts.tasks += shape.members
         state.is_over = state.counts.tasks >= state.plan.tasks
-    _wait(state, stream)
+    _schedule_next_order(state, stream)
 
 
-def _floored(state: LoopState, shape: OrderShape) -> OrderShape:
+def _raise_to_minimum(state: LoopState, shape: OrderShape) -> OrderShape:
     """Return the order with the contract's minimum timeout and fee."""
     if not state.economics.floors:
         return shape
     return shape._replace(
-        timeout=max(shape.timeout, state.economics.least_timeout(shape.size)),
-        fee=max(shape.fee, state.economics.least_fee(shape.size)),
+        timeout=max(shape.timeout, state.economics.compute_min_timeout(shape.size)),
+        fee=max(shape.fee, state.economics.compute_min_fee(shape.size)),
     )
 
 
-def contest(state: LoopState, first: AppOrder) -> None:
+def order_second_group(state: LoopState, contested_order: AppOrder) -> None:
     """Order a second group for the same task, to decide which answer was right."""
-    order = AppOrder(state.orders, TREASURY, first.creator, first.shape, None, contested=first)
-    _open(state, order, [_MILLISECONDS] * first.shape.members)
+    order = AppOrder(
+        state.order_count,
+        TREASURY,
+        contested_order.creator,
+        contested_order.shape,
+        None,
+        contested=contested_order,
+    )
+    _open_order(state, order, [_MILLISECONDS] * contested_order.shape.members)
 
 
-def _open(state: LoopState, order: AppOrder, jitters: Sequence[int]) -> None:
-    state.orders += 1
+def _open_order(state: LoopState, order: AppOrder, jitters: Sequence[int]) -> None:
+    state.order_count += 1
     shape = order.shape
     if shape.members > 1:
         order.group = GroupKey(f"0x{order.number:064x}")
-    for place, jitter in enumerate(jitters):
-        key = TaskKey(f"0x{order.number:060x}{place:04x}")
+    for task_index, jitter in enumerate(jitters):
+        key = TaskKey(f"0x{order.number:060x}{task_index:04x}")
         task = LoopTask(key, order, jitter)
         order.tasks.append(task)
-        state.creators[key] = order.creator
-        state.network.say(
+        state.creator_by_task[key] = order.creator
+        state.network.emit_event(
             TaskCreated,
             key,
             creator=order.creator,
@@ -101,66 +110,70 @@ def _open(state: LoopState, order: AppOrder, jitters: Sequence[int]) -> None:
             timeout=shape.timeout,
             group=order.group,
         )
-        state.pay_gas(order.owner, Gas.CREATE if order.group is None else Gas.CREATE_IN_GROUP)
-    started = [task for task in order.tasks if _place(state, task)]
+        state.pay_gas(
+            order.owner, GasAction.CREATE if order.group is None else GasAction.CREATE_IN_GROUP
+        )
+    started = [task for task in order.tasks if _start_on_drawn_node(state, task)]
     for task in order.tasks:
         if task.node is None:
             state.queue.append(task)
-            state.agenda.add(state.now + _PATIENCE, _give_up, state, task)
-    _begin(state, started)
+            state.agenda.schedule(state.now + _MAX_WAIT_SECONDS, _cancel_waiting_task, state, task)
+    _start_tasks(state, started)
 
 
 def serve_queue(state: LoopState) -> None:
     """Give waiting tasks to free nodes, the oldest first."""
     started: list[LoopTask] = []
-    passed: list[LoopTask] = []
+    skipped: list[LoopTask] = []
     queue = state.queue
-    while queue and len(passed) < _LOOKED_AT:
+    while queue and len(skipped) < _MAX_SKIPPED_TASKS:
         task = queue.popleft()
         if task.is_ended:
             continue
-        if _place(state, task):
+        if _start_on_drawn_node(state, task):
             started.append(task)
         else:
-            passed.append(task)
-    queue.extendleft(reversed(passed))
-    _begin(state, started)
+            skipped.append(task)
+    queue.extendleft(reversed(skipped))
+    _start_tasks(state, started)
 
 
-def _place(state: LoopState, task: LoopTask) -> bool:
+def _start_on_drawn_node(state: LoopState, task: LoopTask) -> bool:
     """Draw a node for a task and start it; return False if there is no candidate now."""
-    state.network.note_nodes()
+    state.network.update_chooser()
     seed = sha256(f"{state.plan.seed} {task.key}".encode()).digest()
-    address = state.network.choose(task.key, seed, _taken(task))
+    address = state.network.choose_node(task.key, seed, _list_reserved_nodes(task))
     if address is None:
         return False
-    node = state.nodes[address]
-    state.network.say(TaskStarted, task.key, address)
-    state.cards[node.card] += 1
-    node.task, node.starts = task, node.starts + 1
-    task.node, task.started = node, state.now
-    alone = task.order.shape.work * node.role.speed * task.jitter // (_MILLISECONDS**2)
-    task.seconds = max(1, alone * state.cards[node.card])
+    node = state.node_by_address[address]
+    state.network.emit_event(TaskStarted, task.key, address)
+    state.task_count_by_card[node.card] += 1
+    node.task, node.start_count = task, node.start_count + 1
+    task.node, task.started_at = node, state.now
+    single_task_time = task.order.shape.work * node.role.speed * task.jitter // (_MILLISECONDS**2)
+    task.seconds = max(1, single_task_time * state.task_count_by_card[node.card])
     return True
 
 
-def _taken(task: LoopTask) -> frozenset[Address]:
+def _list_reserved_nodes(task: LoopTask) -> frozenset[Address]:
     """Return the nodes that have another task of the group, or of the contested group."""
     order = task.order
     tasks = order.tasks if order.contested is None else [*order.tasks, *order.contested.tasks]
-    return frozenset(each.node.address for each in tasks if each.node is not None)
+    return frozenset(
+        task_of_order.node.address for task_of_order in tasks if task_of_order.node is not None
+    )
 
 
-def _begin(state: LoopState, started: Sequence[LoopTask]) -> None:
+def _start_tasks(state: LoopState, started: Sequence[LoopTask]) -> None:
     """Let the nodes decide once all tasks that could start have started.
 
     The members of a group then see the complete group.
     """
     for task in started:
         if task.node is not None and not task.is_ended:
-            answers.begin(state, task, task.node)
+            answers.start_task(state, task, task.node)
 
 
-def _give_up(state: LoopState, task: LoopTask) -> None:
+def _cancel_waiting_task(state: LoopState, task: LoopTask) -> None:
     if task.node is None and not task.is_ended:
-        endings.abort(state, task, AbortReason.CANCELLED)
+        endings.abort_task(state, task, AbortReason.CANCELLED)

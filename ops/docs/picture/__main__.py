@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from devnet.commands.demo_verdict import print_verdict, why_it_stands_so
+from devnet.commands.demo_verdict import explain_node_standing, print_verdict
 from devnet.demo.cast import HOPELESS
-from devnet.demo.show import START_TIME, ShowOptions, show
+from devnet.demo.show import START_TIME, DemoOptions, start_show
 from oracle.errors import FatalError
 from picture.animation import svg
 from picture.frames import COLUMNS, RecordedScreen, frame_of_text
@@ -21,15 +21,15 @@ def main(path: Path) -> None:
     Raises:
         FatalError: the demo does not hold.
     """
-    options = ShowOptions()
+    options = DemoOptions()
     screen = RecordedScreen(start=START_TIME)
-    with show(screen, options) as (play, daemon, _):
+    with start_show(screen, options) as (play, daemon, _):
         play.play(daemon, options)
-        summary = play.end(daemon, options)
+        summary = play.finish_and_verify(daemon, options)
         (node,) = (one.node for one in summary.nodes if one.name == HOPELESS.name)
-        why = why_it_stands_so(daemon.configuration, node)
+        why = explain_node_standing(daemon.configuration, node)
         daemon.stop()
-    if not summary.holds:
+    if not summary.has_passed:
         raise FatalError("; ".join(summary.faults))
     written = io.StringIO()
     console = Console(

@@ -46,10 +46,10 @@ class RecordedScreen(Screen):
         self._last: Frame = ()
         self._act = ""
 
-    def show(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
+    def update(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
         """Keep the picture if an act begins in it, or something in it is news."""
-        super().show(snapshot, lines, head=head)
-        self._last = frame_of(self.picture(snapshot, head))
+        super().update(snapshot, lines, head=head)
+        self._last = frame_of(self.render(snapshot, head))
         act = "".join(part.text for part in self._last[_LINE_OF_ACT])
         if act != self._act:
             self._begun.append((head, self._last))

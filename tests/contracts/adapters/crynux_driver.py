@@ -9,7 +9,7 @@ from typing import Any
 from eth_utils.crypto import keccak
 from web3.contract import Contract
 
-from devnet.crynux.dev_keys import public_key
+from devnet.crynux.dev_keys import derive_public_key
 from tests.support.evm.chain import Chain, Receipt
 
 STAKE = 400 * 10**18
@@ -103,7 +103,7 @@ class VssNodes(NodeNetwork):
 
     def hardware(self, place: int, models: int) -> tuple[object, ...]:
         names = [f"model {number}" for number in range(models)]
-        return "RTX 4090", 24, (1, 2, 0), public_key(place), names
+        return "RTX 4090", 24, (1, 2, 0), derive_public_key(place), names
 
     def _tasks(self, count: int) -> list[bytes]:
         """Three at most are of one group."""
@@ -124,14 +124,14 @@ class VssNodes(NodeNetwork):
     def rest(self, work: list[bytes]) -> None:
         for id_ in work[1:]:
             self._answer(id_, b"right")
-            self._do("validateSingleTask", id_, b"\1", public_key(0))
+            self._do("validateSingleTask", id_, b"\1", derive_public_key(0))
             self._do("reportTaskResultUploaded", id_)
 
     def slash(self, work: list[bytes]) -> Receipt:
         guid, *ids = work
         for id_, result in zip(ids, (b"right", b"right", b"wrong"), strict=True):
             self._answer(id_, result)
-        return self._do("validateTaskGroup", *ids, guid, b"\1", public_key(0))
+        return self._do("validateTaskGroup", *ids, guid, b"\1", derive_public_key(0))
 
     def _answer(self, id_: bytes, result: bytes) -> None:
         (node,) = (one for one in self.members if self._task_of(one) == id_)

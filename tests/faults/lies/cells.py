@@ -35,10 +35,10 @@ class Headers(StrEnum):
         """What makes true headers such."""
         found = []
         if self in {Headers.ZERO_BLOOMS, Headers.WORTHLESS}:
-            found.append(block_faults.zero_bloom())
+            found.append(block_faults.serve_zero_bloom())
         if self in {Headers.MADE_UP_ROOTS, Headers.WORTHLESS}:
             made_up = dict.fromkeys(("receiptsRoot", "transactionsRoot"), "0x" + "00" * 32)
-            found.append(block_faults.header_with(made_up, "made-up roots"))
+            found.append(block_faults.override_header_fields(made_up, "made-up roots"))
         return found
 
 
@@ -109,7 +109,7 @@ class Cell:
     def cap(self) -> InjectedFault | None:
         """What cuts its answers off, where that is the lie."""
         kind, _, most = self.lie.partition(" ")
-        return log_faults.capped(int(most)) if kind == "cap" else None
+        return log_faults.cap_logs(int(most)) if kind == "cap" else None
 
 
 OF_CALLS = ("value", "status", "from")

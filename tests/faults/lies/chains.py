@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from devnet.fakechain.block_json import Block
-from devnet.fakechain.tree import Tree, branch
+from devnet.fakechain.tree import BlockTree, get_branch
 from tests.faults.lies.expected import Content, Event, expected
 from tests.faults.lies.networks import NETWORKS, Network, Written
 from tests.faults.lies.story import Story
@@ -25,7 +25,7 @@ class TrueChain:
     """A chain, its blocks from the first one, and what it comes to."""
 
     network: Network
-    tree: Tree
+    tree: BlockTree
     blocks: Sequence[Block]
     content: Content
 
@@ -38,13 +38,13 @@ class TrueChain:
 @cache
 def true_chain(profile: str, seed: int = 1, *, ends_quietly: bool = False) -> TrueChain:
     """Return the chain of this story; the same for the same arguments."""
-    network, tree = NETWORKS[profile], Tree(CHAIN_ID)
+    network, tree = NETWORKS[profile], BlockTree(CHAIN_ID)
     events: list[Event] = []
     for deeds in Story(seed).blocks(BUSY, (QUIET if ends_quietly else 0) + SETTLING):
         written = [network.write(deed) for deed in deeds]
         block = tree.mine([one.tx for one in written])
         events += _placed(block, written)
-    blocks = branch(tree.last)
+    blocks = get_branch(tree.last_mined)
     return TrueChain(network, tree, blocks, expected(blocks, network.watched, events))
 
 
@@ -56,4 +56,4 @@ def _placed(block: Block, written: Sequence[Written]) -> Iterator[Event]:
         # What a call says comes before the logs of its transaction.
         for log, event in sorted(one.events, key=lambda pair: -1 if pair[0] is None else pair[0]):
             yield {**event, **at, "log": -1 if log is None else index + log}
-        index += len(one.tx.said)
+        index += len(one.tx.emitted_logs)

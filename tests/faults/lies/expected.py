@@ -69,7 +69,7 @@ class Sent(Protocol):
     def succeeded(self) -> bool: ...
 
     @property
-    def said(self) -> Sequence[Spoken]: ...
+    def emitted_logs(self) -> Sequence[Spoken]: ...
 
 
 class Mined(Protocol):
@@ -136,7 +136,7 @@ def expected(blocks: Sequence[Mined], watched: Watched, events: list[Event]) -> 
             head = (block.hash, block.time, place, block.tx_hashes[place])
             if tx.to in watched.addresses and tx.input[:10] in watched.selectors:
                 found.call.append(_call_row(block.number, head, tx))
-            for said in tx.said:
+            for said in tx.emitted_logs:
                 if said.address in watched.addresses and said.topics[0] in watched.topics:
                     found.log.append(_log_row(block.number, index, head, said))
                 index += 1

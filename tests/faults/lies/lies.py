@@ -3,33 +3,39 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from devnet.fakechain.accounts import account
-from devnet.fakechain.block_json import Block, Json, Said, Tx
-from devnet.fakechain.faults.forging import Lie, Told, true_of
+from devnet.fakechain.accounts import create_account
+from devnet.fakechain.block_json import Block, FakeLog, Json, Tx
+from devnet.fakechain.faults.forging import BlockContent, ForgeryPlan, get_true_content
 from tests.faults.lies.networks import OTHER
 
-STRANGER = account(0xD0)
+STRANGER = create_account(0xD0)
 _SECONDS, _WEI = 5, 10**9
 _LAST_OF_A_WORD = 2 + 63
 
 
-def _in_last(change: Callable[[Tx], Tx], which: Callable[[Tx], bool]) -> Callable[[Block], Told]:
+def _in_last(
+    change: Callable[[Tx], Tx], which: Callable[[Tx], bool]
+) -> Callable[[Block], BlockContent]:
     """Change the last transaction of a block that is such a one."""
 
-    def tell(block: Block) -> Told:
+    def tell(block: Block) -> BlockContent:
         txs = list(block.txs)
         for place in range(len(txs) - 1, -1, -1):
             if which(txs[place]):
                 txs[place] = change(txs[place])
                 break
-        return Told(block.time, tuple(txs))
+        return BlockContent(block.time, tuple(txs))
 
     return tell
 
 
 def _speaks(tx: Tx) -> bool:
     """Tell whether its last log is our contracts', and of a kind that is known."""
-    return bool(tx.said) and tx.said[-1].address != OTHER and bool(tx.said[-1].data[2:])
+    return (
+        bool(tx.emitted_logs)
+        and tx.emitted_logs[-1].address != OTHER
+        and bool(tx.emitted_logs[-1].data[2:])
+    )
 
 
 def _is_silent_call(tx: Tx) -> bool:
@@ -40,21 +46,21 @@ def _is_call(tx: Tx) -> bool:
     return len(tx.input) >= len("0x12345678")
 
 
-def _emptied(block: Block) -> Told:
+def _emptied(block: Block) -> BlockContent:
     """Every second block has nothing to say."""
     if block.number % 2:
-        return true_of(block)
-    return Told(block.time, tuple(replace(tx, logs=()) for tx in block.txs))
+        return get_true_content(block)
+    return BlockContent(block.time, tuple(replace(tx, logs=()) for tx in block.txs))
 
 
-def _other_word(said: Said) -> Said:
+def _other_word(said: FakeLog) -> FakeLog:
     """Change the last digit of the first word: the task, or the node."""
     place, written = _LAST_OF_A_WORD, said.data
     other = "1" if written[place] != "1" else "2"
     return replace(said, data=written[:place] + other + written[place + 1 :])
 
 
-def _with_logs(change: Callable[[Sequence[Said]], Sequence[Said]]) -> Callable[[Tx], Tx]:
+def _with_logs(change: Callable[[Sequence[FakeLog]], Sequence[FakeLog]]) -> Callable[[Tx], Tx]:
     return lambda tx: replace(tx, logs=tuple(change(tx.logs)))
 
 
@@ -66,34 +72,34 @@ def _one_further(log: Json) -> Json:
     return {**log, "transactionIndex": hex(int(log["transactionIndex"], 16) + 1)}
 
 
-LIES: Mapping[str, Lie] = {
+LIES: Mapping[str, ForgeryPlan] = {
     lie.name: lie
     for lie in (
-        Lie("honest"),
-        Lie("omitted", _in_last(_with_logs(lambda logs: logs[:-1]), _speaks)),
-        Lie("emptied", _emptied),
-        Lie(
+        ForgeryPlan("honest"),
+        ForgeryPlan("omitted", _in_last(_with_logs(lambda logs: logs[:-1]), _speaks)),
+        ForgeryPlan("emptied", _emptied),
+        ForgeryPlan(
             "invented",
             _in_last(_with_logs(lambda logs: [*logs, _other_word(logs[-1])]), _speaks),
         ),
-        Lie(
+        ForgeryPlan(
             "data", _in_last(_with_logs(lambda logs: [*logs[:-1], _other_word(logs[-1])]), _speaks)
         ),
-        Lie("value", _in_last(lambda tx: replace(tx, value=tx.value + _WEI), _is_call)),
-        Lie(
+        ForgeryPlan("value", _in_last(lambda tx: replace(tx, value=tx.value + _WEI), _is_call)),
+        ForgeryPlan(
             "status",
             _in_last(lambda tx: replace(tx, succeeded=not tx.succeeded), _is_silent_call),
         ),
-        Lie("from", _in_last(lambda tx: replace(tx, sender=STRANGER), _is_call)),
-        Lie("time", lambda block: Told(block.time + _SECONDS, block.txs)),
-        Lie(
+        ForgeryPlan("from", _in_last(lambda tx: replace(tx, sender=STRANGER), _is_call)),
+        ForgeryPlan("time", lambda block: BlockContent(block.time + _SECONDS, block.txs)),
+        ForgeryPlan(
             "index",
             _in_last(
                 _with_logs(lambda logs: logs[::-1]), lambda tx: _speaks(tx) and len(tx.logs) > 1
             ),
         ),
-        Lie("transaction index", mark=_one_further),
-        Lie("transaction hash", rename=lambda name: "0xdd" + name[4:]),
-        Lie("removed", mark=_marked(removed=True)),
+        ForgeryPlan("transaction index", change_log=_one_further),
+        ForgeryPlan("transaction hash", change_tx_hash=lambda name: "0xdd" + name[4:]),
+        ForgeryPlan("removed", change_log=_marked(removed=True)),
     )
 }

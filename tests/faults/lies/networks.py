@@ -9,8 +9,8 @@ import msgspec
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from devnet.fakechain.accounts import account
-from devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.accounts import create_account
+from devnet.fakechain.block_json import FakeLog, Tx
 from oracle.resources import shipped_path
 from tests.faults.lies.expected import Event, Watched
 from tests.faults.lies.story import Deed
@@ -18,7 +18,7 @@ from tests.support.chain.network_logs import NETWORK, created, group, network, t
 
 # Contracts of the second network, and one that nobody asked about.
 TASKS, NODES, OTHER = "0x" + "7a" * 20, "0x" + "70" * 20, "0x" + "0f" * 20
-CREATOR, RELAY = account(0xC0), account(0xE0)
+CREATOR, RELAY = create_account(0xC0), create_account(0xE0)
 GPU, VRAM, VERSION, MODEL = "NVIDIA GeForce RTX 4090", 24, (2, 5, 0), "crynux-ai/sdxl-turbo"
 
 
@@ -42,7 +42,7 @@ class Network:
 
 
 def _sender(number: int) -> str:
-    return account(number)
+    return create_account(number)
 
 
 def _event(kind: str, **more: Any) -> Event:
@@ -55,13 +55,15 @@ def _event(kind: str, **more: Any) -> Event:
 def _in_logs(deed: Deed) -> Written:
     who = _sender(deed.node)
     if deed.what == "noise":
-        return Written(Tx(RELAY, NETWORK, logs=(_foreign(), Said(NETWORK, ("0x" + "ee" * 32,)))))
+        return Written(
+            Tx(RELAY, NETWORK, logs=(_foreign(), FakeLog(NETWORK, ("0x" + "ee" * 32,))))
+        )
     if deed.what == "refused":
         return Written(Tx(who, NETWORK, input="0x" + "99" * 36, succeeded=False))
     if deed.what == "validate":
         return _validated_in_logs(deed)
     kind, said = _LOGS[deed.what](deed)
-    log = Said(NETWORK, *said)
+    log = FakeLog(NETWORK, *said)
     return Written(Tx(RELAY, NETWORK, logs=(_foreign(), log)), ((1, kind),))
 
 
@@ -70,9 +72,9 @@ def _said(event: str, **values: Any) -> tuple[tuple[str, ...], str]:
     return words.topics, words.data
 
 
-def _foreign() -> Said:
+def _foreign() -> FakeLog:
     """A log of another contract, which moves the indexes of ours."""
-    return Said(OTHER, ("0x" + "ab" * 32,), "0x01")
+    return FakeLog(OTHER, ("0x" + "ab" * 32,), "0x01")
 
 
 def _joined(deed: Deed) -> tuple[Event, tuple[tuple[str, ...], str]]:
@@ -125,7 +127,7 @@ def _validated_in_logs(deed: Deed) -> Written:
         who = _sender(deed.runners[place])
         said.append(_said(name, task=key, node=who))
         events.append(_event(kind, task=key, node=who))
-    logs = tuple(Said(NETWORK, *words) for words in said)
+    logs = tuple(FakeLog(NETWORK, *words) for words in said)
     return Written(Tx(RELAY, NETWORK, logs=logs), tuple(enumerate(events)))
 
 
@@ -159,9 +161,9 @@ def _split(kinds: str) -> list[str]:
     return kinds.split(",") if kinds else []
 
 
-def _log(signature: str, *values: Any, at: str = TASKS) -> Said:
+def _log(signature: str, *values: Any, at: str = TASKS) -> FakeLog:
     kinds = _split(signature.partition("(")[2][:-1])
-    return Said(at, ("0x" + keccak(text=signature).hex(),), "0x" + encode(kinds, values).hex())
+    return FakeLog(at, ("0x" + keccak(text=signature).hex(),), "0x" + encode(kinds, values).hex())
 
 
 def _raw(key: str) -> bytes:
@@ -229,7 +231,7 @@ def _validate(deed: Deed) -> Written:
 
 
 def _noise(_deed: Deed) -> Written:
-    unknown = Said(TASKS, ("0x" + "ee" * 32,), "0x")
+    unknown = FakeLog(TASKS, ("0x" + "ee" * 32,), "0x")
     return Written(Tx(RELAY, TASKS, "0x12345678", logs=(_foreign(), unknown)))
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import block_faults, transport_faults
-from devnet.fakechain.faults.forging import forged
+from devnet.fakechain.faults.forging import create_forged_provider
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.server import serving_all
-from devnet.fakechain.tree import branch
+from devnet.fakechain.server import serve_endpoints
+from devnet.fakechain.tree import get_branch
 from oracle.cli.main import run
 from tests.faults.lies.cells import Cell, Company, Mood, Place
 from tests.faults.lies.chains import CHAIN_ID, FINALITY, TrueChain, true_chain
@@ -79,7 +79,7 @@ def _served(cell: Cell, chain: TrueChain) -> Iterator[tuple[list[str], list[Call
     """Serve whoever is asked; gives the URLs, and what lets each show all of its chain."""
     liar, honest = _liar(cell, chain), Provider(chain.tree)
     silent = Provider(chain.tree)
-    silent.faults.append(transport_faults.status(503))
+    silent.faults.append(transport_faults.return_status(503))
     told = {
         Company.ALONE: [liar],
         Company.FIRST: [liar, honest],
@@ -87,18 +87,18 @@ def _served(cell: Cell, chain: TrueChain) -> Iterator[tuple[list[str], list[Call
         Company.OUTNUMBERED: [liar, _liar(cell, chain), silent],
     }[cell.company]
     for provider in told:
-        provider.tags = {"safe": 2, "finalized": FINALITY}
-        provider.code = dict(chain.network.codes)
+        provider.tag_targets = {"safe": 2, "finalized": FINALITY}
+        provider.code_by_address = dict(chain.network.codes)
         provider.faults += cell.headers.faults()
     shows = [_held_back(provider, chain.before_settling) for provider in told]
-    with serving_all(*told) as urls:
+    with serve_endpoints(*told) as urls:
         yield urls, shows
 
 
 def _held_back(provider: Provider, height: int) -> Callable[[], None]:
     """Let an endpoint show its chain up to this height only, until what is returned is called."""
     whole = provider.head
-    provider.head = branch(whole)[height]
+    provider.head = get_branch(whole)[height]
     return lambda: setattr(provider, "head", whole)
 
 
@@ -108,7 +108,7 @@ def _liar(cell: Cell, chain: TrueChain) -> Provider:
         provider = Provider(chain.tree)
         provider.faults.append(cap)
         return provider
-    liar = forged(chain.tree, LIES[cell.lie], cell.depth, cell.place.blocks)
+    liar = create_forged_provider(chain.tree, LIES[cell.lie], cell.depth, cell.place.blocks)
     if cell.mood is Mood.ALWAYS:
         return liar
     moody = Provider(chain.tree)
@@ -128,10 +128,12 @@ def _now_and_then(mood: Mood, liar: Provider) -> InjectedFault:
         }
     )
     if mood is Mood.AT_FIRST:
-        return block_faults.switched(liar, methods=about, times=_FIRST_ANSWERS)
+        return block_faults.forward_to(liar, methods=about, times=_FIRST_ANSWERS)
     if mood is Mood.EVERY_SECOND:
-        return block_faults.switched(liar, methods=about, when=block_faults.every_second())
-    return block_faults.switched(liar, methods=about, when=block_faults.after(_FIRST_ANSWERS))
+        return block_faults.forward_to(liar, methods=about, when=block_faults.match_every_second())
+    return block_faults.forward_to(
+        liar, methods=about, when=block_faults.match_after(_FIRST_ANSWERS)
+    )
 
 
 def _settings(chain: TrueChain, urls: list[str], folder: Path) -> Settings:

@@ -55,7 +55,7 @@ def test_what_a_program_wrote_is_no_markup():
 def test_each_act_is_kept_where_it_begins():
     screen = RecordedScreen(start=0)
     for head, reports in enumerate((0, 0, 1, 1), start=1):
-        screen.show(snapshot(reports=reports), [], head=head)
+        screen.update(snapshot(reports=reports), [], head=head)
 
     begun = ["".join(part.text for part in frame[1])[:3] for frame in screen.frames()]
     assert begun == ["1/7", "2/7", "2/7"]

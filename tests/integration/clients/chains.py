@@ -31,17 +31,19 @@ class NodeChain(LocalChain):
         super().__init__(url)
         self.kind = kind
         if kind == "ganache":
-            self.ask("miner_stop")
+            self.make_request("miner_stop")
 
     @property
     def number(self) -> int:
         """The height of the newest block."""
-        return int(self.ask("eth_blockNumber"), 16)
+        return int(self.make_request("eth_blockNumber"), 16)
 
     @override
     def mine(self, time: int, transactions: Sequence[Transaction] = ()) -> list[str]:
-        hashes = [str(self.ask("eth_sendTransaction", sent)) for sent in priced(transactions)]
-        self.ask("evm_mine", time)
+        hashes = [
+            str(self.make_request("eth_sendTransaction", sent)) for sent in priced(transactions)
+        ]
+        self.make_request("evm_mine", time)
         mined = self.transactions_at("latest")
         if hashes:
             assert mined == hashes, f"{self.kind} mined {mined} where {hashes} were sent"
@@ -50,12 +52,12 @@ class NodeChain(LocalChain):
     def transactions_at(self, block: int | str) -> list[str]:
         """The hashes of a block's transactions, in order."""
         at = hex(block) if isinstance(block, int) else block
-        return list(self.ask("eth_getBlockByNumber", at, False)["transactions"])
+        return list(self.make_request("eth_getBlockByNumber", at, False)["transactions"])
 
     def mark(self) -> Mark:
         """Remember the newest block, to replace later what will have come after it."""
-        newest = self.ask("eth_getBlockByNumber", "latest", False)
-        snapshot = None if self.kind == "anvil" else self.ask("evm_snapshot")
+        newest = self.make_request("eth_getBlockByNumber", "latest", False)
+        snapshot = None if self.kind == "anvil" else self.make_request("evm_snapshot")
         return Mark(int(newest["number"], 16), int(newest["timestamp"], 16), snapshot)
 
     def replace(self, mark: Mark, blocks: Sequence[Sequence[Transaction]]) -> None:
@@ -69,7 +71,7 @@ class NodeChain(LocalChain):
             pairs = [
                 [sent, offset] for offset, block in enumerate(blocks) for sent in priced(block)
             ]
-            self.ask("anvil_reorg", len(blocks), pairs)
+            self.make_request("anvil_reorg", len(blocks), pairs)
         else:
             self.go_back(mark)
             for block in blocks:
@@ -79,7 +81,7 @@ class NodeChain(LocalChain):
 
     def go_back(self, mark: Mark) -> None:
         """Make the mark the newest block again; not on Anvil."""
-        assert self.ask("evm_revert", mark.snapshot) is True, self.kind
+        assert self.make_request("evm_revert", mark.snapshot) is True, self.kind
 
 
 def priced(transactions: Sequence[Transaction]) -> list[Transaction]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devnet.demo.show import Key
-from devnet.demo.stage import Clock, Roles, Stage, set_stage
+from devnet.demo.show import DemoKey
+from devnet.demo.stage import ChainClock, DaemonRoles, Stage, set_up_stage
 from oracle.cli.main import run
 from oracle.domain.ids import Address
 from tests.integration.clients.chains import NodeChain, Transaction
@@ -24,9 +24,9 @@ class Network:
     """One node's chain; `folder` takes the databases of the daemons that follow it."""
 
     chain: NodeChain
-    clock: Clock
+    clock: ChainClock
     stage: Stage
-    keys: Mapping[str, Key]
+    keys: Mapping[str, DemoKey]
     folder: Path
 
     def wave(self, number: int, seed: int = 20) -> list[list[Transaction]]:
@@ -36,7 +36,7 @@ class Network:
 
     def play(self, blocks: list[list[Transaction]]) -> None:
         for transactions in blocks:
-            self.chain.mine(self.clock.next_block(), transactions)
+            self.chain.mine(self.clock.advance(), transactions)
 
     def run(self, name: str = "daemon", *flags: str) -> Path:
         """Let a daemon catch up with the head and leave; the file of its database.
@@ -76,16 +76,16 @@ class Network:
 
 
 @contextmanager
-def a_network(kind: str, folder: Path, keys: Mapping[str, Key]) -> Iterator[Network]:
+def a_network(kind: str, folder: Path, keys: Mapping[str, DemoKey]) -> Iterator[Network]:
     """Deploy the contracts on a fresh chain of this kind, and let twelve nodes join."""
     folder.mkdir()
     with NODES[kind]() as url:
-        chain, clock = NodeChain(kind, url), Clock(START_TIME)
-        _, creator, *_ = chain.ask("eth_accounts")
-        roles = Roles(
+        chain, clock = NodeChain(kind, url), ChainClock(START_TIME)
+        _, creator, *_ = chain.make_request("eth_accounts")
+        roles = DaemonRoles(
             keys["signer"].address, keys["transmitter"].address, Address(creator.lower())
         )
-        stage = set_stage(chain, clock, roles)
+        stage = set_up_stage(chain, clock, roles)
         try:
             yield Network(chain, clock, stage, keys, folder)
         finally:

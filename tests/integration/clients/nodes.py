@@ -18,7 +18,7 @@ from pathlib import Path
 
 import requests
 
-from devnet.anvil import free_port
+from devnet.anvil import find_free_port
 from tests.support.evm.anvil import anvil
 
 FOLDER = Path(__file__).parent
@@ -54,7 +54,7 @@ def a_hardhat() -> Iterator[str]:
         # It would ask on the terminal, else.
         "HARDHAT_DISABLE_TELEMETRY_PROMPT": "true",
     }
-    port = str(free_port())
+    port = str(find_free_port())
     flags = ["node", "--hostname", "127.0.0.1", "--port", port]
     with _running("hardhat/internal/cli/cli.js", flags, told) as process:
         yield _until_it_answers(process, port)
@@ -63,7 +63,7 @@ def a_hardhat() -> Iterator[str]:
 @contextmanager
 def a_ganache() -> Iterator[str]:
     """Ganache's URL."""
-    port = str(free_port())
+    port = str(find_free_port())
     told = {
         "server.host": "127.0.0.1",
         "server.port": port,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from devnet.demo.show import keys_in
+from devnet.demo.show import create_keys
 from oracle.chain.verification.full_headers import fetch_required_headers
 from oracle.chain.verification.receipt_fetch import fetch_receipts
 from oracle.rpc.client import JsonRpcClient
@@ -22,14 +22,14 @@ def test_every_log_has_its_place_in_the_block(kind: str, tmp_path: Path):
     install()
     keys = tmp_path / "keys"
     keys.mkdir()
-    with a_network(kind, tmp_path / kind, keys_in(keys)) as network:
+    with a_network(kind, tmp_path / kind, create_keys(keys)) as network:
         newest = network.chain.number
         endpoint = Endpoint(JsonRpcClient(network.chain.url))
         ((_, given),) = fetch_receipts(
             endpoint, [fetch_required_headers(endpoint, [newest])[newest]]
         )
         asked = {"fromBlock": hex(newest), "toBlock": hex(newest)}
-        said = network.chain.ask("eth_getLogs", asked)
+        said = network.chain.make_request("eth_getLogs", asked)
 
     found = [(log.log_index, log.data) for receipt in given for log in receipt.logs]
     assert found == [(log["logIndex"], log["data"]) for log in said]

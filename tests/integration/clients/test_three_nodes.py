@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devnet.demo.show import keys_in
+from devnet.demo.show import create_keys
 from tests.integration.clients.ledgers import Ledger, canonical, ledger_of, orphaned
 from tests.integration.clients.networks import Network, a_network
 from tests.integration.clients.nodes import NODES, install
@@ -26,7 +26,7 @@ def _installed() -> None:
 def network_on(tmp_path: Path) -> OpenNetwork:
     """Opens a network on a node of this kind; the daemon has the same keys on all of them."""
     (tmp_path / "keys").mkdir()
-    keys = keys_in(tmp_path / "keys")
+    keys = create_keys(tmp_path / "keys")
     return lambda kind: a_network(kind, tmp_path / kind, keys)
 
 

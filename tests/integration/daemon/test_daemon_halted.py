@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devnet.fakechain.websocket import pushing
+from devnet.fakechain.websocket import serve_websocket
 from oracle.cli.main import run
 from tests.integration.reporters.waiting import until
 from tests.support.cli.daemon import daemon
@@ -44,12 +44,12 @@ def settings(a_chain: AChain, tmp_path: Path):
 
 
 def test_a_websocket_brings_the_next_look_forward(a_chain: AChain, settings, tmp_path: Path):
-    with pushing(a_chain.provider) as told:
+    with serve_websocket(a_chain.provider) as told:
         settings["chain"] |= {"websocket": told.url, "poll_seconds": 300.0}
         with daemon(write(settings, tmp_path / "config.toml")) as running:
             running.wait_for_block(a_chain.head.number)
             # A head that comes before it listens is told to nobody.
-            until(lambda: told.subscribed == 1, "a subscription")
+            until(lambda: told.subscription_count == 1, "a subscription")
             for _ in range(3):
                 a_chain.live(1)
                 running.wait_for_block(a_chain.head.number)
@@ -64,7 +64,9 @@ def test_a_final_block_that_changed_stops_what_goes_out_and_not_the_daemon(
     with daemon(write(settings, tmp_path / "config.toml")) as running:
         running.wait_for_block(ours.number)
         running.wait_until_ready()
-        a_chain.show(a_chain.tree.mine_many(FINALITY + 6, on=a_chain.back(FINALITY + 3)))
+        a_chain.show(
+            a_chain.tree.mine_empty_blocks(FINALITY + 6, parent_block=a_chain.back(FINALITY + 3))
+        )
 
         told = running.wait_for("step_completed", did="halted")
         answer = running.wait_until_not_ready()
@@ -75,7 +77,7 @@ def test_a_final_block_that_changed_stops_what_goes_out_and_not_the_daemon(
         (halt,) = running.get("/v1/operations").json()["halts"]
         assert halt["block"] == 22
 
-        longer = a_chain.tree.mine_many(FINALITY + 8, on=ours)
+        longer = a_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=ours)
         a_chain.show(longer)
         running.wait_for("step_completed", did="resumed")
         running.wait_for_block(longer.number)
@@ -90,7 +92,9 @@ def test_what_is_closed_at_the_start_is_said_and_run_once_fails_for_it(
 ):
     config = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(config)]) == 0
-    a_chain.show(a_chain.tree.mine_many(FINALITY + 6, on=a_chain.back(FINALITY + 3)))
+    a_chain.show(
+        a_chain.tree.mine_empty_blocks(FINALITY + 6, parent_block=a_chain.back(FINALITY + 3))
+    )
     capsys.readouterr()
 
     for _ in range(2):

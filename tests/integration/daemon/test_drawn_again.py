@@ -25,7 +25,7 @@ def order(network: LocalNetwork, name: str) -> dict[str, str]:
     """A task of anybody's, in no group, for any card."""
     key, stage = sha256(name.encode()).digest(), network.stage
     told: tuple[object, ...] = (key, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600)
-    return stage.call(stage.creator, "TaskNetwork", "createTask", told, value=ETHER)
+    return stage.build_call(stage.creator, "TaskNetwork", "createTask", told, value=ETHER)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def config(tmp_path_factory):
         path = write(settings, folder / "config.toml")
         for half in (range(TASKS // 2), range(TASKS // 2, TASKS)):
             chain, clock = network.stage.chain, network.clock
-            chain.mine(clock.next_block(), [order(network, f"task {n}") for n in half])
+            chain.mine(clock.advance(), [order(network, f"task {n}") for n in half])
             network.mine(2)
         network.mine(200)
         assert run(["run", "--once", "--config", str(path)]) == 0

@@ -124,7 +124,9 @@ def test_somebody_who_uses_the_key_stops_its_sender_and_no_daemon(tmp_path, caps
             assert again.stop()[0] == 0
 
         # Nothing of ours went out, and nothing will before a person has looked.
-        assert network.stage.chain.ask("eth_getTransactionCount", thief, "latest") == "0x1"
+        assert (
+            network.stage.chain.make_request("eth_getTransactionCount", thief, "latest") == "0x1"
+        )
         settings["limits"]["max_fee_per_gas_wei"] = 100 * GWEI
         goes_on_after_a_person_has_looked(write(settings, path), thief, capsys)
 

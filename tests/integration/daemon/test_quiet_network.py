@@ -31,9 +31,9 @@ _MAX_BLOCKS = 20
 @pytest.fixture
 def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalNetwork]:
     """A chain whose contract expects a heartbeat soon, whatever happened."""
-    shipped = demo_system.report_settings()
+    shipped = demo_system.load_report_settings()
     told = replace(shipped, period_seconds=PERIOD_SECONDS, heartbeat_seconds=PERIOD_SECONDS)
-    monkeypatch.setattr(demo_system, "report_settings", lambda: told)
+    monkeypatch.setattr(demo_system, "load_report_settings", lambda: told)
     (tmp_path / "keys").mkdir()
     with local_network(tmp_path / "keys") as started:
         yield started
@@ -61,9 +61,10 @@ def send_cheap_logs(network: LocalNetwork) -> None:
     """Have every node add a wei to its stake, a hundred times in all."""
     accounts = [*network.stage.nodes.values()] * 9
     spam = [
-        network.stage.call(account, "TaskNetwork", "addStake", value=1) for account in accounts
+        network.stage.build_call(account, "TaskNetwork", "addStake", value=1)
+        for account in accounts
     ]
-    network.stage.chain.mine(network.clock.next_block(), spam)
+    network.stage.chain.mine(network.clock.advance(), spam)
 
 
 def accepted_round(running: Daemon) -> int:
@@ -109,7 +110,7 @@ def test_reports_land_after_spam_has_ended_and_through_a_lull(
     # Nobody orders any more, and a node leaves: of that there is something to report.
     leaver = next(iter(network.stage.nodes.values()))
     network.stage.chain.mine(
-        network.clock.next_block(), [network.stage.call(leaver, "TaskNetwork", "quit")]
+        network.clock.advance(), [network.stage.build_call(leaver, "TaskNetwork", "quit")]
     )
     end_period(network, running)
     assert (held_reports(running), accepted_round(running)) == (1, busy_round)

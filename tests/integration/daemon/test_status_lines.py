@@ -166,13 +166,13 @@ def test_a_paused_contract_and_endpoints_that_are_away_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     with local_network(tmp_path) as network:
-        stage, admin = network.stage, network.stage.chain.ask("eth_accounts")[0]
+        stage, admin = network.stage, network.stage.chain.make_request("eth_accounts")[0]
         config = network.settings(tmp_path)
         path = str(write(config, tmp_path / "config.toml"))
         assert run(["run", "--once", "--config", path]) == 0
         for call in (("setPauser", admin), ("pauseFor", 600)):
             sent = {"from": admin, "to": stage.oracle, "data": encode_call("QoSOracle", *call)}
-            stage.chain.mine(network.clock.next_block(), [sent | {"gas": hex(500_000)}])
+            stage.chain.mine(network.clock.advance(), [sent | {"gas": hex(500_000)}])
         told, said = _asked(path, capsys)
         until = told["contract"]["paused_until"]
         assert until == network.clock.now + 600

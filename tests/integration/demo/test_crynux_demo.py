@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from devnet.commands import demo_commands
-from devnet.demo.show import ShowOptions
+from devnet.demo.show import DemoOptions
 from oracle.cli.main import run
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 def played(monkeypatch, capsys, profile: str, **how):
     """The exit code, and the summary that was printed."""
-    monkeypatch.setattr(demo_commands, "ShowOptions", partial(ShowOptions, **how))
+    monkeypatch.setattr(demo_commands, "DemoOptions", partial(DemoOptions, **how))
     code = run(["demo", "--json", "--network", profile])
     printed = capsys.readouterr()
     assert printed.out, printed.err

@@ -10,7 +10,7 @@ import pytest
 
 from devnet.commands import demo_commands
 from devnet.demo.demo_system import DEMO_SYSTEMS
-from devnet.demo.show import ShowOptions
+from devnet.demo.show import DemoOptions
 from devnet.demo.stage import STAKE
 from oracle.cli.main import run
 from tests.integration.demo.lossy_endpoint import losing_one_group
@@ -25,7 +25,7 @@ SHORT = 2
 
 def played(monkeypatch, capsys, system="crynux", **how):
     """The exit code, and the summary that was printed."""
-    monkeypatch.setattr(demo_commands, "ShowOptions", partial(ShowOptions, **how))
+    monkeypatch.setattr(demo_commands, "DemoOptions", partial(DemoOptions, **how))
     code = run(["demo", "--json", "--system", system])
     printed = capsys.readouterr()
     assert printed.out, printed.err

@@ -51,13 +51,15 @@ def addresses():
 def test_kept_demo_gives_out_new_tasks(addresses):
     """The network orders, and the daemon draws: its pages move."""
     chain = LocalChain(addresses["chain"])
-    first = int(chain.ask("eth_blockNumber"), 16)
+    first = int(chain.make_request("eth_blockNumber"), 16)
     started = load_abi("TaskNetwork").get_event("TaskStarted").digest
 
     def is_task_started() -> bool:
-        head = int(chain.ask("eth_blockNumber"), 16)
+        head = int(chain.make_request("eth_blockNumber"), 16)
         blocks = {"fromBlock": hex(first + 1), "toBlock": hex(head)}
-        return head > first and bool(chain.ask("eth_getLogs", {**blocks, "topics": [started]}))
+        return head > first and bool(
+            chain.make_request("eth_getLogs", {**blocks, "topics": [started]})
+        )
 
     def last_folded() -> int:
         with urllib.request.urlopen(addresses["api"]) as response:  # noqa: S310 - ours

@@ -12,7 +12,7 @@ from rich.console import Console
 from devnet.anvil import LocalChain
 from devnet.demo.demo_system import LEGACY_SYSTEM
 from devnet.demo.screen import Screen
-from devnet.demo.show import START_TIME, ShowOptions, show
+from devnet.demo.show import START_TIME, DemoOptions, start_show
 from oracle.daemon.config.loader import read_config
 from tests.integration.demo.round_reference import Rounds, rounds_of
 
@@ -26,13 +26,13 @@ WAVES = 8
 @pytest.fixture(scope="module")
 def played() -> Iterator[tuple[Rounds, dict[tuple[str, str], int], list[str]]]:
     """What the logs say, the scores that the daemon stored, and the demo's own faults."""
-    options = ShowOptions(LEGACY_SYSTEM, waves=WAVES, may_end_early=True, block_seconds=0.05)
+    options = DemoOptions(LEGACY_SYSTEM, waves=WAVES, may_end_early=True, block_seconds=0.05)
     with (
         Screen(Console(file=io.StringIO()), start=START_TIME) as screen,
-        show(screen, options) as (play, daemon, at),
+        start_show(screen, options) as (play, daemon, at),
     ):
         play.play(daemon, options)
-        summary = play.end(daemon, options)
+        summary = play.finish_and_verify(daemon, options)
         found = rounds_of(network_logs(at["chain"], summary.addresses["network"]))
         database = read_config(daemon.configuration).database.url.removeprefix("sqlite:///")
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as rows:
@@ -47,7 +47,7 @@ def played() -> Iterator[tuple[Rounds, dict[tuple[str, str], int], list[str]]]:
 def network_logs(url: str, network: str) -> list[dict[str, Any]]:
     with closing(LocalChain(url)) as chain:
         asked = {"address": network, "fromBlock": "0x0", "toBlock": "latest"}
-        logs: list[dict[str, Any]] = chain.ask("eth_getLogs", asked)
+        logs: list[dict[str, Any]] = chain.make_request("eth_getLogs", asked)
     return logs
 
 

@@ -9,7 +9,7 @@ from oracle.errors import FatalError
 
 
 def test_a_port_is_given_once_and_to_nobody_by_chance():
-    given = [anvil.free_port() for _ in range(3)]
+    given = [anvil.find_free_port() for _ in range(3)]
     assert len(set(given)) == len(given)
     # From here on Linux gives them out to whoever takes any.
     assert max(given) < 32_768
@@ -18,6 +18,6 @@ def test_a_port_is_given_once_and_to_nobody_by_chance():
 def test_a_port_that_somebody_listens_on_is_passed_over(monkeypatch: pytest.MonkeyPatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        monkeypatch.setattr(anvil, "_PORTS", range(port, port + 1))
+        monkeypatch.setattr(anvil, "_PORT_RANGE", range(port, port + 1))
         with pytest.raises(FatalError, match=f"every port from {port} to {port} is taken"):
-            anvil.free_port()
+            anvil.find_free_port()

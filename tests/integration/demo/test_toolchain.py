@@ -33,7 +33,7 @@ def bare_machine(monkeypatch, tmp_path):
 
 
 def put_npm(folder: Path, script: str) -> None:
-    where = f"node_modules/{toolchain._platform_package()}/bin"
+    where = f"node_modules/{toolchain._get_platform_package()}/bin"
     npm = folder / "bin" / "npm"
     npm.write_text("#!/bin/sh\n" + script.format(bin=where))
     npm.chmod(0o755)
@@ -42,17 +42,17 @@ def put_npm(folder: Path, script: str) -> None:
 def test_what_npm_could_not_finish_is_not_taken_for_anvil(bare_machine):
     put_npm(bare_machine, NPM_WITHOUT_NETWORK)
     with pytest.raises(InputError, match=r"npm could not install .*: npm error network is away$"):
-        toolchain.anvil()
+        toolchain.find_anvil()
     assert list((bare_machine / "cache" / "qos-oracle").iterdir()) == []
 
     put_npm(bare_machine, NPM)
-    assert toolchain.anvil().read_text() == "whole"
+    assert toolchain.find_anvil().read_text() == "whole"
 
 
 @pytest.mark.slow
 def test_a_kill_in_the_middle_of_npm_spoils_nothing(bare_machine):
     put_npm(bare_machine, NPM_WHOSE_CALLER_IS_KILLED)
-    where = toolchain._cache()
+    where = toolchain._get_cache_folder()
     child = f"""
 from pathlib import Path
 from devnet import toolchain
@@ -64,13 +64,13 @@ toolchain.anvil()
     assert not where.exists()
 
     put_npm(bare_machine, NPM)
-    assert toolchain.anvil().read_text() == "whole"
+    assert toolchain.find_anvil().read_text() == "whole"
 
 
 def test_without_npm_nothing_is_said_to_be_installed(monkeypatch, capsys, bare_machine):
     monkeypatch.setenv("PATH", str(bare_machine / "bin"))
     monkeypatch.setattr(sys, "executable", str(bare_machine / "bin" / "python"))
     with pytest.raises(InputError, match="the demo needs npm: install it, or `pip install nodej"):
-        toolchain.anvil()
+        toolchain.find_anvil()
     assert capsys.readouterr().err == ""
-    assert not toolchain._cache().parent.exists()
+    assert not toolchain._get_cache_folder().parent.exists()

@@ -5,10 +5,10 @@ import socket
 import msgspec
 import pytest
 
-from devnet.fakechain.faults.chaos import Chaos
+from devnet.fakechain.faults.chaos import ChaosEndpoint
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.server import serving
-from devnet.fakechain.upstream import Upstream
+from devnet.fakechain.server import serve_endpoint
+from devnet.fakechain.upstream import UpstreamProxy
 from tests.unit.devnet.networks import Caller, grown
 
 WHOLE = {"fromBlock": "0x0", "toBlock": "latest"}
@@ -17,14 +17,14 @@ WHOLE = {"fromBlock": "0x0", "toBlock": "latest"}
 @pytest.fixture
 def true():
     provider = Provider(grown())
-    with serving(provider) as served:
+    with serve_endpoint(provider) as served:
         yield provider, served.url
 
 
 def test_a_proxy_without_faults_says_what_the_endpoint_says(true):
     provider, url = true
-    upstream = Upstream(url)
-    with serving(upstream) as served, Caller(served.url) as ask:
+    upstream = UpstreamProxy(url)
+    with serve_endpoint(upstream) as served, Caller(served.url) as ask:
         assert ask("eth_getLogs", WHOLE) == provider.answer("eth_getLogs", [WHOLE])
         assert ask("eth_nonsense")["code"] == -32601
         answers = ask.batch(("eth_chainId",), ("eth_getBlockByNumber", "0x9", False))
@@ -34,8 +34,8 @@ def test_a_proxy_without_faults_says_what_the_endpoint_says(true):
 
 def test_an_endpoint_that_is_gone_is_a_bad_gateway(true):
     _, url = true
-    upstream = Upstream(url.rpartition(":")[0] + ":1")
-    with serving(upstream) as served, Caller(served.url) as ask:
+    upstream = UpstreamProxy(url.rpartition(":")[0] + ":1")
+    with serve_endpoint(upstream) as served, Caller(served.url) as ask:
         answered = ask.session.post(
             served.url, data=b'{"id":1,"method":"eth_chainId"}', timeout=99
         )
@@ -46,9 +46,9 @@ def test_an_endpoint_that_is_gone_is_a_bad_gateway(true):
 def moods(url, seed, requests):
     """What an endpoint with this seed is like, by the requests that it is asked."""
     received: list[str] = []
-    chaos = Chaos(url, seed, received.append)
+    chaos = ChaosEndpoint(url, seed, received.append)
     for _ in range(requests):
-        chaos.striking()
+        chaos.select_faults()
     chaos.close()
     return received
 
@@ -67,7 +67,7 @@ def test_an_endpoint_is_honest_most_of_the_time(true):
 @pytest.mark.slow
 def test_every_mood_can_be_served(true):
     _, url = true
-    chaos = Chaos(url, 0)
+    chaos = ChaosEndpoint(url, 0)
     calls = [
         ("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x5"}),
         ("eth_getBlockByNumber", "latest", False),
@@ -75,16 +75,16 @@ def test_every_mood_can_be_served(true):
         ("eth_getBlockReceipts", "0x2"),
         ("eth_blockNumber",),
     ]
-    with serving(chaos) as served:
-        for _name, fault in chaos._moods:
-            chaos._mood, chaos._left = (_name, fault), 10_000
+    with serve_endpoint(chaos) as served:
+        for _name, fault in chaos._fault_by_mood:
+            chaos._mood, chaos._remaining_requests = (_name, fault), 10_000
             for question in ([call] for call in calls):
                 body = ask_raw(served.url, question)
                 assert body.startswith(b"HTTP/1.1 ")
             assert ask_raw(served.url, calls).startswith(b"HTTP/1.1 ")
-    struck = {name for name, fault in chaos._moods if fault.hits}
+    struck = {name for name, fault in chaos._fault_by_mood if fault.hit_count}
     chaos.close()
-    assert struck == {name for name, _ in chaos._moods}
+    assert struck == {name for name, _ in chaos._fault_by_mood}
 
 
 def ask_raw(url, calls):

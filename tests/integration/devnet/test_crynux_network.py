@@ -15,22 +15,22 @@ from typing import Any
 
 import pytest
 
-from devnet.anvil import LocalChain, anvil
+from devnet.anvil import LocalChain, run_anvil
 from devnet.crynux.commit_traffic import CommitTraffic
 from devnet.crynux.crynux_network import (
     ACCOUNTS,
     COMMIT,
     VSS,
     CrynuxNetwork,
-    crynux_network,
+    deploy_crynux_network,
 )
-from devnet.crynux.crynux_show import WITHOUT, settings_for, traffic_of
-from devnet.crynux.kickout_end import adapter_for, kickout_on
+from devnet.crynux.crynux_show import OMITTED_SECTIONS, build_settings, create_traffic
+from devnet.crynux.kickout_end import deploy_adapter, read_kickout_result
 from devnet.crynux.vss_traffic import VssTraffic
 from devnet.demo.cast import CAST, HOPELESS, MOODY
 from devnet.demo.daemon_process import write_configuration
 from devnet.demo.show import START_TIME
-from devnet.demo.stage import STAKE, Clock
+from devnet.demo.stage import STAKE, ChainClock
 from oracle.bindings.codec import encode_call
 from oracle.cli.main import run
 from oracle.errors import InputError
@@ -46,7 +46,7 @@ class Played:
     """A network with its traffic, and the configuration of a daemon that looks at it."""
 
     network: CrynuxNetwork
-    clock: Clock
+    clock: ChainClock
     traffic: VssTraffic | CommitTraffic
     config: Path
     nodes: list[Row] = field(default_factory=list)
@@ -54,8 +54,8 @@ class Played:
 
     def waves(self, count: int) -> None:
         while self.traffic.wave < count:
-            head = int(self.network.chain.ask("eth_blockNumber"), 16)
-            self.network.mine(self.clock, self.traffic.next_block(head))
+            head = int(self.network.chain.make_request("eth_blockNumber"), 16)
+            self.network.mine_transactions(self.clock, self.traffic.build_next_transactions(head))
 
     def index(self) -> None:
         """Let the daemon catch up, and keep what it then tells."""
@@ -88,13 +88,13 @@ class Played:
 @contextmanager
 def staged(profile: str, folder: Path) -> Iterator[Played]:
     """Deploy on a chain of its own."""
-    with anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
-        chain, clock = LocalChain(url), Clock(START_TIME)
+    with run_anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
+        chain, clock = LocalChain(url), ChainClock(START_TIME)
         try:
-            network = crynux_network(chain, clock, profile)
+            network = deploy_crynux_network(chain, clock, profile)
             path = folder / "demo.toml"
-            write_configuration(path, settings_for(network, folder), WITHOUT)
-            traffic = traffic_of(network, 20)
+            write_configuration(path, build_settings(network, folder), OMITTED_SECTIONS)
+            traffic = create_traffic(network, 20)
             assert isinstance(traffic, VssTraffic | CommitTraffic)
             yield Played(network, clock, traffic, path)
         finally:
@@ -139,7 +139,7 @@ def test_every_member_of_a_group_that_was_compared_has_its_score(vss: Played):
 
 
 def test_who_is_silent_twice_in_three_tasks_is_put_out_by_the_network_itself(vss: Played):
-    assert vss_traffic(vss).gone == {MOODY.name}
+    assert vss_traffic(vss).kicked_out_names == {MOODY.name}
     assert vss.row(MOODY.name)["status"] == "kicked_out"
 
 
@@ -148,7 +148,7 @@ def test_a_commit_network_is_scored_under_the_rules_of_its_time(tmp_path: Path):
         played.waves(WAVES)
         played.index()
         assert isinstance(played.traffic, CommitTraffic)
-        parts = [part for job in played.traffic.jobs for part in job.parts]
+        parts = [part for job in played.traffic.jobs for part in job.assignments]
         types = played.types
         assert types["node_joined"] == len(played.nodes) == len(CAST)
         assert types["result_committed"] == sum(part.committed_at is not None for part in parts)
@@ -164,14 +164,14 @@ def test_a_kickout_through_the_adapter_is_told_by_the_network_and_the_stake_come
     with staged(profile, tmp_path) as played:
         network, clock = played.network, played.clock
         node = network.nodes[HOPELESS.name]
-        assert kickout_on(network, node).stake == STAKE
+        assert read_kickout_result(network, node).stake == STAKE
         # An account in the place of the oracle contract.
-        adapter = adapter_for(network, clock, network.relay)
+        adapter = deploy_adapter(network, clock, network.relay)
         told = encode_call("IKickTarget", "kick", node, bytes(32))
         kick = {"from": network.relay, "to": adapter, "data": told, "gas": hex(3_000_000)}
-        network.mine(clock, [kick])
+        network.mine_transactions(clock, [kick])
 
-        assert kickout_on(network, node).faults(HOPELESS.name) == []
+        assert read_kickout_result(network, node).list_faults(HOPELESS.name) == []
         # The others go on working.
         played.waves(1)
         played.index()

@@ -11,7 +11,7 @@ from devnet.fakechain.faults import (
     transport_faults as transport,
 )
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.server import serving
+from devnet.fakechain.server import serve_endpoint
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.proofs.bloom import compute_bloom_mask
 from oracle.rpc.provider_dialects import DIALECTS
@@ -27,62 +27,62 @@ def provider():
 
 @pytest.fixture
 def ask(provider):
-    with serving(provider) as served, Caller(served.url) as caller:
+    with serve_endpoint(provider) as served, Caller(served.url) as caller:
         yield caller
 
 
 def test_a_fault_strikes_so_many_times_and_never_again(ask, provider):
-    provider.faults.append(blocks.nothing(times=2))
+    provider.faults.append(blocks.return_null(times=2))
     answers = [ask("eth_getBlockByNumber", "0x1", False) for _ in range(3)]
     assert [answer is None for answer in answers] == [True, True, False]
     assert provider.faults[0].hits == 2
 
 
 def test_a_fault_can_be_kept_to_some_blocks(ask, provider):
-    provider.faults.append(logs.omits_logs(for_blocks=(2, 3)))
+    provider.faults.append(logs.omit_logs(for_blocks=(2, 3)))
     assert ask("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x2"}) == []
     assert len(ask("eth_getLogs", {"fromBlock": "0x4", "toBlock": "0x5"})) == 4
 
 
 def test_what_a_fault_leaves_alone_does_not_use_it_up(ask, provider):
-    provider.faults.append(messages.limited_range(2, times=1))
+    provider.faults.append(messages.limit_range(2, times=1))
     assert len(ask("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x2"})) == 4
-    assert ask("eth_getLogs", WHOLE)["code"] == messages.RANGE_WORDS[0].code
+    assert ask("eth_getLogs", WHOLE)["code"] == messages.RANGE_MESSAGES[0].code
     assert len(ask("eth_getLogs", WHOLE)) == 10
 
 
 def test_faults_add_up(ask, provider):
-    provider.faults += [logs.capped(4), logs.omits_one(0)]
+    provider.faults += [logs.cap_logs(4), logs.omit_log(0)]
     assert len(ask("eth_getLogs", WHOLE)) == 3
 
 
 def test_a_fault_spoils_no_honest_answer(ask, provider):
-    provider.faults.append(logs.upper_case(times=1, methods=logs.RECEIPTS))
+    provider.faults.append(logs.uppercase_hex(times=1, methods=logs.RECEIPT_METHODS))
     spoiled, honest = (ask("eth_getBlockReceipts", "0x1") for _ in range(2))
     assert spoiled[0]["logs"][0]["address"] == "0x" + "5A" * 20
     assert honest[0]["logs"][0]["address"] == SPEAKER
 
 
 def test_ranges_lose_what_a_hash_still_finds(ask, provider):
-    provider.faults.append(logs.omits_in_ranges())
+    provider.faults.append(logs.omit_logs_of_ranges())
     assert ask("eth_getLogs", WHOLE) == []
     assert len(ask("eth_getLogs", {"blockHash": provider.head.hash})) == 2
 
 
 def test_an_unknown_block_may_be_an_empty_one(ask, provider):
-    provider.faults.append(logs.empty_where_unknown())
+    provider.faults.append(logs.return_empty_for_unknown())
     assert ask("eth_getLogs", {"blockHash": "0x" + "77" * 32}) == []
 
 
 def test_pruned_history_may_say_nothing(ask, provider):
-    provider.faults.append(logs.pruned_silently(4))
+    provider.faults.append(logs.serve_pruned_silently(4))
     assert len(ask("eth_getLogs", WHOLE)) == 4
     assert ask("eth_getBlockReceipts", "0x3") is None
     assert len(ask("eth_getBlockReceipts", "0x4")) == 1
 
 
 def test_a_cache_shows_what_was_before_a_reorg(ask, provider):
-    provider.faults.append(blocks.cached(methods="eth_getBlockByNumber"))
+    provider.faults.append(blocks.serve_cached(methods="eth_getBlockByNumber"))
     before = ask("eth_getBlockByNumber", "latest", False)["hash"]
     provider.head = provider.head.below()
     assert ask("eth_getBlockByNumber", "latest", False)["hash"] == before
@@ -91,22 +91,22 @@ def test_a_cache_shows_what_was_before_a_reorg(ask, provider):
 
 def test_a_load_balancer_answers_from_two_nodes_in_turn(ask, provider):
     tree = grown(2)
-    provider.faults.append(blocks.switched(Provider(tree), when=blocks.every_second()))
+    provider.faults.append(blocks.forward_to(Provider(tree), when=blocks.match_every_second()))
     assert [ask("eth_blockNumber") for _ in range(4)] == ["0x5", "0x2"] * 2
 
 
 def test_logs_of_another_fork_come_with_the_headers_of_this_one(ask, provider):
     other = Provider(grown(5))
-    other.head = other.head.below()
-    provider.faults.append(logs.logs_of(other))
+    other.head = other.head.get_ancestor()
+    provider.faults.append(logs.serve_logs_of(other))
     assert len(ask("eth_getLogs", WHOLE)) == 8
 
 
 def test_blooms_are_what_a_fault_says(ask, provider):
     for fault, bloom in (
-        (blocks.zero_bloom(), 0),
-        (blocks.saturated_bloom(), 2**2048 - 1),
-        (blocks.other_bloom(compute_bloom_mask(SPEAKER)), compute_bloom_mask(SPEAKER)),
+        (blocks.serve_zero_bloom(), 0),
+        (blocks.serve_saturated_bloom(), 2**2048 - 1),
+        (blocks.serve_wrong_bloom(compute_bloom_mask(SPEAKER)), compute_bloom_mask(SPEAKER)),
     ):
         provider.faults = [fault]
         assert int(ask("eth_getBlockByNumber", "0x1", False)["logsBloom"], 16) == bloom
@@ -114,8 +114,8 @@ def test_blooms_are_what_a_fault_says(ask, provider):
 
 def test_every_message_says_its_numbers(ask, provider):
     for row in DIALECTS:
-        words = messages.Words(row.code, row.example)
-        provider.faults = [messages.limited_range(2, words)]
+        words = messages.ErrorMessage(row.code, row.example)
+        provider.faults = [messages.limit_range(2, words)]
         told = ask("eth_getLogs", WHOLE)
         assert told["code"] == words.code
         assert "{" not in told["message"]
@@ -125,11 +125,11 @@ def test_every_message_says_its_numbers(ask, provider):
 @pytest.mark.parametrize(
     ("fault", "status"),
     [
-        (transport.status(403), 403),
-        (transport.throttled(7), 429),
-        (transport.throttled_in_200(), 200),
-        (transport.web_page(), 200),
-        (transport.empty_body(), 200),
+        (transport.return_status(403), 403),
+        (transport.return_429(7), 429),
+        (transport.return_429_in_200(), 200),
+        (transport.return_html(), 200),
+        (transport.return_empty_body(), 200),
     ],
     ids=lambda one: one.name if isinstance(one, InjectedFault) else str(one),
 )
@@ -145,10 +145,10 @@ def test_a_whole_http_answer_comes_in_place_of_json(ask, provider, fault, status
 @pytest.mark.parametrize(
     ("fault", "error"),
     [
-        (transport.cut_off(), requests.exceptions.ChunkedEncodingError),
-        (transport.reset(), requests.exceptions.ConnectionError),
-        (transport.truncated(), requests.exceptions.JSONDecodeError),
-        (transport.broken_gzip(), requests.exceptions.ContentDecodingError),
+        (transport.cut_connection(), requests.exceptions.ChunkedEncodingError),
+        (transport.reset_connection(), requests.exceptions.ConnectionError),
+        (transport.truncate_body(), requests.exceptions.JSONDecodeError),
+        (transport.corrupt_gzip(), requests.exceptions.ContentDecodingError),
     ],
     ids=lambda one: one.name if isinstance(one, InjectedFault) else "",
 )
@@ -167,17 +167,17 @@ def test_batches_come_shuffled_with_gaps_with_errors_or_not_at_all(ask, provider
         provider.faults = [fault]
         return [answer["id"] for answer in ask.batch(*calls)]
 
-    assert ids(transport.shuffled_batch()) == [2, 1, 0]
-    assert ids(transport.batch_without(1)) == [0, 2]
-    assert ids(transport.batch_with_error(1)) == [0, 1, 2]
-    provider.faults = [transport.refused_batch(2)]
+    assert ids(transport.reverse_batch()) == [2, 1, 0]
+    assert ids(transport.omit_response(1)) == [0, 2]
+    assert ids(transport.fail_one_call(1)) == [0, 1, 2]
+    provider.faults = [transport.reject_batch(2)]
     assert ask.batch(*calls)["error"]["code"] == -32007
     assert len(ask.batch(*calls[:2])) == 2
 
 
 def test_a_slow_endpoint_takes_seconds_of_a_clock_that_nobody_waits_for(ask, provider):
     clock = VirtualClock()
-    provider.faults.append(transport.slow(clock, 8, methods="eth_chainId"))
+    provider.faults.append(transport.delay_response(clock, 8, methods="eth_chainId"))
     began = clock()
     ask("eth_chainId")
     ask("eth_blockNumber")
@@ -188,5 +188,5 @@ def test_something_can_happen_between_two_answers(ask, provider):
     def reorg(_asked):
         provider.head = provider.head.below()
 
-    provider.faults.append(transport.then(reorg, times=1))
+    provider.faults.append(transport.run_after(reorg, times=1))
     assert [ask("eth_blockNumber"), ask("eth_blockNumber")] == ["0x5", "0x4"]

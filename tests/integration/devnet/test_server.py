@@ -8,7 +8,7 @@ import requests
 
 from devnet.fakechain.faults import transport_faults as transport
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.server import serving, serving_all
+from devnet.fakechain.server import serve_endpoint, serve_endpoints
 from tests.unit.devnet.networks import Caller, grown
 
 
@@ -19,7 +19,7 @@ def provider():
 
 @pytest.fixture
 def ask(provider):
-    with serving(provider) as served, Caller(served.url) as caller:
+    with serve_endpoint(provider) as served, Caller(served.url) as caller:
         yield caller
 
 
@@ -56,7 +56,7 @@ def test_what_was_asked_is_kept(ask, provider):
 
 
 def test_many_callers_at_once_are_served(provider):
-    with serving(provider) as served:
+    with serve_endpoint(provider) as served:
         heads: list[str] = []
 
         def call():
@@ -72,7 +72,7 @@ def test_many_callers_at_once_are_served(provider):
 
 
 def test_the_end_of_serving_ends_open_connections(provider):
-    with serving(provider) as served:
+    with serve_endpoint(provider) as served:
         port = int(served.url.rpartition(":")[2])
         idle = socket.create_connection(("127.0.0.1", port))
     with idle:
@@ -83,8 +83,12 @@ def test_the_end_of_serving_ends_open_connections(provider):
 
 def test_a_held_answer_does_not_hold_the_others(provider):
     gate = Event()
-    provider.faults.append(transport.held(gate, methods="eth_chainId"))
-    with serving(provider) as served, Caller(served.url) as one, Caller(served.url) as other:
+    provider.faults.append(transport.hold_response(gate, methods="eth_chainId"))
+    with (
+        serve_endpoint(provider) as served,
+        Caller(served.url) as one,
+        Caller(served.url) as other,
+    ):
         waiting = Thread(target=one, args=("eth_chainId",))
         waiting.start()
         assert other("eth_blockNumber") == "0x5"
@@ -96,7 +100,7 @@ def test_a_held_answer_does_not_hold_the_others(provider):
 def test_several_providers_have_an_address_each():
     tree = grown()
     with (
-        serving_all(Provider(tree), Provider(tree, tree.genesis)) as urls,
+        serve_endpoints(Provider(tree), Provider(tree, tree.genesis)) as urls,
         Caller(urls[0]) as one,
         Caller(urls[1]) as other,
     ):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from devnet import anvil as anvil_module
-from devnet.anvil import LocalChain, anvil
+from devnet.anvil import LocalChain, run_anvil
 from oracle.errors import FatalError
 
 pytestmark = pytest.mark.evm
@@ -28,10 +28,10 @@ def children():
 
 @pytest.fixture
 def chain(monkeypatch):
-    monkeypatch.setattr(anvil_module, "_REQUEST_SECONDS", 0.3)
-    monkeypatch.setattr(anvil_module, "_END_SECONDS", 0.3)
+    monkeypatch.setattr(anvil_module, "_REQUEST_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(anvil_module, "_STOP_TIMEOUT_SECONDS", 0.3)
     before = children()
-    with anvil(port=0, accounts=1, start_time=1_800_000_000) as url:
+    with run_anvil(port=0, accounts=1, start_time=1_800_000_000) as url:
         chain = LocalChain(url)
         (process,) = children().keys() - before.keys()
         yield chain, process

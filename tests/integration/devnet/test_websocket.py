@@ -6,7 +6,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.websocket import pushing
+from devnet.fakechain.websocket import serve_websocket
 from tests.unit.devnet.networks import grown
 
 
@@ -17,7 +17,7 @@ def provider():
 
 @pytest.fixture
 def pushed(provider):
-    with pushing(provider) as made:
+    with serve_websocket(provider) as made:
         yield made
 
 

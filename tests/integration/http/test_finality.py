@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 
 from devnet.fakechain.block_json import Block
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.server import serving
-from devnet.fakechain.tree import Tree, branch
+from devnet.fakechain.server import serve_endpoint
+from devnet.fakechain.tree import BlockTree, get_branch
 from oracle.chain.finality import Finality
 from oracle.chain.heads import read_heads
 from oracle.domain.blocks import BlockRef
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.slow
 def served() -> Iterator[tuple[Provider, Endpoint]]:
     """An endpoint that shows whatever chain a test gives it."""
     with ExitStack() as until_the_end:
-        provider = Provider(Tree(31337))
-        url = until_the_end.enter_context(serving(provider)).url
+        provider = Provider(BlockTree(31337))
+        url = until_the_end.enter_context(serve_endpoint(provider)).url
         endpoint = Endpoint(JsonRpcClient(url))
         until_the_end.callback(endpoint.close)
         yield provider, endpoint
@@ -35,14 +35,14 @@ def final(
     served: tuple[Provider, Endpoint], head: Block, finality: Finality, before: BlockRef | None
 ) -> BlockRef:
     provider, endpoint = served
-    provider.tags, endpoint.tags, endpoint.finalized = {}, (), None
+    provider.tag_targets, endpoint.tags, endpoint.finalized = {}, (), None
     provider.head = head
     return read_heads(endpoint, finality, before).final
 
 
 def expected(head: Block, finality: Finality, before: BlockRef | None) -> int:
     """By looking at every block."""
-    blocks = branch(head)
+    blocks = get_branch(head)
     deep = max(0, head.number - finality.depth)
     floor = 0 if before is None else before.number
     old = [b.number for b in blocks if b.time <= head.time - finality.seconds]
@@ -57,30 +57,30 @@ def expected(head: Block, finality: Finality, before: BlockRef | None) -> int:
 )
 def test_final_is_the_newest_block_that_is_deep_and_old_enough(served, gaps, depth, seconds):
     """Asked for twice: from nothing, and from what was final some blocks before."""
-    tree, finality = Tree(31337), Finality(depth, seconds)
+    tree, finality = BlockTree(31337), Finality(depth, seconds)
     middle = None
     for place, gap in enumerate(gaps):
         tree.mine(seconds=gap)
         if place == len(gaps) // 2:
-            middle = tree.last
+            middle = tree.last_mined
     assert middle is not None
     served[0]._blocks = tree.blocks
 
     first = final(served, middle, finality, None)
-    second = final(served, tree.last, finality, first)
+    second = final(served, tree.last_mined, finality, first)
 
     assert first.number == expected(middle, finality, None)
-    assert second.number == expected(tree.last, finality, first)
+    assert second.number == expected(tree.last_mined, finality, first)
 
 
 def test_from_one_look_to_the_next_it_costs_two_questions(served: tuple[Provider, Endpoint]):
-    tree, finality = Tree(31337), Finality(4, 600)
-    tree.mine_many(500)
+    tree, finality = BlockTree(31337), Finality(4, 600)
+    tree.mine_empty_blocks(500)
     served[0]._blocks = tree.blocks
-    before = final(served, tree.last, finality, None)
+    before = final(served, tree.last_mined, finality, None)
     tree.mine()
-    asked = len(served[0].asked)
+    asked = len(served[0].received_requests)
 
-    assert final(served, tree.last, finality, before).number == before.number + 1
+    assert final(served, tree.last_mined, finality, before).number == before.number + 1
     # The newest, what the depth says, the next one, and the one after it.
-    assert len(served[0].asked) - asked <= 4
+    assert len(served[0].received_requests) - asked <= 4

@@ -2,19 +2,19 @@
 
 import pytest
 
-from devnet.fakechain.faults.block_faults import nothing
+from devnet.fakechain.faults.block_faults import return_null
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.server import serving
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.server import serve_endpoint
+from devnet.fakechain.tree import BlockTree
 from oracle.errors import TransientError
 from oracle.txmgr.client.receipts import fetch_newest_block
 from tests.pools import pool_of
 
 
 def test_an_endpoint_that_knows_no_newest_block_is_asked_again_later():
-    provider = Provider(Tree())
-    provider.faults.append(nothing(times=1))
-    with serving(provider) as served:
+    provider = Provider(BlockTree())
+    provider.faults.append(return_null(times=1))
+    with serve_endpoint(provider) as served:
         pool = pool_of(served.url)
         lines = pool.view()
         with pytest.raises(TransientError, match="no newest block"):

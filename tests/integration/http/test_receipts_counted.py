@@ -2,11 +2,11 @@
 
 import pytest
 
-from devnet.fakechain.block_json import Said, Tx
-from devnet.fakechain.faults.log_faults import RECEIPTS, spoiled_logs
+from devnet.fakechain.block_json import FakeLog, Tx
+from devnet.fakechain.faults.log_faults import RECEIPT_METHODS, change_logs
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.server import serving
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.server import serve_endpoint
+from devnet.fakechain.tree import BlockTree
 from oracle.chain.verification.full_headers import fetch_required_headers
 from oracle.chain.verification.receipt_fetch import fetch_receipts
 from oracle.rpc.client import JsonRpcClient
@@ -16,7 +16,7 @@ SENDER, SPEAKER = "0x" + "01" * 20, "0x" + "aa" * 20
 
 
 def speaking(logs: int) -> Tx:
-    said = tuple(Said(SPEAKER, (f"0x{n:064x}",)) for n in range(logs))
+    said = tuple(FakeLog(SPEAKER, (f"0x{n:064x}",)) for n in range(logs))
     return Tx(SENDER, SPEAKER, logs=said)
 
 
@@ -26,12 +26,12 @@ def from_zero(logs):
 
 @pytest.mark.parametrize("counted", ["through the block", "in each receipt"])
 def test_every_log_has_its_place_in_the_block(counted: str):
-    tree = Tree()
+    tree = BlockTree()
     tree.mine([speaking(2), speaking(0), speaking(3), speaking(1)])
     provider = Provider(tree)
     if counted == "in each receipt":
-        provider.faults.append(spoiled_logs("as Ganache", from_zero, methods=RECEIPTS))
-    with serving(provider) as served:
+        provider.faults.append(change_logs("as Ganache", from_zero, methods=RECEIPT_METHODS))
+    with serve_endpoint(provider) as served:
         endpoint = Endpoint(JsonRpcClient(served.url))
         ((_, given),) = fetch_receipts(endpoint, [fetch_required_headers(endpoint, [1])[1]])
 
@@ -44,7 +44,7 @@ def test_every_log_has_its_place_in_the_block(counted: str):
 
 
 def test_what_is_written_beside_a_log_is_no_proof_of_its_place():
-    tree = Tree()
+    tree = BlockTree()
     tree.mine([speaking(1), speaking(2)])
     provider = Provider(tree)
     elsewhere = {
@@ -53,11 +53,13 @@ def test_what_is_written_beside_a_log_is_no_proof_of_its_place():
         "transactionHash": "0x" + "dd" * 32,
     }
     provider.faults.append(
-        spoiled_logs(
-            "elsewhere", lambda logs: [{**log, **elsewhere} for log in logs], methods=RECEIPTS
+        change_logs(
+            "elsewhere",
+            lambda logs: [{**log, **elsewhere} for log in logs],
+            methods=RECEIPT_METHODS,
         )
     )
-    with serving(provider) as served:
+    with serve_endpoint(provider) as served:
         endpoint = Endpoint(JsonRpcClient(served.url))
         ((_, given),) = fetch_receipts(endpoint, [fetch_required_headers(endpoint, [1])[1]])
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from devnet.anvil import LocalChain, anvil
+from devnet.anvil import LocalChain, run_anvil
 from devnet.relay.relay_cast import RelayLies
 from devnet.relay.relay_history import RelayHistory
-from devnet.relay.relay_traffic import TrafficPlan, generated
-from devnet.relay.staked_chain import ACCOUNTS, CONTRACT, StakedChain, staked_chain
-from devnet.relay.stand_in_relay import StandInRelay, serving_relay
+from devnet.relay.relay_traffic import TrafficPlan, generate_history
+from devnet.relay.staked_chain import ACCOUNTS, CONTRACT_NAME, StakedChain, deploy_staked_chain
+from devnet.relay.stand_in_relay import StandInRelay, serve_relay
 from oracle.cli.inspect import audit_commands
 from oracle.cli.main import run
 from oracle.queries.relay_audit.relay_watch import WatchClock
@@ -42,29 +42,29 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     now = int(time.clock_gettime(time.CLOCK_REALTIME))
     with ExitStack() as opened:
         chain = LocalChain(
-            opened.enter_context(anvil(port=0, accounts=ACCOUNTS, start_time=now - 60))
+            opened.enter_context(run_anvil(port=0, accounts=ACCOUNTS, start_time=now - 60))
         )
         opened.callback(chain.close)
-        network = staked_chain(chain, now - 60)
+        network = deploy_staked_chain(chain, now - 60)
         plan = TrafficPlan(
-            start=now + 60, seconds=PLAYED, gap_seconds=25.0, cast=network.cast,
-            at=network.nodes, lies=RelayLies(early_kick=20),
+            start=now + 60, seconds=PLAYED, gap_seconds=25.0, relay_nodes=network.relay_nodes,
+            address_by_name=network.address_by_name, lies=RelayLies(early_kick=20),
         )  # fmt: skip
-        made = Site(network, generated(plan), tmp_path / "audit.toml", float(now + LOOKED))
-        url = opened.enter_context(serving_relay(StandInRelay(made.history, lambda: made.now)))
+        made = Site(network, generate_history(plan), tmp_path / "audit.toml", float(now + LOOKED))
+        url = opened.enter_context(serve_relay(StandInRelay(made.history, lambda: made.now)))
         for later in (LOOKED, READ, READ + 10, READ + 20):
-            chain.mined(now + later, [])
+            chain.mine_and_check(now + later, [])
         settings: Settings = {
             "database": {"url": f"sqlite:///{tmp_path / 'oracle.sqlite'}"},
             "chain": {
-                "id": int(chain.ask("eth_chainId"), 16),
+                "id": int(chain.make_request("eth_chainId"), 16),
                 "endpoints": [chain.url],
                 "start_block": 0,
                 "finality_depth": 2,
             },
             "network": {
                 "profile": "crynux-staking",
-                "contracts": {CONTRACT: network.staking},
+                "contracts": {CONTRACT_NAME: network.staking_address},
                 "options": {"credits": True},
             },
             "feed": {"url": url, "drift_seconds": 3600},

@@ -52,7 +52,7 @@ def test_a_lie_is_named_and_fails_the_command(monkeypatch, capsys):
 def test_without_anything_proven_the_exit_code_says_so(monkeypatch):
     history = history_of(1200)
     relay = WatchedRelay(history, START + 900)
-    relay.faults.turn_on(RelayFault.RETENTION, 50)
+    relay.faults.switch_on(RelayFault.RETENTION, 50)
     clock = WatchClock(lambda: relay.now, relay.wait)
     monkeypatch.setattr(audit_commands, "WatchClock", lambda: clock)
     with relay.served() as url:
@@ -91,7 +91,7 @@ def test_a_witness_proves_more(monkeypatch, tmp_path: Path, capsys):
 
 def test_a_relay_that_is_silent_fails_the_command(monkeypatch, capsys):
     relay = WatchedRelay(history_of(600), START + 600)
-    relay.faults.turn_on(RelayFault.SILENT)
+    relay.faults.switch_on(RelayFault.SILENT)
     with relay.served() as url:
         assert run(["audit", "relay", "--url", url]) == 1
     assert "HTTP status 500" in capsys.readouterr().err

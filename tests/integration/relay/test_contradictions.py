@@ -145,7 +145,7 @@ def test_a_kickout_that_a_relay_made_up_has_no_unstaking():
     history = history_of(3600, RelayLies(early_kick=20))
     (kick,) = [one for one in history.rows if one.row.type == "NodeKickedOut"]
     rows = seen(rows_of(history), [one.time for one in history.rows])
-    stakes = {Address(node): [(START, one.stake)] for node, one in history.cast.items()}
+    stakes = {Address(node): [(START, one.stake)] for node, one in history.node_by_address.items()}
 
     assert len(stakes) == len(CAST)
     assert kinds(rows, ChainStakes(LATE, stakes)) == [(kick.row.id, "kick_without_unstake")]

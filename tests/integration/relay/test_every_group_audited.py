@@ -7,7 +7,7 @@ import pytest
 
 from devnet.relay.published_rows import PublishedRow
 from devnet.relay.relay_cast import RelayNode
-from devnet.relay.relay_figures import NodeBook, NodeMark
+from devnet.relay.relay_figures import NodeBook, NodeState
 from devnet.relay.relay_history import RelayHistory, TimedRow
 from oracle.domain.ids import Address
 from oracle.queries.relay_audit.relay_audit import NodeAudit, Verdict
@@ -56,7 +56,7 @@ def history_of(books: Callable[[Sequence[int | None]], Pools]) -> RelayHistory:
         TimedRow(START, PublishedRow(number, kind, node, task, json.loads(args)))
         for number, kind, node, task, args in stream.rows
     )
-    marks = {node: NodeMark(START, mean_of(pool), stake=1) for node, pool in pools.items()}
+    marks = {node: NodeState(START, mean_of(pool), stake=1) for node, pool in pools.items()}
     return RelayHistory(
         rows,
         {Address(node): NodeBook(pools[node], [mark]) for node, mark in marks.items()},

@@ -42,15 +42,15 @@ def test_the_fold_comes_to_the_figures_that_a_relay_reckons_by_itself():
         rows_of(history), {one.row.id: int(one.time) for one in history.rows}
     )
 
-    told = {node: book.marks[-1] for node, book in history.books.items()}
+    told = {node: book.states[-1] for node, book in history.book_by_node.items()}
     is_exact = [
         one.compute_long_term() == pytest.approx(told[node].long_term)
         for node, one in own.nodes.items()
     ]
     assert is_exact.count(True) == len(told) - 1
-    end = history.ends_at
+    end = history.end_time
     assert {node: one.compute_health(end) for node, one in own.nodes.items()} == pytest.approx(
-        {node: mark.health_at(end) for node, mark in told.items()}, abs=0.001
+        {node: mark.compute_health(end) for node, mark in told.items()}, abs=0.001
     )
 
 
@@ -100,16 +100,16 @@ def test_relays_long_term_lies_within_the_bound_of_ours(
     )
     nodes = compute_figures_from_rows(rows_of(history), {}).nodes
 
-    for address, book in history.books.items():
+    for address, book in history.book_by_node.items():
         lowest, highest = nodes[address].compute_long_term_bounds()
-        assert lowest - 1e-9 <= book.marks[-1].long_term <= highest + 1e-9
+        assert lowest - 1e-9 <= book.states[-1].long_term <= highest + 1e-9
     if not cancelled:
         # Members that time out are told apart: most figures are the relay's own.
         exact = sum(
-            nodes[address].compute_long_term() == pytest.approx(book.marks[-1].long_term)
-            for address, book in history.books.items()
+            nodes[address].compute_long_term() == pytest.approx(book.states[-1].long_term)
+            for address, book in history.book_by_node.items()
         )
-        assert 2 * exact > len(history.books)
+        assert 2 * exact > len(history.book_by_node)
 
 
 def test_a_timeout_that_cost_nothing_parts_at_its_row():
@@ -162,7 +162,7 @@ def test_who_came_late_proves_no_penalty():
 
 def test_a_history_without_its_beginning_proves_no_pool_that_is_not_full():
     relay = WatchedRelay(history_of(2400), START + 2000)
-    relay.faults.turn_on(RelayFault.RETENTION, 100)
+    relay.faults.switch_on(RelayFault.RETENTION, 100)
 
     found = relay.audit()
 
@@ -174,7 +174,7 @@ def test_a_row_that_is_told_in_two_ways_is_named():
     class Turning(WatchedRelay):
         def wait(self, seconds: float) -> None:
             super().wait(seconds)
-            self.faults.turn_on(RelayFault.CHANGED_ROW, 40)
+            self.faults.switch_on(RelayFault.CHANGED_ROW, 40)
 
     found = Turning(history_of(1200), START + 600).audit()
 

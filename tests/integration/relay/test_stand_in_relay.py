@@ -11,7 +11,7 @@ import pytest
 
 from devnet.relay.relay_faults import RelayFault
 from devnet.relay.relay_history import RelayHistory
-from devnet.relay.relay_record import read_record, record_lines
+from devnet.relay.relay_record import iter_record_lines, read_record
 from devnet.relay.stand_in_relay import StandInRelay
 from oracle.chain.feed.feed_client import FeedClient, FeedResponseError
 from oracle.chain.feed.relay_reader import find_unreadable_reason
@@ -50,7 +50,7 @@ def client(watched: WatchedRelay) -> Iterator[FeedClient]:
 
 
 def said(relay: StandInRelay, target: str) -> Any:
-    answer = relay.answer(target)
+    answer = relay.handle_get(target)
     assert answer.status == 200
     told = json.loads(answer.body)
     assert told["message"] == "success"
@@ -70,11 +70,11 @@ def test_without_a_limit_a_page_has_fifty_rows(relay: StandInRelay):
 
 
 def test_a_filter_by_type_is_an_error_as_there(relay: StandInRelay):
-    assert relay.answer("/v1/events?event_type=NodeJoin").status == 500
+    assert relay.handle_get("/v1/events?event_type=NodeJoin").status == 500
 
 
 def test_a_number_that_is_none_is_a_validation_error(relay: StandInRelay):
-    answer = relay.answer("/v1/events?start=x")
+    answer = relay.handle_get("/v1/events?start=x")
 
     assert answer.status == 400
     assert json.loads(answer.body)["message"] == "validation_error"
@@ -85,7 +85,7 @@ def test_the_list_of_nodes_is_paged_from_one(relay: StandInRelay):
 
     assert [len(page) for page in pages] == [4, 4, 1]
     assert set(pages[0][0]) == FIGURES
-    assert relay.answer("/v2/network/nodes/data?page=1&page_size=101").status == 400
+    assert relay.handle_get("/v2/network/nodes/data?page=1&page_size=101").status == 400
 
 
 def test_an_unknown_node_is_gone_and_not_an_error(relay: StandInRelay):
@@ -95,7 +95,7 @@ def test_an_unknown_node_is_gone_and_not_an_error(relay: StandInRelay):
 def test_starts_of_the_last_hour_are_told_with_their_second(
     relay: StandInRelay, history: RelayHistory
 ):
-    lines = relay.answer("/v1/stats/node_events").body.decode().splitlines()
+    lines = relay.handle_get("/v1/stats/node_events").body.decode().splitlines()
 
     kinds = Counter(line.split("] [")[1] for line in lines)
     rows = Counter(one.row.type for one in history.rows)
@@ -122,11 +122,11 @@ def test_a_reader_gets_every_row_that_is_committed(client: FeedClient, history: 
 def test_a_relay_that_does_not_answer_is_told_from_one_without_rows(
     watched: WatchedRelay, client: FeedClient, fault: RelayFault
 ):
-    watched.faults.turn_on(fault)
+    watched.faults.switch_on(fault)
     with pytest.raises(FeedResponseError):
         client.poll(0, 100)
 
-    watched.faults.turn_off(fault)
+    watched.faults.switch_off(fault)
     assert client.poll(0, 100).rows
 
 
@@ -145,17 +145,17 @@ def test_a_fault_of_a_row_begins_and_ends(
     watched: WatchedRelay, client: FeedClient, fault: RelayFault, shown: list[int]
 ):
     true = client.poll(18, 3, max_pages=1).rows
-    watched.faults.turn_on(fault, 20)
+    watched.faults.switch_on(fault, 20)
     told = client.poll(18, 3, max_pages=1).rows
     assert [row.id for row in told if row.id <= 21] == shown
     assert (told[: len(true)] == true) is False
 
-    watched.faults.turn_off(fault)
+    watched.faults.switch_off(fault)
     assert client.poll(18, 3, max_pages=1).rows == true
 
 
 def test_a_row_without_json_is_read_and_says_nothing(watched: WatchedRelay, client: FeedClient):
-    watched.faults.turn_on(RelayFault.BAD_ROW, 20)
+    watched.faults.switch_on(RelayFault.BAD_ROW, 20)
     (row,) = client.poll(19, 1, max_pages=1).rows
 
     assert find_unreadable_reason(row) == "args: no JSON"
@@ -163,16 +163,16 @@ def test_a_row_without_json_is_read_and_says_nothing(watched: WatchedRelay, clie
 
 def test_a_record_is_played_again_as_it_was(history: RelayHistory):
     polls = [START + 600.0, START + 1200.0]
-    record = read_record(record_lines(history.rows, history, polls))
+    record = read_record(iter_record_lines(history.rows, history, polls))
 
     for time in (START, *polls):
-        assert record.rows_at(time) == history.rows_at(time)
-    assert record.nodes_at(START + 601) == history.nodes_at(polls[0])
-    assert record.nodes_at(START + 5000) == history.nodes_at(polls[1])
+        assert record.list_rows(time) == history.list_rows(time)
+    assert record.list_nodes(START + 601) == history.list_nodes(polls[0])
+    assert record.list_nodes(START + 5000) == history.list_nodes(polls[1])
 
 
 def test_a_record_with_a_broken_line_is_wrong_input(history: RelayHistory):
-    lines = [*record_lines(history.rows[:2], history, []), '{"t": 1}']
+    lines = [*iter_record_lines(history.rows[:2], history, []), '{"t": 1}']
     with pytest.raises(InputError, match="line 3 of the record"):
         read_record(lines)
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from devnet.relay.relay_cast import HONEST, RelayLies
 from devnet.relay.relay_faults import FaultSwitch
-from devnet.relay.relay_history import Played, RelayHistory
-from devnet.relay.relay_traffic import TrafficPlan, generated
-from devnet.relay.stand_in_relay import StandInRelay, serving_relay
+from devnet.relay.relay_history import RelayHistory, RelaySource
+from devnet.relay.relay_traffic import TrafficPlan, generate_history
+from devnet.relay.stand_in_relay import StandInRelay, serve_relay
 from oracle.domain.feed_rows import FeedRow
 from oracle.queries.relay_audit.contradictions import RowContradictions
 from oracle.queries.relay_audit.relay_audit import NodeAudit, RelayAudit, Verdict, audit_relay
@@ -19,7 +19,7 @@ START = TrafficPlan().start
 
 def history_of(seconds: int = 7200, lies: RelayLies = HONEST, **plan: float) -> RelayHistory:
     made = {"gap_seconds": 25.0, **plan}
-    return generated(TrafficPlan(seconds=seconds, lies=lies, **made))  # type: ignore[arg-type]
+    return generate_history(TrafficPlan(seconds=seconds, lies=lies, **made))  # type: ignore[arg-type]
 
 
 def rows_of(history: RelayHistory) -> list[FeedRow]:
@@ -37,13 +37,13 @@ def rows_of(history: RelayHistory) -> list[FeedRow]:
 class WatchedRelay:
     """A relay that is asked over HTTP; `now` is its clock and the auditor's."""
 
-    played: Played
+    played: RelaySource
     now: float
     faults: FaultSwitch = field(default_factory=FaultSwitch)
 
     @contextmanager
     def served(self) -> Iterator[str]:
-        with serving_relay(StandInRelay(self.played, lambda: self.now, self.faults)) as url:
+        with serve_relay(StandInRelay(self.played, lambda: self.now, self.faults)) as url:
             yield url
 
     def wait(self, seconds: float) -> None:

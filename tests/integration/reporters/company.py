@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from devnet.demo.demo_system import report_settings
+from devnet.demo.demo_system import load_report_settings
 from oracle.bindings.codec import encode_call
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
@@ -17,7 +17,7 @@ from tests.support.cli.local_network import LocalNetwork, Settings
 
 ETHER = 10**18
 QUORUM = 2
-PERIOD = report_settings().period_seconds
+PERIOD = load_report_settings().period_seconds
 # They look at different moments, and so take in other windows.
 _POLLS = (0.2, 0.4, 0.8)
 # Head starts are in the chain's time, of which the three minutes of `due` pass in a second here:
@@ -54,7 +54,7 @@ class Company:
     def round(self) -> int:
         """The last round that the contract accepted."""
         asked = {"to": self.contract, "data": encode_call("QoSOracle", "head")}
-        return int(self.network.stage.chain.ask("eth_call", asked, "latest")[2:66], 16)
+        return int(self.network.stage.chain.make_request("eth_call", asked, "latest")[2:66], 16)
 
     def start(self, *members: Member) -> None:
         """Start them at once, and wait until all work."""
@@ -84,7 +84,7 @@ class Company:
         until(self.is_sent, "a transaction in the pool", self.tails)
 
     def is_sent(self) -> bool:
-        return int(self.network.stage.chain.ask("txpool_status")["pending"], 16) > 0
+        return int(self.network.stage.chain.make_request("txpool_status")["pending"], 16) > 0
 
     def landed(self, number: int) -> None:
         """Mine until the contract has accepted a round; time passes only for who waits for it."""
@@ -129,7 +129,9 @@ class Company:
         """Every call of `push` on the chain, in its order, whatever became of it."""
         chain, push = self.network.stage.chain, encode_call("QoSOracle", "push", *_NOTHING)[:10]
         heights = range(self.network.head() + 1)
-        blocks = chain.ask_all([("eth_getBlockByNumber", hex(one), True) for one in heights])
+        blocks = chain.make_batch_request(
+            [("eth_getBlockByNumber", hex(one), True) for one in heights]
+        )
         sent = [
             one
             for block in blocks
@@ -137,7 +139,7 @@ class Company:
             if one["to"] == self.contract and one["input"].startswith(push)
         ]
         asked = [("eth_getTransactionReceipt", one["hash"]) for one in sent]
-        return [self._accepted(one) for one in (chain.ask_all(asked) if asked else [])]
+        return [self._accepted(one) for one in (chain.make_batch_request(asked) if asked else [])]
 
     def _accepted(self, receipt: dict[str, Any]) -> Accepted:
         topic = load_abi("QoSOracle").get_event("RoundAccepted").digest
@@ -181,13 +183,15 @@ class Company:
     def set_signers(self, signers: Sequence[Address]) -> None:
         """The admin names other signers, in a block of its own."""
         chain = self.network.stage.chain
-        admin = str(chain.ask("eth_accounts")[0])
-        call = self.network.stage.call(admin, "QoSOracle", "setSigners", list(signers), QUORUM)
-        (sent,) = chain.mine(self.network.clock.next_block(), [call])
-        assert chain.ask("eth_getTransactionReceipt", sent)["status"] == "0x1"
+        admin = str(chain.make_request("eth_accounts")[0])
+        call = self.network.stage.build_call(
+            admin, "QoSOracle", "setSigners", list(signers), QUORUM
+        )
+        (sent,) = chain.mine(self.network.clock.advance(), [call])
+        assert chain.make_request("eth_getTransactionReceipt", sent)["status"] == "0x1"
 
     def give_ether(self, account: Address) -> None:
-        self.network.stage.chain.ask("anvil_setBalance", account, hex(ETHER))
+        self.network.stage.chain.make_request("anvil_setBalance", account, hex(ETHER))
 
 
 _NOTHING = (0, 0, 0, bytes(32), 0, b"", b"")

@@ -13,7 +13,7 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
-from devnet.demo.show import Key, keys_in
+from devnet.demo.show import DemoKey, create_keys
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import Report
 from oracle.store.database import Store
@@ -39,14 +39,14 @@ class Member:
     folder: Path
     settings: Settings
     program: Sequence[str] = PROGRAM
-    keys: Mapping[str, Key] = field(default_factory=dict)
+    keys: Mapping[str, DemoKey] = field(default_factory=dict)
     is_paused: bool = False
     _process: "subprocess.Popen[bytes] | None" = None
     _runs: int = 0
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
-        self.keys = self.keys or keys_in(self.folder)
+        self.keys = self.keys or create_keys(self.folder)
         # Held, so that nobody else gets them while we are down: they must not listen for that.
         self._doors = [held_port() for _ in range(2)]
         self.port, self._shows_at = (door.getsockname()[1] for door in self._doors)

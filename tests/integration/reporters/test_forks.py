@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from devnet.anvil import CHAIN_ID, LocalChain
-from devnet.demo.stage import ACCOUNTS, Clock
+from devnet.demo.stage import ACCOUNTS, ChainClock
 from tests.integration.reporters.company import Company, company
 from tests.support.cli.local_network import LocalNetwork, Settings
 from tests.support.evm.anvil import anvil
@@ -34,7 +34,7 @@ def fork_of(network: LocalNetwork) -> Iterator[LocalNetwork]:
     )
     with anvil(*flags, "--chain-id", str(CHAIN_ID), "--accounts", str(ACCOUNTS)) as url:
         chain = LocalChain(url)
-        clock = Clock(network.clock.start)
+        clock = ChainClock(network.clock.start)
         clock.now = network.clock.now + 5
         try:
             yield LocalNetwork(

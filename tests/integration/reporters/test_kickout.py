@@ -44,7 +44,7 @@ def logs(three: Company, event: str) -> list[dict[str, str]]:
     """The contract's events of this name."""
     topic = load_abi("QoSOracle").get_event(event).digest
     asked = {"address": three.contract, "fromBlock": "0x0", "topics": [topic]}
-    return list(three.network.stage.chain.ask("eth_getLogs", asked))
+    return list(three.network.stage.chain.make_request("eth_getLogs", asked))
 
 
 def digests(member: Member, node: str, evidence: str) -> set[str]:

@@ -107,4 +107,4 @@ def at_question(nth: int, method: str, deed: Callable[[], object]) -> InjectedFa
             deed()
         return answer
 
-    return InjectedFault("deed", change, limits={"methods": method}, is_deed=True)
+    return InjectedFault("deed", change, limits={"methods": method}, counts_unchanged=True)

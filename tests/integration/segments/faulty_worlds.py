@@ -68,14 +68,14 @@ class World:
             except TransientError as error:
                 done, failed = None, error
                 quiet -= 1
-                self.clock.pass_by(_REST_SECONDS)
+                self.clock.advance(_REST_SECONDS)
             if done is not None:
                 quiet = 0
                 if after_each is not None:
                     after_each()
                 continue
             quiet += 1
-            self.clock.pass_by(_REST_SECONDS)
+            self.clock.advance(_REST_SECONDS)
             if quiet >= _QUIET_TURNS:
                 return indexer
         raise AssertionError(f"still not at the head: {failed}")

@@ -13,7 +13,7 @@ from devnet.fakechain.faults import (
 )
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.requests import FakeRequest
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.tree import BlockTree
 from tests.integration.segments.faulty_worlds import World
 from tests.support.ingest.indexer import Indexer
 
@@ -32,7 +32,7 @@ _NOWHERE = "http://127.0.0.1:9"
 
 def begun() -> Callable[[FakeRequest], bool]:
     """Strike when history is being read, and not before."""
-    return blocks.after(_BEFORE_HISTORY)
+    return blocks.match_after(_BEFORE_HISTORY)
 
 
 def by_first(*make: Make) -> Play:
@@ -88,15 +88,15 @@ def _lagging(world: World) -> Provider:
 def elsewhere(world: World) -> Indexer:
     """Behind one address: the head from one node, some logs from one that lags."""
     lagging = _lagging(world)
-    world.spoil(logs.logs_of(lagging, when=blocks.every_second(), times=20))
+    world.spoil(logs.serve_logs_of(lagging, when=blocks.match_every_second(), times=20))
     return world.read(world.indexer())
 
 
 def unknown_is_empty(world: World) -> Indexer:
     """The same, where the node that lags calls `[]` what it does not have."""
     lagging = _lagging(world)
-    lagging.faults.append(logs.empty_where_unknown())
-    world.spoil(logs.logs_of(lagging, when=blocks.every_second(), times=20))
+    lagging.faults.append(logs.return_empty_for_unknown())
+    world.spoil(logs.serve_logs_of(lagging, when=blocks.match_every_second(), times=20))
     return world.read(world.indexer())
 
 
@@ -106,20 +106,20 @@ def _other_fork(world: World) -> Block:
     newest = world.chain.head
     for _ in range(41):
         last = world.chain.tree.mine((), last, 13)
-    world.chain.tree.last = newest
+    world.chain.tree.last_mined = newest
     return last
 
 
 def two_forks(world: World) -> Indexer:
     """Headers of one fork, and logs of another."""
     fork = Provider(world.chain.tree, _other_fork(world))
-    world.spoil(logs.logs_of(fork, when=lambda asked: not asked.by_hash, times=10))
+    world.spoil(logs.serve_logs_of(fork, when=lambda asked: not asked.is_by_hash, times=10))
     return world.read(world.indexer())
 
 
 def alone_dense(world: World) -> Indexer:
     """One block alone has more logs than an endpoint gives."""
-    world.spoil_all(lambda: messages.limited_results(1))
+    world.spoil_all(lambda: messages.limit_results(1))
     return world.read(world.indexer())
 
 
@@ -131,7 +131,7 @@ def pruned(world: World) -> Indexer:
 
 def cached_by_proxy(world: World) -> Indexer:
     """A proxy goes on to show what it has shown, also where that left the chain."""
-    by_number = blocks.cached(
+    by_number = blocks.serve_cached(
         methods="eth_getBlockByNumber", when=lambda asked: str(asked.params[0]).startswith("0x")
     )
     world.spoil(by_number)
@@ -143,21 +143,21 @@ def cached_by_proxy(world: World) -> Indexer:
 
 def another_chain(world: World) -> Indexer:
     """The preferred endpoint becomes a longer chain of our number, with other blocks."""
-    tree = Tree(31337, start=1_600_000_000)
+    tree = BlockTree(31337, start=1_600_000_000)
     other = Provider(tree)
-    other.tags = dict(world.chain.provider.tags)
-    other.head = tree.mine_many(250)
+    other.tag_targets = dict(world.chain.provider.tag_targets)
+    other.head = tree.mine_empty_blocks(250)
     indexer = world.indexer()
     indexer.source.add_checkpoint(0, world.chain.tree.genesis.hash, "the database")  # type: ignore[arg-type]
     world.read(indexer)
-    world.spoil(blocks.switched(other))
+    world.spoil(blocks.forward_to(other))
     world.chain.live(_MORE)
     return world.read(indexer)
 
 
 def nobody_for_long(world: World) -> Indexer:
     """All endpoints are down for long, in the middle of history."""
-    world.spoil_all(lambda: transport.status(503, b"down", when=begun(), times=60))
+    world.spoil_all(lambda: transport.return_status(503, b"down", when=begun(), times=60))
     return world.read(world.indexer())
 
 
@@ -173,7 +173,7 @@ def slow(world: World) -> Indexer:
     def late(_asked: object) -> None:
         Event().wait(_LATE_SECONDS)
 
-    world.spoil(transport.then(late))
+    world.spoil(transport.run_after(late))
     return world.read(world.indexer())
 
 
@@ -181,7 +181,7 @@ _SUGGESTS = "query exceeds max results {limit}, retry with the range "
 
 
 def _suggesting(words: str) -> Make:
-    return lambda: messages.limited_results(3, messages.Words(-32602, _SUGGESTS + words))
+    return lambda: messages.limit_results(3, messages.ErrorMessage(-32602, _SUGGESTS + words))
 
 
 def _misshaped(*make: Make) -> dict[str, Play]:
@@ -194,15 +194,15 @@ ANSWERS: dict[str, dict[str, Play]] = {
     "24": {"": elsewhere},
     "25": {"": unknown_is_empty},
     "26": {"": two_forks},
-    "27": {"": by_first(lambda: logs.omits_logs(when=blocks.every_second()))},
-    "28": {"": by_first(logs.omits_in_ranges), "all": by_all(logs.omits_in_ranges)},
-    "29": {"": by_first(lambda: logs.omits_one(0, for_blocks=MIDDLE))},
-    "30": {"10": by_all(lambda: logs.capped(10)), "7": by_all(lambda: logs.capped(7))},
-    "31": {"": by_all(lambda: messages.limited_results(3))},
+    "27": {"": by_first(lambda: logs.omit_logs(when=blocks.match_every_second()))},
+    "28": {"": by_first(logs.omit_logs_of_ranges), "all": by_all(logs.omit_logs_of_ranges)},
+    "29": {"": by_first(lambda: logs.omit_log(0, for_blocks=MIDDLE))},
+    "30": {"10": by_all(lambda: logs.cap_logs(10)), "7": by_all(lambda: logs.cap_logs(7))},
+    "31": {"": by_all(lambda: messages.limit_results(3))},
     "32": {"": alone_dense},
     "33": {
-        "quota": by_all(lambda: messages.fails(messages.QUOTA, times=3, when=begun())),
-        "size": by_all(lambda: messages.limited_results(4, messages.SIZE)),
+        "quota": by_all(lambda: messages.fail_with(messages.RATE_MESSAGE, times=3, when=begun())),
+        "size": by_all(lambda: messages.limit_results(4, messages.DENSITY_MESSAGE)),
     },
     "34": {
         "the same": by_all(_suggesting("{first}-{last}")),
@@ -210,60 +210,68 @@ ANSWERS: dict[str, dict[str, Play]] = {
         "outside": by_all(_suggesting("1000-2000")),
     },
     "35": {
-        "one": by_first(lambda: messages.fails(messages.FOREIGN_WORDS, methods="eth_getLogs")),
-        "all": by_all(lambda: messages.limited_results(3, messages.FOREIGN_WORDS)),
+        "one": by_first(
+            lambda: messages.fail_with(messages.UNKNOWN_MESSAGE, methods="eth_getLogs")
+        ),
+        "all": by_all(lambda: messages.limit_results(3, messages.UNKNOWN_MESSAGE)),
     },
-    "36": {"": by_all(lambda: messages.limited_range(6, messages.Words(-32000, "Max range")))},
+    "36": {
+        "": by_all(lambda: messages.limit_range(6, messages.ErrorMessage(-32000, "Max range")))
+    },
     "37": {
-        "seconds": by_first(lambda: transport.throttled(1, times=2, when=begun())),
+        "seconds": by_first(lambda: transport.return_429(1, times=2, when=begun())),
         "date": by_first(
-            lambda: transport.throttled(transport.IN_NINETY_SECONDS, times=2, when=begun())
+            lambda: transport.return_429(transport.IN_NINETY_SECONDS, times=2, when=begun())
         ),
     },
     "38": {
-        "an error": by_first(lambda: transport.throttled_in_200(times=3, when=begun())),
-        "a text": by_first(lambda: transport.throttle_text_in_200(times=3, when=begun())),
+        "an error": by_first(lambda: transport.return_429_in_200(times=3, when=begun())),
+        "a text": by_first(lambda: transport.return_throttle_text(times=3, when=begun())),
     },
-    "39": {"": by_first(lambda: transport.status(403, when=begun()))},
-    "40": {"": by_all(lambda: transport.status(504, b"timed out", times=4, when=begun()))},
+    "39": {"": by_first(lambda: transport.return_status(403, when=begun()))},
+    "40": {"": by_all(lambda: transport.return_status(504, b"timed out", times=4, when=begun()))},
     "41": _misshaped(
-        lambda: transport.cut_off(times=3, when=begun()),
-        lambda: transport.reset(times=3, when=begun()),
-        lambda: transport.truncated(times=3, when=begun()),
-        lambda: transport.broken_gzip(times=3, when=begun()),
+        lambda: transport.cut_connection(times=3, when=begun()),
+        lambda: transport.reset_connection(times=3, when=begun()),
+        lambda: transport.truncate_body(times=3, when=begun()),
+        lambda: transport.corrupt_gzip(times=3, when=begun()),
     ),
-    "42": _misshaped(transport.web_page, transport.empty_body),
+    "42": _misshaped(transport.return_html, transport.return_empty_body),
     "43": _misshaped(
-        transport.shuffled_batch,
-        lambda: transport.batch_without(0, times=4),
-        lambda: transport.batch_with_error(0, times=4),
-        lambda: transport.refused_batch(2),
+        transport.reverse_batch,
+        lambda: transport.omit_response(0, times=4),
+        lambda: transport.fail_one_call(0, times=4),
+        lambda: transport.reject_batch(2),
     ),
-    "44": {"": by_all(lambda: blocks.nothing(times=3, when=begun()))},
-    "45": _misshaped(logs.doubled, lambda: logs.contradicted(for_blocks=MIDDLE)),
+    "44": {"": by_all(lambda: blocks.return_null(times=3, when=begun()))},
+    "45": _misshaped(logs.duplicate_log, lambda: logs.add_conflicting_log(for_blocks=MIDDLE)),
     "46": _misshaped(
-        logs.removed, logs.pending, logs.without_tx_hash, logs.upper_case, logs.odd_hex
+        logs.mark_logs_removed,
+        logs.mark_logs_pending,
+        logs.zero_tx_hashes,
+        logs.uppercase_hex,
+        logs.append_half_byte,
     ),
     "47": _misshaped(
-        lambda: logs.of_blocks_moved(1_000), lambda: logs.of_address("0x" + "77" * 20)
+        lambda: logs.shift_log_blocks(1_000), lambda: logs.set_log_address("0x" + "77" * 20)
     ),
     "48": {
-        "zero": by_all(blocks.zero_bloom),
-        "saturated": by_all(blocks.saturated_bloom),
-        "zero, one": by_first(lambda: blocks.zero_bloom(for_blocks=MIDDLE)),
+        "zero": by_all(blocks.serve_zero_bloom),
+        "saturated": by_all(blocks.serve_saturated_bloom),
+        "zero, one": by_first(lambda: blocks.serve_zero_bloom(for_blocks=MIDDLE)),
     },
     "49": {
-        "all": by_all(blocks.dummy_receipts_root),
-        "one": by_first(lambda: blocks.omits_receipts(0, for_blocks=MIDDLE)),
+        "all": by_all(blocks.serve_wrong_receipts_root),
+        "one": by_first(lambda: blocks.omit_receipt(0, for_blocks=MIDDLE)),
     },
     "50": {
         "told": pruned,
-        "silent": by_first(lambda: logs.pruned_silently(MIDDLE[1])),
+        "silent": by_first(lambda: logs.serve_pruned_silently(MIDDLE[1])),
     },
     "51": {"": cached_by_proxy},
     "52": {"": another_chain},
     "53": {"": nobody_for_long},
-    "54": {"": by_first(lambda: transport.status(503, b"down", when=begun(), times=6))},
+    "54": {"": by_first(lambda: transport.return_status(503, b"down", when=begun(), times=6))},
     "56": {"": unreachable},
     "57": {"": slow},
 }

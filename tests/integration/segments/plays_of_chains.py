@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from devnet.fakechain.block_json import Said
-from devnet.fakechain.faults.transport_faults import then
+from devnet.fakechain.block_json import FakeLog
+from devnet.fakechain.faults.transport_faults import run_after
 from tests.integration.segments.faulty_worlds import World
 from tests.integration.segments.plays_of_answers import Play
 from tests.support.ingest.forked import joins
@@ -21,7 +21,7 @@ def forked(depth: int, blocks: int, finality: int = FINALITY) -> Play:
 
     def play(world: World) -> Indexer:
         for provider in world.chain.providers:
-            provider.tags = {"safe": 2, "finalized": finality}
+            provider.tag_targets = {"safe": 2, "finalized": finality}
         world.chain.live(_MORE)
         indexer = world.read(world.indexer(finality=finality))
         world.chain.live(blocks, on=world.chain.back(depth))
@@ -36,7 +36,9 @@ def denied_by_all(world: World) -> Indexer:
     """What is final is denied by everybody: nothing is undone, nothing more is taken in."""
     indexer = world.read(world.indexer())
     world.expected = world.chain.head
-    world.chain.show(world.chain.tree.mine_many(60, on=world.chain.back(FINALITY + 3)))
+    world.chain.show(
+        world.chain.tree.mine_empty_blocks(60, parent_block=world.chain.back(FINALITY + 3))
+    )
     return world.read(indexer)
 
 
@@ -44,7 +46,7 @@ def denied_by_one(world: World) -> Indexer:
     """What is final is denied by one, and the other goes on."""
     indexer = world.read(world.indexer())
     ours = world.chain.head
-    other = world.chain.tree.mine_many(60, on=world.chain.back(FINALITY + 3))
+    other = world.chain.tree.mine_empty_blocks(60, parent_block=world.chain.back(FINALITY + 3))
     world.chain.providers[0].head = other
     world.chain.following = world.chain.providers[1:]
     world.chain.live(_MORE, on=ours)
@@ -65,17 +67,19 @@ def forked_while_undoing(world: World) -> Indexer:
     indexer = world.read(world.indexer())
     ours = world.chain.head
     first = world.chain.live(4, on=world.chain.back(3, ours))
-    second = world.chain.tree.mine_many(_MORE, on=world.chain.back(5, ours))
+    second = world.chain.tree.mine_empty_blocks(_MORE, parent_block=world.chain.back(5, ours))
     world.chain.show(first)
     world.spoil_all(
-        lambda: then(lambda _: world.chain.show(second), methods="eth_getBlockByNumber", times=1)
+        lambda: run_after(
+            lambda _: world.chain.show(second), methods="eth_getBlockByNumber", times=1
+        )
     )
     return world.read(indexer)
 
 
 def forked_while_reading(world: World) -> Indexer:
     """The chain goes another way while history is being read."""
-    other = world.chain.tree.mine_many(20, on=world.chain.back(4))
+    other = world.chain.tree.mine_empty_blocks(20, parent_block=world.chain.back(4))
     asked = [0]
 
     def at_twentieth(_asked: object) -> None:
@@ -83,7 +87,7 @@ def forked_while_reading(world: World) -> Indexer:
         if asked[0] == 20:
             world.chain.show(other)
 
-    world.spoil(then(at_twentieth, methods="eth_getBlockReceipts"))
+    world.spoil(run_after(at_twentieth, methods="eth_getBlockReceipts"))
     return world.read(world.indexer())
 
 
@@ -143,7 +147,7 @@ def tagged(*tags: object) -> Play:
         indexer = world.indexer()
         for tag in tags:
             for provider in world.chain.providers:
-                provider.tags = {"safe": 2, "finalized": tag}  # type: ignore[dict-item]
+                provider.tag_targets = {"safe": 2, "finalized": tag}  # type: ignore[dict-item]
             world.chain.live(20)
             world.read(indexer)
         return indexer
@@ -153,14 +157,14 @@ def tagged(*tags: object) -> Play:
 
 def no_tag(world: World) -> Indexer:
     for provider in world.chain.providers:
-        provider.tags = {}
+        provider.tag_targets = {}
     return world.read(world.indexer())
 
 
 def final_above_newest(world: World) -> Indexer:
-    above = world.chain.tree.mine_many(5)
-    world.chain.tree.last = world.chain.provider.head
-    world.chain.provider.tags = {"safe": 2, "finalized": above}
+    above = world.chain.tree.mine_empty_blocks(5)
+    world.chain.tree.last_mined = world.chain.provider.head
+    world.chain.provider.tag_targets = {"safe": 2, "finalized": above}
     return world.read(world.indexer())
 
 
@@ -171,7 +175,7 @@ def odd_times(world: World) -> Indexer:
     return world.read(world.indexer())
 
 
-def said_in_history(*said: Said) -> Play:
+def said_in_history(*said: FakeLog) -> Play:
     """What is odd about the chain is said in the middle of its history."""
 
     def play(world: World) -> Indexer:
@@ -184,17 +188,17 @@ def said_in_history(*said: Said) -> Play:
     return play
 
 
-def _joined(**changed: object) -> Said:
+def _joined(**changed: object) -> FakeLog:
     named = {"node": address(0xB16), "stake": 1, "gpuName": "", "gpuVram": 0}
     version = {"major": 0, "minor": 0, "patch": 0, "models": []}
     return network("NodeJoined", **named | version | changed)
 
 
-def _dirty(said: Said) -> Said:
+def _dirty(said: FakeLog) -> FakeLog:
     return replace(said, data="0x" + "ee" * 31 + said.data[2:])
 
 
-def _odd_topics(said: Said) -> Said:
+def _odd_topics(said: FakeLog) -> FakeLog:
     return replace(said, topics=said.topics[:-1])
 
 

@@ -118,7 +118,7 @@ def started_later(world: World) -> Indexer:
 
 def clock_jumps(world: World) -> Indexer:
     indexer, jumps = world.indexer(), iter((3600.0, -3600.0) * 400)
-    return world.read(indexer, lambda: world.clock.pass_by(next(jumps)))
+    return world.read(indexer, lambda: world.clock.advance(next(jumps)))
 
 
 def while_blocks_arrive(world: World) -> Indexer:

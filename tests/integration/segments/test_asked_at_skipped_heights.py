@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from devnet.fakechain.tree import branch
+from devnet.fakechain.tree import get_branch
 from oracle.dispatch.redraw import HeaderReader
 from oracle.domain.blocks import BlockRef
 from oracle.errors import InputError
@@ -37,14 +37,14 @@ def indexer(world: Skipping) -> Indexer:
 
 def up_to(world: Skipping, height: int) -> int:
     """The number of the block that stands at a height, or is the last one before it."""
-    return max(block.number for block in branch(world.chain.head) if block.number <= height)
+    return max(block.number for block in get_branch(world.chain.head) if block.number <= height)
 
 
 @pytest.mark.parametrize("below_head", [2, 7, 60])
 def test_a_rewind_to_a_skipped_height_ends_at_the_block_before_it(
     world: Skipping, indexer: Indexer, below_head: int
 ):
-    blocks = {block.number for block in branch(world.chain.head)}
+    blocks = {block.number for block in get_branch(world.chain.head)}
     height = world.chain.head.number - below_head
     assert height not in blocks
 
@@ -67,7 +67,7 @@ def test_a_rewind_to_before_the_start_block_goes_no_further_than_that(world: Ski
 def test_the_last_block_of_a_period_is_found_among_skipped_heights(
     world: Skipping, indexer: Indexer, seconds: int
 ):
-    blocks = branch(world.chain.head)
+    blocks = get_branch(world.chain.head)
     periods = range(blocks[1].time // seconds, world.chain.head.time // seconds)
     found = {
         period: find_last_block(indexer.source, indexer.store, period, seconds).number
@@ -82,8 +82,8 @@ def test_the_last_block_of_a_period_is_found_among_skipped_heights(
 def test_a_feed_that_lags_lets_blocks_be_read_up_to_its_time(world: Skipping):
     indexer = world.indexer()
     limit, read = FeedHeadLimit(indexer.store), []
-    numbers = [block.number for block in branch(world.chain.head)]
-    for polls, block in enumerate(branch(world.chain.head)):
+    numbers = [block.number for block in get_branch(world.chain.head)]
+    for polls, block in enumerate(get_branch(world.chain.head)):
         with indexer.store.transaction() as uow:
             uow.feed.move_cursor(FeedCursor(settled_to=block.time), polls)
         read.append(limit.get_heads(indexer.source).latest.number)
@@ -101,7 +101,7 @@ def test_a_score_is_explained_at_the_block_before_a_skipped_height(
 
 
 def test_nobody_is_drawn_at_a_skipped_height(world: Skipping, indexer: Indexer):
-    blocks = {block.number: block.hash for block in branch(world.chain.head)}
+    blocks = {block.number: block.hash for block in get_branch(world.chain.head)}
     last = world.chain.head.number
     headers = HeaderReader(indexer.source, dict[int, BlockRef](), last)
     shown = {number: headers.get_header(number) for number in range(last + 1)}

@@ -68,7 +68,7 @@ def test_a_worker_of_the_cluster_that_is_killed_costs_its_range(
 
     indexer.index()
 
-    assert fault.hits
+    assert fault.hit_count
     assert dump(indexer.url) == expected
 
 

@@ -110,7 +110,7 @@ def test_a_history_with_faults_has_the_digest_of_one_without(
     assert state(played) == honest_state(world, played, sqlite_url)
     is_ordered = outcomes("taken") + outcomes("refused") > before
     assert is_ordered == (workers > 0 and name not in NEVER_ORDERED)
-    assert not world.faults or any(fault.hits for fault in world.faults)
+    assert not world.faults or any(fault.hit_count for fault in world.faults)
 
 
 @pytest.mark.postgres

@@ -6,26 +6,26 @@ import pytest
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults.block_faults import (
-    header_with,
-    omits_receipts,
-    other_bloom,
-    other_parent,
+    omit_receipt,
+    override_header_fields,
+    serve_wrong_bloom,
+    serve_wrong_parent,
 )
 from devnet.fakechain.faults.log_faults import (
-    capped,
-    doubled,
-    omits_in_ranges,
-    omits_logs,
-    shuffled_logs,
-    upper_case,
+    cap_logs,
+    duplicate_log,
+    omit_logs,
+    omit_logs_of_ranges,
+    reverse_logs,
+    uppercase_hex,
 )
 from devnet.fakechain.faults.transport_faults import (
-    cut_off,
-    misdirected,
-    reset,
-    shuffled_batch,
-    throttled,
-    web_page,
+    cut_connection,
+    misdirect_responses,
+    reset_connection,
+    return_429,
+    return_html,
+    reverse_batch,
 )
 from oracle.errors import TransientError
 from tests.integration.segments.conftest import OpenPrepared, outcomes
@@ -35,22 +35,22 @@ from tests.support.ingest.indexer import Indexer
 # More than any of these faults lasts.
 TURNS = 2_000
 FAULTS: dict[str, Callable[[], InjectedFault]] = {
-    "cut off": lambda: cut_off(times=3),
-    "reset": lambda: reset(times=3),
-    "web page": lambda: web_page(times=3),
-    "throttled": lambda: throttled(times=2),
-    "misdirected": misdirected,
-    "shuffled batch": shuffled_batch,
-    "upper case": upper_case,
-    "doubled": doubled,
-    "shuffled logs": shuffled_logs,
-    "logs left out": lambda: omits_logs(for_blocks=(60, 90)),
-    "logs left out in ranges": omits_in_ranges,
-    "logs capped": lambda: capped(7),
-    "receipts left out": lambda: omits_receipts(0, for_blocks=(60, 90)),
-    "another bloom": lambda: other_bloom(1, for_blocks=(60, 90)),
-    "another parent": lambda: other_parent(times=2),
-    "another header": lambda: header_with({"extraData": "0x01"}, for_blocks=(60, 90)),
+    "cut off": lambda: cut_connection(times=3),
+    "reset": lambda: reset_connection(times=3),
+    "web page": lambda: return_html(times=3),
+    "throttled": lambda: return_429(times=2),
+    "misdirected": misdirect_responses,
+    "shuffled batch": reverse_batch,
+    "upper case": uppercase_hex,
+    "doubled": duplicate_log,
+    "shuffled logs": reverse_logs,
+    "logs left out": lambda: omit_logs(for_blocks=(60, 90)),
+    "logs left out in ranges": omit_logs_of_ranges,
+    "logs capped": lambda: cap_logs(7),
+    "receipts left out": lambda: omit_receipt(0, for_blocks=(60, 90)),
+    "another bloom": lambda: serve_wrong_bloom(1, for_blocks=(60, 90)),
+    "another parent": lambda: serve_wrong_parent(times=2),
+    "another header": lambda: override_header_fields({"extraData": "0x01"}, for_blocks=(60, 90)),
 }
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from devnet.fakechain.fault import InjectedFault
-from devnet.fakechain.faults.block_faults import HEADERS
+from devnet.fakechain.faults.block_faults import HEADER_METHODS
 from devnet.fakechain.requests import FakeRequest
-from devnet.fakechain.tree import branch
+from devnet.fakechain.tree import get_branch
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
@@ -63,7 +63,7 @@ def lacks(heights: range) -> InjectedFault:
     def hidden(_asked: FakeRequest, answer: Any) -> Any:
         return None if answer is not None and int(answer["number"], 16) in heights else answer
 
-    return InjectedFault("lacks", hidden, limits={"methods": HEADERS})
+    return InjectedFault("lacks", hidden, limits={"methods": HEADER_METHODS})
 
 
 def until_it_fails(indexer: Indexer) -> tuple[list[object], TransientError]:
@@ -85,7 +85,7 @@ def test_whichever_heights_are_skipped_what_is_stored_is_the_same(
 ):
     world = skipping(manner.endpoints)
     for provider in world.chain.providers:
-        provider.tags = provider.tags if manner.has_tags else {}
+        provider.tag_targets = provider.tag_targets if manner.has_tags else {}
     world.grow(skipped)
     indexer = world.indexer(manner.blocks, start_block=manner.start)
     stored = world.read(indexer)
@@ -122,7 +122,7 @@ def test_a_block_that_an_endpoint_lacks_was_not_skipped(skipping: Callable[[int]
 
     assert all(isinstance(one, CommittedWindow) for one in done)
     assert indexer.cursor[0] < 20
-    assert hole.hits
+    assert hole.hit_count
     assert "not there yet" in str(error)
     world.chain.provider.faults.clear()
     assert world.read(indexer) == world.read(world.indexer())
@@ -145,7 +145,7 @@ def test_a_final_block_whose_height_is_skipped_now_halts(skipping: Callable[[int
     indexer = world.indexer()
     world.read(indexer)
     final = world.chain.head.number - FINALITY
-    below = branch(world.chain.head)[final - 1]
+    below = get_branch(world.chain.head)[final - 1]
     world.grow([3, *[0] * 30], on=below)
 
     changed = [one for one in world.turns(indexer, 20) if isinstance(one, HaltChanged)]

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from devnet.fakechain.fault import InjectedFault
-from devnet.fakechain.faults.block_faults import omits_receipts
-from devnet.fakechain.faults.log_faults import omits_logs
+from devnet.fakechain.faults.block_faults import omit_receipt
+from devnet.fakechain.faults.log_faults import omit_logs
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.audit.reverify import ReverifyRequest, VerifyResult, reverify_blocks
@@ -52,9 +52,7 @@ def test_workers_verify_what_the_writer_would(
     assert dump(alone.url) == dump(together.url)
 
 
-@pytest.mark.parametrize(
-    "fault", [lambda: omits_receipts(0, times=2), lambda: omits_logs(times=2)]
-)
+@pytest.mark.parametrize("fault", [lambda: omit_receipt(0, times=2), lambda: omit_logs(times=2)])
 def test_so_they_do_where_an_endpoint_is_wrong_for_a_while(
     a_chain: AChain, open_prepared: OpenPrepared, fault: Callable[[], InjectedFault]
 ):

@@ -11,8 +11,8 @@ import msgspec
 from typing_extensions import override
 
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.recordings.recording import Recording, recording
-from devnet.fakechain.server import serving
+from devnet.fakechain.recordings.recording import Recording, read_recording
+from devnet.fakechain.server import serve_endpoint
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.domain.ids import Address
@@ -37,7 +37,7 @@ def addresses() -> dict[str, Any]:
 
 @cache
 def recorded() -> Recording:
-    return recording(FOLDER)
+    return read_recording(FOLDER)
 
 
 def vss_reader(**options: Any) -> EventReader:
@@ -92,8 +92,8 @@ def following(
 ) -> Iterator[Follower]:
     """A daemon on the recorded chain that takes windows of so many blocks, from a block on."""
     chain = recorded()
-    with daemon(url, chain.provider(), reader or vss_reader(), start_block) as follower:
-        follower.blocks = {block.number: block for block in chain.blocks.by_hash.values()}
+    with daemon(url, chain.create_provider(), reader or vss_reader(), start_block) as follower:
+        follower.blocks = {block.number: block for block in chain.blocks.block_by_hash.values()}
         follower.ingest = SteadyPace(size=size)
         yield follower
 
@@ -117,7 +117,7 @@ def behind(
     """The same behind endpoints of which each shows what it will."""
     provider = providers[0]
     with ExitStack() as until_the_end:
-        served = [until_the_end.enter_context(serving(one)) for one in providers]
+        served = [until_the_end.enter_context(serve_endpoint(one)) for one in providers]
         store = until_the_end.enter_context(Store.open(url, create=True))
         pool = EndpointPool.from_urls([one.url for one in served], provider.chain_id)
         source = ChainSource(pool, reader, FINALITY)

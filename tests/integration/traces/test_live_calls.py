@@ -9,7 +9,7 @@ from eth_abi.abi import encode
 
 from devnet.fakechain.block_json import Block, Tx
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.tree import BlockTree
 from oracle.domain.ids import Address
 from oracle.domain.state.node import Membership
 from tests.integration.traces.following import FINALITY, Follower, addresses, daemon, vss_reader
@@ -31,9 +31,9 @@ def sent(sender: str, calldata: str, to: str | None = NODES, **rest: object) -> 
 
 
 @pytest.fixture
-def tree() -> Tree:
-    tree = Tree()
-    tree.mine_many(3)
+def tree() -> BlockTree:
+    tree = BlockTree()
+    tree.mine_empty_blocks(3)
     return tree
 
 
@@ -78,10 +78,10 @@ def letters(follower: Follower, *, canonical: bool = True) -> list[tuple[int, st
 
 
 def test_a_call_that_a_fork_reverts_or_moves_counts_as_the_new_chain_has_it(
-    tree: Tree, follow: Follow
+    tree: BlockTree, follow: Follow
 ):
     """One joins on the first fork only, the other on the second only, a third one elsewhere."""
-    base = tree.last
+    base = tree.last_mined
     joins = [
         sent(ONE, JOIN, nonce=71),
         sent(OTHER, JOIN, nonce=72, succeeded=False),
@@ -118,7 +118,7 @@ def test_a_call_that_a_fork_reverts_or_moves_counts_as_the_new_chain_has_it(
     assert digest(follower) == digest(fresh)
 
     # And back: the first fork is the longer one again.
-    shown(provider, follower, tree.mine_many(3, first))
+    shown(provider, follower, tree.mine_empty_blocks(3, first))
     assert memberships(follower) == {ONE: "member", THIRD: "member"}
     fresh = follow(provider)
     fresh.index()
@@ -126,9 +126,9 @@ def test_a_call_that_a_fork_reverts_or_moves_counts_as_the_new_chain_has_it(
 
 
 def test_a_call_that_cannot_be_read_is_put_aside_and_leaves_with_its_block(
-    tree: Tree, follow: Follow
+    tree: BlockTree, follow: Follow
 ):
-    base = tree.last
+    base = tree.last_mined
     broken = sent(ONE, JOIN[:-130])
     reverted = sent(OTHER, JOIN[:10], succeeded=False)
     provider = Provider(tree, tree.mine([broken, sent(THIRD, JOIN), reverted], base))
@@ -138,14 +138,14 @@ def test_a_call_that_cannot_be_read_is_put_aside_and_leaves_with_its_block(
 
     assert letters(follower) == [(-1, "join")]
     assert memberships(follower) == {THIRD: "member"}
-    shown(provider, follower, tree.mine_many(2, base))
+    shown(provider, follower, tree.mine_empty_blocks(2, base))
     assert letters(follower) == []
     assert letters(follower, canonical=False) == [(-1, "join")]
 
 
 @pytest.mark.parametrize("lacking", [(), ("eth_getBlockReceipts",)])
 def test_calls_are_read_beside_all_else_that_a_block_holds(
-    tree: Tree, follow: Follow, lacking: tuple[str, ...]
+    tree: BlockTree, follow: Follow, lacking: tuple[str, ...]
 ):
     """Creations whose code begins like a call, payments, other functions, other contracts."""
     provider = Provider(tree)
@@ -163,12 +163,12 @@ def test_calls_are_read_beside_all_else_that_a_block_holds(
     ]
 
     shown(provider, follower, tree.mine(block))
-    shown(provider, follower, tree.mine_many(FINALITY + 2))
+    shown(provider, follower, tree.mine_empty_blocks(FINALITY + 2))
 
     nodes = follower.nodes()
     assert memberships(follower) == {ONE: "member", OTHER: "quit"}
     assert (nodes[ONE].paused, nodes[ONE].stake) == (True, ENOUGH)
     assert nodes[OTHER].membership is Membership.QUIT
     assert [index for _, index, _, _ in calls(follower)] == [4, 5, 6, 7]
-    asked = {one.method for one in list(provider.asked)}
+    asked = {one.method for one in list(provider.received_requests)}
     assert ("eth_getTransactionReceipt" in asked) is bool(lacking)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from devnet.fakechain.accounts import account
-from devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.accounts import create_account
+from devnet.fakechain.block_json import FakeLog, Tx
 from devnet.fakechain.fault import InjectedFault, on_success
-from devnet.fakechain.faults.block_faults import HEADERS
+from devnet.fakechain.faults.block_faults import HEADER_METHODS
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.tree import BlockTree
 from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
@@ -33,14 +33,14 @@ A_STRANGE_ONE = {"value": hex(A_LIE), "type": "0x7b"}
 SOMEBODY = Address("0x" + "5a" * 20)
 
 
-def joins() -> Tree:
+def joins() -> BlockTree:
     """A chain on which a node signs and joins in every block, and somebody says something."""
-    tree = Tree()
+    tree = BlockTree()
     for number in range(1, JOINS + 1):
-        node = account(number)
-        said = Said(SOMEBODY, ("0x" + "11" * 32,))
+        node = create_account(number)
+        said = FakeLog(SOMEBODY, ("0x" + "11" * 32,))
         tree.mine([Tx(node, NODES, JOIN, value=ENOUGH, logs=(said,))])
-    tree.mine_many(FINALITY)
+    tree.mine_empty_blocks(FINALITY)
     return tree
 
 
@@ -56,14 +56,14 @@ def lying_values() -> InjectedFault:
             return answer
         return {**answer, "transactions": [{**one, **A_STRANGE_ONE} for one in sent]}
 
-    return InjectedFault("other values", on_success(changed), limits={"methods": HEADERS})
+    return InjectedFault("other values", on_success(changed), limits={"methods": HEADER_METHODS})
 
 
 @pytest.fixture
 def fooled(tmp_path: Path) -> Iterator[Follower]:
     """Has read everything from the first endpoint, which lies, and proved nothing of it."""
     tree = joins()
-    liar, honest = Provider(tree, tree.last), Provider(tree, tree.last)
+    liar, honest = Provider(tree, tree.last_mined), Provider(tree, tree.last_mined)
     liar.faults.append(lying_values())
     with behind(f"sqlite:///{tmp_path / 'a.sqlite'}", [liar, honest], vss_reader()) as follower:
         follower.source.set_verification(MINIMAL_POLICY)

@@ -9,7 +9,7 @@ from typing import cast
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.tree import branch
+from devnet.fakechain.tree import get_branch
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, audit_next_window
@@ -90,12 +90,12 @@ class World:
         """It falls behind, on the chain as it is, and stays there."""
         self.stay(provider)
         if provider not in self.chain.following:
-            on = branch(self.chain.head)
+            on = get_branch(self.chain.head)
             provider.head = on[max(0, len(on) - 1 - blocks)]
 
     def finalize(self, provider: Provider, depth: int) -> None:
         """Its tag may hang further behind than the others'."""
-        provider.tags = {**provider.tags, "finalized": depth}
+        provider.tag_targets = {**provider.tag_targets, "finalized": depth}
 
     def prune(self, blocks: int) -> None:
         """The first endpoint forgets what is so many blocks below its head.
@@ -128,7 +128,7 @@ class World:
     def follow(self, steps: int, seconds: float = 5.0) -> None:
         """Turn so often, so many seconds apart, and plan what is due."""
         for _ in range(steps):
-            self.clock.pass_by(seconds)
+            self.clock.advance(seconds)
             self.step()
         self.plan()
 
@@ -188,9 +188,9 @@ class World:
     def _until(self, turn: Callable[[], bool], is_done: Callable[[], bool]) -> None:
         """Turn until it is done, with rests for whoever wants one."""
         for _ in range(_MOST_TRIES):
-            self.clock.pass_by(_A_LONG_WHILE)
+            self.clock.advance(_A_LONG_WHILE)
             for _ in range(_STEPS_AT_MOST):
-                self.clock.pass_by(1)
+                self.clock.advance(1)
                 if not turn():
                     break
             if is_done():
@@ -209,13 +209,13 @@ class World:
         assert rebuilt.differing == () or self.was_lied_to
 
     def _check_headers(self) -> None:
-        ours = {block.number: block.hash for block in branch(self.chain.head)}
+        ours = {block.number: block.hash for block in get_branch(self.chain.head)}
         with self.indexer.store.read_transaction() as uow:
             known = uow.blocks.list_canonical(0, self.chain.head.number)
         assert all(ours[block.number] == block.hash for block in known)
 
     def _check_intents(self) -> None:
-        canonical = {block.hash for block in branch(self.chain.head)}
+        canonical = {block.hash for block in get_branch(self.chain.head)}
         with self.indexer.store.read_transaction() as uow:
             open_ = uow.outbox.intents.list_in_states(US, UNFINISHED_STATES)
         assert [

@@ -19,7 +19,7 @@ from devnet.demo.cast import (
     DemoNode,
 )
 from devnet.demo.stage import ETHER, MODEL, VERSION, Stage
-from devnet.demo.traffic import SALT, commitment_of
+from devnet.demo.traffic import SALT, compute_commitment
 from oracle.bindings.codec import decode_result, encode_call
 from oracle.bindings.contest_calls import compute_answer
 from oracle.domain.ids import Address, GroupKey, Hash
@@ -83,12 +83,12 @@ class DealtTraffic:
 
     def _selectable(self, number: int) -> list[DemoNode]:
         """Return who may get a task: here, and selectable by the oracle contract's word."""
-        here = [one for one in CAST if one.name not in self._gone and number not in one.away]
+        here = [one for one in CAST if one.name not in self._gone and number not in one.away_waves]
         calls = [
             ("eth_call", {"to": self._stage.oracle, "data": _is_selectable(self._account(one))})
             for one in here
         ]
-        answers = self._stage.chain.ask_all([(*call, "latest") for call in calls])
+        answers = self._stage.chain.make_batch_request([(*call, "latest") for call in calls])
         return [
             one
             for one, answer in zip(here, answers, strict=True)
@@ -101,18 +101,18 @@ class DealtTraffic:
         dealt = []
         for member, node in enumerate(group):
             task = _id("task", wave, place, member)
-            blocks = node.answers_after(wave, self._chance)
+            blocks = node.draw_answer_delay(wave, self._chance)
             dealt.append(Assignment(node, task, self._key(task), answer, blocks))
         return dealt
 
     def _moves(self, number: int) -> list[Transaction]:
         """Nodes that go away for some waves, and come back."""
         moves = []
-        for one in (one for one in CAST if one.away and one.name not in self._gone):
-            if number in one.away and number - 1 not in one.away:
-                moves.append(self._stage.call(self._account(one), "TaskNetwork", "pause"))
-            if number not in one.away and number - 1 in one.away:
-                moves.append(self._stage.call(self._account(one), "TaskNetwork", "resume"))
+        for one in (one for one in CAST if one.away_waves and one.name not in self._gone):
+            if number in one.away_waves and number - 1 not in one.away_waves:
+                moves.append(self._stage.build_call(self._account(one), "TaskNetwork", "pause"))
+            if number not in one.away_waves and number - 1 in one.away_waves:
+                moves.append(self._stage.build_call(self._account(one), "TaskNetwork", "resume"))
         return moves
 
     def _starts(self, number: int, dealt: list[list[Assignment]]) -> list[Transaction]:
@@ -123,7 +123,7 @@ class DealtTraffic:
         ]
         stage = self._stage
         started = [
-            stage.call(
+            stage.build_call(
                 self._dispatcher, "TaskNetwork", "startTask", one.key, self._account(one.node)
             )
             for group in dealt
@@ -133,16 +133,16 @@ class DealtTraffic:
 
     def _answer(self, one: Assignment) -> Transaction:
         account = self._account(one.node)
-        commitment = commitment_of(one.key, account, one.answer)
-        return self._stage.call(account, "TaskNetwork", "commitAnswer", one.key, commitment)
+        commitment = compute_commitment(one.key, account, one.answer)
+        return self._stage.build_call(account, "TaskNetwork", "commitAnswer", one.key, commitment)
 
     def _reveal(self, one: Assignment) -> Transaction:
         account, shown = self._account(one.node), (one.key, one.answer, SALT)
-        return self._stage.call(account, "TaskNetwork", "revealAnswer", *shown)
+        return self._stage.build_call(account, "TaskNetwork", "revealAnswer", *shown)
 
     def _say(self, function: str, *arguments: object, value: int = 0) -> Transaction:
         stage = self._stage
-        return stage.call(self._creator, "TaskNetwork", function, *arguments, value=value)
+        return stage.build_call(self._creator, "TaskNetwork", function, *arguments, value=value)
 
     def _account(self, node: DemoNode) -> Address:
         return self._stage.nodes[node.name]
@@ -154,7 +154,7 @@ class DealtTraffic:
             "to": stage.network,
             "data": encode_call("TaskNetwork", "keyOf", self._creator, name),
         }
-        answer = stage.chain.ask("eth_call", asked, "latest")
+        answer = stage.chain.make_request("eth_call", asked, "latest")
         key: bytes = decode_result("TaskNetwork", "keyOf", answer)[0]
         return key
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from devnet.anvil import CHAIN_ID, LocalChain, anvil
-from devnet.demo.show import START_TIME, keys_in
-from devnet.demo.stage import ACCOUNTS, Clock, Roles, Stage, set_stage
+from devnet.anvil import CHAIN_ID, LocalChain, run_anvil
+from devnet.demo.show import START_TIME, create_keys
+from devnet.demo.stage import ACCOUNTS, ChainClock, DaemonRoles, Stage, set_up_stage
 from oracle.domain.ids import Address
 from tests.support.cli.dealt_traffic import DealtTraffic
 
@@ -21,7 +21,7 @@ class LocalNetwork:
     """`play` makes eight blocks a wave; `write` makes a configuration that fits the chain."""
 
     stage: Stage
-    clock: Clock
+    clock: ChainClock
     keys: Path
     waves: int = 0
     _traffic: DealtTraffic = field(init=False)
@@ -37,15 +37,15 @@ class LocalNetwork:
     def play(self, waves: int) -> None:
         for _ in range(waves):
             for transactions in self._traffic.wave(self.waves):
-                self.stage.chain.mine(self.clock.next_block(), transactions)
+                self.stage.chain.mine(self.clock.advance(), transactions)
             self.waves += 1
 
     def mine(self, blocks: int) -> None:
         for _ in range(blocks):
-            self.stage.chain.mine(self.clock.next_block())
+            self.stage.chain.mine(self.clock.advance())
 
     def head(self) -> int:
-        return int(self.stage.chain.ask("eth_blockNumber"), 16)
+        return int(self.stage.chain.make_request("eth_blockNumber"), 16)
 
     def settings(self, folder: Path) -> Settings:
         """Everything that a daemon needs, its database in `folder`; change it, then `write`."""
@@ -94,14 +94,14 @@ def _toml(value: Any) -> str:
 @contextmanager
 def local_network(folder: Path) -> Iterator[LocalNetwork]:
     """Run a chain with contracts and twelve nodes; keys for a daemon lie in `folder`."""
-    with anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
+    with run_anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
         chain = LocalChain(url)
-        clock = Clock(START_TIME)
-        keys = keys_in(folder)
-        _, creator, *_ = chain.ask("eth_accounts")
+        clock = ChainClock(START_TIME)
+        keys = create_keys(folder)
+        _, creator, *_ = chain.make_request("eth_accounts")
         signer, transmitter = keys["signer"].address, keys["transmitter"].address
-        roles = Roles(signer, transmitter, dispatcher=Address(creator.lower()))
-        stage = set_stage(chain, clock, roles)
+        roles = DaemonRoles(signer, transmitter, dispatcher=Address(creator.lower()))
+        stage = set_up_stage(chain, clock, roles)
         try:
             yield LocalNetwork(stage, clock, folder)
         finally:

@@ -89,14 +89,14 @@ def _fall_silent(network: LocalNetwork, name: str) -> None:
     for number in range(_TIMEOUTS):
         order = _order(number)
         asked = encode_call("TaskNetwork", "keyOf", stage.creator, order[0])
-        told = chain.ask("eth_call", {"to": stage.network, "data": asked}, "latest")
+        told = chain.make_request("eth_call", {"to": stage.network, "data": asked}, "latest")
         key = decode_result("TaskNetwork", "keyOf", told)[0]
         node, created = stage.nodes[name], _created(network, order)
-        started = stage.call(stage.creator, "TaskNetwork", "startTask", key, node)
-        chain.mine(network.clock.next_block(), [created, started])
+        started = stage.build_call(stage.creator, "TaskNetwork", "startTask", key, node)
+        chain.mine(network.clock.advance(), [created, started])
         network.mine(_TASK_SECONDS // BLOCK_SECONDS + 1)
-        over = stage.call(stage.creator, "TaskNetwork", "timeOutTask", key)
-        chain.mine(network.clock.next_block(), [over])
+        over = stage.build_call(stage.creator, "TaskNetwork", "timeOutTask", key)
+        chain.mine(network.clock.advance(), [over])
 
 
 def _draw(network: LocalNetwork, path: Path) -> None:
@@ -104,10 +104,10 @@ def _draw(network: LocalNetwork, path: Path) -> None:
     stage, chain = network.stage, network.stage.chain
     told = json.loads((network.keys / "dispatcher.json").read_text("utf-8"))
     dispatcher = "0x" + told["address"].removeprefix("0x").lower()
-    chain.ask("anvil_setBalance", dispatcher, hex(10 * ETHER))
-    admin, *_ = chain.ask("eth_accounts")
-    chosen = stage.call(admin, "TaskNetwork", "setDispatcher", dispatcher)
-    chain.mine(network.clock.next_block(), [chosen])
+    chain.make_request("anvil_setBalance", dispatcher, hex(10 * ETHER))
+    admin, *_ = chain.make_request("eth_accounts")
+    chosen = stage.build_call(admin, "TaskNetwork", "setDispatcher", dispatcher)
+    chain.mine(network.clock.advance(), [chosen])
     _order_some(network, _TIMEOUTS)
     _look(path, "--dispatch")
     network.mine(1)
@@ -119,14 +119,14 @@ def _draw(network: LocalNetwork, path: Path) -> None:
 def _order_some(network: LocalNetwork, first: int) -> None:
     """Order tasks with these numbers; the block that decides who gets them is there after it."""
     orders = [_created(network, _order(first + number)) for number in range(_DRAWN)]
-    network.stage.chain.mine(network.clock.next_block(), orders)
+    network.stage.chain.mine(network.clock.advance(), orders)
     network.mine(2)
 
 
 def _created(network: LocalNetwork, order: tuple[object, ...]) -> dict[str, str]:
     """Return the transaction that orders a task."""
     stage = network.stage
-    return stage.call(stage.creator, "TaskNetwork", "createTask", order, value=ETHER // 10)
+    return stage.build_call(stage.creator, "TaskNetwork", "createTask", order, value=ETHER // 10)
 
 
 def _order(number: int) -> tuple[object, ...]:
@@ -141,7 +141,7 @@ def _has_said(network: LocalNetwork, event: str) -> bool:
         "fromBlock": "0x0",
         "topics": [load_abi("QoSOracle").get_event(event).digest],
     }
-    return bool(network.stage.chain.ask("eth_getLogs", asked))
+    return bool(network.stage.chain.make_request("eth_getLogs", asked))
 
 
 def _without_chain(settings: Settings, folder: Path) -> Path:

@@ -6,10 +6,10 @@ from functools import cache
 
 import msgspec
 
-from devnet.fakechain.block_json import Block, Said
+from devnet.fakechain.block_json import Block, FakeLog
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.server import serving
-from devnet.fakechain.tree import Tree, branch
+from devnet.fakechain.server import serve_endpoint
+from devnet.fakechain.tree import BlockTree, get_branch
 from oracle.resources import shipped_path
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY
@@ -29,7 +29,7 @@ class AChain:
     """`mine` adds blocks; every provider that `follows` shows the newest one at once."""
 
     until_the_end: ExitStack
-    tree: Tree = field(default_factory=lambda: Tree(CHAIN_ID))
+    tree: BlockTree = field(default_factory=lambda: BlockTree(CHAIN_ID))
     traffic: Traffic = field(default_factory=lambda: Traffic(1))
     providers: list[Provider] = field(default_factory=list)
     urls: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ class AChain:
     @property
     def head(self) -> Block:
         """The block that was mined last."""
-        return self.tree.last
+        return self.tree.last_mined
 
     @property
     def provider(self) -> Provider:
@@ -49,10 +49,10 @@ class AChain:
     def serve(self, *, follows: bool = True) -> Provider:
         """Add an endpoint; its `finalized` is as deep as the depth that an Indexer asks for."""
         provider = Provider(self.tree)
-        provider.tags = {"safe": 2, "finalized": FINALITY}
-        provider.code = {NETWORK: _code("TaskNetwork"), ORACLE: _code("QoSOracle")}
+        provider.tag_targets = {"safe": 2, "finalized": FINALITY}
+        provider.code_by_address = {NETWORK: _code("TaskNetwork"), ORACLE: _code("QoSOracle")}
         self.providers.append(provider)
-        self.urls.append(self.until_the_end.enter_context(serving(provider)).url)
+        self.urls.append(self.until_the_end.enter_context(serve_endpoint(provider)).url)
         if follows:
             self.following.append(provider)
         return provider
@@ -64,13 +64,13 @@ class AChain:
             last = self.tree.mine(txs(self.traffic.block()), last, seconds)
         return self.show(last)
 
-    def say(self, *said: Said, on: Block | None = None) -> Block:
+    def say(self, *said: FakeLog, on: Block | None = None) -> Block:
         """Mine one block in which this is said, each in a transaction of its own."""
         return self.show(self.tree.mine([tx(one) for one in said], on))
 
     def quiet(self, blocks: int, on: Block | None = None, seconds: int = 12) -> Block:
         """Mine blocks in which nothing happens."""
-        return self.show(self.tree.mine_many(blocks, on, seconds))
+        return self.show(self.tree.mine_empty_blocks(blocks, on, seconds))
 
     def show(self, head: Block) -> Block:
         """Let all that follow show this block as their newest."""
@@ -80,13 +80,13 @@ class AChain:
 
     def back(self, blocks: int, head: Block | None = None) -> Block:
         """Return the block so many below a head: what to fork on."""
-        return branch(head or self.head)[-1 - blocks]
+        return get_branch(head or self.head)[-1 - blocks]
 
     def logs(self, head: Block | None = None) -> list[tuple[str, int]]:
         """(block hash, log index) of every log of our contracts on the way to a head, in order."""
         return [
             (block.hash, int(log["logIndex"], 16))
-            for block in branch(head or self.head)
+            for block in get_branch(head or self.head)
             for log in block.logs
             if log["address"] in {NETWORK, ORACLE}
         ]

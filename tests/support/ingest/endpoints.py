@@ -32,9 +32,9 @@ def shown(name: str, **labels: str) -> float:
 
 def asked_for(provider: Provider, work: Callable[[], object]) -> int:
     """How many questions the provider is asked while this is done."""
-    before = len(provider.asked)
+    before = len(provider.received_requests)
     work()
-    return len(provider.asked) - before
+    return len(provider.received_requests) - before
 
 
 def follow(indexer: Indexer, clock: VirtualClock, seconds: float = 1.0, turns: int = 300) -> float:
@@ -48,5 +48,5 @@ def follow(indexer: Indexer, clock: VirtualClock, seconds: float = 1.0, turns: i
             if indexer.step() is None:
                 return clock() - began
         except TransientError:
-            clock.pass_by(seconds)
+            clock.advance(seconds)
     raise AssertionError(f"nothing but failures in {turns} turns")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from devnet.fakechain.block_json import Block, Said, Tx
-from devnet.fakechain.tree import branch
+from devnet.fakechain.block_json import Block, FakeLog, Tx
+from devnet.fakechain.tree import get_branch
 from oracle.cli.main import run
 from oracle.domain.coverage import VerificationLevel
 from oracle.store.database import Store
@@ -20,7 +20,7 @@ from tests.support.ingest.speaking import ANYBODY, task_created
 Row = tuple[int, str, int, str]
 
 # Of others: what is said in it is nothing to us.
-FOREIGN = Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ("0x" + "11" * 32,)),))
+FOREIGN = Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ("0x" + "11" * 32,)),))
 FAILED = Tx(ANYBODY, NETWORK, succeeded=False)
 
 
@@ -83,7 +83,7 @@ class Site:
         """The same of the chain as it is."""
         return [
             (block.number, block.hash, int(log["logIndex"], 16), log["data"])
-            for block in branch(self.chain.head)
+            for block in get_branch(self.chain.head)
             for log in block.logs
             if log["address"] == NETWORK
         ]

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from devnet.fakechain.block_json import Block, Said
+from devnet.fakechain.block_json import Block, FakeLog
 from devnet.fakechain.fault import InjectedFault
-from devnet.fakechain.faults.message_faults import Words, fails
+from devnet.fakechain.faults.message_faults import ErrorMessage, fail_with
 from devnet.fakechain.provider import Provider
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import REQUIRED_SAMPLES
@@ -25,16 +25,16 @@ def made_busy(a_chain: AChain) -> AChain:
     return a_chain
 
 
-def many(number: int) -> list[Said]:
+def many(number: int) -> list[FakeLog]:
     return [task_created(each) for each in range(number)]
 
 
 def ranges(provider: Provider) -> list[tuple[int, int]]:
     """Every range of logs that the endpoint was asked for, not those by hash."""
     return [
-        asked.blocks
-        for asked in provider.asked
-        if asked.method == "eth_getLogs" and not asked.by_hash and asked.blocks
+        asked.block_range
+        for asked in provider.received_requests
+        if asked.method == "eth_getLogs" and not asked.is_by_hash and asked.block_range
     ]
 
 
@@ -50,14 +50,14 @@ def whole(source: ChainSource, first: int, last: int) -> list[Log]:
 
 def no_pins() -> InjectedFault:
     """Logs by the hash of their block are not served."""
-    words = Words(-32602, "invalid argument 0: unknown field blockHash")
-    return fails(words, when=lambda asked: asked.method == "eth_getLogs" and asked.by_hash)
+    words = ErrorMessage(-32602, "invalid argument 0: unknown field blockHash")
+    return fail_with(words, when=lambda asked: asked.method == "eth_getLogs" and asked.is_by_hash)
 
 
 def no_receipts() -> InjectedFault:
     """Neither the receipts of a block nor those of a transaction are served."""
-    words = Words(-32601, "the method does not exist")
-    return fails(words, methods=("eth_getBlockReceipts", "eth_getTransactionReceipt"))
+    words = ErrorMessage(-32601, "the method does not exist")
+    return fail_with(words, methods=("eth_getBlockReceipts", "eth_getTransactionReceipt"))
 
 
 def hide(a_chain: AChain, fault: InjectedFault, place: int = 0) -> InjectedFault:

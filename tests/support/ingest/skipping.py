@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from devnet.fakechain.block_json import Block
-from devnet.fakechain.tree import branch
+from devnet.fakechain.tree import get_branch
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from tests.support.ingest.a_chain import AChain
@@ -40,13 +40,13 @@ class Skipping:
 
     def part(self, depth: int) -> Block:
         """Return a block so many below the head, and not below the final one."""
-        all_blocks = branch(self.chain.head)
+        all_blocks = get_branch(self.chain.head)
         above = [one for one in all_blocks if one.number > self.chain.head.number - FINALITY]
         return all_blocks[-1 - min(depth, len(above))]
 
     def logs(self, start: int) -> list[tuple[str, int]]:
         """Return what our contracts said from a block on; see `AChain.logs`."""
-        read = {block.hash for block in branch(self.chain.head) if block.number >= start}
+        read = {block.hash for block in get_branch(self.chain.head) if block.number >= start}
         return [log for log in self.chain.logs() if log[0] in read]
 
     def indexer(self, blocks: int | None = None, **how: int) -> Indexer:
@@ -64,7 +64,7 @@ class Skipping:
                 done.append(indexer.step())
             except TransientError as error:
                 done.append(error)
-            self._clock.pass_by(_REST_SECONDS)
+            self._clock.advance(_REST_SECONDS)
         return done
 
     def read(self, indexer: Indexer) -> list[str]:
@@ -80,5 +80,5 @@ class Skipping:
                     at = uow.cursor.get()
                 if at is not None and at.hash == head.hash:
                     return told(dump(indexer.url, orphans=False, without=_NUMBERED))
-                self._clock.pass_by(_REST_SECONDS)
+                self._clock.advance(_REST_SECONDS)
         raise AssertionError(f"not at block {head.number}: {failed}")

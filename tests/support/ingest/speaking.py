@@ -6,8 +6,8 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from devnet.fakechain.accounts import account
-from devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.accounts import create_account
+from devnet.fakechain.block_json import FakeLog, Tx
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.events import network_events as of_network, oracle_events as of_oracle
 from oracle.domain.events.network_events import (
@@ -25,27 +25,27 @@ from tests.support.chain.network_logs import NETWORK, ORACLE, a_hash, created, g
 Event = DomainEvent | ContractEvent
 
 # Whoever sends what nobody asks the sender of.
-ANYBODY = account(0xE0)
+ANYBODY = create_account(0xE0)
 _VERSION = ("major", "minor", "patch")
 _STATUSES = list(LastStatus)
 
 
-def network(event: str, **values: Any) -> Said:
+def network(event: str, **values: Any) -> FakeLog:
     """The log of an event of TaskNetwork."""
     return _as_said(said("TaskNetwork", NETWORK, event, **values))
 
 
-def oracle(event: str, **values: Any) -> Said:
+def oracle(event: str, **values: Any) -> FakeLog:
     """The log of an event of QoSOracle."""
     return _as_said(said("QoSOracle", ORACLE, event, **values))
 
 
-def task_created(number: int, **changed: Any) -> Said:
+def task_created(number: int, **changed: Any) -> FakeLog:
     """The log of a TaskCreated with usual values: what a test says where anything will do."""
     return _as_said(created(number, **changed))
 
 
-def tx(*logs: Said) -> Tx:
+def tx(*logs: FakeLog) -> Tx:
     """A transaction to the network contract that leaves these logs."""
     return Tx(ANYBODY, NETWORK, logs=logs)
 
@@ -84,7 +84,7 @@ def _round(event: RoundAccepted) -> Tx:
     return Tx(event.transmitter, ORACLE, input=push.digest[:10] + arguments.hex(), logs=(log,))
 
 
-def _created(event: TaskCreated) -> Said:
+def _created(event: TaskCreated) -> FakeLog:
     kinds = list(TaskKind)
     return task_created(
         0,
@@ -96,7 +96,7 @@ def _created(event: TaskCreated) -> Said:
     )
 
 
-def _joined(event: of_network.NodeJoined) -> Said:
+def _joined(event: of_network.NodeJoined) -> FakeLog:
     return network(
         "NodeJoined",
         node=event.node,
@@ -108,7 +108,7 @@ def _joined(event: of_network.NodeJoined) -> Said:
     )
 
 
-def _of_node(event: Any) -> Said:
+def _of_node(event: Any) -> FakeLog:
     more: dict[str, Any] = {}
     if isinstance(event, of_network.NodeSlashed):
         more = {"amount": 10**18}
@@ -117,16 +117,16 @@ def _of_node(event: Any) -> Said:
     return network(type(event).__name__, node=event.node, **more)
 
 
-def _of_task(event: Any) -> Said:
+def _of_task(event: Any) -> FakeLog:
     more = {"resultHash": a_hash(1)} if isinstance(event, of_network.TaskSubmitted) else {}
     return network(type(event).__name__, task=event.task, node=event.node, **more)
 
 
-def _timed_out(event: of_network.TaskTimedOut) -> Said:
+def _timed_out(event: of_network.TaskTimedOut) -> FakeLog:
     return network("TaskTimedOut", task=event.task, node=_who(event), lastStatus=_status(event))
 
 
-def _aborted(event: of_network.TaskAborted) -> Said:
+def _aborted(event: of_network.TaskAborted) -> FakeLog:
     reason = list(AbortReason).index(event.reason or AbortReason.UNKNOWN)
     return network(
         "TaskAborted",
@@ -145,7 +145,7 @@ def _status(event: of_network.TaskTimedOut | of_network.TaskAborted) -> int:
     return 0 if event.last_status is None else _STATUSES.index(event.last_status)
 
 
-_NETWORK: dict[type[Event], Callable[[Any], Said]] = {
+_NETWORK: dict[type[Event], Callable[[Any], FakeLog]] = {
     of_network.NodeJoined: _joined,
     **dict.fromkeys(
         (
@@ -175,7 +175,7 @@ _NETWORK: dict[type[Event], Callable[[Any], Said]] = {
         "GroupValidated", group=event.group, tasks=list(event.tasks)
     ),
 }
-_ORACLE: dict[type[Event], Callable[[Any], Said]] = {
+_ORACLE: dict[type[Event], Callable[[Any], FakeLog]] = {
     of_oracle.KickProposed: lambda event: oracle(
         "KickProposed",
         node=event.node,
@@ -191,5 +191,5 @@ _ORACLE: dict[type[Event], Callable[[Any], Said]] = {
 }
 
 
-def _as_said(words: Any) -> Said:
-    return Said(words.address, words.topics, words.data)
+def _as_said(words: Any) -> FakeLog:
+    return FakeLog(words.address, words.topics, words.data)

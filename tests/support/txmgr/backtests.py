@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lab.backtest.measurement import MeasurementPlan, measure
-from lab.backtest.results import Measured
+from lab.backtest.measurement import MeasurementPlan, measure_system
+from lab.backtest.results import Measurement
 from lab.backtest.system_columns import SystemColumn
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address
@@ -65,7 +65,7 @@ class Bench:
         policy: ByName | None = None,
         asked: MeasurementPlan | None = None,
         blocks: tuple[int, int | None] = (0, None),
-    ) -> Measured:
+    ) -> Measurement:
         self.kept = write_history(history.events, self.folder / "events", *blocks)
         column = SystemColumn("under test", rules, "by_name")
-        return measure(column, policy or ByName(), self.kept, asked or MeasurementPlan())
+        return measure_system(column, policy or ByName(), self.kept, asked or MeasurementPlan())

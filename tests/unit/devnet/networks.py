@@ -4,21 +4,21 @@ from typing import Any, Self
 
 import requests
 
-from devnet.fakechain.block_json import Said, Tx
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.block_json import FakeLog, Tx
+from devnet.fakechain.tree import BlockTree
 
 SPEAKER, OTHER = "0x" + "5a" * 20, "0x" + "07" * 20
 FIRST, SECOND = "0x" + "11" * 32, "0x" + "22" * 32
 SENDER = "0x" + "5e" * 20
 
 
-def said(word: int = 0, address: str = SPEAKER, topic: str = FIRST) -> Said:
-    return Said(address, (topic, f"0x{word:064x}"), f"0x{word:064x}")
+def said(word: int = 0, address: str = SPEAKER, topic: str = FIRST) -> FakeLog:
+    return FakeLog(address, (topic, f"0x{word:064x}"), f"0x{word:064x}")
 
 
-def grown(blocks: int = 5) -> Tree:
+def grown(blocks: int = 5) -> BlockTree:
     """Each block says two things in one transaction; its number is what they say."""
-    tree = Tree()
+    tree = BlockTree()
     for number in range(1, blocks + 1):
         logs = (said(number), said(number, topic=SECOND))
         tree.mine([Tx(SENDER, SPEAKER, "0x12345678", logs=logs)])

@@ -6,10 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from devnet.fakechain.block_json import Block, Said, Tx
-from devnet.fakechain.faults.forging import Depth, Lie, Told, forged
+from devnet.fakechain.block_json import Block, FakeLog, Tx
+from devnet.fakechain.faults.forging import (
+    BlockContent,
+    Depth,
+    ForgeryPlan,
+    create_forged_provider,
+)
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.tree import BlockTree
 from oracle.chain.proofs.header_hash import HeaderResponse, compute_block_hash
 from oracle.chain.proofs.receipts_root import ProvenReceipt, compute_receipts_root
 
@@ -18,40 +23,40 @@ BLOCKS = (3, 4)
 
 
 @pytest.fixture
-def tree() -> Tree:
-    tree = Tree()
+def tree() -> BlockTree:
+    tree = BlockTree()
     for number in range(6):
-        tree.say(Said(ADDRESS, (TOPIC,), f"0x{number:064x}"))
+        tree.mine_logs(FakeLog(ADDRESS, (TOPIC,), f"0x{number:064x}"))
     return tree
 
 
-def louder(block: Block) -> Told:
+def louder(block: Block) -> BlockContent:
     """One more log, the same as the last."""
-    return Told(block.time, tuple(_louder(tx) for tx in block.txs))
+    return BlockContent(block.time, tuple(_louder(tx) for tx in block.txs))
 
 
 def _louder(tx: Tx) -> Tx:
     return replace(tx, logs=(*tx.logs, tx.logs[-1]))
 
 
-def liar(tree: Tree, depth: Depth) -> Provider:
-    return forged(tree, Lie("louder", louder), depth, BLOCKS)
+def liar(tree: BlockTree, depth: Depth) -> Provider:
+    return create_forged_provider(tree, ForgeryPlan("louder", louder), depth, BLOCKS)
 
 
 def block(provider: Provider, number: int) -> dict[str, Any]:
-    found: dict[str, Any] = provider.answer("eth_getBlockByNumber", [hex(number), False])
+    found: dict[str, Any] = provider.handle_call("eth_getBlockByNumber", [hex(number), False])
     return found
 
 
 def logs(provider: Provider, number: int) -> list[dict[str, Any]]:
     asked = {"fromBlock": hex(number), "toBlock": hex(number)}
-    found: list[dict[str, Any]] = provider.answer("eth_getLogs", [asked])
+    found: list[dict[str, Any]] = provider.handle_call("eth_getLogs", [asked])
     return found
 
 
 def makes_root(provider: Provider, number: int) -> bool:
     header = block(provider, number)
-    given = provider.answer("eth_getBlockReceipts", [header["hash"]])
+    given = provider.handle_call("eth_getBlockReceipts", [header["hash"]])
     root: str = header["receiptsRoot"]
     return compute_receipts_root(msgspec.convert(given, list[ProvenReceipt])) == root
 
@@ -73,7 +78,7 @@ def makes_hash(provider: Provider, number: int) -> bool:
     ],
 )
 def test_what_fits_is_what_the_depth_says(
-    tree: Tree, depth: Depth, *, fits_root: bool, fits_hash: bool, links: bool
+    tree: BlockTree, depth: Depth, *, fits_root: bool, fits_hash: bool, links: bool
 ):
     provider = liar(tree, depth)
 
@@ -87,7 +92,9 @@ def test_what_fits_is_what_the_depth_says(
 
 
 @pytest.mark.parametrize("depth", Depth)
-def test_below_its_lie_a_liar_is_honest_and_above_it_says_what_was_said(tree: Tree, depth: Depth):
+def test_below_its_lie_a_liar_is_honest_and_above_it_says_what_was_said(
+    tree: BlockTree, depth: Depth
+):
     provider, honest = liar(tree, depth), Provider(tree)
 
     assert block(provider, 2) == block(honest, 2)
@@ -96,13 +103,13 @@ def test_below_its_lie_a_liar_is_honest_and_above_it_says_what_was_said(tree: Tr
     assert is_other is (depth is Depth.CHAIN)
 
 
-def test_a_transaction_goes_by_its_other_name_wherever_it_is_named(tree: Tree):
-    lie = Lie("renamed", rename=lambda name: "0xdd" + name[4:])
-    provider = forged(tree, lie, Depth.RECEIPTS, BLOCKS)
+def test_a_transaction_goes_by_its_other_name_wherever_it_is_named(tree: BlockTree):
+    lie = ForgeryPlan("renamed", change_tx_hash=lambda name: "0xdd" + name[4:])
+    provider = create_forged_provider(tree, lie, Depth.RECEIPTS, BLOCKS)
 
     (name,) = block(provider, 3)["transactions"]
 
     assert name.startswith("0xdd")
     assert [log["transactionHash"] for log in logs(provider, 3)] == [name]
-    assert provider.answer("eth_getTransactionReceipt", [name])["transactionHash"] == name
-    assert provider.answer("eth_getTransactionByHash", [name])["hash"] == name
+    assert provider.handle_call("eth_getTransactionReceipt", [name])["transactionHash"] == name
+    assert provider.handle_call("eth_getTransactionByHash", [name])["hash"] == name

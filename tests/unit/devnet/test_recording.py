@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.recordings.recording import recording
+from devnet.fakechain.recordings.recording import read_recording
 from devnet.fakechain.requests import FakeRpcError
-from devnet.fakechain.tree import branch
+from devnet.fakechain.tree import get_branch
 from oracle.errors import InputError
 from tests.unit.devnet.networks import grown
 
@@ -19,7 +19,7 @@ WHOLE: list[object] = [{"fromBlock": "0x0", "toBlock": "latest"}]
 def lines(tree, *, kinds):
     """The chain as somebody wrote it down, newest first: the order does not matter."""
     yield {"kind": "chain", "chainId": hex(tree.chain_id)}
-    for block in branch(tree.last)[::-1]:
+    for block in get_branch(tree.last)[::-1]:
         made = {
             "block": [block.header],
             "log": block.logs,
@@ -48,7 +48,7 @@ def asked(provider, tree):
         ("eth_chainId", []),
         ("eth_blockNumber", []),
     ]
-    for block in branch(tree.last):
+    for block in get_branch(tree.last):
         questions += [
             ("eth_getBlockByNumber", [hex(block.number), True]),
             ("eth_getBlockByHash", [block.hash, False]),
@@ -64,13 +64,13 @@ def asked(provider, tree):
 @pytest.mark.parametrize("name", ["chain.jsonl", "chain.jsonl.gz"])
 def test_a_recording_of_everything_answers_as_the_chain_did(tmp_path, tree, name):
     path = written(tmp_path / name, lines(tree, kinds=["block", "tx", "receipt"]))
-    assert asked(recording(path).provider(), tree) == asked(Provider(tree), tree)
+    assert asked(read_recording(path).create_provider(), tree) == asked(Provider(tree), tree)
 
 
 def test_receipts_are_made_of_transactions_and_logs(tmp_path, tree):
     path = written(tmp_path / "chain.jsonl", lines(tree, kinds=["block", "log", "tx"]))
-    made = recording(path).provider().answer("eth_getBlockReceipts", ["0x2"])
-    true = Provider(tree).answer("eth_getBlockReceipts", ["0x2"])
+    made = read_recording(path).create_provider().handle_call("eth_getBlockReceipts", ["0x2"])
+    true = Provider(tree).handle_call("eth_getBlockReceipts", ["0x2"])
     assert [one["logs"] for one in made] == [one["logs"] for one in true]
     assert [one["transactionHash"] for one in made] == [one["transactionHash"] for one in true]
 
@@ -80,8 +80,8 @@ def test_a_status_of_a_transaction_becomes_that_of_its_receipt(tmp_path, tree):
         for line in lines(tree, kinds=["block", "tx"]):
             yield {**line, "status": "0x0"} if line["kind"] == "tx" else line
 
-    provider = recording(written(tmp_path / "chain.jsonl", failed())).provider()
-    assert provider.answer("eth_getBlockReceipts", ["0x1"])[0]["status"] == "0x0"
+    provider = read_recording(written(tmp_path / "chain.jsonl", failed())).create_provider()
+    assert provider.handle_call("eth_getBlockReceipts", ["0x1"])[0]["status"] == "0x0"
 
 
 def test_what_was_not_recorded_of_a_header_is_zeros(tmp_path, tree):
@@ -90,26 +90,26 @@ def test_what_was_not_recorded_of_a_header_is_zeros(tmp_path, tree):
         {key: value for key, value in line.items() if key in known}
         for line in lines(tree, kinds=["block"])
     ]
-    provider = recording(written(tmp_path / "chain.jsonl", bare)).provider()
-    head = provider.answer("eth_getBlockByNumber", ["latest", False])
+    provider = read_recording(written(tmp_path / "chain.jsonl", bare)).create_provider()
+    head = provider.handle_call("eth_getBlockByNumber", ["latest", False])
     assert head["hash"] == tree.last.hash
     assert int(head["logsBloom"], 16) == int(head["receiptsRoot"], 16) == 0
 
 
 def test_receipts_that_were_left_out_are_not_said_to_be_none(tmp_path, tree):
-    provider = recording(
+    provider = read_recording(
         written(tmp_path / "chain.jsonl", lines(tree, kinds=["block"]))
-    ).provider()
-    assert provider.answer("eth_getBlockReceipts", ["0x0"]) == []
+    ).create_provider()
+    assert provider.handle_call("eth_getBlockReceipts", ["0x0"]) == []
     with pytest.raises(FakeRpcError, match="no receipts were recorded"):
-        provider.answer("eth_getBlockReceipts", ["0x2"])
+        provider.handle_call("eth_getBlockReceipts", ["0x2"])
 
 
 def test_a_folder_of_three_files_is_read(tmp_path, tree):
     def plain(one, block):
         return {**one, "block": block.number, "index": int(one["transactionIndex"], 16)}
 
-    blocks = branch(tree.last)
+    blocks = get_branch(tree.last)
     heads = [
         {
             "number": one.number,
@@ -123,9 +123,11 @@ def test_a_folder_of_three_files_is_read(tmp_path, tree):
     written(tmp_path / "logs.jsonl.gz", [log for block in blocks for log in block.logs])
     txs = [plain(tx, block) for block in blocks for tx in block.transactions]
     written(tmp_path / "txs.jsonl.gz", txs)
-    provider = recording(tmp_path).provider()
-    assert provider.answer("eth_getLogs", WHOLE) == Provider(tree).answer("eth_getLogs", WHOLE)
-    assert provider.answer("eth_getBlockByNumber", ["0x3", True])["transactions"][0]["from"]
+    provider = read_recording(tmp_path).create_provider()
+    assert provider.handle_call("eth_getLogs", WHOLE) == Provider(tree).handle_call(
+        "eth_getLogs", WHOLE
+    )
+    assert provider.handle_call("eth_getBlockByNumber", ["0x3", True])["transactions"][0]["from"]
 
 
 @pytest.mark.parametrize(
@@ -140,10 +142,10 @@ def test_a_folder_of_three_files_is_read(tmp_path, tree):
 def test_a_file_that_is_no_recording_is_told_in_one_line(tmp_path, tree, line, words):
     path = written(tmp_path / "chain.jsonl", [*lines(tree, kinds=["block"]), line])
     with pytest.raises(InputError, match=words) as caught:
-        recording(path)
+        read_recording(path)
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path):
     with pytest.raises(InputError, match="No such file"):
-        recording(Path(tmp_path / "nothing.jsonl"))
+        read_recording(Path(tmp_path / "nothing.jsonl"))

@@ -2,12 +2,12 @@
 
 import pytest
 
-from devnet.relay.relay_show import RelayReading
+from devnet.relay.relay_show import RelayNodeComparison
 from oracle.domain.ids import Address
 
 
-def reading(relays: float, lowest: float, highest: float) -> RelayReading:
-    return RelayReading(
+def reading(relays: float, lowest: float, highest: float) -> RelayNodeComparison:
+    return RelayNodeComparison(
         name="hopeless",
         node=Address("0x" + "11" * 20),
         status="available",

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from devnet.demo.acts import ACTS, Playbill
-from devnet.demo.news import FeedEntry, news
+from devnet.demo.acts import ACTS, ActTracker
+from devnet.demo.news import FeedEntry, build_feed
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.blocks import Position
@@ -43,7 +43,7 @@ def pictured(lines: list[FeedEntry], height: int = 24) -> list[str]:
         file=written, width=80, height=height, force_terminal=True, color_system=None
     )
     with Screen(console, start=0) as screen:
-        screen.show(snapshot(), lines, head=9)
+        screen.update(snapshot(), lines, head=9)
     # Without what moves the cursor; the picture is drawn again over itself.
     lines_drawn = re.sub(r"\x1b\[[0-9?]*[a-zA-Z]", "", written.getvalue()).splitlines()
     begins = max(n for n, line in enumerate(lines_drawn) if line.strip().startswith("chain time"))
@@ -73,7 +73,7 @@ def test_the_lines_of_an_act_fit_80_columns(act):
 
 
 def test_acts_go_on_and_never_back():
-    playbill, seen = Playbill(), []
+    playbill, seen = ActTracker(), []
     for now in (
         snapshot(),
         snapshot(reports=1),
@@ -82,16 +82,16 @@ def test_acts_go_on_and_never_back():
         snapshot(reports=2),
         snapshot(reports=3, timeouts=1),
     ):
-        playbill.see(now)
-        seen.append(int(playbill.line[0]))
+        playbill.update(now)
+        seen.append(int(playbill.title_line[0]))
     assert seen == [1, 2, 3, 4, 5, 5]
 
 
 def test_closed_kickout_interval_is_announced():
     now = snapshot(nodes=1)
     node = now.rows[0]
-    due = replace(now, due=(KickoutDue(node.address, Position(1, 1, 1), None),))
-    opened, closed = list(news(now, due)), list(news(due, now))
+    due = replace(now, due_kickouts=(KickoutDue(node.address, Position(1, 1, 1), None),))
+    opened, closed = list(build_feed(now, due)), list(build_feed(due, now))
     assert [entry.text.split(":")[0] for entry in opened] == [
         f"{node.name} is due to be kicked out"
     ]

@@ -3,8 +3,8 @@
 import msgspec
 from hypothesis import given, strategies as st
 
-from devnet.fakechain.block_json import Block, Said, Tx
-from devnet.fakechain.tree import Tree, branch
+from devnet.fakechain.block_json import Block, FakeLog, Tx
+from devnet.fakechain.tree import BlockTree, get_branch
 from oracle.chain.proofs.bloom import compute_bloom, format_bloom
 from oracle.chain.proofs.header_hash import HeaderResponse, compute_block_hash
 from oracle.chain.proofs.receipts_root import ProvenReceipt, compute_receipts_root
@@ -15,7 +15,7 @@ from tests.unit.devnet.networks import SENDER, SPEAKER, grown, said
 words = st.binary(min_size=32, max_size=32).map(lambda one: "0x" + one.hex())
 addresses = st.binary(min_size=20, max_size=20).map(lambda one: "0x" + one.hex())
 contents = st.binary(max_size=100).map(lambda one: "0x" + one.hex())
-things = st.builds(Said, addresses, st.lists(words, max_size=4).map(tuple), contents)
+things = st.builds(FakeLog, addresses, st.lists(words, max_size=4).map(tuple), contents)
 txs = st.builds(
     Tx,
     addresses,
@@ -45,41 +45,43 @@ def prove(block: Block) -> None:
 @examples(15)
 @given(st.lists(st.lists(txs, max_size=4), min_size=1, max_size=3))
 def test_every_block_is_proven_by_its_hash(blocks):
-    tree = Tree()
+    tree = BlockTree()
     for mined in blocks:
         prove(tree.mine(mined))
 
 
 def test_a_block_mined_on_an_older_one_is_a_fork():
-    tree = Tree()
-    trunk = tree.mine_many(3)
-    fork = tree.mine_many(2, on=tree.genesis)
-    assert branch(trunk)[0] is branch(fork)[0] is tree.genesis
-    assert trunk.hash not in {block.hash for block in branch(fork)}
+    tree = BlockTree()
+    trunk = tree.mine_empty_blocks(3)
+    fork = tree.mine_empty_blocks(2, parent_block=tree.genesis)
+    assert get_branch(trunk)[0] is get_branch(fork)[0] is tree.genesis
+    assert trunk.hash not in {block.hash for block in get_branch(fork)}
 
 
 def test_two_empty_blocks_on_one_parent_differ():
-    tree = Tree()
-    one, other = tree.mine(on=tree.genesis), tree.mine(on=tree.genesis)
+    tree = BlockTree()
+    one, other = tree.mine(parent_block=tree.genesis), tree.mine(parent_block=tree.genesis)
     assert one.hash != other.hash
     prove(other)
 
 
 def test_a_transaction_that_is_mined_again_keeps_its_hash():
-    tree = Tree()
-    first = tree.say(said(1))
-    again = tree.mine([Tx(SENDER, SPEAKER, logs=(said(0),)), *first.txs], on=tree.genesis)
+    tree = BlockTree()
+    first = tree.mine_logs(said(1))
+    again = tree.mine(
+        [Tx(SENDER, SPEAKER, logs=(said(0),)), *first.txs], parent_block=tree.genesis
+    )
     assert again.tx_hashes[1] == first.tx_hashes[0]
     assert again.logs[1]["logIndex"] != first.logs[0]["logIndex"]
 
 
 def test_a_failed_transaction_says_nothing():
-    block = Tree().mine([Tx(SENDER, SPEAKER, logs=(said(1),), succeeded=False)])
+    block = BlockTree().mine([Tx(SENDER, SPEAKER, logs=(said(1),), succeeded=False)])
     assert block.logs == []
     assert block.receipts[0]["status"] == "0x0"
 
 
 def test_the_same_calls_make_the_same_blocks():
-    assert [block.hash for block in branch(grown().last)] == [
-        block.hash for block in branch(grown().last)
+    assert [block.hash for block in get_branch(grown().last_mined)] == [
+        block.hash for block in get_branch(grown().last_mined)
     ]

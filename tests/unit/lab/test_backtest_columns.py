@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from lab.backtest.parameter_grid import read_grid
-from lab.backtest.system_columns import MOST_COLUMNS, Grid, Setting, SystemBase, columns_of
+from lab.backtest.parameter_grid import parse_grid
+from lab.backtest.system_columns import MAX_COLUMNS, Grid, Setting, SystemBase, build_columns
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
@@ -20,12 +20,12 @@ LEGACY = [
 
 
 def columns(*names, changes=(), grid=None):
-    bases = [SystemBase.named(name) for name in names]
-    return columns_of(bases, [Setting.read(text) for text in changes], grid)
+    bases = [SystemBase.find_by_name(name) for name in names]
+    return build_columns(bases, [Setting.parse(text) for text in changes], grid)
 
 
 def grid(text, *, is_toml=False):
-    return read_grid(text, SystemBase.named, is_toml=is_toml)
+    return parse_grid(text, SystemBase.find_by_name, is_toml=is_toml)
 
 
 def test_a_name_is_a_rule_set_with_the_policy_of_its_system():
@@ -41,8 +41,8 @@ def test_another_policy_is_taken_by_its_name():
 
 
 def test_a_written_rule_set_is_picked_by_the_policy_of_its_name_or_of_seed():
-    assert SystemBase.read('{"name": "relay", "version": 7}').policy == "relay"
-    assert SystemBase.read('{"name": "ours", "version": 1}').policy == "crynux"
+    assert SystemBase.from_rules_json('{"name": "relay", "version": 7}').policy == "relay"
+    assert SystemBase.from_rules_json('{"name": "ours", "version": 1}').policy == "crynux"
 
 
 def test_a_change_reaches_every_rule_set_and_is_seen_in_the_name():
@@ -65,13 +65,13 @@ def test_a_change_of_one_system_wins_over_a_change_of_all_in_any_order():
 
 def test_a_number_of_the_policy_is_changed_as_a_rule_is():
     (crynux, article), notes = columns("crynux", "article", changes=["weight_floor=0.01"])
-    assert (crynux.name, crynux.rules, crynux.tuning) == (
+    assert (crynux.name, crynux.rules, crynux.policy_changes) == (
         "crynux*",
         CRYNUX,
         {"weight_floor": "0.01"},
     )
     assert crynux.parameters["weight_floor"] == "0.01"
-    assert (article.name, article.tuning) == ("article", {})
+    assert (article.name, article.policy_changes) == ("article", {})
     assert notes == ["article has no rule weight_floor: it is compared without that change"]
 
 
@@ -89,19 +89,22 @@ def test_a_system_without_rules_has_the_numbers_of_its_policy():
 
 def test_a_system_stands_beside_itself_with_changes_of_its_own():
     bases = [
-        SystemBase.named("crynux"),
-        SystemBase.named("crynux").changed_by(["weight_floor=0.01", "boost=1"]),
+        SystemBase.find_by_name("crynux"),
+        SystemBase.find_by_name("crynux").with_changes(["weight_floor=0.01", "boost=1"]),
     ]
-    (crynux, floored), _ = columns_of(bases, [])
+    (crynux, floored), _ = build_columns(bases, [])
     assert (crynux.name, crynux.changes) == ("crynux", {})
     assert floored.name == "crynux weight_floor=0.01 boost=1"
-    assert (floored.rules.boost, floored.tuning) == (UNIT, {"weight_floor": "0.01"})
+    assert (floored.rules.boost, floored.policy_changes) == (UNIT, {"weight_floor": "0.01"})
 
 
 def test_a_change_of_its_own_wins_over_a_change_of_all_of_that_name():
-    bases = [SystemBase.named("crynux"), SystemBase.named("crynux").changed_by(["penalty=0.5"])]
-    settings = [Setting.read(text) for text in ("crynux:penalty=0.2", "tau_seconds=9")]
-    (one, other), _ = columns_of(bases, settings)
+    bases = [
+        SystemBase.find_by_name("crynux"),
+        SystemBase.find_by_name("crynux").with_changes(["penalty=0.5"]),
+    ]
+    settings = [Setting.parse(text) for text in ("crynux:penalty=0.2", "tau_seconds=9")]
+    (one, other), _ = build_columns(bases, settings)
     assert (one.name, one.rules.penalty) == ("crynux*", UNIT // 5)
     assert (other.name, other.rules.penalty) == ("crynux penalty=0.5*", UNIT // 2)
     assert one.rules.tau_seconds == other.rules.tau_seconds == 9
@@ -109,7 +112,7 @@ def test_a_change_of_its_own_wins_over_a_change_of_all_of_that_name():
 
 def test_a_grid_tries_numbers_of_the_policy():
     tried = grid('{"rules": "crynux", "set": {"weight_floor": ["0", "0.01"]}}')
-    found, _ = columns_of([], [], tried)
+    found, _ = build_columns([], [], tried)
     assert [column.name for column in found] == [
         "crynux weight_floor=0",
         "crynux weight_floor=0.01",
@@ -118,15 +121,15 @@ def test_a_grid_tries_numbers_of_the_policy():
 
 
 def test_a_grid_does_not_try_what_its_system_has_of_its_own():
-    tried = Grid([SystemBase.named("crynux").changed_by(["boost=1"])], {"boost": ["0.1"]})
+    tried = Grid([SystemBase.find_by_name("crynux").with_changes(["boost=1"])], {"boost": ["0.1"]})
     with pytest.raises(ValueError, match="grid: boost: crynux boost=1 has its own value"):
-        columns_of([], [], tried)
+        build_columns([], [], tried)
 
 
 def test_a_system_of_a_grid_that_is_compared_already_is_refused():
-    tried = Grid([SystemBase.named("crynux")], {"boost": ["1"]})
+    tried = Grid([SystemBase.find_by_name("crynux")], {"boost": ["1"]})
     with pytest.raises(ValueError, match="crynux boost=1 is compared twice"):
-        columns_of([SystemBase.named("crynux").changed_by(["boost=1"])], [], tried)
+        build_columns([SystemBase.find_by_name("crynux").with_changes(["boost=1"])], [], tried)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,7 @@ def test_a_system_of_a_grid_that_is_compared_already_is_refused():
 )
 def test_a_change_of_its_own_that_cannot_be_is_refused(words, said):
     with pytest.raises(ValueError, match=said):
-        SystemBase.named("crynux").changed_by(words)
+        SystemBase.find_by_name("crynux").with_changes(words)
 
 
 def test_rules_of_the_legacy_system_are_given_by_their_dotted_names():
@@ -159,7 +162,7 @@ def test_every_combination_of_a_grid_is_a_column():
     tried = grid(
         '{"rules": "crynux", "set": {"tau_seconds": [900, 1800], "penalty": ["0.3", 0.5]}}'
     )
-    found, _ = columns_of([], [], tried)
+    found, _ = build_columns([], [], tried)
     assert [column.name for column in found] == [
         "crynux tau_seconds=900 penalty=0.3",
         "crynux tau_seconds=900 penalty=0.5",
@@ -172,10 +175,10 @@ def test_every_combination_of_a_grid_is_a_column():
 
 def test_a_grid_may_be_toml_with_dotted_names_and_several_rule_sets():
     text = 'rules = ["crynux", "relay"]\n[set]\nrank_scores = [[10, 5, 2], [10, 9, 6]]\n'
-    found, _ = columns_of([], [], grid(text, is_toml=True))
+    found, _ = build_columns([], [], grid(text, is_toml=True))
     assert [column.rules.rank_scores for column in found] == 2 * [(10, 5, 2), (10, 9, 6)]
     dotted = grid('rules = "legacy"\nset.legacy.kickout_tasks = [5, 9]\n', is_toml=True)
-    found, _ = columns_of([], [Setting.read(text) for text in LEGACY], dotted)
+    found, _ = build_columns([], [Setting.parse(text) for text in LEGACY], dotted)
     assert [dict(column.changes or {})["legacy.kickout_tasks"] for column in found] == ["5", "9"]
 
 
@@ -220,20 +223,20 @@ def test_a_comparison_that_cannot_be_is_refused(names, changes, said):
 @pytest.mark.parametrize("text", ["penalty", "=1", ":penalty=1"])
 def test_a_setting_without_its_parts_is_refused(text):
     with pytest.raises(ValueError, match="key=value"):
-        Setting.read(text)
+        Setting.parse(text)
 
 
 def test_a_rule_that_a_grid_tries_must_be_there():
     with pytest.raises(ValueError, match="grid: fairness: no such rule in crynux"):
-        columns_of([], [], Grid([SystemBase.named("crynux")], {"fairness": ["1"]}))
+        build_columns([], [], Grid([SystemBase.find_by_name("crynux")], {"fairness": ["1"]}))
 
 
 def test_a_grid_of_too_many_columns_is_refused():
-    values = [str(number) for number in range(1, MOST_COLUMNS + 2)]
-    tried = read_grid(
+    values = [str(number) for number in range(1, MAX_COLUMNS + 2)]
+    tried = parse_grid(
         json.dumps({"rules": "crynux", "set": {"tau_seconds": values}}),
-        SystemBase.named,
+        SystemBase.find_by_name,
         is_toml=False,
     )
-    with pytest.raises(ValueError, match=f"more than {MOST_COLUMNS}"):
-        columns_of([], [], tried)
+    with pytest.raises(ValueError, match=f"more than {MAX_COLUMNS}"):
+        build_columns([], [], tried)

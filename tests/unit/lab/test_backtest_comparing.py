@@ -3,9 +3,9 @@
 import pytest
 
 from lab.backtest import worker_pool
-from lab.backtest.backtest import BacktestPlan, compare
-from lab.backtest.comparison import differing
-from lab.backtest.system_columns import Setting, SystemBase, columns_of
+from lab.backtest.backtest import BacktestPlan, compare_events
+from lab.backtest.comparison import find_differences
+from lab.backtest.system_columns import Setting, SystemBase, build_columns
 from oracle.domain.fixed_point import UNIT
 from oracle.errors import InputError
 from tests.support.histories import History, node
@@ -13,8 +13,8 @@ from tests.support.txmgr.backtests import Bench
 
 
 def columns(*names, changes=()):
-    bases = [SystemBase.named(name) for name in names]
-    return columns_of(bases, [Setting.read(text) for text in changes])[0]
+    bases = [SystemBase.find_by_name(name) for name in names]
+    return build_columns(bases, [Setting.parse(text) for text in changes])[0]
 
 
 def two_of_unequal_luck():
@@ -25,7 +25,7 @@ def two_of_unequal_luck():
 
 
 def test_the_best_score_has_the_first_rank():
-    (side,) = compare(two_of_unequal_luck().events, columns("crynux"), BacktestPlan()).sides
+    (side,) = compare_events(two_of_unequal_luck().events, columns("crynux"), BacktestPlan()).sides
     best, other = side.final_ranks[node("B")], side.final_ranks[node("A")]
     assert (best.score, best.rank) == (UNIT, 1)
     assert other.score < UNIT
@@ -34,53 +34,72 @@ def test_the_best_score_has_the_first_rank():
 
 def test_who_is_no_member_at_the_end_has_no_rank():
     history = two_of_unequal_luck().quits("B")
-    (side,) = compare(history.events, columns("crynux"), BacktestPlan()).sides
+    (side,) = compare_events(history.events, columns("crynux"), BacktestPlan()).sides
     assert node("B") not in side.final_ranks
     assert node("A") in side.final_ranks
 
 
 def test_a_system_is_wholly_like_itself():
-    compared = compare(two_of_unequal_luck().events, columns("crynux", "relay"), BacktestPlan())
+    compared = compare_events(
+        two_of_unequal_luck().events, columns("crynux", "relay"), BacktestPlan()
+    )
     crynux, _ = compared.sides
-    assert compared.correlation(crynux, crynux) == UNIT
+    assert compared.compute_correlation(crynux, crynux) == UNIT
 
 
 def test_intervals_are_summed_up():
     history = History().joins("A").starts("1", "A").starts("2", "A").after(10)
     history.times_out("1").times_out("2").after(7).joins("B")
-    crynux, relay = compare(history.events, columns("crynux", "relay"), BacktestPlan()).sides
-    assert (crynux.exclusion.nodes, crynux.exclusion.intervals) == (1, 1)
-    assert (crynux.exclusion.total, crynux.exclusion.longest) == (7, 7)
+    crynux, relay = compare_events(
+        history.events, columns("crynux", "relay"), BacktestPlan()
+    ).sides
+    assert (crynux.exclusion.node_count, crynux.exclusion.interval_count) == (1, 1)
+    assert (crynux.exclusion.total_seconds, crynux.exclusion.longest_seconds) == (7, 7)
     # Its first timeout costs little: 0.95, then 0.285, which is above its 0.2.
-    assert relay.exclusion.intervals == 0
+    assert relay.exclusion.interval_count == 0
 
 
 def test_even_shares_have_a_gini_of_nothing():
     history = History().joins("A", "B", stake=10**18)
     history.starts("1", "A").aborts("1").starts("2", "A").aborts("2")
-    (side,) = compare(history.events, columns("crynux"), BacktestPlan()).sides
+    (side,) = compare_events(history.events, columns("crynux"), BacktestPlan()).sides
     assert (side.gini_expected, side.gini_actual) == (0, UNIT // 2)
-    assert side.expected_share(node("A")) == side.expected_share(node("B")) == UNIT // 2
-    assert (side.actual_share(node("A")), side.actual_share(node("B"))) == (UNIT, 0)
+    assert (
+        side.compute_expected_share(node("A"))
+        == side.compute_expected_share(node("B"))
+        == UNIT // 2
+    )
+    assert (side.compute_actual_share(node("A")), side.compute_actual_share(node("B"))) == (
+        UNIT,
+        0,
+    )
 
 
 def test_where_no_start_is_judged_nothing_is_said_of_shares():
     history = History().joins("A").starts("1", "A")
-    compared = compare(history.events, columns("crynux"), BacktestPlan(draws=0))
+    compared = compare_events(history.events, columns("crynux"), BacktestPlan(max_starts=0))
     (side,) = compared.sides
-    assert (compared.judged, side.gini_expected, side.expected_share(node("A"))) == (0, None, None)
-    assert side.actual_share(node("A")) == UNIT
+    assert (compared.judged, side.gini_expected, side.compute_expected_share(node("A"))) == (
+        0,
+        None,
+        None,
+    )
+    assert side.compute_actual_share(node("A")) == UNIT
 
 
 def test_a_sample_judges_as_many_starts_as_asked():
     history = History().joins("A", "B")
     for name in map(str, range(20)):
         history.starts(name, "A").aborts(name)
-    assert compare(history.events, columns("crynux"), BacktestPlan(draws=7)).judged == 7
+    assert (
+        compare_events(history.events, columns("crynux"), BacktestPlan(max_starts=7)).judged == 7
+    )
 
 
 def test_only_rules_that_differ_are_listed():
-    found = differing(columns("crynux", "relay", changes=["penalty=0.5", "relay:tau_seconds=60"]))
+    found = find_differences(
+        columns("crynux", "relay", changes=["penalty=0.5", "relay:tau_seconds=60"])
+    )
     assert found["tau_seconds"] == ["1800", "60"]
     assert found["exclude_exit"] == ["0.1", "0.8"]
     assert "penalty" not in found
@@ -88,13 +107,15 @@ def test_only_rules_that_differ_are_listed():
 
 
 def test_numbers_of_policies_that_differ_are_listed_beside_the_rules():
-    found = differing(columns("crynux", "relay", "article", changes=["crynux:weight_floor=0.01"]))
+    found = find_differences(
+        columns("crynux", "relay", "article", changes=["crynux:weight_floor=0.01"])
+    )
     assert found["weight_floor"] == ["0.01", "0", "-"]
     assert found["disk_boost"] == ["0.7", "0", "-"]
     assert "memory_boost" not in found
     # Nobody else has tickets: there is nothing to differ from.
     assert "max_tickets" not in found
-    found = differing(columns("article", "portal_api_head"))
+    found = find_differences(columns("article", "portal_api_head"))
     assert found == {"needs_stake": ["true", "false"]}
 
 
@@ -105,10 +126,15 @@ def silent_after_joining():
 
 
 def test_a_node_whose_mean_is_0_has_no_share_without_a_floor_of_the_weight():
-    bases = [SystemBase.named("crynux").changed_by(["weight_floor=0"]), SystemBase.named("crynux")]
-    wanted = BacktestPlan(first=silent_after_joining().block)
-    sides = compare(silent_after_joining().events, columns_of(bases, [])[0], wanted).sides
-    bare, floored = (side.expected_share(node("A")) for side in sides)
+    bases = [
+        SystemBase.find_by_name("crynux").with_changes(["weight_floor=0"]),
+        SystemBase.find_by_name("crynux"),
+    ]
+    wanted = BacktestPlan(first_block=silent_after_joining().block)
+    sides = compare_events(
+        silent_after_joining().events, build_columns(bases, [])[0], wanted
+    ).sides
+    bare, floored = (side.compute_expected_share(node("A")) for side in sides)
     assert bare == 0
     assert floored is not None
     assert floored > 0
@@ -117,17 +143,17 @@ def test_a_node_whose_mean_is_0_has_no_share_without_a_floor_of_the_weight():
 def test_a_score_of_tickets_is_of_the_most_there_can_be():
     history = History().joins("A", "B", stake=10**18)
     changed = columns("article", changes=["max_tickets=20"])
-    (side,) = compare(history.events, changed, BacktestPlan()).sides
-    (bare,) = compare(history.events, columns("article"), BacktestPlan()).sides
+    (side,) = compare_events(history.events, changed, BacktestPlan()).sides
+    (bare,) = compare_events(history.events, columns("article"), BacktestPlan()).sides
     assert side.final_ranks[node("A")].score == bare.final_ranks[node("A")].score == UNIT
 
 
 def test_one_job_and_two_make_the_same_comparison(monkeypatch):
-    monkeypatch.setattr(worker_pool, "ALONE_BELOW", 0)
+    monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
     events = two_of_unequal_luck().events
     both = columns("crynux", "relay")
-    one = compare(events, both, BacktestPlan(jobs=1, instants=5))
-    two = compare(events, both, BacktestPlan(jobs=2, instants=5))
+    one = compare_events(events, both, BacktestPlan(max_processes=1, instant_count=5))
+    two = compare_events(events, both, BacktestPlan(max_processes=2, instant_count=5))
     assert one.sides == two.sides
     assert one.instants == two.instants == tuple(sorted(one.instants))
 
@@ -135,14 +161,16 @@ def test_one_job_and_two_make_the_same_comparison(monkeypatch):
 def test_progress_ends_with_every_event_of_every_column():
     told = []
     events = two_of_unequal_luck().events
-    compare(events, columns("crynux", "relay"), BacktestPlan(), lambda *said: told.append(said))
+    compare_events(
+        events, columns("crynux", "relay"), BacktestPlan(), lambda *said: told.append(said)
+    )
     assert told[0] == ("reading", len(events), None)
     assert told[-1] == ("folding", 2 * len(events), 2 * len(events))
 
 
 def test_an_empty_history_is_refused():
     with pytest.raises(InputError, match="empty"):
-        compare([], columns("crynux"), BacktestPlan())
+        compare_events([], columns("crynux"), BacktestPlan())
 
 
 def test_legacy_rules_score_a_node_beside_its_peers(tmp_path):

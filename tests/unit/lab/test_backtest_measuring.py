@@ -4,7 +4,7 @@ import pytest
 
 from lab.backtest.measurement import MeasurementPlan
 from lab.backtest.results import NetworkKick
-from lab.backtest.task_distribution import CHANCE, chosen_starts
+from lab.backtest.task_distribution import CHANCE_UNIT, choose_starts
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.reliability import heal_reliability
 from oracle.errors import InputError
@@ -115,14 +115,14 @@ def test_a_kickout_says_when_the_network_of_the_history_did_it(bench):
     (due,) = measured.kickouts
     assert (due.closed_block, due.closed_time) == (5, history.time)
     assert (due.kicked_block, due.kicked_time) == (5, history.time)
-    assert measured.kicks == (NetworkKick(node("A"), 5, history.time, due=True),)
+    assert measured.kicks == (NetworkKick(node("A"), 5, history.time, was_due=True),)
 
 
 def test_a_kick_that_the_system_would_not_have_made_is_told(bench):
     history = third_for_ever(3).after(10).is_kicked_out("A")
     measured = bench.measure(history)
     assert measured.kickouts == ()
-    assert measured.kicks == (NetworkKick(node("A"), 5, history.time, due=False),)
+    assert measured.kicks == (NetworkKick(node("A"), 5, history.time, was_due=False),)
 
 
 def test_a_kickout_closed_before_the_first_block_is_not_counted(bench):
@@ -135,7 +135,7 @@ def test_a_kickout_closed_before_the_first_block_is_not_counted(bench):
 def test_chances_are_weights_over_their_sum(bench):
     history = History().joins("A", "B", "C").starts("1", "B")
     spread = bench.measure(history, policy=ByName({"A": 1, "B": 2, "C": 1})).spread
-    quarter = CHANCE // 4
+    quarter = CHANCE_UNIT // 4
     assert spread.expected == {node("A"): quarter, node("B"): 2 * quarter, node("C"): quarter}
     assert spread.actual == {node("B"): 1}
 
@@ -143,14 +143,14 @@ def test_chances_are_weights_over_their_sum(bench):
 def test_who_is_busy_is_no_candidate(bench):
     history = History().joins("A", "B").starts("1", "A").after(1).starts("2", "B")
     spread = bench.measure(history).spread
-    half = CHANCE // 2
-    assert spread.expected == {node("A"): half, node("B"): half + CHANCE}
+    half = CHANCE_UNIT // 2
+    assert spread.expected == {node("A"): half, node("B"): half + CHANCE_UNIT}
 
 
 def test_where_all_weights_are_nothing_all_have_the_same_chance(bench):
     history = History().joins("A", "B").starts("1", "A")
     spread = bench.measure(history, policy=ByName({"A": 0, "B": 0})).spread
-    assert spread.expected == {node("A"): CHANCE // 2, node("B"): CHANCE // 2}
+    assert spread.expected == {node("A"): CHANCE_UNIT // 2, node("B"): CHANCE_UNIT // 2}
 
 
 def test_a_start_without_a_candidate_is_counted_as_such(bench):
@@ -163,14 +163,17 @@ def test_nodes_that_had_a_task_of_the_group_are_no_candidates(bench):
     history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").submits("1")
     history.aborts("1").starts("2", "B")
     spread = bench.measure(history).spread
-    assert spread.expected == {node("A"): CHANCE // 2, node("B"): CHANCE // 2 + CHANCE}
+    assert spread.expected == {
+        node("A"): CHANCE_UNIT // 2,
+        node("B"): CHANCE_UNIT // 2 + CHANCE_UNIT,
+    }
 
 
 def test_a_group_is_remembered_from_before_the_first_block(bench):
     history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").aborts("1")
     history.after(1).starts("2", "B")
     spread = bench.measure(history, blocks=(2, None)).spread
-    assert spread.expected == {node("B"): CHANCE}
+    assert spread.expected == {node("B"): CHANCE_UNIT}
     assert spread.actual == {node("B"): 1}
 
 
@@ -178,7 +181,10 @@ def test_every_part_of_a_task_in_rounds_is_a_start(bench):
     history = History().joins("A", "B").starts("1", "A", place=0).starts("1", "B", place=1)
     spread = bench.measure(history).spread
     assert spread.actual == {node("A"): 1, node("B"): 1}
-    assert spread.expected == {node("A"): CHANCE // 2, node("B"): CHANCE // 2 + CHANCE}
+    assert spread.expected == {
+        node("A"): CHANCE_UNIT // 2,
+        node("B"): CHANCE_UNIT // 2 + CHANCE_UNIT,
+    }
 
 
 def test_a_start_against_the_rules_counts_for_nobody(bench):
@@ -188,8 +194,8 @@ def test_a_start_against_the_rules_counts_for_nobody(bench):
 
 def test_only_the_chosen_starts_are_judged_but_all_are_counted(bench):
     history = History().joins("A", "B").starts("1", "A").starts("2", "B").aborts("1").aborts("2")
-    spread = bench.measure(history, asked=MeasurementPlan(chosen=frozenset({1}))).spread
-    assert spread.expected == {node("B"): CHANCE}
+    spread = bench.measure(history, asked=MeasurementPlan(chosen_starts=frozenset({1}))).spread
+    assert spread.expected == {node("B"): CHANCE_UNIT}
     assert spread.actual == {node("A"): 1, node("B"): 1}
 
 
@@ -238,8 +244,8 @@ def test_a_history_of_many_chunks_is_read_as_it_was_written(tmp_path):
 
 
 def test_a_sample_of_starts_is_as_large_as_asked_and_told_by_its_seed():
-    assert chosen_starts(10, 10, 0) is None
-    sample = chosen_starts(1000, 10, 0)
+    assert choose_starts(10, 10, 0) is None
+    sample = choose_starts(1000, 10, 0)
     assert sample is not None
     assert len(sample) == 10
-    assert sample == chosen_starts(1000, 10, 0) != chosen_starts(1000, 10, 1)
+    assert sample == choose_starts(1000, 10, 0) != choose_starts(1000, 10, 1)

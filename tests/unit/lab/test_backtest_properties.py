@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given, strategies as st
 
-from lab.backtest.measurement import MeasurementPlan, measure
+from lab.backtest.measurement import MeasurementPlan, measure_system
 from lab.backtest.system_columns import SystemColumn
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
@@ -44,7 +44,7 @@ class OneByOne:
 def measured(events, rules, policy, asked, blocks=(0, None)):
     with TemporaryDirectory() as folder:
         history = write_history(events, Path(folder) / "events", *blocks)
-        return history, measure(
+        return history, measure_system(
             SystemColumn("under test", rules, policy.name), policy, history, asked
         )
 
@@ -52,7 +52,7 @@ def measured(events, rules, policy, asked, blocks=(0, None)):
 @given(legal_histories().filter(bool), st.sampled_from([HARD, REMEMBERED]), st.data())
 @examples(60)
 def test_a_node_is_in_a_interval_in_just_the_seconds_in_which_it_is_excluded(events, rules, data):
-    history, found = measured(events, rules, CRYNUX_POLICY, MeasurementPlan(judges=False))
+    history, found = measured(events, rules, CRYNUX_POLICY, MeasurementPlan(judges_starts=False))
     if history.from_time == history.to_time:
         return
     second = data.draw(st.integers(history.from_time, history.to_time - 1))
@@ -71,7 +71,7 @@ def test_whatever_is_counted_of_a_history_its_intervals_and_kickouts_are_those_o
     places = sorted({event.at.block for event in events})
     first, last = sorted(data.draw(st.tuples(st.sampled_from(places), st.sampled_from(places))))
     history, found = measured(
-        events, LOW, CRYNUX_POLICY, MeasurementPlan(judges=False), (first, last)
+        events, LOW, CRYNUX_POLICY, MeasurementPlan(judges_starts=False), (first, last)
     )
     at = data.draw(st.sampled_from([place for place in places if first <= place <= last]))
     until_then = [event for event in events if event.at.block <= at]

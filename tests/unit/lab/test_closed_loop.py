@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from lab.attack.strategies import BASELINES, STRATEGIES, strategy_named
-from lab.closed_loop.closed_loop import play
-from lab.closed_loop.loop_plan import Cast, honest_nodes, typical_node
-from lab.closed_loop.mixed_cast import mixed_cast
+from lab.attack.strategies import BASELINES, STRATEGIES, get_strategy
+from lab.closed_loop.closed_loop import run_closed_loop
+from lab.closed_loop.loop_plan import Cast, create_honest_nodes, create_typical_node
+from lab.closed_loop.mixed_cast import build_mixed_cast
 from lab.closed_loop.players import ATTACKER, HONEST_OWNER
 from oracle.domain.fixed_point import UNIT
 from tests.support.examples import examples
@@ -19,7 +19,7 @@ SYSTEMS = st.sampled_from(["crynux", "relay", "crynux close=terminal"])
 
 
 def played(name, rules, loop):
-    return play(column(rules), loop, strategy_named(name).cast(loop))
+    return run_closed_loop(column(rules), loop, get_strategy(name).build_cast(loop))
 
 
 @examples(20)
@@ -51,7 +51,7 @@ def test_another_seed_gives_another_result():
 
 def test_a_policy_without_a_pool_of_candidates_is_asked_node_by_node():
     loop = network(tasks=60, nodes=5)
-    result = play(column("crynux@article"), loop, Cast(honest_nodes(loop)))
+    result = run_closed_loop(column("crynux@article"), loop, Cast(create_honest_nodes(loop)))
     assert result.orders > 0
     assert result.anomalies == 0
 
@@ -64,43 +64,46 @@ def test_a_system_that_scores_no_groups_is_refused(rules):
     )
     changes = [f"legacy.{each}" for each in numbers.split()] if rules == "legacy" else []
     with pytest.raises(ValueError, match="scores no groups"):
-        play(column(" ".join([rules, *changes])), network(), Cast(()))
+        run_closed_loop(column(" ".join([rules, *changes])), network(), Cast(()))
 
 
 def test_the_selection_feeds_back_a_node_that_stops_is_drawn_less():
     loop = network(tasks=1500)
-    one, *others = honest_nodes(loop)
+    one, *others = create_honest_nodes(loop)
     dead = replace(one, stops_at=0, failures=0, owner=ATTACKER)
-    result = play(column(), loop, Cast([dead, *others]))
-    fair = result.owner(HONEST_OWNER).starts // len(others)
-    assert 0 < result.owner(ATTACKER).starts < fair // 4
+    result = run_closed_loop(column(), loop, Cast([dead, *others]))
+    fair = result.get_owner(HONEST_OWNER).start_count // len(others)
+    assert 0 < result.get_owner(ATTACKER).start_count < fair // 4
 
 
 def test_a_node_that_stops_is_kicked_out_once_fifty_zeros_are_in():
     loop = network("veto_delay=600", tasks=2500, nodes=5)
-    one, *others = honest_nodes(loop)
+    one, *others = create_honest_nodes(loop)
     cast = Cast([replace(one, stops_at=0, kind="stopped"), *others])
-    result = play(column("crynux weight_floor=0.2 penalty=1"), loop, cast)
+    result = run_closed_loop(column("crynux weight_floor=0.2 penalty=1"), loop, cast)
     assert result.kicked_good == 0
-    (out_after,) = result.out_after
+    (out_after,) = result.kickout_delays
     assert out_after is not None
     assert out_after >= loop.economics.report_seconds + loop.economics.veto_delay
 
 
 def test_cards_that_are_shared_are_paid_for_once_and_are_slower():
     loop = network()
-    own = typical_node(loop)
-    apart = play(column(), loop, Cast([*honest_nodes(loop), own, own]))
+    own = create_typical_node(loop)
+    apart = run_closed_loop(column(), loop, Cast([*create_honest_nodes(loop), own, own]))
     together = [replace(own, card=1), replace(own, card=1)]
-    shared = play(column(), loop, Cast([*honest_nodes(loop), *together]))
-    assert shared.owner(ATTACKER).money.hosting < apart.owner(ATTACKER).money.hosting * 6 // 10
-    assert shared.owner(ATTACKER).money.profit != apart.owner(ATTACKER).money.profit
+    shared = run_closed_loop(column(), loop, Cast([*create_honest_nodes(loop), *together]))
+    assert (
+        shared.get_owner(ATTACKER).money.hosting
+        < apart.get_owner(ATTACKER).money.hosting * 6 // 10
+    )
+    assert shared.get_owner(ATTACKER).money.profit != apart.get_owner(ATTACKER).money.profit
 
 
 def test_a_mixed_network_counts_good_nodes_apart_from_those_that_stop():
     loop = network(tasks=1200, nodes=40)
-    result = play(column(), loop, mixed_cast(loop))
-    assert len(result.out_after) == len(result.stayed) == 4
+    result = run_closed_loop(column(), loop, build_mixed_cast(loop))
+    assert len(result.kickout_delays) == len(result.stay_durations) == 4
     assert 0 < result.wasted < result.tasks // 10
     assert 0 < result.gini < UNIT
     assert result.failed > 0
@@ -108,6 +111,6 @@ def test_a_mixed_network_counts_good_nodes_apart_from_those_that_stop():
 
 def test_a_baseline_of_honest_nodes_harms_nobody():
     loop = network(tasks=1200)
-    result = play(column(), loop, BASELINES["honest"](loop))
+    result = run_closed_loop(column(), loop, BASELINES["honest"](loop))
     assert (result.kicked_good, result.slashed_good, result.lies) == (0, 0, 0)
-    assert result.owner(ATTACKER).money.profit > 0
+    assert result.get_owner(ATTACKER).money.profit > 0

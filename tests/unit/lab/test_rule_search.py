@@ -4,7 +4,7 @@ import pytest
 
 from lab.backtest.system_columns import SystemBase
 from lab.closed_loop.rule_measures import MEASURES, Goal
-from lab.closed_loop.rule_search import ComparisonPlan, SearchPlan, measured, search
+from lab.closed_loop.rule_search import ComparisonPlan, SearchPlan, measure_systems, search_rules
 from oracle.domain.fixed_point import UNIT
 from tests.support.loops import column, network
 
@@ -12,15 +12,18 @@ PLAN = ComparisonPlan(network(tasks=300, nodes=20))
 
 
 def test_the_first_system_is_at_one_whatever_the_goal():
-    (found,) = measured([column()], PLAN)
+    (found,) = measure_systems([column()], PLAN)
     for name, measure in MEASURES.items():
-        assert Goal.read(name).of(found, found) == (UNIT if measure(found) else 0)
+        assert Goal.parse(name).compute_distance(found, found) == (UNIT if measure(found) else 0)
 
 
 def test_weights_say_how_much_a_measure_counts():
-    first, other = measured([column(), column("crynux weight_floor=4")], PLAN)
-    failures, gini = Goal.read("failures").of(other, first), Goal.read("gini").of(other, first)
-    both = Goal.read("failures=3,gini").of(other, first)
+    first, other = measure_systems([column(), column("crynux weight_floor=4")], PLAN)
+    failures, gini = (
+        Goal.parse("failures").compute_distance(other, first),
+        Goal.parse("gini").compute_distance(other, first),
+    )
+    both = Goal.parse("failures=3,gini").compute_distance(other, first)
     assert (
         both == (3 * MEASURES["failures"](other) * UNIT // MEASURES["failures"](first) + gini) // 4
     )
@@ -38,14 +41,16 @@ def test_weights_say_how_much_a_measure_counts():
 )
 def test_a_goal_that_means_nothing_is_named(text, said):
     with pytest.raises(ValueError, match=said):
-        Goal.read(text)
+        Goal.parse(text)
 
 
 def test_a_search_keeps_the_nearest_and_tries_no_more_than_it_may():
     values = {"weight_floor": ["0", "0.01", "1"], "tau_seconds": ["900", "3600"]}
-    wanted = SearchPlan(SystemBase.named("crynux"), values, Goal.read("wasted,failures"), tries=5)
-    searched = search(wanted, PLAN)
+    wanted = SearchPlan(
+        SystemBase.find_by_name("crynux"), values, Goal.parse("wasted,failures"), max_trials=5
+    )
+    searched = search_rules(wanted, PLAN)
     assert len(searched.trials) <= 5
     assert searched.first.changes == {}
     assert searched.best.distance == min(trial.distance for trial in searched.trials) <= UNIT
-    assert search(wanted, PLAN) == searched
+    assert search_rules(wanted, PLAN) == searched

@@ -2,9 +2,9 @@
 
 import pytest
 
-from lab.attack.attack import AttackPlan, find
-from lab.attack.known_findings import KNOWN, KNOWN_OF
-from lab.attack.strategies import BASELINES, STRATEGIES, strategy_named
+from lab.attack.attack import AttackPlan, find_attacks
+from lab.attack.known_findings import REASON_BY_FINDING, REASONS_BY_RULE_SET
+from lab.attack.strategies import BASELINES, STRATEGIES, get_strategy
 from lab.closed_loop.loop_plan import LoopPlan
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.registry import list_rule_sets
@@ -32,9 +32,9 @@ DEAR = {
 )
 @pytest.mark.parametrize("rules", ["crynux", "relay"])
 def test_no_strategy_gains_or_harms_beyond_the_limit_but_those_that_are_known(rules, part):
-    findings = find([column(rules)], AttackPlan(LOOP, STRATEGIES[part::PARTS]))
+    findings = find_attacks([column(rules)], AttackPlan(LOOP, STRATEGIES[part::PARTS]))
     found = {each.strategy.name: each for each in findings}
-    assert {name: each.open_faults(LIMIT) for name, each in found.items()} == {
+    assert {name: each.list_open_faults(LIMIT) for name, each in found.items()} == {
         name: [] for name in found
     }
     dear = {name: least for name, least in DEAR.items() if name in found}
@@ -42,19 +42,19 @@ def test_no_strategy_gains_or_harms_beyond_the_limit_but_those_that_are_known(ru
 
 
 def test_every_known_finding_is_of_a_strategy_that_is_played():
-    every = [KNOWN, *KNOWN_OF.values()]
+    every = [REASON_BY_FINDING, *REASONS_BY_RULE_SET.values()]
     strategies = {strategy for known in every for strategy, _ in known}
     assert strategies <= {each.name for each in STRATEGIES}
     assert all(len(reason.split()) > 5 for known in every for reason in known.values())
-    assert KNOWN_OF.keys() <= set(list_rule_sets())
+    assert REASONS_BY_RULE_SET.keys() <= set(list_rule_sets())
 
 
 def test_every_strategy_has_a_baseline_and_says_what_it_does():
     assert {each.baseline for each in STRATEGIES} == set(BASELINES)
-    assert all(len(each.about.split()) > 3 for each in STRATEGIES)
+    assert all(len(each.description.split()) > 3 for each in STRATEGIES)
     assert len({each.name for each in STRATEGIES}) == len(STRATEGIES)
 
 
 def test_a_strategy_that_nobody_knows_is_refused_with_the_names_that_there_are():
     with pytest.raises(ValueError, match=r"no strategy 'bribe' \(there is instant-error, copy"):
-        strategy_named("bribe")
+        get_strategy("bribe")

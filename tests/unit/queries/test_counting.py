@@ -34,7 +34,7 @@ class SlowStore:
         nothing = SimpleNamespace(get=lambda: None)
         yield SimpleNamespace(cursor=nothing, identity=nothing)
         if len(self.began) % 2 == 0:
-            self.clock.pass_by(2)
+            self.clock.advance(2)
             self.was_read.set()
 
 
@@ -61,7 +61,7 @@ def test_what_takes_long_is_counted_the_more_rarely(monkeypatch: pytest.MonkeyPa
     count, began = counting(store, store.clock), store.clock()
     for _ in range(12):
         count.collect_statistics(None)
-        store.clock.pass_by(10)
+        store.clock.advance(10)
     # Two seconds, and twenty times as many without it; each reads twice.
     assert [at - began for at in store.began[::2]] == [0, 42, 84]
 

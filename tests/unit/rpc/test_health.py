@@ -99,7 +99,7 @@ def test_waits_without_a_word_double_up_to_half_a_minute():
     for _ in range(9):
         one.record_refusal(None)
         waits.append(one.wait_seconds())
-        clock.pass_by(one.wait_seconds())
+        clock.advance(one.wait_seconds())
 
     assert waits == pytest.approx([0.25, 0.5, 1, 2, 4, 8, 16, 30, 30])
 
@@ -125,7 +125,7 @@ def test_under_a_limit_no_more_passes_than_its_rate_and_one_piece_of_work(histor
                 assert one.wait_seconds() <= max(0.0, event / rate)
                 assert owed <= 0 or one.wait_seconds() > 0
         else:
-            clock.pass_by(event)
+            clock.advance(event)
 
 
 def test_who_refuses_at_any_rate_is_not_asked_ever_more_slowly():
@@ -136,7 +136,7 @@ def test_who_refuses_at_any_rate_is_not_asked_ever_more_slowly():
             one.spend(1)
             one.record_success()
         one.record_refusal(0.0)
-        clock.pass_by(1.0)
+        clock.advance(1.0)
 
     assert one.rate >= 10
 
@@ -156,7 +156,7 @@ def test_what_was_borne_is_forgotten_after_two_minutes():
     clock = VirtualClock()
     one = bucket(clock)
     one.record_success(20)
-    clock.pass_by(130)
+    clock.advance(130)
     one.record_success()
     for _ in range(20):
         one.record_refusal(0.0)

@@ -40,7 +40,7 @@ def history(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> 
 def test_case_22_ten_blocks_at_once_are_read_in_order(a_chain: AChain, open_indexer: OpenIndexer):
     indexer = open_indexer(a_chain.urls[0])
     indexer.index()
-    before, cursor = len(a_chain.provider.asked), indexer.cursor[0]
+    before, cursor = len(a_chain.provider.received_requests), indexer.cursor[0]
     a_chain.live(10)
 
     (done,) = [step for step in indexer.index() if isinstance(step, CommittedWindow)]
@@ -49,7 +49,7 @@ def test_case_22_ten_blocks_at_once_are_read_in_order(a_chain: AChain, open_inde
         BlockRange(cursor + 1, cursor + 10),
         a_chain.head.hash,
     )
-    asked = Counter(one.method for one in list(a_chain.provider.asked)[before:])
+    asked = Counter(one.method for one in list(a_chain.provider.received_requests)[before:])
     assert asked["eth_getLogs"] == 10
     assert indexer.canonical_logs() == a_chain.logs()
 
@@ -58,7 +58,7 @@ def test_case_22_a_long_gap_is_never_held_in_memory_at_once(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.quiet(350)
-    a_chain.provider.tags = {}
+    a_chain.provider.tag_targets = {}
     indexer = open_indexer(a_chain.urls[0], finality=1_000)
 
     done = [step.blocks for step in indexer.index() if isinstance(step, CommittedWindow)]
@@ -77,14 +77,14 @@ def test_case_24_logs_of_a_node_that_lacks_the_block_are_not_taken_for_none(
     lagging = Provider(a_chain.tree, a_chain.head)
     told = a_chain.say(task_created(1))
     # As often as a block that is not there yet is asked for in place.
-    other_node = log_faults.logs_of(lagging, times=3)
+    other_node = log_faults.serve_logs_of(lagging, times=3)
     a_chain.provider.faults.append(other_node)
 
     with pytest.raises(TransientError, match="not there yet: unknown block"):
         indexer.step()
     indexer.index()
 
-    assert other_node.hits == 3
+    assert other_node.hit_count == 3
     assert indexer.canonical_logs()[-1] == (told.hash, 0)
 
 
@@ -96,11 +96,11 @@ def test_case_24_an_empty_answer_by_number_is_compared_with_the_header_read_afte
     indexer.index()
     lagging = Provider(a_chain.tree, a_chain.head)
     told = a_chain.say(task_created(1))
-    later = FaultLimits(methods=block_faults.HEADERS, times=1, when=after_logs(a_chain))
+    later = FaultLimits(methods=block_faults.HEADER_METHODS, times=1, when=after_logs(a_chain))
     a_chain.provider.faults += [
-        log_faults.logs_of(lagging, times=1, when=lambda asked: not asked.by_hash),
+        log_faults.serve_logs_of(lagging, times=1, when=lambda asked: not asked.is_by_hash),
         no_pins(),
-        block_faults.switched(lagging, **later),
+        block_faults.forward_to(lagging, **later),
     ]
 
     with pytest.raises(TransientError, match="changed block"):
@@ -127,7 +127,7 @@ def test_case_25_blocks_above_the_endpoints_own_head_are_not_asked_for(
         with pytest.raises(TransientError, match=f"has blocks up to {a_chain.head.number - 10}"):
             indexer.source.fetch_window(beyond, with_headers=with_headers)
 
-    assert a_chain.provider.count("eth_getLogs") == 0
+    assert a_chain.provider.count_requests("eth_getLogs") == 0
 
 
 def test_case_25_an_endpoint_that_calls_unknown_blocks_empty_is_not_believed_by_hash_alone(
@@ -136,10 +136,10 @@ def test_case_25_an_endpoint_that_calls_unknown_blocks_empty_is_not_believed_by_
     """It forgets the newest block between the look at the head and the look at its logs."""
     source = open_indexer(a_chain.urls[0], clock=clock).source
     told = a_chain.say(task_created(1))
-    a_chain.provider.faults.append(log_faults.empty_where_unknown())
+    a_chain.provider.faults.append(log_faults.return_empty_for_unknown())
     a_chain.provider.keeps_orphans = False
     source.fetch_heads()
-    a_chain.provider.head = a_chain.tree.mine(on=a_chain.back(1))
+    a_chain.provider.head = a_chain.tree.mine(parent_block=a_chain.back(1))
 
     with pytest.raises(TransientError, match="changed block"):
         source.fetch_window(BlockRange(told.number, told.number), with_headers=True)
@@ -149,9 +149,11 @@ def test_case_26_headers_of_one_fork_and_logs_of_another_never_mix(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     told = a_chain.say(task_created(1))
-    fork = Provider(a_chain.tree, a_chain.tree.mine(told.txs, on=told.parent, seconds=13))
+    fork = Provider(
+        a_chain.tree, a_chain.tree.mine(told.txs, parent_block=told.parent, seconds=13)
+    )
     a_chain.show(told)
-    other = log_faults.logs_of(fork, when=lambda asked: not asked.by_hash)
+    other = log_faults.serve_logs_of(fork, when=lambda asked: not asked.is_by_hash)
     # Receipts would put the logs right.
     a_chain.provider.faults += [other, no_pins(), no_receipts()]
     source = open_indexer(a_chain.urls[0], clock=clock).source
@@ -171,7 +173,7 @@ def test_case_26_headers_of_one_fork_and_logs_of_another_never_mix(
 def test_case_45_a_log_that_comes_twice_counts_once_and_is_told(history: Indexer, a_chain: AChain):
     (name,) = history.source.endpoint_names()
     before = shown("oracle_duplicate_logs_total", endpoint=name)
-    twice = log_faults.doubled()
+    twice = log_faults.duplicate_log()
     a_chain.provider.faults.append(twice)
 
     history.index()
@@ -186,23 +188,23 @@ def refused_by(history: Indexer, a_chain: AChain, make: Callable[[], InjectedFau
     a_chain.provider.faults.append(wrong)
     with pytest.raises(TransientError, match=r"invalid answer: (logs|eth_getLogs): "):
         history.index()
-    assert wrong.hits > 0
+    assert wrong.hit_count > 0
     assert history.canonical_logs() == []
 
 
 def test_case_45_two_logs_at_one_place_refuse_the_window(history: Indexer, a_chain: AChain):
-    refused_by(history, a_chain, log_faults.contradicted)
+    refused_by(history, a_chain, log_faults.add_conflicting_log)
 
 
 MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
-    "removed": log_faults.removed,
-    "pending": log_faults.pending,
-    "of no transaction": log_faults.without_tx_hash,
-    "half a byte": log_faults.odd_hex,
-    "no hex": lambda: log_faults.with_field("data", "0xzz"),
-    "no block hash": lambda: log_faults.without_field("blockHash"),
-    "no index": lambda: log_faults.without_field("logIndex"),
-    "no topics": lambda: log_faults.with_field("topics", []),
+    "removed": log_faults.mark_logs_removed,
+    "pending": log_faults.mark_logs_pending,
+    "of no transaction": log_faults.zero_tx_hashes,
+    "half a byte": log_faults.append_half_byte,
+    "no hex": lambda: log_faults.set_log_field("data", "0xzz"),
+    "no block hash": lambda: log_faults.remove_log_field("blockHash"),
+    "no index": lambda: log_faults.remove_log_field("logIndex"),
+    "no topics": lambda: log_faults.set_log_field("topics", []),
 }
 
 
@@ -225,7 +227,7 @@ def test_case_46_what_one_endpoint_misshapes_another_gives_well(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-@pytest.mark.parametrize("fault", [log_faults.upper_case, log_faults.shuffled_logs])
+@pytest.mark.parametrize("fault", [log_faults.uppercase_hex, log_faults.reverse_logs])
 def test_case_46_what_is_only_written_otherwise_is_read_alike(
     history: Indexer,
     a_chain: AChain,
@@ -243,9 +245,9 @@ def test_case_46_what_is_only_written_otherwise_is_read_alike(
 
 
 UNASKED: dict[str, Callable[[], InjectedFault]] = {
-    "outside of the range": lambda: log_faults.of_blocks_moved(1_000),
-    "another address": lambda: log_faults.of_address(node(0xBAD)),
-    "another event": lambda: log_faults.with_field("topics", ["0x" + "ab" * 32]),
+    "outside of the range": lambda: log_faults.shift_log_blocks(1_000),
+    "another address": lambda: log_faults.set_log_address(node(0xBAD)),
+    "another event": lambda: log_faults.set_log_field("topics", ["0x" + "ab" * 32]),
 }
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from devnet.fakechain.accounts import account
+from devnet.fakechain.accounts import create_account
 from devnet.fakechain.block_json import Block, Tx
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.source import ChainSource
@@ -134,7 +134,7 @@ def test_a_whole_block_that_is_more_than_one_answer_is_read_by_its_transactions(
     source = indexer.source
     source._reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
     source.set_verification(MINIMAL_POLICY)
-    calls = [Tx(account(1), NETWORK, WATCHED + f"{place:064x}") for place in range(500)]
+    calls = [Tx(create_account(1), NETWORK, WATCHED + f"{place:064x}") for place in range(500)]
     told = busy.show(busy.tree.mine(calls))
 
     window = read(source, told.number)

@@ -28,11 +28,11 @@ def true(_: Provider) -> None:
 
 
 def no_blooms(provider: Provider) -> None:
-    provider.faults.append(block_faults.zero_bloom())
+    provider.faults.append(block_faults.serve_zero_bloom())
 
 
 def no_roots(provider: Provider) -> None:
-    provider.faults += [block_faults.zero_bloom(), block_faults.dummy_receipts_root()]
+    provider.faults += [block_faults.serve_zero_bloom(), block_faults.serve_wrong_receipts_root()]
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def crowded(a_chain: AChain) -> AChain:
 
 def cap(chain: AChain, most: int, headers: Headers = true) -> None:
     """Cap the first endpoint; what headers are worth is the same at both."""
-    hide(chain, log_faults.capped(most))
+    hide(chain, log_faults.cap_logs(most))
     for provider in chain.providers[:2]:
         headers(provider)
 
@@ -129,7 +129,8 @@ def test_after_a_restart_a_known_cap_is_suspected_at_once(
     said = {
         block.hash
         for block in (
-            crowded.tree.last.below(crowded.head.number - number) for number in range(30, 61)
+            crowded.tree.last_mined.get_ancestor(crowded.head.number - number)
+            for number in range(30, 61)
         )
     }
     assert [(log.block_hash, log.index) for log in window.logs] == [
@@ -146,7 +147,7 @@ def test_ranges_that_leave_logs_out_are_found_by_the_hashes_of_blocks_and_not_as
     a_chain.quiet(FINALITY + 2)
     kept = Kept()
     late = hex(a_chain.head.number - 40)
-    hide(a_chain, log_faults.omits_in_ranges(lambda log: log["blockNumber"] > late))
+    hide(a_chain, log_faults.omit_logs_of_ranges(lambda log: log["blockNumber"] > late))
     no_roots(a_chain.provider)
     indexer = open_indexer(a_chain.urls[0], reports=False)
     indexer.source.set_verification(VerificationPolicy(), Calibration(capability_store=kept))

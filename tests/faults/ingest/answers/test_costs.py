@@ -6,11 +6,11 @@ from contextlib import ExitStack
 import pytest
 from typing_extensions import override
 
-from devnet.fakechain.block_json import Block, Said, Tx
+from devnet.fakechain.block_json import Block, FakeLog, Tx
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.requests import Http
-from devnet.fakechain.server import serving
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.requests import HttpResponse
+from devnet.fakechain.server import serve_endpoint
+from devnet.fakechain.tree import BlockTree
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.rpc_costs import estimate_rpc_costs
@@ -30,29 +30,29 @@ Open = Callable[..., ChainSource]
 class Counting(Provider):
     """Remembers each request: the methods of its parts."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: BlockTree) -> None:
         super().__init__(tree)
         self.requests: list[list[str]] = []
 
     @override
-    def post(self, body: bytes) -> Http:
-        before = len(self.asked)
-        answer = super().post(body)
-        self.requests.append([one.method for one in list(self.asked)[before:]])
+    def handle_post(self, body: bytes) -> HttpResponse:
+        before = len(self.received_requests)
+        answer = super().handle_post(body)
+        self.requests.append([one.method for one in list(self.received_requests)[before:]])
         return answer
 
 
 @pytest.fixture
-def tree() -> Tree:
+def tree() -> BlockTree:
     """Twice as many blocks with logs as are needed to prove the chain's roots."""
-    tree = Tree()
+    tree = BlockTree()
     for said in many(40):
         tree.mine([tx(said)])
     return tree
 
 
 @pytest.fixture
-def provider(tree: Tree) -> Counting:
+def provider(tree: BlockTree) -> Counting:
     return Counting(tree)
 
 
@@ -60,7 +60,7 @@ def provider(tree: Tree) -> Counting:
 def open_source(provider: Counting) -> Iterator[Open]:
     """Opens sources that have read the chain to its head."""
     with ExitStack() as until_the_end:
-        url = until_the_end.enter_context(serving(provider)).url
+        url = until_the_end.enter_context(serve_endpoint(provider)).url
 
         def opened(*, watched: bool = False) -> ChainSource:
             reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
@@ -89,9 +89,9 @@ def requests_for(source: ChainSource, provider: Counting, block: Block) -> list[
 HEADERS, LOGS, RECEIPTS = {"eth_getBlockByNumber"}, {"eth_getLogs"}, {"eth_getBlockReceipts"}
 
 
-@pytest.mark.parametrize("txs", [[], [Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ()),))]])
+@pytest.mark.parametrize("txs", [[], [Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]])
 def test_an_empty_block_costs_one_batch_of_headers_and_one_question_for_logs(
-    provider: Counting, open_source: Open, tree: Tree, txs: list[Tx]
+    provider: Counting, open_source: Open, tree: BlockTree, txs: list[Tx]
 ):
     """The poll included: it brings the header that the logs are asked for by."""
     source = open_source()
@@ -100,7 +100,7 @@ def test_an_empty_block_costs_one_batch_of_headers_and_one_question_for_logs(
 
 
 def test_a_block_with_logs_costs_its_receipts_too(
-    provider: Counting, open_source: Open, tree: Tree
+    provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source()
 
@@ -110,17 +110,19 @@ def test_a_block_with_logs_costs_its_receipts_too(
 
 
 def test_an_empty_block_costs_one_whole_block_where_calls_are_watched(
-    provider: Counting, open_source: Open, tree: Tree
+    provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source(watched=True)
 
     assert requests_for(source, provider, tree.mine()) == [HEADERS, HEADERS, LOGS]
-    fulls = [one.params[1] for one in provider.asked if one.method == "eth_getBlockByNumber"]
+    fulls = [
+        one.params[1] for one in provider.received_requests if one.method == "eth_getBlockByNumber"
+    ]
     assert fulls[-1] is True
 
 
 def test_calls_to_watched_contracts_cost_the_receipts_of_their_block_once(
-    provider: Counting, open_source: Open, tree: Tree
+    provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source(watched=True)
     call = Tx(ANYBODY, NETWORK, WATCHED + "00" * 32)
@@ -131,7 +133,7 @@ def test_calls_to_watched_contracts_cost_the_receipts_of_their_block_once(
 
 
 def test_calls_are_proven_with_whether_they_succeeded(
-    provider: Counting, open_source: Open, tree: Tree
+    provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source(watched=True)
     calls = [Tx(ANYBODY, NETWORK, WATCHED, succeeded=even) for even in (True, False)]
@@ -144,7 +146,7 @@ def test_calls_are_proven_with_whether_they_succeeded(
 
 
 def test_the_costs_that_are_told_are_those_that_are_asked(
-    provider: Counting, open_source: Open, tree: Tree
+    provider: Counting, open_source: Open, tree: BlockTree
 ):
     for watched in (False, True):
         source = open_source(watched=watched)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 
-from devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.block_json import FakeLog, Tx
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.tree import BlockTree
 from oracle.chain.decode.abi import AbiSignature
 from oracle.chain.decode.fragments import parse_signature
 from oracle.chain.profiles.event_reader import EventReader
@@ -69,7 +69,7 @@ def signature(text: str) -> AbiSignature:
     return parse_signature(text)[1]
 
 
-def said(text: str, *values: Any) -> Said:
+def said(text: str, *values: Any) -> FakeLog:
     """The log of an event of this signature; an indexed text stands as some hash."""
     event = signature(text)
     topics, plain = [event.digest], []
@@ -80,10 +80,10 @@ def said(text: str, *values: Any) -> Said:
         else:
             plain.append((parameter.abi_type, value))
     data = encode([kind for kind, _ in plain], [value for _, value in plain])
-    return Said(CONTRACT, tuple(topics), "0x" + data.hex())
+    return FakeLog(CONTRACT, tuple(topics), "0x" + data.hex())
 
 
-def created(**changed: Any) -> Said:
+def created(**changed: Any) -> FakeLog:
     values = {"fee": 1, "delta": 0, "blob": b"", "gpu": "RTX", "vram": 8, **changed}
     return said(CREATED, bytes.fromhex(TASK[2:]), *values.values())
 
@@ -98,8 +98,8 @@ def received(tmp_path: Path, request: pytest.FixtureRequest, sqlite_url: str) ->
     profile.write_text(PROFILE)
     reader = EventReader.from_profile(str(profile), {"Network": CONTRACT}, None)
 
-    def index(*blocks: Sequence[Sequence[Said]]) -> Follower:
-        tree = Tree()
+    def index(*blocks: Sequence[Sequence[FakeLog]]) -> Follower:
+        tree = BlockTree()
         for txs in blocks:
             tree.mine([Tx(SOMEBODY, CONTRACT, logs=tuple(logs)) for logs in txs])
         opened = daemon(sqlite_url, Provider(tree), reader)
@@ -148,7 +148,7 @@ def test_case_64_one_topic_with_as_many_topics_is_read_by_the_length_of_the_data
 
 def test_case_64_a_shape_that_nobody_declared_is_put_aside(received: Heard):
     topic = signature(PLAIN).digest
-    odd = Said(CONTRACT, (topic, topic, topic), "0x")
+    odd = FakeLog(CONTRACT, (topic, topic, topic), "0x")
 
     follower = received([[said(JOINED, node(1), "RTX", 1)]], [[odd], [said(PLAIN, node(1))]])
 
@@ -178,7 +178,7 @@ def test_case_65_a_text_that_is_none_is_marked_and_keeps_every_byte(received: He
     text = created(gpu="")
     head, tail = text.data[: -64 * 1], f"{len(name):064x}" + name.hex().ljust(64, "0")
 
-    follower = received([[Said(text.address, text.topics, head + tail)]])
+    follower = received([[FakeLog(text.address, text.topics, head + tail)]])
 
     marked = task(follower).required_gpu
     assert marked is not None
@@ -188,8 +188,8 @@ def test_case_65_a_text_that_is_none_is_marked_and_keeps_every_byte(received: He
 
 def test_case_65_an_address_with_dirty_high_bytes_is_put_aside_and_folds_nothing(received: Heard):
     clean = said(JOINED, node(1), "RTX", 1)
-    dirty = Said(clean.address, clean.topics, "0x01" + clean.data[4:])
-    topic = Said(CONTRACT, (signature(INDEXED).digest, "0x01" + node(2)[2:].rjust(62, "0")))
+    dirty = FakeLog(clean.address, clean.topics, "0x01" + clean.data[4:])
+    topic = FakeLog(CONTRACT, (signature(INDEXED).digest, "0x01" + node(2)[2:].rjust(62, "0")))
 
     follower = received([[dirty], [topic], [said(JOINED, node(3), "RTX", 1)]])
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.block_json import FakeLog, Tx
 from devnet.fakechain.faults import block_faults, log_faults
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
@@ -37,11 +37,11 @@ def test_case_27_a_block_that_is_empty_at_one_call_and_not_at_another_is_found_o
     indexer = open_indexer(busy.urls[0])
     indexer.index()
     told = busy.say(task_created(1))
-    lie = hide(busy, log_faults.omits_logs(times=1))
+    lie = hide(busy, log_faults.omit_logs(times=1))
 
     indexer.index()
 
-    assert (lie.hits, missing(indexer)) == (1, 1)
+    assert (lie.hit_count, missing(indexer)) == (1, 1)
     assert indexer.canonical_logs()[-1] == (told.hash, 0)
 
 
@@ -52,7 +52,7 @@ def test_case_27_what_no_receipt_can_prove_another_endpoint_contradicts(
     indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
     told = busy.say(task_created(1))
-    hide(busy, log_faults.omits_logs())
+    hide(busy, log_faults.omit_logs())
 
     indexer.index()
 
@@ -68,7 +68,7 @@ def test_case_27_log_that_both_urls_of_a_provider_leave_out_is_found_at_another_
     indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
     block = busy.say(task_created(1))
-    hide(busy, log_faults.omits_logs())
+    hide(busy, log_faults.omit_logs())
 
     indexer.index()
 
@@ -80,7 +80,7 @@ def test_case_28_what_a_range_leaves_out_comes_from_the_receipts_and_the_endpoin
 ):
     told = busy.say(task_created(1), task_created(2), task_created(3))
     busy.quiet(FINALITY + 2)
-    hide(busy, log_faults.omits_in_ranges(is_log(told, 1)))
+    hide(busy, log_faults.omit_logs_of_ranges(is_log(told, 1)))
     indexer = open_indexer(*busy.urls, reports=False)
 
     indexer.index()
@@ -95,7 +95,7 @@ def test_case_28_what_may_still_change_is_asked_for_by_hash(
     busy: AChain, open_indexer: OpenIndexer
 ):
     told = busy.say(task_created(1))
-    hide(busy, log_faults.omits_in_ranges())
+    hide(busy, log_faults.omit_logs_of_ranges())
     source = open_indexer(busy.urls[0]).source
     source.set_verification(VerificationPolicy(head=VerificationLevel.PINNED))
 
@@ -110,7 +110,7 @@ def test_case_28_reading_again_by_hash_finds_what_ranges_left_out(
 ):
     told = busy.say(task_created(1))
     busy.say(task_created(2))
-    hide(busy, log_faults.omits_in_ranges(is_log(told)))
+    hide(busy, log_faults.omit_logs_of_ranges(is_log(told)))
     source = open_indexer(busy.urls[0]).source
     source.set_verification(MINIMAL_POLICY)
     # One of a few windows is read by hash as well; this one, and not the next.
@@ -132,12 +132,12 @@ def test_case_29_one_log_that_is_missing_is_put_in_its_place_before_anything_is_
     busy.quiet(FINALITY + 2)
     honest = open_indexer(busy.urls[1], reports=False)
     honest.index()
-    lie = hide(busy, log_faults.omits_logs(is_log(told, 2)))
+    lie = hide(busy, log_faults.omit_logs(is_log(told, 2)))
     indexer = open_indexer(busy.urls[0], reports=False)
 
     indexer.index()
 
-    assert lie.hits > 0
+    assert lie.hit_count > 0
     assert missing(indexer) == 1
     assert indexer.canonical_logs() == busy.logs()
     assert indexer.digest() == honest.digest()
@@ -148,9 +148,9 @@ def test_case_29_a_block_whose_only_log_is_missing_is_proven_when_it_is_read_aga
 ):
     told = busy.say(task_created(1))
     # Of others: nothing in it makes us look.
-    busy.show(busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ()),))]))
+    busy.show(busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
     busy.quiet(FINALITY + 2)
-    hide(busy, log_faults.omits_logs(is_log(told)))
+    hide(busy, log_faults.omit_logs(is_log(told)))
     source = open_indexer(busy.urls[0]).source
 
     window = source.fetch_verified_window(
@@ -170,7 +170,7 @@ def test_case_50_what_one_endpoint_has_forgotten_comes_from_the_archive(
     busy: AChain, open_indexer: OpenIndexer, *, silent: bool
 ):
     if silent:
-        hide(busy, log_faults.pruned_silently(busy.head.number - 2))
+        hide(busy, log_faults.serve_pruned_silently(busy.head.number - 2))
     else:
         busy.provider.pruned_below = busy.head.number - 2
     indexer = open_indexer(*busy.urls, reports=False)
@@ -185,7 +185,7 @@ def test_case_50_rows_stay_when_the_chain_forgets_their_blocks(
 ):
     indexer = open_indexer(busy.urls[0], reports=False)
     indexer.index()
-    hide(busy, log_faults.pruned_silently(busy.head.number - 2))
+    hide(busy, log_faults.serve_pruned_silently(busy.head.number - 2))
 
     with pytest.raises(TransientError, match="gone"):
         indexer.source.fetch_verified_window(BlockRange(0, 50), VerificationLevel.PROVEN)
@@ -198,7 +198,7 @@ def test_case_50_rows_stay_when_the_chain_forgets_their_blocks(
 def test_case_51_a_proxy_that_remembers_an_orphan_is_outvoted_by_who_sees_the_chain(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    hide(busy, block_faults.cached())
+    hide(busy, block_faults.serve_cached())
     indexer = open_indexer(*busy.urls)
     indexer.index()
     tip = indexer.cursor

@@ -23,7 +23,7 @@ def clock() -> VirtualClock:
 def test_an_answer_to_another_question_is_a_broken_connection_and_asked_for_over_a_new_one(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    misdirected = faults.misdirected(connections=2)
+    misdirected = faults.misdirect_responses(max_connections=2)
     a_chain.provider.faults.append(misdirected)
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
@@ -34,7 +34,7 @@ def test_an_answer_to_another_question_is_a_broken_connection_and_asked_for_over
 
 
 def test_an_answer_to_another_question_is_never_taken(a_chain: AChain):
-    a_chain.provider.faults.append(faults.misdirected(connections=100))
+    a_chain.provider.faults.append(faults.misdirect_responses(max_connections=100))
     endpoint = JsonRpcClient(a_chain.urls[0])
 
     with pytest.raises(RpcError, match="an answer to another question") as caught:
@@ -48,7 +48,7 @@ def test_an_answer_to_another_question_is_never_taken(a_chain: AChain):
 def test_no_sender_takes_an_answer_to_another_question_or_asks_over_the_same_connection(
     a_chain: AChain,
 ):
-    a_chain.provider.faults.append(faults.misdirected(connections=1))
+    a_chain.provider.faults.append(faults.misdirect_responses(max_connections=1))
     line = caller_of(a_chain.urls[0])
 
     with pytest.raises(RpcError, match="an answer to another question"):
@@ -65,7 +65,9 @@ def test_an_answer_to_another_question_about_the_chain_shuts_nobody_out(
     indexer.index()
     a_chain.live(1)
     for provider in a_chain.providers:
-        provider.faults.append(faults.misdirected(connections=9, methods="eth_chainId"))
+        provider.faults.append(
+            faults.misdirect_responses(max_connections=9, methods="eth_chainId")
+        )
     indexer.source.endpoints.require_new_proofs()
 
     with pytest.raises(TransientError):
@@ -89,7 +91,7 @@ def test_where_every_endpoint_told_another_chain_they_are_looked_at_again_after_
 
     for provider in a_chain.providers:
         provider.chain_id = CHAIN_ID
-    clock.pass_by(SOLE_ENDPOINT_QUARANTINE_SECONDS)
+    clock.advance(SOLE_ENDPOINT_QUARANTINE_SECONDS)
     indexer.index()
 
     assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
@@ -106,7 +108,7 @@ def test_where_another_endpoint_is_left_one_of_another_chain_stays_out_for_minut
     indexer.step()
 
     a_chain.provider.chain_id = CHAIN_ID
-    clock.pass_by(2 * SOLE_ENDPOINT_QUARANTINE_SECONDS)
+    clock.advance(2 * SOLE_ENDPOINT_QUARANTINE_SECONDS)
     indexer.step()
 
     assert list(indexer.source.endpoints.quarantine_reasons()) == [a_chain.urls[0]]

@@ -34,13 +34,17 @@ def test_case_71_while_a_fold_is_slow_only_a_few_windows_are_read_ahead(
     first = indexer.source.fetch_window(BlockRange(0, last), with_headers=False)
     until_nothing_is_read()
 
-    asked = [one.blocks for one in a_chain.provider.asked if one.method == "eth_getLogs"]
+    asked = [
+        one.block_range
+        for one in a_chain.provider.received_requests
+        if one.method == "eth_getLogs"
+    ]
     assert max(blocks[1] for blocks in asked if blocks) < HISTORY / 2
     # Whoever takes the next one lets one more be read.
-    before = a_chain.provider.count("eth_getLogs")
+    before = a_chain.provider.count_requests("eth_getLogs")
     indexer.source.fetch_window(BlockRange(first.range.last + 1, last), with_headers=False)
     until_nothing_is_read()
-    assert a_chain.provider.count("eth_getLogs") <= before + 2
+    assert a_chain.provider.count_requests("eth_getLogs") <= before + 2
 
 
 def test_case_71_while_the_database_is_slow_the_lag_grows_and_the_daemon_is_not_ready(
@@ -72,7 +76,7 @@ def test_case_69_a_clock_that_jumps_makes_no_standstill_and_changes_nothing(
         wild.index()
         assert not wild.source.fetch_heads().stalled
         # The machine slept, or somebody put its clock right, between two looks at one block.
-        clock.pass_by(seconds)
+        clock.advance(seconds)
         assert not wild.source.fetch_heads().stalled
         assert all(isinstance(step, CommittedWindow) for step in wild.index())
 

@@ -7,7 +7,7 @@ import pytest
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import log_faults, message_faults
-from devnet.fakechain.faults.message_faults import FOREIGN_WORDS, RANGE_WORDS, Words
+from devnet.fakechain.faults.message_faults import RANGE_MESSAGES, UNKNOWN_MESSAGE, ErrorMessage
 from devnet.fakechain.requests import FakeRpcError
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
@@ -40,7 +40,7 @@ def test_case_30_a_silent_cap_at_a_round_number_is_found_out(history: Indexer, a
     for _ in range(16):
         a_chain.say(*many(10))
     a_chain.quiet(FINALITY)
-    cap = log_faults.capped(100)
+    cap = log_faults.cap_logs(100)
     a_chain.provider.faults.append(cap)
 
     history.index()
@@ -58,7 +58,7 @@ def test_case_30_a_silent_cap_at_any_number_is_found_out_when_it_comes_again(
         a_chain.say(*many(10))
     a_chain.quiet(FINALITY)
     first = history.source.fetch_window(BlockRange(0, 30), with_headers=False)
-    a_chain.provider.faults.append(log_faults.capped(len(first.logs)))
+    a_chain.provider.faults.append(log_faults.cap_logs(len(first.logs)))
     last = a_chain.head.number
 
     rest = whole(history.source, 31, last)
@@ -70,7 +70,7 @@ def test_case_30_a_silent_cap_at_any_number_is_found_out_when_it_comes_again(
 def test_case_31_too_many_results_are_asked_for_in_parts_each_log_once(
     history: Indexer, a_chain: AChain, most: int
 ):
-    a_chain.provider.faults.append(message_faults.limited_results(most))
+    a_chain.provider.faults.append(message_faults.limit_results(most))
 
     history.index()
 
@@ -84,7 +84,7 @@ def test_case_32_a_block_that_is_too_much_comes_out_of_its_receipts(
 ):
     a_chain.say(*many(12))
     a_chain.quiet(FINALITY if final else 0)
-    a_chain.provider.faults.append(message_faults.limited_results(10))
+    a_chain.provider.faults.append(message_faults.limit_results(10))
     if receipts == "of a transaction":
         a_chain.provider.unsupported.add("eth_getBlockReceipts")
 
@@ -98,7 +98,7 @@ def test_case_32_where_there_are_no_receipts_either_it_says_so_and_stays_there(
 ):
     told = a_chain.say(*many(12))
     a_chain.quiet(FINALITY)
-    a_chain.provider.faults.append(message_faults.limited_results(10))
+    a_chain.provider.faults.append(message_faults.limit_results(10))
     a_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
 
     with pytest.raises(TransientError, match="nor are its receipts to be had"):
@@ -116,7 +116,7 @@ def test_case_32_where_there_are_no_receipts_either_it_says_so_and_stays_there(
 def test_case_34_a_suggestion_that_is_none_is_passed_over_and_the_range_halved(
     history: Indexer, a_chain: AChain, suggestion: str
 ):
-    words = Words(-32602, "query exceeds max results 9, retry with the range " + suggestion)
+    words = ErrorMessage(-32602, "query exceeds max results 9, retry with the range " + suggestion)
     a_chain.provider.faults.append(limited(9, words))
 
     history.index()
@@ -126,8 +126,8 @@ def test_case_34_a_suggestion_that_is_none_is_passed_over_and_the_range_halved(
 
 
 def test_case_34_a_suggestion_that_begins_the_range_is_taken(history: Indexer, a_chain: AChain):
-    words = Words(-32602, "query exceeds max results 9, retry with the range 0-4")
-    a_chain.provider.faults.append(message_faults.limited_results(9, words, times=1))
+    words = ErrorMessage(-32602, "query exceeds max results 9, retry with the range 0-4")
+    a_chain.provider.faults.append(message_faults.limit_results(9, words, times=1))
 
     history.index()
 
@@ -135,7 +135,7 @@ def test_case_34_a_suggestion_that_begins_the_range_is_taken(history: Indexer, a
     assert history.canonical_logs() == a_chain.logs()
 
 
-def limited(most: int, words: Words) -> InjectedFault:
+def limited(most: int, words: ErrorMessage) -> InjectedFault:
     """As `limited_results`; the words may name the last block too."""
 
     def changed(asked: Any, answer: Any) -> object:
@@ -156,7 +156,7 @@ def test_case_35_what_one_endpoint_does_not_explain_another_is_asked(
 ):
     a_chain.quiet(FINALITY)
     indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
-    a_chain.provider.faults.append(message_faults.limited_range(3, FOREIGN_WORDS))
+    a_chain.provider.faults.append(message_faults.limit_range(3, UNKNOWN_MESSAGE))
 
     indexer.index()
 
@@ -170,7 +170,7 @@ def test_case_35_what_nobody_explains_is_asked_for_in_parts_and_never_twice_the_
     a_chain.quiet(FINALITY)
     indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
     for provider in a_chain.providers:
-        provider.faults.append(message_faults.limited_range(3, FOREIGN_WORDS))
+        provider.faults.append(message_faults.limit_range(3, UNKNOWN_MESSAGE))
 
     follow(indexer, clock)
 
@@ -182,11 +182,11 @@ def test_case_35_what_nobody_explains_is_asked_for_in_parts_and_never_twice_the_
 def test_case_36_a_limit_whose_words_change_overnight_is_found_by_halving(
     history: Indexer, a_chain: AChain, clock: VirtualClock
 ):
-    said = message_faults.limited_range(10, RANGE_WORDS[2])
+    said = message_faults.limit_range(10, RANGE_MESSAGES[2])
     a_chain.provider.faults.append(said)
     follow(history, clock)
     a_chain.provider.faults[:] = [
-        message_faults.limited_range(6, Words(-32000, "Es werden zu viele Bloecke verlangt"))
+        message_faults.limit_range(6, ErrorMessage(-32000, "Es werden zu viele Bloecke verlangt"))
     ]
     a_chain.live(30)
     a_chain.quiet(FINALITY)
@@ -194,5 +194,5 @@ def test_case_36_a_limit_whose_words_change_overnight_is_found_by_halving(
 
     follow(history, clock)
 
-    assert said.hits == 1
+    assert said.hit_count == 1
     assert history.canonical_logs() == a_chain.logs()

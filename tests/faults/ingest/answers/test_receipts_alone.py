@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from devnet.fakechain.block_json import Said, Tx
+from devnet.fakechain.block_json import FakeLog, Tx
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import block_faults, log_faults
-from devnet.fakechain.faults.block_faults import spoiled_receipts
+from devnet.fakechain.faults.block_faults import change_receipts
 from oracle.chain.source import ChainSource
 from oracle.chain.verification import verifier
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
@@ -84,11 +84,11 @@ def test_who_leaves_logs_out_of_ranges_leaves_nothing_out_there(
 ):
     indexer, blocks = open_indexer(dense.urls[0], reports=False), the_end(dense)
     learned(indexer.source)
-    lie = hide(dense, log_faults.omits_logs(is_log(dense.head)))
+    lie = hide(dense, log_faults.omit_logs(is_log(dense.head)))
 
     window = indexer.source.fetch_window(blocks, with_headers=False)
 
-    assert (lie.hits, missing(indexer)) == (0, 0)
+    assert (lie.hit_count, missing(indexer)) == (0, 0)
     assert places(list(window.logs)) == said_at_the_end(dense)
 
 
@@ -96,7 +96,7 @@ def test_of_a_block_that_its_bloom_excludes_logs_are_asked_for(
     dense: AChain, open_indexer: OpenIndexer
 ):
     """Its receipts would not be read: a question for logs costs less."""
-    dense.show(dense.tree.mine([Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ()),))]))
+    dense.show(dense.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
     dense.say(task_created(20_000))
     dense.quiet(FINALITY + 2)
     blocks = the_end(dense)
@@ -156,13 +156,13 @@ def other_block(receipt: dict[str, object]) -> dict[str, object]:
 
 
 SPOILED = {
-    "one left out": lambda: block_faults.omits_receipts(0),
-    "status": block_faults.other_status,
-    "none": lambda: spoiled_receipts("none", lambda _: []),
-    "no logs": lambda: spoiled_receipts("no logs", lambda all_: list(map(other_logs, all_))),
-    "other names": lambda: spoiled_receipts("names", lambda all_: list(map(other_name, all_))),
-    "other block": lambda: spoiled_receipts("block", lambda all_: list(map(other_block, all_))),
-    "gone": lambda: block_faults.result(None, methods=("eth_getBlockReceipts",)),
+    "one left out": lambda: block_faults.omit_receipt(0),
+    "status": block_faults.invert_status,
+    "none": lambda: change_receipts("none", lambda _: []),
+    "no logs": lambda: change_receipts("no logs", lambda all_: list(map(other_logs, all_))),
+    "other names": lambda: change_receipts("names", lambda all_: list(map(other_name, all_))),
+    "other block": lambda: change_receipts("block", lambda all_: list(map(other_block, all_))),
+    "gone": lambda: block_faults.return_value(None, methods=("eth_getBlockReceipts",)),
 }
 
 
@@ -176,7 +176,7 @@ def test_receipts_that_are_not_the_block_s_bring_no_window_and_not_a_log_less(
     with pytest.raises(TransientError):
         source.fetch_window(blocks, with_headers=False)
 
-    assert fault.hits > 0
+    assert fault.hit_count > 0
     assert not asked_for_logs(dense, blocks)
 
 

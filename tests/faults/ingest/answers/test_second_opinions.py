@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from threading import Event
 from typing import Any
 
-from devnet.fakechain.block_json import Block, Said, Tx
+from devnet.fakechain.block_json import Block, FakeLog, Tx
 from devnet.fakechain.fault import FaultLimits, InjectedFault, on_success
 from devnet.fakechain.faults import block_faults, log_faults, transport_faults
 from devnet.fakechain.requests import FakeRequest
@@ -25,7 +25,7 @@ def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> InjectedFault
     """Tell of a log like this in each of these blocks, in answers about logs."""
 
     def changed(asked: FakeRequest, answer: Any) -> object:
-        first, last = asked.blocks or (0, -1)
+        first, last = asked.block_range or (0, -1)
         made = [
             {
                 **like,
@@ -51,7 +51,7 @@ def followed(
     done: list[AuditResult] = []
     for number in range(blocks):
         if number % 3 == 0:
-            others = Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ()),))
+            others = Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))
             a_chain.show(a_chain.tree.mine([others]))
         else:
             a_chain.live(1)
@@ -95,7 +95,7 @@ def test_logs_invented_in_more_blocks_than_are_proven_at_once_do_not_come_in(
     indexer.index()
     before = indexer.canonical_logs()
     every = {"fromBlock": "0x0", "toBlock": hex(a_chain.head.number)}
-    hide(a_chain, invents(quiet, a_chain.provider.answer("eth_getLogs", [every])[0]), 1)
+    hide(a_chain, invents(quiet, a_chain.provider.handle_call("eth_getLogs", [every])[0]), 1)
 
     found = audited(indexer, quiet[-1].number + 1)
 
@@ -109,19 +109,19 @@ def test_case_26_history_of_another_fork_is_not_taken_where_nothing_can_be_prove
     a_chain.live(40)
     a_chain.quiet(FINALITY + WINDOW)
     for provider in a_chain.providers:
-        provider.faults.append(block_faults.dummy_receipts_root())
+        provider.faults.append(block_faults.serve_wrong_receipts_root())
     here, _ = a_chain.logs()[20]
 
     def moved(log: dict[str, Any]) -> None:
         if log["blockHash"] == here:
             log["blockHash"] = "0x" + "ab" * 32
 
-    lie = hide(a_chain, log_faults.spoiled_log("logs of another fork", moved))
+    lie = hide(a_chain, log_faults.change_each_log("logs of another fork", moved))
     indexer = open_indexer(*a_chain.urls, reports=False)
 
     indexer.index()
 
-    assert lie.hits
+    assert lie.hit_count
     assert indexer.canonical_logs() == a_chain.logs()
 
 
@@ -155,8 +155,11 @@ def test_case_50_what_was_forgotten_is_not_taken_for_empty_in_small_windows_eith
     a_chain.live(60)
     a_chain.quiet(FINALITY + WINDOW)
     for provider in a_chain.providers:
-        provider.faults += [block_faults.dummy_receipts_root(), block_faults.zero_bloom()]
-    hide(a_chain, log_faults.pruned_silently(60))
+        provider.faults += [
+            block_faults.serve_wrong_receipts_root(),
+            block_faults.serve_zero_bloom(),
+        ]
+    hide(a_chain, log_faults.serve_pruned_silently(60))
     indexer = small_windows(open_indexer(*a_chain.urls, reports=False), 10)
 
     indexer.index()
@@ -170,8 +173,11 @@ def test_case_50_what_was_forgotten_up_to_the_middle_of_a_window_is_not_taken_fo
     a_chain.live(60)
     a_chain.quiet(FINALITY + WINDOW)
     for provider in a_chain.providers:
-        provider.faults += [block_faults.dummy_receipts_root(), block_faults.zero_bloom()]
-    hide(a_chain, log_faults.pruned_silently(60))
+        provider.faults += [
+            block_faults.serve_wrong_receipts_root(),
+            block_faults.serve_zero_bloom(),
+        ]
+    hide(a_chain, log_faults.serve_pruned_silently(60))
     indexer = open_indexer(*a_chain.urls, reports=False)
 
     indexer.index()
@@ -189,7 +195,7 @@ def test_the_turn_does_not_wait_for_an_auditor_that_is_late(
     prove_by(indexer, MINIMAL_POLICY)
     indexer.index()
     gate = Event()
-    hide(a_chain, transport_faults.held(gate, methods="eth_getLogs"), 1)
+    hide(a_chain, transport_faults.hold_response(gate, methods="eth_getLogs"), 1)
     auditor = Auditor(window_blocks=a_chain.head.number - FINALITY + 1, wait_seconds=0.0)
 
     def turn() -> AuditResult | None:

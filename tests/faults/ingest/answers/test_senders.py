@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from devnet.fakechain.accounts import account
+from devnet.fakechain.accounts import create_account
 from devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Json, Tx
 from devnet.fakechain.fault import InjectedFault, on_success
 from devnet.fakechain.faults import block_faults
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.server import serving
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.server import serve_endpoint
+from devnet.fakechain.tree import BlockTree
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
@@ -30,7 +30,7 @@ from tests.support.ingest.speaking import tx, txs
 from tests.support.traffic import accepted
 
 WATCHED = "0x12345678"
-CALLER, THIEF, PUSHER = (Address(account(number)) for number in (1, 2, 3))
+CALLER, THIEF, PUSHER = (Address(create_account(number)) for number in (1, 2, 3))
 # An address of which nobody has the key: of a chain's own transactions.
 SYSTEM = "0x" + "fe" * 20
 ZEROS = "0x" + "00" * 32
@@ -38,9 +38,9 @@ Open = Callable[..., ChainSource]
 
 
 @pytest.fixture
-def tree() -> Tree:
+def tree() -> BlockTree:
     """Enough blocks with logs that the chain's roots are proven before anybody lies."""
-    tree = Tree(CHAIN_ID)
+    tree = BlockTree(CHAIN_ID)
     for said in many(40):
         tree.mine([tx(said)])
     return tree
@@ -55,7 +55,7 @@ def open_source() -> Iterator[Open]:
             reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
             if watched:
                 reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
-            urls = [until_the_end.enter_context(serving(one)).url for one in providers]
+            urls = [until_the_end.enter_context(serve_endpoint(one)).url for one in providers]
             source = source_on(reader, *urls)
             until_the_end.callback(source.close)
             return source
@@ -98,10 +98,12 @@ def pushed(transmitter: str = PUSHER) -> Tx:
 
 
 @pytest.mark.parametrize("kind", [LEGACY, ACCESS_LIST, DYNAMIC])
-def test_a_call_that_was_signed_by_its_sender_is_proven(tree: Tree, open_source: Open, kind: int):
+def test_a_call_that_was_signed_by_its_sender_is_proven(
+    tree: BlockTree, open_source: Open, kind: int
+):
     provider = Provider(tree)
     source = open_source(provider)
-    provider.head = block = tree.mine([Tx(CALLER, NETWORK, WATCHED, kind=kind)])
+    provider.head = block = tree.mine([Tx(CALLER, NETWORK, WATCHED, tx_type=kind)])
 
     window = read(source, block.number)
 
@@ -109,7 +111,9 @@ def test_a_call_that_was_signed_by_its_sender_is_proven(tree: Tree, open_source:
     assert (window.level, unproven(source)) == (VerificationLevel.PROVEN, 0)
 
 
-def test_a_call_that_nobody_signed_is_taken_and_said_to_be_unproven(tree: Tree, open_source: Open):
+def test_a_call_that_nobody_signed_is_taken_and_said_to_be_unproven(
+    tree: BlockTree, open_source: Open
+):
     provider = Provider(tree)
     source = open_source(provider)
     provider.head = block = tree.mine([Tx(SYSTEM, NETWORK, WATCHED)])
@@ -130,11 +134,14 @@ def test_a_call_that_nobody_signed_is_taken_and_said_to_be_unproven(tree: Tree, 
     ids=str,
 )
 def test_what_we_cannot_read_of_a_transaction_leaves_its_sender_unproven(
-    tree: Tree, open_source: Open, fields: Json
+    tree: BlockTree, open_source: Open, fields: Json
 ):
     """The receipts are as proven as before."""
     provider = Provider(tree)
-    provider.faults += [changed(**fields), block_faults.header_with({"transactionsRoot": ZEROS})]
+    provider.faults += [
+        changed(**fields),
+        block_faults.override_header_fields({"transactionsRoot": ZEROS}),
+    ]
     source = open_source(provider)
     provider.head = block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
 
@@ -153,13 +160,15 @@ LIES = [{"from": THIEF}, {"value": "0x7"}, {"input": WATCHED + "00"}, {"r": "0x7
 @pytest.mark.parametrize("roots", [True, False], ids=["true headers", "no roots"])
 @pytest.mark.parametrize("lie", LIES, ids=str)
 def test_a_call_that_its_sender_did_not_sign_costs_the_endpoint_the_window(
-    tree: Tree, open_source: Open, lie: Json, place: int, *, roots: bool
+    tree: BlockTree, open_source: Open, lie: Json, place: int, *, roots: bool
 ):
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
     providers = [Provider(tree), Provider(tree)]
     if not roots:
         for provider in providers:
-            provider.faults.append(block_faults.header_with({"transactionsRoot": ZEROS}))
+            provider.faults.append(
+                block_faults.override_header_fields({"transactionsRoot": ZEROS})
+            )
     providers[place].faults.append(changed(**lie))
 
     source = open_source(*providers)
@@ -169,7 +178,9 @@ def test_a_call_that_its_sender_did_not_sign_costs_the_endpoint_the_window(
         assert [(c.sender, c.value, c.input) for c in window.calls] == [(CALLER, 0, WATCHED)]
 
 
-def test_a_sender_that_did_not_sign_is_counted_against_the_endpoint(tree: Tree, open_source: Open):
+def test_a_sender_that_did_not_sign_is_counted_against_the_endpoint(
+    tree: BlockTree, open_source: Open
+):
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
     liar = Provider(tree)
     liar.faults.append(changed(**{"from": THIEF}))
@@ -184,11 +195,14 @@ def test_a_sender_that_did_not_sign_is_counted_against_the_endpoint(tree: Tree, 
 
 @pytest.mark.parametrize("lie", LIES, ids=str)
 def test_a_sender_that_did_not_sign_is_refused_at_every_try_where_nobody_else_can_be_asked(
-    tree: Tree, open_source: Open, lie: Json
+    tree: BlockTree, open_source: Open, lie: Json
 ):
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
     liar = Provider(tree)
-    liar.faults += [changed(**lie), block_faults.header_with({"transactionsRoot": ZEROS})]
+    liar.faults += [
+        changed(**lie),
+        block_faults.override_header_fields({"transactionsRoot": ZEROS}),
+    ]
     source = open_source(liar)
 
     for _ in range(5):
@@ -197,7 +211,7 @@ def test_a_sender_that_did_not_sign_is_refused_at_every_try_where_nobody_else_ca
 
 
 def test_what_every_endpoint_says_is_how_the_chain_is_and_said_to_be_unproven(
-    tree: Tree, open_source: Open
+    tree: BlockTree, open_source: Open
 ):
     """As where a chain puts calls into its blocks under a signature that is none."""
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
@@ -215,7 +229,7 @@ def test_what_every_endpoint_says_is_how_the_chain_is_and_said_to_be_unproven(
 # --- calls that single logs are understood with ---
 
 
-def test_the_push_of_a_round_is_proven_by_its_signature(tree: Tree, open_source: Open):
+def test_the_push_of_a_round_is_proven_by_its_signature(tree: BlockTree, open_source: Open):
     provider = Provider(tree)
     source = open_source(provider, watched=False)
     provider.head = block = tree.mine([pushed()])
@@ -227,7 +241,7 @@ def test_the_push_of_a_round_is_proven_by_its_signature(tree: Tree, open_source:
 
 
 def test_the_push_of_a_round_that_nobody_signed_is_said_to_be_unproven(
-    tree: Tree, open_source: Open
+    tree: BlockTree, open_source: Open
 ):
     provider = Provider(tree)
     source = open_source(provider, watched=False)
@@ -241,7 +255,7 @@ def test_the_push_of_a_round_that_nobody_signed_is_said_to_be_unproven(
 
 @pytest.mark.parametrize("lie", [{"from": THIEF}, {"value": "0x7"}], ids=str)
 def test_the_push_of_a_round_that_its_sender_did_not_sign_is_asked_of_another(
-    tree: Tree, open_source: Open, lie: Json
+    tree: BlockTree, open_source: Open, lie: Json
 ):
     block = tree.mine([pushed()])
     liar = Provider(tree)

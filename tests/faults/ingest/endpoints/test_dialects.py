@@ -8,9 +8,9 @@ import pytest
 
 from devnet.fakechain.fault import FaultLimits, InjectedFault
 from devnet.fakechain.faults import message_faults, transport_faults
-from devnet.fakechain.faults.message_faults import Words
+from devnet.fakechain.faults.message_faults import ErrorMessage
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.requests import FakeRequest, Http
+from devnet.fakechain.requests import FakeRequest, HttpResponse
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import MINIMAL_POLICY
@@ -50,16 +50,16 @@ def opened(
     """An indexer over the last endpoint, and a dead one before it; and that endpoint."""
     chain.quiet(FINALITY)
     urls = chain.urls[1:] if is_alone else chain.urls
-    chain.providers[0].faults.append(transport_faults.status(502))
+    chain.providers[0].faults.append(transport_faults.return_status(502))
     return open_indexer(*urls, clock=clock, reports=False), chain.providers[1]
 
 
 def is_wide(asked: FakeRequest) -> bool:
-    return asked.blocks is not None and asked.blocks[1] - asked.blocks[0] >= BLOCKS
+    return asked.block_range is not None and asked.block_range[1] - asked.block_range[0] >= BLOCKS
 
 
 def fault_of(row: Dialect, limits: FaultLimits) -> InjectedFault:
-    return message_faults.fails(Words(row.code, row.example), **limits)
+    return message_faults.fail_with(ErrorMessage(row.code, row.example), **limits)
 
 
 @ALIVE
@@ -73,8 +73,8 @@ def test_refused_range_is_divided_until_it_fits(
     is_alone: bool,
 ):
     indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
-    words = Words(row.code, row.example)
-    provider.faults.append(message_faults.limited_range(BLOCKS, words))
+    words = ErrorMessage(row.code, row.example)
+    provider.faults.append(message_faults.limit_range(BLOCKS, words))
 
     waited = follow(indexer, clock)
 
@@ -90,8 +90,8 @@ def test_run_once_ends_well_over_an_endpoint_that_reports_its_time_limit(
 ):
     a_chain.quiet(FINALITY)
     site = Site(a_chain, tmp_path, capsys)
-    words = Words(row.code, row.example)
-    a_chain.provider.faults.append(message_faults.limited_range(BLOCKS, words))
+    words = ErrorMessage(row.code, row.example)
+    a_chain.provider.faults.append(message_faults.limit_range(BLOCKS, words))
 
     assert site.once(0) == (0, "")
     assert site.cursor() == a_chain.head.number
@@ -102,7 +102,9 @@ def test_gateway_timeout_is_divided_until_it_fits(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, status: int
 ):
     indexer, provider = opened(a_chain, open_indexer, clock, is_alone=True)
-    provider.faults.append(transport_faults.status(status, when=is_wide, methods="eth_getLogs"))
+    provider.faults.append(
+        transport_faults.return_status(status, when=is_wide, methods="eth_getLogs")
+    )
 
     waited = follow(indexer, clock)
 
@@ -117,7 +119,9 @@ def test_range_without_a_response_is_smaller_in_the_next_tick(
     for endpoint in endpoints_of(indexer):
         endpoint.client._wire._timeout_seconds = 0.3
     gate = Event()
-    provider.faults.append(transport_faults.held(gate, methods="eth_getLogs", when=is_wide))
+    provider.faults.append(
+        transport_faults.hold_response(gate, methods="eth_getLogs", when=is_wide)
+    )
     try:
         with pytest.raises(TransientError) as ended:
             indexer.index()
@@ -141,8 +145,8 @@ def test_refused_answer_is_divided_until_it_fits(
     is_alone: bool,
 ):
     indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
-    words = Words(row.code, row.example)
-    provider.faults.append(message_faults.limited_results(LOGS, words))
+    words = ErrorMessage(row.code, row.example)
+    provider.faults.append(message_faults.limit_results(LOGS, words))
 
     follow(indexer, clock)
 
@@ -165,7 +169,7 @@ def test_refusal_that_passes_is_waited_for(
 
     follow(indexer, clock)
 
-    assert fault.hits == 3
+    assert fault.hit_count == 3
     assert indexer.canonical_logs() == a_chain.logs()
 
 
@@ -185,7 +189,7 @@ def test_pruned_history_is_never_taken_for_empty(
     for _ in range(5):
         with pytest.raises(TransientError):
             indexer.step()
-        clock.pass_by(60)
+        clock.advance(60)
     provider.faults.clear()
     follow(indexer, clock)
 
@@ -209,9 +213,9 @@ def test_missing_method_is_done_without(
         indexer.source.set_verification(MINIMAL_POLICY, Calibration(clock))
     refused = fault_of(row, {"methods": "eth_getBlockReceipts"})
     by_hash = fault_of(
-        row, {"when": lambda asked: asked.method == "eth_getLogs" and asked.by_hash}
+        row, {"when": lambda asked: asked.method == "eth_getLogs" and asked.is_by_hash}
     )
-    provider.faults += [refused, by_hash, message_faults.limited_results(LOGS)]
+    provider.faults += [refused, by_hash, message_faults.limit_results(LOGS)]
 
     follow(indexer, clock)
 
@@ -235,7 +239,7 @@ def refused_as_text(status: int) -> Callable[[Dialect], InjectedFault]:
 
     def fault(row: Dialect) -> InjectedFault:
         message = row.example.format(method="eth_getBlockByNumber", limit=1)
-        refusal = Http(status, message.encode(), {"Content-Type": "text/plain"})
+        refusal = HttpResponse(status, message.encode(), {"Content-Type": "text/plain"})
 
         def changed(asked: object, answers: list[dict[str, object]]) -> object:
             return refusal if len(answers) > 1 else answers
@@ -274,4 +278,4 @@ def test_refused_batch_is_sent_as_single_requests(
     assert len(answers) == 2
     assert endpoints_of(indexer)[-1].client.batch_limit == 1
     # It was tried and halved a few times, not for each batch.
-    assert 0 < fault.hits <= 10
+    assert 0 < fault.hit_count <= 10

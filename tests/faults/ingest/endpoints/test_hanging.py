@@ -92,7 +92,9 @@ def test_the_head_does_not_wait_for_the_probe_of_an_endpoint_that_hangs(
 
 def test_an_answer_that_came_late_is_taken_in(a_chain: AChain, open_indexer: OpenIndexer):
     gate = Event()
-    a_chain.provider.faults.append(transport_faults.held(gate, methods="web3_clientVersion"))
+    a_chain.provider.faults.append(
+        transport_faults.hold_response(gate, methods="web3_clientVersion")
+    )
     indexer = open_indexer(*a_chain.urls)
     prober = prober_of(indexer)
 
@@ -120,8 +122,8 @@ def test_the_head_does_not_wait_for_the_counters_of_an_endpoint_that_hangs(
 ):
     gate = Event()
     for provider in a_chain.providers:
-        provider.call = lambda _asked, _block: "0x" + 6 * f"{3:064x}"
-        provider.faults.append(transport_faults.held(gate, methods="eth_call"))
+        provider.call_handler = lambda _asked, _block: "0x" + 6 * f"{3:064x}"
+        provider.faults.append(transport_faults.hold_response(gate, methods="eth_call"))
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
     jobs = counters_of(indexer)
@@ -129,7 +131,7 @@ def test_the_head_does_not_wait_for_the_counters_of_an_endpoint_that_hangs(
 
     assert jobs.check_counters() is None
 
-    until(lambda: a_chain.provider.count("eth_call") or None)
+    until(lambda: a_chain.provider.count_requests("eth_call") or None)
     assert goes_on(a_chain, indexer)
     assert jobs.check_counters() is None
     gate.set()

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from devnet.fakechain.virtual_clock import VirtualClock
-from devnet.fakechain.websocket import Pushing, pushing
+from devnet.fakechain.websocket import PushServer, serve_websocket
 from oracle.errors import InputError
 from oracle.rpc.new_heads import PAUSE_SECONDS, NewHeadSubscription, PolledHead
 from tests.faults.ingest.conftest import OpenIndexer
@@ -40,8 +40,8 @@ def until_the_end() -> Iterator[ExitStack]:
 
 
 @pytest.fixture
-def line(a_chain: AChain, until_the_end: ExitStack) -> Pushing:
-    return until_the_end.enter_context(pushing(a_chain.provider))
+def line(a_chain: AChain, until_the_end: ExitStack) -> PushServer:
+    return until_the_end.enter_context(serve_websocket(a_chain.provider))
 
 
 @pytest.fixture
@@ -52,7 +52,9 @@ def indexer(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> 
 
 
 @pytest.fixture
-def woken(line: Pushing, indexer: Indexer, clock: VirtualClock, until_the_end: ExitStack) -> Event:
+def woken(
+    line: PushServer, indexer: Indexer, clock: VirtualClock, until_the_end: ExitStack
+) -> Event:
     """Set whenever the websocket wakes us; it listens already."""
     woken, tracker = Event(), indexer.source.tracker
 
@@ -62,7 +64,7 @@ def woken(line: Pushing, indexer: Indexer, clock: VirtualClock, until_the_end: E
     wakeups = NewHeadSubscription(line.url, woken.set, look, clock, check_seconds=0.02)
     until_the_end.callback(wakeups.stop)
     wakeups.start()
-    until(lambda: line.subscribed == 1)
+    until(lambda: line.subscription_count == 1)
     return woken
 
 
@@ -73,16 +75,16 @@ def test_a_new_block_wakes_us(a_chain: AChain, woken: Event):
 
 
 def test_case_55_a_silent_websocket_is_given_up_when_polling_sees_blocks(
-    a_chain: AChain, indexer: Indexer, line: Pushing, woken: Event, clock: VirtualClock
+    a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event, clock: VirtualClock
 ):
     before = shown("oracle_websocket_failures_total", reason="silent")
     line.is_silent = True
     # Three blocks of twelve seconds are borne, as long as polling sees none.
-    clock.pass_by(1_000)
+    clock.advance(1_000)
     a_chain.live(1)
     indexer.index()
 
-    until(lambda: line.subscribed == 2)
+    until(lambda: line.subscription_count == 2)
 
     assert shown("oracle_websocket_failures_total", reason="silent") == before + 1
     assert not woken.is_set()
@@ -90,13 +92,13 @@ def test_case_55_a_silent_websocket_is_given_up_when_polling_sees_blocks(
 
 
 def test_case_55_after_two_failures_it_backs_off_for_five_minutes_and_is_tried_again(
-    a_chain: AChain, indexer: Indexer, line: Pushing, woken: Event, clock: VirtualClock
+    a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event, clock: VirtualClock
 ):
     failures = shown("oracle_websocket_failures_total", reason="silent")
     line.is_silent = True
     for round_ in (1, 2):
-        until(lambda round_=round_: line.subscribed == round_)  # type: ignore[misc]  # mypy cannot infer it
-        clock.pass_by(37)
+        until(lambda round_=round_: line.subscription_count == round_)  # type: ignore[misc]  # mypy cannot infer it
+        clock.advance(37)
         a_chain.live(1)
         indexer.index()
         until(
@@ -106,22 +108,22 @@ def test_case_55_after_two_failures_it_backs_off_for_five_minutes_and_is_tried_a
         )
     line.is_silent = False
 
-    clock.pass_by(PAUSE_SECONDS - 1)
+    clock.advance(PAUSE_SECONDS - 1)
     # It looks fifty times a second.
     assert not woken.wait(0.2)
-    assert line.subscribed == 2
-    clock.pass_by(1)
-    until(lambda: line.subscribed == 3)
+    assert line.subscription_count == 2
+    clock.advance(1)
+    until(lambda: line.subscription_count == 3)
     a_chain.live(1)
     assert woken.wait(_PATIENCE_SECONDS)
 
 
 def test_case_55_a_websocket_that_ends_again_and_again_leaves_no_gap(
-    a_chain: AChain, indexer: Indexer, line: Pushing, woken: Event
+    a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event
 ):
     for round_ in range(1, 5):
-        until(lambda round_=round_: line.subscribed == round_)  # type: ignore[misc]  # mypy cannot infer it
-        line.heads_left = 1
+        until(lambda round_=round_: line.subscription_count == round_)  # type: ignore[misc]  # mypy cannot infer it
+        line.remaining_heads = 1
         a_chain.live(1)
         assert woken.wait(_PATIENCE_SECONDS)
         woken.clear()
@@ -135,7 +137,7 @@ def test_case_55_a_websocket_that_ends_again_and_again_leaves_no_gap(
 
 @pytest.mark.parametrize("wrong", ["is_double", "is_backwards"])
 def test_case_55_heads_that_come_twice_or_backwards_change_nothing(
-    a_chain: AChain, indexer: Indexer, line: Pushing, woken: Event, wrong: str
+    a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event, wrong: str
 ):
     setattr(line, wrong, True)
     for _ in range(6):

@@ -9,9 +9,9 @@ import pytest
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import log_faults, transport_faults as faults
-from devnet.fakechain.faults.message_faults import Words, fails
-from devnet.fakechain.requests import FakeRequest, Http
-from devnet.fakechain.tree import branch
+from devnet.fakechain.faults.message_faults import ErrorMessage, fail_with
+from devnet.fakechain.requests import FakeRequest, HttpResponse
+from devnet.fakechain.tree import get_branch
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
@@ -33,19 +33,19 @@ from tests.support.ingest.reading import made_busy, trust
 @pytest.mark.parametrize(
     "words",
     [
-        Words(-32600, "Unsupported method: eth_getBlockReceipts"),
-        Words(-32601, "the method eth_getBlockReceipts does not exist/is not available"),
-        Words(-32000, "rpc method is not whitelisted"),
-        Words(403, "eth_getBlockReceipts: upgrade your plan"),
-        Words(-32099, "请求失败"),
+        ErrorMessage(-32600, "Unsupported method: eth_getBlockReceipts"),
+        ErrorMessage(-32601, "the method eth_getBlockReceipts does not exist/is not available"),
+        ErrorMessage(-32000, "rpc method is not whitelisted"),
+        ErrorMessage(403, "eth_getBlockReceipts: upgrade your plan"),
+        ErrorMessage(-32099, "请求失败"),
     ],
 )
 def test_where_receipts_of_blocks_are_not_served_those_of_transactions_prove_the_chain(
-    a_chain: AChain, open_indexer: OpenIndexer, words: Words
+    a_chain: AChain, open_indexer: OpenIndexer, words: ErrorMessage
 ):
     made_busy(a_chain)
     clock = VirtualClock()
-    a_chain.provider.faults.append(fails(words, methods="eth_getBlockReceipts"))
+    a_chain.provider.faults.append(fail_with(words, methods="eth_getBlockReceipts"))
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
     took = follow(indexer, clock)
@@ -59,8 +59,8 @@ def test_receipts_are_asked_for_one_by_one_where_blocks_came_with_whole_transact
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     made_busy(a_chain)
-    words = Words(-32600, "Unsupported method: eth_getBlockReceipts")
-    a_chain.provider.faults.append(fails(words, methods="eth_getBlockReceipts"))
+    words = ErrorMessage(-32600, "Unsupported method: eth_getBlockReceipts")
+    a_chain.provider.faults.append(fail_with(words, methods="eth_getBlockReceipts"))
     indexer = open_indexer(a_chain.urls[0])
     reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
     reader.selectors = {Address(NETWORK): frozenset({"0x12345678"})}
@@ -87,7 +87,7 @@ def refused(form: str) -> InjectedFault:
         "an empty list": b"[]",
         "a list of errors": msgspec.json.encode([told] * 3),
     }
-    return faults.refused_by_status(form, bodies[form])
+    return faults.reject_batch_by_status(form, bodies[form])
 
 
 FORMS = [
@@ -111,11 +111,11 @@ def test_where_no_batches_are_served_one_question_is_asked_after_the_other_and_i
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
     took = follow(indexer, clock)
-    learnt = refusal.hits
+    learnt = refusal.hit_count
     a_chain.live(5)
     follow(indexer, clock)
 
-    assert (took, refusal.hits - learnt) == (0, 0)
+    assert (took, refusal.hit_count - learnt) == (0, 0)
     assert endpoints_of(indexer)[0].client.batch_limit == 1
     assert indexer.canonical_logs() == a_chain.logs()
 
@@ -124,7 +124,7 @@ def test_where_no_batches_are_served_one_question_is_asked_after_the_other_and_i
 def test_a_status_that_only_batches_get_says_nothing_of_the_key_or_the_method(
     a_chain: AChain, open_indexer: OpenIndexer, code: int
 ):
-    a_chain.provider.faults.append(faults.refused_by_status("no", b"no batches", code))
+    a_chain.provider.faults.append(faults.reject_batch_by_status("no", b"no batches", code))
     clock = VirtualClock()
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
@@ -140,11 +140,11 @@ def test_a_method_that_is_not_served_is_no_reason_to_ask_without_batches(
     def one_for_all(asked: Sequence[FakeRequest], sent: list[dict[str, Any]]) -> object:
         if asked[0].method != "eth_getBlockReceipts":
             return sent
-        return Http(400, b'{"error": "Unsupported method: eth_getBlockReceipts"}')
+        return HttpResponse(400, b'{"error": "Unsupported method: eth_getBlockReceipts"}')
 
     a_chain.provider.faults += [
         InjectedFault("receipts refused", change_batch=one_for_all),
-        fails(Words(-32600, "Unsupported method"), methods="eth_getBlockReceipts"),
+        fail_with(ErrorMessage(-32600, "Unsupported method"), methods="eth_getBlockReceipts"),
     ]
     indexer = open_indexer(a_chain.urls[0])
 
@@ -179,7 +179,7 @@ ODD_ERRORS = {
 @pytest.mark.parametrize("code", [200, 400, 401, 500])
 @pytest.mark.parametrize("shape", ODD_ERRORS)
 def test_the_providers_own_words_reach_whoever_operates_us(a_chain: AChain, shape: str, code: int):
-    said = faults.instead(shape, Http(code, ODD_ERRORS[shape]))
+    said = faults.return_http(shape, HttpResponse(code, ODD_ERRORS[shape]))
     a_chain.provider.faults.append(said)
 
     with pytest.raises(RpcError, match="the node is on holiday"):
@@ -191,7 +191,7 @@ def test_the_providers_own_words_reach_whoever_operates_us(a_chain: AChain, shap
 def test_an_error_in_json_counts_under_any_status(a_chain: AChain):
     told = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no such method"}}'
     for code in (200, 400, 404, 405, 500):
-        a_chain.provider.faults[:] = [faults.instead("error", Http(code, told))]
+        a_chain.provider.faults[:] = [faults.return_http("error", HttpResponse(code, told))]
         with pytest.raises(RpcError) as caught:
             JsonRpcClient(a_chain.urls[0]).call("eth_getBlockReceipts", [], list)
         assert (caught.value.kind, "no such method" in str(caught.value)) == (
@@ -213,7 +213,7 @@ def test_what_is_only_written_otherwise_is_understood(
     a_chain: AChain, open_indexer: OpenIndexer, change: Callable[[bytes], bytes]
 ):
     a_chain.provider.faults.append(
-        faults.spoiled_body("written otherwise", lambda body: Http(body=change(body)))
+        faults.spoiled_body("written otherwise", lambda body: HttpResponse(body=change(body)))
     )
     indexer = open_indexer(a_chain.urls[0])
 
@@ -241,7 +241,7 @@ def test_the_time_of_a_log_is_that_of_its_header_whatever_the_log_says(
 ):
     if history:
         a_chain.quiet(FINALITY)
-    a_chain.provider.faults.append(log_faults.with_field("blockTimestamp", TIMES[written]))
+    a_chain.provider.faults.append(log_faults.set_log_field("blockTimestamp", TIMES[written]))
     indexer = open_indexer(a_chain.urls[0], reports=not history)
     before = shown("oracle_log_timestamp_mismatches_total", endpoint=a_chain.urls[0])
 
@@ -249,7 +249,7 @@ def test_the_time_of_a_log_is_that_of_its_header_whatever_the_log_says(
 
     with indexer.store.read_transaction() as uow:
         times = {log.block: log.time for log in uow.logs.iterate_between(0, 2**62)}
-    true = {block.number: block.time for block in branch(a_chain.head)}
+    true = {block.number: block.time for block in get_branch(a_chain.head)}
     assert times == {number: true[number] for number in times}
     assert indexer.canonical_logs() == a_chain.logs()
     assert shown("oracle_log_timestamp_mismatches_total", endpoint=a_chain.urls[0]) > before
@@ -260,7 +260,7 @@ def test_logs_of_another_block_than_the_header_say_both_hashes(
 ):
     a_chain.quiet(FINALITY)
     wrong = "0x" + "ab" * 32
-    a_chain.provider.faults.append(log_faults.with_field("blockHash", wrong))
+    a_chain.provider.faults.append(log_faults.set_log_field("blockHash", wrong))
     indexer = open_indexer(a_chain.urls[0], reports=False)
     both = rf"two blocks \d+: logs {wrong}, header 0x[0-9a-f]{{64}}$"
 

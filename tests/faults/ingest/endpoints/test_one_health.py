@@ -85,7 +85,7 @@ def test_every_door_reports_endpoints_that_hang(a_chain: AChain, config: Path):
         assert not any(doors(running, api).values())
         gate = Event()
         for provider in a_chain.providers:
-            provider.faults.append(transport_faults.held(gate))
+            provider.faults.append(transport_faults.hold_response(gate))
 
         until(lambda: all(doors(running, api).values()) or None)
         code, told = status(config)
@@ -157,7 +157,7 @@ def test_replaced_database_ends_the_daemon_and_a_person_is_needed(
 
 def test_waiting_for_an_endpoint_at_the_start_is_reported(a_chain: AChain, config: Path):
     for provider in a_chain.providers:
-        provider.faults.append(transport_faults.throttled(3_600))
+        provider.faults.append(transport_faults.return_429(3_600))
     with starting(config) as running:
         running.url = running.wait_for("waiting_for_endpoint")["web"]
         assert "no_endpoint" in running.get("/readyz").json()["conditions"]

@@ -64,9 +64,9 @@ def test_an_endpoint_that_has_everything(a_chain: AChain, indexer: Indexer):
 
 
 def test_what_it_does_not_have_is_found_out(a_chain: AChain, indexer: Indexer):
-    a_chain.provider.tags = {"safe": 2, "finalized": None}
+    a_chain.provider.tag_targets = {"safe": 2, "finalized": None}
     a_chain.provider.unsupported = {"eth_getBlockReceipts", "web3_clientVersion"}
-    a_chain.provider.faults.append(faults.refused_batch(most=20))
+    a_chain.provider.faults.append(faults.reject_batch(max_calls=20))
     a_chain.provider.pruned_below = 17
 
     facts = probed(indexer)
@@ -79,7 +79,7 @@ def test_who_says_that_an_unknown_block_has_no_logs_does_not_give_logs_by_hash(
     a_chain: AChain, indexer: Indexer
 ):
     """As Ganache does."""
-    invented = block_faults.result(
+    invented = block_faults.return_value(
         [], methods="eth_getLogs", when=lambda asked: "1234abcd" in str(asked.params)
     )
     a_chain.provider.faults.append(invented)
@@ -89,7 +89,7 @@ def test_who_says_that_an_unknown_block_has_no_logs_does_not_give_logs_by_hash(
 
 def test_another_chain_is_shut_out_by_the_probe(a_chain: AChain, indexer: Indexer):
     indexer.source.endpoints.run_with_endpoint(lambda one: one)
-    a_chain.provider.faults.append(block_faults.other_chain(5))
+    a_chain.provider.faults.append(block_faults.return_wrong_chain_id(5))
 
     assert probed(indexer).fault == "is on chain 5, [chain] id says 31337"
     assert list(indexer.source.endpoints.quarantine_reasons()) == [endpoints_of(indexer)[0].name]
@@ -101,9 +101,9 @@ def test_an_endpoint_is_probed_once_an_hour_and_what_is_costly_once_a_day(
     prober = EndpointProber(indexer.source.endpoints, WANTED, 0)
     whole = asked_for(a_chain.provider, prober.run_due_probe)
     again = asked_for(a_chain.provider, prober.run_due_probe)
-    clock.pass_by(3_600)
+    clock.advance(3_600)
     hourly = asked_for(a_chain.provider, prober.run_due_probe)
-    clock.pass_by(24 * 3_600)
+    clock.advance(24 * 3_600)
 
     assert (whole > 100, again, 0 < hourly < 15) == (True, 0, True)
     assert asked_for(a_chain.provider, prober.run_due_probe) == whole
@@ -113,8 +113,8 @@ def test_what_was_learned_outlives_the_process(
     a_chain: AChain, indexer: Indexer, clock: VirtualClock
 ):
     notes = Notes()
-    a_chain.provider.tags = {}
-    a_chain.provider.faults.append(faults.refused_batch(most=20))
+    a_chain.provider.tag_targets = {}
+    a_chain.provider.faults.append(faults.reject_batch(max_calls=20))
     probed(indexer, notes)
 
     indexer.restart()

@@ -4,8 +4,8 @@ import pytest
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import transport_faults as faults
-from devnet.fakechain.provider import Tag
-from devnet.fakechain.requests import FakeRpcError, Http
+from devnet.fakechain.provider import TagTarget
+from devnet.fakechain.requests import FakeRpcError, HttpResponse
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.commit import CommittedWindow
@@ -40,9 +40,9 @@ _ERROR = FakeRpcError(-32000, "finalized block not found")
     ids=["unsupported", "null", "error"],
 )
 def test_case_17_without_the_tag_the_depth_says_what_is_final_and_the_metric_says_so(
-    a_chain: AChain, open_indexer: OpenIndexer, tags: dict[str, Tag]
+    a_chain: AChain, open_indexer: OpenIndexer, tags: dict[str, TagTarget]
 ):
-    a_chain.provider.tags = tags
+    a_chain.provider.tag_targets = tags
     indexer = open_indexer(a_chain.urls[0], finality=5)
 
     heads = indexer.source.fetch_heads()
@@ -55,7 +55,7 @@ def test_case_17_without_the_tag_the_depth_says_what_is_final_and_the_metric_say
 def test_case_17_a_tag_that_is_not_known_is_not_asked_for_again(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    a_chain.provider.tags = {}
+    a_chain.provider.tag_targets = {}
     indexer = open_indexer(a_chain.urls[0])
     indexer.source.fetch_heads()
 
@@ -66,13 +66,13 @@ def test_case_18_a_finalized_block_that_goes_backwards_is_ignored_and_counted(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(a_chain.urls[0], finality=2)
-    a_chain.provider.tags = {"finalized": 4}
+    a_chain.provider.tag_targets = {"finalized": 4}
     final = indexer.source.fetch_heads().final
     (label,) = labels(indexer)
     before = shown("oracle_endpoint_final_regressions_total", endpoint=label)
     a_chain.live(1)
 
-    a_chain.provider.tags = {"finalized": 20}
+    a_chain.provider.tag_targets = {"finalized": 20}
     again = indexer.source.fetch_heads().final
 
     assert (final.number, again) == (26, final)
@@ -82,10 +82,10 @@ def test_case_18_a_finalized_block_that_goes_backwards_is_ignored_and_counted(
 def test_case_18_an_endpoint_that_finalized_less_takes_nothing_back(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    a_chain.providers[1].tags = {"finalized": 20}
+    a_chain.providers[1].tag_targets = {"finalized": 20}
     indexer = open_indexer(*a_chain.urls, clock=clock, finality=2)
     final = indexer.source.fetch_heads().final
-    a_chain.provider.faults.append(faults.status(502))
+    a_chain.provider.faults.append(faults.return_status(502))
 
     assert final.number == 22
     assert indexer.source.fetch_heads().final == final
@@ -98,7 +98,7 @@ def test_case_19_an_endpoint_whose_final_block_is_above_its_newest_is_refused_an
     before = shown(
         "oracle_endpoint_inconsistent_total", endpoint=label, check="finalized above latest"
     )
-    liar.tags = {"finalized": a_chain.tree.mine(on=a_chain.head)}
+    liar.tag_targets = {"finalized": a_chain.tree.mine(parent_block=a_chain.head)}
 
     heads = pair.source.fetch_heads()
 
@@ -118,7 +118,7 @@ def test_case_20_a_chain_without_a_new_block_for_an_hour_has_stalled_until_one_c
 ):
     seen = []
     for seconds in [15] * 12 + [180] * 19:
-        clock.pass_by(seconds)
+        clock.advance(seconds)
         seen.append(pair.source.fetch_heads().stalled)
 
     # Ten blocks of twelve seconds.
@@ -127,7 +127,7 @@ def test_case_20_a_chain_without_a_new_block_for_an_hour_has_stalled_until_one_c
     assert shown("oracle_chain_stalled") == 1
 
     a_chain.live(1)
-    clock.pass_by(40)
+    clock.advance(40)
     assert not pair.source.fetch_heads().stalled
     assert shown("oracle_chain_stalled") == 0
     follow(pair, clock)
@@ -141,7 +141,7 @@ def test_case_20_an_endpoint_that_stands_still_alone_is_no_stalled_chain(
 
     for _ in range(20):
         a_chain.quiet(1)
-        clock.pass_by(15)
+        clock.advance(15)
         assert not pair.source.fetch_heads().stalled
 
     assert pair.source.fetch_heads().latest.number == 50
@@ -185,14 +185,14 @@ def test_case_53_after_an_hour_without_any_endpoint_all_goes_on_by_itself(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     for provider in a_chain.providers:
-        provider.faults.append(faults.status(502))
-    before = sum(len(provider.asked) for provider in a_chain.providers)
+        provider.faults.append(faults.return_status(502))
+    before = sum(len(provider.received_requests) for provider in a_chain.providers)
     for _ in range(40):
-        clock.pass_by(90)
+        clock.advance(90)
         with pytest.raises(TransientError):
             pair.step()
     a_chain.live(30)
-    asked = sum(len(provider.asked) for provider in a_chain.providers) - before
+    asked = sum(len(provider.received_requests) for provider in a_chain.providers) - before
 
     for provider in a_chain.providers:
         provider.faults.clear()
@@ -208,16 +208,16 @@ def test_case_53_after_an_hour_without_any_endpoint_all_goes_on_by_itself(
 def test_case_54_the_preferred_endpoint_is_used_again_within_a_minute_after_it_recovered(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.provider.faults.append(faults.status(502))
+    a_chain.provider.faults.append(faults.return_status(502))
     for _ in range(20):
-        clock.pass_by(15)
+        clock.advance(15)
         pair.source.fetch_heads()
         assert worker(pair) == 1
     a_chain.provider.faults.clear()
 
     by_second = []
     for _ in range(61):
-        clock.pass_by(1)
+        clock.advance(1)
         by_second.append(worker(pair))
 
     # It must have been good for a while, and then it is preferred, once and for all.
@@ -229,14 +229,14 @@ def test_case_54_the_preferred_endpoint_is_used_again_within_a_minute_after_it_r
 def test_case_54_after_a_single_failure_it_must_have_been_good_for_a_minute(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.provider.faults.append(faults.status(502))
-    clock.pass_by(5)
+    a_chain.provider.faults.append(faults.return_status(502))
+    clock.advance(5)
     pair.source.fetch_heads()
     a_chain.provider.faults.clear()
 
     seen = []
     for _ in range(13):
-        clock.pass_by(5)
+        clock.advance(5)
         seen.append(worker(pair))
 
     assert seen == [1] * 11 + [0] * 2
@@ -245,9 +245,9 @@ def test_case_54_after_a_single_failure_it_must_have_been_good_for_a_minute(
 def eight_seconds(clock: VirtualClock) -> InjectedFault:
     """Every request takes so long, a batch as well as a single question."""
 
-    def changed(body: bytes) -> Http:
-        clock.pass_by(8)
-        return Http(body=body)
+    def changed(body: bytes) -> HttpResponse:
+        clock.advance(8)
+        return HttpResponse(body=body)
 
     return InjectedFault("8 s slow", change_body=changed)
 
@@ -263,10 +263,10 @@ def test_case_57_a_slow_endpoint_loses_its_work_to_a_fast_one_and_we_keep_up(
         a_chain.quiet(1)
         pair.step()
         lags.append(a_chain.head.number - pair.cursor[0])
-        clock.pass_by(24)
+        clock.advance(24)
 
     # Of twenty minutes it had less than a tenth.
-    assert 8 * slow.hits < 120
+    assert 8 * slow.hit_count < 120
     assert max(lags) == 0
     assert worker(pair) == 1
 
@@ -277,13 +277,13 @@ def test_case_57_an_endpoint_that_became_fast_again_gets_its_work_back(
     a_chain.provider.faults.append(eight_seconds(clock))
     for _ in range(5):
         pair.source.fetch_heads()
-        clock.pass_by(5)
+        clock.advance(5)
     assert worker(pair) == 1
 
     a_chain.provider.faults.clear()
     for _ in range(20):
         pair.source.fetch_heads()
-        clock.pass_by(30)
+        clock.advance(30)
 
     assert worker(pair) == 0
 
@@ -304,9 +304,9 @@ def test_case_57_a_slow_provider_that_confirms_blocks_costs_little_of_the_time(
         assert at is not None
         assert (at.number, at.hash) == (a_chain.head.number, a_chain.head.hash)
         confirmed.add(at.final_number)
-        clock.pass_by(12)
+        clock.advance(12)
 
-    assert 8 * slow.hits < 360
+    assert 8 * slow.hit_count < 360
     assert len(confirmed) > 5
     assert at is not None
     assert at.final_number is not None
@@ -325,14 +325,14 @@ def test_case_57_a_quick_third_provider_confirms_in_place_of_a_slow_one(
     finals, asked = [], []
     for _ in range(20):
         a_chain.live(1)
-        before = slow.hits
+        before = slow.hit_count
         follow(indexer, clock)
-        asked.append(slow.hits - before)
+        asked.append(slow.hit_count - before)
         with indexer.store.read_transaction() as uow:
             at = uow.cursor.get()
         assert at is not None
         finals.append(at.final_number)
-        clock.pass_by(1)
+        clock.advance(1)
 
     assert finals == [a_chain.head.number - 8 - 19 + number for number in range(20)]
     assert sum(map(bool, asked)) < 4

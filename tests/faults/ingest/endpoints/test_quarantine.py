@@ -3,9 +3,9 @@
 import pytest
 
 from devnet.fakechain.faults import transport_faults as faults
-from devnet.fakechain.faults.block_faults import other_chain, switched
+from devnet.fakechain.faults.block_faults import forward_to, return_wrong_chain_id
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.tree import BlockTree
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import InputError, TransientError
 from tests.faults.ingest.conftest import OpenIndexer
@@ -32,11 +32,11 @@ def pair(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Ind
 def test_case_39_an_endpoint_that_refuses_our_key_is_shut_out_and_told_and_others_go_on(
     a_chain: AChain, pair: Indexer, clock: VirtualClock, code: int
 ):
-    a_chain.provider.faults.append(faults.status(code))
+    a_chain.provider.faults.append(faults.return_status(code))
     for _ in range(6):
         a_chain.live(1)
         follow(pair, clock)
-        clock.pass_by(15)
+        clock.advance(15)
 
     assert list(pair.source.endpoints.quarantine_reasons()) == [endpoints_of(pair)[0].name]
     assert shown("oracle_endpoint_quarantined", endpoint=labels(pair)[0]) == 1
@@ -47,16 +47,16 @@ def test_case_39_an_endpoint_that_refuses_our_key_is_shut_out_and_told_and_other
 def test_case_39_when_the_key_is_taken_again_the_endpoint_is_let_in_again(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
-    a_chain.provider.faults.append(faults.status(401))
+    a_chain.provider.faults.append(faults.return_status(401))
     for _ in range(6):
         pair.source.fetch_heads()
-        clock.pass_by(15)
+        clock.advance(15)
     assert pair.source.endpoints.quarantine_reasons()
     a_chain.provider.faults.clear()
 
     for _ in range(15):
         pair.source.fetch_heads()
-        clock.pass_by(30)
+        clock.advance(30)
 
     assert pair.source.endpoints.quarantine_reasons() == {}
     assert shown("oracle_endpoint_quarantined", endpoint=labels(pair)[0]) == 0
@@ -66,9 +66,9 @@ def test_case_39_when_the_key_is_taken_again_the_endpoint_is_let_in_again(
 
 def of_another_genesis() -> Provider:
     """An endpoint of a chain of its own that has our chain id, and a longer one."""
-    tree = Tree(31337, start=1_600_000_000)
+    tree = BlockTree(31337, start=1_600_000_000)
     provider = Provider(tree)
-    provider.head = tree.mine_many(60)
+    provider.head = tree.mine_empty_blocks(60)
     return provider
 
 
@@ -84,8 +84,8 @@ def test_case_52_an_endpoint_that_shows_another_chain_is_found_out_before_anythi
     indexer.index()
     before = dump(indexer.url)
 
-    a_chain.provider.faults.append(switched(of_another_genesis()))
-    clock.pass_by(5)
+    a_chain.provider.faults.append(forward_to(of_another_genesis()))
+    clock.advance(5)
     with pytest.raises(TransientError, match=r"shows block 0 as .*the database says"):
         indexer.step()
 
@@ -98,7 +98,7 @@ def test_case_52_the_endpoint_that_is_right_goes_on_meanwhile(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     holding(pair, a_chain)
-    a_chain.provider.faults.append(switched(of_another_genesis()))
+    a_chain.provider.faults.append(forward_to(of_another_genesis()))
     a_chain.live(5)
 
     follow(pair, clock)
@@ -115,9 +115,9 @@ def test_case_52_another_chain_id_is_found_on_each_switch(
     first, second = endpoints_of(pair)
     for endpoint in (second, first):
         pair.source.endpoints.run_with_endpoint(lambda one: one, only=endpoint.name)
-    a_chain.providers[1].faults.append(other_chain(5))
+    a_chain.providers[1].faults.append(return_wrong_chain_id(5))
     a_chain.live(1)
-    a_chain.provider.faults.append(faults.status(502))
+    a_chain.provider.faults.append(faults.return_status(502))
     before = pair.cursor
 
     with pytest.raises(TransientError, match="is on chain 5"):
@@ -130,7 +130,7 @@ def test_case_52_another_chain_id_is_found_on_each_switch(
 def test_case_52_at_the_start_another_chain_is_the_users_fault(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    a_chain.provider.faults.append(other_chain(5))
+    a_chain.provider.faults.append(return_wrong_chain_id(5))
 
     with pytest.raises(InputError, match=r"is on chain 5, \[chain\] id says 31337"):
         open_indexer(a_chain.urls[0])

@@ -56,7 +56,7 @@ def test_it_is_shown_and_stays_out_over_restarts_until_it_is_readmitted(
     assert list(status["endpoints_proven_wrong"]) == [liar]
     assert status["suspect_blocks"] == 0
     assert status["endpoints"][0]["state"].startswith("quarantined: proven wrong")
-    before = len(busy.provider.asked)
+    before = len(busy.provider.received_requests)
     code, said = told(capsys, "endpoint", "probe", *at)
     assert (code, "`qos-oracle endpoint readmit`" in said) == (1, True)
     last = str(busy.head.number - 10)
@@ -64,7 +64,7 @@ def test_it_is_shown_and_stays_out_over_restarts_until_it_is_readmitted(
     assert told(capsys, *verifying, *at)[0] == 0
     busy.live(2)
     assert told(capsys, "run", "--once", *at)[0] == 0
-    assert len(busy.provider.asked) == before
+    assert len(busy.provider.received_requests) == before
     assert told(capsys, *verifying, "--endpoint", liar, *at)[0] == 1
 
     code, said = told(capsys, "endpoint", "readmit", liar, "--dry-run", *at)
@@ -74,7 +74,7 @@ def test_it_is_shown_and_stays_out_over_restarts_until_it_is_readmitted(
     assert told(capsys, "endpoint", "readmit", liar, *at)[0] == 2
     busy.provider.faults.clear()
     assert told(capsys, "run", "--once", *at)[0] == 0
-    assert len(busy.provider.asked) > before
+    assert len(busy.provider.received_requests) > before
     assert told(capsys, "endpoint", "probe", *at)[0] == 0
 
 
@@ -89,12 +89,12 @@ def test_where_only_the_liar_is_left_nothing_is_asked_and_the_way_out_is_named(
     busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
 ):
     only_the_liar(busy, caught)
-    before = len(busy.provider.asked)
+    before = len(busy.provider.received_requests)
 
     for _ in range(2):
         code, said = told(capsys, "run", "--once", "--config", str(caught))
         assert (code, "`qos-oracle endpoint readmit`" in said) == (1, True)
-    assert len(busy.provider.asked) == before
+    assert len(busy.provider.received_requests) == before
 
 
 def test_a_daemon_whose_only_endpoint_lied_waits_and_goes_on_when_it_is_readmitted(
@@ -122,7 +122,9 @@ def test_blocks_that_nobody_else_tells_of_are_counted_and_fail_run_once(
     store = Store.open(f"sqlite:///{tmp_path / 'oracle.sqlite'}")
     with closing(store), store.transaction() as uow:
         uow.facts.quarantine.add(busy.urls[0], "a lie")
-    silent = hide(busy, transport_faults.status(503, methods=log_faults.EVERYWHERE), 1)
+    silent = hide(
+        busy, transport_faults.return_status(503, methods=log_faults.LOG_AND_RECEIPT_METHODS), 1
+    )
 
     def suspects() -> int:
         return int(json.loads(told(capsys, "status", "--json", *at)[1])["suspect_blocks"])
@@ -153,7 +155,9 @@ def test_the_head_goes_on_though_nobody_gives_suspect_blocks_any_more(
         suspect = uow.cursor.get()
     assert suspect is not None
     for method in ("eth_getLogs", "eth_getBlockReceipts", "eth_getTransactionReceipt"):
-        pruned = transport_faults.status(503, methods=method, for_blocks=(0, suspect.number))
+        pruned = transport_faults.return_status(
+            503, methods=method, for_blocks=(0, suspect.number)
+        )
         hide(busy, pruned, 1)
     busy.live(3)
 

@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import transport_faults as faults
-from devnet.fakechain.requests import Http
+from devnet.fakechain.requests import HttpResponse
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.client import JsonRpcClient
@@ -41,14 +41,14 @@ def test_a_fork_that_the_only_endpoint_takes_back_is_doubted_no_more(
     a_chain: AChain, alone: Indexer, clock: VirtualClock, depth: int, new_blocks: int
 ):
     ours = a_chain.head
-    clock.pass_by(40)
+    clock.advance(40)
     a_chain.quiet(depth + 2, on=a_chain.back(depth))
     assert alone.step() is None
     assert alone.ingest.fork_watch.is_pending()
 
     a_chain.show(a_chain.quiet(new_blocks, on=ours) if new_blocks else ours)
     for _ in range(3):
-        clock.pass_by(40)
+        clock.advance(40)
         alone.index()
 
     assert not alone.ingest.fork_watch.is_pending()
@@ -62,12 +62,12 @@ def test_a_final_block_that_one_endpoint_invented_is_forgotten_after_a_minute(
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
     ours, liar = a_chain.head, a_chain.provider
-    liar.head = a_chain.tree.mine_many(300, a_chain.back(3), 12)
+    liar.head = a_chain.tree.mine_empty_blocks(300, a_chain.back(3), 12)
     assert indexer.source.fetch_heads().final.number > ours.number
 
     a_chain.show(a_chain.quiet(5, on=ours))
     if dies:
-        liar.faults.append(faults.status(503))
+        liar.faults.append(faults.return_status(503))
     with pytest.raises(TransientError, match="was final before"):
         indexer.step()
 
@@ -79,10 +79,10 @@ def test_a_final_block_that_one_endpoint_invented_is_forgotten_after_a_minute(
 @pytest.mark.parametrize(
     "fault",
     [
-        faults.status(504, times=2),
-        faults.web_page(times=1),
-        faults.truncated(times=1),
-        faults.reset(times=1),
+        faults.return_status(504, times=2),
+        faults.return_html(times=1),
+        faults.truncate_body(times=1),
+        faults.reset_connection(times=1),
     ],
     ids=["504", "HTML", "truncated", "reset"],
 )
@@ -94,17 +94,17 @@ def test_a_bad_moment_costs_no_day_of_single_questions(
         a_chain.live(1)
         follow(alone, clock, seconds=INITIAL_BREAKER_WAIT_SECONDS)
 
-    assert fault.hits
+    assert fault.hit_count
     assert endpoints_of(alone)[0].client.batch_limit == MAX_BATCH_SIZE
 
 
 def test_silence_about_a_few_questions_is_waited_for_once(a_chain: AChain, alone: Indexer):
-    a_chain.provider.faults.append(faults.status(504))
+    a_chain.provider.faults.append(faults.return_status(504))
 
     with pytest.raises(RpcError, match=ErrorKind.SLOW):
         alone.source.fetch_heads()
     # Its three questions in one batch, and nobody is asked again one by one.
-    assert a_chain.provider.faults[0].hits == 3
+    assert a_chain.provider.faults[0].hit_count == 3
 
 
 HOSTILE = {
@@ -118,7 +118,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
 def test_an_answer_that_nobody_can_read_is_a_failure_of_the_endpoint(a_chain: AChain, body: bytes):
-    a_chain.provider.faults.append(faults.instead("hostile", Http(body=body)))
+    a_chain.provider.faults.append(faults.return_http("hostile", HttpResponse(body=body)))
 
     with pytest.raises(RpcError):
         JsonRpcClient(a_chain.urls[0]).call("eth_chainId", [], str)
@@ -130,7 +130,7 @@ def test_an_answer_that_nobody_can_read_is_a_failure_of_the_endpoint(a_chain: AC
 def test_nobody_has_us_wait_for_more_than_an_hour(
     a_chain: AChain, written: str, seconds: float | None
 ):
-    a_chain.provider.faults.append(faults.throttled(written))
+    a_chain.provider.faults.append(faults.return_429(written))
 
     with pytest.raises(RpcError) as failure:
         JsonRpcClient(a_chain.urls[0]).call("eth_chainId", [], str)
@@ -148,8 +148,8 @@ def test_whoever_is_not_up_yet_is_waited_for_though_another_key_is_refused(
 ):
     indexer = open_indexer(*a_chain.urls, clock=clock)
     late, refused = a_chain.providers
-    late.faults.append(faults.status(503))
-    refused.faults.append(faults.status(403))
+    late.faults.append(faults.return_status(503))
+    refused.faults.append(faults.return_status(403))
     indexer.restart()
 
     with pytest.raises(TransientError, match="503"):
@@ -161,14 +161,14 @@ def test_who_takes_over_from_whom_is_told_once_with_the_reason(
 ):
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
-    a_chain.provider.faults.append(faults.status(503))
+    a_chain.provider.faults.append(faults.return_status(503))
     with capture_logs() as said:
         for _ in range(3):
             a_chain.live(1)
             follow(indexer, clock)
-            clock.pass_by(3)
+            clock.advance(3)
         a_chain.provider.faults.clear()
-        clock.pass_by(10)
+        clock.advance(10)
         a_chain.live(1)
         follow(indexer, clock)
 

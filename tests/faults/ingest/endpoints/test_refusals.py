@@ -26,7 +26,7 @@ def all_succeeded(above: int = 0) -> InjectedFault:
             for one in receipts
         ]
 
-    return block_faults.spoiled_receipts("all succeeded", changed)
+    return block_faults.change_receipts("all succeeded", changed)
 
 
 def test_a_refusal_is_remembered_in_its_words_until_an_endpoint_proves_the_block(
@@ -60,7 +60,7 @@ def test_what_a_block_was_refused_by_is_believed_although_nothing_else_is_known(
     hide(a_chain, all_succeeded(first.number))
     refused = site.once(0)
     # No samples any more: it gives none but of the refused block and those above it.
-    hide(a_chain, log_faults.omits_logs(methods="eth_getBlockReceipts"))
+    hide(a_chain, log_faults.omit_logs(methods="eth_getBlockReceipts"))
 
     told = site.once(0)
 

@@ -76,7 +76,7 @@ def test_why_none_answers_is_what_they_said_and_not_that_we_left_them_alone(
     a_chain: AChain, tmp_path: Path
 ):
     for provider in a_chain.providers:
-        provider.faults.append(transport_faults.throttled(3_600))
+        provider.faults.append(transport_faults.return_429(3_600))
     with asking(a_chain, tmp_path) as opened:
         seen = asked(opened, a_chain.head.number)
 
@@ -140,7 +140,7 @@ def test_standstill_of_the_chain_is_reported_until_a_new_block_comes(
 
     assert not stalled()
     for _ in range(60):
-        clock.pass_by(15)
+        clock.advance(15)
         indexer.source.fetch_heads()
     assert stalled()
     (first, *_) = refresh_endpoint_views(indexer.source, nowhere)

@@ -33,7 +33,11 @@ def alone(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> In
 
 def ranges(a_chain: AChain) -> list[tuple[int, int] | None]:
     """Every range of logs that the first endpoint was asked for."""
-    return [one.blocks for one in a_chain.provider.asked if one.method == "eth_getLogs"]
+    return [
+        one.block_range
+        for one in a_chain.provider.received_requests
+        if one.method == "eth_getLogs"
+    ]
 
 
 # --- quota and size ---
@@ -43,13 +47,13 @@ def test_case_33_a_quota_is_waited_for_and_the_range_stays(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(a_chain.urls[0], clock=clock)
-    quota = message_faults.fails(message_faults.QUOTA, methods="eth_getLogs", times=1)
+    quota = message_faults.fail_with(message_faults.RATE_MESSAGE, methods="eth_getLogs", times=1)
     a_chain.provider.faults.append(quota)
 
     waited = follow(indexer, clock)
 
     first, second = ranges(a_chain)[:2]
-    assert (quota.hits, first == second, waited > 0) == (1, True, True)
+    assert (quota.hit_count, first == second, waited > 0) == (1, True, True)
     assert indexer.canonical_logs() == a_chain.logs()
 
 
@@ -57,7 +61,7 @@ def test_case_33_too_many_results_under_the_same_code_are_asked_for_in_parts(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(a_chain.urls[0], clock=clock)
-    a_chain.provider.faults.append(message_faults.limited_results(9, message_faults.SIZE))
+    a_chain.provider.faults.append(message_faults.limit_results(9, message_faults.DENSITY_MESSAGE))
 
     assert follow(indexer, clock) == 0
     assert indexer.canonical_logs() == a_chain.logs()
@@ -71,14 +75,14 @@ def test_case_37_retry_after_is_kept_to_the_second(
     alone: Indexer, a_chain: AChain, clock: VirtualClock, retry_after: int | str
 ):
     a_chain.live(1)
-    a_chain.provider.faults.append(faults.throttled(retry_after, times=1))
+    a_chain.provider.faults.append(faults.return_429(retry_after, times=1))
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
         alone.step()
 
-    clock.pass_by(89)
+    clock.advance(89)
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
         assert asked_for(a_chain.provider, alone.step) == 0
-    clock.pass_by(1.1)
+    clock.advance(1.1)
 
     alone.index()
     assert alone.cursor[0] == a_chain.head.number
@@ -88,15 +92,15 @@ def test_case_37_the_rate_is_cut_and_comes_back(
     alone: Indexer, a_chain: AChain, clock: VirtualClock
 ):
     (endpoint,) = endpoints_of(alone)
-    a_chain.provider.faults.append(faults.throttled(5, times=1))
+    a_chain.provider.faults.append(faults.return_429(5, times=1))
     with pytest.raises(TransientError):
         alone.step()
     cut = shown("oracle_endpoint_rate_limit", endpoint=endpoint.name)
 
-    clock.pass_by(20)
+    clock.advance(20)
     alone.step()
     later = shown("oracle_endpoint_rate_limit", endpoint=endpoint.name)
-    clock.pass_by(1_000)
+    clock.advance(1_000)
     alone.step()
     at_last = shown("oracle_endpoint_rate_limit", endpoint=endpoint.name)
 
@@ -105,7 +109,7 @@ def test_case_37_the_rate_is_cut_and_comes_back(
 
 
 @pytest.mark.parametrize(
-    "fault", [faults.throttled_in_200, faults.throttle_text_in_200], ids=["JSON", "text"]
+    "fault", [faults.return_429_in_200, faults.return_throttle_text], ids=["JSON", "text"]
 )
 def test_case_38_throttling_that_calls_itself_200_is_waited_for(
     alone: Indexer, a_chain: AChain, clock: VirtualClock, fault: Callable[..., InjectedFault]
@@ -117,7 +121,7 @@ def test_case_38_throttling_that_calls_itself_200_is_waited_for(
 
     with pytest.raises(TransientError, match=ErrorKind.THROTTLED):
         assert asked_for(a_chain.provider, alone.step) == 0
-    clock.pass_by(1)
+    clock.advance(1)
     alone.index()
 
     assert alone.canonical_logs() == a_chain.logs()
@@ -133,7 +137,7 @@ def test_case_40_an_answer_that_came_too_late_is_read_again_and_counts_once(
     for endpoint in endpoints_of(indexer):
         endpoint.client._wire._timeout_seconds = 1.0
     gate = Event()
-    held = faults.held(gate, methods="eth_getLogs", times=1)
+    held = faults.hold_response(gate, methods="eth_getLogs", times=1)
     a_chain.provider.faults.append(held)
     began = time.monotonic()
     try:
@@ -142,18 +146,18 @@ def test_case_40_an_answer_that_came_too_late_is_read_again_and_counts_once(
         gate.set()
 
     # Well before the server lets go of it, or an endpoint is given its usual twenty seconds.
-    assert (held.hits, time.monotonic() - began < 15) == (1, True)
+    assert (held.hit_count, time.monotonic() - began < 15) == (1, True)
     assert indexer.canonical_logs() == a_chain.logs()
 
 
 def is_wide(asked: FakeRequest) -> bool:
     """Whether the answer is long enough to be cut."""
-    return asked.blocks is not None and asked.blocks[1] - asked.blocks[0] >= 8
+    return asked.block_range is not None and asked.block_range[1] - asked.block_range[0] >= 8
 
 
 @pytest.mark.parametrize(
     "fault",
-    [faults.cut_off, faults.reset, faults.truncated, faults.broken_gzip],
+    [faults.cut_connection, faults.reset_connection, faults.truncate_body, faults.corrupt_gzip],
     ids=lambda fault: str(getattr(fault, "__name__", fault)),
 )
 def test_case_41_an_answer_that_ends_early_is_asked_for_in_smaller_parts(
@@ -169,11 +173,13 @@ def test_case_41_an_answer_that_ends_early_is_asked_for_in_smaller_parts(
     a_chain.provider.faults.append(early)
 
     assert follow(indexer, clock) == 0
-    assert early.hits
+    assert early.hit_count
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-@pytest.mark.parametrize("fault", [faults.web_page, faults.empty_body], ids=["HTML", "nothing"])
+@pytest.mark.parametrize(
+    "fault", [faults.return_html, faults.return_empty_body], ids=["HTML", "nothing"]
+)
 def test_case_42_what_is_no_json_is_an_invalid_answer(
     alone: Indexer, a_chain: AChain, fault: Callable[..., InjectedFault]
 ):
@@ -183,7 +189,9 @@ def test_case_42_what_is_no_json_is_an_invalid_answer(
         alone.step()
 
 
-@pytest.mark.parametrize("fault", [faults.web_page, faults.empty_body], ids=["HTML", "nothing"])
+@pytest.mark.parametrize(
+    "fault", [faults.return_html, faults.return_empty_body], ids=["HTML", "nothing"]
+)
 def test_case_42_another_endpoint_goes_on_meanwhile(
     a_chain: AChain,
     open_indexer: OpenIndexer,
@@ -202,7 +210,7 @@ def test_case_42_another_endpoint_goes_on_meanwhile(
 
 @pytest.mark.parametrize(
     "fault",
-    [faults.shuffled_batch(), faults.batch_without(0), faults.batch_with_error(0)],
+    [faults.reverse_batch(), faults.omit_response(0), faults.fail_one_call(0)],
     ids=["shuffled", "with a hole", "with an error"],
 )
 def test_case_43_a_batch_is_put_in_order_and_repaired(
@@ -212,14 +220,14 @@ def test_case_43_a_batch_is_put_in_order_and_repaired(
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
     assert follow(indexer, clock) == 0
-    assert fault.hits
+    assert fault.hit_count
     assert indexer.canonical_logs() == a_chain.logs()
 
 
 def test_case_43_a_batch_that_is_refused_as_a_whole_is_made_smaller_for_good(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    refusal = faults.refused_batch(most=7)
+    refusal = faults.reject_batch(max_calls=7)
     a_chain.provider.faults.append(refusal)
     indexer = open_indexer(a_chain.urls[0], clock=clock)
 
@@ -227,7 +235,7 @@ def test_case_43_a_batch_that_is_refused_as_a_whole_is_made_smaller_for_good(
     assert indexer.canonical_logs() == a_chain.logs()
     assert endpoints_of(indexer)[0].client.batch_limit <= 7
     # It was tried and halved a few times, not for each batch.
-    assert 0 < refusal.hits <= 7
+    assert 0 < refusal.hit_count <= 7
 
 
 @pytest.mark.parametrize("place", [1, 2, 3], ids=["first", "in the middle", "newest"])
@@ -236,12 +244,14 @@ def test_case_44_a_block_that_was_just_announced_and_is_null_is_waited_for(
 ):
     a_chain.live(3)
     announced = 30 + place
-    null = block_faults.nothing(when=lambda asked: asked.blocks == (announced,) * 2, times=2)
+    null = block_faults.return_null(
+        when=lambda asked: asked.block_range == (announced,) * 2, times=2
+    )
     a_chain.provider.faults.append(null)
 
     follow(alone, clock)
 
-    assert null.hits == 2
+    assert null.hit_count == 2
     assert alone.cursor == (a_chain.head.number, a_chain.head.hash)
     assert alone.canonical_logs() == a_chain.logs()
 

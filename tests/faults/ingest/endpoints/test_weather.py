@@ -10,9 +10,9 @@ import pytest
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import transport_faults as faults
-from devnet.fakechain.faults.weather import FOUL, Weather
-from devnet.fakechain.server import serving
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.faults.weather import BAD_WEATHER_SHARES, WeatherEndpoint
+from devnet.fakechain.server import serve_endpoint
+from devnet.fakechain.tree import BlockTree
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.rpc.pool import EndpointPool
@@ -35,26 +35,26 @@ _HISTORY, _AT_THE_HEAD = 300, 60
 
 def seconds_of(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
     """Virtual seconds for a history and then block after block, all waiting in them."""
-    clock, tree, traffic = VirtualClock(), Tree(CHAIN_ID), Traffic(1)
+    clock, tree, traffic = VirtualClock(), BlockTree(CHAIN_ID), Traffic(1)
     for _ in range(_HISTORY):
         tree.mine(txs(traffic.block()))
-    weather = Weather(tree, lambda: clock.pass_by(_LATENCY))
-    weather.show(tree.last)
-    with serving(weather) as served:
+    weather = WeatherEndpoint(tree, lambda: clock.advance(_LATENCY))
+    weather.show_head(tree.last_mined)
+    with serve_endpoint(weather) as served:
         indexer = open_indexer(served.url, clock=clock, reports=False)
         for endpoint in endpoints_of(indexer):
-            endpoint.health.sleep = clock.pass_by
+            endpoint.health.sleep = clock.advance
         weather.shares = shares
         began = clock()
         reach(indexer, clock, tree)
         for _ in range(_AT_THE_HEAD):
-            weather.show(tree.mine())
+            weather.show_head(tree.mine())
             reach(indexer, clock, tree)
-        assert indexer.cursor == (tree.last.number, tree.last.hash)
+        assert indexer.cursor == (tree.last_mined.number, tree.last_mined.hash)
         return clock() - began
 
 
-def reach(indexer: Indexer, clock: VirtualClock, tree: Tree) -> None:
+def reach(indexer: Indexer, clock: VirtualClock, tree: BlockTree) -> None:
     """Turn as the daemon does until the newest block is folded."""
     for _ in range(500):
         try:
@@ -64,14 +64,14 @@ def reach(indexer: Indexer, clock: VirtualClock, tree: Tree) -> None:
         if done is None:
             with indexer.store.read_transaction() as uow:
                 cursor = uow.cursor.get()
-            if cursor is not None and cursor.number == tree.last.number:
+            if cursor is not None and cursor.number == tree.last_mined.number:
                 return
-            clock.pass_by(_POLL)
-    raise AssertionError(f"never reached {tree.last.number}")
+            clock.advance(_POLL)
+    raise AssertionError(f"never reached {tree.last_mined.number}")
 
 
 def test_in_bad_weather_at_least_a_third_of_the_speed_is_left(open_indexer: OpenIndexer):
-    fair, foul = (seconds_of(shares, open_indexer) for shares in ({}, FOUL))
+    fair, foul = (seconds_of(shares, open_indexer) for shares in ({}, BAD_WEATHER_SHARES))
 
     assert fair / foul >= 1 / 3
 
@@ -80,7 +80,14 @@ def test_in_bad_weather_at_least_a_third_of_the_speed_is_left(open_indexer: Open
 
 
 @pytest.mark.parametrize(
-    "fault", [faults.web_page, faults.reset, faults.empty_body, faults.truncated, faults.cut_off]
+    "fault",
+    [
+        faults.return_html,
+        faults.reset_connection,
+        faults.return_empty_body,
+        faults.truncate_body,
+        faults.cut_connection,
+    ],
 )
 def test_what_fails_now_and_then_is_asked_again_in_place(
     a_chain: AChain, open_indexer: OpenIndexer, fault: Callable[..., InjectedFault]
@@ -101,10 +108,10 @@ def test_who_is_away_is_not_asked_everything_four_times(
 ):
     clock = VirtualClock()
     indexer = open_indexer(a_chain.urls[0], clock=clock)
-    a_chain.provider.faults.append(faults.status(502))
+    a_chain.provider.faults.append(faults.return_status(502))
 
     def turn() -> None:
-        clock.pass_by(1)
+        clock.advance(1)
         with pytest.raises(TransientError):
             indexer.step()
 
@@ -135,17 +142,17 @@ def single(a_chain: AChain) -> AChain:
 def test_run_once_waits_as_long_as_it_is_asked_to_and_goes_on(
     single: AChain, tmp_path: Path, method: str
 ):
-    throttled = faults.throttled(3, methods=method, times=1)
+    throttled = faults.return_429(3, methods=method, times=1)
     single.provider.faults.append(throttled)
 
     done = once(single, tmp_path)
 
-    assert (done.returncode, throttled.hits) == (0, 1), done.stderr
+    assert (done.returncode, throttled.hit_count) == (0, 1), done.stderr
     assert "waiting" in done.stdout + done.stderr
 
 
 def test_run_once_waits_in_place_where_it_is_short(single: AChain, tmp_path: Path):
-    single.provider.faults.append(faults.throttled(1, methods="eth_chainId", times=2))
+    single.provider.faults.append(faults.return_429(1, methods="eth_chainId", times=2))
 
     assert once(single, tmp_path).returncode == 0
 
@@ -155,7 +162,7 @@ def test_run_once_gives_up_at_once_where_it_is_asked_to_wait_for_longer_than_it_
 ):
     assert once(single, tmp_path).returncode == 0
     single.live(1)
-    single.provider.faults.append(faults.throttled(3600))
+    single.provider.faults.append(faults.return_429(3600))
 
     done = once(single, tmp_path)
 
@@ -164,7 +171,7 @@ def test_run_once_gives_up_at_once_where_it_is_asked_to_wait_for_longer_than_it_
 
 
 def test_a_signal_ends_a_run_once_that_waits(single: AChain, tmp_path: Path):
-    single.provider.faults.append(faults.throttled(100, methods="eth_getLogs"))
+    single.provider.faults.append(faults.return_429(100, methods="eth_getLogs"))
     path = write(settings(single, tmp_path), tmp_path / "config.toml")
 
     with starting(path, "--once") as run:
@@ -178,8 +185,8 @@ def test_of_several_that_wanted_to_be_left_alone_the_first_to_be_asked_again_cou
 ):
     clock = VirtualClock()
     endpoints = EndpointPool.from_urls(a_chain.urls, CHAIN_ID, clock)
-    a_chain.providers[0].faults.append(faults.throttled(90))
-    a_chain.providers[1].faults.append(faults.throttled(20))
+    a_chain.providers[0].faults.append(faults.return_429(90))
+    a_chain.providers[1].faults.append(faults.return_429(20))
 
     with pytest.raises(TransientError) as caught:
         endpoints.run_with_endpoint(lambda _: None)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from devnet.fakechain.faults import log_faults
-from devnet.fakechain.tree import branch
+from devnet.fakechain.tree import get_branch
 from oracle.chain.decode.abi import load_abi
 from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
@@ -52,7 +52,7 @@ def a_log_of_the_network(a_chain: AChain) -> tuple[int, int]:
     started = load_abi("TaskNetwork").get_event("TaskStarted").digest
     places = [
         (block.number, int(log["logIndex"], 16))
-        for block in branch(a_chain.head)
+        for block in get_branch(a_chain.head)
         for log in block.logs
         if log["topics"][0] == started
     ]
@@ -64,7 +64,7 @@ def leave_one_out(a_chain: AChain) -> int:
     number, index = a_log_of_the_network(a_chain)
     here = (hex(number), hex(index))
     a_chain.provider.faults.append(
-        log_faults.omits_logs(lambda log: (log["blockNumber"], log["logIndex"]) == here)
+        log_faults.omit_logs(lambda log: (log["blockNumber"], log["logIndex"]) == here)
     )
     return number
 
@@ -114,7 +114,7 @@ def test_case_28_what_ranges_leave_out_is_found_by_asking_another_endpoint(
     number, index = a_log_of_the_network(a_chain)
     here = (hex(number), hex(index))
     a_chain.provider.faults.append(
-        log_faults.omits_in_ranges(lambda log: (log["blockNumber"], log["logIndex"]) == here)
+        log_faults.omit_logs_of_ranges(lambda log: (log["blockNumber"], log["logIndex"]) == here)
     )
     # Or it would be found out by itself.
     a_chain.provider.faults.append(no_pins())
@@ -129,9 +129,9 @@ def test_case_28_what_ranges_leave_out_is_found_by_asking_another_endpoint(
     assert indexer.canonical_logs() == a_chain.logs()
     # It is not preferred any more: the other one gives the next window.
     a_chain.live(1)
-    before = a_chain.provider.count("eth_getLogs")
+    before = a_chain.provider.count_requests("eth_getLogs")
     assert [step for step in indexer.index() if isinstance(step, CommittedWindow)]
-    assert a_chain.provider.count("eth_getLogs") == before
+    assert a_chain.provider.count_requests("eth_getLogs") == before
 
 
 def test_case_29_an_auditor_that_leaves_logs_out_is_not_believed(
@@ -142,7 +142,7 @@ def test_case_29_an_auditor_that_leaves_logs_out_is_not_believed(
     indexer = open_indexer(*a_chain.urls, reports=False)
     indexer.index()
     before = indexer.digest()
-    a_chain.providers[1].faults.append(log_faults.omits_one(0))
+    a_chain.providers[1].faults.append(log_faults.omit_log(0))
 
     found = audited(indexer)
 
@@ -183,7 +183,7 @@ def test_case_29_verify_names_what_is_missing_and_repairs_it_where_asked(
 def test_verify_says_how_much_it_could_not_put_right(a_chain: AChain, fooled: tuple[Indexer, int]):
     indexer, block = fooled
     kept = next(at for at, index in a_chain.logs() if index == 0)
-    a_chain.providers[1].faults.append(log_faults.omits_logs(lambda log: log["blockHash"] == kept))
+    a_chain.providers[1].faults.append(log_faults.omit_logs(lambda log: log["blockHash"] == kept))
     blocks = BlockRange(0, indexer.cursor[0])
     asked = ReverifyRequest(blocks, VerificationLevel.SEAMED, name_of(indexer, 1), repair=True)
 

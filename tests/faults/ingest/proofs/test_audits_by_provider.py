@@ -85,7 +85,7 @@ def test_nothing_is_audited_while_the_other_provider_is_silent(
     leave_out(busy)
     indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False, clock=clock)
     index_without_proof(indexer)
-    silent = hide(busy, transport_faults.status(503), 1)
+    silent = hide(busy, transport_faults.return_status(503), 1)
 
     for _ in range(2):
         with pytest.raises(TransientError):
@@ -95,7 +95,7 @@ def test_nothing_is_audited_while_the_other_provider_is_silent(
     assert audited_blocks(indexer) == 0
 
     busy.providers[1].faults.remove(silent)
-    clock.pass_by(60)
+    clock.advance(60)
     audit_all(indexer)
     assert indexer.canonical_logs() == busy.logs()
 

@@ -20,8 +20,11 @@ def disputed(a_chain: AChain) -> int:
     told = a_chain.say(task_created(1))
     a_chain.live(40)
     for provider in a_chain.providers:
-        provider.faults += [block_faults.zero_bloom(), block_faults.header_with(MADE_UP)]
-    hide(a_chain, log_faults.omits_logs(is_log(told)))
+        provider.faults += [
+            block_faults.serve_zero_bloom(),
+            block_faults.override_header_fields(MADE_UP),
+        ]
+    hide(a_chain, log_faults.omit_logs(is_log(told)))
     return told.number
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from devnet.fakechain.block_json import Block, Tx
 from devnet.fakechain.faults import block_faults, transport_faults
-from devnet.fakechain.tree import branch
+from devnet.fakechain.tree import get_branch
 from tests.support.chain.network_logs import NETWORK
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import shown
@@ -25,7 +25,7 @@ def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def forged(a_chain: AChain, at: Block, *, blocks: int) -> Block:
     """Mine so many blocks of one's own from this one on, true in themselves, without our logs."""
-    last = a_chain.tree.mine([FOREIGN], at.below())
+    last = a_chain.tree.mine([FOREIGN], at.get_ancestor())
     for _ in range(blocks - 1):
         last = a_chain.tree.mine([FOREIGN], last)
     return last
@@ -47,7 +47,7 @@ def test_two_chains_that_both_fit_themselves_are_believed_by_nobody(
     assert len(set(told)) == 1
     assert "no second endpoint says the same" in told[0][1]
     for head in (own, honest):
-        at = next(one for one in branch(head) if f"block {one.number} is" in told[0][1])
+        at = next(one for one in get_branch(head) if f"block {one.number} is" in told[0][1])
         assert at.hash in told[0][1]
     assert site.cursor() < ours[10].number
     assert "REFUSED" in said
@@ -58,7 +58,7 @@ def test_a_third_endpoint_decides_between_two_chains(a_chain: AChain, site: Site
     ours = grown(a_chain, 40)
     honest = a_chain.head
     a_chain.provider.head = forged(a_chain, ours[10], blocks=honest.number - ours[10].number + 1)
-    a_chain.tree.last = honest
+    a_chain.tree.last_mined = honest
     refused = site.once(0, 1)
 
     told = site.once(0, 1, 2)
@@ -75,10 +75,10 @@ def test_blocks_of_ones_own_that_nothing_stands_on_are_found_out(
     at = grown(a_chain, 40)[10]
     honest = a_chain.head
     said = Tx(ANYBODY, NETWORK, logs=(task_created(99_999),))
-    own = a_chain.tree.mine([said], at.below())
-    a_chain.tree.last = honest
+    own = a_chain.tree.mine([said], at.get_ancestor())
+    a_chain.tree.last_mined = honest
     other = type(a_chain.provider)(a_chain.tree, own)
-    for fault in (block_faults.switched(other, for_blocks=(at.number, at.number)),):
+    for fault in (block_faults.forward_to(other, for_blocks=(at.number, at.number)),):
         hide(a_chain, fault)
 
     told = site.once(*order)
@@ -90,7 +90,7 @@ def test_history_that_no_second_provider_confirms_is_read_and_is_not_final(
     a_chain: AChain, site: Site
 ):
     grown(a_chain, 30)
-    silent = hide(a_chain, transport_faults.status(500), 1)
+    silent = hide(a_chain, transport_faults.return_status(500), 1)
     before = shown(WITNESSED, result="unanswered")
 
     told = site.once(0, 1)
@@ -116,7 +116,7 @@ def test_a_refused_chain_is_not_believed_because_the_other_falls_silent(
     honest = a_chain.head
     a_chain.provider.head = forged(a_chain, ours[10], blocks=honest.number - ours[10].number + 1)
     refused = site.once(0, 1)
-    hide(a_chain, transport_faults.status(500), 1)
+    hide(a_chain, transport_faults.return_status(500), 1)
 
     told = site.once(0, 1)
 

@@ -7,7 +7,7 @@ import pytest
 from devnet.fakechain.block_json import Block, Json
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import block_faults, transport_faults
-from devnet.fakechain.faults.forging import Depth, forged
+from devnet.fakechain.faults.forging import Depth, create_forged_provider
 from devnet.fakechain.mining import MinedBlock
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import RETRY_SECONDS
@@ -46,7 +46,7 @@ def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def silence(chain: AChain, *places: int) -> list[InjectedFault]:
-    return [hide(chain, transport_faults.status(503), place) for place in places]
+    return [hide(chain, transport_faults.return_status(503), place) for place in places]
 
 
 def restore(chain: AChain, faults: list[InjectedFault], *places: int) -> None:
@@ -57,9 +57,12 @@ def restore(chain: AChain, faults: list[InjectedFault], *places: int) -> None:
 def lie(chain: AChain, what: str, depth: Depth, blocks: tuple[int, int], *places: int) -> None:
     """Let these endpoints tell one and the same lie about these blocks."""
     for place in places:
-        liar = forged(chain.tree, LIES[what], depth, blocks)
-        liar.tags, liar.code = chain.provider.tags, chain.provider.code
-        hide(chain, block_faults.switched(liar), place)
+        liar = create_forged_provider(chain.tree, LIES[what], depth, blocks)
+        liar.tag_targets, liar.code_by_address = (
+            chain.provider.tag_targets,
+            chain.provider.code_by_address,
+        )
+        hide(chain, block_faults.forward_to(liar), place)
 
 
 def doubled_logs(receipts: list[Json]) -> list[Json]:
@@ -118,14 +121,14 @@ def test_case_49_receipts_that_two_endpoints_spoil_alike_are_refused_while_a_thi
     indexer.index()
     lost = shown("oracle_verification_downgrades_total", feature="receipts_root")
     for place in LIARS:
-        hide(busy, block_faults.spoiled_receipts("doubled", doubled_logs), place)
+        hide(busy, block_faults.change_receipts("doubled", doubled_logs), place)
     silent = silence(busy, 2)
     busy.say(task_created(1))
 
     for _ in range(5):
         with pytest.raises(TransientError):
             indexer.step()
-        clock.pass_by(60)
+        clock.advance(60)
     assert trust("receipts_root") == 1
     restore(busy, silent, 2)
     follow(indexer, clock, seconds=30)
@@ -137,26 +140,26 @@ def test_case_49_receipts_that_two_endpoints_spoil_alike_are_refused_while_a_thi
 class Unfilled(MinedBlock):
     """A block of a chain that computes no roots of receipts any more: its own hash says so."""
 
-    def _made_roots(self) -> tuple[bytes, bytes]:
-        transactions, _ = super()._made_roots()
+    def _compute_roots(self) -> tuple[bytes, bytes]:
+        transactions, _ = super()._compute_roots()
         return transactions, _ZERO_ROOT
 
 
 class Bloomless(MinedBlock):
     """A block of a chain that fills no blooms any more: its own hash says so."""
 
-    def _made_roots(self) -> tuple[bytes, bytes]:
+    def _compute_roots(self) -> tuple[bytes, bytes]:
         self._bloom = 0
-        return super()._made_roots()
+        return super()._compute_roots()
 
 
 def mined_as(chain: AChain, kind: type[MinedBlock], number: int) -> Block:
     """Mine one block of this kind, in which a task is created."""
     parent = chain.head
-    txs = tuple(chain.tree._numbered([tx(task_created(number))]))
+    txs = tuple(chain.tree._assign_nonces([tx(task_created(number))]))
     block = kind(parent, (parent.number + 1, parent.time + 12, 0), txs, chain.tree.chain_id)
-    chain.tree.blocks.add(block, block.tx_hashes)
-    chain.tree.last = block
+    chain.tree.blocks.add_block(block, block.tx_hashes)
+    chain.tree.last_mined = block
     return chain.show(block)
 
 
@@ -193,7 +196,7 @@ def test_case_49_liars_of_a_first_start_refute_nothing_while_a_third_endpoint_is
     grown(a_chain)
     liars = [place for place in ALL if place != silent_place]
     for place in liars:
-        hide(a_chain, block_faults.spoiled_receipts("doubled", doubled_logs), place)
+        hide(a_chain, block_faults.change_receipts("doubled", doubled_logs), place)
     silent = silence(a_chain, silent_place)
 
     waiting = [site.once(*ALL) for _ in range(2)]
@@ -216,7 +219,7 @@ def test_case_49_headers_that_prove_nothing_are_refuted_when_every_provider_was_
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:
-        hide(busy, block_faults.dummy_receipts_root(), place)
+        hide(busy, block_faults.serve_wrong_receipts_root(), place)
     silent = silence(busy, 2)
     indexer = open_indexer(*busy.urls, clock=clock)
 
@@ -234,12 +237,12 @@ def test_case_49_headers_once_refuted_hold_nobody_up_while_a_provider_is_silent(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:
-        hide(busy, block_faults.dummy_receipts_root(), place)
+        hide(busy, block_faults.serve_wrong_receipts_root(), place)
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
     silence(busy, 2)
 
-    clock.pass_by(RETRY_SECONDS + 1)
+    clock.advance(RETRY_SECONDS + 1)
     busy.say(task_created(1))
     follow(indexer, clock)
 

@@ -38,7 +38,7 @@ def test_every_block_of_history_is_read_as_surely_as_the_headers_allow(
 
 def test_a_log_that_history_leaves_out_is_found_by_its_blocks_bloom(a_chain: AChain, site: Site):
     ours = grown(a_chain)
-    hide(a_chain, log_faults.omits_logs(is_log(ours[20])))
+    hide(a_chain, log_faults.omit_logs(is_log(ours[20])))
 
     told = site.once(0)
 
@@ -51,8 +51,8 @@ def test_without_blooms_a_log_that_history_leaves_out_is_found_by_receipts(
 ):
     """Headers with other blooms are not what was hashed: that the roots are true is only said."""
     ours = grown(a_chain)
-    hide(a_chain, block_faults.zero_bloom())
-    hide(a_chain, log_faults.omits_logs(is_log(ours[20])))
+    hide(a_chain, block_faults.serve_zero_bloom())
+    hide(a_chain, log_faults.omit_logs(is_log(ours[20])))
 
     told = site.once(0)
 
@@ -78,7 +78,9 @@ def test_lies_in_one_part_of_history_are_found_wherever_it_lies(
         if blocks[0] <= int(log["blockNumber"], 16) <= blocks[1]:
             changes_data(log)
 
-    lie = log_faults.spoiled_log("other data", struck, methods=log_faults.EVERYWHERE)
+    lie = log_faults.change_each_log(
+        "other data", struck, methods=log_faults.LOG_AND_RECEIPT_METHODS
+    )
     hide(a_chain, lie)
 
     alone = [site.once(0) for _ in range(2)]
@@ -94,7 +96,7 @@ def test_what_was_read_before_the_chain_was_believed_is_read_again_and_put_right
     a_chain: AChain, site: Site
 ):
     ours = grown(a_chain)
-    lie = hide(a_chain, log_faults.omits_logs(is_log(ours[20])))
+    lie = hide(a_chain, log_faults.omit_logs(is_log(ours[20])))
     site.once(0, history="seamed", head="seamed", receipts=False)
     before = site.rows()
     a_chain.providers[0].faults.remove(lie)
@@ -129,7 +131,9 @@ def test_wrong_samples_cost_the_endpoint_that_gave_them_and_not_the_chain(
     """Of all the newest blocks the first endpoint gives other receipts than the two others."""
     a_chain.serve()
     grown(a_chain)
-    lie = log_faults.spoiled_log("other data", changes_data, methods=log_faults.EVERYWHERE)
+    lie = log_faults.change_each_log(
+        "other data", changes_data, methods=log_faults.LOG_AND_RECEIPT_METHODS
+    )
     hide(a_chain, lie)
 
     told = site.once(0, 1, 2)
@@ -143,8 +147,8 @@ def test_a_chain_that_never_makes_its_roots_is_followed_and_said_to_be_unproven(
 ):
     grown(a_chain)
     for place in (0, 1):
-        hide(a_chain, block_faults.dummy_receipts_root(), place)
-        hide(a_chain, block_faults.zero_bloom(), place)
+        hide(a_chain, block_faults.serve_wrong_receipts_root(), place)
+        hide(a_chain, block_faults.serve_zero_bloom(), place)
 
     told = [site.once(0, 1) for _ in range(2)]
     _, said = site.tell("status")

@@ -113,7 +113,7 @@ def with_other_receipts(busy: AChain, times: int) -> None:
     def more(receipts: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{**receipt, "cumulativeGasUsed": "0x1"} for receipt in receipts]
 
-    hide(busy, block_faults.spoiled_receipts("other receipts", more, times=times))
+    hide(busy, block_faults.change_receipts("other receipts", more, times=times))
 
 
 @pytest.mark.parametrize(("times", "is_out"), [(1, False), (100, True)])
@@ -138,7 +138,7 @@ def test_an_auditor_that_once_leaves_something_out_is_no_liar(
     indexer = learned(open_indexer(*busy.urls, reports=False))
     indexer.index()
     at = a_block(busy)
-    hide(busy, log_faults.omits_logs(is_log(at), times=times), 1)
+    hide(busy, log_faults.omit_logs(is_log(at), times=times), 1)
 
     found = list(audited(indexer, Auditor(window_blocks=at.number + 1)))
 
@@ -152,8 +152,8 @@ def test_where_nothing_can_be_proven_nobody_is_quarantined_and_it_is_said(
     busy: AChain, open_indexer: OpenIndexer
 ):
     for place in (0, 1):
-        hide(busy, block_faults.dummy_receipts_root(), place)
-        hide(busy, block_faults.zero_bloom(), place)
+        hide(busy, block_faults.serve_wrong_receipts_root(), place)
+        hide(busy, block_faults.serve_zero_bloom(), place)
     change(busy)
     indexer = open_indexer(*busy.urls, reports=False)
     indexer.index()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from devnet.fakechain.block_json import Json, Said, Tx
+from devnet.fakechain.block_json import FakeLog, Json, Tx
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import block_faults, transport_faults
 from devnet.fakechain.virtual_clock import VirtualClock
@@ -37,9 +37,9 @@ def busy(a_chain: AChain) -> AChain:
 @pytest.mark.parametrize(
     "bloom",
     [
-        block_faults.zero_bloom,
-        block_faults.saturated_bloom,
-        lambda: block_faults.other_bloom(
+        block_faults.serve_zero_bloom,
+        block_faults.serve_saturated_bloom,
+        lambda: block_faults.serve_wrong_bloom(
             compute_bloom_mask(NETWORK) | compute_bloom_mask(task_created(0).topics[0])
         ),
     ],
@@ -63,7 +63,7 @@ def test_case_48_a_true_bloom_is_believed_and_raises_the_level(
 ):
     indexer = open_indexer(busy.urls[0])
     indexer.index()
-    other = busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(Said(ANYBODY, ()),))])
+    other = busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))])
     busy.show(other)
 
     window = indexer.source.fetch_window(BlockRange(other.number, other.number), with_headers=True)
@@ -81,14 +81,16 @@ def system_receipt(a_chain: AChain) -> InjectedFault:
         more = {**some, "transactionIndex": hex(len(receipts)), "logs": []}
         return [*receipts, more]
 
-    return block_faults.spoiled_receipts("a system receipt", with_one)
+    return block_faults.change_receipts("a system receipt", with_one)
 
 
 @pytest.mark.parametrize("fault", ["dummy root", "system receipts"])
 def test_case_49_roots_that_were_never_true_are_not_believed_and_the_chain_is_followed(
     busy: AChain, open_indexer: OpenIndexer, fault: str
 ):
-    made = block_faults.dummy_receipts_root() if fault == "dummy root" else system_receipt(busy)
+    made = (
+        block_faults.serve_wrong_receipts_root() if fault == "dummy root" else system_receipt(busy)
+    )
     for place in (0, 1):
         hide(busy, made, place)
     indexer = open_indexer(*busy.urls)
@@ -144,7 +146,7 @@ def test_case_49_one_endpoint_alone_is_not_the_chain(
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
     hide(busy, system_receipt(busy))
-    silent = hide(busy, transport_faults.status(500), 1)
+    silent = hide(busy, transport_faults.return_status(500), 1)
     told = busy.say(task_created(1))
 
     with pytest.raises(TransientError):
@@ -160,12 +162,12 @@ def test_case_49_one_endpoint_alone_is_not_the_chain(
 def test_case_49_what_was_given_up_is_tried_again_after_an_hour(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    made = hide(busy, block_faults.dummy_receipts_root())
+    made = hide(busy, block_faults.serve_wrong_receipts_root())
     indexer = open_indexer(busy.urls[0], clock=clock)
     indexer.index()
     busy.provider.faults.remove(made)
 
-    clock.pass_by(RETRY_SECONDS + 1)
+    clock.advance(RETRY_SECONDS + 1)
     busy.say(task_created(1))
     indexer.index()
 

@@ -24,8 +24,8 @@ def worthless(a_chain: AChain) -> AChain:
     """A chain whose roots are made up and whose blooms are zero, whoever shows it."""
     grown(a_chain)
     for place in (0, 1):
-        hide(a_chain, block_faults.dummy_receipts_root(), place)
-        hide(a_chain, block_faults.zero_bloom(), place)
+        hide(a_chain, block_faults.serve_wrong_receipts_root(), place)
+        hide(a_chain, block_faults.serve_zero_bloom(), place)
     return a_chain
 
 
@@ -55,8 +55,8 @@ def test_a_second_endpoint_that_agrees_about_every_block_is_enough(worthless: AC
 
 
 def test_a_second_endpoint_that_does_not_answer_agrees_to_nothing(worthless: AChain, site: Site):
-    methods = log_faults.EVERYWHERE
-    silent = hide(worthless, transport_faults.status(503, methods=methods), 1)
+    methods = log_faults.LOG_AND_RECEIPT_METHODS
+    silent = hide(worthless, transport_faults.return_status(503, methods=methods), 1)
 
     code, words = site.once(0, 1)
 
@@ -85,7 +85,7 @@ def test_two_urls_of_one_provider_are_no_second_witness(worthless: AChain, site:
 def test_zero_blooms_that_no_hash_binds_are_no_proof(a_chain: AChain, site: Site):
     grown(a_chain)
     for place in (0, 1):
-        hide(a_chain, block_faults.zero_bloom(), place)
+        hide(a_chain, block_faults.serve_zero_bloom(), place)
 
     code, words = site.once(0)
 
@@ -95,8 +95,8 @@ def test_zero_blooms_that_no_hash_binds_are_no_proof(a_chain: AChain, site: Site
 
 def test_a_chain_too_short_to_be_judged_is_not_known_yet(a_chain: AChain, site: Site):
     grown(a_chain, blocks=1)
-    hide(a_chain, block_faults.dummy_receipts_root())
-    hide(a_chain, block_faults.zero_bloom())
+    hide(a_chain, block_faults.serve_wrong_receipts_root())
+    hide(a_chain, block_faults.serve_zero_bloom())
 
     assert site.once(0) == (0, "")
 

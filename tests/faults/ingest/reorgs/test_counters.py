@@ -10,13 +10,13 @@ def test_an_endpoint_that_cannot_count_is_not_passed_over(
 ):
     first, second = a_chain.providers[0], a_chain.serve()
     a_chain.show(a_chain.head)
-    second.call = lambda _asked, _block: "0x" + 6 * f"{3:064x}"
+    second.call_handler = lambda _asked, _block: "0x" + 6 * f"{3:064x}"
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
 
     assert indexer.source.fetch_contract_counters(Hash(a_chain.head.hash))["members"] == 3
 
-    asked = first.count("eth_getLogs")
+    asked = first.count_requests("eth_getLogs")
     a_chain.live(1)
     indexer.index()
-    assert first.count("eth_getLogs") > asked
+    assert first.count_requests("eth_getLogs") > asked

@@ -11,7 +11,7 @@ import pytest
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import transport_faults
-from devnet.fakechain.tree import branch
+from devnet.fakechain.tree import get_branch
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
@@ -56,20 +56,20 @@ class Forker:
         self._number = 50_000
         honest = chain.head
         self.grow(depth + 1)
-        chain.tree.last = honest
+        chain.tree.last_mined = honest
 
     def grow(self, blocks: int = 1) -> None:
         """Add blocks to the fork, and leave the honest chain the newest."""
-        honest = self.chain.tree.last
+        honest = self.chain.tree.last_mined
         for _ in range(blocks):
             self._number += 1
             self.head = self.chain.tree.mine([tx(task_created(self._number))], self.head)
-        self.chain.tree.last = honest
+        self.chain.tree.last_mined = honest
         self.chain.providers[self.place].head = self.head
 
 
 def heights(chain: AChain) -> dict[int, str]:
-    return {block.number: block.hash for block in branch(chain.head)}
+    return {block.number: block.hash for block in get_branch(chain.head)}
 
 
 def final_of(indexer: Indexer) -> tuple[int, str]:
@@ -86,7 +86,7 @@ def step_on(indexer: Indexer, chain: AChain, clock: VirtualClock) -> None:
         try:
             done = indexer.step()
         except TransientError:
-            clock.pass_by(5)
+            clock.advance(5)
             continue
         number, block_hash = final_of(indexer)
         assert block_hash == heights(chain)[number]
@@ -110,7 +110,7 @@ def test_case_51_an_endpoint_on_a_fork_of_its_own_is_outvoted_before_its_blocks_
         if indexer is None:
             assert site.once(*ALL) == (0, "")
         else:
-            clock.pass_by(12)
+            clock.advance(12)
             step_on(indexer, a_chain, clock)
 
     if where == "head":
@@ -172,7 +172,7 @@ def test_case_05_of_two_providers_neither_is_believed_about_a_final_block(
 
 
 def silence(chain: AChain, *places: int) -> list[InjectedFault]:
-    return [hide(chain, transport_faults.status(503), place) for place in places]
+    return [hide(chain, transport_faults.return_status(503), place) for place in places]
 
 
 def test_case_05_blocks_that_no_second_provider_confirms_are_not_final_until_one_answers(
@@ -185,13 +185,13 @@ def test_case_05_blocks_that_no_second_provider_confirms_are_not_final_until_one
     (silent,) = silence(a_chain, 1)
     for number in range(_BLOCKS):
         a_chain.say(task_created(number))
-        clock.pass_by(12)
+        clock.advance(12)
         step_on(indexer, a_chain, clock)
 
     waiting = final_of(indexer)
     heads = indexer.ingest.heads
     a_chain.providers[1].faults.remove(silent)
-    clock.pass_by(120)
+    clock.advance(120)
     a_chain.quiet(1)
     step_on(indexer, a_chain, clock)
 
@@ -216,7 +216,7 @@ def test_case_51_a_fork_followed_while_the_others_are_silent_is_left_when_they_a
 
     for fault, place in zip(silent, (1, 2), strict=True):
         a_chain.providers[place].faults.remove(fault)
-    clock.pass_by(120)
+    clock.advance(120)
     a_chain.quiet(3)
     step_on(indexer, a_chain, clock)
 
@@ -260,14 +260,14 @@ def test_confirming_final_blocks_costs_one_header_a_block(
     grown(a_chain, 12)
     indexer = open_indexer(*a_chain.urls, clock=clock, reports=False)
     step_on(indexer, a_chain, clock)
-    before = len(a_chain.providers[1].asked)
+    before = len(a_chain.providers[1].received_requests)
 
     for _ in range(20):
         a_chain.quiet(1)
-        clock.pass_by(1)
+        clock.advance(1)
         step_on(indexer, a_chain, clock)
 
-    asked = list(a_chain.providers[1].asked)[before:]
+    asked = list(a_chain.providers[1].received_requests)[before:]
     assert len(asked) == 20
     assert {one.method for one in asked} == {"eth_getBlockByNumber"}
 
@@ -280,7 +280,7 @@ def test_a_safe_block_counts_where_a_second_provider_shows_it(
     indexer.ingest.confirms_safe = True
     step_on(indexer, a_chain, clock)
     a_chain.quiet(1)
-    clock.pass_by(12)
+    clock.advance(12)
     step_on(indexer, a_chain, clock)
     heads = indexer.ingest.heads
     assert heads is not None
@@ -290,7 +290,7 @@ def test_a_safe_block_counts_where_a_second_provider_shows_it(
     silence(a_chain, 1)
     for _ in range(4):
         a_chain.quiet(1)
-        clock.pass_by(12)
+        clock.advance(12)
         step_on(indexer, a_chain, clock)
 
     heads = indexer.ingest.heads

@@ -47,7 +47,7 @@ def rows(indexer: Indexer) -> list[str]:
 
 def other_past(a_chain: AChain) -> Block:
     """Mine another chain from below our final block, longer than ours."""
-    return a_chain.tree.mine_many(FINALITY + 6, on=a_chain.back(FINALITY + 3))
+    return a_chain.tree.mine_empty_blocks(FINALITY + 6, parent_block=a_chain.back(FINALITY + 3))
 
 
 def test_case_04_a_final_block_that_two_endpoints_deny_closes_the_halt(
@@ -89,11 +89,11 @@ def test_case_04_the_halt_opens_when_two_endpoints_show_our_block_again(
     indexer.index()
 
     # One of two is no proof (chainlink-evm PR#429).
-    longer = a_chain.tree.mine_many(FINALITY + 8, on=ours)
+    longer = a_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=ours)
     a_chain.providers[0].head = longer
     for _ in range(4):
         assert indexer.index() == []
-        clock.pass_by(POLL)
+        clock.advance(POLL)
     assert closed(indexer) is not None
 
     a_chain.show(longer)
@@ -117,14 +117,14 @@ def test_case_04_the_only_endpoint_has_to_say_it_three_times(
     for _ in range(2):
         assert indexer.index() == []
         assert closed(indexer) is None
-        clock.pass_by(POLL)
+        clock.advance(POLL)
     (halted,) = indexer.index()
     assert isinstance(halted, HaltChanged)
 
-    a_chain.show(a_chain.tree.mine_many(FINALITY + 8, on=ours))
+    a_chain.show(a_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=ours))
     for _ in range(2):
         assert indexer.index() == []
-        clock.pass_by(POLL)
+        clock.advance(POLL)
     (opened, *_) = indexer.index()
     assert isinstance(opened, HaltChanged)
     assert not opened.is_active

@@ -2,7 +2,7 @@
 
 import pytest
 
-from devnet.fakechain.faults.block_faults import cached
+from devnet.fakechain.faults.block_faults import serve_cached
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.commit import CommittedWindow
@@ -41,13 +41,13 @@ def test_case_14_a_fork_while_we_were_down_is_found_before_the_first_fetch(
     indexer.index()
     a_chain.live(12, on=a_chain.back(6))
     indexer.restart()
-    asked = a_chain.provider.count("eth_getLogs")
+    asked = a_chain.provider.count_requests("eth_getLogs")
 
     rewound = indexer.step()
 
     assert isinstance(rewound, RewindResult)
     assert rewound.depth == 6
-    assert [provider.count("eth_getLogs") for provider in a_chain.providers] == [asked, 0]
+    assert [provider.count_requests("eth_getLogs") for provider in a_chain.providers] == [asked, 0]
     indexer.index()
     holds_the_chain(indexer, a_chain)
 
@@ -91,7 +91,7 @@ def test_case_51_a_proxy_that_keeps_an_orphan_is_outvoted(
     """It has our orphaned block in its cache, and the blocks after it from the chain."""
     clock = VirtualClock()
     indexer = open_indexer(*a_chain.urls, clock=clock)
-    by_number = cached(
+    by_number = serve_cached(
         methods="eth_getBlockByNumber", when=lambda asked: str(asked.params[0]).startswith("0x")
     )
     a_chain.provider.faults.append(by_number)
@@ -102,9 +102,9 @@ def test_case_51_a_proxy_that_keeps_an_orphan_is_outvoted(
 
     for _ in range(10):
         patiently(indexer)
-        clock.pass_by(5.0)
+        clock.advance(5.0)
 
-    assert by_number.hits
+    assert by_number.hit_count
     assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
     assert indexer.canonical_logs() == a_chain.logs()
 
@@ -116,14 +116,14 @@ def test_case_51_a_fork_that_one_proxy_alone_claims_is_no_fork(
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
     reorgs, rejected = count(metrics.REORGS), count(indexer_metrics.REJECTED.labels("outvoted"))
-    a_chain.provider.head = a_chain.tree.mine_many(2, on=a_chain.back(1))
+    a_chain.provider.head = a_chain.tree.mine_empty_blocks(2, parent_block=a_chain.back(1))
     a_chain.following = a_chain.providers[1:]
 
     with pytest.raises(TransientError, match="denies: put aside, nothing undone"):
         indexer.step()
     a_chain.live(2, on=a_chain.back(1, a_chain.providers[1].head))
     a_chain.show(a_chain.providers[1].head)
-    clock.pass_by(1.0)
+    clock.advance(1.0)
 
     assert count(indexer_metrics.REJECTED.labels("outvoted")) == rejected + 1
     assert count(metrics.REORGS) == reorgs
@@ -136,7 +136,7 @@ def test_case_51_windows_come_from_the_other_endpoint_then(
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
     ours = a_chain.head
-    a_chain.provider.head = a_chain.tree.mine_many(2, on=a_chain.back(1))
+    a_chain.provider.head = a_chain.tree.mine_empty_blocks(2, parent_block=a_chain.back(1))
     a_chain.following = a_chain.providers[1:]
     patiently(indexer)
     a_chain.live(4, on=ours)

@@ -1,7 +1,7 @@
 """From history to the head, and other ways to the same end."""
 
-from devnet.fakechain.faults.message_faults import limited_range
-from devnet.fakechain.faults.transport_faults import then
+from devnet.fakechain.faults.message_faults import limit_range
+from devnet.fakechain.faults.transport_faults import run_after
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.loop import IngestResult
@@ -45,16 +45,16 @@ def test_case_70_blocks_that_arrive_while_history_is_read_are_neither_lost_nor_d
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(200)
-    arriving = then(lambda _: a_chain.live(1), times=40)
-    a_chain.providers[0].faults = [arriving, limited_range(10)]
-    a_chain.providers[1].faults = [limited_range(10)]
+    arriving = run_after(lambda _: a_chain.live(1), times=40)
+    a_chain.providers[0].faults = [arriving, limit_range(10)]
+    a_chain.providers[1].faults = [limit_range(10)]
     clock = VirtualClock()
     indexer = open_indexer(*a_chain.urls, reports=False, clock=clock)
 
     done: list[IngestResult] = []
-    while arriving.hits < 40 or indexer.cursor[1] != a_chain.head.hash:
+    while arriving.hit_count < 40 or indexer.cursor[1] != a_chain.head.hash:
         # What is known of the head is old.
-        clock.pass_by(5)
+        clock.advance(5)
         done += indexer.index()
 
     ranges = [step.blocks for step in done if isinstance(step, CommittedWindow)]

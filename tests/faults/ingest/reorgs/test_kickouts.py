@@ -124,7 +124,7 @@ def test_case_20_nobody_is_kicked_out_while_the_chain_stands_still(sqlite_office
     heads = source.fetch_heads()
     assert not heads.stalled
     for _ in range(400):
-        clock.pass_by(10.0)
+        clock.advance(10.0)
         heads = source.fetch_heads()
     source.close()
 

@@ -67,7 +67,7 @@ def test_a_chain_far_below_our_final_block_is_told_and_not_waited_for_in_silence
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
     before = indexer.cursor
-    a_chain.show(a_chain.tree.mine_many(3, on=a_chain.tree.genesis))
+    a_chain.show(a_chain.tree.mine_empty_blocks(3, parent_block=a_chain.tree.genesis))
     if restarts:
         indexer.restart()
 
@@ -90,7 +90,7 @@ def test_two_of_which_one_stands_still_on_a_fork_are_told_of_until_it_goes_on(
             a_chain.quiet(1, on=a_chain.back(2) if moves.head is still.head else None)
             with suppress(TransientError):
                 indexer.index()
-            clock.pass_by(1.0)
+            clock.advance(1.0)
 
     # Nobody can tell who is right: nothing is undone, and that is said, for as long as it lasts.
     assert indexer.cursor == (still.head.number, still.head.hash)
@@ -100,7 +100,7 @@ def test_two_of_which_one_stands_still_on_a_fork_are_told_of_until_it_goes_on(
     assert sum(line["event"] == "endpoint_outvoted" for line in told) < 10
 
     still.head = moves.head
-    clock.pass_by(60.0)
+    clock.advance(60.0)
     indexer.index()
     assert indexer.cursor == (moves.head.number, moves.head.hash)
     assert indexer.ingest.fork_watch.long_dispute(clock()) is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from devnet.fakechain.faults.transport_faults import then
+from devnet.fakechain.faults.transport_faults import run_after
 from oracle.errors import TransientError
 from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.telemetry import metrics
@@ -40,7 +40,7 @@ def test_case_02_a_fork_of_64_blocks_is_found_by_one_batch_and_undone_in_one_tra
     a_chain: AChain, open_indexer: OpenIndexer, depth: int, finality: int
 ):
     for provider in a_chain.providers:
-        provider.tags = {"safe": 2, "finalized": finality}
+        provider.tag_targets = {"safe": 2, "finalized": finality}
     indexer = open_indexer(*a_chain.urls, finality=finality)
     a_chain.live(90)
     indexer.index()
@@ -62,7 +62,7 @@ def test_case_03_a_fork_deeper_than_one_batch_is_undone_from_stored_headers(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     for provider in a_chain.providers:
-        provider.tags = {"safe": 2, "finalized": 240}
+        provider.tag_targets = {"safe": 2, "finalized": 240}
     indexer = open_indexer(*a_chain.urls, finality=240)
     a_chain.live(60)
     a_chain.quiet(160)
@@ -84,7 +84,7 @@ def test_case_06_a_fork_during_a_rollback_finds_it_done_or_not_begun(
     indexer.index()
     ours = a_chain.head
     first = a_chain.live(4, on=a_chain.back(3, ours))
-    second = a_chain.tree.mine_many(6, on=a_chain.back(5, ours))
+    second = a_chain.tree.mine_empty_blocks(6, parent_block=a_chain.back(5, ours))
     a_chain.show(first)
     asked = [0]
 
@@ -94,7 +94,7 @@ def test_case_06_a_fork_during_a_rollback_finds_it_done_or_not_begun(
             a_chain.show(second)
 
     for provider in a_chain.providers:
-        provider.faults.append(then(count_down, methods="eth_getBlockByNumber"))
+        provider.faults.append(run_after(count_down, methods="eth_getBlockByNumber"))
     for _ in range(40):
         before = dump(indexer.url)
         try:
@@ -111,9 +111,9 @@ def test_case_07_a_window_of_a_fork_that_came_while_it_was_read_is_thrown_away(
 ):
     indexer.index()
     ours = indexer.cursor
-    other = a_chain.tree.mine_many(6, on=a_chain.back(2))
-    a_chain.live(3, on=a_chain.tree.blocks.by_hash[ours[1]])
-    flips = then(lambda _asked: a_chain.show(other), methods="eth_getBlockByNumber", times=1)
+    other = a_chain.tree.mine_empty_blocks(6, parent_block=a_chain.back(2))
+    a_chain.live(3, on=a_chain.tree.blocks.block_by_hash[ours[1]])
+    flips = run_after(lambda _asked: a_chain.show(other), methods="eth_getBlockByNumber", times=1)
     a_chain.provider.faults.append(flips)
 
     done = patiently(indexer)

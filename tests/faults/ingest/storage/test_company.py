@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from devnet.fakechain.faults.message_faults import limited_range
-from devnet.fakechain.faults.transport_faults import then
+from devnet.fakechain.faults.message_faults import limit_range
+from devnet.fakechain.faults.transport_faults import run_after
 from oracle.cli.main import run
 from oracle.errors import FatalError
 from tests.faults.ingest.conftest import OpenIndexer
@@ -39,7 +39,7 @@ def test_case_60_a_writer_that_another_overtook_commits_nothing(
     a_chain.live(4)
     # While the first one waits for its logs, the other takes the same blocks in.
     a_chain.provider.faults = [
-        then(lambda _: other.index(), times=1, methods=frozenset({"eth_getLogs"}))
+        run_after(lambda _: other.index(), times=1, methods=frozenset({"eth_getLogs"}))
     ]
 
     with pytest.raises(FatalError, match="another process moved the cursor"):
@@ -57,7 +57,7 @@ def test_case_72_told_to_stop_in_a_backfill_it_stops_in_five_seconds_at_the_end_
     path = config(a_chain, tmp_path)
     # The chain grows as fast as it is read: the backfill has no end.
     for provider in a_chain.providers:
-        provider.faults = [limited_range(3), then(lambda _: a_chain.quiet(3))]
+        provider.faults = [limit_range(3), run_after(lambda _: a_chain.quiet(3))]
     with daemon(path) as running:
         running.wait_for("step_completed", did="indexed")
         code, seconds = running.stop()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from devnet.fakechain.block_json import Said
+from devnet.fakechain.block_json import FakeLog
 from oracle.chain.profiles.event_reader import DecodedEvents, EventReader, restrict_reader
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
@@ -55,7 +55,7 @@ class Learned(EventReader):
         return super().decode_rows([_as_before(log) for log in logs], calls)
 
 
-def changed(said: Said) -> Said:
+def changed(said: FakeLog) -> FakeLog:
     """The same event of a changed contract, with a word more that the old one has not."""
     return replace(said, data="0x" + "ee" * 31 + said.data[2:])
 
@@ -131,7 +131,7 @@ def asked_for_logs(a_chain: AChain, since: int) -> list[tuple[set[str], set[str]
     """The addresses and first topics of every question for logs since the one of this number."""
     questions: list[dict[str, Any]] = [
         asked.params[0]
-        for asked in list(a_chain.provider.asked)[since:]
+        for asked in list(a_chain.provider.received_requests)[since:]
         if asked.method == "eth_getLogs"
     ]
     return [(set(one["address"]), set(one["topics"][0])) for one in questions]
@@ -147,7 +147,7 @@ def test_case_67_of_new_contracts_and_events_only_what_is_missing_is_read(
     new_topic = submitted.topics[0]
     known = [topic for topic in now.topics if topic != new_topic]
     read_for(indexer, restrict_reader(now, IngestScope.create([NETWORK], known))).index()
-    asked = len(a_chain.provider.asked)
+    asked = len(a_chain.provider.received_requests)
 
     steps = mended(read_for(indexer, now))
 
@@ -265,11 +265,11 @@ def test_case_74_what_another_version_folded_is_folded_anew_without_the_chain(
         # What the older version had made of it.
         uow.nodes.save([replace(each, base=each.base // 2) for each in uow.nodes.iterate_all()])
     monkeypatch.setattr("oracle.indexer.provenance.FOLD_VERSION", FOLD_VERSION + 1)
-    asked = len(a_chain.provider.asked)
+    asked = len(a_chain.provider.received_requests)
 
     (step,) = mended(indexer)
 
-    assert len(a_chain.provider.asked) == asked
+    assert len(a_chain.provider.received_requests) == asked
     assert step.rebuilt is not None
     assert not step.rebuilt.is_same
     assert indexer.digest() == before

@@ -83,7 +83,7 @@ def journal(url: str) -> list[JournalEntry]:
 
 
 def mined(network: LocalNetwork, sender: str) -> int:
-    return int(network.stage.chain.ask("eth_getTransactionCount", sender, "latest"), 16)
+    return int(network.stage.chain.make_request("eth_getTransactionCount", sender, "latest"), 16)
 
 
 def sender_of(url: str) -> Account:

@@ -16,7 +16,7 @@ from threading import Timer
 import pytest
 from sqlalchemy import select, text
 
-from devnet.demo.show import Key
+from devnet.demo.show import DemoKey
 from oracle.errors import TransientError
 from oracle.store import engine
 from oracle.store.database import Store
@@ -80,12 +80,12 @@ def pair(network: LocalNetwork, folder: Path, url: str) -> Iterator[tuple[Compan
         yield company, seats
 
 
-def keys_of(network: LocalNetwork) -> dict[str, Key]:
+def keys_of(network: LocalNetwork) -> dict[str, DemoKey]:
     """The keys that the contract knows."""
     found = {}
     for role in ("signer", "transmitter"):
         files = (network.keys / f"{role}.json", network.keys / f"{role}.password")
-        found[role] = Key(*files, json.loads(files[0].read_text("utf-8"))["address"])
+        found[role] = DemoKey(*files, json.loads(files[0].read_text("utf-8"))["address"])
     return found
 
 
@@ -190,7 +190,7 @@ def check(company: Company, store: Store) -> None:
     """Every round landed once, nobody paid for nothing, and no one wrote after its successor."""
     assert len(company.check_rounds()) > TAKEOVERS
     sender = company.members[0].transmitter
-    count = company.network.stage.chain.ask("eth_getTransactionCount", sender, "latest")
+    count = company.network.stage.chain.make_request("eth_getTransactionCount", sender, "latest")
     with store.read_transaction() as uow:
         wanted = uow.outbox.intents.list_newest(1000)[::-1]
         read = uow.lease._connection.execute

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from devnet.anvil import LocalChain, anvil
-from devnet.crynux.crynux_network import ACCOUNTS, VSS, CrynuxNetwork, crynux_network
-from devnet.crynux.crynux_show import settings_for
+from devnet.anvil import LocalChain, run_anvil
+from devnet.crynux.crynux_network import ACCOUNTS, VSS, CrynuxNetwork, deploy_crynux_network
+from devnet.crynux.crynux_show import build_settings
 from devnet.demo.daemon_process import write_configuration
-from devnet.demo.show import START_TIME, keys_in
-from devnet.demo.stage import ETHER, Clock
+from devnet.demo.show import START_TIME, create_keys
+from devnet.demo.stage import ETHER, ChainClock
 from oracle.bindings.codec import encode_call
 from oracle.bindings.kick_targets import encode_address_call
 from oracle.bindings.timelock import DEFAULT_DELAY, TIMELOCK, TimelockedCall
@@ -51,7 +51,7 @@ class Unwatched:
             for part, end in (("keystore", "json"), ("password_file", "password"))
         }
         settings: dict[str, dict[str, object]] = {
-            **settings_for(self.network, self.folder),
+            **build_settings(self.network, self.folder),
             "keys": {**keys},
         }
         if oracle is not None:
@@ -68,26 +68,26 @@ class Unwatched:
     def sent(self) -> int:
         """How many transactions of the payer are mined."""
         chain = self.network.chain
-        return int(chain.ask("eth_getTransactionCount", self.payer, "latest"), 16)
+        return int(chain.make_request("eth_getTransactionCount", self.payer, "latest"), 16)
 
     def send(self, to: str, calldata: str) -> None:
         """What the network's owner sends."""
         call = {"from": self.owner, "to": to, "data": calldata, "gas": hex(1_000_000)}
-        sent = self.network.chain.ask("eth_sendTransaction", call)
-        receipt = partial(self.network.chain.ask, "eth_getTransactionReceipt", sent)
+        sent = self.network.chain.make_request("eth_sendTransaction", call)
+        receipt = partial(self.network.chain.make_request, "eth_getTransactionReceipt", sent)
         until(receipt, "the receipt")
         assert receipt()["status"] == "0x1"
 
 
 @pytest.fixture
 def unwatched(tmp_path: Path) -> Iterator[Unwatched]:
-    with anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
-        chain, clock = LocalChain(url), Clock(START_TIME)
+    with run_anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
+        chain, clock = LocalChain(url), ChainClock(START_TIME)
         try:
-            network = crynux_network(chain, clock, VSS)
-            payer = keys_in(tmp_path)["transmitter"].address
-            chain.ask("anvil_setBalance", payer, hex(10 * ETHER))
-            chain.ask("evm_setAutomine", True)
+            network = deploy_crynux_network(chain, clock, VSS)
+            payer = create_keys(tmp_path)["transmitter"].address
+            chain.make_request("anvil_setBalance", payer, hex(10 * ETHER))
+            chain.make_request("evm_setAutomine", True)
             yield Unwatched(network, tmp_path, network.owner, payer)
         finally:
             chain.close()
@@ -245,22 +245,22 @@ def test_fake_timelock_pending_admin_and_loose_kick_limits_are_found(
     before = found()
     assert not before & {"code of the timelock", "pending admin"}
     chain = unwatched.network.chain
-    chain.ask("anvil_setBalance", timelock, hex(10 * ETHER))
-    chain.ask("anvil_impersonateAccount", timelock)
+    chain.make_request("anvil_setBalance", timelock, hex(10 * ETHER))
+    chain.make_request("anvil_impersonateAccount", timelock)
     for call in (
         encode_call("QoSOracle", "transferAdmin", unwatched.owner),
         encode_call("QoSOracle", "setKickLimits", (600_000, 0, 65_535, 65_535, 1)),
     ):
         sent = {"from": timelock, "to": oracle, "data": call, "gas": hex(1_000_000)}
-        tx_hash = chain.ask("eth_sendTransaction", sent)
-        until(partial(chain.ask, "eth_getTransactionReceipt", tx_hash), "the receipt")
-        assert chain.ask("eth_getTransactionReceipt", tx_hash)["status"] == "0x1"
+        tx_hash = chain.make_request("eth_sendTransaction", sent)
+        until(partial(chain.make_request, "eth_getTransactionReceipt", tx_hash), "the receipt")
+        assert chain.make_request("eth_getTransactionReceipt", tx_hash)["status"] == "0x1"
     loose = {"pending admin", "kick_limits.bucket_most", "kick_limits.bucket_per_frame"}
     assert found() == before | loose
 
     # It returns the same delay, and who knows what else it does.
-    code = chain.ask("eth_getCode", timelock, "latest")
-    chain.ask("anvil_setCode", timelock, code + "00")
+    code = chain.make_request("eth_getCode", timelock, "latest")
+    chain.make_request("anvil_setCode", timelock, code + "00")
     assert found() == before | loose | {"code of the timelock"}
 
 
@@ -281,7 +281,7 @@ def test_who_else_may_propose_to_the_timelock_is_found(
     grant = encode_call(TIMELOCK, "grantRole", ROLE_ID_BY_NAME["proposer"], stranger)
     scheduled = TimelockedCall(timelock, grant)
     unwatched.send(timelock, scheduled.encode_schedule(DEFAULT_DELAY))
-    unwatched.network.chain.ask("evm_increaseTime", DEFAULT_DELAY)
+    unwatched.network.chain.make_request("evm_increaseTime", DEFAULT_DELAY)
     unwatched.send(timelock, scheduled.encode_execute())
     both = sorted([unwatched.owner, stranger])
     assert found() == {"proposers of the timelock": ", ".join(both)}
@@ -310,7 +310,7 @@ def test_nothing_is_sent_where_the_account_cannot_pay_for_all_of_it(
     assert run([*command, "--dry-run"]) == 0
     planned = json.loads(capsys.readouterr().out)
     cost = int(planned["max_cost_wei"])
-    unwatched.network.chain.ask("anvil_setBalance", unwatched.payer, hex(cost - 1))
+    unwatched.network.chain.make_request("anvil_setBalance", unwatched.payer, hex(cost - 1))
 
     assert run([*command, "--yes"]) == 2
 

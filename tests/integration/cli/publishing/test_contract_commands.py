@@ -136,7 +136,7 @@ def test_two_hosts_of_one_provider_are_one_witness_of_a_deployment(tmp_path, cap
         proxy(network.url) as liar,
         proxy(network.url) as honest,
     ):
-        network.stage.chain.ask("evm_setAutomine", True)
+        network.stage.chain.make_request("evm_setAutomine", True)
         settings = network.settings(tmp_path)
         liar.rule("eth_getTransactionReceipt", Fault(answer=reverted))
         settings["chain"] |= {
@@ -151,7 +151,7 @@ def test_two_hosts_of_one_provider_are_one_witness_of_a_deployment(tmp_path, cap
         command = ["contract", "deploy", "--dev", "--admin", ADMIN, "--yes", "--json"]
         assert run([*command, "--config", str(path)]) == 0
         answer = json.loads(capsys.readouterr().out)
-        assert network.stage.chain.ask("eth_getCode", answer["address"], "latest") != "0x"
+        assert network.stage.chain.make_request("eth_getCode", answer["address"], "latest") != "0x"
 
 
 def reverted(_, response):

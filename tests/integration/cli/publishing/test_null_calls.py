@@ -55,7 +55,9 @@ def config(network: LocalNetwork, door: Proxy, tmp_path: Path) -> Path:
 def round_of(network: LocalNetwork) -> int:
     """The newest round that the contract accepted."""
     asked = {"to": network.stage.oracle, "data": encode_call("QoSOracle", "head")}
-    (head,) = decode_result("QoSOracle", "head", network.stage.chain.ask(CALL, asked, "latest"))
+    (head,) = decode_result(
+        "QoSOracle", "head", network.stage.chain.make_request(CALL, asked, "latest")
+    )
     return int(head[0])
 
 
@@ -68,7 +70,7 @@ def lands(network: LocalNetwork, running: Daemon, number: int) -> None:
 
     def is_sent() -> bool:
         assert running.process.poll() is None, running.log.read_text("utf-8")
-        return int(network.stage.chain.ask("txpool_status")["pending"], 16) > 0
+        return int(network.stage.chain.make_request("txpool_status")["pending"], 16) > 0
 
     until(is_sent, f"the push of round {number}", lambda: running.log.read_text("utf-8"))
     network.mine(1)

@@ -102,7 +102,7 @@ def test_an_explanation_of_a_round_ends_at_the_transaction_that_wrote_it(
 
     sent = why["sent"]
     assert (sent["round"], sent["lane"]) == (1, why["row"]["lane"])
-    receipt = busy.stage.chain.ask("eth_getTransactionReceipt", sent["transaction"])
+    receipt = busy.stage.chain.make_request("eth_getTransactionReceipt", sent["transaction"])
     assert receipt["to"] == busy.stage.oracle
     assert int(receipt["blockNumber"], 16) == sent["block"]
 

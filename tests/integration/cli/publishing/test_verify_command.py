@@ -47,9 +47,9 @@ def created(network: LocalNetwork, names: Iterable[str]) -> dict[str, str]:
         (each, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600) for each in ids.values()
     ]
     network.stage.chain.mine(
-        network.clock.next_block(),
+        network.clock.advance(),
         [
-            stage.call(stage.creator, "TaskNetwork", "createTask", order, value=ETHER)
+            stage.build_call(stage.creator, "TaskNetwork", "createTask", order, value=ETHER)
             for order in orders
         ],
     )
@@ -63,7 +63,7 @@ def in_bytes(word: str) -> bytes:
 
 def key_of(stage: Stage, task: bytes) -> str:
     asked = encode_call("TaskNetwork", "keyOf", stage.creator, task)
-    answer = stage.chain.ask("eth_call", {"to": stage.network, "data": asked}, "latest")
+    answer = stage.chain.make_request("eth_call", {"to": stage.network, "data": asked}, "latest")
     (key,) = decode_result("TaskNetwork", "keyOf", answer)
     return "0x" + bytes(key).hex()
 
@@ -93,9 +93,9 @@ def start_two(network: LocalNetwork, config: Path, keys: dict[str, str]) -> Play
     stranger = next(node for node in stage.nodes.values() if node not in forecast.values())
     starts = {DRAWN: forecast[DRAWN], DEFIED: stranger}
     stage.chain.mine(
-        network.clock.next_block(),
+        network.clock.advance(),
         [
-            stage.call(
+            stage.build_call(
                 stage.creator, "TaskNetwork", "startTask", bytes.fromhex(keys[name][2:]), on
             )
             for name, on in starts.items()

@@ -115,7 +115,7 @@ def test_a_grid_too_wide_for_nodes_still_has_its_sums(capsys, file, tmp_path):
 
 
 def test_any_number_of_jobs_prints_and_writes_the_same_bytes(capsys, file, tmp_path, monkeypatch):
-    monkeypatch.setattr(worker_pool, "ALONE_BELOW", 0)
+    monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
     page, seen = tmp_path / "page.html", []
     for jobs in ("1", "2"):
         rules = ("--rules", "crynux", "--rules", "relay", "--set", "penalty=0.05")

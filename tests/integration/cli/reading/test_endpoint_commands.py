@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from devnet.fakechain.provider import Provider
-from devnet.fakechain.server import serving
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.server import serve_endpoint
+from devnet.fakechain.tree import BlockTree
 from oracle.cli.main import run
 from tests.support.cli.local_network import write
 
@@ -19,15 +19,15 @@ Endpoints = tuple[Provider, Provider, list[str]]
 @pytest.fixture
 def endpoints() -> Iterator[Endpoints]:
     """Two endpoints of one chain of forty blocks."""
-    tree = Tree(31337)
-    tree.mine_many(40)
+    tree = BlockTree(31337)
+    tree.mine_empty_blocks(40)
     first, second = Provider(tree), Provider(tree)
     with ExitStack() as until_the_end:
         yield (
             first,
             second,
             [
-                f"{until_the_end.enter_context(serving(one)).url}/a-key-of-ours"
+                f"{until_the_end.enter_context(serve_endpoint(one)).url}/a-key-of-ours"
                 for one in (first, second)
             ],
         )
@@ -55,7 +55,7 @@ def test_one_that_is_unfit_is_named_and_fails_the_command(
     capsys: pytest.CaptureFixture[str], config: Path, endpoints: Endpoints
 ):
     _, second, _ = endpoints
-    second.head = second._view.at(30) or second.head
+    second.head = second._view.get_block(30) or second.head
     second.pruned_below = 12
 
     assert run(["endpoint", "probe", "--config", str(config), "--json"]) == 1

@@ -30,7 +30,7 @@ def told(network: LocalNetwork, folder: Path) -> list[str]:
 
 def first_block_with_code(network: LocalNetwork) -> int:
     """Return it by looking at every block."""
-    address, ask = network.stage.network, network.stage.chain.ask
+    address, ask = network.stage.network, network.stage.chain.make_request
     return next(
         block
         for block in range(network.head() + 1)

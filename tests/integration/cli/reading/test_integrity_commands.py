@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from devnet.fakechain.recordings.recording import recording
-from devnet.fakechain.server import serving
-from devnet.fakechain.tree import branch
+from devnet.fakechain.recordings.recording import read_recording
+from devnet.fakechain.server import serve_endpoint
+from devnet.fakechain.tree import get_branch
 from oracle.cli.inspect.fixture_export import export_fixture
 from oracle.cli.main import run
 from oracle.daemon.compose import check_index_chain, open_checked_chain, open_index
@@ -136,9 +136,12 @@ def test_recorded_blocks_are_played_again_as_they_were(
     assert told(capsys, *export)["to"] == chain.head.number
     assert run(export) == 2  # It is there already.
 
-    provider = recording(path).provider()
-    provider.tags, provider.code = chain.provider.tags, chain.provider.code
-    with serving(provider) as served:
+    provider = read_recording(path).create_provider()
+    provider.tag_targets, provider.code_by_address = (
+        chain.provider.tag_targets,
+        chain.provider.code_by_address,
+    )
+    with serve_endpoint(provider) as served:
         again = settings(chain, tmp_path)
         again["chain"]["endpoints"] = [served.url]
         again["database"]["url"] = f"sqlite:///{tmp_path / 'again.sqlite'}"
@@ -194,8 +197,8 @@ def test_a_recording_of_two_forks_is_never_made(config: str, chain: AChain, tmp_
             export_fixture(source, path, blocks, lambda _block, _last: None)
         assert not path.exists()
         assert export_fixture(source, path, blocks, lambda _block, _last: None).resumed_at is None
-    assert [block.hash for block in branch(recording(path).head)] == [
-        block.hash for block in branch(chain.head)
+    assert [block.hash for block in get_branch(read_recording(path).head)] == [
+        block.hash for block in get_branch(chain.head)
     ]
 
 
@@ -206,10 +209,10 @@ def test_where_no_receipts_are_served_logs_and_outcomes_are_recorded(
         provider.unsupported |= {"eth_getBlockReceipts"}
     path = tmp_path / "poor.jsonl"
     assert run(["export", "--fixture", str(path), "--config", config]) == 0
-    told = recording(path)
+    told = read_recording(path)
     logs = [
         (block.hash, int(log["logIndex"], 16))
-        for block in told.blocks.by_hash.values()
+        for block in told.blocks.block_by_hash.values()
         for log in block.logs
     ]
     assert sorted(logs) == sorted(chain.logs())

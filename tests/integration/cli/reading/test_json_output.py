@@ -216,7 +216,7 @@ def test_a_command_prints_one_document_or_none_where_no_endpoint_answers(
 @pytest.mark.slow
 def test_what_was_deployed_is_one_document(network: LocalNetwork, copied: Path, capsys: Capture):
     # It waits for its block.
-    network.stage.chain.ask("evm_setAutomine", True)
+    network.stage.chain.make_request("evm_setAutomine", True)
     told = ["contract", "deploy", "--dev", "--admin", ADMIN, "--yes", "--json"]
     capsys.readouterr()
     assert run([*told, "--config", str(copied)]) == 0

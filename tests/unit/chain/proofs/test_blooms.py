@@ -3,7 +3,7 @@
 from hypothesis import given, strategies as st
 from web3 import Web3
 
-from devnet.fakechain.block_json import Said
+from devnet.fakechain.block_json import FakeLog
 from oracle.chain.proofs.bloom import (
     compute_bloom,
     compute_bloom_mask,
@@ -18,7 +18,7 @@ TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 SPEAKER = "0x5fbdb2315678afecb367f032d93f642f64180aa3"
 addresses = st.binary(min_size=20, max_size=20).map(lambda one: "0x" + one.hex())
 topics = st.binary(min_size=32, max_size=32).map(lambda one: "0x" + one.hex())
-logs = st.lists(st.builds(Said, addresses, st.lists(topics, max_size=4).map(tuple)), max_size=8)
+logs = st.lists(st.builds(FakeLog, addresses, st.lists(topics, max_size=4).map(tuple)), max_size=8)
 
 
 def bits_by_the_paper(word: bytes) -> set[int]:

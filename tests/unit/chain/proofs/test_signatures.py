@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from eth_account import Account
 
-from devnet.fakechain.accounts import account, signed_by
+from devnet.fakechain.accounts import create_account, sign_content
 from devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Tx
-from devnet.fakechain.tree import Tree
+from devnet.fakechain.tree import BlockTree
 from oracle.chain.proofs.transaction_sender import recover_signer
 from oracle.chain.proofs.transactions_root import SignedTransaction
 from tests.unit.chain.proofs.test_leaves import KEY, SIGNED, ZEROS, as_answered, authorization
@@ -74,14 +74,14 @@ def test_numbers_that_are_no_signature_are_told_from_none(kind, changed):
 
 @pytest.mark.parametrize("kind", [LEGACY, ACCESS_LIST, DYNAMIC])
 def test_our_own_chain_signs_for_the_accounts_whose_keys_it_has(kind):
-    somebody = account(1)
-    block = Tree().mine([Tx(somebody, somebody, "0x12", 3, kind=kind)])
+    somebody = create_account(1)
+    block = BlockTree().mine([Tx(somebody, somebody, "0x12", 3, tx_type=kind)])
     (one,) = msgspec.convert(block.transactions, list[SignedTransaction])
     assert recover_signer(one) == somebody
 
 
 def test_our_own_chain_signs_for_nobody_else():
-    block = Tree().mine([Tx(ZEROS[:42], ZEROS[:42])])
+    block = BlockTree().mine([Tx(ZEROS[:42], ZEROS[:42])])
     (one,) = msgspec.convert(block.transactions, list[SignedTransaction])
     assert (one.compute_hash(), recover_signer(one)) == (one.hash, None)
-    assert signed_by(ZEROS[:42], b"")[2] == 0
+    assert sign_content(ZEROS[:42], b"")[2] == 0

@@ -7,7 +7,12 @@ from math import isqrt
 import pytest
 from hypothesis import given, strategies as st
 
-from lab.backtest.statistics import gini, lorenz, rank_correlation, ranks_of
+from lab.backtest.statistics import (
+    compute_gini,
+    compute_lorenz_curve,
+    compute_rank_correlation,
+    compute_ranks,
+)
 from oracle.domain.fixed_point import UNIT
 
 amounts = st.lists(st.integers(0, 10**30), min_size=1, max_size=30)
@@ -41,57 +46,61 @@ def pearson_squared(one, other):
 @given(amounts)
 def test_gini_is_half_the_relative_mean_difference(values):
     if not any(values):
-        assert gini(values) is None
+        assert compute_gini(values) is None
         return
     exact = plain_gini(values) * UNIT
-    assert gini(values) == exact.numerator // exact.denominator
+    assert compute_gini(values) == exact.numerator // exact.denominator
 
 
 @given(st.integers(1, 10**30), st.integers(1, 50))
 def test_equal_amounts_have_a_gini_of_nothing(amount, count):
-    assert gini([amount] * count) == 0
+    assert compute_gini([amount] * count) == 0
 
 
 def test_one_of_four_having_all_is_three_quarters():
-    assert gini([0, 0, 7, 0]) == 3 * UNIT // 4
+    assert compute_gini([0, 0, 7, 0]) == 3 * UNIT // 4
 
 
 @given(pairs)
 def test_rank_correlation_is_pearsons_of_the_mean_ranks(values):
     one, other = [a for a, _ in values], [b for _, b in values]
     if len(set(one)) == 1 or len(set(other)) == 1:
-        assert rank_correlation(one, other) is None
+        assert compute_rank_correlation(one, other) is None
         return
     sign, square = pearson_squared(mean_ranks(one), mean_ranks(other))
     scaled = square * UNIT * UNIT
-    assert rank_correlation(one, other) == sign * isqrt(scaled.numerator // scaled.denominator)
+    assert compute_rank_correlation(one, other) == sign * isqrt(
+        scaled.numerator // scaled.denominator
+    )
 
 
 @given(st.lists(st.integers(), min_size=2, max_size=30, unique=True))
 def test_an_order_is_wholly_like_itself_and_wholly_unlike_its_opposite(values):
-    assert rank_correlation(values, values) == UNIT
-    assert rank_correlation(values, [-value for value in values]) == -UNIT
+    assert compute_rank_correlation(values, values) == UNIT
+    assert compute_rank_correlation(values, [-value for value in values]) == -UNIT
 
 
 def test_lists_that_order_nothing_have_no_correlation():
-    assert rank_correlation([], []) is None
-    assert rank_correlation([1], [2]) is None
-    assert rank_correlation([3, 3, 3], [1, 2, 3]) is None
+    assert compute_rank_correlation([], []) is None
+    assert compute_rank_correlation([1], [2]) is None
+    assert compute_rank_correlation([3, 3, 3], [1, 2, 3]) is None
 
 
 def test_lists_of_unequal_length_are_refused():
     with pytest.raises(ValueError, match="shorter"):
-        rank_correlation([1, 2], [1])
+        compute_rank_correlation([1, 2], [1])
 
 
 @given(amounts)
 def test_a_rank_is_one_more_than_the_number_of_larger_values(values):
-    assert ranks_of(values) == [1 + sum(other > value for other in values) for value in values]
+    assert compute_ranks(values) == [
+        1 + sum(other > value for other in values) for value in values
+    ]
 
 
 @given(amounts)
 def test_a_lorenz_curve_rises_from_nothing_to_all_ever_faster(values):
-    curve = lorenz(values)
+    curve = compute_lorenz_curve(values)
     if not any(values):
         assert curve == []
         return
