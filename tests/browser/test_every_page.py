@@ -13,7 +13,7 @@ VIEWS = [*_CI, *(pytest.param(view, marks=pytest.mark.nightly) for view in _NIGH
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
-def test_nothing_is_wrong_with_any_page(browser, url, view: View):
+def test_every_page_passes_accessibility_policy_and_console_checks(browser, url, view: View):
     walk = walked(browser, url, view)
     assert set(PAGES) - walk.kinds == {"/search"}
     assert walk.faults == []

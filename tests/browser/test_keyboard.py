@@ -35,7 +35,7 @@ def steps_to_content(page: Page) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("path", ["/", "/nodes", "/rounds", "/kickouts"])
-def test_the_tab_key_comes_to_everything_in_order_and_shows_where_it_is(page, path):
+def test_tab_key_reaches_everything_in_order_with_visible_focus(page, path):
     page.goto(path)
     found = steps_to_content(page)
     names = [str(one["name"]) for one in found]
@@ -46,7 +46,7 @@ def test_the_tab_key_comes_to_everything_in_order_and_shows_where_it_is(page, pa
     assert [one["name"] for one in found if not one["isSeen"]] == []
 
 
-def test_the_first_link_leads_past_the_navigation(page):
+def test_skip_link_leads_past_navigation(page):
     page.goto("/nodes")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -54,7 +54,7 @@ def test_the_first_link_leads_past_the_navigation(page):
     assert page.evaluate(FOCUSED)["inMain"]
 
 
-def test_a_node_is_searched_for_without_the_mouse(page):
+def test_node_is_reached_by_keyboard_search(page):
     page.goto("/nodes")
     address = page.locator("main td a.hash").first.get_attribute("href")
     page.keyboard.press("/")
@@ -63,7 +63,7 @@ def test_a_node_is_searched_for_without_the_mouse(page):
     page.wait_for_url(f"**{address}")
 
 
-def test_the_colours_that_were_chosen_are_those_of_the_next_page(page):
+def test_chosen_color_scheme_persists_on_next_page(page):
     page.goto("/")
     for _ in range(2):
         page.get_by_role("button", name="Colours").press("Enter")
@@ -71,7 +71,7 @@ def test_the_colours_that_were_chosen_are_those_of_the_next_page(page):
     assert page.locator("html").get_attribute("data-theme") == "dark"
 
 
-def test_without_scripts_the_same_is_said(browser, url, page):
+def test_pages_show_same_content_without_scripts(browser, url, page):
     context = browser.new_context(java_script_enabled=False, base_url=url)
     plain = context.new_page()
     for path in ("/", "/nodes", "/rounds", "/kickouts", "/draws", "/health", "/rules"):
@@ -83,7 +83,7 @@ def test_without_scripts_the_same_is_said(browser, url, page):
     context.close()
 
 
-def test_a_course_is_looked_at_closely_and_nothing_is_refused(page):
+def test_zooming_score_trend_logs_no_console_message(page):
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text))
     page.goto("/nodes")

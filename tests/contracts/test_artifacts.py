@@ -36,14 +36,14 @@ def copy(tmp_path: Path) -> Path:
 # ./check compares them before it runs the quick suite.
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_a_fresh_compilation_equals_what_is_committed():
+def test_fresh_compilation_equals_committed_artifacts():
     checked = build(ROOT, "--check")
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_the_check_sees_what_is_missing_stale_or_orphaned(copy: Path):
+def test_check_reports_missing_stale_and_orphaned_artifacts(copy: Path):
     missing = build(copy, "--check")
     # The timelock's source is OpenZeppelin's, and not among the copied ones.
     wanted = [f"abi/{name}.json is missing" for name in ("IKickTarget", "TimelockController")]
@@ -63,7 +63,7 @@ def test_the_check_sees_what_is_missing_stale_or_orphaned(copy: Path):
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_the_oracles_storage_lies_where_it_is_written_down():
+def test_oracle_storage_layout_matches_recorded_layout():
     """`node contracts/build.mjs --layout QoSOracle` prints it anew.
 
     Tools that read or write a slot by its number, and one slot for what a push reads, hang on it.
@@ -76,7 +76,7 @@ def test_the_oracles_storage_lies_where_it_is_written_down():
 @pytest.mark.parametrize(
     ("name", "bits"), [("OracleHead.Head", 256), ("Limits", 240), ("NodeScores.Node", 200)]
 )
-def test_what_is_read_together_lies_in_one_slot(name: str, bits: int):
+def test_related_fields_share_single_slot(name: str, bits: int):
     structs = json.loads(LAYOUT.read_text("utf-8"))["structs"]
     (fields,) = (
         held
@@ -88,7 +88,7 @@ def test_what_is_read_together_lies_in_one_slot(name: str, bits: int):
     assert 8 * offset + int("".join(filter(str.isdigit, kind)) or 8) == bits, label
 
 
-def test_a_contract_that_does_not_compile_changes_nothing(copy: Path):
+def test_broken_contract_changes_no_artifacts(copy: Path):
     (copy / "contracts" / "Broken.sol").write_text("contract Broken {", "utf-8")
     broken = build(copy)
     assert broken.returncode == 1
@@ -96,14 +96,14 @@ def test_a_contract_that_does_not_compile_changes_nothing(copy: Path):
     assert list((copy / "abi").iterdir()) == []
 
 
-def test_an_unknown_name_is_a_wrong_input(copy: Path):
+def test_unknown_contract_name_is_rejected(copy: Path):
     refused = build(copy, "Nowhere")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "no contract Nowhere" in refused.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_artifact_says_what_it_is_and_fits_on_a_chain(name: str):
+def test_artifact_has_name_settings_and_valid_size(name: str):
     compiled = artifact(name)
     assert compiled["contractName"] == name.rsplit("/", maxsplit=1)[-1]
     assert compiled["settings"]["evmVersion"] == "shanghai"
@@ -111,7 +111,7 @@ def test_an_artifact_says_what_it_is_and_fits_on_a_chain(name: str):
     assert str(ROOT) not in json.dumps(compiled)
 
 
-def test_every_event_of_a_node_or_task_is_indexed_by_it():
+def test_every_node_and_task_event_is_indexed():
     def first(event: dict[str, Any]) -> tuple[str, bool]:
         return event["inputs"][0]["name"], event["inputs"][0]["indexed"]
 

@@ -36,7 +36,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_consumers_project_installs_the_package_and_compiles_against_it(project: Path):
+def test_consumer_project_compiles_against_package(project: Path):
     compiled = run("node", str(HERE / "compile.mjs"), str(project), "Consumer.sol", cwd=project)
 
     assert {"Consumer", "IQoSOracle", "IKickTarget"} <= set(compiled.split())
@@ -54,7 +54,7 @@ def test_example_of_the_documentation_compiles_against_the_package(project: Path
 
 
 @pytest.mark.slow
-def test_the_package_has_every_source_of_ours_and_none_of_our_tests(project: Path):
+def test_package_contains_all_contracts_without_tests(project: Path):
     package = project / IN_PACKAGE
     inside = {str(path.relative_to(package)) for path in package.rglob("*.sol")}
     ours = ROOT / "contracts"
@@ -65,7 +65,7 @@ def test_the_package_has_every_source_of_ours_and_none_of_our_tests(project: Pat
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_the_contracts_themselves_compile_from_the_package(project: Path):
+def test_contracts_compile_from_package(project: Path):
     name = "@qos-oracle/contracts/QoSOracle.sol"
 
     assert "QoSOracle" in run("node", str(HERE / "compile.mjs"), str(project), name, cwd=project)

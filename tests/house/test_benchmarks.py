@@ -20,11 +20,11 @@ REACHED = Outcome("selection", 4.0, "ms", 5.0, 40.0, "judging every node anew")
         ({"target_at": "100,000 nodes", "got": 5.5}, "counts at 100,000 nodes"),
     ],
 )
-def test_a_target_is_claimed_at_its_own_size_alone(changes, verdict):
+def test_target_is_claimed_only_at_its_own_size(changes, verdict):
     assert REACHED._replace(**changes).verdict == verdict
 
 
-def test_one_missed_target_is_the_script_s_exit_code(capsys):
+def test_missed_target_determines_exit_code(capsys):
     outcome.begin("nothing")
 
     assert outcome.end([REACHED]) == 0
@@ -32,7 +32,7 @@ def test_one_missed_target_is_the_script_s_exit_code(capsys):
     assert "10 times faster than judging every node anew" in capsys.readouterr().out
 
 
-def test_figures_are_handed_over_for_the_one_table(monkeypatch, tmp_path, capsys):
+def test_results_are_appended_to_results_file(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv(outcome.RESULTS, str(tmp_path / "results"))
     outcome.end([REACHED])
     outcome.end([REACHED])

@@ -46,7 +46,7 @@ def fake_wheel(content=b"a wheel", password=""):
     return Index({bootstrap.PIP_WHEEL: content}, password=password)
 
 
-def test_another_way_is_tried_where_ensurepip_is_missing(monkeypatch, environment):
+def test_missing_ensurepip_falls_back_to_virtualenv(monkeypatch, environment):
     monkeypatch.setattr(bootstrap, "_create_by_venv", without_ensurepip)
     monkeypatch.setattr(bootstrap, "_create_by_virtualenv", link_this_python)
 
@@ -55,7 +55,7 @@ def test_another_way_is_tried_where_ensurepip_is_missing(monkeypatch, environmen
     assert bootstrap.python_of(environment).exists()
 
 
-def test_where_no_way_works_the_one_line_that_helps_is_said(monkeypatch, capsys, checkout):
+def test_failure_of_all_methods_prints_install_hint(monkeypatch, capsys, checkout):
     remove_pip(monkeypatch)
     with serve_index(fake_wheel(b"something else")) as index:
         use_index(index, monkeypatch)
@@ -65,7 +65,7 @@ def test_where_no_way_works_the_one_line_that_helps_is_said(monkeypatch, capsys,
     assert [*(checkout / ".venvs").iterdir()] == []
 
 
-def test_without_network_the_first_run_says_so_and_leaves_nothing(monkeypatch, capsys, checkout):
+def test_missing_network_is_reported_and_leaves_nothing(monkeypatch, capsys, checkout):
     remove_pip(monkeypatch)
     use_index(Index(address="http://127.0.0.1:9/simple"), monkeypatch)  # nobody listens there
 
@@ -76,7 +76,7 @@ def test_without_network_the_first_run_says_so_and_leaves_nothing(monkeypatch, c
     assert not (checkout / ".venv").exists()
 
 
-def test_a_wheel_that_is_not_the_known_one_is_refused(monkeypatch):
+def test_unknown_wheel_hash_is_rejected(monkeypatch):
     with serve_index(fake_wheel(b"something else")) as index:
         use_index(index, monkeypatch)
 
@@ -84,7 +84,7 @@ def test_a_wheel_that_is_not_the_known_one_is_refused(monkeypatch):
             bootstrap._fetch_pip_wheel()
 
 
-def test_the_password_of_an_index_is_used_and_never_shown(monkeypatch, capsys):
+def test_index_password_is_used_and_never_shown(monkeypatch, capsys):
     monkeypatch.setattr(bootstrap, "PIP_SHA256", sha256(b"a wheel"))
     with serve_index(fake_wheel(b"a wheel", "secret")) as index:
         use_index(index, monkeypatch)
@@ -99,7 +99,7 @@ def test_the_password_of_an_index_is_used_and_never_shown(monkeypatch, capsys):
     assert "s3cret" not in str(refused.value) + capsys.readouterr().err
 
 
-def test_the_index_of_the_machine_is_read_from_where_pip_reads_it(monkeypatch, tmp_path):
+def test_package_index_is_read_from_pip_configuration(monkeypatch, tmp_path):
     settings = tmp_path / "pip.conf"
     settings.write_text("[global]\nindex-url = https://mirror.example/simple\n")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
@@ -111,7 +111,7 @@ def test_the_index_of_the_machine_is_read_from_where_pip_reads_it(monkeypatch, t
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("ensurepip"), reason="no wheel of pip here")
-def test_a_python_without_any_pip_gets_one_from_the_index(monkeypatch, environment):
+def test_python_without_pip_gets_pip_from_index(monkeypatch, environment):
     bundled = importlib.import_module("ensurepip")
     wheel = next((Path(str(bundled.__file__)).parent / "_bundled").glob("pip-*.whl"))
     monkeypatch.setattr(bootstrap, "PIP_WHEEL", wheel.name)
@@ -125,7 +125,7 @@ def test_a_python_without_any_pip_gets_one_from_the_index(monkeypatch, environme
     bootstrap._run([bootstrap.python_of(environment), "-c", "import pip"])
 
 
-def test_a_failed_command_is_shown_with_its_last_lines(monkeypatch, capsys):
+def test_failed_command_is_shown_with_its_last_lines(monkeypatch, capsys):
     def fail(_):
         raise subprocess.CalledProcessError(1, ["pip", "install"], "first\nno such package")
 
@@ -156,7 +156,7 @@ npm error A complete log of this run can be found in: /x/.npm/_logs/debug-0.log
     ],
     ids=["pip", "npm"],
 )
-def test_one_line_says_that_nobody_answered(monkeypatch, capsys, output, reason):
+def test_network_failure_is_reported_in_one_line(monkeypatch, capsys, output, reason):
     def fail(_):
         raise subprocess.CalledProcessError(1, ["install"], output)
 
@@ -176,7 +176,7 @@ def commands_run(monkeypatch):
     return commands
 
 
-def test_what_was_installed_is_not_installed_again(monkeypatch, checkout):
+def test_installed_environment_is_not_installed_again(monkeypatch, checkout):
     commands = commands_run(monkeypatch)
 
     environment = bootstrap.prepare_environment("check")
@@ -190,7 +190,7 @@ def test_what_was_installed_is_not_installed_again(monkeypatch, checkout):
 
 
 @pytest.mark.parametrize("changed", ["constraints/check.txt", "pyproject.toml"])
-def test_other_pins_are_installed_into_a_new_environment(monkeypatch, checkout, changed):
+def test_changed_pins_are_installed_into_new_environment(monkeypatch, checkout, changed):
     commands = commands_run(monkeypatch)
     first = bootstrap.prepare_environment("check")
     once = len(commands)
@@ -203,7 +203,7 @@ def test_other_pins_are_installed_into_a_new_environment(monkeypatch, checkout, 
     assert first != second == (checkout / ".venv").resolve()
 
 
-def test_settings_of_other_tools_install_nothing(monkeypatch, checkout):
+def test_settings_of_other_tools_trigger_no_install(monkeypatch, checkout):
     commands = commands_run(monkeypatch)
     bootstrap.prepare_environment("check")
     once = len(commands)
@@ -217,7 +217,7 @@ def test_settings_of_other_tools_install_nothing(monkeypatch, checkout):
 
 @pytest.mark.parametrize("has_npm", [True, False])
 @pytest.mark.parametrize("purpose", ["demo", "check", "docs", "audit"])
-def test_nothing_is_fetched_but_wheels_that_are_known_by_their_hash(monkeypatch, purpose, has_npm):
+def test_only_wheels_with_pinned_hashes_are_fetched(monkeypatch, purpose, has_npm):
     commands = commands_run(monkeypatch)
     monkeypatch.setattr(bootstrap, "_machine_npm", lambda: "npm" if has_npm else None)
 
@@ -233,7 +233,7 @@ def test_nothing_is_fetched_but_wheels_that_are_known_by_their_hash(monkeypatch,
     assert ("constraints/node.txt" in locks) == needs_npm
 
 
-def test_npm_of_an_environment_is_not_the_machines(monkeypatch, checkout):
+def test_npm_of_environment_is_not_used_as_machine_npm(monkeypatch, checkout):
     """`make` puts .venv/bin on the PATH: what is to be installed must not depend on that."""
     npm = checkout / ".venvs/some/bin/npm"
     npm.parent.mkdir(parents=True)
@@ -246,7 +246,7 @@ def test_npm_of_an_environment_is_not_the_machines(monkeypatch, checkout):
 
 
 @pytest.mark.slow
-def test_a_wheel_with_other_bytes_is_not_installed(monkeypatch, checkout, environment):
+def test_wheel_with_different_bytes_is_not_installed(monkeypatch, checkout, environment):
     """An index that gives other code under a known version, however pip was told of it."""
     wheel = Wheel("some_package", "1.0")
     index = Index()
@@ -267,7 +267,7 @@ def test_a_wheel_with_other_bytes_is_not_installed(monkeypatch, checkout, enviro
 
 
 @pytest.mark.parametrize("arguments", [[], ["test"], ["demo", "check"]])
-def test_whoever_names_nothing_to_prepare_for_is_told_what_there_is(arguments, capsys):
+def test_missing_purpose_is_rejected_with_choices(arguments, capsys):
     assert bootstrap.main(arguments) == 2
     assert capsys.readouterr().err == (
         "bootstrap.py: name one purpose; expected demo, check, docs, audit\n"

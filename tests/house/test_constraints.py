@@ -18,17 +18,17 @@ def pinned(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_asked_for_is_pinned(name):
+def test_every_requirement_is_pinned(name):
     assert names(WANTED[name]) <= pinned(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_pin_knows_a_wheel_by_its_hash(name):
+def test_every_pin_has_wheel_hashes(name):
     assert [pin.name for pin in pins(FOLDER / f"{name}.txt") if not pin.hashes] == []
 
 
 @pytest.mark.parametrize("name", ["run", "build"])
-def test_what_is_tested_is_what_is_run(name):
+def test_tested_packages_equal_installed_packages(name):
     """`./check` installs the same bytes of everything that an operator gets."""
     tested = {(pin.name, pin.version): set(pin.hashes) for pin in pins(FOLDER / "check.txt")}
     other = [
@@ -83,13 +83,13 @@ def requirements_of(package: str) -> list[Requirement]:
         return []
 
 
-def test_whoever_asks_for_a_package_is_pinned_too():
+def test_every_requiring_package_is_pinned():
     """Else the bill of materials would have an edge that leads nowhere."""
     askers = {normalized(asker) for pin in pins(FOLDER / "run.txt") for asker in pin.askers}
     assert askers <= pinned("run")
 
 
-def test_a_pin_is_read_with_its_marker_its_hashes_and_who_asks_for_it(tmp_path):
+def test_pin_is_parsed_with_marker_hashes_and_requiring_packages(tmp_path):
     first, second = "a" * 64, "b" * 64
     (tmp_path / "some.txt").write_text(
         f"# a comment\nCoin.curve==21.0.0 ; python_full_version < '3.14' \\\n"
@@ -102,7 +102,7 @@ def test_a_pin_is_read_with_its_marker_its_hashes_and_who_asks_for_it(tmp_path):
     assert pin.purl == "pkg:pypi/coin-curve@21.0.0"
 
 
-def test_a_line_without_a_hash_is_no_pin(tmp_path):
+def test_line_without_hash_is_rejected(tmp_path):
     (tmp_path / "some.txt").write_text("pytest==9.2.0\n", "utf-8")
     with pytest.raises(ValueError, match=r"no pin with hashes: pytest==9\.2\.0"):
         pins(tmp_path / "some.txt")

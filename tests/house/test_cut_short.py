@@ -54,9 +54,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 @pytest.mark.parametrize("command", ["install", "--editable", "check"])
-def test_a_failed_set_up_leaves_the_environment_that_works(
-    monkeypatch, checkout, capsys, failure, command
-):
+def test_failed_set_up_keeps_working_environment(monkeypatch, checkout, capsys, failure, command):
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
     assert bootstrap.main(["check"]) == 0
     before, target = environments(checkout), (checkout / ".venv").readlink()
@@ -77,7 +75,7 @@ def test_a_failed_set_up_leaves_the_environment_that_works(
     )
 
 
-def test_an_environment_that_was_killed_half_way_is_made_anew(monkeypatch, checkout):
+def test_environment_killed_half_way_is_recreated(monkeypatch, checkout):
     """SIGKILL lets nothing clean up: the half is there, and has no mark."""
     half = bootstrap.environment_path("check")
     link_this_python(half)
@@ -88,7 +86,7 @@ def test_an_environment_that_was_killed_half_way_is_made_anew(monkeypatch, check
     assert not (half / "half-a-package").exists()
 
 
-def test_the_environment_before_stays_for_what_still_runs_in_it(monkeypatch, checkout):
+def test_previous_environment_is_kept_for_running_processes(monkeypatch, checkout):
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
     first = bootstrap.prepare_environment("demo")
     second = bootstrap.prepare_environment("check")
@@ -102,7 +100,7 @@ def test_the_environment_before_stays_for_what_still_runs_in_it(monkeypatch, che
 
 
 @pytest.mark.parametrize("purpose", ["docs", "audit"])
-def test_an_environment_of_another_link_stays(monkeypatch, checkout, purpose):
+def test_environment_of_another_link_is_kept(monkeypatch, checkout, purpose):
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
     other = bootstrap.prepare_environment(purpose)
     bootstrap.prepare_environment("demo")
@@ -115,7 +113,7 @@ def test_an_environment_of_another_link_stays(monkeypatch, checkout, purpose):
     assert other.exists()
 
 
-def test_a_folder_of_an_earlier_version_is_replaced_by_a_link(monkeypatch, checkout):
+def test_environment_folder_of_earlier_version_is_replaced_by_link(monkeypatch, checkout):
     link_this_python(checkout / ".venv")
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
 
@@ -126,7 +124,7 @@ def test_a_folder_of_an_earlier_version_is_replaced_by_a_link(monkeypatch, check
     assert environments(checkout) == {environment.name}
 
 
-def test_a_set_up_that_was_killed_between_two_renames_is_finished(monkeypatch, checkout):
+def test_set_up_killed_between_renames_is_completed(monkeypatch, checkout):
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
     environment = bootstrap.prepare_environment("demo")
     (checkout / ".venv").rename(checkout / ".venv.new")
@@ -136,9 +134,7 @@ def test_a_set_up_that_was_killed_between_two_renames_is_finished(monkeypatch, c
 
 
 @pytest.mark.parametrize("move", [shutil.move, partial(shutil.copytree, symlinks=True)])
-def test_a_checkout_that_was_moved_or_copied_gets_an_environment_of_its_own(
-    monkeypatch, checkout, tmp_path, move
-):
+def test_moved_or_copied_checkout_gets_its_own_environment(monkeypatch, checkout, tmp_path, move):
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
     first = bootstrap.prepare_environment("demo")
     move(checkout, tmp_path / "elsewhere")
@@ -151,7 +147,7 @@ def test_a_checkout_that_was_moved_or_copied_gets_an_environment_of_its_own(
 
 
 @pytest.mark.slow
-def test_programs_of_the_environment_run_after_the_swap(monkeypatch, checkout):
+def test_programs_of_environment_run_after_swap(monkeypatch, checkout):
     """Their first line names the folder that they were installed in, which stays where it is."""
     monkeypatch.undo()
     make_checkout(checkout.with_name("another checkout"), monkeypatch)
@@ -165,7 +161,7 @@ def test_programs_of_the_environment_run_after_the_swap(monkeypatch, checkout):
     assert (checkout / "node_modules").is_dir()
 
 
-def test_npm_that_was_cut_short_leaves_the_packages_that_were_there(monkeypatch, checkout):
+def test_interrupted_npm_keeps_previous_packages(monkeypatch, checkout):
     environment = checkout / ".venvs/some"
     commands = []
 
@@ -195,7 +191,7 @@ def test_npm_that_was_cut_short_leaves_the_packages_that_were_there(monkeypatch,
     assert environments(checkout) == set()
 
 
-def test_whoever_interrupts_is_told_that_the_next_run_goes_on(monkeypatch, capsys):
+def test_interrupt_reports_that_next_run_repeats_set_up(monkeypatch, capsys):
     def interrupt(_):
         raise KeyboardInterrupt
 
@@ -205,7 +201,7 @@ def test_whoever_interrupts_is_told_that_the_next_run_goes_on(monkeypatch, capsy
     assert capsys.readouterr().err == "interrupted: the next run makes the set-up anew\n"
 
 
-def test_a_checkout_that_may_not_be_written_to_gets_one_line(monkeypatch, capsys):
+def test_read_only_checkout_is_reported_in_one_line(monkeypatch, capsys):
     def refuse(_):
         raise PermissionError(13, "Permission denied", ".venv")
 
@@ -229,7 +225,7 @@ with bootstrap._exclusive_set_up():
 
 
 @pytest.mark.slow
-def test_a_second_set_up_waits_for_what_a_killed_one_left_at_work(tmp_path):
+def test_second_set_up_waits_for_processes_of_killed_set_up(tmp_path):
     begun = tmp_path / "begun"
     started = partial(subprocess.Popen, cwd=ROOT, text=True, stdin=subprocess.PIPE)
     with started([sys.executable, "-c", FIRST, str(begun)]) as first:

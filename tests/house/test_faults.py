@@ -18,19 +18,19 @@ from tests.mutants.patches import ROOT, all_mutants
 from tests.support.suites import proofs, representatives
 
 
-def test_there_are_seventy_six_cases_of_ingest():
+def test_ingest_has_seventy_six_cases():
     assert [case.number for case in cases_of(INGEST)] == [f"{n:02}" for n in range(1, 77)]
 
 
-def test_there_are_seventy_four_cases_of_publishing():
+def test_publishing_has_seventy_four_cases():
     assert [case.number for case in cases_of(SENDING)] == [f"f{n:02}" for n in range(1, 75)]
 
 
-def test_every_case_has_a_test_of_its_name():
+def test_every_case_has_named_test():
     assert {case.number for case in all_cases()} - played().keys() == set()
 
 
-def test_every_critical_case_has_a_mutant_that_its_test_notices():
+def test_every_critical_case_has_mutant_detected_by_its_test():
     noticed = {
         number
         for mutant in all_mutants()
@@ -41,19 +41,19 @@ def test_every_critical_case_has_a_mutant_that_its_test_notices():
     assert critical - noticed == set()
 
 
-def test_every_rule_of_the_outbox_has_a_mutant():
+def test_every_outbox_rule_has_mutant():
     broken = {rule for mutant in all_mutants() for rule in mutant.rules}
     known = {rule.number for rule in rules_of_the_outbox()}
     assert broken == known
 
 
-def test_no_test_and_no_mutant_names_a_case_that_there_is_not():
+def test_tests_and_mutants_name_only_existing_cases():
     numbers = {case.number for case in all_cases()}
     named = {number for mutant in all_mutants() for number in mutant.cases}
     assert named | played().keys() <= numbers
 
 
-def test_a_mutant_of_a_case_names_a_test_of_each_of_its_cases():
+def test_mutant_names_test_of_each_of_its_cases():
     blind = [
         mutant.name
         for mutant in all_mutants()
@@ -62,7 +62,7 @@ def test_a_mutant_of_a_case_names_a_test_of_each_of_its_cases():
     assert blind == []
 
 
-def test_a_mutant_that_names_a_test_of_a_case_says_so():
+def test_mutant_lists_cases_of_its_tests():
     silent = [
         mutant.name
         for mutant in all_mutants()
@@ -71,19 +71,19 @@ def test_a_mutant_that_names_a_test_of_a_case_says_so():
     assert silent == []
 
 
-def test_every_critical_case_is_played_in_ci():
+def test_every_critical_case_runs_in_ci():
     critical = {case.number for case in all_cases() if case.severity == "critical"}
     in_ci = {case_of(test) for test in proofs() if not _is_nightly(test)}
     assert critical - in_ci == set()
 
 
-def test_of_a_test_of_a_fault_ci_plays_the_first_parameters_on_postgresql():
+def test_ci_runs_first_parameters_of_fault_test_on_postgresql():
     test = min(test for test in proofs() if "test_crashes.py" in test)
     cases = [f"{test}[{engine}-{kind}]" for engine in ("sqlite", "postgresql") for kind in "ab"]
     assert representatives(cases) == {cases[2]}
 
 
-def test_what_no_mutant_of_a_critical_case_names_is_left_to_the_night():
+def test_tests_without_critical_mutant_run_only_nightly():
     assert (
         representatives(["tests/faults/sending/processes/test_crashes.py::test_a_twin[sqlite]"])
         == set()

@@ -42,21 +42,21 @@ def opening(name: str) -> str:
     return said.partition("\n")[0]
 
 
-def test_every_file_is_short_enough_to_be_read_at_a_sitting():
+def test_every_file_is_within_line_limit():
     lengths = {name: len((ROOT / name).read_text("utf-8").splitlines()) for name in CODE}
     assert [name for name, lines in lengths.items() if lines > MAX_LINES] == []
 
 
-def test_every_module_opens_with_its_purpose():
+def test_every_module_starts_with_its_purpose():
     assert [name for name in CODE if len(opening(name).split()) < LEAST_WORDS] == []
 
 
-def test_nothing_is_a_drawer():
+def test_no_module_has_catch_all_name():
     parts = {name: {part.removesuffix(".py") for part in Path(name).parts} for name in CODE}
     assert [name for name in CODE if parts[name] & DRAWERS] == []
 
 
-def test_nothing_names_a_machine():
+def test_no_file_contains_machine_name():
     own = Path(__file__)
     texts = (path for path in tracked(".") if path != own)
     named = [
@@ -67,7 +67,7 @@ def test_nothing_names_a_machine():
     assert named == []
 
 
-def test_lock_files_name_no_registry():
+def test_lock_files_contain_no_registry_url():
     for path in tracked("**package-lock.json", "constraints/*.txt"):
         text = path.read_text("utf-8")
         # Where a package asks for money, or lives, is no place that it is fetched from.

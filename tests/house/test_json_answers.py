@@ -71,15 +71,15 @@ def printers(root: Path) -> set[str]:
     return {name for name, function in functions(root) if prints_json(function)}
 
 
-def test_no_function_returns_a_dictionary_for_json():
+def test_no_function_returns_dictionary_for_json():
     assert builders(ROOT) - FORMATS.keys() == set(), TO_DO
 
 
-def test_no_command_prints_a_dictionary():
+def test_no_command_prints_dictionary():
     assert printers(ROOT) - PRINTED_FORMATS.keys() == set(), TO_DO
 
 
-def test_each_named_format_is_still_there():
+def test_each_listed_format_still_exists():
     assert FORMATS.keys() - builders(ROOT) == set()
     assert PRINTED_FORMATS.keys() - printers(ROOT) == set()
 
@@ -96,13 +96,13 @@ def test_each_named_format_is_still_there():
         ("None", False),
     ],
 )
-def test_dictionary_of_any_values_is_found_however_deep(tmp_path, returns, is_refused):
+def test_nested_dictionary_of_any_is_detected(tmp_path, returns, is_refused):
     (tmp_path / "oracle" / "cli").mkdir(parents=True)
     (tmp_path / "oracle" / "cli" / "a.py").write_text(f"def f() -> {returns}: ...\n", "utf-8")
     assert builders(tmp_path) == ({"oracle/cli/a.py::f"} if is_refused else set())
 
 
-def test_printed_dictionary_is_found(tmp_path):
+def test_printed_dictionary_is_detected(tmp_path):
     (tmp_path / "oracle" / "cli").mkdir(parents=True)
     source = "def f():\n    print_json({'key': 1})\ndef g():\n    print_answer(model)\n"
     (tmp_path / "oracle" / "cli" / "a.py").write_text(source, "utf-8")

@@ -81,12 +81,12 @@ def assert_lock_is_installed(tmp_path, version):
 
 @pytest.mark.parametrize("pip", [OLDEST], ids=["oldest"])
 @pytest.mark.usefixtures("index")
-def test_oldest_pip_installs_the_lock_whatever_was_published_later(tmp_path, pip):
+def test_oldest_pip_installs_lock_despite_later_releases(tmp_path, pip):
     assert_lock_is_installed(tmp_path, pip[0])
 
 
 @pytest.mark.parametrize("pip", [NEWEST], ids=["newest"])
-def test_newest_pip_installs_the_lock_whatever_was_published_later(tmp_path, pip, index):
+def test_newest_pip_installs_lock_despite_later_releases(tmp_path, pip, index):
     assert_lock_is_installed(tmp_path, pip[0])
     # The resolver was not asked: of nothing that is not pinned was there a question.
     assert not [path for path in index.paths if "unheard" in path]
@@ -94,7 +94,7 @@ def test_newest_pip_installs_the_lock_whatever_was_published_later(tmp_path, pip
 
 @pytest.mark.parametrize("pip", [NEWEST], ids=["newest"])
 @pytest.mark.usefixtures("index", "pip")
-def test_lock_that_lacks_a_requirement_fails_and_leaves_the_old_environment(tmp_path, capsys):
+def test_lock_missing_requirement_fails_and_keeps_old_environment(tmp_path, capsys):
     assert bootstrap.main(["check"]) == 0
     checkout = tmp_path / "checkout"
     before = installed(checkout)
@@ -108,7 +108,7 @@ def test_lock_that_lacks_a_requirement_fails_and_leaves_the_old_environment(tmp_
 
 @pytest.mark.parametrize("pip", [NEWEST], ids=["newest"])
 @pytest.mark.usefixtures("pip")
-def test_version_that_the_index_lost_fails_and_leaves_the_old_environment(tmp_path, index):
+def test_version_missing_from_index_fails_and_keeps_old_environment(tmp_path, index):
     assert bootstrap.main(["check"]) == 0
     checkout = tmp_path / "checkout"
     before = installed(checkout)

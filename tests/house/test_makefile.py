@@ -9,12 +9,12 @@ MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 WITHOUT_TOOLS = {"help", "demo", "check", "clean"}
 
 
-def test_every_target_of_a_tool_installs_the_tools_first():
+def test_every_tool_target_depends_on_tools():
     targets = set(re.findall(r"^([a-z-]+):.*## ", MAKEFILE, re.MULTILINE))
     lines = re.findall(r"^([a-z -]+): tools$", MAKEFILE, re.MULTILINE)
     assert targets - WITHOUT_TOOLS == {name for line in lines for name in line.split()}
 
 
-def test_environments_are_made_by_bootstrap_alone():
+def test_environments_are_created_only_by_bootstrap():
     """There each package is installed by its hash, and a failure leaves what was there."""
     assert not re.search(r"-m venv|--requirement|install .*-r ", MAKEFILE)

@@ -12,27 +12,27 @@ MOST = 220
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_mutant_applies_to_the_code_as_it_is(mutant: Mutant):
+def test_mutant_applies_to_current_code(mutant: Mutant):
     assert applied(mutant, ROOT, only_check=True) is None
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_the_tests_that_a_mutant_names_exist(mutant: Mutant):
+def test_tests_named_by_mutant_exist(mutant: Mutant):
     for test in mutant.tests:
         path, _, name = test.partition("::")
         assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text("utf-8")
 
 
-def test_there_are_no_more_mutants_than_can_be_carried_along():
+def test_number_of_mutants_is_limited():
     assert len(MUTANTS) <= MOST
 
 
-def test_the_report_on_reliability_tells_of_each_mutant_once_where_it_stands():
+def test_reliability_report_contains_each_mutant():
     report = written_now(MUTANTS, Results())
     silent = [mutant.name for mutant in MUTANTS if f"`{mutant.name}`" not in report]
     assert silent == []
 
 
-def test_numbers_of_mutants_are_not_given_twice():
+def test_mutant_numbers_are_unique():
     numbers = [mutant.name.partition("-")[0] for mutant in MUTANTS if mutant.name[0] not in "cf"]
     assert len(set(numbers)) == len(numbers)

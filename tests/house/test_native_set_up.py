@@ -14,7 +14,7 @@ def environment(tmp_path):
     return path
 
 
-def test_without_a_compiler_the_set_up_says_so_once_and_goes_on(monkeypatch, capsys, environment):
+def test_missing_compiler_is_reported_once_and_set_up_continues(monkeypatch, capsys, environment):
     commands: list[list[str]] = []
     monkeypatch.setattr(bootstrap, "_run", commands.append)
     monkeypatch.setattr(bootstrap, "_can_compile", lambda: False)
@@ -28,9 +28,7 @@ def test_without_a_compiler_the_set_up_says_so_once_and_goes_on(monkeypatch, cap
     assert line.startswith("no native code, for want of a C compiler")
 
 
-def test_native_code_that_does_not_compile_leaves_the_python_code(
-    monkeypatch, capsys, environment
-):
+def test_native_code_that_fails_to_compile_falls_back_to_python(monkeypatch, capsys, environment):
     def refuse(command):
         if "./native" in command:
             raise subprocess.CalledProcessError(1, command, "error: __int128")
@@ -43,9 +41,7 @@ def test_native_code_that_does_not_compile_leaves_the_python_code(
     assert "no native code, for the compiler refuses it" in capsys.readouterr().err
 
 
-def test_native_code_is_compiled_again_where_its_sources_changed(
-    monkeypatch, tmp_path, environment
-):
+def test_native_code_is_recompiled_after_source_changes(monkeypatch, tmp_path, environment):
     commands: list[list[str]] = []
     monkeypatch.setattr(bootstrap, "_run", commands.append)
     monkeypatch.setattr(bootstrap, "_can_compile", lambda: True)
@@ -60,7 +56,7 @@ def test_native_code_is_compiled_again_where_its_sources_changed(
     assert [command[-1] for command in commands] == ["./native"] * 2
 
 
-def test_native_code_that_was_cut_short_is_compiled_again(monkeypatch, tmp_path, environment):
+def test_interrupted_native_compilation_is_repeated(monkeypatch, tmp_path, environment):
     """Also where the sources are again those of the last compilation that was finished."""
     commands: list[list[str]] = []
     monkeypatch.setattr(bootstrap, "_can_compile", lambda: True)

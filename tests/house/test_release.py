@@ -35,7 +35,7 @@ def docker_that(says: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
-def test_the_bill_names_every_pin_with_its_hashes(wheel):
+def test_sbom_lists_every_pin_with_its_hashes(wheel):
     told = json.loads(bill(wheel, 1_760_000_000))
     named = {
         part["purl"]: {each["content"] for each in part["externalReferences"][0]["hashes"]}
@@ -45,7 +45,7 @@ def test_the_bill_names_every_pin_with_its_hashes(wheel):
     assert named == {pin.purl: set(pin.hashes) for pin in pins(FOLDER / "run.txt")}
 
 
-def test_every_package_of_the_bill_is_needed_by_another_or_by_the_product(wheel):
+def test_every_sbom_package_is_required(wheel):
     told = json.loads(bill(wheel, 1_760_000_000))
     references = {part["bom-ref"] for part in told["components"]}
     product = told["metadata"]["component"]["bom-ref"]
@@ -54,14 +54,14 @@ def test_every_package_of_the_bill_is_needed_by_another_or_by_the_product(wheel)
     assert asked == references
 
 
-def test_the_bill_of_a_wheel_is_the_same_bytes_again(wheel):
+def test_sbom_of_wheel_is_reproducible(wheel):
     assert bill(wheel, 1_760_000_000) == bill(wheel, 1_760_000_000)
     before = json.loads(bill(wheel, 1_760_000_000))["serialNumber"]
     wheel.write_bytes(b"another wheel")
     assert json.loads(bill(wheel, 1_760_000_000))["serialNumber"] != before
 
 
-def test_images_of_others_are_found_and_stages_of_our_own_are_not(checkout):
+def test_external_images_are_listed_and_own_stages_are_not(checkout):
     assert [image for _, image in images(checkout)] == [
         "python:3.11-slim",
         "node:22",
@@ -70,14 +70,14 @@ def test_images_of_others_are_found_and_stages_of_our_own_are_not(checkout):
     assert without_digest(checkout) == ["node:22", "postgres:18", "python:3.11-slim"]
 
 
-def test_the_digest_that_a_registry_tells_is_put_behind_the_tag(checkout, monkeypatch):
+def test_digest_from_registry_is_appended_to_tag(checkout, monkeypatch):
     docker_that(f"echo {DIGEST}", checkout, monkeypatch)
     assert pin(checkout) == []
     assert f"FROM node:22@{DIGEST} AS chain" in (checkout / "Dockerfile").read_text("utf-8")
     assert without_digest(checkout) == []
 
 
-def test_a_registry_that_does_not_answer_changes_nothing(checkout, monkeypatch):
+def test_unreachable_registry_changes_nothing(checkout, monkeypatch):
     before = (checkout / "Dockerfile").read_text("utf-8")
     docker_that(f"echo {DIGEST}; exit 1", checkout, monkeypatch)
     assert pin(checkout) == ["node:22", "postgres:18", "python:3.11-slim"]

@@ -21,7 +21,7 @@ ORACLE = ROOT / "oracle"
 ARCHITECTURE = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
 
 
-def test_no_public_class_name_has_two_meanings():
+def test_public_class_names_are_unique():
     places = defaultdict(list)
     for path in SOURCES:
         for node in ast.parse(path.read_text("utf-8")).body:
@@ -30,7 +30,7 @@ def test_no_public_class_name_has_two_meanings():
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
-def test_no_text_becomes_code():
+def test_no_text_is_executed_as_code():
     called = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in SOURCES
@@ -40,7 +40,7 @@ def test_no_text_becomes_code():
     assert called == []
 
 
-def test_no_import_points_upward_between_rooms():
+def test_import_contracts_have_no_exceptions():
     told = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     contracts = {one["id"]: one for one in told["tool"]["importlinter"]["contracts"]}
     assert "ignore_imports" not in contracts["layers"]
@@ -59,7 +59,7 @@ ROOMS = {path.parent.name for path in ORACLE.glob("*/__init__.py")} | set(PACKAG
         ("sql-has-one-room", {"store"}),
     ],
 )
-def test_every_room_is_told_what_it_must_not_import(contract: str, allowed: set[str]):
+def test_every_package_has_import_contract(contract: str, allowed: set[str]):
     told = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     contracts = {one["id"]: one for one in told["tool"]["importlinter"]["contracts"]}
     named = {
@@ -72,7 +72,7 @@ def test_every_room_is_told_what_it_must_not_import(contract: str, allowed: set[
     assert named & allowed == set()
 
 
-def test_every_kind_of_calls_of_a_feature_is_known_to_metrics_and_commands():
+def test_every_call_kind_is_registered_for_metrics_and_commands():
     told = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     layers = next(
         one for one in told["tool"]["importlinter"]["contracts"] if one["id"] == "layers"
@@ -104,7 +104,7 @@ READ_BY_WORDS = {
 }
 
 
-def test_no_decision_is_made_by_the_text_of_an_error():
+def test_no_decision_depends_on_error_text():
     found = {
         f"{path.relative_to(ROOT).as_posix()}: {name}"
         for path in SOURCES
@@ -122,12 +122,12 @@ def test_no_decision_is_made_by_the_text_of_an_error():
         (False, "try:\n  a()\n except E as e:\n  why = str(e)\n b(why is None)"),
     ],
 )
-def test_a_decision_by_the_text_of_an_error_is_seen(*, decides: bool, source: str, tmp_path: Path):
+def test_decision_by_error_text_is_detected(*, decides: bool, source: str, tmp_path: Path):
     (tmp_path / "file.py").write_text(f"def f():\n {source}\n")
     assert list(readers(tmp_path / "file.py")) == ["f"] * decides
 
 
-def test_an_error_that_is_handed_on_is_seen_as_one(tmp_path: Path):
+def test_passed_error_is_detected(tmp_path: Path):
     (tmp_path / "file.py").write_text("def f(e: RpcError): return e.words.endswith('x')\n")
     assert list(readers(tmp_path / "file.py")) == ["f"]
 
@@ -144,7 +144,7 @@ def test_class_or_function_named_in_architecture_exists(place: str, name: str):
         found = getattr(named[0], "body", [])
 
 
-def test_paths_of_log_and_transaction_have_at_most_twelve_steps():
+def test_log_and_transaction_paths_have_at_most_twelve_steps():
     paths = re.split(r"^## The path of ", ARCHITECTURE, flags=re.MULTILINE)[1:3]
     steps = [len(re.findall(r"^\| \d+ \|", path, re.MULTILINE)) for path in paths]
     assert len(steps) == 2

@@ -20,14 +20,14 @@ from reference.settings_page import settings
 NAMES = [one.name for one in settings()]
 
 
-def test_setting_named_as_an_address_is_secret():
+def test_setting_named_as_url_is_secret():
     addresses = re.compile(r"(^|_)(urls?|endpoints?|websocket|peers|providers)$")
     named = {name for name in NAMES if addresses.search(name.partition(".")[2])}
     assert named == {f"{section}.{name}" for section, name in iter_secret_settings(Config)}
 
 
 @pytest.mark.parametrize("config", [Config, GatewayConfig])
-def test_secrets_are_declared_by_their_type_alone(config: type[BaseModel]):
+def test_secrets_are_declared_only_by_type(config: type[BaseModel]):
     sections = [kind for field in config.model_fields.values() for kind in kinds_of(field)]
     hidden = [
         (section.__name__, name)
@@ -43,7 +43,7 @@ def kinds_of(field: FieldInfo) -> list[type[Section]]:
     return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Section)]
 
 
-def test_secrets_of_a_gateway_are_the_addresses_in_its_file():
+def test_gateway_secrets_are_urls_in_its_file():
     told = GatewayConfig.model_validate(
         {
             "database": {"url": f"postgresql://me:{TOKEN}@db/gateway"},
@@ -59,7 +59,7 @@ def test_secrets_of_a_gateway_are_the_addresses_in_its_file():
     assert TOKEN not in f"{told.database!r} {told.stakes!r} {told.checks!r}"
 
 
-def test_no_setting_can_hold_a_key_or_a_password_itself():
+def test_no_setting_can_hold_key_or_password():
     named = {name for name in NAMES if name.startswith("keys.")}
     held = {"password", "private_key", "secret", "mnemonic", "token"}
     assert not {name for name in named if name.split("_", 1)[-1] in held}
@@ -88,7 +88,7 @@ WRITTEN = {
 }
 
 
-def test_the_settings_as_python_shows_them_show_no_secret():
+def test_settings_repr_shows_no_secret():
     config = Config.model_validate(WRITTEN)
     for section, setting in iter_secret_settings(Config):
         told = getattr(config, section)
@@ -123,5 +123,5 @@ def test_the_settings_as_python_shows_them_show_no_secret():
         ("postgresql://u@db/oracle?password=sh0rt!", {"sh0rt!"}),
     ],
 )
-def test_of_a_url_what_could_open_a_door_is_secret(url: str, parts: set[str]):
+def test_credential_parts_of_url_are_secret(url: str, parts: set[str]):
     assert set(iter_secret_parts([url])) == parts

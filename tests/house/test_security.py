@@ -56,7 +56,7 @@ def points(page: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("point", "seen_to"), [row for page in PAGES for row in points(page)])
-def test_every_point_has_a_test_a_check_or_a_person(point: str, seen_to: str):
+def test_every_security_point_has_test_check_or_duty(point: str, seen_to: str):
     tests, proofs = _TEST.findall(seen_to), _PROOF.findall(seen_to)
     checks, targets = _CHECKED.findall(seen_to), _TARGET.findall(seen_to)
     assert tests or proofs or checks or targets or _DUTY.search(seen_to), point
@@ -69,11 +69,11 @@ def test_every_point_has_a_test_a_check_or_a_person(point: str, seen_to: str):
     assert [target for target in targets if f"\n{target}:" not in _TARGETS] == []
 
 
-def test_the_pages_have_points():
+def test_security_pages_have_at_least_nine_points():
     assert all(len([*points(page)]) >= 9 for page in PAGES)
 
 
-def test_the_unit_leaves_nothing_open_that_it_need_not():
+def test_systemd_unit_has_hardening_options():
     uow = (ROOT / "ops/systemd/qos-oracle.service").read_text("utf-8").splitlines()
     wanted = {
         *("User=qos-oracle", "LimitCORE=0", "NoNewPrivileges=yes", "ProtectSystem=strict"),
@@ -90,12 +90,12 @@ def test_the_unit_leaves_nothing_open_that_it_need_not():
     assert not [line for line in uow if line.startswith("ExecStartPre")]
 
 
-def test_what_is_secret_stays_out_of_the_image():
+def test_secret_files_are_excluded_from_image():
     kept_out = set((ROOT / ".dockerignore").read_text("utf-8").splitlines())
     assert {".env", "keys", "config/local.toml"} <= kept_out
 
 
-def test_nothing_is_written_over_http():
+def test_http_routes_are_read_only():
     health = create_health_app(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", None))
     routes = [*health.routes, *create_statements_app(Board()).routes]
     ways = [way for route in routes for way in getattr(route, "methods", ())]
@@ -107,7 +107,7 @@ def policy(name: str):
     return json.loads((ROOT / "ops/signer" / name).read_text("utf-8"))
 
 
-def test_the_transmitters_policy_names_the_functions_that_it_calls():
+def test_transmitter_policy_contains_called_functions():
     kick = KickStatement(ZERO_HASH, 0, ZERO_HASH, ZERO_ADDRESS, ZERO_HASH, 0)
     called = {
         "push": encode_push(VOID_STATEMENT, 0, b""),
@@ -121,7 +121,7 @@ def test_the_transmitters_policy_names_the_functions_that_it_calls():
     assert (named.keys() - called.keys(), told["value"]) == ({"cancelKick"}, "0x0")
 
 
-def test_the_signers_policy_names_the_domain_and_the_types_that_it_signs():
+def test_signer_policy_contains_domain_and_signed_types():
     told = policy("signer-policy.json")["typedData"]
     contract = told["domain"]["verifyingContract"]
     whole = build_typed_data(VOID_STATEMENT, Domain(told["domain"]["chainId"], contract))
@@ -129,7 +129,7 @@ def test_the_signers_policy_names_the_domain_and_the_types_that_it_signs():
     assert whole["primaryType"] in told["primaryTypes"]
 
 
-def test_the_kms_policy_lets_the_daemon_ask_whose_key_it_is():
+def test_kms_policy_allows_get_public_key():
     """AWS knows the algorithm and the kind of message of `Sign` and `Verify` alone.
 
     Where a condition names them, another act has none of them and is not allowed.

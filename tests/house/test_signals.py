@@ -49,13 +49,13 @@ def is_harmless(handler: ast.expr, tree: ast.AST) -> bool:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_no_handler_of_a_signal_does_anything(path: Path):
+def test_signal_handlers_do_nothing(path: Path):
     tree = ast.parse(path.read_text("utf-8"))
     assert not calls(tree, *STRANGE)
     assert all(is_harmless(handler, tree) for handler in installed(tree))
 
 
-def test_handlers_are_put_in_at_one_place_and_left_out_where_workers_are_begun():
+def test_signal_handlers_are_installed_only_in_listed_modules():
     places = {
         path.relative_to(ROOT).as_posix()
         for path in SOURCES
@@ -65,7 +65,7 @@ def test_handlers_are_put_in_at_one_place_and_left_out_where_workers_are_begun()
     assert places == {"oracle/daemon/stopping.py", *workers}
 
 
-def test_a_handler_that_raises_is_found():
+def test_raising_signal_handler_is_detected():
     tree = ast.parse(
         "def note(number, frame):\n    raise SystemExit\nsignal.signal(signal.SIGTERM, note)"
     )

@@ -5,16 +5,16 @@ from tests.support.suites import first_forms
 TEST = "tests/integration/evm/test_kicking.py::test_a_node_is_kicked_out"
 
 
-def test_of_a_slow_test_ci_plays_the_first_parameters():
+def test_ci_runs_first_parameters_of_slow_test():
     assert first_forms([f"{TEST}[one]", f"{TEST}[two]"]) == {f"{TEST}[one]"}
 
 
-def test_where_it_is_played_on_both_engines_ci_plays_it_on_postgresql():
+def test_ci_runs_slow_test_on_postgresql_when_parametrised():
     forms = [f"{TEST}[{engine}-{kind}]" for engine in ("sqlite", "postgresql") for kind in "ab"]
     assert first_forms(forms) == {f"{TEST}[postgresql-a]"}
 
 
-def test_no_test_of_the_folder_is_left_out_of_ci_by_its_parameters_alone():
+def test_every_slow_test_runs_in_ci_with_one_parameter_set():
     tests = [f"{TEST}[a]", f"{TEST}_again", f"{TEST}_twice[sqlite]", f"{TEST}_twice[postgresql]"]
     assert {form.partition("[")[0] for form in first_forms(tests)} == {
         test.partition("[")[0] for test in tests

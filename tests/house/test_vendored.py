@@ -5,16 +5,16 @@ import json
 from release.vendored import FILES, FOLDER, LIST, PACKAGES, locked, rows
 
 
-def test_the_list_says_of_each_file_what_it_is_and_what_the_lock_says():
+def test_vendored_list_equals_lock_file():
     assert json.loads(LIST.read_text("utf-8")) == rows()
 
 
-def test_no_file_lies_there_that_is_not_in_the_list():
+def test_vendored_folder_contains_only_listed_files():
     lying = {path.name for path in FOLDER.iterdir()} - {LIST.name}
     assert lying == set(FILES)
 
 
-def test_every_package_that_is_asked_for_is_locked_to_one_version():
+def test_every_vendored_dependency_is_locked_to_one_version():
     wanted = json.loads((PACKAGES / "package.json").read_text("utf-8"))["dependencies"]
     assert {name: locked()[name]["version"] for name in wanted} == wanted
     assert {package for package, _ in FILES.values()} == set(wanted)

@@ -21,14 +21,14 @@ def tree(tmp_path: Path, source: str) -> Path:
     return tmp_path
 
 
-def test_empty_names_match_the_numbers_written_down():
+def test_empty_names_match_baseline():
     before = json.loads(vocabulary.BASELINE.read_text("utf-8"))
     now = vocabulary.count_empty_names(ROOT, PACKAGES)
     assert vocabulary.raised_numbers(before, now) == [], TO_DO
     assert now == before, LOWER
 
 
-def test_predicates_of_the_product_return_bool():
+def test_predicates_return_bool():
     assert list(vocabulary.wrong_predicates(ROOT, PACKAGES)) == [], (
         "is_, has_ and can_ return bool; a text is a …_reason or …_mismatch, a three-valued "
         "answer is named as a noun, and what changes something and may fail is try_…"
@@ -58,7 +58,7 @@ def test_every_kind_of_empty_name_is_counted(tmp_path):
         ("None", False),
     ],
 )
-def test_predicate_without_bool_is_reported(tmp_path, returns, is_right):
+def test_predicate_without_bool_is_detected(tmp_path, returns, is_right):
     root = tree(tmp_path, f"def _is_late() -> {returns}: ...\n")
     assert (list(vocabulary.wrong_predicates(root, ["oracle"])) == []) is is_right
 
@@ -69,22 +69,20 @@ def numbers(**local: int) -> dict[str, dict[str, int]]:
     }
 
 
-def test_raised_number_is_refused_whichever_package_fell():
+def test_raised_number_is_rejected_despite_decrease_elsewhere():
     assert vocabulary.raised_numbers(numbers(oracle=5, lab=5), numbers(oracle=6, lab=1)) == [
         "oracle.local: 6 names, 5 allowed"
     ]
 
 
-def test_package_that_moved_out_may_have_what_the_other_lost():
+def test_moved_package_may_take_over_allowance():
     assert vocabulary.raised_numbers(numbers(oracle=5), numbers(oracle=3, lab=2)) == []
     assert vocabulary.raised_numbers(numbers(oracle=5), numbers(oracle=3, lab=3)) == [
         "local of all packages: 6 names, 5 allowed"
     ]
 
 
-def test_make_vocabulary_writes_lower_numbers_and_refuses_higher_ones(
-    tmp_path, monkeypatch, capsys
-):
+def test_make_vocabulary_writes_decreases_and_rejects_increases(tmp_path, monkeypatch, capsys):
     root = tree(tmp_path, "def f(told): ...\n")
     baseline = tmp_path / "vocabulary.json"
     baseline.write_text(json.dumps({"oracle": dict.fromkeys(vocabulary.KINDS, 9)}), "utf-8")

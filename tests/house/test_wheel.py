@@ -76,7 +76,7 @@ def program(wheel, tmp_path_factory, *, bounded):
     return folder / "venv/bin/qos-oracle"
 
 
-def test_the_configuration_of_whoever_built_it_stays_at_home(wheel):
+def test_wheel_contains_no_operator_configuration(wheel):
     with ZipFile(wheel) as archive:
         shipped = {name for name in archive.namelist() if "/_shipped/config/" in name}
         assert not [
@@ -89,7 +89,7 @@ def test_the_configuration_of_whoever_built_it_stays_at_home(wheel):
     }
 
 
-def test_whoever_builds_it_anew_gets_the_same_bytes(wheel, tmp_path):
+def test_wheel_build_is_reproducible(wheel, tmp_path):
     """In another place, time zone and language, with other file times, rights and hash seeds."""
     elsewhere = tmp_path / "a checkout of somebody else"
     shutil.copytree(wheel.parent / "checkout", elsewhere, copy_function=shutil.copyfile)
@@ -101,11 +101,11 @@ def test_whoever_builds_it_anew_gets_the_same_bytes(wheel, tmp_path):
     assert (again.name, sha256(again)) == (wheel.name, sha256(wheel))
 
 
-def test_it_says_its_version(program, elsewhere):
+def test_installed_program_prints_version(program, elsewhere):
     assert ran(elsewhere, program, "--version").startswith("qos-oracle ")
 
 
-def test_it_makes_a_database(program, elsewhere):
+def test_installed_program_creates_database(program, elsewhere):
     settings = {"QOS_ORACLE_DATABASE__URL": f"sqlite:///{elsewhere / 'oracle.sqlite'}"}
     example = ROOT / "config" / "example.toml"
     said = ran(elsewhere, program, "migrate", "--config", example, **settings)
@@ -113,7 +113,7 @@ def test_it_makes_a_database(program, elsewhere):
     assert (elsewhere / "oracle.sqlite").exists()
 
 
-def test_it_brings_the_profiles(program, elsewhere):
+def test_installed_program_contains_profiles(program, elsewhere):
     contracts = {
         name: "0x" + 39 * "0" + digit for name, digit in (("VSSTask", "1"), ("Node", "2"))
     }
@@ -136,13 +136,13 @@ endpoints = ["http://127.0.0.1:1"]
     assert f"from {program.parents[1]}" in told
 
 
-def test_it_replays_a_file(program, elsewhere):
+def test_installed_program_replays_file(program, elsewhere):
     (elsewhere / "events.jsonl").write_text(json.dumps(JOINED), "utf-8")
     told = json.loads(ran(elsewhere, program, "replay", elsewhere / "events.jsonl"))
     assert [node["node"] for node in told["nodes"]] == [NODE]
 
 
-def test_installed_program_writes_an_attack_page(program, elsewhere):
+def test_installed_program_writes_attack_page(program, elsewhere):
     network = ("--tasks", "150", "--nodes", "6", "--jobs", "1", "--html", "attack.html")
     ran(elsewhere, program, "attack", "--rules", "crynux", "--strategy", "silent", *network)
     assert "<h1>Attacks</h1>" in (elsewhere / "attack.html").read_text("utf-8")
@@ -150,7 +150,7 @@ def test_installed_program_writes_an_attack_page(program, elsewhere):
 
 @pytest.mark.evm
 @pytest.mark.nightly
-def test_it_plays_the_demo(program, elsewhere):
+def test_installed_program_plays_demo(program, elsewhere):
     summary = json.loads(ran(elsewhere, program, "demo", "--json"))
     assert summary["faults"] == []
     assert summary["kickout"]["rejoin"] == "KickedOut"

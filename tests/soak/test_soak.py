@@ -17,7 +17,7 @@ MOST_MB = 24
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_long_life_among_failing_endpoints_loses_nothing_and_needs_no_more_memory():
+def test_long_run_with_failing_endpoints_keeps_all_logs_and_bounded_memory():
     command = [sys.executable, "-m", "tests.soak.run", "--events", str(EVENTS)]
     command += ["--most-mb", str(MOST_MB)]
 

@@ -34,12 +34,12 @@ def _error_of(line: socket.socket, port: int) -> BaseException | None:
     return None
 
 
-def test_a_unit_test_opens_no_socket():
+def test_socket_in_unit_test_raises_assertion_error():
     with socket.socket() as line, pytest.raises(AssertionError, match="may not open a socket"):
         line.connect(("127.0.0.1", 1))
 
 
-def test_a_thread_that_was_there_before_the_test_still_connects(
+def test_thread_from_before_test_may_connect(
     left_behind: "tuple[Queue[int | None], Queue[str]]",
 ):
     ports, outcomes = left_behind
@@ -47,7 +47,7 @@ def test_a_thread_that_was_there_before_the_test_still_connects(
     assert outcomes.get(timeout=30) == "ConnectionRefusedError"
 
 
-def test_a_thread_of_the_test_itself_opens_no_socket():
+def test_thread_of_test_raises_assertion_error_on_connect():
     seen: Queue[str] = Queue()
     with socket.socket() as line:
         thread = threading.Thread(target=lambda: seen.put(type(_error_of(line, 1)).__name__))

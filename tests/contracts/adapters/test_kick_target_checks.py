@@ -55,11 +55,11 @@ def redeployed(nodes: NodeNetwork, **changed: str) -> None:
     nodes.adapter = other
 
 
-def test_an_adapter_that_stands_as_it_is_meant_has_no_mismatch(nodes: NodeNetwork):
+def test_correctly_wired_adapter_has_no_mismatch(nodes: NodeNetwork):
     assert whats(nodes, wired(nodes)) == []
 
 
-def test_a_wrong_task_contract_is_found_before_it_breaks_the_network(nodes: NodeNetwork):
+def test_wrong_task_contract_is_detected(nodes: NodeNetwork):
     redeployed(nodes, task=nodes.caller.address)
     (found,) = find_kick_target_mismatches(lines_to(nodes), wired(nodes, **_any_task(nodes)))
     assert found.subject == "task contract of Node"
@@ -70,7 +70,7 @@ def _any_task(nodes: NodeNetwork) -> dict[str, str]:
     return dict.fromkeys(("VSSTask", "Task"), nodes.caller.address)
 
 
-def test_the_task_contract_is_told_from_others_before_anything_is_deployed(nodes: NodeNetwork):
+def test_task_contract_is_distinguished_from_other_addresses(nodes: NodeNetwork):
     lines, node = lines_to(nodes), lower(nodes.node.address)
     assert find_task_contract_mismatch(lines, node, lower(nodes.task.address)) is None
     for other in (nodes.first, nodes.owner, nodes.adapter.address):
@@ -78,24 +78,24 @@ def test_the_task_contract_is_told_from_others_before_anything_is_deployed(nodes
         assert said == "Not called by the task contract"
 
 
-def test_an_adapter_without_the_role_is_found(nodes: NodeNetwork):
+def test_adapter_without_role_is_detected(nodes: NodeNetwork):
     nodes.send(nodes.adapter.functions.giveBack(nodes.owner))
     (found,) = find_kick_target_mismatches(lines_to(nodes), wired(nodes))
     assert (found.subject, found.actual) == ("owner of Node", lower(nodes.owner))
 
 
-def test_a_qos_of_another_node_contract_is_found(nodes: NodeNetwork):
+def test_qos_of_another_node_contract_is_detected(nodes: NodeNetwork):
     redeployed(nodes, qos=nodes.chain.deploy("testing/CrynuxQos", 10, 10).address)
     assert whats(nodes, wired(nodes)) == ["QOS of Node"]
 
 
-def test_an_adapter_of_another_oracle_or_network_is_found(nodes: NodeNetwork):
+def test_adapter_of_another_oracle_or_network_is_detected(nodes: NodeNetwork):
     redeployed(nodes, oracle=nodes.first)
     assert whats(nodes, wired(nodes)) == ["oracle of the kick target"]
     assert "Node of the kick target" in whats(nodes, wired(nodes, Node=nodes.owner))
 
 
-def test_what_is_no_adapter_of_ours_is_found(nodes: NodeNetwork):
+def test_foreign_contract_as_adapter_is_detected(nodes: NodeNetwork):
     meant = wired(nodes)
     nothing = WiredTarget(meant.target, lower(nodes.first), meant.oracle, meant.contract_by_name)
     other = WiredTarget(
@@ -105,14 +105,14 @@ def test_what_is_no_adapter_of_ours_is_found(nodes: NodeNetwork):
     assert whats(nodes, other) == ["kick target's code hash"]
 
 
-def test_an_owner_of_one_key_is_told(nodes: NodeNetwork):
+def test_owner_that_is_plain_account_is_reported(nodes: NodeNetwork):
     (found,) = find_single_key_owner(lines_to(nodes), wired(nodes))
     assert found.subject == "kick target's owner"
     redeployed(nodes, owner=nodes.caller.address)
     assert find_single_key_owner(lines_to(nodes), wired(nodes)) == []
 
 
-def test_an_admin_of_stakes_is_known_by_how_it_is_refused(network: Staking):
+def test_staking_admin_is_verified_by_revert_reason(network: Staking):
     given = {"NodeStaking": network.staking.address, "operator": network.relay}
     at, oracle = lower(network.adapter.address), lower(network.caller.address)
     meant = WiredTarget(NODE_STAKING, at, oracle, given)

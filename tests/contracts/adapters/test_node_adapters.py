@@ -35,7 +35,7 @@ def refusal(nodes: NodeNetwork, call, sender: str) -> str:
     return refused.value.error
 
 
-def test_a_node_is_out_with_its_stake_and_the_network_goes_on(nodes: NodeNetwork):
+def test_kickout_returns_stake_and_network_continues(nodes: NodeNetwork):
     before = balance(nodes, nodes.first)
     told = nodes.kick(nodes.first)
 
@@ -49,21 +49,21 @@ def test_a_node_is_out_with_its_stake_and_the_network_goes_on(nodes: NodeNetwork
     assert [nodes.status(one) for one in nodes.members] == [AVAILABLE] * 3
 
 
-def test_the_oracle_alone_puts_a_node_out(nodes: NodeNetwork):
+def test_only_oracle_may_kick(nodes: NodeNetwork):
     call = nodes.adapter.functions.kick(nodes.first, EVIDENCE)
     for account in (nodes.owner, nodes.first, nodes.chain.accounts[9]):
         assert refusal(nodes, call, account) == "NotAllowed"
     assert nodes.status(nodes.first) == AVAILABLE
 
 
-def test_who_is_no_member_is_left_alone(nodes: NodeNetwork):
+def test_kick_of_non_member_has_no_effect(nodes: NodeNetwork):
     told = nodes.kick(nodes.chain.accounts[9])
     assert told.names == ["Kicked"]
     nodes.kick(nodes.first)
     assert nodes.kick(nodes.first).names == ["Kicked"]
 
 
-def test_a_busy_node_is_put_out_once_its_task_has_ended(nodes: NodeNetwork):
+def test_busy_node_is_kicked_out_after_its_task(nodes: NodeNetwork):
     work = nodes.work()
     assert nodes.status(nodes.first) == BUSY
     told = nodes.kick(nodes.first)
@@ -75,7 +75,7 @@ def test_a_busy_node_is_put_out_once_its_task_has_ended(nodes: NodeNetwork):
     assert nodes.status(nodes.first) == QUIT
 
 
-def test_a_node_that_pauses_is_put_out_once_it_is_back(nodes: NodeNetwork):
+def test_paused_node_is_kicked_out_after_resuming(nodes: NodeNetwork):
     nodes.by_node(nodes.first, "pause")
     assert nodes.status(nodes.first) == PAUSED
     told = nodes.kick(nodes.first)
@@ -85,20 +85,20 @@ def test_a_node_that_pauses_is_put_out_once_it_is_back(nodes: NodeNetwork):
     assert nodes.kick(nodes.first).names[-1] == "Kicked"
 
 
-def test_a_node_with_good_tasks_behind_it_is_put_out_as_well(nodes: NodeNetwork):
+def test_node_with_successful_tasks_is_kicked_out(nodes: NodeNetwork):
     for _ in range(3):
         nodes.rest(nodes.work())
     assert nodes.kick(nodes.first).names[-1] == "Kicked"
     assert nodes.status(nodes.first) == QUIT
 
 
-def test_at_any_line_of_the_networks_own_three_empty_tasks_are_enough(nodes: NodeNetwork):
+def test_kickout_works_at_zero_network_threshold(nodes: NodeNetwork):
     nodes.send(nodes.qos.functions.updateKickoutThreshold(0))
     assert nodes.kick(nodes.first).names[-1] == "Kicked"
     assert nodes.status(nodes.first) == QUIT
 
 
-def test_what_waits_for_a_node_does_not_start_in_the_middle_of_its_kickout(nodes: NodeNetwork):
+def test_waiting_task_does_not_start_during_kickout(nodes: NodeNetwork):
     # A first one keeps all three busy; the second one waits for them, or for one of them.
     work = nodes.work()
     for other in nodes.members[1:]:
@@ -109,14 +109,14 @@ def test_what_waits_for_a_node_does_not_start_in_the_middle_of_its_kickout(nodes
     assert nodes.kick(nodes.first).names[-1] == "Kicked"
 
 
-def test_only_the_node_contract_tells_of_a_free_node(nodes: NodeNetwork):
+def test_only_node_contract_may_report_available_node(nodes: NodeNetwork):
     call = nodes.adapter.functions.nodeAvailableCallback(nodes.first)
     for account in (nodes.owner, nodes.caller.address):
         with pytest.raises(RevertedError, match="NotAllowed"):
             nodes.send(call, sender=nodes.owner if account == nodes.owner else nodes.first)
 
 
-def test_slashing_works_and_the_owner_fetches_what_it_brought(nodes: NodeNetwork):
+def test_slashed_stake_is_collected_by_owner(nodes: NodeNetwork):
     told = nodes.slash(nodes.work())
     assert "NodeSlashed" in told.names
     assert balance(nodes, nodes.adapter.address) == STAKE
@@ -127,7 +127,7 @@ def test_slashing_works_and_the_owner_fetches_what_it_brought(nodes: NodeNetwork
     assert balance(nodes, purse) == STAKE
 
 
-def test_the_owner_names_another_task_contract_and_kickouts_put_that_one_back(nodes: NodeNetwork):
+def test_owner_changes_task_contract_and_kickouts_restore_it(nodes: NodeNetwork):
     generation = nodes.name.removesuffix("TaskAdapter")
     more = () if generation == "Vss" else (50,)
     told = (nodes.node.address, nodes.qos.address, *more)
@@ -146,12 +146,12 @@ def test_the_owner_names_another_task_contract_and_kickouts_put_that_one_back(no
     nodes.rest(nodes.work())
 
 
-def test_a_task_contract_without_code_is_refused(nodes: NodeNetwork):
+def test_task_contract_without_code_is_rejected(nodes: NodeNetwork):
     call = nodes.adapter.functions.updateTaskContractAddress(nodes.first)
     assert refusal(nodes, call, nodes.owner) == "NoCode"
 
 
-def test_the_role_goes_back_to_whom_the_owner_names_and_nowhere_else(nodes: NodeNetwork):
+def test_only_owner_gives_role_back(nodes: NodeNetwork):
     call = nodes.adapter.functions.giveBack(nodes.chain.accounts[8])
     for account in (nodes.first, nodes.chain.accounts[8]):
         assert refusal(nodes, call, account) == "NotAllowed"
@@ -162,7 +162,7 @@ def test_the_role_goes_back_to_whom_the_owner_names_and_nowhere_else(nodes: Node
     assert nodes.status(nodes.first) == AVAILABLE
 
 
-def test_the_owners_place_changes_hands_in_two_steps(nodes: NodeNetwork):
+def test_ownership_transfer_takes_two_steps(nodes: NodeNetwork):
     heir = nodes.chain.accounts[8]
     functions = nodes.adapter.functions
     assert refusal(nodes, functions.transferOwnership(heir), heir) == "NotAllowed"
@@ -174,7 +174,7 @@ def test_the_owners_place_changes_hands_in_two_steps(nodes: NodeNetwork):
     assert refusal(nodes, functions.giveBack(nodes.owner), nodes.owner) == "NotAllowed"
 
 
-def test_nothing_else_of_the_role_can_be_reached_through_it(nodes: NodeNetwork):
+def test_adapter_exposes_no_other_owner_functions(nodes: NodeNetwork):
     passed_on = {"updateTaskContractAddress", "giveBack", "collect"}
     own = {"kick", "nodeAvailableCallback", "transferOwnership", "acceptOwnership"}
     writing = {
@@ -193,7 +193,7 @@ def test_nothing_else_of_the_role_can_be_reached_through_it(nodes: NodeNetwork):
     assert nodes.node.functions.owner().call() == nodes.adapter.address
 
 
-def test_a_wrong_qos_is_found_before_a_task_ends(nodes: NodeNetwork):
+def test_wrong_qos_contract_reverts_kick(nodes: NodeNetwork):
     other = nodes.chain.deploy("testing/CrynuxQos", 10, 10)
     told = (nodes.caller.address, nodes.owner, nodes.node.address, other.address)
     wrong = nodes.chain.deploy(f"adapters/{nodes.name}", *told, nodes.task.address)

@@ -58,9 +58,7 @@ def kicked(receipt: Receipt) -> list[str]:
     return [name for name in receipt.names if name.startswith(("Kick", "Node"))]
 
 
-def test_the_node_is_expelled_and_its_stake_comes_back(
-    put: Put, capsys: pytest.CaptureFixture[str]
-):
+def test_executed_kick_expels_node_and_returns_stake(put: Put, capsys: pytest.CaptureFixture[str]):
     put.ready()
     told = put.oracle.execute(put.bad)
 
@@ -71,7 +69,7 @@ def test_the_node_is_expelled_and_its_stake_comes_back(
         print(f"\nexecuteKick through {put.nodes.name}: {told.gas:,} gas")  # noqa: T201
 
 
-def test_a_busy_node_is_expelled_at_once_and_out_when_its_task_has_ended(put: Put):
+def test_busy_node_is_expelled_at_once_and_kicked_out_after_its_task(put: Put):
     put.ready()
     work = put.nodes.work()
     told = put.oracle.execute(put.bad)
@@ -84,7 +82,7 @@ def test_a_busy_node_is_expelled_at_once_and_out_when_its_task_has_ended(put: Pu
     assert put.nodes.status(put.bad) == QUIT
 
 
-def test_who_comes_back_is_put_out_again_without_another_proposal(put: Put):
+def test_rejoined_node_is_kicked_out_again_without_new_proposal(put: Put):
     put.ready()
     put.oracle.execute(put.bad)
     place = put.nodes.chain.accounts.index(put.bad)
@@ -96,7 +94,7 @@ def test_who_comes_back_is_put_out_again_without_another_proposal(put: Put):
     assert put.nodes.status(put.bad) == QUIT
 
 
-def test_while_the_old_adapter_has_lost_the_role_kickouts_are_refused_and_not_lost(put: Put):
+def test_kickout_refused_by_adapter_without_role_succeeds_with_new_adapter(put: Put):
     put.ready()
     put.nodes.send(put.nodes.adapter.functions.giveBack(put.nodes.owner))
     assert kicked(put.oracle.execute(put.bad)) == ["KickExecuted", "KickRefused"]

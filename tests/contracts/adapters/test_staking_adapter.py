@@ -64,7 +64,7 @@ def refused(network: Staking, call, sender: str) -> str:
     return str(told.value)
 
 
-def test_a_node_gets_its_stake_back(network: Staking):
+def test_kicked_node_receives_its_stake(network: Staking):
     told = network.kick(network.node)
     assert told.names == ["NodeUnstaked", "Kicked"]
     assert told.only("NodeUnstaked")["stakedBalance"] == STAKE
@@ -72,26 +72,26 @@ def test_a_node_gets_its_stake_back(network: Staking):
     assert told.gas < 150_000
 
 
-def test_one_that_wants_to_leave_leaves(network: Staking):
+def test_node_pending_unstake_is_unstaked(network: Staking):
     network.chain.send(network.staking.functions.tryUnstake(), sender=network.node)
     assert network.status(network.node) == PENDING
     assert network.kick(network.node).names[-1] == "Kicked"
     assert network.status(network.node) == UNSTAKED
 
 
-def test_who_has_no_stake_is_left_alone(network: Staking):
+def test_kick_of_node_without_stake_has_no_effect(network: Staking):
     assert network.kick(network.receiver).names == ["Kicked"]
     network.kick(network.node)
     assert network.kick(network.node).names == ["Kicked"]
 
 
-def test_the_oracle_alone_puts_a_node_out(network: Staking):
+def test_only_oracle_may_kick(network: Staking):
     call = network.adapter.functions.kick(network.node, EVIDENCE)
     for account in (network.owner, network.relay, network.writer, network.node):
         assert refused(network, call, account).startswith("NotAllowed")
 
 
-def test_the_relay_goes_on_through_the_adapter(network: Staking):
+def test_relay_unstakes_and_slashes_through_adapter(network: Staking):
     functions = network.adapter.functions
     told = network.chain.send(functions.unstake(network.node), sender=network.relay)
     assert told.names == ["NodeUnstaked"]
@@ -99,7 +99,7 @@ def test_the_relay_goes_on_through_the_adapter(network: Staking):
     assert told.names == ["NodeSlashed"]
 
 
-def test_nobody_else_speaks_through_it_not_even_its_owner(network: Staking):
+def test_other_accounts_cannot_use_adapter(network: Staking):
     functions = network.adapter.functions
     for call in (functions.unstake(network.node), functions.slashStaking(network.node)):
         for account in (network.owner, network.node):
@@ -110,7 +110,7 @@ def test_nobody_else_speaks_through_it_not_even_its_owner(network: Staking):
     assert names == own | views | {"unstake", "slashStaking"}
 
 
-def test_the_owner_names_another_relay(network: Staking):
+def test_owner_changes_operator(network: Staking):
     call = network.adapter.functions.setOperator(network.other)
     assert refused(network, call, network.relay).startswith("NotAllowed")
     network.chain.send(call, sender=network.owner)
@@ -119,7 +119,7 @@ def test_the_owner_names_another_relay(network: Staking):
     network.chain.send(unstake, sender=network.other)
 
 
-def test_the_writer_takes_the_role_back_and_kickouts_are_refused(network: Staking):
+def test_kickouts_are_refused_after_writer_takes_role_back(network: Staking):
     call = network.parameters.functions.setNodeStakingAdminAddress(network.relay)
     network.chain.send(call, sender=network.writer)
     told = network.kick(network.node)
@@ -128,7 +128,7 @@ def test_the_writer_takes_the_role_back_and_kickouts_are_refused(network: Stakin
 
 
 @pytest.mark.parametrize("code", [BOMB, LOOP])
-def test_a_beneficiary_that_does_its_worst_is_refused_within_the_gas(network: Staking, code: str):
+def test_malicious_beneficiary_is_refused_within_gas_limit(network: Staking, code: str):
     there = "0x" + 36 * "0" + "7777"
     network.chain.rpc("anvil_setCode", there, code)
     call = network.staking.functions.setBenefitAddress(there)
@@ -139,7 +139,7 @@ def test_a_beneficiary_that_does_its_worst_is_refused_within_the_gas(network: St
     assert told.gas < 700_000
 
 
-def test_a_beneficiary_that_refuses_is_named_in_the_networks_words(network: Staking):
+def test_reverting_beneficiary_returns_network_reason(network: Staking):
     stubborn = network.chain.deploy("testing/StubbornNode")
     say = stubborn.functions.say(
         network.staking.address, encoded(network.staking.functions.stake(STAKE))

@@ -29,7 +29,7 @@ def stubborn(nodes: NodeNetwork) -> Contract:
     return chain.contract("testing/StubbornNode", nodes.first)
 
 
-def test_a_stake_that_is_refused_keeps_the_node_in_and_the_network_goes_on(
+def test_rejected_stake_payment_keeps_node_and_network_continues(
     nodes: NodeNetwork, stubborn: Contract
 ):
     told = nodes.kick(stubborn.address)
@@ -40,16 +40,14 @@ def test_a_stake_that_is_refused_keeps_the_node_in_and_the_network_goes_on(
     assert nodes.kick(others[0]).names[-1] == "Kicked"
 
 
-def test_once_it_takes_its_stake_it_is_out(nodes: NodeNetwork, stubborn: Contract):
+def test_node_is_kicked_out_once_it_accepts_stake(nodes: NodeNetwork, stubborn: Contract):
     nodes.kick(stubborn.address)
     nodes.send(stubborn.functions.answerWith(nodes.node.address, b"", 0))
     assert nodes.kick(stubborn.address).names[-1] == "Kicked"
     assert nodes.status(stubborn.address) == QUIT
 
 
-def test_who_joins_again_while_it_is_paid_was_out_and_is_a_new_member(
-    nodes: NodeNetwork, stubborn: Contract
-):
+def test_node_rejoining_during_payment_is_new_member(nodes: NodeNetwork, stubborn: Contract):
     place = (
         nodes.chain.accounts.index(stubborn.address) if stubborn.address in nodes.members else 0
     )
@@ -66,9 +64,7 @@ def test_who_joins_again_while_it_is_paid_was_out_and_is_a_new_member(
     assert nodes.status(stubborn.address) == QUIT
 
 
-def test_a_kickout_within_a_kickout_is_refused_and_may_be_tried_again(
-    nodes: NodeNetwork, stubborn: Contract
-):
+def test_reentrant_kickout_is_refused_and_may_be_retried(nodes: NodeNetwork, stubborn: Contract):
     other = next(one for one in nodes.members if one != stubborn.address)
     inner = nodes.caller.functions.kick(nodes.adapter.address, other, bytes(32), 3_000_000)
     nodes.send(stubborn.functions.answerWith(nodes.caller.address, encoded(inner), 1))

@@ -19,26 +19,26 @@ SOURCES = {
 }
 
 
-def test_what_is_in_the_baseline_is_no_difference():
+def test_baseline_finding_is_no_difference():
     assert [*differences([KNOWN], Counter([KNOWN]))] == []
 
 
-def test_a_new_finding_is_a_difference():
+def test_new_finding_is_difference():
     assert [*differences([KNOWN], Counter())] == ["new: timestamp in Rounds.push (1)"]
 
 
-def test_a_second_finding_at_a_known_place_is_a_difference():
+def test_second_finding_at_same_place_is_difference():
     assert [*differences([KNOWN, KNOWN], Counter([KNOWN]))] == [
         "new: timestamp in Rounds.push (1)"
     ]
 
 
-def test_a_finding_that_is_gone_is_a_difference():
+def test_missing_finding_is_difference():
     (line,) = differences([], Counter([KNOWN]))
     assert line == "gone, take it out of the baseline: timestamp in Rounds.push (1)"
 
 
-def test_an_entry_without_a_reason_is_refused(tmp_path):
+def test_baseline_entry_without_reason_is_rejected(tmp_path):
     entry = '[[slither]]\ndetector = "timestamp"\nplaces = ["Rounds.push"]\nreason = " "\n'
     (tmp_path / "baseline.toml").write_text(entry, "utf-8")
     with pytest.raises(ValueError, match="no reason"):
@@ -46,7 +46,7 @@ def test_an_entry_without_a_reason_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("tool", ["slither", "solhint"])
-def test_every_place_of_the_baseline_is_in_the_contracts(tool):
+def test_baseline_contracts_exist_in_sources(tool):
     text = "\n".join(SOURCES.values())
     stems = {path.stem for path in SOURCES}
     names = {finding.contract for finding in baseline(tool)} - {""}
@@ -58,11 +58,11 @@ def test_every_place_of_the_baseline_is_in_the_contracts(tool):
     assert gone == set()
 
 
-def test_the_baseline_is_no_longer_than_what_can_be_read():
+def test_baseline_has_fewer_than_350_lines():
     assert len(BASELINE.read_text("utf-8").splitlines()) < 350
 
 
-def test_a_line_is_placed_in_its_contract_and_function(tmp_path):
+def test_line_is_located_in_contract_and_function(tmp_path):
     source = tmp_path / "Some.sol"
     source.write_text(
         "pragma solidity 0.8.37;\nabstract contract Head {\n    uint256 private x;\n"
@@ -74,7 +74,7 @@ def test_a_line_is_placed_in_its_contract_and_function(tmp_path):
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_every_contract_of_checks_has_some_that_must_hold_and_some_that_must_not(name):
+def test_every_check_contract_has_holding_and_refuted_checks(name):
     text = (ROOT / f"tests/contracts/audit/checks/{name}.sol").read_text("utf-8")
     checks = re.findall(r"function (check_\w+)", text)
     assert {wanted(check) for check in checks} == {HOLDS, REFUTED}

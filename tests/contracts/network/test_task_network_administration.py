@@ -26,7 +26,7 @@ def stranger(network: Network) -> str:
     return network.nodes[5]
 
 
-def test_a_new_network_says_who_does_what(network: Network):
+def test_new_network_has_configured_roles_and_settings(network: Network):
     does = network.does
     roles = [does.admin().call(), does.dispatcher().call(), does.treasury().call()]
 
@@ -36,7 +36,7 @@ def test_a_new_network_says_who_does_what(network: Network):
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_no_role_is_nobody_s(network: Network, place: int):
+def test_zero_address_role_is_rejected(network: Network, place: int):
     roles = [*network.chain.accounts[:3]]
     roles[place] = NOBODY
     network.chain.contract("TaskNetwork", network.contract.address)
@@ -44,7 +44,7 @@ def test_no_role_is_nobody_s(network: Network, place: int):
         network.chain.deploy("TaskNetwork", *roles, MIN_STAKE, FLOOR)
 
 
-def test_only_the_admin_sets_anything(network: Network, stranger: str):
+def test_only_admin_may_change_settings(network: Network, stranger: str):
     does = network.does
     for call in (
         does.offerAdmin(stranger),
@@ -59,7 +59,7 @@ def test_only_the_admin_sets_anything(network: Network, stranger: str):
             network.by(stranger, call)
 
 
-def test_the_admin_s_role_changes_hands_in_two_steps(network: Network, stranger: str):
+def test_admin_transfer_takes_two_steps(network: Network, stranger: str):
     offered = network.by(network.admin, network.does.offerAdmin(stranger))
     with pytest.raises(RevertedError, match="NotOffered"):
         network.by(network.admin, network.does.acceptAdmin())
@@ -73,14 +73,14 @@ def test_the_admin_s_role_changes_hands_in_two_steps(network: Network, stranger:
         network.by(stranger, network.does.acceptAdmin())
 
 
-def test_an_offer_is_withdrawn(network: Network, stranger: str):
+def test_admin_offer_can_be_withdrawn(network: Network, stranger: str):
     network.by(network.admin, network.does.offerAdmin(stranger))
     network.by(network.admin, network.does.offerAdmin(NOBODY))
     with pytest.raises(RevertedError, match="NotOffered"):
         network.by(stranger, network.does.acceptAdmin())
 
 
-def test_a_new_dispatcher_takes_over(network: Network, stranger: str):
+def test_new_dispatcher_replaces_old(network: Network, stranger: str):
     said = network.by(network.admin, network.does.setDispatcher(stranger))
     task = network.create()
 
@@ -90,13 +90,13 @@ def test_a_new_dispatcher_takes_over(network: Network, stranger: str):
     network.by(stranger, network.does.queueTask(task))
 
 
-def test_the_treasury_moves(network: Network, stranger: str):
+def test_admin_changes_treasury(network: Network, stranger: str):
     said = network.by(network.admin, network.does.setTreasury(stranger))
     assert said.only("TreasuryChanged") == {"treasury": stranger}
     assert network.does.treasury().call() == stranger
 
 
-def test_roles_are_not_given_to_nobody(network: Network):
+def test_zero_address_dispatcher_or_treasury_is_rejected(network: Network):
     for call in (network.does.setDispatcher(NOBODY), network.does.setTreasury(NOBODY)):
         with pytest.raises(RevertedError, match="ZeroAddress"):
             network.by(network.admin, call)
@@ -113,12 +113,12 @@ def test_roles_are_not_given_to_nobody(network: Network):
         {"window": MONTH + 1},
     ],
 )
-def test_no_setting_locks_an_answer_up_or_takes_its_time(network: Network, wrong: dict[str, int]):
+def test_out_of_range_settings_are_rejected(network: Network, wrong: dict[str, int]):
     with pytest.raises(RevertedError, match="BadSettings"):
         network.change(**wrong)
 
 
-def test_new_settings_hold_at_once(network: Network):
+def test_new_settings_apply_immediately(network: Network):
     settings = (1, MONTH, MONTH, 60, MONTH, 0, 0)
     said = network.by(network.admin, network.does.setSettings(settings)).only("SettingsChanged")
 
@@ -128,7 +128,7 @@ def test_new_settings_hold_at_once(network: Network):
     network.join(network.nodes[0], stake=1)
 
 
-def test_the_oracle_is_a_contract_and_may_be_replaced_at_any_time(network: Network, stranger: str):
+def test_oracle_must_be_contract_and_is_replaceable(network: Network, stranger: str):
     first, second = (network.chain.deploy("testing/PlainOracle").address for _ in range(2))
     for nobody in (NOBODY, stranger):
         with pytest.raises(RevertedError, match="NoCode"):
@@ -141,6 +141,6 @@ def test_the_oracle_is_a_contract_and_may_be_replaced_at_any_time(network: Netwo
     assert network.does.oracle().call() == second
 
 
-def test_the_network_takes_no_ether_without_a_reason(network: Network):
+def test_plain_ether_transfer_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="unnamed 0x"):
         network.chain.transact(to=network.contract.address, data="0x", value=1)

@@ -46,7 +46,7 @@ def first(network: Network) -> Group:
         ("AAB AAC A", [IN, IN, OUT]),
     ],
 )
-def test_the_second_group_decides(first: Group, says: str, slashed: list[Standing]):
+def test_second_group_decides_contest(first: Group, says: str, slashed: list[Standing]):
     network = first.network
     first_says, second_says, proof = says.split()
     first.play(first_says)
@@ -64,7 +64,7 @@ def test_the_second_group_decides(first: Group, says: str, slashed: list[Standin
     assert network.owed(network.treasury) == taken - cost + tolls
 
 
-def test_a_minority_is_contested_and_its_fee_and_score_are_as_ever(network: Network, first: Group):
+def test_contested_minority_keeps_fee_and_score(network: Network, first: Group):
     said = first.play("AAB")
 
     assert ends(said, first.tasks) == ["Succeeded", "Refunded", "Invalidated"]
@@ -74,22 +74,20 @@ def test_a_minority_is_contested_and_its_fee_and_score_are_as_ever(network: Netw
     assert network.owed(network.treasury) == 0
 
 
-def test_a_unanimous_group_holds_nobody(network: Network, first: Group):
+def test_unanimous_group_opens_no_contest(network: Network, first: Group):
     first.play("AA-")
     assert [network.node(node)["open"] for node in first.nodes] == [0, 0, 0]
     with pytest.raises(RevertedError, match="NotContested"):
         first.settle()
 
 
-def test_who_is_contested_goes_on_working(network: Network, first: Group):
+def test_contested_node_may_take_tasks(network: Network, first: Group):
     first.play("AAB")
     network.begun(first.nodes[2])
 
 
 @pytest.mark.parametrize("place", [0, 2])
-def test_neither_side_of_a_contest_saves_its_stake_by_leaving(
-    network: Network, first: Group, place: int
-):
+def test_quitting_during_contest_does_not_save_stake(network: Network, first: Group, place: int):
     """Two that lied alike would be gone before the second group has spoken."""
     liar = first.nodes[place]
     first.play("AAB")
@@ -102,7 +100,7 @@ def test_neither_side_of_a_contest_saves_its_stake_by_leaving(
     assert network.owed(liar) == (ETHER if place == 0 else 0)
 
 
-def test_who_was_kicked_out_meanwhile_loses_its_stake_all_the_same(network: Network, first: Group):
+def test_node_kicked_out_during_contest_still_loses_stake(network: Network, first: Group):
     oracle = network.chain.deploy("testing/PlainOracle")
     network.by(network.admin, network.does.setOracle(oracle.address))
     first.play("AAB")
@@ -117,7 +115,7 @@ def test_who_was_kicked_out_meanwhile_loses_its_stake_all_the_same(network: Netw
     assert network.owed(first.nodes[2]) == 0
 
 
-def test_a_slash_aborts_what_the_node_runs_by_then(network: Network, first: Group):
+def test_slash_aborts_running_task_of_node(network: Network, first: Group):
     first.play("AAB")
     second_of(first).play("AAA")
     running = network.begun(first.nodes[2])
@@ -127,7 +125,7 @@ def test_a_slash_aborts_what_the_node_runs_by_then(network: Network, first: Grou
     assert network.told(running)["status"] == 11
 
 
-def test_a_stake_is_taken_once(network: Network, first: Group):
+def test_stake_is_slashed_once(network: Network, first: Group):
     other = Group(network, network.creator, word(9), [*network.nodes[3:5], first.nodes[2]])
     first.play("AAB")
     other.play("AAB")
@@ -143,7 +141,7 @@ def test_a_stake_is_taken_once(network: Network, first: Group):
 # --- the window ---
 
 
-def test_without_a_second_group_nobody_is_slashed(network: Network, first: Group):
+def test_contest_without_second_group_is_cleared_after_window(network: Network, first: Group):
     first.play("AAB")
     compared = network.chain.time
     network.chain.at(compared + WINDOW)
@@ -158,7 +156,7 @@ def test_without_a_second_group_nobody_is_slashed(network: Network, first: Group
     assert [network.node(node)["open"] for node in first.nodes] == [0, 0, 0]
 
 
-def test_a_second_group_that_speaks_too_late_slashes_nobody(network: Network, first: Group):
+def test_late_second_group_slashes_no_node(network: Network, first: Group):
     first.play("AAB")
     second = second_of(first)
     second.play("AAA")
@@ -167,7 +165,7 @@ def test_a_second_group_that_speaks_too_late_slashes_nobody(network: Network, fi
     assert first.settle(ord("A")).names == ["NodeCleared"]
 
 
-def test_a_second_group_is_not_named_after_the_window(network: Network, first: Group):
+def test_second_group_after_window_is_rejected(network: Network, first: Group):
     first.play("AAB")
     network.chain.later(WINDOW + 1)
     network.chain.mine()
@@ -175,7 +173,7 @@ def test_a_second_group_is_not_named_after_the_window(network: Network, first: G
         second_of(first)
 
 
-def test_a_contest_is_settled_once(network: Network, first: Group):
+def test_contest_is_settled_once(network: Network, first: Group):
     first.play("AAB")
     second_of(first).play("AAA")
     first.settle(ord("A"))

@@ -32,11 +32,11 @@ def ask(network: Network, node: str, model: str = MODEL, sender: str = "") -> in
     return int(said["until"])
 
 
-def test_a_request_stands_for_half_an_hour(network: Network):
+def test_download_request_lasts_30_minutes(network: Network):
     assert ask(network, network.nodes[0]) == network.chain.time + DOWNLOAD_TIME
 
 
-def test_nobody_is_asked_for_the_same_model_while_a_request_stands(network: Network):
+def test_duplicate_download_request_is_rejected_until_expiry(network: Network):
     node, other = network.nodes[:2]
     until = ask(network, node)
     network.chain.at(until - 1)
@@ -48,24 +48,24 @@ def test_nobody_is_asked_for_the_same_model_while_a_request_stands(network: Netw
     assert ask(network, other) > 0
 
 
-def test_only_the_dispatcher_asks(network: Network):
+def test_only_dispatcher_may_request_downloads(network: Network):
     for sender in (network.admin, network.nodes[0], network.creator):
         with pytest.raises(RevertedError, match="NotDispatcher"):
             ask(network, network.nodes[0], sender=sender)
 
 
-def test_only_members_are_asked(network: Network):
+def test_download_request_to_non_member_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="NotMember"):
         ask(network, network.nodes[2])
 
 
 @pytest.mark.parametrize("model", ["", "m" * 129])
-def test_a_model_has_a_name_of_at_most_128_bytes(network: Network, model: str):
+def test_empty_or_oversized_model_name_is_rejected(network: Network, model: str):
     with pytest.raises(RevertedError, match="BadName"):
         ask(network, network.nodes[0], model)
 
 
-def test_a_node_adds_a_model_whether_or_not_it_was_asked(network: Network):
+def test_node_adds_model_with_or_without_request(network: Network):
     node, other = network.nodes[:2]
     ask(network, node)
     for one in (node, other):

@@ -53,7 +53,7 @@ def start(network: Network, task: bytes, seed: Block, sender: str = "") -> Recei
     return network.by(sender or network.dispatcher, call)
 
 
-def test_a_drawn_start_says_the_block_of_its_draw_and_then_starts(network: Network):
+def test_drawn_start_emits_draw_block_before_start(network: Network):
     task = network.create()
     seed = block(network.chain)
     receipt = start(network, task, seed)
@@ -67,13 +67,13 @@ def test_a_drawn_start_says_the_block_of_its_draw_and_then_starts(network: Netwo
     assert network.status(task) is Status.STARTED
 
 
-def test_only_the_dispatcher_starts_what_was_drawn(network: Network):
+def test_only_dispatcher_may_start_drawn_task(network: Network):
     task = network.create()
     with pytest.raises(RevertedError, match="NotDispatcher"):
         start(network, task, block(network.chain), network.creator)
 
 
-def test_a_drawn_start_is_held_to_all_that_a_start_is_held_to(network: Network):
+def test_drawn_start_has_same_requirements_as_start(network: Network):
     first, second = network.create(), network.create()
     start(network, first, block(network.chain))
     with pytest.raises(RevertedError, match="WrongStatus"):
@@ -83,7 +83,7 @@ def test_a_drawn_start_is_held_to_all_that_a_start_is_held_to(network: Network):
 
 
 @pytest.mark.parametrize("wrong", [bytes(32), bytes(31) + b"\x01"])
-def test_a_draw_by_another_hash_is_refused(network: Network, wrong: bytes):
+def test_draw_with_wrong_block_hash_is_rejected(network: Network, wrong: bytes):
     task, seed = network.create(), block(network.chain)
     with pytest.raises(RevertedError, match="Reorged") as caught:
         start(network, task, Block(seed.number, wrong))
@@ -91,14 +91,14 @@ def test_a_draw_by_another_hash_is_refused(network: Network, wrong: bytes):
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 1000])
-def test_a_draw_by_a_block_that_is_not_over_is_refused(network: Network, ahead: int):
+def test_draw_by_future_block_is_rejected(network: Network, ahead: int):
     task = network.create()
     late = network.chain.block + ahead
     with pytest.raises(RevertedError, match=rf"StaleAsOf\({late}\)"):
         start(network, task, Block(late, bytes(32)))
 
 
-def test_a_draw_is_good_for_as_long_as_the_chain_knows_its_block(network: Network):
+def test_draw_is_accepted_while_block_hash_is_available(network: Network):
     task, chain = network.create(), network.chain
     seed = block(chain)
     chain.mine(256)
@@ -110,7 +110,7 @@ def test_a_draw_is_good_for_as_long_as_the_chain_knows_its_block(network: Networ
         start(network, task, seed)
 
 
-def test_a_start_drawn_on_a_block_that_was_reorged_cannot_land(brittle: Network):
+def test_start_drawn_on_reorged_block_is_rejected(brittle: Network):
     chain, task = brittle.chain, brittle.create()
     # Something that the reorg takes away: an empty block would come back with the same hash.
     brittle.create()
@@ -122,7 +122,7 @@ def test_a_start_drawn_on_a_block_that_was_reorged_cannot_land(brittle: Network)
     assert brittle.status(task) is Status.CREATED
 
 
-def test_an_arbitrum_chain_is_asked_for_its_own_blocks(fresh_chain: Chain):
+def test_arbitrum_block_hashes_are_used_for_draws(fresh_chain: Chain):
     chain = fresh_chain
     with chain.undone():
         code = artifact("testing/ArbSysDouble")["deployedBytecode"]

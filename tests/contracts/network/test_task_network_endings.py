@@ -30,7 +30,7 @@ def alice(network: Network) -> str:
     return network.nodes[0]
 
 
-def test_an_answer_counts_up_to_the_last_second(network: Network, alice: str):
+def test_answer_is_accepted_until_last_second_of_timeout(network: Network, alice: str):
     task = network.begun(alice)
     limit = network.time_limit(task)
     assert limit == network.chain.time + TIMEOUT
@@ -43,7 +43,7 @@ def test_an_answer_counts_up_to_the_last_second(network: Network, alice: str):
     assert network.submit(task, alice).names == ["TaskSubmitted"]
 
 
-def test_one_second_later_the_task_can_only_time_out(network: Network, alice: str):
+def test_task_can_only_time_out_after_limit(network: Network, alice: str):
     task = network.begun(alice)
     limit = network.time_limit(task)
     network.chain.at(limit + 1)
@@ -62,7 +62,7 @@ def test_one_second_later_the_task_can_only_time_out(network: Network, alice: st
         network.time_out(task)
 
 
-def test_a_node_that_wants_to_leave_may_end_its_own_overdue_task(network: Network, alice: str):
+def test_quitting_node_may_time_out_its_own_task(network: Network, alice: str):
     task = network.begun(alice)
     network.by(alice, network.does.quit())
     network.chain.later(TIMEOUT + 1)
@@ -73,7 +73,7 @@ def test_a_node_that_wants_to_leave_may_end_its_own_overdue_task(network: Networ
 
 
 @pytest.mark.parametrize("last", [Last.CREATED, Last.QUEUED])
-def test_the_creator_takes_back_what_nobody_started(network: Network, last: Last):
+def test_creator_cancels_unstarted_task(network: Network, last: Last):
     task = network.create()
     if last is Last.QUEUED:
         network.by(network.dispatcher, network.does.queueTask(task))
@@ -84,7 +84,7 @@ def test_the_creator_takes_back_what_nobody_started(network: Network, last: Last
     assert network.owed(network.treasury) == TOLL
 
 
-def test_a_started_task_is_taken_back_or_dropped_by_nobody(network: Network, alice: str):
+def test_started_task_cannot_be_cancelled_or_dropped(network: Network, alice: str):
     task = network.begun(alice)
     with pytest.raises(RevertedError, match="WrongStatus"):
         network.by(network.creator, network.does.cancelTask(task))
@@ -92,14 +92,14 @@ def test_a_started_task_is_taken_back_or_dropped_by_nobody(network: Network, ali
         network.by(network.dispatcher, network.does.dropTask(task, Why.TIMEOUT))
 
 
-def test_a_task_is_taken_back_judged_and_excused_by_its_creator_only(network: Network, alice: str):
+def test_only_creator_may_cancel_validate_or_accept_error(network: Network, alice: str):
     for act in ("cancelTask", "validateTask", "acceptError"):
         with pytest.raises(RevertedError, match="NotCreator"):
             network.by(alice, getattr(network.does, act)(network.create()))
 
 
 @pytest.mark.parametrize("reason", [Why.TIMEOUT, Why.FEE_TOO_LOW])
-def test_the_dispatcher_drops_from_the_queue(network: Network, reason: Why):
+def test_dispatcher_drops_queued_task(network: Network, reason: Why):
     task = network.create()
     network.by(network.dispatcher, network.does.queueTask(task))
     said = network.by(network.dispatcher, network.does.dropTask(task, reason)).only("TaskAborted")
@@ -109,12 +109,12 @@ def test_the_dispatcher_drops_from_the_queue(network: Network, reason: Why):
 
 
 @pytest.mark.parametrize("reason", [0, 2, 3, 5, 6, 7, 8, 9, 10, 11, 255])
-def test_the_dispatcher_drops_for_no_other_reason(network: Network, reason: int):
+def test_drop_with_other_reason_is_rejected(network: Network, reason: int):
     with pytest.raises(RevertedError, match="BadReason"):
         network.by(network.dispatcher, network.does.dropTask(network.create(), reason))
 
 
-def test_an_accepted_error_returns_the_fee(network: Network, alice: str):
+def test_accepted_error_returns_fee(network: Network, alice: str):
     task = network.begun(alice)
     reported = network.report_error(task, alice)
     with pytest.raises(RevertedError, match="WrongStatus"):
@@ -126,14 +126,14 @@ def test_an_accepted_error_returns_the_fee(network: Network, alice: str):
     assert (network.owed(alice), network.owed(network.creator)) == (0, FEE)
 
 
-def test_a_result_is_no_error_to_accept(network: Network, alice: str):
+def test_result_cannot_be_accepted_as_error(network: Network, alice: str):
     task = network.submitted(alice)
     with pytest.raises(RevertedError, match="WrongStatus"):
         network.by(network.creator, network.does.acceptError(task))
 
 
 @pytest.mark.parametrize("last", [Last.SUBMITTED, Last.ERROR_REPORTED])
-def test_anyone_ends_an_answer_that_the_creator_leaves_unjudged(
+def test_unvalidated_answer_is_ended_by_any_account_after_deadline(
     network: Network, alice: str, last: Last
 ):
     task = network.begun(alice)
@@ -153,7 +153,7 @@ def test_anyone_ends_an_answer_that_the_creator_leaves_unjudged(
     assert (network.owed(alice), network.owed(network.creator)) == paid
 
 
-def test_a_task_without_an_answer_is_not_left_unjudged(network: Network, alice: str):
+def test_task_without_answer_cannot_end_as_unvalidated(network: Network, alice: str):
     for task in (network.create(), network.begun(alice), word(404)):
         with pytest.raises(RevertedError, match="WrongStatus"):
             network.by(alice, network.does.endUnvalidated(task))

@@ -36,23 +36,23 @@ def floor(network: Network, *wanted: int, kind: int = 0) -> dict[str, Any]:
 # --- floors ---
 
 
-def test_every_kind_has_the_floor_of_the_deployment(network: Network):
+def test_every_kind_has_deployment_floor(network: Network):
     assert [network.does.floorOf(kind).call() for kind in range(3)] == [FLOOR] * 3
     assert network.does.leastFee(0, 1).call() == TOLL
 
 
 @pytest.mark.parametrize("wrong", [(0, 0, 60, 1), (1, 1, 0, 1)])
-def test_a_floor_of_nothing_is_none(network: Network, wrong: tuple[int, ...]):
+def test_zero_floor_is_rejected(network: Network, wrong: tuple[int, ...]):
     with pytest.raises(RevertedError, match="BadFloor"):
         floor(network, *wrong)
 
 
-def test_a_floor_is_of_a_kind_that_there_is(network: Network):
+def test_floor_of_unknown_kind_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="BadKind"):
         floor(network, *FLOOR, kind=3)
 
 
-def test_a_fee_one_wei_short_is_refused(network: Network):
+def test_fee_below_floor_is_rejected(network: Network):
     floor(network, 5, 7, 60, 0, kind=1)
     least = (5 + 7 * 40) * GWEI
     with pytest.raises(RevertedError, match="FeeTooLow") as refused:
@@ -61,7 +61,7 @@ def test_a_fee_one_wei_short_is_refused(network: Network):
     network.create(kind=1, size=40, fee=least)
 
 
-def test_a_timeout_one_second_short_is_refused(network: Network):
+def test_timeout_below_floor_is_rejected(network: Network):
     floor(network, *FLOOR[:2], 100, 3, kind=2)
     with pytest.raises(RevertedError, match="BadTimeout") as refused:
         network.create(kind=2, size=20, timeout=159)
@@ -69,19 +69,19 @@ def test_a_timeout_one_second_short_is_refused(network: Network):
     network.create(kind=2, size=20, timeout=160)
 
 
-def test_a_task_too_large_for_a_day_is_no_order(network: Network):
+def test_task_needing_over_24_hours_is_rejected(network: Network):
     floor(network, *FLOOR[:2], 60, 2)
     with pytest.raises(RevertedError, match="BadTimeout"):
         network.create(size=DAY, timeout=DAY, fee=1000 * ETHER)
 
 
-def test_the_largest_size_and_floor_still_have_a_fee(network: Network):
+def test_maximum_size_and_floor_have_min_fee(network: Network):
     most = 2**96 - 1
     floor(network, most, most, 60, 0)
     assert network.does.leastFee(0, 2**32 - 1).call() == most * 2**32 * GWEI
 
 
-def test_a_floor_holds_for_tasks_created_from_then_on(network: Network):
+def test_floor_applies_to_later_tasks_only(network: Network):
     task = network.begun(network.nodes[0], fee=FEE)
     floor(network, 2_000_000_000, 0, 1000, 0)
     network.chain.later(TIMEOUT + 1)
@@ -93,7 +93,7 @@ def test_a_floor_holds_for_tasks_created_from_then_on(network: Network):
 # --- tolls ---
 
 
-def test_a_timeout_pays_the_toll_to_nobody_who_could_gain_by_it(network: Network):
+def test_timeout_toll_goes_to_treasury(network: Network):
     tasks = members(network)
     for task, node in zip(tasks, network.nodes, strict=False):
         network.start(task, node)
@@ -107,9 +107,7 @@ def test_a_timeout_pays_the_toll_to_nobody_who_could_gain_by_it(network: Network
 
 
 @pytest.mark.parametrize(("waited", "toll"), [(0, TOLL), (DAY, TOLL), (DAY + 1, 0)])
-def test_cancel_before_start_costs_the_toll_until_a_day_has_passed(
-    network: Network, waited: int, toll: int
-):
+def test_cancel_before_start_costs_toll_within_24_hours(network: Network, waited: int, toll: int):
     """Whoever sees a draw and cancels to have another one pays for each; who waits does not."""
     task = network.create()
     network.chain.at(network.chain.time + waited or network.chain.time + 1)
@@ -122,7 +120,7 @@ def test_cancel_before_start_costs_the_toll_until_a_day_has_passed(
 # --- attacks ---
 
 
-def test_an_attacker_pays_for_each_zero_that_he_makes(network: Network):
+def test_forced_timeouts_cost_attacker_toll_each(network: Network):
     """Cheap groups with impossible timeouts: neither is there to be had."""
     cheap: dict[str, Any] = {"group": GROUP, "group_size": 3}
     with pytest.raises(RevertedError, match="FeeTooLow"):
@@ -144,7 +142,7 @@ def test_an_attacker_pays_for_each_zero_that_he_makes(network: Network):
     assert network.owed(network.treasury) >= zeros * TOLL
 
 
-def test_no_group_of_sixteen_with_one_task_keeps_a_node(network: Network):
+def test_incomplete_group_cannot_start(network: Network):
     task = network.create(group=GROUP, group_size=16)
     with pytest.raises(RevertedError, match=r"GroupIncomplete\(1, 16\)"):
         network.start(task, network.nodes[0])
@@ -156,7 +154,7 @@ def test_no_group_of_sixteen_with_one_task_keeps_a_node(network: Network):
     network.start(task, network.nodes[0])
 
 
-def test_a_node_works_on_while_its_group_waits_for_others(network: Network):
+def test_node_takes_other_task_while_group_waits(network: Network):
     tasks = members(network)
     network.start(tasks[0], network.nodes[0])
     network.commit(tasks[0], network.nodes[0], word(1))

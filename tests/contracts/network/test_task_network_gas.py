@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.evm, pytest.mark.slow]
 TOLERANCE = 0.01
 
 
-def test_every_transaction_costs_what_is_written_down(chain: Chain):
+def test_gas_of_every_transaction_matches_recorded_values(chain: Chain):
     """`.venv/bin/python tests/contracts/network_gas.py` writes it down anew."""
     kept: dict[str, int] = json.loads(KEPT.read_text("utf-8"))
     found = measured(chain)

@@ -49,7 +49,7 @@ def last_block(network: Network) -> tuple[int, bytes]:
     return number, bytes.fromhex(found["hash"][2:])
 
 
-def test_every_task_of_a_group_starts_on_its_node_at_once(network: Network):
+def test_all_tasks_of_group_start_together(network: Network):
     tasks, nodes = ordered(network), network.nodes[:3]
     receipt = start(network, tasks, nodes, last_block(network))
 
@@ -62,7 +62,7 @@ def test_every_task_of_a_group_starts_on_its_node_at_once(network: Network):
     assert [network.told(task)["node"] for task in tasks] == nodes
 
 
-def test_without_a_block_nothing_is_said_of_a_draw(network: Network):
+def test_group_start_without_block_emits_no_draw(network: Network):
     receipt = start(network, ordered(network), network.nodes[:3])
     assert receipt.names == ["GroupStarted", *["TaskStarted"] * 3]
 
@@ -92,7 +92,7 @@ def _started(network: Network, tasks: list[bytes]) -> None:
         (_started, "WrongStatus"),
     ],
 )
-def test_where_the_last_of_a_group_cannot_start_none_does(
+def test_group_start_reverts_when_last_task_cannot_start(
     network: Network, spoil: Callable[[Network, list[bytes]], None], error: str
 ):
     tasks = ordered(network)
@@ -103,7 +103,7 @@ def test_where_the_last_of_a_group_cannot_start_none_does(
 
 
 @pytest.mark.parametrize("spoil", ["pause", "quit", "updateVersion"])
-def test_member_that_changes_first_does_not_cost_the_others_starts(network: Network, spoil: str):
+def test_changed_member_reverts_group_start_early(network: Network, spoil: str):
     """It cost the dispatcher 245,670 gas, for 28,614 of the node's own."""
     tasks, node = ordered(network), network.nodes[2]
     args = (9, 0, 0) if spoil == "updateVersion" else ()
@@ -114,49 +114,49 @@ def test_member_that_changes_first_does_not_cost_the_others_starts(network: Netw
     assert int(block["gasUsed"], 16) < 80_000
 
 
-def test_nobody_gets_two_tasks_of_a_group(network: Network):
+def test_same_node_twice_in_group_is_rejected(network: Network):
     tasks, (one, two, *_) = ordered(network), network.nodes
     with pytest.raises(RevertedError, match="TookPart"):
         start(network, tasks, [one, two, one])
 
 
 @pytest.mark.parametrize("part", [slice(0), slice(2), slice(1, 3)])
-def test_a_part_of_a_group_is_no_group(network: Network, part: slice):
+def test_partial_group_start_is_rejected(network: Network, part: slice):
     tasks = ordered(network)[part]
     with pytest.raises(RevertedError, match="WrongMembers"):
         start(network, tasks, network.nodes[: len(tasks)])
 
 
-def test_a_task_named_twice_or_of_another_group_is_refused(network: Network):
+def test_duplicate_or_foreign_task_in_group_start_is_rejected(network: Network):
     one, two, _ = ordered(network)
     for third in (two, network.create(), bytes(32)):
         with pytest.raises(RevertedError, match="WrongMembers"):
             start(network, [one, two, third], network.nodes[:3])
 
 
-def test_tasks_in_no_group_are_refused(network: Network):
+def test_tasks_without_group_are_rejected(network: Network):
     with pytest.raises(RevertedError, match="WrongMembers"):
         start(network, [network.create()], network.nodes[:1])
 
 
 @pytest.mark.parametrize("many", [2, 4])
-def test_there_are_as_many_nodes_as_tasks(network: Network, many: int):
+def test_node_count_must_equal_task_count(network: Network, many: int):
     with pytest.raises(RevertedError, match="WrongMembers"):
         start(network, ordered(network), network.nodes[:many])
 
 
-def test_a_group_that_is_not_complete_does_not_start(network: Network):
+def test_incomplete_group_start_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="WrongMembers"):
         start(network, ordered(network, size=4), network.nodes[:3])
 
 
-def test_a_draw_by_another_hash_starts_no_group(network: Network):
+def test_group_start_with_wrong_block_hash_is_rejected(network: Network):
     tasks, (number, _) = ordered(network), last_block(network)
     with pytest.raises(RevertedError, match="Reorged"):
         start(network, tasks, network.nodes[:3], (number, b"\x01" * 32))
 
 
-def test_only_the_dispatcher_starts_a_group(network: Network):
+def test_only_dispatcher_may_start_group(network: Network):
     tasks = ordered(network)
     with pytest.raises(RevertedError, match="NotDispatcher"):
         start(network, tasks, network.nodes[:3], sender=network.creator)

@@ -52,7 +52,7 @@ def network(staffed: Network, chain: Chain) -> Network:
         ("ABAAB", "Succeeded Invalidated Refunded Refunded Invalidated"),
     ],
 )
-def test_every_group_comes_to_its_end(network: Network, answers: str, expected: str):
+def test_group_outcome_follows_answers(network: Network, answers: str, expected: str):
     tasks = play(network, answers)
     receipt = compare(network, tasks)
     outcome = ends(receipt, tasks)
@@ -73,7 +73,7 @@ def test_every_group_comes_to_its_end(network: Network, answers: str, expected: 
     assert network.does.activeCount().call() == len(network.nodes)
 
 
-def test_the_logs_of_a_comparison_come_in_order(network: Network):
+def test_comparison_logs_are_ordered(network: Network):
     tasks = play(network, "ABA")
     receipt = compare(network, tasks)
     names = [name for name in receipt.names if name != "Credited"]
@@ -96,12 +96,12 @@ def test_the_logs_of_a_comparison_come_in_order(network: Network):
         ("Aee", [Why.ERROR_REPORTED, Why.ERROR_REPORTED]),
     ],
 )
-def test_an_abort_says_why(network: Network, answers: str, reasons: list[Why]):
+def test_abort_event_has_reason(network: Network, answers: str, reasons: list[Why]):
     events = compare(network, play(network, answers)).events
     assert [said.args["reason"] for said in events if said.event == "TaskAborted"] == reasons
 
 
-def test_the_fastest_is_the_one_that_took_least_time_not_the_first_to_answer(network: Network):
+def test_fastest_member_is_chosen_by_duration(network: Network):
     tasks = members(network)
     nodes = network.nodes[:3]
     network.start(tasks[0], nodes[0])
@@ -117,7 +117,7 @@ def test_the_fastest_is_the_one_that_took_least_time_not_the_first_to_answer(net
     assert ends(compare(network, tasks), tasks) == ["Refunded", "Succeeded", "Refunded"]
 
 
-def test_of_equally_fast_members_the_one_created_first_succeeds(network: Network):
+def test_tie_goes_to_task_created_first(network: Network):
     chain, tasks = network.chain, members(network)
     starts, answers, reveals = [], [], []
     for task, node in zip(tasks, network.nodes, strict=False):
@@ -133,7 +133,7 @@ def test_of_equally_fast_members_the_one_created_first_succeeds(network: Network
     assert ends(compare(network, backwards), tasks) == ["Succeeded", "Refunded", "Refunded"]
 
 
-def test_a_request_is_granted_where_the_comparison_ends_the_task(network: Network):
+def test_pending_quit_takes_effect_after_comparison(network: Network):
     tasks = play(network, "AAA")
     network.by(network.nodes[1], network.does.quit())
     names = compare(network, tasks).names
@@ -141,7 +141,7 @@ def test_a_request_is_granted_where_the_comparison_ends_the_task(network: Networ
     assert names.index("NodeQuit") > names.index("TaskRefunded")
 
 
-def test_a_group_is_compared_once(network: Network):
+def test_group_is_compared_once(network: Network):
     tasks = play(network, "AAA")
     compare(network, tasks)
     with pytest.raises(RevertedError, match="GroupClosed"):
@@ -150,14 +150,14 @@ def test_a_group_is_compared_once(network: Network):
         members(network)
 
 
-def test_a_group_belongs_to_its_creator(network: Network):
+def test_only_creator_may_validate_group(network: Network):
     tasks = play(network, "AAA")
     with pytest.raises(RevertedError, match="UnknownGroup"):
         network.by(network.nodes[0], network.does.validateGroup(GROUP, tasks))
 
 
 @pytest.mark.parametrize("waiting", ["unstarted", "running", "hidden"])
-def test_a_group_waits_for_its_last_member(network: Network, waiting: str):
+def test_group_with_unanswered_member_cannot_be_compared(network: Network, waiting: str):
     tasks = members(network)
     for task, node in zip(tasks, network.nodes[:2], strict=False):
         network.start(task, node)
@@ -175,7 +175,7 @@ def test_a_group_waits_for_its_last_member(network: Network, waiting: str):
     assert refused.value.values[1:] == (shown, 3)
 
 
-def test_exactly_the_group_is_listed(network: Network):
+def test_comparison_must_list_exactly_group_members(network: Network):
     tasks = play(network, "AAA")
     stranger = network.create()
     wrong: tuple[list[bytes], ...] = (
@@ -190,7 +190,7 @@ def test_exactly_the_group_is_listed(network: Network):
             compare(network, listed)
 
 
-def test_a_group_keeps_the_size_it_was_created_with(network: Network):
+def test_group_size_is_fixed(network: Network):
     network.create(group=GROUP, group_size=2)
     with pytest.raises(RevertedError, match="BadGroupSize"):
         network.create(group=GROUP, group_size=3)
@@ -203,19 +203,19 @@ def test_a_group_keeps_the_size_it_was_created_with(network: Network):
     "other",
     [{"size": 2}, {"timeout": TIMEOUT + 1}, {"models": ["llama"]}, {"kind": 1}, {"min_vram": 9}],
 )
-def test_the_tasks_of_a_group_ask_for_the_same(network: Network, other: dict[str, Any]):
+def test_tasks_of_group_must_have_same_order(network: Network, other: dict[str, Any]):
     network.create(group=GROUP, group_size=2)
     with pytest.raises(RevertedError, match="OrderDiffers"):
         network.create(group=GROUP, group_size=2, **other)
 
 
-def test_a_group_may_have_sixteen_members(network: Network):
+def test_group_may_have_sixteen_members(network: Network):
     tasks = members(network, 16)
     network.by(network.creator, network.does.cancelGroup(tasks))
     assert network.owed(network.treasury) == 16 * TOLL
 
 
-def test_a_node_takes_part_in_a_group_once(network: Network):
+def test_node_takes_part_in_group_once(network: Network):
     tasks = members(network)
     network.start(tasks[0], network.nodes[0])
     network.chain.later(TIMEOUT + 1)
@@ -224,7 +224,7 @@ def test_a_node_takes_part_in_a_group_once(network: Network):
         network.start(tasks[1], network.nodes[0])
 
 
-def test_a_member_is_not_judged_alone(network: Network):
+def test_group_member_cannot_be_validated_alone(network: Network):
     tasks = play(network, "Ae-")
     with pytest.raises(RevertedError, match="InGroup"):
         network.by(network.creator, network.does.validateTask(tasks[0]))

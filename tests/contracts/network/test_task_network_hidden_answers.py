@@ -79,7 +79,7 @@ def standings(network: Network, many: int) -> list[Standing]:
         ("AB", "xx", ["", ""]),
     ],
 )
-def test_revealed_answers_are_judged_without_the_hidden_ones(
+def test_revealed_answers_are_judged_without_hidden_answers(
     network: Network, answers: str, hidden: str, expected: list[str]
 ):
     tasks = hide(network, answers, hidden)
@@ -99,7 +99,7 @@ def test_revealed_answers_are_judged_without_the_hidden_ones(
         assert [network.node(node)["open"] for node in network.nodes[:2]] == [0, 0]
 
 
-def test_last_revealer_does_not_escape_its_contest_by_silence(network: Network):
+def test_hiding_answer_does_not_avoid_contest(network: Network):
     liar = network.nodes[1]
     tasks = hide(network, "AB", ".x")
     network.by(liar, network.does.quit())
@@ -113,7 +113,7 @@ def test_last_revealer_does_not_escape_its_contest_by_silence(network: Network):
     assert network.owed(network.treasury) == MIN_STAKE
 
 
-def test_honest_node_that_was_away_shows_its_answer_late_and_keeps_its_stake(network: Network):
+def test_late_reveal_of_honest_node_saves_stake(network: Network):
     honest = network.nodes[1]
     tasks = hide(network, "AA", ".x")
     compare(network, tasks)
@@ -133,7 +133,7 @@ def test_honest_node_that_was_away_shows_its_answer_late_and_keeps_its_stake(net
 
 
 @pytest.mark.parametrize("wrong", ["answer", "salt", "stranger"])
-def test_late_answer_is_the_one_that_was_committed_to(network: Network, wrong: str):
+def test_late_reveal_must_match_commitment(network: Network, wrong: str):
     tasks = hide(network, "AB", ".x")
     compare(network, tasks)
     key = network.key(network.creator, GROUP)
@@ -144,7 +144,7 @@ def test_late_answer_is_the_one_that_was_committed_to(network: Network, wrong: s
         network.by(node, call)
 
 
-def test_garbage_shown_in_time_is_found_out_by_the_one_shown_late(network: Network):
+def test_garbage_answer_is_slashed_after_late_reveal(network: Network):
     """An honest node whose reveal was held up: the garbage is paid at first, and slashed then."""
     tasks = hide(network, "GA", ".x")
     compare(network, tasks)
@@ -154,7 +154,7 @@ def test_garbage_shown_in_time_is_found_out_by_the_one_shown_late(network: Netwo
     assert standings(network, 2) == [OUT, IN]
 
 
-def test_without_a_second_group_a_hidden_answer_costs_no_stake(network: Network):
+def test_hidden_answer_keeps_stake_without_second_group(network: Network):
     tasks = hide(network, "AB", ".x")
     compare(network, tasks)
     network.chain.later(WINDOW + 1)
@@ -164,7 +164,7 @@ def test_without_a_second_group_a_hidden_answer_costs_no_stake(network: Network)
     assert [network.node(node)["open"] for node in network.nodes[:2]] == [0, 0]
 
 
-def test_undecided_second_group_slashes_nobody(network: Network):
+def test_undecided_second_group_slashes_no_node(network: Network):
     """Also not by the error report, which is what a group without a verdict has for one."""
     tasks = hide(network, "eeA", "...")
     compare(network, tasks)
@@ -181,7 +181,7 @@ def test_undecided_second_group_slashes_nobody(network: Network):
 # --- a group that its creator does not have compared ---
 
 
-def test_stake_of_a_hidden_answer_waits_for_the_comparison(network: Network):
+def test_stake_of_hidden_answer_is_locked_until_comparison(network: Network):
     node = network.nodes[1]
     hide(network, "AB", ".x")
     network.by(node, network.does.quit())
@@ -190,7 +190,7 @@ def test_stake_of_a_hidden_answer_waits_for_the_comparison(network: Network):
 
 
 @pytest.mark.parametrize("hidden", [".x", "xx"])
-def test_silent_creator_holds_no_stake_for_ever(network: Network, hidden: str):
+def test_inactive_creator_does_not_lock_stake(network: Network, hidden: str):
     tasks = hide(network, "AB", hidden)
     node = network.nodes[1]
     with pytest.raises(RevertedError, match="StillTime"):
@@ -207,7 +207,7 @@ def test_silent_creator_holds_no_stake_for_ever(network: Network, hidden: str):
     assert network.owed(node) == MIN_STAKE
 
 
-def test_hidden_answer_of_a_contest_is_not_released_by_waiting(network: Network):
+def test_contested_hidden_answer_cannot_end_as_unvalidated(network: Network):
     tasks = hide(network, "AB", ".x")
     compare(network, tasks)
     network.chain.later(VALIDATION + 1)

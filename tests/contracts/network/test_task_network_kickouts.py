@@ -52,7 +52,7 @@ def bob(network: Network) -> str:
     return node
 
 
-def test_a_kickout_ends_the_membership_and_credits_the_stake(watched: Watched, bob: str):
+def test_kickout_ends_membership_and_credits_stake(watched: Watched, bob: str):
     network = watched.network
     receipt = watched.kick(bob)
 
@@ -64,13 +64,13 @@ def test_a_kickout_ends_the_membership_and_credits_the_stake(watched: Watched, b
     assert network.does.activeCount().call() == 0
 
 
-def test_nobody_but_the_oracle_kicks_out(network: Network, bob: str):
+def test_only_oracle_may_kick_out(network: Network, bob: str):
     for sender in (network.admin, network.dispatcher, bob):
         with pytest.raises(RevertedError, match="NotOracle"):
             network.by(sender, network.does.kick(bob, EVIDENCE))
 
 
-def test_who_is_no_member_any_more_is_let_be(watched: Watched, bob: str):
+def test_kick_of_non_member_has_no_effect(watched: Watched, bob: str):
     stranger = watched.network.nodes[5]
     watched.kick(bob)
 
@@ -79,7 +79,7 @@ def test_who_is_no_member_any_more_is_let_be(watched: Watched, bob: str):
     assert watched.network.standing(stranger) is Standing.UNKNOWN
 
 
-def test_a_kickout_aborts_the_task_first_and_returns_its_fee(watched: Watched, bob: str):
+def test_kickout_aborts_running_task_and_returns_its_fee(watched: Watched, bob: str):
     network = watched.network
     task = network.begun(bob)
     receipt = watched.kick(bob)
@@ -93,9 +93,7 @@ def test_a_kickout_aborts_the_task_first_and_returns_its_fee(watched: Watched, b
     assert network.owed(bob) == MIN_STAKE
 
 
-def test_an_answer_is_judged_after_the_kickout_and_the_stake_waits_for_it(
-    watched: Watched, bob: str
-):
+def test_answer_is_validated_after_kickout_and_stake_waits_for_it(watched: Watched, bob: str):
     network = watched.network
     network.change(cool_down=0, rejoin=0)
     task = network.submitted(bob)
@@ -121,7 +119,7 @@ def committing_group(network: Network, first: str) -> tuple[list[bytes], list[st
     return tasks, nodes
 
 
-def test_a_member_that_was_kicked_out_reveals_and_counts_in_its_group(watched: Watched, bob: str):
+def test_kicked_out_member_reveals_and_counts_in_group(watched: Watched, bob: str):
     network = watched.network
     tasks, nodes = committing_group(network, bob)
     for task, node in zip(tasks, nodes, strict=True):
@@ -135,7 +133,7 @@ def test_a_member_that_was_kicked_out_reveals_and_counts_in_its_group(watched: W
     assert ended.only("StakeReturned")["node"] == bob
 
 
-def test_a_member_that_was_kicked_out_while_it_ran_is_not_waited_for(watched: Watched, bob: str):
+def test_kicked_out_running_member_is_not_waited_for(watched: Watched, bob: str):
     network = watched.network
     tasks, nodes = committing_group(network, bob)
     for task, node in zip(tasks[1:], nodes[1:], strict=True):
@@ -147,7 +145,7 @@ def test_a_member_that_was_kicked_out_while_it_ran_is_not_waited_for(watched: Wa
     assert ends(compare(network, tasks), tasks) == ["", "Succeeded", "Refunded"]
 
 
-def test_a_kickout_overtakes_a_quit_that_waits(watched: Watched, bob: str):
+def test_kickout_overrides_pending_quit(watched: Watched, bob: str):
     watched.network.begun(bob)
     watched.network.by(bob, watched.network.does.quit())
 
@@ -155,7 +153,7 @@ def test_a_kickout_overtakes_a_quit_that_waits(watched: Watched, bob: str):
     assert watched.network.standing(bob) is Standing.KICKED_OUT
 
 
-def test_who_was_kicked_out_stays_out_for_ever(watched: Watched, bob: str):
+def test_kicked_out_node_stays_out_permanently(watched: Watched, bob: str):
     watched.kick(bob)
     watched.network.chain.later(100 * 365 * 86400)
 
@@ -164,7 +162,7 @@ def test_who_was_kicked_out_stays_out_for_ever(watched: Watched, bob: str):
     assert refused.value.values == (bob.lower(), 2**40 - 1)
 
 
-def test_a_cool_down_ends_to_the_second(watched: Watched, bob: str):
+def test_cool_down_ends_exactly_on_time(watched: Watched, bob: str):
     network = watched.network
     network.change(cool_down=5000)
     watched.kick(bob)
@@ -182,7 +180,7 @@ def test_a_cool_down_ends_to_the_second(watched: Watched, bob: str):
     network.join(bob)
 
 
-def test_a_cool_down_is_no_shorter_than_the_delay_of_everybody(watched: Watched, bob: str):
+def test_cool_down_is_at_least_rejoin_delay(watched: Watched, bob: str):
     watched.network.change(cool_down=1)
     watched.kick(bob)
     kicked = watched.network.chain.time
@@ -193,7 +191,7 @@ def test_a_cool_down_is_no_shorter_than_the_delay_of_everybody(watched: Watched,
 
 
 @pytest.mark.parametrize("later", [5, FOREVER])
-def test_a_cool_down_is_the_one_of_the_day_of_the_kickout(watched: Watched, bob: str, later: int):
+def test_cool_down_is_fixed_at_kickout(watched: Watched, bob: str, later: int):
     network = watched.network
     network.change(cool_down=5000)
     watched.kick(bob)
@@ -207,7 +205,7 @@ def test_a_cool_down_is_the_one_of_the_day_of_the_kickout(watched: Watched, bob:
     network.join(bob)
 
 
-def test_the_admin_may_readmit_at_once(watched: Watched, bob: str):
+def test_admin_may_readmit_immediately(watched: Watched, bob: str):
     network = watched.network
     watched.kick(bob)
     said = network.by(network.admin, network.does.readmit(bob)).only("NodeReadmitted")
@@ -219,14 +217,14 @@ def test_the_admin_may_readmit_at_once(watched: Watched, bob: str):
     assert network.standing(bob) is Standing.ACTIVE
 
 
-def test_only_who_was_kicked_out_is_readmitted_and_only_by_the_admin(network: Network, bob: str):
+def test_only_kicked_out_node_is_readmitted_and_only_by_admin(network: Network, bob: str):
     with pytest.raises(RevertedError, match="NotKickedOut"):
         network.by(network.admin, network.does.readmit(bob))
     with pytest.raises(RevertedError, match="NotAdmin"):
         network.by(bob, network.does.readmit(bob))
 
 
-def test_a_receiver_that_refuses_ether_is_kicked_out_like_any_other(watched: Watched):
+def test_receiver_rejecting_ether_is_kicked_out(watched: Watched):
     network, chain = watched.network, watched.network.chain
     stubborn = chain.deploy("testing/StubbornNode")
     join = network.contract.encode_abi("join", ["Any", 8, 1, 0, 0, []])

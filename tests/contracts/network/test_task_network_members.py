@@ -26,7 +26,7 @@ def alice(network: Network) -> str:
     return node
 
 
-def test_a_join_tells_all_about_the_node(network: Network):
+def test_join_event_has_all_node_data(network: Network):
     node = network.nodes[0]
     said = network.join(node, models=["sdxl", "llama"]).only("NodeJoined")
 
@@ -44,41 +44,41 @@ def test_a_join_tells_all_about_the_node(network: Network):
     assert network.balance() == MIN_STAKE
 
 
-def test_a_member_cannot_join_again(network: Network, alice: str):
+def test_member_cannot_join_again(network: Network, alice: str):
     with pytest.raises(RevertedError, match="AlreadyMember"):
         network.join(alice)
 
 
-def test_a_stake_one_wei_short_is_refused(network: Network):
+def test_stake_below_minimum_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="StakeTooLow") as refused:
         network.join(network.nodes[0], stake=MIN_STAKE - 1)
     assert refused.value.values == (MIN_STAKE - 1, MIN_STAKE)
 
 
 @pytest.mark.parametrize("name", ["", "x" * 129])
-def test_a_gpu_without_a_fit_name_is_refused(network: Network, name: str):
+def test_empty_or_oversized_gpu_name_is_rejected(network: Network, name: str):
     with pytest.raises(RevertedError, match="BadName"):
         network.join(network.nodes[0], gpu=name)
 
 
-def test_names_may_be_as_long_as_the_limit(network: Network):
+def test_names_up_to_limit_are_accepted(network: Network):
     said = network.join(network.nodes[0], gpu="x" * 128, models=["m" * 128] * 64)
     assert len(said.only("NodeJoined")["models"]) == 64
 
 
-def test_too_many_models_are_refused(network: Network):
+def test_too_many_models_are_rejected(network: Network):
     with pytest.raises(RevertedError, match=r"TooManyModels\(65\)"):
         network.join(network.nodes[0], models=["m"] * 65)
 
 
-def test_a_nameless_model_is_refused(network: Network, alice: str):
+def test_empty_model_name_is_rejected(network: Network, alice: str):
     with pytest.raises(RevertedError, match="BadName"):
         network.join(network.nodes[1], models=["sdxl", ""])
     with pytest.raises(RevertedError, match="BadName"):
         network.by(alice, network.does.addModel(""))
 
 
-def test_a_member_tells_its_news(network: Network, alice: str):
+def test_member_updates_emit_events(network: Network, alice: str):
     model = network.by(alice, network.does.addModel("llama")).only("ModelAdded")
     version = network.by(alice, network.does.updateVersion(3, 1, 4)).only("NodeVersionUpdated")
     stake = network.by(alice, network.does.addStake(), value=ETHER).only("NodeStakeChanged")
@@ -88,7 +88,7 @@ def test_a_member_tells_its_news(network: Network, alice: str):
     assert stake == {"node": alice, "stake": MIN_STAKE + ETHER}
 
 
-def test_stake_of_nothing_is_refused(network: Network, alice: str):
+def test_zero_stake_increase_is_rejected(network: Network, alice: str):
     """An event for gas alone, in a loop, is the cheapest noise that the network has."""
     with pytest.raises(RevertedError, match=r"StakeTooLow\(0, 1\)"):
         network.by(alice, network.does.addStake())
@@ -96,7 +96,7 @@ def test_stake_of_nothing_is_refused(network: Network, alice: str):
 
 
 @pytest.mark.parametrize("act", ["pause", "resume", "quit", "addStake", "version", "model"])
-def test_who_is_no_member_has_nothing_to_say(network: Network, act: str):
+def test_non_member_calls_are_rejected(network: Network, act: str):
     calls = {"version": ("updateVersion", (1, 2, 3)), "model": ("addModel", ("sdxl",))}
     name, args = calls.get(act, (act, ()))
 
@@ -104,7 +104,7 @@ def test_who_is_no_member_has_nothing_to_say(network: Network, act: str):
         network.by(network.nodes[5], getattr(network.does, name)(*args))
 
 
-def test_a_pause_ends_with_a_resume(network: Network, alice: str):
+def test_pause_ends_with_resume(network: Network, alice: str):
     assert network.by(alice, network.does.pause()).names == ["NodePaused"]
     assert network.standing(alice) is Standing.PAUSED
 
@@ -115,7 +115,7 @@ def test_a_pause_ends_with_a_resume(network: Network, alice: str):
         network.by(alice, network.does.resume())
 
 
-def test_quitting_ends_the_membership_and_credits_the_stake(network: Network, alice: str):
+def test_quit_ends_membership_and_credits_stake(network: Network, alice: str):
     receipt = network.by(alice, network.does.quit())
 
     assert receipt.names == ["NodeQuit", "StakeReturned", "Credited"]
@@ -124,12 +124,12 @@ def test_quitting_ends_the_membership_and_credits_the_stake(network: Network, al
     assert network.does.activeCount().call() == 0
 
 
-def test_a_paused_node_may_quit(network: Network, alice: str):
+def test_paused_node_may_quit(network: Network, alice: str):
     network.by(alice, network.does.pause())
     assert "NodeQuit" in network.by(alice, network.does.quit()).names
 
 
-def test_a_busy_node_pauses_at_once_and_may_still_answer(network: Network, alice: str):
+def test_busy_node_pauses_immediately_and_may_still_answer(network: Network, alice: str):
     task = network.begun(alice)
 
     assert network.by(alice, network.does.pause()).names == ["NodePaused"]
@@ -142,7 +142,7 @@ def test_a_busy_node_pauses_at_once_and_may_still_answer(network: Network, alice
     assert network.standing(alice) is Standing.PAUSED
 
 
-def test_a_busy_node_quits_when_all_that_it_did_is_judged(network: Network, alice: str):
+def test_busy_node_quits_after_all_answers_are_judged(network: Network, alice: str):
     first = network.submitted(alice)
     second = network.begun(alice)
 
@@ -162,7 +162,7 @@ def test_a_busy_node_quits_when_all_that_it_did_is_judged(network: Network, alic
     assert network.standing(alice) is Standing.QUIT
 
 
-def test_a_node_is_free_once_it_has_answered(network: Network, alice: str):
+def test_node_is_free_after_answering(network: Network, alice: str):
     tasks = [network.submitted(alice) for _ in range(3)]
     assert network.node(alice)["open"] == 3
     for task in tasks:
@@ -170,7 +170,7 @@ def test_a_node_is_free_once_it_has_answered(network: Network, alice: str):
     assert network.node(alice)["open"] == 0
 
 
-def test_who_quit_may_join_again_when_the_delay_is_over(network: Network, alice: str):
+def test_quit_node_may_rejoin_after_delay(network: Network, alice: str):
     network.by(alice, network.does.quit())
     left = network.chain.time
 

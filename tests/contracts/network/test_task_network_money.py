@@ -18,7 +18,7 @@ def network(open_for_all: Network, chain: Chain) -> Network:
     return open_for_all
 
 
-def test_who_is_owed_withdraws_all_of_it_once(network: Network):
+def test_credit_is_withdrawn_once(network: Network):
     node = network.nodes[0]
     network.join(node)
     network.by(network.creator, network.does.validateTask(network.submitted(node)))
@@ -32,7 +32,7 @@ def test_who_is_owed_withdraws_all_of_it_once(network: Network):
         network.by(node, network.does.withdraw())
 
 
-def test_a_receiver_that_calls_back_gets_nothing_twice(network: Network):
+def test_reentrant_withdrawal_is_rejected(network: Network):
     chain, at = network.chain, network.contract.address
     withdraw = network.contract.encode_abi("withdraw")
     thief = chain.deploy("testing/StubbornNode")

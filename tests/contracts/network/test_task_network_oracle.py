@@ -66,7 +66,7 @@ def watched(pair: Watched, chain: Chain) -> Watched:
 # --- leaving while a kickout is proposed ---
 
 
-def test_who_quits_in_the_hours_of_the_veto_is_kicked_out_by_that(watched: Watched):
+def test_quit_during_veto_period_becomes_kickout(watched: Watched):
     watched.says("setPending", watched.bob, True)
     left = watched.quit()
 
@@ -79,7 +79,7 @@ def test_who_quits_in_the_hours_of_the_veto_is_kicked_out_by_that(watched: Watch
         watched.network.join(watched.bob)
 
 
-def test_a_quit_asked_before_the_proposal_and_granted_after_it_is_no_way_out(watched: Watched):
+def test_quit_granted_after_proposal_becomes_kickout(watched: Watched):
     network = watched.network
     task = network.submitted(watched.bob)
     watched.quit()
@@ -90,7 +90,7 @@ def test_a_quit_asked_before_the_proposal_and_granted_after_it_is_no_way_out(wat
     assert network.standing(watched.bob) is Standing.KICKED_OUT
 
 
-def test_who_asked_to_quit_and_was_cleared_meanwhile_just_quits(watched: Watched):
+def test_pending_quit_after_cleared_proposal_stays_quit(watched: Watched):
     network = watched.network
     task = network.submitted(watched.bob)
     watched.says("setPending", watched.bob, True)
@@ -102,9 +102,7 @@ def test_who_asked_to_quit_and_was_cleared_meanwhile_just_quits(watched: Watched
 
 
 @pytest.mark.parametrize("quits_first", [True, False])
-def test_a_quit_in_the_block_of_the_execution_is_a_kickout_in_either_order(
-    watched: Watched, *, quits_first: bool
-):
+def test_quit_and_kickout_in_same_block_end_as_kickout(watched: Watched, *, quits_first: bool):
     network, chain = watched.network, watched.network.chain
     watched.says("setPending", watched.bob, True)
     to = network.contract.address
@@ -118,7 +116,7 @@ def test_a_quit_in_the_block_of_the_execution_is_a_kickout_in_either_order(
     assert network.owed(watched.bob) == MIN_STAKE
 
 
-def test_no_gas_limit_lets_a_node_quit_unasked(watched: Watched):
+def test_low_gas_limit_does_not_bypass_kickout_on_quit(watched: Watched):
     """The question cannot be starved so that leaving still succeeds."""
     network, chain = watched.network, watched.network.chain
     watched.says("setPending", watched.bob, True)
@@ -130,7 +128,7 @@ def test_no_gas_limit_lets_a_node_quit_unasked(watched: Watched):
 
 
 @pytest.mark.parametrize("mood", UNWELL, ids=lambda mood: mood.name.lower())
-def test_an_oracle_that_fails_locks_no_stake_up(watched: Watched, mood: Mood):
+def test_failing_oracle_locks_no_stake(watched: Watched, mood: Mood):
     watched.says("setPending", watched.bob, True)
     watched.says("setMood", mood)
 
@@ -138,7 +136,7 @@ def test_an_oracle_that_fails_locks_no_stake_up(watched: Watched, mood: Mood):
     assert watched.network.owed(watched.bob) == MIN_STAKE
 
 
-def test_a_replaced_oracle_has_no_say_any_more(watched: Watched):
+def test_replaced_oracle_has_no_effect(watched: Watched):
     network = watched.network
     watched.says("setPending", watched.bob, True)
     another = network.chain.deploy("testing/PlainOracle").address
@@ -152,7 +150,7 @@ def test_a_replaced_oracle_has_no_say_any_more(watched: Watched):
 # --- giving work ---
 
 
-def test_an_excluded_node_gets_no_task(watched: Watched):
+def test_excluded_node_gets_no_task(watched: Watched):
     network = watched.network
     task = network.create()
     watched.says("setExcluded", watched.bob, True)
@@ -163,7 +161,7 @@ def test_an_excluded_node_gets_no_task(watched: Watched):
 
 
 @pytest.mark.parametrize("mood", UNWELL, ids=lambda mood: mood.name.lower())
-def test_an_oracle_that_fails_stops_no_work(watched: Watched, mood: Mood):
+def test_failing_oracle_does_not_prevent_task_start(watched: Watched, mood: Mood):
     watched.says("setExcluded", watched.bob, True)
     watched.says("setMood", mood)
 

@@ -16,7 +16,7 @@ def network(staffed: Network, chain: Chain) -> Network:
     return staffed
 
 
-def test_a_ready_group_that_is_not_compared_is_given_up(network: Network):
+def test_uncompared_group_ends_after_validation_deadline(network: Network):
     tasks = play(network, "AeB")
     ready = network.chain.time
     network.chain.at(ready + VALIDATION)

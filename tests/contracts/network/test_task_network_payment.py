@@ -67,7 +67,7 @@ def points_of(order: tuple[int, ...], reveals: tuple[int, ...]) -> list[int]:
 @pytest.mark.parametrize(
     ("named", "reveals"), [((0, 1, 2), (0, 1, 2)), ((2, 0, 1), (0, 1, 2)), ((0, 1, 2), (2, 0, 1))]
 )
-def test_every_order_in_both_rounds_is_paid_by_the_points_of_both(
+def test_group_payment_follows_points_of_both_rounds(
     network: Network, order: tuple[int, ...], named: tuple[int, ...], reveals: tuple[int, ...]
 ):
     tasks = played(network, order, reveals=reveals)
@@ -84,7 +84,7 @@ def test_every_order_in_both_rounds_is_paid_by_the_points_of_both(
     assert shared == split_fee(fee, points)
 
 
-def test_a_wrong_result_keeps_its_place_and_gets_nothing(network: Network):
+def test_wrong_result_keeps_its_rank_and_gets_no_fee(network: Network):
     tasks = played(network, (0, 1, 2), "BAA")
     fee = network.told(tasks[1])["fee"]
     receipt = compare(network, tasks)
@@ -93,7 +93,7 @@ def test_a_wrong_result_keeps_its_place_and_gets_nothing(network: Network):
     assert shared == split_fee(fee, points_of((0, 1, 2), (0, 1, 2))[1:])
 
 
-def test_a_group_pays_as_was_said_when_it_was_created(network: Network):
+def test_payment_mode_is_fixed_at_group_creation(network: Network):
     tasks = played(network, (0, 1, 2))
     network.by(network.admin, network.does.setPayment(False))
     later = members(network, 3, group=word(78))
@@ -105,12 +105,12 @@ def test_a_group_pays_as_was_said_when_it_was_created(network: Network):
     assert word(78) != GROUP
 
 
-def test_nobody_but_the_admin_says_how_groups_pay(network: Network):
+def test_only_admin_may_set_payment_mode(network: Network):
     with pytest.raises(RevertedError, match="NotAdmin"):
         network.by(network.creator, network.does.setPayment(False))
 
 
-def test_a_node_is_held_to_its_own_timeout_where_that_is_less(network: Network):
+def test_shorter_node_timeout_applies_to_task(network: Network):
     alice = network.nodes[0]
     with pytest.raises(RevertedError, match="NotPaused"):
         network.by(alice, network.does.setTimeout(60))
@@ -123,7 +123,7 @@ def test_a_node_is_held_to_its_own_timeout_where_that_is_less(network: Network):
 
 
 @pytest.mark.parametrize("promised", [0, 1, 59])
-def test_own_timeout_below_the_floor_gives_the_floors_time(network: Network, promised: int):
+def test_node_timeout_below_floor_is_raised_to_floor(network: Network, promised: int):
     """A promise of nothing would end every task at once, at its creator's toll."""
     alice = network.nodes[0]
     for call in (network.does.pause(), network.does.setTimeout(promised), network.does.resume()):
@@ -136,7 +136,7 @@ def test_own_timeout_below_the_floor_gives_the_floors_time(network: Network, pro
     network.submit(task, alice)
 
 
-def test_floor_of_the_order_counts_for_a_promise_after_a_change(network: Network):
+def test_node_timeout_uses_floor_at_order_time(network: Network):
     """What the admin sets later neither lengthens nor shortens what was ordered before."""
     task = network.create(timeout=120)
     network.by(network.admin, network.does.setFloor(0, (*FLOOR[:2], 100, 0)))

@@ -36,7 +36,7 @@ def probe(network: Network, nodes: list[str], fee: int = FEE, sender: str = "") 
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_it_runs_at_once_and_is_paid_out_of_the_dispatchers_credit(network: Network, size: int):
+def test_probe_starts_immediately_and_is_paid_from_dispatcher_credit(network: Network, size: int):
     nodes = network.nodes[:size]
     tasks = probe(network, nodes)
 
@@ -46,7 +46,7 @@ def test_it_runs_at_once_and_is_paid_out_of_the_dispatchers_credit(network: Netw
     assert network.owed(network.dispatcher) == ETHER - size * FEE
 
 
-def test_a_node_that_may_not_have_it_leaves_everything_as_it_was(network: Network):
+def test_probe_with_busy_node_changes_nothing(network: Network):
     network.begun(network.nodes[2])
     with pytest.raises(RevertedError, match="NodeBusy"):
         probe(network, network.nodes[:3])
@@ -55,7 +55,7 @@ def test_a_node_that_may_not_have_it_leaves_everything_as_it_was(network: Networ
     assert network.node(network.nodes[0])["task"] == NOTHING
 
 
-def test_node_that_pauses_first_costs_no_orders(network: Network):
+def test_probe_with_paused_node_reverts_early(network: Network):
     network.by(network.nodes[2], network.does.pause())
     with pytest.raises(RevertedError, match="NodeIsPaused"):
         probe(network, network.nodes[:3])
@@ -63,18 +63,18 @@ def test_node_that_pauses_first_costs_no_orders(network: Network):
     assert int(block["gasUsed"], 16) < 60_000
 
 
-def test_more_than_the_dispatcher_is_credited_with_is_refused(network: Network):
+def test_probe_beyond_dispatcher_credit_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="PurseTooSmall"):
         probe(network, network.nodes[:3], fee=ETHER // 2)
 
 
-def test_the_same_one_is_refused_a_second_time(network: Network):
+def test_duplicate_probe_is_rejected(network: Network):
     (task,) = probe(network, network.nodes[:1])
     network.submit(task, network.nodes[0])
     with pytest.raises(RevertedError, match="TaskExists"):
         probe(network, network.nodes[:1])
 
 
-def test_nobody_but_the_dispatcher_may(network: Network):
+def test_only_dispatcher_may_probe(network: Network):
     with pytest.raises(RevertedError, match="NotDispatcher"):
         probe(network, network.nodes[:1], sender=network.creator)

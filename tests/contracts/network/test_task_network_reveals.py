@@ -44,7 +44,7 @@ def commit_all(network: Network, tasks: list[bytes], *answers: int) -> None:
 # --- the way of an answer ---
 
 
-def test_a_commitment_says_nothing_and_a_reveal_says_it(network: Network, tasks: list[bytes]):
+def test_commitment_hides_answer_until_reveal(network: Network, tasks: list[bytes]):
     node = network.nodes[0]
     said = network.commit(tasks[0], node, word(7)).only("TaskCommitted")
     hidden = committed(tasks[0], node, word(7))
@@ -61,7 +61,7 @@ def test_a_commitment_says_nothing_and_a_reveal_says_it(network: Network, tasks:
     assert network.status(tasks[2]) is Status.ERROR_REPORTED
 
 
-def test_the_rank_is_taken_at_the_commitment(network: Network, tasks: list[bytes]):
+def test_rank_is_fixed_at_commitment(network: Network, tasks: list[bytes]):
     for task, node in zip(tasks, network.nodes, strict=False):
         network.chain.later(10)
         network.commit(task, node, word(1))
@@ -72,7 +72,7 @@ def test_the_rank_is_taken_at_the_commitment(network: Network, tasks: list[bytes
     assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", "Refunded"]
 
 
-def test_nobody_answers_a_group_in_the_open_or_a_task_alone_hidden(
+def test_group_answers_must_be_committed_and_single_answers_open(
     network: Network, tasks: list[bytes]
 ):
     node = network.nodes[0]
@@ -85,7 +85,7 @@ def test_nobody_answers_a_group_in_the_open_or_a_task_alone_hidden(
         network.commit(alone, network.nodes[3], word(1))
 
 
-def test_a_commitment_counts_up_to_the_last_second(network: Network, tasks: list[bytes]):
+def test_commitment_is_accepted_until_last_second(network: Network, tasks: list[bytes]):
     limit = network.time_limit(tasks[0])
     network.chain.at(limit)
     network.commit(tasks[0], network.nodes[0], word(1))
@@ -97,7 +97,7 @@ def test_a_commitment_counts_up_to_the_last_second(network: Network, tasks: list
 # --- reveals ---
 
 
-def test_nothing_is_revealed_before_the_last_is_committed(network: Network, tasks: list[bytes]):
+def test_reveal_before_last_commitment_is_rejected(network: Network, tasks: list[bytes]):
     commit_all(network, tasks[:2], 1, 1)
     with pytest.raises(RevertedError, match="RevealsLater"):
         network.reveal(tasks[0])
@@ -107,7 +107,7 @@ def test_nothing_is_revealed_before_the_last_is_committed(network: Network, task
     network.reveal(tasks[0])
 
 
-def test_a_member_that_has_ended_is_not_waited_for(network: Network, tasks: list[bytes]):
+def test_ended_member_is_not_waited_for(network: Network, tasks: list[bytes]):
     commit_all(network, tasks[:2], 1, 1)
     network.chain.later(TIMEOUT + 1)
     network.time_out(tasks[2])
@@ -117,7 +117,7 @@ def test_a_member_that_has_ended_is_not_waited_for(network: Network, tasks: list
     assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
 
 
-def test_a_reveal_counts_up_to_the_last_second(network: Network, tasks: list[bytes]):
+def test_reveal_is_accepted_until_last_second(network: Network, tasks: list[bytes]):
     commit_all(network, tasks, 1, 1, 1)
     settled = network.chain.time
     network.chain.at(settled + REVEAL)
@@ -128,7 +128,7 @@ def test_a_reveal_counts_up_to_the_last_second(network: Network, tasks: list[byt
     assert late.value.values[1] == settled + REVEAL
 
 
-def test_who_does_not_reveal_has_timed_out(network: Network, tasks: list[bytes]):
+def test_unrevealed_answer_times_out(network: Network, tasks: list[bytes]):
     commit_all(network, tasks, 1, 1, 1)
     settled = network.chain.time
     network.reveal(tasks[0])
@@ -147,7 +147,7 @@ def test_who_does_not_reveal_has_timed_out(network: Network, tasks: list[bytes])
 
 
 @pytest.mark.parametrize("wrong", ["answer", "salt", "twice", "stranger"])
-def test_only_what_was_committed_to_is_revealed_by_whom_and_once(
+def test_reveal_must_match_commitment_and_happens_once(
     network: Network, tasks: list[bytes], wrong: str
 ):
     commit_all(network, tasks, 1, 1, 1)
@@ -165,7 +165,7 @@ def test_only_what_was_committed_to_is_revealed_by_whom_and_once(
         network.by(sender, call)
 
 
-def test_a_group_is_not_compared_before_all_have_revealed(network: Network, tasks: list[bytes]):
+def test_group_is_not_compared_before_all_reveals(network: Network, tasks: list[bytes]):
     commit_all(network, tasks, 1, 1, 1)
     network.reveal(tasks[0])
     with pytest.raises(RevertedError, match="GroupNotReady") as early:
@@ -178,7 +178,7 @@ def test_a_group_is_not_compared_before_all_have_revealed(network: Network, task
 # --- attacks ---
 
 
-def test_a_copied_commitment_cannot_be_opened_by_the_copier(network: Network, tasks: list[bytes]):
+def test_copied_commitment_cannot_be_revealed_by_copier(network: Network, tasks: list[bytes]):
     """The always-third copier: nothing is to be seen until it has committed itself."""
     honest, copier = network.nodes[0], network.nodes[2]
     commit_all(network, tasks[:2], 7, 7)
@@ -196,7 +196,7 @@ def test_a_copied_commitment_cannot_be_opened_by_the_copier(network: Network, ta
     assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
 
 
-def test_who_waits_to_see_the_others_answers_sees_none(network: Network, tasks: list[bytes]):
+def test_waiting_node_sees_no_answers_of_others(network: Network, tasks: list[bytes]):
     commit_all(network, tasks[:2], 7, 7)
     answers = [network.told(task)["answer"] for task in tasks[:2]]
 
@@ -206,7 +206,7 @@ def test_who_waits_to_see_the_others_answers_sees_none(network: Network, tasks: 
         network.commit(tasks[2], network.nodes[2], word(7))
 
 
-def test_an_answer_of_one_group_is_none_of_another(network: Network):
+def test_answer_hash_depends_on_group(network: Network):
     first, second = word(1), word(2)
     told = [network.does.answerOf(group, word(7)).call() for group in (first, second)]
 

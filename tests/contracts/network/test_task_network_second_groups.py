@@ -44,7 +44,7 @@ def first(network: Network) -> Group:
 # --- what a second group is ---
 
 
-def test_a_second_group_has_other_nodes(network: Network, first: Group):
+def test_second_group_uses_other_nodes(network: Network, first: Group):
     first.play("AAB")
     for node in first.nodes:
         with pytest.raises(RevertedError, match="TookPart"):
@@ -55,7 +55,7 @@ def test_a_second_group_has_other_nodes(network: Network, first: Group):
 
 
 @pytest.mark.parametrize("wrong", ["order", "size", "alone"])
-def test_a_second_group_is_like_the_first(network: Network, first: Group, wrong: str):
+def test_second_group_must_match_first(network: Network, first: Group, wrong: str):
     first.play("AAB")
     like: dict[str, Any] = {"order": {"timeout": TIMEOUT + 1}}.get(wrong, {})
     like |= {"group": NOTHING, "group_size": 0} if wrong == "alone" else {}
@@ -65,9 +65,7 @@ def test_a_second_group_is_like_the_first(network: Network, first: Group, wrong:
 
 
 @pytest.mark.parametrize("state", ["waits", "runs with the first group's nodes", "cancelled"])
-def test_a_group_that_was_there_before_is_no_second_group(
-    network: Network, first: Group, state: str
-):
+def test_existing_group_cannot_become_second_group(network: Network, first: Group, state: str):
     """Else nodes of the first group could be their own judges: linked after their start."""
     first.play("AAB")
     before = Group(network, network.dispatcher, SECOND, first.nodes)
@@ -82,15 +80,13 @@ def test_a_group_that_was_there_before_is_no_second_group(
             order_second(network, first.key, SECOND, nodes, group_size=3)
 
 
-def test_a_second_group_that_lacks_a_task_is_refused(network: Network, first: Group):
+def test_incomplete_second_group_is_rejected(network: Network, first: Group):
     first.play("AAB")
     with pytest.raises(RevertedError, match="NotItsLike"):
         order_second(network, first.key, SECOND, network.nodes[3:5], group_size=3)
 
 
-def test_a_second_group_is_ordered_by_the_dispatcher_within_the_window(
-    network: Network, first: Group
-):
+def test_second_group_is_ordered_by_dispatcher_within_window(network: Network, first: Group):
     first.play("AAB")
     order = network.order(group=SECOND, group_size=3)
     call = network.does.probe(order, ETHER, network.nodes[3:6], first.key)
@@ -101,7 +97,7 @@ def test_a_second_group_is_ordered_by_the_dispatcher_within_the_window(
         order_second(network, first.key, SECOND, network.nodes[3:6])
 
 
-def test_a_group_has_one_second_group_and_that_has_none(network: Network, first: Group):
+def test_group_has_at_most_single_second_group(network: Network, first: Group):
     first.play("AAB")
     second_of(first).play("AAB")
     held = network.owed(network.dispatcher)
@@ -112,7 +108,7 @@ def test_a_group_has_one_second_group_and_that_has_none(network: Network, first:
     assert network.owed(network.dispatcher) == held + 2 * 3 * ETHER
 
 
-def test_a_group_that_agrees_takes_no_second_group(network: Network, first: Group):
+def test_unanimous_group_takes_no_second_group(network: Network, first: Group):
     first.play("AAA")
     with pytest.raises(RevertedError, match="NotContested"):
         order_second(network, first.key, SECOND, network.nodes[3:6])
@@ -122,7 +118,7 @@ def test_a_group_that_agrees_takes_no_second_group(network: Network, first: Grou
     ("second_says", "slashed"),
     [("AAC", [IN, IN, OUT]), ("BBA", [IN, IN, IN]), ("CCA", [IN, IN, IN])],
 )
-def test_its_own_minority_is_slashed_where_both_groups_agree(
+def test_minority_of_second_group_is_slashed_if_groups_agree(
     network: Network, first: Group, second_says: str, slashed: list[Standing]
 ):
     first.play("AAB")
@@ -137,9 +133,7 @@ def test_its_own_minority_is_slashed_where_both_groups_agree(
 # --- attacks ---
 
 
-def test_two_of_three_that_lie_alike_take_nobodys_stake_and_lose_their_own(
-    network: Network, first: Group
-):
+def test_two_colluding_liars_lose_their_stakes(network: Network, first: Group):
     honest = first.nodes[2]
     first.play("LLA")
     assert network.standing(honest) is IN
@@ -152,7 +146,7 @@ def test_two_of_three_that_lie_alike_take_nobodys_stake_and_lose_their_own(
     assert network.owed(honest) == MIN_STAKE
 
 
-def test_a_lazy_second_group_cannot_copy_what_the_first_has_shown(network: Network, first: Group):
+def test_second_group_copying_shown_answers_settles_nothing(network: Network, first: Group):
     """What the first majority answered is public by then, and means nothing in another group."""
     first.play("LLA")
     second = second_of(first)
@@ -171,7 +165,7 @@ def test_a_lazy_second_group_cannot_copy_what_the_first_has_shown(network: Netwo
     assert standings(first) == [IN, IN, IN]
 
 
-def test_nobody_settles_a_contest_by_a_result_that_was_not_found(network: Network, first: Group):
+def test_contest_settled_by_wrong_result_is_rejected(network: Network, first: Group):
     first.play("AAB")
     second_of(first).play("BBB")
     for wrong in ("A", "C"):
@@ -181,7 +175,7 @@ def test_nobody_settles_a_contest_by_a_result_that_was_not_found(network: Networ
         first.settle()
 
 
-def test_a_second_group_that_nobody_compares_slashes_nobody(network: Network, first: Group):
+def test_uncompared_second_group_slashes_no_node(network: Network, first: Group):
     first.play("AAB")
     second = second_of(first)
     for task, node in zip(second.tasks, second.nodes, strict=True):

@@ -22,7 +22,7 @@ def alice(network: Network) -> str:
     return network.nodes[0]
 
 
-def test_a_creation_tells_all_about_the_task(network: Network):
+def test_creation_event_has_all_task_data(network: Network):
     wanted: dict[str, Any] = {
         "id": word(9),
         "group": word(8),
@@ -60,12 +60,12 @@ def test_a_creation_tells_all_about_the_task(network: Network):
     }
 
 
-def test_two_creators_may_use_one_id(network: Network):
+def test_two_creators_may_use_same_id(network: Network):
     tasks = {network.create(creator=who, id=word(1)) for who in network.chain.accounts[3:5]}
     assert len(tasks) == 2
 
 
-def test_an_id_is_used_once(network: Network):
+def test_duplicate_task_id_is_rejected(network: Network):
     network.create(id=word(1))
     with pytest.raises(RevertedError, match="TaskExists"):
         network.create(id=word(1))
@@ -86,12 +86,12 @@ def test_an_id_is_used_once(network: Network):
         ("BadGroupSize", {"group": word(1), "group_size": 17}),
     ],
 )
-def test_a_senseless_order_is_refused(network: Network, error: str, wanted: dict[str, Any]):
+def test_invalid_order_is_rejected(network: Network, error: str, wanted: dict[str, Any]):
     with pytest.raises(RevertedError, match=error):
         network.create(**wanted)
 
 
-def test_a_task_goes_through_queue_start_and_result_to_its_end(network: Network, alice: str):
+def test_task_passes_through_queue_start_and_result(network: Network, alice: str):
     task = network.create(fee=FEE)
     queued = network.by(network.dispatcher, network.does.queueTask(task))
     started = network.start(task, alice)
@@ -107,7 +107,7 @@ def test_a_task_goes_through_queue_start_and_result_to_its_end(network: Network,
     assert network.node(alice)["task"] == NOTHING
 
 
-def test_only_the_dispatcher_queues_starts_and_drops(network: Network, alice: str):
+def test_only_dispatcher_may_queue_start_and_drop(network: Network, alice: str):
     task = network.create()
     for call in (
         network.does.queueTask(task),
@@ -118,7 +118,7 @@ def test_only_the_dispatcher_queues_starts_and_drops(network: Network, alice: st
             network.by(network.creator, call)
 
 
-def test_a_task_is_queued_once_and_started_once(network: Network, alice: str):
+def test_task_is_queued_and_started_once(network: Network, alice: str):
     task = network.create()
     network.by(network.dispatcher, network.does.queueTask(task))
     with pytest.raises(RevertedError, match="WrongStatus"):
@@ -128,13 +128,13 @@ def test_a_task_is_queued_once_and_started_once(network: Network, alice: str):
         network.start(task, alice)
 
 
-def test_a_node_runs_one_task_at_a_time(network: Network, alice: str):
+def test_node_runs_single_task_concurrently(network: Network, alice: str):
     network.begun(alice)
     with pytest.raises(RevertedError, match="NodeBusy"):
         network.start(network.create(), alice)
 
 
-def test_strangers_and_paused_nodes_get_no_task(network: Network, alice: str):
+def test_non_member_and_paused_node_get_no_task(network: Network, alice: str):
     task = network.create()
     with pytest.raises(RevertedError, match="NotMember"):
         network.start(task, network.nodes[3])
@@ -156,7 +156,7 @@ def test_strangers_and_paused_nodes_get_no_task(network: Network, alice: str):
         ("WrongVersion", {"minor": 5, "patch": 1}),
     ],
 )
-def test_a_task_is_not_given_to_a_node_that_cannot_run_it(
+def test_start_on_incompatible_node_is_rejected(
     network: Network, alice: str, error: str, wanted: dict[str, Any]
 ):
     with pytest.raises(RevertedError, match=error):
@@ -172,11 +172,11 @@ def test_a_task_is_not_given_to_a_node_that_cannot_run_it(
         {"minor": 4, "patch": 9},
     ],
 )
-def test_a_task_that_just_fits_is_started(network: Network, alice: str, wanted: dict[str, Any]):
+def test_task_at_hardware_limit_is_started(network: Network, alice: str, wanted: dict[str, Any]):
     assert network.status(network.begun(alice, **wanted)) is Status.STARTED
 
 
-def test_only_the_task_s_node_answers_and_only_once(network: Network, alice: str):
+def test_only_assigned_node_answers_and_only_once(network: Network, alice: str):
     task = network.begun(alice)
     for act in (network.submit, network.report_error):
         with pytest.raises(RevertedError, match="NotItsTask"):

@@ -328,7 +328,7 @@ class Walk:
             assert self.step(creator, self.does.cancelTask(task))
 
 
-def test_no_wei_is_lost_and_no_task_hangs_on_any_way(
+def test_random_operations_keep_balances_and_end_all_tasks(
     pair: tuple[Network, Contract], fresh_chain: Chain
 ):
     seen = Counter[str]()

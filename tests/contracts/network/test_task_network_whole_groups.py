@@ -34,7 +34,7 @@ def statuses(network: Network, tasks: list[bytes]) -> list[Status]:
 # --- taken back ---
 
 
-def test_cancelled_member_alone_is_refused(network: Network):
+def test_cancel_of_single_group_member_is_rejected(network: Network):
     """The ghost group: of two tasks one is cancelled, and the other's answer is never compared."""
     tasks = members(network, 2)
     with pytest.raises(RevertedError, match="InGroup"):
@@ -45,7 +45,7 @@ def test_cancelled_member_alone_is_refused(network: Network):
 
 
 @pytest.mark.parametrize("created", [1, 3])
-def test_cancelled_group_ends_all_its_tasks_at_their_tolls(network: Network, created: int):
+def test_cancelled_group_ends_all_tasks_with_tolls(network: Network, created: int):
     tasks = [network.create(fee=ETHER, group=GROUP, group_size=3) for _ in range(created)]
     receipt = network.by(network.creator, network.does.cancelGroup(tasks[::-1]))
 
@@ -62,14 +62,14 @@ def test_cancelled_group_ends_all_its_tasks_at_their_tolls(network: Network, cre
         network.by(network.creator, network.does.validateGroup(GROUP, tasks))
 
 
-def test_group_that_waited_a_day_is_cancelled_free(network: Network):
+def test_group_waiting_over_24_hours_is_cancelled_without_toll(network: Network):
     tasks = members(network)
     network.chain.at(network.chain.time + DAY + 1)
     network.by(network.creator, network.does.cancelGroup(tasks))
     assert network.owed(network.creator) == 6 * ETHER
 
 
-def test_dropped_group_costs_its_creator_nothing(network: Network):
+def test_dropped_group_costs_creator_no_toll(network: Network):
     tasks = members(network)
     receipt = network.by(network.dispatcher, network.does.dropGroup(tasks, Why.FEE_TOO_LOW))
 
@@ -81,7 +81,7 @@ def test_dropped_group_costs_its_creator_nothing(network: Network):
 
 @pytest.mark.parametrize("act", ["cancelGroup", "dropGroup"])
 @pytest.mark.parametrize("wrong", ["part", "twice", "other", "none"])
-def test_group_is_taken_back_whole_or_not_at_all(network: Network, act: str, wrong: str):
+def test_group_is_cancelled_entirely_or_not_at_all(network: Network, act: str, wrong: str):
     tasks, alone = members(network), network.create()
     keys = {
         "part": tasks[:2],
@@ -96,7 +96,7 @@ def test_group_is_taken_back_whole_or_not_at_all(network: Network, act: str, wro
     assert statuses(network, tasks) == [Status.CREATED] * 3
 
 
-def test_only_its_creator_cancels_a_group_and_only_the_dispatcher_drops_it(network: Network):
+def test_only_creator_cancels_and_only_dispatcher_drops_group(network: Network):
     tasks = members(network)
     with pytest.raises(RevertedError, match="NotCreator"):
         network.by(network.nodes[0], network.does.cancelGroup(tasks))
@@ -107,7 +107,7 @@ def test_only_its_creator_cancels_a_group_and_only_the_dispatcher_drops_it(netwo
 
 
 @pytest.mark.parametrize("first", ["runs", "ended"])
-def test_started_group_is_not_taken_back(network: Network, first: str):
+def test_started_group_cannot_be_cancelled(network: Network, first: str):
     tasks = members(network)
     network.start(tasks[0], network.nodes[0])
     if first == "ended":
@@ -125,7 +125,7 @@ def test_started_group_is_not_taken_back(network: Network, first: str):
 # --- not started any more ---
 
 
-def test_rest_of_a_group_without_a_possible_majority_is_not_started(network: Network):
+def test_rest_of_group_without_possible_majority_is_not_started(network: Network):
     tasks = members(network, 2)
     network.start(tasks[0], network.nodes[0])
     network.chain.later(TIMEOUT + 1)
@@ -138,7 +138,7 @@ def test_rest_of_a_group_without_a_possible_majority_is_not_started(network: Net
     assert compare(network, tasks).names == ["GroupValidated"]
 
 
-def test_group_of_three_with_one_timeout_still_finds_its_majority(network: Network):
+def test_group_of_three_with_single_timeout_reaches_majority(network: Network):
     tasks = members(network)
     network.start(tasks[0], network.nodes[0])
     network.chain.later(TIMEOUT + 1)
@@ -153,7 +153,7 @@ def test_group_of_three_with_one_timeout_still_finds_its_majority(network: Netwo
     assert names.count("TaskSucceeded") == 1
 
 
-def test_second_timeout_of_three_stops_the_last(network: Network):
+def test_second_timeout_of_three_prevents_last_start(network: Network):
     tasks = members(network)
     for task, node in zip(tasks[:2], network.nodes, strict=False):
         network.start(task, node)
@@ -168,7 +168,7 @@ def test_second_timeout_of_three_stops_the_last(network: Network):
 
 
 @pytest.mark.parametrize(("answers", "tolls"), [("AB", 2), ("A-", 2), ("ABC", 3), ("Ae-", 3)])
-def test_undecided_group_costs_its_creator_every_toll(network: Network, answers: str, tolls: int):
+def test_undecided_group_costs_creator_all_tolls(network: Network, answers: str, tolls: int):
     """A ghost group that is free gives scores for gas alone."""
     compare(network, play(network, answers))
     assert network.owed(network.treasury) == tolls * TOLL
@@ -176,7 +176,7 @@ def test_undecided_group_costs_its_creator_every_toll(network: Network, answers:
 
 
 @pytest.mark.parametrize("answers", ["ee", "eee", "AAA", "AA-"])
-def test_decided_group_costs_no_toll_but_that_of_a_timeout(network: Network, answers: str):
+def test_decided_group_costs_tolls_of_timeouts_only(network: Network, answers: str):
     compare(network, play(network, answers))
     assert network.owed(network.treasury) == answers.count("-") * TOLL
 
@@ -184,7 +184,7 @@ def test_decided_group_costs_no_toll_but_that_of_a_timeout(network: Network, ans
 # --- groups that are not complete in time ---
 
 
-def test_group_is_given_up_after_the_latest_deadline_of_what_started(network: Network):
+def test_group_deadline_counts_from_latest_started_task(network: Network):
     """Counted from its own answer, the first garbage answerer ended a group that still worked."""
     tasks = members(network, 2, timeout=2 * GROUP_TIMEOUT)
     for task, node in zip(tasks, network.nodes, strict=False):
@@ -204,7 +204,7 @@ def test_group_is_given_up_after_the_latest_deadline_of_what_started(network: Ne
     assert network.owed(network.creator) == 3 * ETHER - 2 * TOLL
 
 
-def test_result_in_a_group_given_up_is_paid_the_toll_alone(network: Network):
+def test_result_in_expired_group_is_paid_toll_only(network: Network):
     tasks = members(network)
     for task, node in zip(tasks[:2], network.nodes, strict=False):
         network.start(task, node)
@@ -229,14 +229,14 @@ def test_result_in_a_group_given_up_is_paid_the_toll_alone(network: Network):
     assert network.owed(network.creator) == 6 * ETHER - 2 * TOLL
 
 
-def test_group_of_which_nothing_started_is_not_given_up(network: Network):
+def test_unstarted_group_cannot_be_given_up(network: Network):
     tasks = members(network)
     network.chain.later(GROUP_TIMEOUT + 1)
     with pytest.raises(RevertedError, match="GroupClosed"):
         network.by(network.admin, network.does.giveUpGroup(tasks[0]))
 
 
-def test_silent_creator_pays_every_result_in_full(network: Network):
+def test_inactive_creator_pays_every_result_in_full(network: Network):
     """Else silence would cost a creator less than its word."""
     tasks = play(network, "AAA")
     network.chain.later(601)

@@ -42,7 +42,7 @@ def stand_in(chain: Chain) -> None:
     chain.rpc("anvil_setCode", ARB_SYS, chain.rpc("eth_getCode", here.address, "latest"))
 
 
-def test_the_daemon_pushes_to_a_contract_that_asks_arb_sys(arbitrum: Office):
+def test_daemon_pushes_to_contract_on_arbitrum(arbitrum: Office):
     chain, does = arbitrum.premises.chain, arbitrum.premises.oracle.functions
     assert does.ON_ARBITRUM().call()
     stand_in(chain)
@@ -52,7 +52,7 @@ def test_the_daemon_pushes_to_a_contract_that_asks_arb_sys(arbitrum: Office):
     assert 0 < chain.block - as_of <= LIMITS.anchor_window <= 256
 
 
-def test_where_arb_sys_is_missing_nothing_is_sent(arbitrum: Office):
+def test_missing_arb_sys_prevents_sending(arbitrum: Office):
     """The contract cannot tell a block's hash: the look before sending says so."""
     arbitrum.period()
     arbitrum.tick()

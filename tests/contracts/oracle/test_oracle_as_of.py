@@ -17,19 +17,19 @@ FIVE, ONE_NODE = (0, full(5)), (0, word(5))
 ARB_SYS = "0x" + 38 * "0" + "64"
 
 
-def test_the_block_before_the_reports_own_will_do(oracle: Oracle):
+def test_previous_block_is_valid_as_of_block(oracle: Oracle):
     oracle.push(oracle.report(FIVE, as_of=oracle.chain.block))
     assert oracle.round == 2
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 1000])
-def test_a_block_that_is_not_over_is_refused(oracle: Oracle, ahead: int):
+def test_future_as_of_block_is_rejected(oracle: Oracle, ahead: int):
     late = oracle.chain.block + ahead
     with pytest.raises(RevertedError, match=rf"StaleAsOf\({late}\)"):
         oracle.push(replace(oracle.report(FIVE), as_of=late))
 
 
-def test_a_block_not_newer_than_the_last_reports_is_refused(oracle: Oracle):
+def test_as_of_block_not_newer_than_last_report_is_rejected(oracle: Oracle):
     as_of = oracle.reported(FIVE).only("RoundAccepted")["asOf"]
     oracle.chain.mine(2)
     for stale in (as_of, as_of - 1):
@@ -38,7 +38,7 @@ def test_a_block_not_newer_than_the_last_reports_is_refused(oracle: Oracle):
             oracle.push(oracle.report(FIVE, as_of=stale))
 
 
-def test_a_hash_of_another_block_is_refused(oracle: Oracle):
+def test_hash_of_another_block_is_rejected(oracle: Oracle):
     right, wrong = oracle.report(FIVE), bytes(31) + b"\x01"
     report = oracle.report(FIVE, as_of_hash=wrong)
     with pytest.raises(RevertedError, match="Reorged") as caught:
@@ -46,7 +46,7 @@ def test_a_hash_of_another_block_is_refused(oracle: Oracle):
     assert caught.value.values == (report.as_of, wrong, right.as_of_hash)
 
 
-def test_no_hash_switches_the_check_off(oracle: Oracle):
+def test_zero_hash_does_not_disable_check(oracle: Oracle):
     with pytest.raises(RevertedError, match="Reorged"):
         oracle.push(oracle.report(FIVE, as_of_hash=bytes(32)))
 
@@ -65,7 +65,7 @@ def brittle() -> Iterator[Oracle]:
         chain.close()
 
 
-def test_a_report_of_a_reorged_block_dies_with_it(brittle: Oracle):
+def test_report_of_reorged_block_is_rejected(brittle: Oracle):
     oracle, chain = brittle, brittle.chain
     report = oracle.report(ONE_NODE)
     tip = {"from": chain.accounts[8], "to": chain.accounts[9], "value": "0x1"}
@@ -76,7 +76,7 @@ def test_a_report_of_a_reorged_block_dies_with_it(brittle: Oracle):
     assert oracle.round == 2
 
 
-def test_a_report_on_top_of_a_reorged_round_is_nobodys(brittle: Oracle):
+def test_report_on_reorged_round_is_rejected(brittle: Oracle):
     oracle, chain = brittle, brittle.chain
     first, rival = oracle.report(ONE_NODE), oracle.report((0, word(6)))
     oracle.push(first)
@@ -93,7 +93,7 @@ def test_a_report_on_top_of_a_reorged_round_is_nobodys(brittle: Oracle):
     assert oracle.round == 3
 
 
-def test_a_kickout_signed_on_a_reorged_round_is_nobodys(brittle: Oracle):
+def test_kick_signed_on_reorged_round_is_rejected(brittle: Oracle):
     oracle, chain = brittle, brittle.chain
     low, rival = oracle.report(ONE_NODE), oracle.report((0, word(6)))
     oracle.push(low)
@@ -112,21 +112,21 @@ def test_a_kickout_signed_on_a_reorged_round_is_nobodys(brittle: Oracle):
 
 
 @pytest.mark.parametrize("back", [255, 256, 257, 500])
-def test_the_hash_of_a_block_far_back_is_found_too(oracle: Oracle, back: int):
+def test_hash_of_distant_block_is_available(oracle: Oracle, back: int):
     oracle.chain.mine(back)
     oracle.push(oracle.report(FIVE, as_of=oracle.chain.block + 1 - back))
     assert oracle.round == 2
 
 
 @pytest.mark.parametrize("back", [256, 257, 500])
-def test_a_wrong_hash_far_back_is_found_out_too(oracle: Oracle, back: int):
+def test_wrong_hash_of_distant_block_is_rejected(oracle: Oracle, back: int):
     oracle.chain.mine(back)
     report = oracle.report(FIVE, as_of=oracle.chain.block + 1 - back, as_of_hash=b"\x01" * 32)
     with pytest.raises(RevertedError, match=rf"Reorged\({report.as_of}, "):
         oracle.push(report)
 
 
-def test_the_checkpoint_window_is_kept_to_the_block(oracle: Oracle):
+def test_anchor_window_is_exact_to_block(oracle: Oracle):
     oracle.limited(anchorWindow=50)
     oracle.chain.mine(60)
     old = oracle.chain.block + 1 - 51
@@ -152,7 +152,7 @@ def aged() -> Iterator[Oracle]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("back", [257, 4_096, 8_190, 8_191])
-def test_the_history_contract_is_asked_as_far_as_the_widest_window(aged: Oracle, back: int):
+def test_history_contract_is_used_up_to_widest_window(aged: Oracle, back: int):
     """It has kept the hash of every block; that of one is written here as the chain would."""
     as_of, kept = aged.chain.block + 1 - back, b"\x07" * 32
     report = replace(aged.report(ONE_NODE, fresh=[node(0)]), as_of=as_of, as_of_hash=kept)
@@ -167,7 +167,7 @@ def test_the_history_contract_is_asked_as_far_as_the_widest_window(aged: Oracle,
 
 
 @pytest.mark.slow
-def test_beyond_the_widest_window_a_report_is_too_old(aged: Oracle):
+def test_report_beyond_widest_window_is_rejected(aged: Oracle):
     as_of = aged.chain.block + 1 - 8_192
     with pytest.raises(RevertedError, match=rf"AsOfTooOld\({as_of}\)"):
         aged.push(replace(aged.report(ONE_NODE, fresh=[node(0)]), as_of=as_of))
@@ -182,7 +182,7 @@ def old_chain() -> Iterator[Chain]:
         chain.close()
 
 
-def test_without_eip_2935_the_farthest_block_is_256_back(old_chain: Chain):
+def test_oldest_as_of_block_is_256_back_without_eip_2935(old_chain: Chain):
     oracle = deployed(old_chain)
     old_chain.mine(300)
     far = oracle.report(ONE_NODE, fresh=[node(0)], as_of=old_chain.block + 1 - 257)
@@ -211,7 +211,7 @@ def arb_hash(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("back", [1, 100, 256])
-def test_on_arbitrum_its_own_blocks_count(chain: Chain, back: int):
+def test_arbitrum_block_numbers_are_used(chain: Chain, back: int):
     oracle = arbitrum(chain)
     as_of = chain.block + 1 + 1_000_000 - back
     report = oracle.report(ONE_NODE, fresh=[node(0)])
@@ -222,7 +222,7 @@ def test_on_arbitrum_its_own_blocks_count(chain: Chain, back: int):
 @pytest.mark.parametrize(
     ("back", "error"), [(0, "StaleAsOf"), (257, "AsOfTooOld"), (1_000_000, "AsOfTooOld")]
 )
-def test_on_arbitrum_its_own_window_counts(chain: Chain, back: int, error: str):
+def test_arbitrum_anchor_window_is_used(chain: Chain, back: int, error: str):
     oracle = arbitrum(chain)
     as_of = chain.block + 1 + 1_000_000 - back
     report = replace(oracle.report(ONE_NODE), as_of=as_of, as_of_hash=arb_hash(as_of))
@@ -230,7 +230,7 @@ def test_on_arbitrum_its_own_window_counts(chain: Chain, back: int, error: str):
         oracle.push(report)
 
 
-def test_on_arbitrum_the_other_chains_hash_is_refused(chain: Chain):
+def test_parent_chain_hash_is_rejected_on_arbitrum(chain: Chain):
     oracle = arbitrum(chain)
     as_of = chain.block + 1_000_000
     with pytest.raises(RevertedError, match=rf"Reorged\({as_of}, "):

@@ -29,33 +29,35 @@ def refused(oracle: Oracle, report: Report, error: str) -> None:
 
 
 @pytest.mark.parametrize("second", [1, 0], ids=["twice", "descending"])
-def test_case_f53_a_word_twice_or_out_of_order_is_refused_by_name(oracle: Oracle, second: int):
+def test_case_f53_duplicate_or_descending_word_reverts_not_ascending(oracle: Oracle, second: int):
     report = oracle.report((1, full(of=4)), (second, full(of=4)))
     refused(oracle, report, rf"NotAscending\({second}\)")
 
 
 @pytest.mark.parametrize(("at", "lanes"), [(1, full(of=4) | word(l4=5)), (2, word(5)), (2, 0)])
-def test_case_f53_a_lane_that_is_nobodys_is_refused_by_name(oracle: Oracle, at: int, lanes: int):
+def test_case_f53_lane_of_unregistered_node_reverts_unknown_node(
+    oracle: Oracle, at: int, lanes: int
+):
     refused(oracle, oracle.report((at, lanes)), rf"UnknownNode\({at}\)")
 
 
 @pytest.mark.parametrize("lane", [BEST + 1, 0xFFFF])
-def test_case_f53_a_score_above_the_best_is_refused_by_name(oracle: Oracle, lane: int):
+def test_case_f53_score_above_maximum_reverts_score_too_high(oracle: Oracle, lane: int):
     refused(oracle, oracle.report((0, full(5, lane))), r"ScoreTooHigh\(0\)")
 
 
-def test_case_f53_a_score_taken_back_is_refused_by_name(oracle: Oracle):
+def test_case_f53_erased_score_reverts_score_erased(oracle: Oracle):
     refused(oracle, oracle.report((0, full(5, 0))), r"ScoreErased\(0\)")
 
 
 @pytest.mark.parametrize("broken", [b"", bytes(4), bytes(4 + 34), bytes(4 + 36)])
-def test_case_f53_data_that_is_none_or_not_whole_is_refused_by_name(oracle: Oracle, broken: bytes):
+def test_case_f53_empty_or_truncated_data_reverts_bad_length(oracle: Oracle, broken: bytes):
     refused(oracle, oracle.report(data=broken), "BadLength")
 
 
 @given(st.dictionaries(st.integers(0, 19), st.integers(1, BEST), min_size=1))
 @settings(max_examples=200)
-def test_case_f53_what_the_encoder_writes_the_contract_takes(lanes: dict[int, int]):
+def test_case_f53_encoder_output_meets_contract_rules(lanes: dict[int, int]):
     """By the rules as the fuzzer's model has them: no lane here is on chain yet."""
     words: dict[int, int] = {}
     for index, lane in lanes.items():
@@ -83,7 +85,7 @@ def proposed(oracle: Oracle) -> Oracle:
     return oracle
 
 
-def test_case_f55_a_kickout_stays_with_its_node_when_it_joins_again(proposed: Oracle):
+def test_case_f55_kick_stays_with_node_after_rejoin(proposed: Oracle):
     """Leaving in the hours of the veto is no escape: a kickout is of an address."""
     proposed.by_network("quit", node(0))
     assert proposed.by_network("join", node(0)).names == []
@@ -91,7 +93,7 @@ def test_case_f55_a_kickout_stays_with_its_node_when_it_joins_again(proposed: Or
     assert proposed.execute(0).names == KICKED
 
 
-def test_case_f55_an_index_that_changed_hands_carries_no_kickout_along(oracle: Oracle):
+def test_case_f55_reused_index_carries_no_kick(oracle: Oracle):
     worded(oracle, 1)
     late = oracle.signed_kick(0)
     heir = node(100)
@@ -101,7 +103,7 @@ def test_case_f55_an_index_that_changed_hands_carries_no_kickout_along(oracle: O
     assert not pending(oracle, heir)
 
 
-def test_case_f55_an_index_that_may_yet_be_kicked_out_is_not_given_away(proposed: Oracle):
+def test_case_f55_index_with_pending_kick_is_not_reusable(proposed: Oracle):
     """It would be a way out of a kickout for whoever makes reports."""
     proposed.reported((0, full(1, GOOD, 1, l4=2)))
     report = proposed.report((0, full(BAD)), reused=[(node(100), node(0))])
@@ -110,14 +112,14 @@ def test_case_f55_an_index_that_may_yet_be_kicked_out_is_not_given_away(proposed
     assert proposed.execute(0).names == KICKED
 
 
-def test_case_f57_a_node_that_was_never_scored_cannot_be_proposed(oracle: Oracle):
+def test_case_f57_unscored_node_cannot_be_proposed(oracle: Oracle):
     worded(oracle)
     oracle.by_network("joinMany", 101, 1)
     with pytest.raises(RevertedError, match="NotRegistered"):
         oracle.propose(100)
 
 
-def test_case_f59_a_network_that_reverts_does_not_undo_the_expulsion(proposed: Oracle):
+def test_case_f59_reverting_network_keeps_expulsion(proposed: Oracle):
     proposed.by_network("setRefuses", True)
     assert proposed.execute(0).names == ["KickExecuted", "KickRefused"]
     assert (proposed.read("weightOf", node(0)), proposed.read("bucket")[0]) == (0, 1)
@@ -126,7 +128,7 @@ def test_case_f59_a_network_that_reverts_does_not_undo_the_expulsion(proposed: O
     assert proposed.retry(0).names == KICKED
 
 
-def test_case_f59_no_gas_limit_burns_a_kickout(proposed: Oracle):
+def test_case_f59_low_gas_limit_does_not_consume_kick(proposed: Oracle):
     """A caller may choose the gas so that the network's part of it alone runs out."""
     chain = proposed.chain
     call = chain.request(proposed.contract.functions.executeKick(node(0)))
@@ -151,7 +153,7 @@ def report(oracle: Oracle) -> Report:
     return oracle.report((0, full(BAD, GOOD)))
 
 
-def test_case_f60_a_report_of_another_chain_is_nobodys(oracle: Oracle, report: Report):
+def test_case_f60_report_of_another_chain_is_rejected(oracle: Oracle, report: Report):
     elsewhere = replace(report, domain=(1, report.domain[1]))
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
         oracle.push(report, elsewhere.signed_by(*SIGNERS[:2]))
@@ -159,9 +161,7 @@ def test_case_f60_a_report_of_another_chain_is_nobodys(oracle: Oracle, report: R
     assert oracle.round == 2
 
 
-def test_case_f60_a_report_signed_before_the_chain_was_copied_is_nobodys_on_the_copy(
-    oracle: Oracle, report: Report
-):
+def test_case_f60_report_is_rejected_on_copied_chain(oracle: Oracle, report: Report):
     chain, (old, _) = oracle.chain, report.domain
     chain.rpc("anvil_impersonateAccount", oracle.transmitter)
     chain.rpc("anvil_setChainId", 4242)
@@ -173,7 +173,7 @@ def test_case_f60_a_report_signed_before_the_chain_was_copied_is_nobodys_on_the_
         chain.rpc("anvil_stopImpersonatingAccount", oracle.transmitter)
 
 
-def test_case_f60_a_report_of_another_contract_is_nobodys(oracle: Oracle, report: Report):
+def test_case_f60_report_of_another_contract_is_rejected(oracle: Oracle, report: Report):
     other = deployed(oracle.chain)
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
         other.push(other.report((0, word(BAD)), fresh=[node(0)]), report.signed_by(*SIGNERS[:2]))
@@ -185,15 +185,13 @@ def test_case_f60_a_report_of_another_contract_is_nobodys(oracle: Oracle, report
     assert oracle.round == 2
 
 
-def test_case_f60_a_report_is_dead_after_its_deadline(oracle: Oracle, report: Report):
+def test_case_f60_report_after_deadline_is_rejected(oracle: Oracle, report: Report):
     oracle.chain.at(report.deadline + 1)
     with pytest.raises(RevertedError, match=rf"Expired\({report.deadline}\)"):
         oracle.push(report)
 
 
-def test_case_f60_a_report_is_not_accepted_for_the_same_round_again(
-    oracle: Oracle, report: Report
-):
+def test_case_f60_second_report_of_same_round_is_rejected(oracle: Oracle, report: Report):
     rival = replace(report, data=data((0, full(BAD, BAD))))
     oracle.push(report)
     oracle.chain.later(LIMITS["minInterval"])
@@ -202,7 +200,7 @@ def test_case_f60_a_report_is_not_accepted_for_the_same_round_again(
             oracle.push(again)
 
 
-def test_case_f60_a_report_on_top_of_another_history_is_nobodys(oracle: Oracle):
+def test_case_f60_report_on_another_history_is_rejected(oracle: Oracle):
     oracle.reported((0, full(BAD)))
     oracle.chain.mine(2)
     stray = oracle.report((0, full(GOOD)), prev=b"\x01" * 32)
@@ -214,7 +212,7 @@ def test_case_f60_a_report_on_top_of_another_history_is_nobodys(oracle: Oracle):
     assert oracle.round == 3
 
 
-def test_case_f60_a_kickout_is_not_proposed_by_signatures_of_a_round_long_over(oracle: Oracle):
+def test_case_f60_kick_signed_on_old_round_is_rejected(oracle: Oracle):
     worded(oracle)
     late = oracle.signed_kick(0)
     for _ in range(16):
@@ -223,7 +221,7 @@ def test_case_f60_a_kickout_is_not_proposed_by_signatures_of_a_round_long_over(o
         oracle.send(late)
 
 
-def test_case_f60_a_proposal_is_dead_after_its_deadline(oracle: Oracle):
+def test_case_f60_proposal_after_deadline_is_rejected(oracle: Oracle):
     worded(oracle)
     end = oracle.chain.time + 30
     call = oracle.signed_kick(0, deadline=end)

@@ -36,19 +36,19 @@ def hundred(chain: Chain, fresh_hundred: Oracle) -> Oracle:
 
 
 @pytest.mark.parametrize("lane", [1, 2, 7_501], ids=["closed", "0", "a big fall"])
-def test_a_round_at_the_cap_is_taken_and_one_over_it_is_not(hundred: Oracle, lane: int):
+def test_falls_at_cap_are_accepted_and_beyond_rejected(hundred: Oracle, lane: int):
     with hundred.chain.undone(), pytest.raises(RevertedError, match=r"TooManyFalls\(11, 10\)"):
         hundred.reported(*put_down(hundred, 11, lane))
     hundred.reported(*put_down(hundred, 10, lane))
     assert hundred.head("openCount") == (90 if lane == 1 else 100)
 
 
-def test_a_fall_that_is_not_big_does_not_count(hundred: Oracle):
+def test_small_fall_does_not_count(hundred: Oracle):
     hundred.reported(*put_down(hundred, 100, BEST - 2_500))
     assert hundred.lane(99) == BEST - 2_500
 
 
-def test_a_small_score_that_is_closed_counts_though_it_falls_little(hundred: Oracle):
+def test_closing_low_score_counts_as_fall(hundred: Oracle):
     for _ in range(10):
         hundred.reported(*put_down(hundred, 10, 2))
     assert hundred.head("openCount") == 100
@@ -57,7 +57,7 @@ def test_a_small_score_that_is_closed_counts_though_it_falls_little(hundred: Ora
         hundred.reported(*closed)
 
 
-def test_what_rises_and_what_is_registered_closed_does_not_count(hundred: Oracle):
+def test_rises_and_closed_registrations_do_not_count_as_falls(hundred: Oracle):
     for count in (10, 9):
         hundred.reported(*put_down(hundred, count))
     assert hundred.head("openCount") == 81
@@ -69,7 +69,7 @@ def test_what_rises_and_what_is_registered_closed_does_not_count(hundred: Oracle
     assert (hundred.head("openCount"), hundred.head("nodeCount")) == (100, 130)
 
 
-def test_the_cap_is_of_the_lanes_open_before_the_round(hundred: Oracle):
+def test_cap_is_share_of_lanes_open_before_round(hundred: Oracle):
     """A report does not make room for its own falls by registering."""
     words = put_down(hundred, 11)
     words[6] = (6, words[6][1] | word(**{f"l{place}": BEST for place in range(4, 16)}))
@@ -79,7 +79,7 @@ def test_the_cap_is_of_the_lanes_open_before_the_round(hundred: Oracle):
         hundred.reported(*words, fresh=fresh)
 
 
-def test_four_may_always_fall(oracle: Oracle):
+def test_four_lanes_may_always_fall(oracle: Oracle):
     oracle.limited(**CAPPED)
     with oracle.chain.undone(), pytest.raises(RevertedError, match=r"TooManyFalls\(5, 4\)"):
         oracle.reported((0, full(1, 1, 1, 1, 1)))
@@ -87,7 +87,7 @@ def test_four_may_always_fall(oracle: Oracle):
     assert oracle.head("openCount") == 16
 
 
-def test_an_index_that_changes_hands_is_no_fall(hundred: Oracle):
+def test_index_reuse_is_no_fall(hundred: Oracle):
     hundred.reported(*put_down(hundred, 10))
     taken = [(node(200 + number), node(number)) for number in range(10)]
     words = put_down(hundred, 9)  # nine others, while the first ten stay closed
@@ -96,7 +96,7 @@ def test_an_index_that_changes_hands_is_no_fall(hundred: Oracle):
 
 
 @pytest.mark.slow
-def test_open_lanes_are_counted_right_over_rounds_of_every_kind(hundred: Oracle):
+def test_open_count_matches_lanes_after_mixed_rounds(hundred: Oracle):
     for lane in (1, 2, 1, 9_000):
         hundred.reported(*put_down(hundred, 9, lane))
         nodes = hundred.head("nodeCount")
@@ -108,7 +108,7 @@ def test_open_lanes_are_counted_right_over_rounds_of_every_kind(hundred: Oracle)
 
 
 @pytest.mark.slow
-def test_a_stolen_quorum_puts_down_a_tenth_a_round_and_a_round_an_interval(hundred: Oracle):
+def test_stolen_quorum_closes_at_most_10_percent_per_round(hundred: Oracle):
     begun, rounds = hundred.chain.time, 0
     while hundred.head("openCount") > 50:
         hundred.reported(*put_down(hundred, max(hundred.head("openCount") // 10, 4)))
@@ -121,7 +121,7 @@ def test_a_stolen_quorum_puts_down_a_tenth_a_round_and_a_round_an_interval(hundr
         hundred.reported(*put_down(hundred, 4))
 
 
-def test_a_stolen_quorum_expels_no_more_than_the_bucket_holds(hundred: Oracle):
+def test_stolen_quorum_expels_at_most_bucket_size(hundred: Oracle):
     hundred.limited(**CAPPED, maxKicksPerRound=4, minOpen=0)
     hundred.reported(*put_down(hundred, 4))
     for who in range(4):
@@ -137,7 +137,7 @@ def test_a_stolen_quorum_expels_no_more_than_the_bucket_holds(hundred: Oracle):
         hundred.cancel(who)
 
 
-def test_a_quorum_cannot_lift_the_least_number_of_open_lanes_by_putting_all_down(oracle: Oracle):
+def test_closing_all_lanes_does_not_bypass_min_open(oracle: Oracle):
     oracle.limited(minOpen=4)
     oracle.reported((0, full(*[1] * 16)), (1, full(1, of=4)))
     oracle.propose(0)

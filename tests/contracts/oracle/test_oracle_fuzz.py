@@ -16,14 +16,14 @@ pytestmark = pytest.mark.slow
 SEED, CALLS = 1, 3_000
 
 
-def test_after_each_of_three_thousand_calls_everything_holds():
+def test_invariants_hold_over_three_thousand_random_calls():
     tally = fuzz.walked(SEED, CALLS)
     assert tally.calls == CALLS
     # Every error and every event of the contract was met on the way.
     assert tally.missing() == []
 
 
-def test_the_same_seed_walks_the_same_way():
+def test_same_seed_repeats_same_walk():
     walks = [walk.Walk(SEED, 7) for _ in range(2)]
     for one in walks:
         one.run(100)
@@ -32,7 +32,7 @@ def test_the_same_seed_walks_the_same_way():
 
 
 @pytest.mark.nightly
-def test_a_contract_that_does_otherwise_is_shown_a_shorter_way(
+def test_model_mismatch_is_reported_with_shrunk_steps(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Here the model is the one that is wrong: it knows nothing of evidence."""

@@ -20,7 +20,7 @@ def oracle(oracle: Oracle) -> Oracle:
 # --- cancelling ---
 
 
-def test_the_vetoer_cancels_at_any_time(oracle: Oracle):
+def test_vetoer_cancels_kick_at_any_time(oracle: Oracle):
     ready(oracle)
     said = oracle.cancel(0, WHY).only("KickCancelled")
     assert said == {"node": node(0), "by": oracle.vetoer, "why": WHY}
@@ -30,37 +30,37 @@ def test_the_vetoer_cancels_at_any_time(oracle: Oracle):
 
 
 @pytest.mark.parametrize("role", ["admin", "pauser", "transmitter"])
-def test_nobody_else_cancels_what_is_right(oracle: Oracle, role: str):
+def test_other_roles_cannot_cancel_valid_kick(oracle: Oracle, role: str):
     oracle.propose(0)
     with pytest.raises(RevertedError, match="NotAllowed"):
         oracle.cancel(0, WHY, getattr(oracle, role))
 
 
-def test_anyone_cancels_when_the_node_has_recovered(oracle: Oracle):
+def test_any_account_cancels_kick_of_recovered_node(oracle: Oracle):
     oracle.propose(0)
     worded(oracle, GOOD)
     said = oracle.cancel(0, WHY, oracle.transmitter).only("KickCancelled")
     assert said["by"] == oracle.transmitter
 
 
-def test_anyone_cancels_when_it_is_too_late(oracle: Oracle):
+def test_any_account_cancels_expired_kick(oracle: Oracle):
     oracle.propose(0)
     oracle.chain.at(oracle.held(0)["diesAt"] + 1)
     assert oracle.cancel(0, WHY, oracle.transmitter).names == ["KickCancelled"]
 
 
-def test_anyone_cancels_when_the_configuration_was_replaced(oracle: Oracle):
+def test_any_account_cancels_kick_of_replaced_configuration(oracle: Oracle):
     oracle.propose(0)
     oracle.do("setRules", b"\x02" * 32, sender=oracle.admin)
     assert oracle.cancel(0, WHY, oracle.transmitter).names == ["KickCancelled"]
 
 
-def test_there_must_be_something_to_cancel(oracle: Oracle):
+def test_cancel_without_kick_is_rejected(oracle: Oracle):
     with pytest.raises(RevertedError, match=rf"NoKick\({NODE}\)"):
         oracle.cancel(0)
 
 
-def test_a_veto_is_over_what_was_signed_up_to_it(oracle: Oracle):
+def test_veto_invalidates_earlier_signatures(oracle: Oracle):
     first = oracle.signed_kick(0)
     worded(oracle)
     second = oracle.signed_kick(0)
@@ -80,7 +80,7 @@ def test_a_veto_is_over_what_was_signed_up_to_it(oracle: Oracle):
 # --- what died ---
 
 
-def test_a_dead_kickout_makes_room_for_a_new_one(oracle: Oracle):
+def test_expired_kick_is_replaced_by_new_proposal(oracle: Oracle):
     ready(oracle)
     oracle.chain.at(oracle.held(0)["diesAt"] + 1)
     oracle.chain.mine()
@@ -91,7 +91,7 @@ def test_a_dead_kickout_makes_room_for_a_new_one(oracle: Oracle):
     assert oracle.read("evidenceOf", node(0)) == b"\x07" * 32
 
 
-def test_an_expelled_node_is_not_proposed_again(oracle: Oracle):
+def test_expelled_node_cannot_be_proposed_again(oracle: Oracle):
     ready(oracle)
     oracle.execute(0)
     worded(oracle)
@@ -99,7 +99,7 @@ def test_an_expelled_node_is_not_proposed_again(oracle: Oracle):
         oracle.propose(0)
 
 
-def test_a_node_that_leaves_and_joins_again_takes_its_proposal_along(oracle: Oracle):
+def test_rejoined_node_keeps_its_proposal(oracle: Oracle):
     """A kickout is of an address: leaving in the hours of the veto is no escape."""
     ready(oracle)
     oracle.by_network("quit", node(0))
@@ -108,7 +108,7 @@ def test_a_node_that_leaves_and_joins_again_takes_its_proposal_along(oracle: Ora
     assert oracle.execute(0).names == ["KickExecuted", "KickedOut"]
 
 
-def test_what_was_signed_before_a_readmission_is_over_with_it(oracle: Oracle):
+def test_readmission_invalidates_earlier_signatures(oracle: Oracle):
     ready(oracle)
     oracle.execute(0)
     worded(oracle)

@@ -21,7 +21,7 @@ def oracle(oracle: Oracle) -> Oracle:
 # --- executing ---
 
 
-def test_anyone_executes_a_kickout_that_is_ready(oracle: Oracle):
+def test_any_account_executes_ready_kick(oracle: Oracle):
     ready(oracle)
     receipt = oracle.execute(0)
     told = {"node": node(0), "evidence": EVIDENCE, "target": oracle.network.address}
@@ -40,25 +40,25 @@ def test_anyone_executes_a_kickout_that_is_ready(oracle: Oracle):
     assert (oracle.read("isExpelled", node(0)), pending(oracle)) == (True, False)
 
 
-def test_a_contract_may_execute(oracle: Oracle):
+def test_contract_may_execute_kick(oracle: Oracle):
     ready(oracle)
     receipt = oracle.forwarded(oracle.contract.functions.executeKick(node(0)))
     assert receipt.names == KICKED
 
 
-def test_a_kickout_is_executed_once(oracle: Oracle):
+def test_kick_is_executed_once(oracle: Oracle):
     ready(oracle)
     oracle.execute(0)
     with pytest.raises(RevertedError, match=rf"NoKick\({NODE}\)"):
         oracle.execute(0)
 
 
-def test_what_was_not_proposed_is_not_executed(oracle: Oracle):
+def test_execution_without_proposal_is_rejected(oracle: Oracle):
     with pytest.raises(RevertedError, match=rf"NoKick\({NODE}\)"):
         oracle.execute(0)
 
 
-def test_the_veto_delay_is_kept_to_the_second(oracle: Oracle):
+def test_veto_delay_is_exact_to_seconds(oracle: Oracle):
     oracle.propose(0)
     proposed = oracle.chain.time
     for _ in range(ROUNDS):
@@ -71,7 +71,7 @@ def test_the_veto_delay_is_kept_to_the_second(oracle: Oracle):
     assert oracle.execute(0).names == KICKED
 
 
-def test_the_newer_rounds_are_waited_for_too(oracle: Oracle):
+def test_execution_waits_for_newer_rounds(oracle: Oracle):
     oracle.propose(0)
     for _ in range(ROUNDS - 1):
         worded(oracle)
@@ -80,7 +80,7 @@ def test_the_newer_rounds_are_waited_for_too(oracle: Oracle):
         oracle.execute(0)
 
 
-def test_the_newer_rounds_count_from_the_proposal_not_from_the_signature(oracle: Oracle):
+def test_newer_rounds_count_from_proposal(oracle: Oracle):
     call = oracle.signed_kick(0)
     for _ in range(ROUNDS):
         worded(oracle)
@@ -90,7 +90,7 @@ def test_the_newer_rounds_count_from_the_proposal_not_from_the_signature(oracle:
         oracle.execute(0)
 
 
-def test_an_oracle_that_has_stopped_kicks_nobody_out(oracle: Oracle):
+def test_stale_scores_prevent_execution(oracle: Oracle):
     ready(oracle)
     pushed = oracle.head("pushedAt")
     with oracle.chain.undone():
@@ -103,7 +103,7 @@ def test_an_oracle_that_has_stopped_kicks_nobody_out(oracle: Oracle):
     assert oracle.execute(0).names == KICKED
 
 
-def test_a_kickout_that_nobody_executes_dies(oracle: Oracle):
+def test_unexecuted_kick_expires(oracle: Oracle):
     ready(oracle)
     dies = oracle.held(0)["diesAt"]
     oracle.chain.at(dies - 100)
@@ -117,7 +117,7 @@ def test_a_kickout_that_nobody_executes_dies(oracle: Oracle):
     assert not pending(oracle)
 
 
-def test_a_node_that_has_recovered_stays(oracle: Oracle):
+def test_recovered_node_is_not_kicked(oracle: Oracle):
     ready(oracle)
     worded(oracle, GOOD)
     with pytest.raises(RevertedError, match=rf"NotBelowThreshold\({GOOD}\)"):
@@ -127,7 +127,7 @@ def test_a_node_that_has_recovered_stays(oracle: Oracle):
     assert oracle.execute(0).names == KICKED
 
 
-def test_a_network_that_would_starve_keeps_its_nodes(oracle: Oracle):
+def test_kick_below_min_open_is_rejected(oracle: Oracle):
     ready(oracle)
     oracle.reported((0, full(*[1] * 16)), (1, full(1, 1, of=4)))
     with oracle.chain.undone(), pytest.raises(RevertedError, match=r"TooFewOpen\(2, 3\)"):
@@ -136,7 +136,7 @@ def test_a_network_that_would_starve_keeps_its_nodes(oracle: Oracle):
     assert oracle.execute(0).names == KICKED
 
 
-def test_a_node_that_has_left_the_network_is_expelled(oracle: Oracle):
+def test_departed_node_is_expelled(oracle: Oracle):
     """The target has nothing to do; who comes back weighs nothing."""
     ready(oracle)
     oracle.by_network("quit", node(0))
@@ -154,7 +154,7 @@ def bucket_of(oracle: Oracle, most: int, per_frame: int, frame: int = 60) -> Non
     assert dict(said["limits"]) == oracle.named("kickLimits") == KICK_LIMITS | changes
 
 
-def test_so_many_kickouts_and_no_more_until_the_bucket_refills(oracle: Oracle):
+def test_empty_bucket_rejects_kicks_until_refill(oracle: Oracle):
     for who in (0, 2):
         oracle.propose(who)
     worded(oracle)
@@ -173,24 +173,24 @@ def test_so_many_kickouts_and_no_more_until_the_bucket_refills(oracle: Oracle):
     assert oracle.read("bucket") == [0, start + 3_600]
 
 
-def test_the_bucket_holds_no_more_than_its_size(oracle: Oracle):
+def test_bucket_is_capped_at_its_size(oracle: Oracle):
     _, start = oracle.read("bucket")
     oracle.chain.at(start + 100 * 3_600 + 5)
     oracle.chain.mine()
     assert oracle.read("bucket") == [2, start + 100 * 3_600]
 
 
-def test_a_smaller_bucket_spills(oracle: Oracle):
+def test_smaller_bucket_discards_excess(oracle: Oracle):
     bucket_of(oracle, 1, 0)
     assert oracle.read("bucket") == [1, oracle.chain.time]
 
 
-def test_a_larger_bucket_does_not_come_filled(oracle: Oracle):
+def test_larger_bucket_is_not_filled(oracle: Oracle):
     bucket_of(oracle, 9, 1)
     assert oracle.read("bucket")[0] == 2
 
 
-def test_what_flowed_in_before_a_new_setting_stays(oracle: Oracle):
+def test_earlier_refill_is_kept_after_setting_change(oracle: Oracle):
     bucket_of(oracle, 9, 1)
     oracle.chain.later(180)
     bucket_of(oracle, 9, 0)
@@ -198,7 +198,7 @@ def test_what_flowed_in_before_a_new_setting_stays(oracle: Oracle):
 
 
 @pytest.mark.parametrize("flow", [(0, 1), (0, 0)])
-def test_an_empty_bucket_that_never_fills_says_so(oracle: Oracle, flow: tuple[int, int]):
+def test_bucket_without_refill_reports_zero_time(oracle: Oracle, flow: tuple[int, int]):
     ready(oracle)
     bucket_of(oracle, *flow)
     with pytest.raises(RevertedError, match=r"BucketEmpty\(0\)"):

@@ -22,7 +22,7 @@ def oracle(oracle: Oracle) -> Oracle:
 # --- proposing ---
 
 
-def test_a_proposal_says_whom_and_when(oracle: Oracle):
+def test_proposal_event_has_node_and_times(oracle: Oracle):
     said = oracle.propose(0).only("KickProposed")
     at = oracle.chain.time + DELAY
     assert said == {
@@ -45,33 +45,33 @@ def test_a_proposal_says_whom_and_when(oracle: Oracle):
     assert (oracle.read("evidenceOf", node(0)), pending(oracle)) == (EVIDENCE, True)
 
 
-def test_a_node_that_is_not_to_be_selected_can_be_proposed(oracle: Oracle):
+def test_node_marked_do_not_select_can_be_proposed(oracle: Oracle):
     assert oracle.propose(2).only("KickProposed")["lane"] == 1
 
 
-def test_only_a_node_below_the_threshold_can_be_proposed(oracle: Oracle):
+def test_node_above_threshold_cannot_be_proposed(oracle: Oracle):
     with pytest.raises(RevertedError, match=rf"NotBelowThreshold\({GOOD}\)"):
         oracle.propose(1)
 
 
-def test_who_has_no_index_cannot_be_proposed(oracle: Oracle):
+def test_unregistered_node_cannot_be_proposed(oracle: Oracle):
     with pytest.raises(RevertedError, match=rf"NotRegistered\({node(99).lower()}\)"):
         oracle.propose(99)
 
 
-def test_a_kickout_has_evidence(oracle: Oracle):
+def test_kick_without_evidence_is_rejected(oracle: Oracle):
     with pytest.raises(RevertedError, match="NoEvidence"):
         oracle.propose(0, evidence=bytes(32))
 
 
-def test_a_kickout_is_proposed_once(oracle: Oracle):
+def test_duplicate_proposal_is_rejected(oracle: Oracle):
     oracle.propose(0)
     worded(oracle)
     with pytest.raises(RevertedError, match=rf"KickLive\({NODE}\)"):
         oracle.propose(0, evidence=b"\x07" * 32)
 
 
-def test_a_round_has_so_many_proposals_and_no_more(oracle: Oracle):
+def test_proposals_per_round_are_limited(oracle: Oracle):
     for who in (0, 2):
         oracle.propose(who)
     with pytest.raises(RevertedError, match=r"KickLimit\(2\)"):
@@ -80,13 +80,13 @@ def test_a_round_has_so_many_proposals_and_no_more(oracle: Oracle):
     assert oracle.propose(4).names == ["KickProposed"]
 
 
-def test_a_limit_of_no_kickouts_is_none(oracle: Oracle):
+def test_zero_kick_limit_rejects_proposals(oracle: Oracle):
     oracle.limited(maxKicksPerRound=0)
     with pytest.raises(RevertedError, match=r"KickLimit\(0\)"):
         oracle.propose(0)
 
 
-def test_a_contract_may_pass_a_proposal_on(oracle: Oracle):
+def test_contract_may_forward_proposal(oracle: Oracle):
     assert oracle.forwarded(oracle.signed_kick(0)).names == ["KickProposed"]
 
 
@@ -94,12 +94,12 @@ def test_a_contract_may_pass_a_proposal_on(oracle: Oracle):
 
 
 @pytest.mark.parametrize("round_", [0, 3])
-def test_a_proposal_is_signed_on_a_round_that_was_accepted(oracle: Oracle, round_: int):
+def test_proposal_on_unaccepted_round_is_rejected(oracle: Oracle, round_: int):
     with pytest.raises(RevertedError, match=rf"WrongRound\(2, {round_}\)"):
         oracle.propose(0, round=round_, report=bytes(32))
 
 
-def test_a_proposal_outlives_fifteen_rounds_and_not_sixteen(oracle: Oracle):
+def test_proposal_is_valid_for_fifteen_rounds(oracle: Oracle):
     call = oracle.signed_kick(0)
     for _ in range(15):
         worded(oracle)
@@ -112,21 +112,21 @@ def test_a_proposal_outlives_fifteen_rounds_and_not_sixteen(oracle: Oracle):
         oracle.send(call)
 
 
-def test_a_proposal_on_a_round_with_another_report_is_nobodys(oracle: Oracle):
+def test_proposal_with_wrong_report_digest_is_rejected(oracle: Oracle):
     right, wrong = bytes(oracle.read("lastReport")), b"\x07" * 32
     with pytest.raises(RevertedError, match="WrongReport") as caught:
         oracle.propose(0, report=wrong)
     assert caught.value.values == (right, wrong)
 
 
-def test_a_proposal_signed_on_one_report_is_not_sent_on_another(oracle: Oracle):
+def test_proposal_signed_on_another_report_is_rejected(oracle: Oracle):
     _, _, *rest = oracle.signed_kick(0).arguments
     worded(oracle)
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
         oracle.do("proposeKick", oracle.round, oracle.read("lastReport"), *rest)
 
 
-def test_a_proposal_signed_before_is_refused_while_the_node_is_well(oracle: Oracle):
+def test_signed_proposal_is_rejected_while_node_is_above_threshold(oracle: Oracle):
     call = oracle.signed_kick(0)
     worded(oracle, GOOD)
     with pytest.raises(RevertedError, match=rf"NotBelowThreshold\({GOOD}\)"):
@@ -136,7 +136,7 @@ def test_a_proposal_signed_before_is_refused_while_the_node_is_well(oracle: Orac
     assert oracle.send(call).names == ["KickProposed"]
 
 
-def test_the_digests_of_sixteen_rounds_are_kept_and_each_report_builds_on_the_last(
+def test_report_digests_of_sixteen_rounds_are_kept(
     oracle: Oracle,
 ):
     digests = [bytes(oracle.read("lastReport"))]
@@ -153,7 +153,7 @@ def test_the_digests_of_sixteen_rounds_are_kept_and_each_report_builds_on_the_la
 # --- until when ---
 
 
-def test_a_proposal_keeps_its_deadline_to_the_second(oracle: Oracle):
+def test_proposal_deadline_is_exact_to_seconds(oracle: Oracle):
     now = oracle.chain.time
     call = oracle.signed_kick(0, deadline=now + 5)
     with oracle.chain.undone():
@@ -164,7 +164,7 @@ def test_a_proposal_keeps_its_deadline_to_the_second(oracle: Oracle):
     assert oracle.send(call).names == ["KickProposed"]
 
 
-def test_a_deadline_is_an_hour_ahead_at_most(oracle: Oracle):
+def test_deadline_over_60_minutes_ahead_is_rejected(oracle: Oracle):
     end = oracle.chain.time + 10 + 3_600
     call = oracle.signed_kick(0, deadline=end)
     with oracle.chain.undone():
@@ -187,18 +187,20 @@ def test_a_deadline_is_an_hour_ahead_at_most(oracle: Oracle):
     ],
     ids=["too few", "twice", "stranger"],
 )
-def test_a_quorum_proposes(oracle: Oracle, signers: tuple[LocalAccount, ...], error: str):
+def test_proposal_without_valid_quorum_is_rejected(
+    oracle: Oracle, signers: tuple[LocalAccount, ...], error: str
+):
     with pytest.raises(RevertedError, match=error):
         oracle.send(oracle.signed_kick(0, signers))
 
 
-def test_a_signature_for_one_node_is_none_for_another(oracle: Oracle):
+def test_signature_for_another_node_is_rejected(oracle: Oracle):
     round_, report, _, *rest = oracle.signed_kick(0).arguments
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
         oracle.do("proposeKick", round_, report, node(2), *rest)
 
 
-def test_the_digest_is_the_one_the_contract_foretells(oracle: Oracle):
+def test_kick_digest_matches_contract_view(oracle: Oracle):
     _, *said, signatures = oracle.signed_kick(0).arguments
     told = oracle.read("kickDigest", *said)
     recovered = oracle.chain.web3.eth.account._recover_hash(told, signature=signatures[:65])

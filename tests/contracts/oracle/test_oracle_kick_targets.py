@@ -53,7 +53,7 @@ def refused(oracle: Oracle, receipt: Receipt) -> bytes:
 # --- who is told ---
 
 
-def test_without_a_target_a_kickout_ends_in_its_event(oracle: Oracle):
+def test_kick_without_target_only_emits_event(oracle: Oracle):
     assert aimed(oracle, ZERO).only("TargetSet") == {"target": ZERO}
     receipt = oracle.execute(0)
     assert receipt.names == ["KickExecuted"]
@@ -65,26 +65,26 @@ def test_without_a_target_a_kickout_ends_in_its_event(oracle: Oracle):
         oracle.retry(0)
 
 
-def test_a_target_has_code(oracle: Oracle):
+def test_target_without_code_is_rejected(oracle: Oracle):
     with pytest.raises(RevertedError, match="NoTarget"):
         aimed(oracle, node(77))
     assert oracle.read("target") == oracle.network.address
 
 
-def test_a_target_whose_code_is_gone_refuses(oracle: Oracle):
+def test_target_whose_code_was_removed_refuses(oracle: Oracle):
     """A call to nobody would succeed."""
     oracle.chain.rpc("anvil_setCode", oracle.network.address, "0x")
     assert refused(oracle, oracle.execute(0)) == b"no code".ljust(32, b"\0")
 
 
-def test_the_target_gets_exactly_the_gas_that_is_set(hostile: Oracle):
+def test_target_receives_exactly_configured_gas(hostile: Oracle):
     """The function's own beginning is in it: some dozens."""
     said = hostile.execute(0).only("Kicked")
     assert (said["node"], said["evidence"]) == (node(0), EVIDENCE)
     assert GAS - 1_000 < said["gas"] < GAS
 
 
-def test_only_the_oracle_is_heard_by_a_network(oracle: Oracle):
+def test_network_accepts_kick_from_oracle_only(oracle: Oracle):
     with pytest.raises(RevertedError, match="NotTheOracle"):
         oracle.by_network("kick", node(0), EVIDENCE)
 
@@ -92,7 +92,7 @@ def test_only_the_oracle_is_heard_by_a_network(oracle: Oracle):
 # --- refusals ---
 
 
-def test_a_network_that_refuses_does_not_keep_the_node_in(oracle: Oracle):
+def test_network_refusal_keeps_node_expelled(oracle: Oracle):
     oracle.by_network("setRefuses", True)
     oracle.chain.contract("testing/PlainNetwork", oracle.network.address)
     reason = refused(oracle, oracle.execute(0))
@@ -111,7 +111,7 @@ def test_a_network_that_refuses_does_not_keep_the_node_in(oracle: Oracle):
 
 
 @pytest.mark.parametrize("behavior", [REFUSES_LONG, EATS_GAS, REVERTS_MUCH])
-def test_whatever_a_target_does_the_node_is_out(hostile: Oracle, behavior: int):
+def test_misbehaving_target_does_not_prevent_expulsion(hostile: Oracle, behavior: int):
     hostile.by_network("behave", behavior)
     receipt = hostile.execute(0)
     expected = selector("NotToday(uint256,uint256)")  # and 28 bytes of its first number
@@ -120,7 +120,7 @@ def test_whatever_a_target_does_the_node_is_out(hostile: Oracle, behavior: int):
     assert receipt.gas < GAS + 150_000
 
 
-def test_what_a_target_returns_is_not_paid_for(hostile: Oracle):
+def test_large_return_data_costs_oracle_no_gas(hostile: Oracle):
     quiet = hostile.chain.undone()
     with quiet:
         usual = hostile.execute(0).gas
@@ -165,7 +165,7 @@ def sweep(oracle: Oracle, below: int, above: int, step: int) -> None:
         assert (done, kick) == ((True, 2) if gas >= least else (False, 1)), gas
 
 
-def test_no_gas_limit_makes_a_target_refuse_that_would_not(hostile: Oracle):
+def test_low_gas_limit_never_makes_target_refuse(hostile: Oracle):
     """At the least gas the target has all that it is promised; one less and nothing happens."""
     sweep(hostile, 160, 160, 20)
     sweep(hostile, 3, 3, 1)
@@ -173,25 +173,25 @@ def test_no_gas_limit_makes_a_target_refuse_that_would_not(hostile: Oracle):
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_none_of_4096_gas_limits_makes_a_target_refuse(hostile: Oracle):
+def test_4096_gas_limits_never_make_target_refuse(hostile: Oracle):
     sweep(hostile, 2_048, 2_048, 1)
 
 
 @pytest.mark.parametrize("share", [50, 70, 80, 90, 95, 98])
-def test_a_caller_who_gives_too_little_gas_cannot_burn_a_kickout(oracle: Oracle, share: int):
+def test_insufficient_gas_does_not_consume_kick(oracle: Oracle, share: int):
     gas = needed(oracle) * share // 100
     assert outcome(oracle, gas) == (False, 1)
     assert oracle.execute(0).names == KICKED
 
 
-def test_too_little_gas_is_told_by_its_name(oracle: Oracle):
+def test_insufficient_gas_reverts_with_not_enough_gas(oracle: Oracle):
     call = oracle.chain.request(oracle.contract.functions.executeKick(node(0)))
     (sent,) = oracle.chain.together(call | {"gas": hex(GAS + 30_000)})
     with pytest.raises(RevertedError, match=rf"NotEnoughGas\({GAS}\)"):
         oracle.chain.receipt(sent)
 
 
-def test_a_target_that_eats_gas_is_not_starved_by_a_retry_either(hostile: Oracle):
+def test_retry_with_insufficient_gas_is_rejected(hostile: Oracle):
     hostile.by_network("behave", EATS_GAS)
     hostile.execute(0)
     hostile.by_network("behave", 0)
@@ -216,7 +216,7 @@ def answers(receipt: Receipt) -> list[tuple[bool, bytes]]:
     return [(one["done"], bytes(one["reason"])) for one in said]
 
 
-def test_a_target_that_calls_back_for_the_same_node_is_refused(hostile: Oracle):
+def test_reentrant_target_calls_for_same_node_are_rejected(hostile: Oracle):
     late = hostile.signed_kick(0)
     for name in ("executeKick", "retryKick"):
         back(hostile, name, node(0))
@@ -228,7 +228,7 @@ def test_a_target_that_calls_back_for_the_same_node_is_refused(hostile: Oracle):
     assert (hostile.held(0)["kick"], hostile.read("bucket")[0]) == (2, 1)
 
 
-def test_a_target_that_calls_back_for_another_node_does_what_anyone_may(hostile: Oracle):
+def test_reentrant_kick_of_another_node_reverts_without_enough_gas(hostile: Oracle):
     hostile.propose(2)
     for _ in range(ROUNDS):
         worded(hostile)
@@ -249,7 +249,7 @@ def test_a_target_that_calls_back_for_another_node_does_what_anyone_may(hostile:
 # --- again ---
 
 
-def test_a_node_that_came_back_is_told_of_again_every_so_many_rounds(oracle: Oracle):
+def test_rejoined_node_is_kicked_again_after_kick_rounds(oracle: Oracle):
     assert oracle.execute(0).names == KICKED
     oracle.by_network("join", node(0))
     executed = oracle.round
@@ -264,12 +264,12 @@ def test_a_node_that_came_back_is_told_of_again_every_so_many_rounds(oracle: Ora
     assert not oracle.network.functions.isMember(node(0)).call()
 
 
-def test_only_an_expelled_node_is_told_of_again(oracle: Oracle):
+def test_retry_of_node_not_expelled_is_rejected(oracle: Oracle):
     with pytest.raises(RevertedError, match=rf"NotExpelled\({NODE}\)"):
         oracle.retry(0)
 
 
-def test_retries_rest_with_all_kickouts(oracle: Oracle):
+def test_paused_kicks_reject_retry(oracle: Oracle):
     oracle.by_network("setRefuses", True)
     oracle.execute(0)
     oracle.do("pauseKicks", sender=oracle.pauser)
@@ -277,7 +277,7 @@ def test_retries_rest_with_all_kickouts(oracle: Oracle):
         oracle.retry(0)
 
 
-def test_a_readmitted_node_is_reached_by_nothing_that_was_on(oracle: Oracle):
+def test_readmission_clears_kick_and_expulsion(oracle: Oracle):
     oracle.by_network("setRefuses", True)
     oracle.execute(0)
     receipt = oracle.do("readmit", node(0), sender=oracle.admin)
@@ -288,6 +288,6 @@ def test_a_readmitted_node_is_reached_by_nothing_that_was_on(oracle: Oracle):
             oracle.do(name, node(0))
 
 
-def test_only_who_is_expelled_is_readmitted(oracle: Oracle):
+def test_readmission_of_node_not_expelled_is_rejected(oracle: Oracle):
     with pytest.raises(RevertedError, match=rf"NotExpelled\({NODE}\)"):
         oracle.do("readmit", node(0), sender=oracle.admin)

@@ -58,7 +58,7 @@ def scenes(seed: int) -> Iterator[tuple[list[int], list[int], int, int]]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_sixteen_lanes_at_once_are_checked_as_one_by_one(chain: Chain, seed: int):
+def test_packed_lane_checks_match_checks_of_each_lane(chain: Chain, seed: int):
     probe = chain.deploy("testing/LanesProbe")
     previous, lanes, _, counts = zip(*scenes(seed), strict=True)
 
@@ -73,9 +73,7 @@ def test_sixteen_lanes_at_once_are_checked_as_one_by_one(chain: Chain, seed: int
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_lanes_that_fall_and_lanes_that_are_open_are_counted_over_many_words(
-    chain: Chain, step: int
-):
+def test_falls_and_open_lanes_are_counted_over_many_words(chain: Chain, step: int):
     probe = chain.deploy("testing/LanesProbe")
     within = [one for one in scenes(step) if max(*one[0], *one[1]) <= 10_002]
     chosen = random.Random(step)  # noqa: S311 -- the same words in every run, nothing secret
@@ -90,7 +88,7 @@ def test_lanes_that_fall_and_lanes_that_are_open_are_counted_over_many_words(
     assert 0 < counted[0] < counted[1]
 
 
-def test_the_counts_are_right_for_as_many_words_as_a_report_can_have(chain: Chain):
+def test_counts_are_correct_for_maximum_report_size(chain: Chain):
     """2,047 words of 16 lanes, two for each at most: 65,504 is below 2^16."""
     probe = chain.deploy("testing/LanesProbe")
     best, out = [word(*[10_002] * 16)] * 2_047, [word(*[1] * 16)] * 2_047

@@ -69,7 +69,7 @@ def tightened(oracle: Oracle, **changes: int) -> None:
         ("bigFall", 10_001),
     ],
 )
-def test_limits_have_their_own_limits(oracle: Oracle, name: str, wrong: int):
+def test_out_of_range_limits_are_rejected(oracle: Oracle, name: str, wrong: int):
     with pytest.raises(RevertedError, match="BadLimits"):
         oracle.limited(**{name: wrong})
     assert oracle.named("limits") == LIMITS
@@ -94,7 +94,7 @@ def test_limits_have_their_own_limits(oracle: Oracle, name: str, wrong: int):
         ("bigFall", 0),
     ],
 )
-def test_limits_can_be_at_their_edges(oracle: Oracle, name: str, edge: int):
+def test_limits_at_range_ends_are_accepted(oracle: Oracle, name: str, edge: int):
     said = oracle.limited(**{name: edge}).only("LimitsSet")
     assert dict(said["limits"]) == LIMITS | {name: edge}
     assert oracle.named("limits") == LIMITS | {name: edge}
@@ -103,7 +103,7 @@ def test_limits_can_be_at_their_edges(oracle: Oracle, name: str, edge: int):
 @pytest.mark.parametrize(
     ("name", "wrong"), [("bucketFrame", 0), ("kickGas", 49_999), ("kickGas", 15_000_001)]
 )
-def test_limits_of_kickouts_have_their_own(oracle: Oracle, name: str, wrong: int):
+def test_out_of_range_kick_limits_are_rejected(oracle: Oracle, name: str, wrong: int):
     wanted = tuple((KICK_LIMITS | {name: wrong}).values())
     with pytest.raises(RevertedError, match="BadLimits"):
         oracle.do("setKickLimits", wanted, sender=oracle.admin)
@@ -113,7 +113,7 @@ def test_limits_of_kickouts_have_their_own(oracle: Oracle, name: str, wrong: int
 # --- floors ---
 
 
-def test_floors_can_be_read_and_bound_nothing_that_is_within_them(sound: Oracle):
+def test_limits_within_floors_are_accepted(sound: Oracle):
     assert sound.named("floors") == SOUND
     sound.do("setLimits", tuple(ROOMY.values()), sender=sound.admin)
     assert sound.named("limits") == ROOMY
@@ -129,7 +129,7 @@ def test_floors_can_be_read_and_bound_nothing_that_is_within_them(sound: Oracle)
         ("fallShare", 1_001),
     ],
 )
-def test_not_even_the_admin_goes_below_the_floors(sound: Oracle, name: str, looser: int):
+def test_admin_cannot_loosen_limits_beyond_floors(sound: Oracle, name: str, looser: int):
     wanted = ROOMY | {name: looser}
     with pytest.raises(RevertedError, match="BadLimits"):
         sound.do("setLimits", tuple(wanted.values()), sender=sound.admin)
@@ -138,7 +138,7 @@ def test_not_even_the_admin_goes_below_the_floors(sound: Oracle, name: str, loos
 
 
 @pytest.mark.parametrize("name", [name for name in FLOORS if name != "anchorWindow"])
-def test_every_limit_can_have_a_floor(oracle: Oracle, name: str):
+def test_every_limit_can_have_floor(oracle: Oracle, name: str):
     """The limits of the tests are its floors: one step looser in any of them is too much."""
     is_least = TIGHTER[name] > LIMITS[name]
     one_looser = LIMITS[name] + (-1 if is_least else 1)
@@ -152,14 +152,14 @@ def test_every_limit_can_have_a_floor(oracle: Oracle, name: str):
 
 
 @pytest.mark.parametrize("name", TIGHTER)
-def test_the_pauser_tightens_at_once(oracle: Oracle, name: str):
+def test_pauser_tightens_limits_immediately(oracle: Oracle, name: str):
     oracle.limited(maxAgeSeconds=DAY)
     tightened(oracle, **{name: TIGHTER[name]})
     assert oracle.named("limits")[name] == TIGHTER[name]
 
 
 @pytest.mark.parametrize("name", TIGHTER)
-def test_the_pauser_loosens_nothing(oracle: Oracle, name: str):
+def test_pauser_cannot_loosen_limits(oracle: Oracle, name: str):
     one_looser = LIMITS[name] + (-1 if TIGHTER[name] > LIMITS[name] else 1)
     with pytest.raises(RevertedError, match="BadLimits"):
         tightened(oracle, **{name: one_looser})
@@ -170,7 +170,7 @@ def test_the_pauser_loosens_nothing(oracle: Oracle, name: str):
 
 
 @pytest.mark.parametrize("window", [7_999, 8_001])
-def test_the_anchor_window_is_the_admins(oracle: Oracle, window: int):
+def test_pauser_cannot_change_anchor_window(oracle: Oracle, window: int):
     with pytest.raises(RevertedError, match="BadLimits"):
         tightened(oracle, anchorWindow=window)
 
@@ -179,18 +179,18 @@ def test_the_anchor_window_is_the_admins(oracle: Oracle, window: int):
     ("name", "value"),
     [("minInterval", HOUR + 1), ("vetoDelay", 7 * DAY + 1), ("maxAgeSeconds", 2 * HOUR - 1)],
 )
-def test_tightening_is_no_way_to_stop_for_ever(oracle: Oracle, name: str, value: int):
+def test_pauser_tightening_is_bounded(oracle: Oracle, name: str, value: int):
     with pytest.raises(RevertedError, match="BadLimits"):
         tightened(oracle, **{name: value})
 
 
-def test_what_the_admin_has_set_beyond_that_does_not_stand_in_the_pausers_way(oracle: Oracle):
+def test_admin_limits_beyond_bounds_do_not_block_pauser(oracle: Oracle):
     beyond = {"minInterval": 2 * HOUR, "vetoDelay": 8 * DAY, "maxAgeSeconds": HOUR}
     oracle.limited(**beyond)
     tightened(oracle, fallShare=500)
     assert oracle.named("limits") == LIMITS | beyond | {"fallShare": 500}
 
 
-def test_nothing_tighter_is_as_tight(oracle: Oracle):
+def test_tightening_to_same_values_is_accepted(oracle: Oracle):
     tightened(oracle)
     assert oracle.named("limits") == LIMITS

@@ -89,7 +89,7 @@ def town(chain: Chain, fresh_town: Town) -> Town:
     return fresh_town
 
 
-def test_a_join_tells_the_oracle_nothing(town: Town):
+def test_join_does_not_register_node_in_oracle(town: Town):
     newcomer = town.network.nodes[4]
     assert town.network.join(newcomer).names == ["NodeJoined"]
     assert town.oracle.score(newcomer) == (False, True, 0)
@@ -98,7 +98,7 @@ def test_a_join_tells_the_oracle_nothing(town: Town):
     assert town.oracle.score(newcomer) == (True, True, GOOD - 2)
 
 
-def test_a_paused_node_is_not_selected_once_reported(town: Town):
+def test_paused_node_is_not_selectable_once_reported(town: Town):
     town.network.by(town.ann, town.network.does.pause())
     town.reported(1)
     assert town.oracle.score(town.ann) == (True, False, 0)
@@ -108,14 +108,14 @@ def test_a_paused_node_is_not_selected_once_reported(town: Town):
     assert town.oracle.score(town.ann) == (True, True, GOOD - 2)
 
 
-def test_a_paused_node_can_still_be_kicked_out(town: Town):
+def test_paused_node_can_be_kicked_out(town: Town):
     town.network.by(town.ann, town.network.does.pause())
     town.reported(1)
     town.kick_is_ready(town.ann, 1)
     assert town.oracle.execute(town.ann).names == KICKED
 
 
-def test_a_node_that_quits_and_returns_keeps_its_index_and_what_is_known_of_it(town: Town):
+def test_rejoined_node_keeps_index_and_score(town: Town):
     town.quits(town.ann)
     town.reported(1)
     assert town.oracle.score(town.ann) == (True, False, 0)
@@ -125,7 +125,7 @@ def test_a_node_that_quits_and_returns_keeps_its_index_and_what_is_known_of_it(t
     assert town.oracle.read("indexOf", town.ann) == 0
 
 
-def test_a_kickout_tells_the_network_why_and_gives_the_stake_back(town: Town):
+def test_kick_passes_evidence_to_network_and_returns_stake(town: Town):
     receipt = town.kicked()
     assert receipt.names == KICKED
     told = {"node": town.ann, "stake": MIN_STAKE, "evidence": EVIDENCE}
@@ -137,13 +137,13 @@ def test_a_kickout_tells_the_network_why_and_gives_the_stake_back(town: Town):
     assert town.network.balance(town.ann) - before == MIN_STAKE
 
 
-def test_a_kicked_out_node_is_not_let_in_again(town: Town):
+def test_kicked_out_node_cannot_rejoin(town: Town):
     town.kicked()
     with pytest.raises(RevertedError, match="KickedOut"):
         town.returns(town.ann)
 
 
-def test_a_node_that_the_network_alone_readmits_still_weighs_nothing(town: Town):
+def test_node_readmitted_by_network_alone_has_zero_weight(town: Town):
     """Both have to: the network lets it in, the oracle lets it work."""
     town.kicked()
     town.network.by(town.network.admin, town.network.does.readmit(town.ann))
@@ -155,7 +155,7 @@ def test_a_node_that_the_network_alone_readmits_still_weighs_nothing(town: Town)
     assert "NodeKickedOut" in town.oracle.retry(town.ann).names
 
 
-def test_a_node_that_both_readmit_works_again(town: Town):
+def test_node_readmitted_by_both_works_again(town: Town):
     town.kicked()
     town.network.by(town.network.admin, town.network.does.readmit(town.ann))
     town.oracle.do("readmit", town.ann, sender=town.oracle.admin)
@@ -164,7 +164,7 @@ def test_a_node_that_both_readmit_works_again(town: Town):
     assert town.weight(town.ann) == GOOD - 1
 
 
-def test_who_quits_in_the_hours_of_the_veto_is_kicked_out_by_that(town: Town):
+def test_quit_during_veto_period_becomes_kickout(town: Town):
     town.reported(BAD)
     town.kick_is_ready(town.ann, BAD)
     left = town.quits(town.ann)
@@ -177,7 +177,7 @@ def test_who_quits_in_the_hours_of_the_veto_is_kicked_out_by_that(town: Town):
     assert town.weight(town.ann) == 0
 
 
-def test_quit_and_kickout_in_one_block_both_end_well(town: Town):
+def test_quit_and_kick_in_same_block_both_succeed(town: Town):
     town.reported(BAD)
     town.kick_is_ready(town.ann, BAD)
     chain = town.network.chain
@@ -190,7 +190,7 @@ def test_quit_and_kickout_in_one_block_both_end_well(town: Town):
     assert town.weight(town.ann) == 0
 
 
-def test_who_quits_after_a_veto_just_quits(town: Town):
+def test_quit_after_veto_stays_quit(town: Town):
     town.reported(BAD)
     town.kick_is_ready(town.ann, BAD)
     town.oracle.cancel(town.ann)
@@ -198,7 +198,7 @@ def test_who_quits_after_a_veto_just_quits(town: Town):
     assert town.returns(town.ann).names == ["NodeJoined"]
 
 
-def test_a_kickout_ends_the_nodes_task(town: Town):
+def test_kick_aborts_running_task(town: Town):
     task = town.network.begun(town.ann)
     names = town.kicked().names
     assert names[:2] == ["KickExecuted", "TaskAborted"]
@@ -206,7 +206,7 @@ def test_a_kickout_ends_the_nodes_task(town: Town):
     assert town.network.status(task) is Status.ABORTED
 
 
-def test_a_receiver_that_reverts_does_not_stand_in_its_kickouts_way(town: Town):
+def test_reverting_receiver_does_not_block_kick(town: Town):
     chain, network = town.network.chain, town.network
     stubborn = chain.deploy("testing/StubbornNode")
     join = encoded(network.does.join(GPU, VRAM, *VERSION, []))
@@ -224,7 +224,7 @@ def test_a_receiver_that_reverts_does_not_stand_in_its_kickouts_way(town: Town):
         chain.send(stubborn.functions.say(network.contract.address, withdraw))
 
 
-def test_an_oracle_that_the_network_does_not_know_expels_for_its_own_readers_alone(town: Town):
+def test_foreign_oracle_expels_without_network_effect(town: Town):
     """Its word is refused by the network; whoever reads it knows what he reads."""
     chain = town.network.chain
     arguments = setup(town.network.contract.address, chain.accounts[:3])

@@ -30,7 +30,7 @@ def fresh_at(oracle: Oracle, time: int) -> bool:
 # --- what it stops ---
 
 
-def test_a_pause_stops_rounds_until_it_ends_by_itself(oracle: Oracle):
+def test_pause_stops_rounds_until_it_ends(oracle: Oracle):
     report = oracle.report((0, full()), deadline=oracle.chain.time + 3_600)
     until = paused(oracle, 3_000)
     with pytest.raises(RevertedError, match=rf"Paused\({until}\)"):
@@ -40,7 +40,7 @@ def test_a_pause_stops_rounds_until_it_ends_by_itself(oracle: Oracle):
     assert oracle.round == 2
 
 
-def test_a_pause_stops_kickouts_but_not_a_veto(oracle: Oracle):
+def test_pause_stops_kicks_but_not_veto(oracle: Oracle):
     worded(oracle)
     oracle.propose(0)
     call = oracle.signed_kick(2)
@@ -52,7 +52,7 @@ def test_a_pause_stops_kickouts_but_not_a_veto(oracle: Oracle):
     assert oracle.cancel(0, WHY).names == ["KickCancelled"]
 
 
-def test_kickouts_are_paused_alone_until_the_admin_lets_them(oracle: Oracle):
+def test_paused_kicks_resume_only_by_admin(oracle: Oracle):
     ready(worded(oracle))
     call = oracle.signed_kick(2)
     said = oracle.do("pauseKicks", sender=oracle.pauser).only("KicksPaused")
@@ -69,7 +69,7 @@ def test_kickouts_are_paused_alone_until_the_admin_lets_them(oracle: Oracle):
 
 @pytest.mark.parametrize("call", [("pauseFor", 60), ("pauseKicks",)], ids=["all", "kickouts"])
 @pytest.mark.parametrize("who", ["admin", "vetoer", "transmitter"])
-def test_only_the_pauser_pauses(oracle: Oracle, call: tuple[Any, ...], who: str):
+def test_only_pauser_may_pause(oracle: Oracle, call: tuple[Any, ...], who: str):
     with pytest.raises(RevertedError, match="NotAllowed"):
         oracle.do(*call, sender=getattr(oracle, who))
 
@@ -78,13 +78,13 @@ def test_only_the_pauser_pauses(oracle: Oracle, call: tuple[Any, ...], who: str)
 
 
 @pytest.mark.parametrize("seconds", [0, 7 * DAY + 1])
-def test_a_pause_lasts_a_second_to_a_week(oracle: Oracle, seconds: int):
+def test_pause_length_out_of_range_is_rejected(oracle: Oracle, seconds: int):
     with pytest.raises(RevertedError, match=rf"PauseTooLong\({seconds}\)"):
         oracle.do("pauseFor", seconds, sender=oracle.pauser)
 
 
 @pytest.mark.parametrize("length", [1, 600, 7 * DAY])
-def test_after_a_pause_the_oracle_runs_for_as_long_as_it_rested(oracle: Oracle, length: int):
+def test_pause_cool_down_equals_pause_length(oracle: Oracle, length: int):
     """A second of pausing spends a second, not the whole right."""
     until = paused(oracle, length)
     turn = until + length
@@ -97,7 +97,7 @@ def test_after_a_pause_the_oracle_runs_for_as_long_as_it_rested(oracle: Oracle, 
     paused(oracle, 7 * DAY)
 
 
-def test_the_admin_resumes_and_what_is_left_was_never_spent(oracle: Oracle):
+def test_resume_ends_pause_and_cool_down_early(oracle: Oracle):
     report = oracle.report((0, full()))
     begun = paused(oracle, DAY) - DAY
     oracle.chain.at(begun + 600)
@@ -112,7 +112,7 @@ def test_the_admin_resumes_and_what_is_left_was_never_spent(oracle: Oracle):
     paused(oracle, 1)
 
 
-def test_there_must_be_a_pause_to_end(oracle: Oracle):
+def test_resume_without_pause_is_rejected(oracle: Oracle):
     with pytest.raises(RevertedError, match="NotPaused"):
         oracle.do("resume", sender=oracle.admin)
     until = paused(oracle, 60)
@@ -124,7 +124,7 @@ def test_there_must_be_a_pause_to_end(oracle: Oracle):
 # --- scores in a pause ---
 
 
-def test_the_last_scores_hold_in_a_pause_longer_than_their_age(oracle: Oracle):
+def test_pause_extends_score_freshness(oracle: Oracle):
     oracle.reported((0, full(1)))
     pushed = oracle.head("pushedAt")
     paused(oracle, 7 * DAY)
@@ -136,9 +136,7 @@ def test_the_last_scores_hold_in_a_pause_longer_than_their_age(oracle: Oracle):
 
 
 @pytest.mark.parametrize(("late", "holds"), [(0, True), (1, False)], ids=["last second", "after"])
-def test_a_pause_begun_when_the_scores_were_stale_wakes_none(
-    oracle: Oracle, late: int, *, holds: bool
-):
+def test_pause_does_not_revive_stale_scores(oracle: Oracle, late: int, *, holds: bool):
     """One second before, and one after: dead scores stay dead."""
     oracle.reported((0, full(1)))
     stale = oracle.head("pushedAt") + MAX_AGE
@@ -152,7 +150,7 @@ def test_a_pause_begun_when_the_scores_were_stale_wakes_none(
     assert oracle.head("heldSeconds") == (DAY - 600 if holds else 0)
 
 
-def test_a_pause_that_holds_nothing_takes_nothing_back(oracle: Oracle):
+def test_resume_of_late_pause_keeps_earlier_held_seconds(oracle: Oracle):
     """The first pause held its seconds; the second, begun too late, resumes and leaves them."""
     end = paused(oracle, 600)
     oracle.chain.at(end + MAX_AGE + 700)
@@ -161,7 +159,7 @@ def test_a_pause_that_holds_nothing_takes_nothing_back(oracle: Oracle):
     assert oracle.head("heldSeconds") == 600
 
 
-def test_pauses_add_up_until_the_next_round(oracle: Oracle):
+def test_pauses_accumulate_until_next_round(oracle: Oracle):
     for _ in range(3):
         oracle.chain.at(paused(oracle, 100) + 100)
     oracle.chain.mine()
@@ -170,13 +168,13 @@ def test_pauses_add_up_until_the_next_round(oracle: Oracle):
     assert oracle.head("heldSeconds") == 0
 
 
-def test_a_pause_keeps_nobody_from_reading(oracle: Oracle):
+def test_pause_does_not_affect_reading(oracle: Oracle):
     paused(oracle, DAY)
     assert oracle.score(0) == (True, True, START - 2)
     assert oracle.read("weightOf", node(99)) == 5_000
 
 
-def test_a_new_pauser_is_bound_by_the_old_ones_pause(oracle: Oracle):
+def test_new_pauser_inherits_cool_down(oracle: Oracle):
     until = paused(oracle, 600)
     heir = oracle.chain.accounts[8]
     oracle.do("setPauser", heir, sender=oracle.admin)

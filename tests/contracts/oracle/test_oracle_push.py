@@ -22,7 +22,7 @@ SIXTEEN = word(*range(2, 18))
 FOUR = full(10_002, 1, of=4)
 
 
-def test_a_signed_report_writes_its_words_and_says_so(oracle: Oracle):
+def test_signed_report_writes_words_and_emits_event(oracle: Oracle):
     report = oracle.report((0, SIXTEEN), (1, FOUR))
     said = oracle.push(report).only("RoundAccepted")
 
@@ -39,7 +39,7 @@ def test_a_signed_report_writes_its_words_and_says_so(oracle: Oracle):
     }
 
 
-def test_the_head_is_what_was_accepted(oracle: Oracle):
+def test_head_matches_accepted_report(oracle: Oracle):
     report = oracle.report((0, SIXTEEN), (1, FOUR))
     oracle.push(report)
     assert oracle.named("head") == {
@@ -56,7 +56,7 @@ def test_the_head_is_what_was_accepted(oracle: Oracle):
     }
 
 
-def test_the_digest_is_the_one_the_contract_foretells(oracle: Oracle):
+def test_report_digest_matches_contract_view(oracle: Oracle):
     report = oracle.report((0, SIXTEEN))
     data_hash = Web3.keccak(report.data)
     told = oracle.read(
@@ -65,20 +65,20 @@ def test_the_digest_is_the_one_the_contract_foretells(oracle: Oracle):
     assert oracle.push(report).only("RoundAccepted")["digest"] == told
 
 
-def test_each_report_builds_on_the_one_before(oracle: Oracle):
+def test_each_report_refers_to_previous_digest(oracle: Oracle):
     first = oracle.reported((0, SIXTEEN)).only("RoundAccepted")
     oracle.chain.mine(2)
     second = oracle.report((0, SIXTEEN))
     assert second.prev == first["digest"] != NO_DIGEST
 
 
-def test_a_report_on_top_of_another_one_is_nobodys(oracle: Oracle):
+def test_report_with_wrong_previous_digest_is_rejected(oracle: Oracle):
     report = replace(oracle.report((0, SIXTEEN)), prev=b"\x01" * 32)
     with pytest.raises(RevertedError, match="BadSignature"):
         oracle.push(report)
 
 
-def test_the_same_report_is_not_accepted_twice(oracle: Oracle):
+def test_same_report_is_not_accepted_twice(oracle: Oracle):
     report = oracle.report((0, SIXTEEN))
     oracle.push(report)
     with pytest.raises(RevertedError, match=r"WrongRound\(3, 2\)"):
@@ -86,20 +86,18 @@ def test_the_same_report_is_not_accepted_twice(oracle: Oracle):
 
 
 @pytest.mark.parametrize("number", [0, 1, 3, 2**32 - 1])
-def test_a_round_is_the_last_one_and_one(oracle: Oracle, number: int):
+def test_wrong_round_number_is_rejected(oracle: Oracle, number: int):
     with pytest.raises(RevertedError, match=rf"WrongRound\(2, {number}\)"):
         oracle.push(oracle.report((0, SIXTEEN), round=number))
 
 
 @pytest.mark.parametrize("number", [0, 2])
-def test_a_report_under_another_configuration_is_refused_by_its_number(
-    oracle: Oracle, number: int
-):
+def test_wrong_configuration_number_is_rejected(oracle: Oracle, number: int):
     with pytest.raises(RevertedError, match=rf"WrongConfig\(1, {number}\)"):
         oracle.push(oracle.report((0, SIXTEEN), count=number))
 
 
-def test_a_report_with_the_number_of_the_configuration_and_another_digest_is_nobodys(
+def test_wrong_configuration_digest_is_rejected(
     oracle: Oracle,
 ):
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
@@ -108,7 +106,7 @@ def test_a_report_with_the_number_of_the_configuration_and_another_digest_is_nob
     assert oracle.round == 2
 
 
-def test_new_rules_stop_the_old_daemon(oracle: Oracle):
+def test_report_under_old_rules_is_rejected(oracle: Oracle):
     report = oracle.report((0, SIXTEEN))
     oracle.do("setRules", b"\x02" * 32, sender=oracle.admin)
     with pytest.raises(RevertedError, match=r"WrongConfig\(2, 1\)"):
@@ -123,7 +121,7 @@ def test_new_rules_stop_the_old_daemon(oracle: Oracle):
 # --- time ---
 
 
-def test_the_deadline_is_the_last_second(oracle: Oracle):
+def test_report_is_accepted_until_deadline(oracle: Oracle):
     now = oracle.chain.time
     report = oracle.report((0, SIXTEEN), deadline=now + 30)
     with oracle.chain.undone():
@@ -134,7 +132,7 @@ def test_the_deadline_is_the_last_second(oracle: Oracle):
         oracle.push(report)
 
 
-def test_a_deadline_is_an_hour_ahead_at_most(oracle: Oracle):
+def test_deadline_over_60_minutes_ahead_is_rejected(oracle: Oracle):
     now = oracle.chain.time
     report = oracle.report((0, SIXTEEN), deadline=now + 10 + 3_600)
     with oracle.chain.undone():
@@ -146,7 +144,7 @@ def test_a_deadline_is_an_hour_ahead_at_most(oracle: Oracle):
     assert oracle.round == 2
 
 
-def test_rounds_keep_their_interval_to_the_second(oracle: Oracle):
+def test_min_interval_is_exact_to_seconds(oracle: Oracle):
     oracle.push(oracle.report((0, SIXTEEN)))
     pushed = oracle.chain.time
     oracle.chain.at(pushed)
@@ -165,25 +163,25 @@ def test_rounds_keep_their_interval_to_the_second(oracle: Oracle):
 # --- who sends ---
 
 
-def test_a_contract_cannot_pass_on_a_report(oracle: Oracle):
+def test_contract_cannot_forward_report(oracle: Oracle):
     with pytest.raises(RevertedError, match="NotDirect"):
         oracle.forwarded(oracle.call(oracle.report((0, SIXTEEN))))
 
 
-def test_a_contract_that_has_no_code_yet_cannot_pass_on_a_report(oracle: Oracle):
+def test_constructor_cannot_forward_report(oracle: Oracle):
     call = oracle.call(oracle.report((0, SIXTEEN)))
     with pytest.raises(RevertedError, match="NotDirect"):
         oracle.chain.deploy("testing/ConstructorCaller", call.address, encoded(call))
 
 
-def test_an_account_with_delegated_code_cannot_send_a_report(oracle: Oracle):
+def test_account_with_delegated_code_cannot_push_report(oracle: Oracle):
     delegation = "0xef0100" + oracle.network.address[2:]
     oracle.chain.rpc("anvil_setCode", oracle.transmitter, delegation)
     with pytest.raises(RevertedError, match="NotDirect"):
         oracle.push(oracle.report((0, SIXTEEN)))
 
 
-def test_an_account_that_calls_itself_by_its_delegation_cannot_send_a_report(oracle: Oracle):
+def test_self_call_by_delegation_cannot_push_report(oracle: Oracle):
     """Sender and origin are one there, and the input that readers see is not the report's."""
     sender, call = oracle.transmitter, oracle.call(oracle.report((0, SIXTEEN)))
     oracle.chain.rpc("anvil_setCode", sender, "0xef0100" + oracle.network.address[2:])
@@ -199,7 +197,7 @@ def test_anyone_may_transmit(oracle: Oracle):
     assert receipt.only("RoundAccepted")["transmitter"] == outsider
 
 
-def test_of_two_transmitters_of_one_report_the_second_is_told_the_round_is_taken(oracle: Oracle):
+def test_second_transmitter_of_same_report_gets_wrong_round(oracle: Oracle):
     call = oracle.call(oracle.report((0, SIXTEEN)))
     chain = oracle.chain
     senders = (oracle.transmitter, chain.accounts[9])
@@ -212,7 +210,7 @@ def test_of_two_transmitters_of_one_report_the_second_is_told_the_round_is_taken
 # --- whose signature ---
 
 
-def test_the_wrong_domain_is_nobodys_signature(oracle: Oracle):
+def test_signature_for_wrong_domain_is_rejected(oracle: Oracle):
     other = deployed(oracle.chain)
     oracle.chain.mine(2)
     report = oracle.report((0, SIXTEEN))
@@ -222,9 +220,7 @@ def test_the_wrong_domain_is_nobodys_signature(oracle: Oracle):
             oracle.push(report, replace(report, domain=wrong).signed_by(*SIGNERS[:2]))
 
 
-def test_after_a_fork_of_the_chain_the_old_chains_reports_are_nobodys(
-    chain: Chain, oracle: Oracle
-):
+def test_report_of_old_chain_id_is_rejected_after_fork(chain: Chain, oracle: Oracle):
     report = oracle.report((0, SIXTEEN))
     old, _ = report.domain
     chain.rpc("anvil_impersonateAccount", oracle.transmitter)  # Anvil's keys stay with the old id

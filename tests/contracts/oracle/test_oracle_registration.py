@@ -26,7 +26,7 @@ def closed(oracle: Oracle) -> Oracle:
 # --- appending ---
 
 
-def test_a_new_node_gets_the_next_index_with_its_first_score(oracle: Oracle):
+def test_new_node_gets_next_index_with_first_score(oracle: Oracle):
     receipt = oracle.reported((1, FIVE), fresh=[A])
     assert receipt.names == ["NodeRegistered", "RoundAccepted"]
     assert receipt.only("NodeRegistered") == {"index": 20, "node": A}
@@ -34,12 +34,12 @@ def test_a_new_node_gets_the_next_index_with_its_first_score(oracle: Oracle):
     assert (oracle.head("nodeCount"), oracle.head("openCount")) == (21, 21)
 
 
-def test_new_nodes_are_numbered_in_the_order_of_the_report(oracle: Oracle):
+def test_new_nodes_are_numbered_in_report_order(oracle: Oracle):
     oracle.reported((1, SIX), fresh=[B, A])
     assert [oracle.read("indexOf", who) for who in (B, A)] == [20, 21]
 
 
-def test_the_first_round_of_all_gives_the_first_index(chain: Chain):
+def test_first_round_assigns_first_index(chain: Chain):
     oracle = deployed(chain)
     oracle.reported((0, word(1)), fresh=[A])
     assert (oracle.read("indexOf", A), oracle.head("openCount"), oracle.round) == (0, 0, 1)
@@ -48,7 +48,9 @@ def test_the_first_round_of_all_gives_the_first_index(chain: Chain):
 @pytest.mark.parametrize(
     ("fresh", "who"), [([node(3)], node(3)), ([A, A], A), ([ZERO], ZERO), ([A, ZERO], ZERO)]
 )
-def test_an_address_has_one_index_and_zero_has_none(oracle: Oracle, fresh: list[str], who: str):
+def test_duplicate_or_zero_address_registration_is_rejected(
+    oracle: Oracle, fresh: list[str], who: str
+):
     report = oracle.report((1, full(of=4 + len(fresh))), fresh=fresh)
     with pytest.raises(RevertedError, match=rf"AlreadyRegistered\({who.lower()}\)"):
         oracle.push(report)
@@ -59,19 +61,21 @@ def test_an_address_has_one_index_and_zero_has_none(oracle: Oracle, fresh: list[
     [([(0, full())], 20), ([(1, FIVE)], 21), ([(1, full(of=4) | word(l5=7))], 20)],
     ids=["in no word", "the second", "the first"],
 )
-def test_a_new_node_has_a_score(oracle: Oracle, words: list[tuple[int, int]], unscored: int):
+def test_new_node_without_score_is_rejected(
+    oracle: Oracle, words: list[tuple[int, int]], unscored: int
+):
     with pytest.raises(RevertedError, match=rf"NoScore\({unscored}\)"):
         oracle.push(oracle.report(*words, fresh=[A, B]))
 
 
-def test_new_nodes_fill_more_than_a_word(chain: Chain):
+def test_new_nodes_span_several_words(chain: Chain):
     oracle = deployed(chain)
     oracle.registered(33)
     assert [oracle.lane(index) for index in (0, 15, 16, 32, 33)] == [START] * 4 + [0]
     assert oracle.read("indexOf", node(32)) == 32
 
 
-def test_a_report_gives_no_more_indexes_than_the_limit(closed: Oracle):
+def test_registrations_beyond_limit_are_rejected(closed: Oracle):
     closed.limited(maxNewNodes=2)
     taken = [(C, node(2))]
     report = closed.report((1, SIX), fresh=[A, B], reused=taken)
@@ -82,13 +86,13 @@ def test_a_report_gives_no_more_indexes_than_the_limit(closed: Oracle):
 
 
 @pytest.mark.parametrize("size", [4, 23, 24, 43, 44])
-def test_addresses_that_are_promised_are_there(oracle: Oracle, size: int):
+def test_truncated_addresses_are_rejected(oracle: Oracle, size: int):
     whole = data((1, SIX), fresh=[A, B])
     with pytest.raises(RevertedError, match=rf"BadLength\({size}\)"):
         oracle.push(oracle.report(data=whole[:size]))
 
 
-def test_a_full_index_space_says_so(oracle: Oracle):
+def test_full_index_space_reverts(oracle: Oracle):
     """16,777,215 nodes are too many for a test: the head's slot is written by hand."""
     chain, here = oracle.chain, oracle.contract.address
     last, place = 2**24 - 1, 32 + 3 * 40 + 24  # bits of the fields before nodeCount
@@ -103,7 +107,7 @@ def test_a_full_index_space_says_so(oracle: Oracle):
 # --- reusing ---
 
 
-def test_an_index_closed_by_an_earlier_round_goes_to_another_node(closed: Oracle):
+def test_closed_index_is_reused_by_another_node(closed: Oracle):
     receipt = closed.reported((0, full(l2=7_000)), reused=[(A, node(2))])
     assert receipt.names == ["NodeReleased", "NodeRegistered", "RoundAccepted"]
     assert receipt.only("NodeReleased") == {"index": 2, "node": node(2)}
@@ -114,7 +118,7 @@ def test_an_index_closed_by_an_earlier_round_goes_to_another_node(closed: Oracle
     assert closed.score(2) == (False, True, 0)
 
 
-def test_an_index_of_an_open_lane_is_not_taken(oracle: Oracle):
+def test_index_of_open_lane_is_not_reusable(oracle: Oracle):
     for lane in (START, 2):
         oracle.reported((0, full(l2=lane)))
         report = oracle.report((0, full(l2=9)), reused=[(A, node(2))])
@@ -124,41 +128,41 @@ def test_an_index_of_an_open_lane_is_not_taken(oracle: Oracle):
                 oracle.push(report)
 
 
-def test_a_lane_is_not_closed_and_given_away_in_one_round(oracle: Oracle):
+def test_lane_closed_in_same_round_is_not_reusable(oracle: Oracle):
     with pytest.raises(RevertedError, match="NotReleasable"):
         oracle.push(oracle.report((0, full(l2=1)), reused=[(A, node(2))]))
 
 
 @pytest.mark.parametrize("old", [A, ZERO])
-def test_who_has_no_index_gives_none_up(closed: Oracle, old: str):
+def test_index_of_unregistered_node_is_not_reusable(closed: Oracle, old: str):
     with pytest.raises(RevertedError, match=rf"NotReleasable\({old.lower()}\)"):
         closed.push(closed.report((0, full(l2=9)), reused=[(B, old)]))
 
 
-def test_a_reused_index_is_not_left_without_a_score(closed: Oracle):
+def test_reused_index_without_score_stays_closed(closed: Oracle):
     """It is closed until a report says otherwise: nobody inherits a score."""
     closed.reported((1, full(of=4)), reused=[(A, node(2))])
     assert closed.score(A) == (True, False, 0)
 
 
-def test_an_index_is_not_given_twice_in_one_report(closed: Oracle):
+def test_index_reused_twice_in_same_report_is_rejected(closed: Oracle):
     with pytest.raises(RevertedError, match="NotReleasable"):
         closed.push(closed.report((0, full(l2=9)), reused=[(A, node(2)), (B, node(2))]))
 
 
-def test_one_address_is_not_given_a_reused_and_an_appended_index_in_one_report(closed: Oracle):
+def test_address_registered_twice_in_same_report_is_rejected(closed: Oracle):
     report = closed.report((0, full(l2=9)), (1, FIVE), fresh=[A], reused=[(A, node(2))])
     with pytest.raises(RevertedError, match=rf"AlreadyRegistered\({A.lower()}\)"):
         closed.push(report)
 
 
-def test_a_node_does_not_take_its_own_index(closed: Oracle):
+def test_node_may_reuse_its_own_index(closed: Oracle):
     """It is released first, and then it is fresh: the lane and the index are as they were."""
     closed.reported((0, full(l2=9)), reused=[(node(2), node(2))])
     assert (closed.read("indexOf", node(2)), closed.lane(2)) == (2, 9)
 
 
-def test_a_released_node_gets_an_index_again(closed: Oracle):
+def test_released_node_gets_index_again(closed: Oracle):
     closed.reported((0, full(l2=9)), reused=[(A, node(2))])
     closed.reported((1, FIVE), fresh=[node(2)])
     assert closed.read("indexOf", node(2)) == 20
@@ -167,7 +171,7 @@ def test_a_released_node_gets_an_index_again(closed: Oracle):
 # --- reusing, and kickouts ---
 
 
-def test_an_index_with_a_pending_kickout_is_not_reused(oracle: Oracle):
+def test_index_with_pending_kick_is_not_reusable(oracle: Oracle):
     worded(oracle)
     oracle.propose(2)
     report = oracle.report((0, full(l2=9)), reused=[(A, node(2))])
@@ -180,7 +184,7 @@ def test_an_index_with_a_pending_kickout_is_not_reused(oracle: Oracle):
     assert oracle.read("indexOf", A) == 2
 
 
-def test_a_kickout_that_died_does_not_keep_the_index_and_does_not_wake_again(oracle: Oracle):
+def test_expired_kick_frees_index_and_is_not_revived(oracle: Oracle):
     worded(oracle)
     oracle.propose(2)
     oracle.do("setRules", b"\x02" * 32, sender=oracle.admin)
@@ -191,7 +195,7 @@ def test_a_kickout_that_died_does_not_keep_the_index_and_does_not_wake_again(ora
         oracle.execute(2)
 
 
-def test_an_expelled_node_leaves_its_index_and_stays_expelled(oracle: Oracle):
+def test_expelled_node_stays_expelled_after_losing_index(oracle: Oracle):
     worded(oracle)
     ready(oracle)
     assert oracle.execute(0).names == KICKED
@@ -203,7 +207,7 @@ def test_an_expelled_node_leaves_its_index_and_stays_expelled(oracle: Oracle):
     assert (oracle.read("weightOf", node(0)), oracle.read("isSelectable", node(0))) == (0, False)
 
 
-def test_a_kickout_follows_its_address_and_not_its_index(oracle: Oracle):
+def test_kick_follows_address_not_index(oracle: Oracle):
     """The proposal of an address that has given its index up reaches nobody."""
     worded(oracle, 1)
     late = oracle.signed_kick(0)

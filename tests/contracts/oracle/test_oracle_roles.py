@@ -37,7 +37,7 @@ def role(name: str) -> bytes:
 
 @pytest.mark.parametrize("name", ADMIN_CALLS)
 @pytest.mark.parametrize("who", ["pauser", "vetoer", "transmitter"])
-def test_only_the_admin_sets(oracle: Oracle, name: str, who: str):
+def test_only_admin_may_change_settings(oracle: Oracle, name: str, who: str):
     sender = getattr(oracle, who)
     with pytest.raises(RevertedError, match=rf"NotAllowed\({sender.lower()}\)"):
         oracle.do(name, *ADMIN_CALLS[name], sender=sender)
@@ -45,14 +45,14 @@ def test_only_the_admin_sets(oracle: Oracle, name: str, who: str):
 
 @pytest.mark.parametrize("name", PAUSER_CALLS)
 @pytest.mark.parametrize("who", ["admin", "vetoer", "transmitter"])
-def test_only_the_pauser_tightens(oracle: Oracle, name: str, who: str):
+def test_only_pauser_may_tighten(oracle: Oracle, name: str, who: str):
     """The admin can do the same by setting; at once only the pauser can."""
     sender = getattr(oracle, who)
     with pytest.raises(RevertedError, match=rf"NotAllowed\({sender.lower()}\)"):
         oracle.do(name, *PAUSER_CALLS[name], sender=sender)
 
 
-def test_the_admin_role_is_offered_and_taken(oracle: Oracle):
+def test_admin_transfer_takes_two_steps(oracle: Oracle):
     heir = oracle.chain.accounts[8]
     offered = oracle.do("transferAdmin", heir, sender=oracle.admin)
     assert offered.only("AdminOffered") == {"to": heir}
@@ -66,14 +66,14 @@ def test_the_admin_role_is_offered_and_taken(oracle: Oracle):
     oracle.do("setVetoer", heir, sender=heir)
 
 
-def test_only_whom_it_was_offered_takes_it(oracle: Oracle):
+def test_only_offered_account_accepts_admin_role(oracle: Oracle):
     oracle.do("transferAdmin", oracle.chain.accounts[8], sender=oracle.admin)
     for who in (oracle.transmitter, oracle.admin):
         with pytest.raises(RevertedError, match="NotAllowed"):
             oracle.do("acceptAdmin", sender=who)
 
 
-def test_an_offer_can_be_withdrawn(oracle: Oracle):
+def test_admin_offer_can_be_withdrawn(oracle: Oracle):
     oracle.do("transferAdmin", oracle.chain.accounts[8], sender=oracle.admin)
     oracle.do("transferAdmin", ZERO, sender=oracle.admin)
     with pytest.raises(RevertedError, match="NotAllowed"):
@@ -81,7 +81,7 @@ def test_an_offer_can_be_withdrawn(oracle: Oracle):
 
 
 @pytest.mark.slow
-def test_an_offer_is_taken_once(oracle: Oracle):
+def test_admin_offer_is_accepted_once(oracle: Oracle):
     new, newer = oracle.chain.accounts[7:9]
     oracle.do("transferAdmin", new, sender=oracle.admin)
     oracle.do("acceptAdmin", sender=new)
@@ -92,13 +92,13 @@ def test_an_offer_is_taken_once(oracle: Oracle):
         oracle.do("acceptAdmin", sender=new)
 
 
-def test_the_admin_cannot_sign_a_report(oracle: Oracle):
+def test_admin_cannot_push_unsigned_report(oracle: Oracle):
     report = oracle.report((0, full()))
     with pytest.raises(RevertedError, match=r"BadSignatureLength\(130, 0\)"):
         oracle.send(oracle.call(report, b""), sender=oracle.admin)
 
 
-def test_the_admin_cannot_kick_or_veto(oracle: Oracle):
+def test_admin_cannot_kick_or_veto(oracle: Oracle):
     worded(oracle)
     with pytest.raises(RevertedError, match="NoKick"):
         oracle.do("executeKick", node(0), sender=oracle.admin)
@@ -110,14 +110,14 @@ def test_the_admin_cannot_kick_or_veto(oracle: Oracle):
 
 
 @pytest.mark.parametrize("name", ["pauser", "vetoer"])
-def test_pauser_and_vetoer_are_named(oracle: Oracle, name: str):
+def test_admin_sets_pauser_and_vetoer(oracle: Oracle, name: str):
     who = oracle.chain.accounts[8]
     said = oracle.do(f"set{name.title()}", who, sender=oracle.admin).only("RoleSet")
     assert said == {"role": role(name), "who": who}
     assert oracle.read(name) == who
 
 
-def test_a_new_vetoer_takes_over(oracle: Oracle):
+def test_new_vetoer_replaces_old(oracle: Oracle):
     heir = oracle.chain.accounts[8]
     ready(worded(oracle))
     oracle.do("setVetoer", heir, sender=oracle.admin)

@@ -51,7 +51,7 @@ def grown_old(oracle: Oracle) -> None:
     ],
     ids=["do not select", "0", "0.0001", "0.5", "1.0"],
 )
-def test_a_lane_is_read_as_known_selectable_qos_and_weight(
+def test_lane_decodes_to_score_and_weight(
     oracle: Oracle, lane: int, score: tuple[bool, bool, int], weight: int
 ):
     oracle.reported((1, full(7, lane, of=4)))
@@ -59,27 +59,27 @@ def test_a_lane_is_read_as_known_selectable_qos_and_weight(
     assert answers(oracle, 17) == (weight, score[1], False, False)
 
 
-def test_a_stranger_is_a_newcomer(oracle: Oracle):
+def test_unregistered_node_is_newcomer(oracle: Oracle):
     """Who is a member, the network knows: the oracle asks nobody."""
     assert oracle.read("scoreOf", OUTSIDER)[:4] == [False, True, 0, 1]
     assert answers(oracle, OUTSIDER) == (NEWCOMER, True, False, False)
 
 
-def test_before_the_first_round_nothing_is_fresh_and_everyone_a_newcomer(chain: Chain):
+def test_before_first_round_every_node_is_newcomer(chain: Chain):
     oracle = deployed(chain)
     assert not oracle.read("isFresh")
     assert oracle.read("scoreOf", OUTSIDER) == [False, True, 0, 0, chain.time]
     assert answers(oracle, OUTSIDER) == (NEWCOMER, True, False, False)
 
 
-def test_a_score_tells_its_round_and_its_age(oracle: Oracle):
+def test_score_has_round_and_age(oracle: Oracle):
     oracle.reported((0, full()))
     oracle.chain.later(100)
     oracle.chain.mine()
     assert oracle.read("scoreOf", node(0)) == [True, True, 5_000, 2, 100]
 
 
-def test_an_oracle_dead_for_longer_than_max_age_excludes_and_ranks_nobody(oracle: Oracle):
+def test_stale_oracle_excludes_and_ranks_no_node(oracle: Oracle):
     oracle.reported((0, full(1, 9_002)))
     oracle.chain.at(oracle.head("pushedAt") + MAX_AGE)
     oracle.chain.mine()
@@ -99,7 +99,7 @@ def test_an_oracle_dead_for_longer_than_max_age_excludes_and_ranks_nobody(oracle
     assert (answers(oracle, 0)[0], answers(oracle, 1)[0]) == (0, 9_001)
 
 
-def test_a_node_with_a_pending_kickout_is_read_by_its_lane(oracle: Oracle):
+def test_node_with_pending_kick_is_read_by_lane(oracle: Oracle):
     worded(oracle)
     oracle.propose(0)
     assert answers(oracle, 0) == (2_000, True, False, True)
@@ -107,7 +107,7 @@ def test_a_node_with_a_pending_kickout_is_read_by_its_lane(oracle: Oracle):
     assert answers(oracle, 0) == (NEWCOMER, True, False, True)
 
 
-def test_an_expelled_node_weighs_nothing_however_old_the_scores_are(oracle: Oracle):
+def test_expelled_node_has_zero_weight_even_when_stale(oracle: Oracle):
     worded(oracle)
     ready(oracle)
     assert oracle.execute(0).names == KICKED
@@ -118,7 +118,7 @@ def test_an_expelled_node_weighs_nothing_however_old_the_scores_are(oracle: Orac
         grown_old(oracle)
 
 
-def test_a_node_that_the_network_kept_is_expelled_all_the_same(oracle: Oracle):
+def test_node_kept_by_network_is_still_expelled(oracle: Oracle):
     worded(oracle)
     ready(oracle)
     oracle.by_network("setRefuses", True)
@@ -127,7 +127,7 @@ def test_a_node_that_the_network_kept_is_expelled_all_the_same(oracle: Oracle):
     assert answers(oracle, 0) == (0, False, True, False)
 
 
-def test_an_expulsion_ends_at_its_second_where_it_has_an_end(oracle: Oracle):
+def test_expulsion_ends_at_its_time(oracle: Oracle):
     """A later change of the length is for later expulsions."""
     day = tuple((KICK_LIMITS | {"kickCooldown": 86_400}).values())
     oracle.do("setKickLimits", day, sender=oracle.admin)
@@ -149,7 +149,7 @@ def test_an_expulsion_ends_at_its_second_where_it_has_an_end(oracle: Oracle):
     assert "KickProposed" in oracle.propose(0).names
 
 
-def test_the_oracle_after_this_one_keeps_whom_this_one_expelled(chain: Chain):
+def test_new_oracle_keeps_expelled_nodes_of_previous(chain: Chain):
     oracle = deployed(chain, expelled=[OUTSIDER, node(5)])
     oracle.registered(6, lane=9_002)
     for who in (OUTSIDER, 5):
@@ -159,7 +159,7 @@ def test_the_oracle_after_this_one_keeps_whom_this_one_expelled(chain: Chain):
     assert answers(oracle, 5) == (9_001, True, False, False)
 
 
-def test_words_and_lanes_hold_the_same(oracle: Oracle):
+def test_words_and_lanes_agree(oracle: Oracle):
     lanes = [*range(100, 116)]
     oracle.reported((0, word(*lanes)), (1, full(116, of=4)))
     last = full(116, of=4)
@@ -170,7 +170,7 @@ def test_words_and_lanes_hold_the_same(oracle: Oracle):
     assert told == [*range(100, 117), START, START, START, 0]
 
 
-def test_who_has_no_index_is_told_by_name(oracle: Oracle):
+def test_unregistered_node_is_named_in_error(oracle: Oracle):
     with pytest.raises(Exception, match=OUTSIDER[2:].lower()):
         oracle.read("indexOf", OUTSIDER)
 
@@ -203,28 +203,28 @@ def draw(chain: Chain, oracle: Oracle) -> Draw:
     ("seed", "drawn"),
     [(0, GOOD), (9_000, GOOD), (9_001, POOR), (9_002, NEW), (14_001, NEW), (14_002, GOOD)],
 )
-def test_the_seed_falls_on_a_node_by_its_weight(draw: Draw, seed: int, drawn: str):
+def test_seed_selects_node_by_weight(draw: Draw, seed: int, drawn: str):
     assert draw.pick(GOOD, POOR, OUT, NEW, seed=seed) == drawn
 
 
-def test_one_that_is_not_to_be_selected_is_never_drawn(draw: Draw):
+def test_unselectable_node_is_never_drawn(draw: Draw):
     assert draw.pick(OUT, POOR, OUT, seed=10**30) == POOR
 
 
 @pytest.mark.parametrize("candidates", [(), (OUT,), (OUT, OUT)])
-def test_where_nobody_may_be_selected_it_says_so(draw: Draw, candidates: tuple[str, ...]):
+def test_draw_without_selectable_candidates_reverts(draw: Draw, candidates: tuple[str, ...]):
     with pytest.raises(ContractCustomError):
         draw.pick(*candidates, seed=1)
 
 
 @pytest.mark.parametrize(("seed", "drawn"), [(4_999, GOOD), (5_000, POOR), (10_000, OUT)])
-def test_a_dead_oracle_excludes_nobody_and_ranks_nobody(draw: Draw, seed: int, drawn: str):
+def test_stale_oracle_draws_all_nodes_equally(draw: Draw, seed: int, drawn: str):
     draw.oracle.chain.later(LIMITS["maxAgeSeconds"] + 1)
     draw.oracle.chain.mine()
     assert draw.pick(GOOD, POOR, OUT, seed=seed) == drawn
 
 
-def test_an_expelled_node_is_not_drawn_even_when_the_oracle_is_dead(draw: Draw):
+def test_expelled_node_is_not_drawn_when_stale(draw: Draw):
     oracle = draw.oracle
     oracle.propose(OUT)
     for _ in range(ROUNDS):

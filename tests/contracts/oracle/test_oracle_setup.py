@@ -32,7 +32,7 @@ MAX_CODE, MAX_INIT_CODE = 24_576, 49_152
 TOLERANCE = 0.01
 
 
-def test_a_new_oracle_is_as_it_was_set_up(chain: Chain):
+def test_new_oracle_has_setup_values(chain: Chain):
     oracle = deployed(chain)
     read = oracle.read
     assert oracle.named("head") == {
@@ -58,7 +58,7 @@ def test_a_new_oracle_is_as_it_was_set_up(chain: Chain):
     assert read("configDigest") == config_digest(oracle.domain, 1, signers, 2, RULES_HASH)
 
 
-def test_a_new_oracle_says_everything_it_was_given(chain: Chain, oracle: Oracle):
+def test_new_oracle_emits_setup_events(chain: Chain, oracle: Oracle):
     given = setup(oracle.network.address, chain.accounts[1:4], expelled=[node(1), node(2)])
     made = chain.deploy("QoSOracle", as_tuple(given))
     names = [part["name"] for part in artifact("QoSOracle")["abi"] if part["type"] == "event"]
@@ -94,33 +94,33 @@ def test_a_new_oracle_says_everything_it_was_given(chain: Chain, oracle: Oracle)
     ],
     ids=lambda given: str(given) if isinstance(given, str) else "-".join(given),
 )
-def test_what_cannot_work_is_not_deployed(oracle: Oracle, changes: dict[str, Any], error: str):
+def test_invalid_setup_is_rejected(oracle: Oracle, changes: dict[str, Any], error: str):
     arguments = setup(oracle.network.address, oracle.chain.accounts[1:4]) | changes
     with pytest.raises(RevertedError, match=error):
         oracle.chain.deploy("QoSOracle", as_tuple(arguments))
 
 
-def test_pauser_vetoer_and_target_may_be_nobody(oracle: Oracle):
+def test_pauser_vetoer_and_target_may_be_zero(oracle: Oracle):
     nobody = {"pauser": ZERO, "vetoer": ZERO, "target": ZERO}
     arguments = setup(oracle.network.address, oracle.chain.accounts[1:4]) | nobody
     made = oracle.chain.deploy("QoSOracle", as_tuple(arguments))
     assert made.functions.vetoer().call() == made.functions.target().call() == ZERO
 
 
-def test_a_target_may_be_deployed_after_its_oracle(oracle: Oracle):
+def test_target_may_be_deployed_after_oracle(oracle: Oracle):
     """An adapter names its oracle for good: the oracle is given the address that it will have."""
     arguments = setup(node(77), oracle.chain.accounts[1:4])
     made = oracle.chain.deploy("QoSOracle", as_tuple(arguments))
     assert made.functions.target().call() == node(77)
 
 
-def test_every_chain_takes_the_code():
+def test_code_size_is_within_limits():
     compiled = artifact("QoSOracle")
     assert len(compiled["deployedBytecode"]) // 2 - 1 <= MAX_CODE
     assert len(compiled["bytecode"]) // 2 - 1 <= MAX_INIT_CODE
 
 
-def test_a_thousand_nodes_cost_at_most_450_gas_each(chain: Chain):
+def test_1000_nodes_cost_at_most_450_gas_each(chain: Chain):
     """The whole transaction, one signer, every slot full: see benchmarks/gas.py for the table."""
     limits = LIMITS | {"fallShare": 1_000}
     oracle = deployed(chain, signers=[SIGNERS[0].address], quorum=1, limits=limits)
@@ -139,7 +139,7 @@ def test_a_thousand_nodes_cost_at_most_450_gas_each(chain: Chain):
 
 
 @pytest.mark.slow
-def test_every_transaction_costs_what_is_written_down(chain: Chain):
+def test_gas_of_every_transaction_matches_recorded_values(chain: Chain):
     """`.venv/bin/python tests/contracts/gas.py` writes it down anew."""
     kept: dict[str, int] = json.loads(KEPT.read_text("utf-8"))
     found = measured(chain)

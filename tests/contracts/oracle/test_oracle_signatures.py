@@ -25,7 +25,7 @@ def high_s(signature: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("signers", "bitmap"), [((A, B), 0b011), ((C, A), 0b101), ((B, C), 0b110)]
 )
-def test_any_quorum_in_any_order_will_do(
+def test_any_quorum_in_any_order_is_accepted(
     oracle: Oracle, signers: tuple[LocalAccount, ...], bitmap: int
 ):
     report = oracle.report((0, full(5)))
@@ -38,7 +38,7 @@ def test_any_quorum_in_any_order_will_do(
     [((STRANGER, A), 0), ((A, STRANGER), 1), ((A, A), 1)],
     ids=["stranger first", "stranger last", "twice"],
 )
-def test_a_stranger_and_a_repeated_signer_do_not_count(
+def test_stranger_and_duplicate_signer_are_rejected(
     oracle: Oracle, signers: tuple[LocalAccount, ...], position: int
 ):
     report = oracle.report((0, full(5)))
@@ -47,28 +47,28 @@ def test_a_stranger_and_a_repeated_signer_do_not_count(
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_there_are_as_many_signatures_as_the_quorum(oracle: Oracle, count: int):
+def test_signature_count_must_equal_quorum(oracle: Oracle, count: int):
     report = oracle.report((0, full(5)))
     with pytest.raises(RevertedError, match=rf"BadSignatureLength\(130, {65 * count}\)"):
         oracle.push(report, report.signed_by(*SIGNERS[:count]))
 
 
 @pytest.mark.parametrize("change", [-1, 1])
-def test_signatures_are_not_a_byte_longer_or_shorter(oracle: Oracle, change: int):
+def test_signature_length_must_be_exact(oracle: Oracle, change: int):
     report = oracle.report((0, full(5)))
     signatures = (report.signed_by(A, B) + b"\0")[: 130 + change]
     with pytest.raises(RevertedError, match=rf"BadSignatureLength\(130, {130 + change}\)"):
         oracle.push(report, signatures)
 
 
-def test_a_signature_in_its_other_form_is_refused(oracle: Oracle):
+def test_high_s_signature_is_rejected(oracle: Oracle):
     report = oracle.report((0, full(5)))
     twisted = report.signed_by(A) + high_s(report.signed_by(B))
     with pytest.raises(RevertedError, match=r"BadSignature\(1\)"):
         oracle.push(report, twisted)
 
 
-def test_a_signer_cannot_count_twice_by_the_other_form(oracle: Oracle):
+def test_high_s_copy_of_same_signer_is_rejected(oracle: Oracle):
     report = oracle.report((0, full(5)))
     twice = report.signed_by(A) + high_s(report.signed_by(A))
     with pytest.raises(RevertedError, match=r"BadSignature\(1\)"):
@@ -76,26 +76,26 @@ def test_a_signer_cannot_count_twice_by_the_other_form(oracle: Oracle):
 
 
 @pytest.mark.parametrize("v", [0, 1, 26, 29, 255])
-def test_the_recovery_byte_is_27_or_28(oracle: Oracle, v: int):
+def test_recovery_byte_must_be_27_or_28(oracle: Oracle, v: int):
     report = oracle.report((0, full(5)))
     with pytest.raises(RevertedError, match=r"BadSignature\(1\)"):
         oracle.push(report, report.signed_by(A, B)[:-1] + bytes([v]))
 
 
-def test_nonsense_recovers_to_the_zero_address_which_is_no_signer(oracle: Oracle):
+def test_zero_signature_is_rejected(oracle: Oracle):
     report = oracle.report((0, full(5)))
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
         oracle.push(report, bytes(130))
 
 
-def test_a_report_changed_after_signing_is_nobodys(oracle: Oracle):
+def test_report_changed_after_signing_is_rejected(oracle: Oracle):
     signatures = oracle.report((0, full(5))).signed_by(A, B)
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
         oracle.push(oracle.report((0, full(6))), signatures)
 
 
 @pytest.mark.slow
-def test_a_deadline_changed_after_signing_is_nobodys(oracle: Oracle):
+def test_deadline_changed_after_signing_is_rejected(oracle: Oracle):
     report = oracle.report((0, full(5)))
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
         oracle.push(replace(report, deadline=report.deadline + 1), report.signed_by(A, B))
@@ -103,7 +103,7 @@ def test_a_deadline_changed_after_signing_is_nobodys(oracle: Oracle):
     assert oracle.round == 2
 
 
-def test_a_kickouts_signature_is_no_reports(oracle: Oracle):
+def test_kick_signature_is_rejected_for_report(oracle: Oracle):
     oracle.reported((0, full(2)))
     kick = oracle.signed_kick(0).arguments[-1]
     oracle.chain.mine(2)
@@ -112,7 +112,7 @@ def test_a_kickouts_signature_is_no_reports(oracle: Oracle):
         oracle.push(oracle.report((0, full(2))), kick)
 
 
-def test_signers_that_were_replaced_do_not_count(oracle: Oracle):
+def test_replaced_signers_are_rejected(oracle: Oracle):
     oracle.do("setSigners", [STRANGER.address, C.address], 2, sender=oracle.admin)
     report = oracle.report((0, full(5)))
     with oracle.chain.undone(), pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
@@ -147,15 +147,13 @@ def numbered(count: int) -> list[str]:
     ],
     ids=["none", "0/1", "2/1", "1/2", "1/3", "2/4", "twice", "zero", "256"],
 )
-def test_a_quorum_is_more_than_half_of_different_signers(
-    oracle: Oracle, signers: list[str], quorum: int
-):
+def test_invalid_signers_or_quorum_are_rejected(oracle: Oracle, signers: list[str], quorum: int):
     with pytest.raises(RevertedError, match="BadSigners"):
         oracle.do("setSigners", signers, quorum, sender=oracle.admin)
     assert oracle.head("quorum") == 2
 
 
 @pytest.mark.parametrize(("count", "quorum"), [(1, 1), (2, 2), (3, 2), (4, 3), (255, 128)])
-def test_just_more_than_half_is_enough(oracle: Oracle, count: int, quorum: int):
+def test_majority_quorum_is_accepted(oracle: Oracle, count: int, quorum: int):
     oracle.do("setSigners", numbered(count), quorum, sender=oracle.admin)
     assert oracle.head("quorum") == quorum

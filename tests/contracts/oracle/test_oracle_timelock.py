@@ -78,7 +78,7 @@ def taking_over(locked: Locked) -> list[Any]:
     ]
 
 
-def test_one_key_does_nothing_at_once(locked: Locked):
+def test_owner_cannot_bypass_timelock_delay(locked: Locked):
     for call in taking_over(locked):
         with pytest.raises(RevertedError, match="NotAllowed"):
             locked.oracle.send(call, sender=locked.owner)
@@ -86,7 +86,7 @@ def test_one_key_does_nothing_at_once(locked: Locked):
         locked.schedule(*taking_over(locked), delay=DELAY - 1)
 
 
-def test_signers_limits_push_proposal_and_execution_do_not_fit_in_one_block(locked: Locked):
+def test_takeover_and_kick_do_not_fit_in_single_block(locked: Locked):
     """With the delay over, and every transaction of the attack in one block."""
     oracle, chain = locked.oracle, locked.oracle.chain
     calls = taking_over(locked)
@@ -113,7 +113,7 @@ def test_signers_limits_push_proposal_and_execution_do_not_fit_in_one_block(lock
         chain.receipt(sent[3])
 
 
-def test_not_even_the_timelock_goes_below_the_floors(locked: Locked):
+def test_timelock_cannot_loosen_limits_beyond_floors(locked: Locked):
     does = locked.oracle.contract.functions
     call = does.setLimits(tuple((LIMITS | {"vetoDelay": 599}).values()))
     locked.schedule(call)
@@ -122,7 +122,7 @@ def test_not_even_the_timelock_goes_below_the_floors(locked: Locked):
         locked.carry_out(call)
 
 
-def test_what_is_scheduled_is_seen_for_two_days_and_cancelled_by_the_vetoer(locked: Locked):
+def test_scheduled_batch_is_cancelled_by_vetoer(locked: Locked):
     calls = taking_over(locked)
     said = locked.schedule(*calls)
     assert said.names == ["CallScheduled"] * 3 + ["CallSalt"]
@@ -136,7 +136,7 @@ def test_what_is_scheduled_is_seen_for_two_days_and_cancelled_by_the_vetoer(lock
         locked.carry_out(*calls)
 
 
-def test_a_rotation_fits_into_one_pause(locked: Locked):
+def test_signer_rotation_fits_within_pause(locked: Locked):
     """The emergency order: pause, drop the stolen signer, schedule new ones, execute, resume."""
     oracle, does = locked.oracle, locked.oracle.contract.functions
     new = [STRANGER.address, SIGNERS[1].address, SIGNERS[2].address]
@@ -154,7 +154,7 @@ def test_a_rotation_fits_into_one_pause(locked: Locked):
     assert oracle.read("signers") == new
 
 
-def test_the_timelock_has_no_other_admin(locked: Locked):
+def test_timelock_has_no_other_admin(locked: Locked):
     """Only what is scheduled changes its own roles and delay."""
     does = locked.timelock.functions
     root = bytes(32)

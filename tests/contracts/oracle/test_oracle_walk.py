@@ -159,7 +159,7 @@ STEPS_AND_WEIGHTS: list[tuple[Callable[[Walker], None], int]] = [
 STOPPED_BY_A_PAUSE = {Walker.report, Walker.propose, Walker.execute, Walker.retry}
 
 
-def test_whatever_is_called_rounds_rise_lanes_fit_and_kickouts_stay_rare(oracle: Oracle):
+def test_random_walk_keeps_oracle_invariants(oracle: Oracle):
     oracle.limited(maxKicksPerRound=5, vetoDelay=60, kickRounds=1)
     chosen = random.Random(1)  # noqa: S311 -- the same walk in every run, nothing secret
     walker = Walker(oracle, chosen, oracle.chain.time)

@@ -35,15 +35,13 @@ def told(cell: Cell, folder: Path, template: Path, command: Command | None = Non
         for place, cell in enumerate(QUICK)
     ],
 )
-def test_a_lie_is_put_right_or_refused_or_said_to_be_unproven(
+def test_lie_is_repaired_refused_or_reported_as_unproven(
     cell: Cell, tmp_path: Path, sqlite_template: Path
 ):
     assert told(cell, tmp_path, sqlite_template) in RIGHT
 
 
-def test_what_a_run_that_ended_badly_had_learned_of_the_chain_the_next_one_knows(
-    tmp_path: Path, sqlite_template: Path
-):
+def test_lie_stays_refused_with_trust_learned_by_failed_run(tmp_path: Path, sqlite_template: Path):
     """Its windows are below what it believed in the end: the next run was content with them."""
     cell = Cell(
         "emptied",
@@ -58,7 +56,7 @@ def test_what_a_run_that_ended_badly_had_learned_of_the_chain_the_next_one_knows
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", REST)
-def test_a_lie_anywhere_is_put_right_or_refused_or_said_to_be_unproven(
+def test_lie_at_any_position_is_repaired_refused_or_reported_as_unproven(
     cell: Cell, tmp_path: Path, sqlite_template: Path
 ):
     assert told(cell, tmp_path, sqlite_template) in RIGHT
@@ -70,7 +68,7 @@ def test_a_lie_anywhere_is_put_right_or_refused_or_said_to_be_unproven(
     [QUICK[2], *(pytest.param(cell, marks=pytest.mark.nightly) for cell in QUICK[3:6])],
     ids=lambda cell: cell.name,
 )
-def test_a_process_of_its_own_comes_to_the_same(cell: Cell, tmp_path: Path, sqlite_template: Path):
+def test_separate_process_reaches_same_verdict(cell: Cell, tmp_path: Path, sqlite_template: Path):
     (other := tmp_path / "other").mkdir()
     here = told(cell, tmp_path, sqlite_template)
 

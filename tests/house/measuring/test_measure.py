@@ -39,13 +39,13 @@ def found(tmp_path: Path) -> dict[str, str | list[str]]:
     return measured(tmp_path)
 
 
-def test_rooms_and_arrows_are_counted(found):
+def test_packages_and_imports_are_counted(found):
     assert found["files in the largest folder"] == "2 (rpc)"
     assert found["imports among files of one room"] == "1 (rpc)"
     assert found["arrows that point upward"] == ["oracle.rpc.a -> oracle.txmgr.b"]
 
 
-def test_what_is_there_twice_is_counted(found):
+def test_duplicates_are_counted(found):
     assert found["RPC stacks"] == ["rpc/client.py"]
     assert found["transaction pipelines"] == ["txmgr/sending.py"]
     assert found["public class names used twice"] == ["Name"]
@@ -53,11 +53,11 @@ def test_what_is_there_twice_is_counted(found):
     assert found["files that exec"] == ["txmgr/sending.py"]
 
 
-def test_decisions_by_words_of_our_own_are_counted(found):
+def test_decisions_by_error_text_are_counted(found):
     assert found["control by error text of our own"] == 2 * ["rpc/pool.py:4"]
 
 
-def test_a_citation_of_what_is_not_there_is_counted(found):
+def test_dangling_citation_is_counted(found):
     cited = ["oracle/rpc/pool.py: oracle/missing.md", "oracle/rpc/pool.py: decision 7"]
     assert found["dangling citations"] == cited
 

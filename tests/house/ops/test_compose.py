@@ -25,7 +25,7 @@ def asked_by(path: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", sorted(set(MOUNTED) - MADE))
-def test_what_is_mounted_lies_in_the_checkout(path: str):
+def test_mounted_paths_exist_in_checkout(path: str):
     assert (ROOT / path).exists()
 
 
@@ -33,12 +33,12 @@ def test_what_is_mounted_lies_in_the_checkout(path: str):
     "path",
     ["ops/prometheus/prometheus.yml", "ops/grafana/provisioning/datasources/prometheus.yml"],
 )
-def test_whom_a_service_asks_is_a_service(path: str):
+def test_services_reference_only_existing_services(path: str):
     assert asked_by(path)
     assert asked_by(path) <= SERVICES
 
 
-def test_grafana_finds_the_dashboard_where_it_is_mounted():
+def test_grafana_dashboard_is_mounted_at_provisioned_path():
     provider = ROOT / "ops" / "grafana" / "provisioning" / "dashboards" / "qos-oracle.yml"
     (folder,) = re.findall(r"path: (\S+)", provider.read_text("utf-8"))
     assert f"./ops/grafana/qos-oracle.json:{folder}/qos-oracle.json:ro" in COMPOSE
@@ -50,7 +50,7 @@ def of_service(name: str) -> str:
     return str(body)
 
 
-def test_the_pages_listen_where_their_port_is_published_and_are_asked_there_how_they_are():
+def test_serve_listens_on_published_port_with_healthcheck():
     serve = of_service("serve")
     (port,) = re.findall(r'QOS_ORACLE_API__PORT: "(\d+)"', serve)
 
@@ -62,7 +62,7 @@ def test_the_pages_listen_where_their_port_is_published_and_are_asked_there_how_
     assert "/keys" in of_service("daemon")
 
 
-def test_whatever_is_set_for_our_services_is_a_setting(
+def test_service_environment_contains_valid_settings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     config = tmp_path / "config.toml"
@@ -95,7 +95,7 @@ def test_every_service_is_contained_and_limited(service: str):
     assert not re.search(r"read_only: false|cap_add|privileged: true", body)
 
 
-def test_contained_services_have_no_capabilities_and_write_to_their_volumes_alone():
+def test_contained_services_have_no_capabilities_and_write_only_to_volumes():
     (anchor,) = re.findall(r"^x-contained: &contained\n((?:  .*\n)+)", COMPOSE, re.MULTILINE)
     assert {line.strip() for line in anchor.splitlines()} >= {
         "read_only: true",
@@ -105,5 +105,5 @@ def test_contained_services_have_no_capabilities_and_write_to_their_volumes_alon
     }
 
 
-def test_every_image_is_named_by_its_digest():
+def test_every_image_is_pinned_by_digest():
     assert without_digest() == []

@@ -24,16 +24,16 @@ def shown(expression: str) -> set[str]:
     return set(re.findall(r"\boracle_\w+", expression))
 
 
-def test_the_shipped_dashboard_is_what_the_rows_say():
+def test_shipped_dashboard_equals_generated_dashboard():
     assert SHIPPED.read_text("utf-8") == text(), "`make dashboard` draws it anew"
 
 
-def test_every_metric_has_a_place_on_the_dashboard_and_every_place_a_metric():
+def test_dashboard_and_metrics_cover_each_other():
     on_it = {_ENDS.sub("", name) for line in LINES for name in shown(line.expression)}
     assert on_it == set(LABELS)
 
 
-def test_every_panel_speaks_of_labels_that_its_metric_has():
+def test_every_panel_uses_existing_labels():
     for line in LINES:
         used = set(re.findall(r"\{\{(\w+)\}\}", line.legend))
         for group in re.findall(r"by \(([^)]*)\)", line.expression):
@@ -43,20 +43,20 @@ def test_every_panel_speaks_of_labels_that_its_metric_has():
 
 
 @pytest.mark.parametrize(("alert", "expression"), RULES)
-def test_every_alert_asks_for_labels_that_its_metrics_have(alert: str, expression: str):
+def test_every_alert_uses_existing_labels(alert: str, expression: str):
     for name, asked in re.findall(r"\b(oracle_\w+)\{([^}]*)\}", expression):
         labels = set(re.findall(r"(\w+)\s*(?:=|!)", asked))
         assert labels <= {"instance", "le"} | LABELS[_ENDS.sub("", name)], alert
 
 
-def test_every_summary_of_an_alert_names_labels_that_its_metrics_have():
+def test_every_alert_summary_uses_existing_labels():
     for body in re.split(r"^ +- alert: ", ALERTS, flags=re.MULTILINE)[1:]:
         named = set(re.findall(r"\$labels\.(\w+)", body))
         for name in set(re.findall(r"\boracle_\w+", body.split("\n")[1])):
             assert named <= LABELS[_ENDS.sub("", name)], body
 
 
-def test_every_panel_says_what_it_shows_in_the_words_of_its_metrics():
+def test_every_panel_has_description():
     silent = [
         panel["title"]
         for panel in dashboard()["panels"]
@@ -65,7 +65,7 @@ def test_every_panel_says_what_it_shows_in_the_words_of_its_metrics():
     assert silent == []
 
 
-def test_panels_do_not_overlap_and_have_numbers_of_their_own():
+def test_panels_do_not_overlap_and_have_unique_ids():
     panels = dashboard()["panels"]
     taken: set[tuple[int, int]] = set()
     for panel in panels:
@@ -82,7 +82,7 @@ def test_panels_do_not_overlap_and_have_numbers_of_their_own():
 
 
 @with_promtool
-def test_prometheus_can_read_every_query(tmp_path):
+def test_every_dashboard_query_is_valid(tmp_path):
     # As recording rules: those promtool parses. Grafana puts the length of a step in.
     rules = [
         {"record": f"panel:{number}", "expr": line.expression.replace("$__rate_interval", "1m")}

@@ -40,13 +40,13 @@ def promtool(*arguments: str, told: str | None = None) -> subprocess.CompletedPr
 
 @with_promtool
 @pytest.mark.parametrize(("what", "name"), [("rules", "alerts.yml"), ("config", "prometheus.yml")])
-def test_promtool_accepts_what_we_ship(what, name):
+def test_promtool_accepts_shipped_files(what, name):
     checked = promtool("check", what, name)
     assert checked.returncode == 0, checked.stderr
 
 
 @with_promtool
-def test_promtool_finds_nothing_wrong_with_any_metric_that_we_can_show():
+def test_promtool_reports_no_problem_with_any_metric():
     # What it says of a family it says only where that has a sample; some get theirs after hours.
     with everything_shown():
         told = generate_latest(_Sampled()).decode()
@@ -75,7 +75,7 @@ def test_every_alert_has_one_case():
     assert sorted(shipped) == sorted(case.alert for case in CASES)
 
 
-def test_health_alerts_split_the_conditions_by_their_severity():
+def test_health_alerts_split_conditions_by_severity():
     pattern = r'oracle_health_condition\{condition(=~|!~)"([a-z_|]+)"\} == 1'
     down, attention = re.findall(pattern, ALERTS.read_text("utf-8"))
     keys = {one.key for one in Condition if one.severity is Severity.DOWN}
@@ -86,7 +86,7 @@ def test_health_alerts_split_the_conditions_by_their_severity():
 
 @pytest.mark.slow
 @with_promtool
-def test_every_alert_fires_when_it_should_and_rests_when_it_should(tmp_path):
+def test_every_alert_fires_only_when_expected(tmp_path):
     written = tmp_path / "cases.yml"
     # Prometheus reads YAML, and JSON is YAML.
     written.write_text(json.dumps(_as_promtool_wants()), "utf-8")

@@ -111,7 +111,7 @@ def test_every_cited_page_and_checkpoint_exists():
     assert dangling == []
 
 
-def test_every_link_of_a_page_leads_somewhere():
+def test_every_page_link_has_target():
     broken = []
     for name, text in pages().items():
         for path, anchor in LINKED.findall(without_code(text)):
@@ -127,7 +127,7 @@ def test_every_link_of_a_page_leads_somewhere():
     assert broken == []
 
 
-def test_no_page_is_named_that_is_not_in_the_repository():
+def test_no_page_outside_repository_is_named():
     names = {Path(name).name for name in texts()} | {
         "AGENTS.md",
         "CHANGELOG.md",
@@ -143,7 +143,7 @@ def test_no_page_is_named_that_is_not_in_the_repository():
     assert strange == []
 
 
-def test_no_number_stands_for_a_document_that_is_not_here():
+def test_no_number_refers_to_missing_document():
     strange = [
         f"{name}: {match[0]}"
         for name, text in texts().items()
@@ -153,7 +153,7 @@ def test_no_number_stands_for_a_document_that_is_not_here():
     assert strange == []
 
 
-def test_every_decision_that_is_named_by_number_exists():
+def test_every_numbered_decision_exists():
     known = {path.name[:4] for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")}
     named = {
         (name, number)
@@ -165,14 +165,14 @@ def test_every_decision_that_is_named_by_number_exists():
     assert {one for one in named if one[1] not in known} == set()
 
 
-def test_every_decision_is_in_the_index_once():
+def test_every_decision_is_in_index_once():
     index = (ROOT / "docs" / "decisions" / "README.md").read_text("utf-8")
     named = re.findall(r"^- \[\d{4}[^\]]*\]\((\d{4}-[\w-]+\.md)\)", index, re.MULTILINE)
     pages = [path.name for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")]
     assert sorted(named) == sorted(pages)
 
 
-def test_every_case_that_is_named_is_in_its_list():
+def test_every_named_case_is_listed():
     lists = [checkpoints(name) for name in texts() if name.endswith("/cases.toml")]
     listed = frozenset[str]().union(*lists)
     named = {
@@ -190,7 +190,7 @@ def _in_list(case: str) -> str:
     return f"f{int(case[1:]):02}" if case.startswith("F") else case
 
 
-def test_every_rule_of_the_outbox_that_is_named_has_its_heading():
+def test_every_named_outbox_rule_has_heading():
     known = checkpoints("docs/explanation/transactions.md")
     named = {
         (name, number)
@@ -211,11 +211,11 @@ def test_every_rule_of_the_outbox_that_is_named_has_its_heading():
         ("tests/faults/ingest/cases.toml", "99", True),
     ],
 )
-def test_what_leads_nowhere_is_seen(path, anchor, is_lost):
+def test_dangling_citation_is_detected(path, anchor, is_lost):
     assert lost(path, anchor) is is_lost
 
 
-def test_a_heading_becomes_the_checkpoint_that_github_gives_it():
+def test_heading_slug_equals_github_anchor():
     assert slug("What it costs") == "what-it-costs"
     assert slug("The relay's rules") == "the-relays-rules"
     assert slug("`[verify]`: levels (L0 to L6)") == "verify-levels-l0-to-l6"
@@ -231,5 +231,5 @@ def test_a_heading_becomes_the_checkpoint_that_github_gives_it():
         ("(docs/explanation/verification.md#l4) 3 times", False),
     ],
 )
-def test_a_number_without_its_document_is_seen(words, is_strange):
+def test_number_without_document_is_detected(words, is_strange):
     assert (ELSEWHERE.search(words) is not None) is is_strange

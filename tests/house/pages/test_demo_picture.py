@@ -16,11 +16,11 @@ PICTURE = Path(__file__).resolve().parents[3] / "docs" / "demo.svg"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_the_picture_is_of_the_demo_as_it_is():
+def test_picture_matches_current_demo():
     assert f"<!-- made from {made_from()} -->" in PICTURE.read_text("utf-8"), "`make picture`"
 
 
-def test_the_picture_ends_with_the_verdict_and_needs_no_script():
+def test_picture_ends_with_verdict_and_contains_no_script():
     root = ET.fromstring(PICTURE.read_text("utf-8"))  # noqa: S314 - our own
     *_, last = root.iter(f"{SVG}g")
     said = " ".join("".join(line.itertext()) for line in last.iter(f"{SVG}text"))
@@ -30,12 +30,12 @@ def test_the_picture_ends_with_the_verdict_and_needs_no_script():
     assert not list(root.iter(f"{SVG}script"))
 
 
-def test_every_act_is_in_the_picture():
+def test_every_act_is_in_picture():
     acts = re.findall(r">([1-7])/7 ", PICTURE.read_text("utf-8"))
     assert list(dict.fromkeys(acts)) == ["1", "2", "3", "4", "5", "6", "7"]
 
 
-def test_a_frame_keeps_columns_and_looks_and_is_no_larger_than_a_terminal():
+def test_frame_keeps_columns_and_styles_within_terminal_size():
     shown = Group(*(Text("a  b" * COLUMNS, style="bold red") for _ in range(LINES)))
     frame = frame_of(shown)
 
@@ -44,7 +44,7 @@ def test_a_frame_keeps_columns_and_looks_and_is_no_larger_than_a_terminal():
     assert all(part.column + len(part.text) <= COLUMNS for line in frame for part in line)
 
 
-def test_what_a_program_wrote_is_no_markup():
+def test_program_output_is_escaped():
     drawn = svg([frame_of_text("<b>&\x1b[32mgood\x1b[0m")] * 2, "here")
 
     assert "&lt;b&gt;&amp;" in drawn
@@ -52,7 +52,7 @@ def test_what_a_program_wrote_is_no_markup():
     ET.fromstring(drawn)  # noqa: S314 - our own
 
 
-def test_each_act_is_kept_where_it_begins():
+def test_first_frame_of_each_act_is_kept():
     screen = RecordedScreen(start=0)
     for head, reports in enumerate((0, 0, 1, 1), start=1):
         screen.update(snapshot(reports=reports), [], head=head)

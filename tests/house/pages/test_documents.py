@@ -17,7 +17,7 @@ RULES = re.findall(r"- alert: (\w+)\n\s+expr: (.+)", ALERTS)
 
 
 @pytest.mark.parametrize("name", [one.name for one in settings()])
-def test_every_setting_is_in_the_example(name):
+def test_every_setting_is_in_example(name):
     section, key = name.split(".")
     text = shipped_path("config/example.toml").read_text("utf-8")
     body = text.split(f"[{section}]", 1)[1].split("\n[", 1)[0]
@@ -25,11 +25,11 @@ def test_every_setting_is_in_the_example(name):
 
 
 @pytest.mark.parametrize("name", ["example", "demo"])
-def test_shipped_configurations_are_sound(name):
+def test_shipped_configurations_are_valid(name):
     assert read_config(shipped_path(f"config/{name}.toml")).chain.id == 31337
 
 
-def test_the_shipped_configuration_of_the_public_network_sends_nothing():
+def test_shipped_public_network_configuration_sends_nothing():
     written = read_config(shipped_path("config/crynux.toml"))
 
     assert written.chain.id == 18896214
@@ -38,7 +38,7 @@ def test_the_shipped_configuration_of_the_public_network_sends_nothing():
     assert not written.dispatch.enabled
 
 
-def test_the_example_says_the_defaults():
+def test_example_contains_defaults():
     written = read_config(shipped_path("config/example.toml"))
     for section in ("oracle", "rules", "limits", "web", "log"):
         defaults = getattr(Config.model_fields[section], "default")  # noqa: B009 - of pydantic
@@ -49,13 +49,13 @@ def test_the_example_says_the_defaults():
 
 
 @pytest.mark.parametrize(("alert", "expression"), RULES)
-def test_every_alert_speaks_of_metrics_that_exist(alert, expression):
+def test_every_alert_uses_existing_metrics(alert, expression):
     ends = ("", "_bucket", "_count", "_sum")
     known = {f"{name}{end}" for name in metric_labels() for end in ends}
     assert set(re.findall(r"\boracle_\w+", expression)) <= known, alert
 
 
-def test_words_of_the_glossary_stand_once_and_in_order():
+def test_glossary_entries_are_unique_and_sorted():
     glossary = (ROOT / "docs" / "reference" / "glossary.md").read_text("utf-8")
     sections = [
         re.findall(r"^\| \*\*(.+?)\*\*", section, re.MULTILINE)
@@ -67,12 +67,12 @@ def test_words_of_the_glossary_stand_once_and_in_order():
     assert all(section == sorted(section, key=str.lower) for section in sections)
 
 
-def test_decisions_are_numbered_without_gaps_or_doubles():
+def test_decision_numbers_are_unique():
     numbers = sorted(path.name[:4] for path in (ROOT / "docs" / "decisions").glob("*.md"))
     assert len(numbers) == len(set(numbers))
 
 
-def test_every_path_that_contributing_names_is_there():
+def test_every_path_in_contributing_exists():
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     named = {
         word.partition("#")[0]

@@ -24,9 +24,7 @@ EMPTIED = [
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_what_a_row_names_brings_down_its_tests_when_it_is_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_emptied_citation_fails_tests_of_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     # Ours: those that are started would be empty while they load their modules.
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     sample = ROWS[::SAMPLED]
@@ -35,13 +33,13 @@ def test_what_a_row_names_brings_down_its_tests_when_it_is_empty(
 
 
 @pytest.mark.parametrize(("path", "name"), EMPTIED)
-def test_what_is_emptied_is_a_patch_that_goes(tmp_path: Path, path: str, name: str):
+def test_emptied_function_is_applicable_patch(tmp_path: Path, path: str, name: str):
     mutant = emptied((path, name), (), tmp_path)
     assert applied(mutant, ROOT, only_check=True) is None
     assert mutant.patched
 
 
-def test_all_that_rows_name_can_be_emptied(tmp_path: Path):
+def test_every_cited_function_can_be_emptied(tmp_path: Path):
     places = {place for row in cited() for place in (*row.ours, *row.contracts)}
     assert [place for place in places if not emptied(place, (), tmp_path).patched] == []
 
@@ -49,7 +47,7 @@ def test_all_that_rows_name_can_be_emptied(tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "why"), [("Rules", "a function"), ("NAMES", "a function"), ("no_such", "a function")]
 )
-def test_a_class_or_a_constant_cannot_be_emptied(tmp_path: Path, name: str, why: str):
+def test_class_or_constant_cannot_be_emptied(tmp_path: Path, name: str, why: str):
     with pytest.raises(ValueError, match=why):
         emptied(("oracle/domain/scoring/rules.py", name), (), tmp_path)
 
@@ -71,11 +69,11 @@ F, G = ("oracle/a.py", "f"), ("oracle/a.py", "g")
         ({F: "no such function", G: {"tests/a.py::test_1"}}, 1),
     ],
 )
-def test_a_citation_that_stands_though_its_code_is_empty_is_told(fallen: Fallen, faults: int):
+def test_citation_surviving_emptied_code_is_reported(fallen: Fallen, faults: int):
     assert len([*standing([row_of("test_1")], fallen)]) == faults
 
 
-def test_a_test_that_falls_for_nothing_of_its_row_is_told():
+def test_test_unaffected_by_its_row_is_reported():
     fallen = {place: {"tests/a.py::test_1"} for place in (F, G)}
     (fault,) = standing([row_of("test_1", "test_2")], fallen)
     assert "test_2 falls for nothing" in fault

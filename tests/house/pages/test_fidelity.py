@@ -38,20 +38,20 @@ def missing(cell: str) -> list[str]:
 
 
 @pytest.mark.parametrize("source", LETTERS)
-def test_statements_are_numbered_from_1_without_gaps_or_doubles(source):
+def test_statements_are_numbered_consecutively(source):
     numbers = [row.number for row in ROWS if row.source == source]
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) > 40
 
 
-def test_every_row_says_something_in_every_field():
+def test_every_row_has_all_fields():
     empty = [row.name for row in ROWS if not all((row.says, row.where, row.test))]
     assert empty == []
     assert sorted(LETTERS) == ["D", "L", "P", "Q", "T"]
 
 
 @pytest.mark.parametrize("source", LETTERS)
-def test_every_row_says_where_it_is_implemented_or_why_it_is_not(source):
+def test_every_row_has_implementation_or_reason(source):
     silent = [
         row.name
         for row in ROWS
@@ -68,7 +68,7 @@ def has_reason(cell: str, *openings: str) -> bool:
 
 
 @pytest.mark.parametrize("source", LETTERS)
-def test_every_row_has_a_test_or_says_why_none_can_be(source):
+def test_every_row_has_test_or_reason(source):
     silent = [
         row.name
         for row in ROWS
@@ -81,7 +81,7 @@ def test_no_row_is_open():
     assert [row.name for row in ROWS if "OPEN" in row.words] == []
 
 
-def test_what_is_called_a_test_is_one():
+def test_cited_tests_are_test_functions():
     names = {row.name: row.tests for row in ROWS}
     strange = {
         row: [name for name in told if not name.rpartition(".")[2].startswith("test_")]
@@ -91,19 +91,19 @@ def test_what_is_called_a_test_is_one():
 
 
 @pytest.mark.parametrize("source", LETTERS)
-def test_every_file_function_and_test_that_a_row_names_exists(source):
+def test_every_named_file_function_and_test_exists(source):
     absent = {
         row.name: lost for row in ROWS if row.source == source and (lost := missing(row.words))
     }
     assert absent == {}
 
 
-def test_every_decision_names_its_place():
+def test_every_decision_has_location():
     nowhere = [row.name for row in ROWS if row.decided and not PLACES.search(row.decided)]
     assert nowhere == []
 
 
-def test_the_page_has_every_statement():
+def test_generated_page_contains_every_statement():
     written = page()
     assert [row.name for row in ROWS if f"| {row.name} | {row.says} |" not in written] == []
 
@@ -112,7 +112,7 @@ def test_the_page_has_every_statement():
 UNTRIGGERED = {"pocket/sequences/8", "pocket/upstream_unit_tests/5"}
 
 
-def test_no_vector_of_the_documents_own_rules_is_left_out():
+def test_no_vector_of_decided_rules_is_skipped():
     """Issue 3: what the documents decide is run, never listed as not applicable."""
     left_out = [
         name
@@ -147,5 +147,5 @@ def _is_decided(name: str, entry: object) -> bool:
         ("`oracle/domain/no_such.py`", ["oracle/domain/no_such.py::"]),
     ],
 )
-def test_a_name_that_is_not_there_is_seen(cell, lost):
+def test_missing_name_is_detected(cell, lost):
     assert missing(cell) == lost

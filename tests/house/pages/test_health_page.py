@@ -53,24 +53,24 @@ def raised_by_the_process() -> set[Condition]:
     return {condition for tree in trees for condition in conditions_in(tree)}
 
 
-def test_every_condition_is_on_the_page_as_it_is_declared():
+def test_every_condition_is_on_page_as_declared():
     assert [row[:4] for row in ROWS] == [
         (one.label, one.severity.name.lower(), one.title, one.action) for one in Condition
     ]
 
 
-def test_the_page_says_which_conditions_readyz_reports_and_when():
+def test_page_lists_conditions_reported_by_readyz():
     raised = raised_by_the_process()
     expected = {one.label: LIMITS.get(one, "yes") if one in raised else "-" for one in Condition}
     assert {row[0]: row[4] for row in ROWS} == expected
 
 
-def test_a_report_is_late_after_one_and_a_half_heartbeats():
+def test_report_is_late_after_1_5_heartbeats():
     assert not is_report_late(15, 10)
     assert is_report_late(16, 10)
 
 
-def test_every_condition_is_raised_somewhere():
+def test_every_condition_is_raised():
     declared = ROOT / "oracle/domain/health.py"
     raised = {
         condition

@@ -16,7 +16,7 @@ def texts():
                 yield file
 
 
-def test_no_text_installs_the_package_by_its_name():
+def test_no_text_installs_package_by_name():
     named = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in texts()

@@ -74,7 +74,7 @@ def fault(commands: typer.core.TyperGroup, said: str) -> str | None:
     return f"it has no option {unknown[0]}" if unknown else None
 
 
-def test_every_command_that_is_named_is_there(commands):
+def test_every_named_command_exists(commands):
     found = named()
     assert len(found) > 100
     faults = [(path, said, fault(commands, said)) for path, said in found]
@@ -82,11 +82,11 @@ def test_every_command_that_is_named_is_there(commands):
 
 
 @pytest.mark.parametrize("said", ["endpoint list", "outbox release 7 --forever", "reports show"])
-def test_one_that_is_not_there_is_noticed(commands, said):
+def test_missing_command_is_detected(commands, said):
     assert fault(commands, said) is not None
 
 
-def test_command_with_a_wrong_option_in_a_template_is_found(commands):
+def test_wrong_option_in_template_is_detected(commands):
     shown = "<dd><code>qos-oracle report verify --round {{ round.round }}</code></dd>"
     match = NAMED.search(shown)
     assert match is not None

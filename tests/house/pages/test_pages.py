@@ -19,7 +19,7 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_no_page_is_too_long_to_be_read_at_a_sitting(page: Path):
+def test_every_page_is_within_size_limit(page: Path):
     assert page.stat().st_size <= MOST_BYTES
 
 
@@ -37,6 +37,6 @@ def led_to(page: Path) -> frozenset[Path]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_page_is_led_to_by_itself_or_with_its_folder(page: Path):
+def test_every_page_is_linked_directly_or_with_its_folder(page: Path):
     others = {there for other in WRITTEN if other != page for there in led_to(other)}
     assert page in others or page.parent in others

@@ -21,25 +21,25 @@ def silent(described: Iterator[tuple[str, str]]) -> list[str]:
     return [name for name, about in described if len(about.split()) < LEAST_WORDS]
 
 
-def test_every_setting_is_described_above_its_name():
+def test_every_setting_has_description():
     assert silent((one.name, one.about) for one in settings_page.settings()) == []
 
 
-def test_every_metric_has_a_help_text():
+def test_every_metric_has_help_text():
     described = {name: about for name, _, _, about in metrics_page.families()}
     # Two words are enough for a few.
     assert [name for name, about in described.items() if len(about.split()) < 2] == []
 
 
-def test_every_table_is_described_above_its_name():
+def test_every_table_has_description():
     assert silent((table.name, about) for table, about in tables_page.described()) == []
 
 
-def test_every_path_of_the_server_has_a_docstring():
+def test_every_server_path_has_docstring():
     assert silent(iter(http_page.routes())) == []
 
 
-def test_every_command_and_every_option_has_a_help_text():
+def test_every_command_and_option_has_help_text():
     lacking = [
         f"{name} {one.opts}"
         for name, command in cli_page.commands()
@@ -71,19 +71,19 @@ def _text(arguments: list[ast.expr]) -> Iterator[str]:
             yield one.value
 
 
-def test_every_event_of_the_log_is_listed_and_every_listed_one_is_logged():
+def test_logged_events_equal_listed_events():
     assert set(logged()) == set(LOG_EVENTS)
     assert silent(iter(LOG_EVENTS.items())) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_page_can_be_made(name: str):
+def test_every_page_can_be_generated(name: str):
     page = PAGES[name]()
     assert page.startswith("# ")
     assert len(page.splitlines()) > 10
 
 
-def test_a_comment_of_several_lines_is_read_whole_and_that_of_another_name_is_not():
+def test_multi_line_comment_is_read_only_for_its_field():
     class Example:
         # Of the first,
         # in two lines.

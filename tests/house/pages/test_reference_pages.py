@@ -32,18 +32,18 @@ def section(name: str, heading: str) -> str:
     return page(name).split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 
-def test_tables_of_events_are_those_made_from_the_classes():
+def test_event_tables_equal_generated_tables():
     text = page("reference/events-and-jsonl.md")
     assert event_tables.with_parts(text) == text, "run `make events`"
 
 
-def test_every_event_has_a_meaning():
+def test_every_event_has_docstring():
     assert [
         name for name, kind in TYPE_BY_NAME.items() if not (kind.__doc__ or "")[:1].isupper()
     ] == []
 
 
-def test_every_level_of_verification_has_its_row():
+def test_every_verification_level_has_row():
     table = page("explanation/verification.md")
     assert [one.name for one in VerificationLevel if one.name.lower() not in table] == []
     assert all(
@@ -54,17 +54,17 @@ def test_every_level_of_verification_has_its_row():
 
 
 @pytest.mark.parametrize("states", [IntentState, NonceState])
-def test_every_state_of_a_call_is_explained(states):
+def test_every_call_state_is_explained(states):
     told = section("explanation/transactions.md", "States")
     assert [one.value for one in states if not re.search(rf"\b{one.value}\b", told)] == []
 
 
-def test_every_answer_to_a_send_has_its_row():
+def test_every_send_outcome_has_row():
     listed = section("reference/rpc-requirements.md", "Send errors")
     assert [one.value for one in SendOutcome if f"`{one.value}`" not in listed] == []
 
 
-def test_what_the_relay_changes_is_all_that_the_page_says():
+def test_page_lists_all_rules_changed_by_relay():
     listed = section("reference/scoring-rules.md", "Relay")
     named = set(re.findall(r"`(\w+)`", listed)) & {field.name for field in fields(Rules)}
     changed = {f.name for f in fields(Rules) if getattr(CRYNUX, f.name) != getattr(RELAY, f.name)}
@@ -72,7 +72,7 @@ def test_what_the_relay_changes_is_all_that_the_page_says():
     assert named - {"restarts"} == changed - OF_ITS_OWN
 
 
-def test_limits_of_kickouts_are_those_that_a_contract_is_deployed_with():
+def test_kickout_limits_on_page_equal_deployment_defaults():
     table = section("explanation/kickouts.md", "Limits in the contract")
     one = DEFAULT_LIMITS
     assert f"| {one.veto_delay} s, {one.kick_rounds} |" in table
@@ -81,7 +81,7 @@ def test_limits_of_kickouts_are_those_that_a_contract_is_deployed_with():
     assert f"`kickWindow` | {one.kick_window} s |" in table
 
 
-def test_figures_of_a_report_are_those_of_the_page():
+def test_report_figures_on_page_equal_code():
     text = page("reference/report-format.md")
     assert f"2 to {HIGHEST_SCORE}" in text
     assert f"records of {RECORD_BYTES} bytes" in text

@@ -15,20 +15,20 @@ SECTIONS = ["Symptoms", "Meaning", "Diagnosis", "Resolution", "Escalation"]
 
 
 @pytest.mark.parametrize("alert", alerts(), ids=lambda one: one.name)
-def test_every_alert_names_a_page_that_names_it(alert):
+def test_every_alert_runbook_names_its_alert(alert):
     page = ROOT / alert.runbook
     assert page.parent == RUNBOOK
     assert f"`{alert.name}`" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize("alert", alerts(), ids=lambda one: one.name)
-def test_every_alert_stands_in_the_index_with_its_page(alert):
+def test_every_alert_is_in_index_with_its_page(alert):
     (row,) = re.findall(rf"^\|.*`{alert.name}`.*\|$", INDEX, re.MULTILINE)
     assert f"]({Path(alert.runbook).name})" in row
 
 
 @pytest.mark.parametrize("name", sorted(PAGES.keys() - {"README.md"}))
-def test_every_page_is_led_to_and_says_what_to_check_and_what_to_do(name: str):
+def test_every_runbook_page_is_linked_and_has_all_sections(name: str):
     assert re.search(rf"^\|.*\]\({name}\).*\|$", INDEX, re.MULTILINE)
     parts = re.split(r"^## (.+)\n", PAGES[name], flags=re.MULTILINE)
     said = dict(zip(parts[1::2], parts[2::2], strict=True))

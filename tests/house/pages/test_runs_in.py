@@ -43,7 +43,7 @@ def is_part_of_a_contract(path: str, name: str) -> bool:
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_every_row_that_names_code_says_where_it_runs_and_no_other_does(letter: str):
+def test_every_row_with_code_has_run_location(letter: str):
     rows = [row for row in statements() if row.source == letter]
     assert [row.name for row in rows if row.is_prose is bool(row.runs_in)] == []
     strange = {
@@ -57,7 +57,7 @@ def test_every_row_that_names_code_says_where_it_runs_and_no_other_does(letter: 
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_cited_functions_ran_where_their_row_says_or_the_row_has_a_reason(letter: str):
+def test_cited_functions_ran_at_stated_location_or_have_reason(letter: str):
     mismatches = {
         row.name: lines
         for row in ROWS
@@ -67,7 +67,7 @@ def test_cited_functions_ran_where_their_row_says_or_the_row_has_a_reason(letter
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_cited_parts_of_contracts_are_callable_or_emitted(letter: str):
+def test_cited_contract_parts_are_callable_or_emitted(letter: str):
     dead = {
         row.name: parts
         for row in ROWS
@@ -78,7 +78,7 @@ def test_cited_parts_of_contracts_are_callable_or_emitted(letter: str):
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_no_part_of_a_row_is_left_without_a_place(letter: str):
+def test_every_part_of_row_has_location(letter: str):
     silent = [
         row.name
         for row in ROWS
@@ -91,7 +91,7 @@ def test_no_part_of_a_row_is_left_without_a_place(letter: str):
     assert silent == []
 
 
-def test_functions_that_ran_in_the_daemon_are_not_called_a_commands():
+def test_functions_run_in_daemon_are_attributed_to_daemon():
     in_daemon = functions_run(recorded(), DAEMON)
     modest = [
         row.name
@@ -101,7 +101,7 @@ def test_functions_that_ran_in_the_daemon_are_not_called_a_commands():
     assert modest == []
 
 
-def test_what_runs_nowhere_of_ours_has_its_reason():
+def test_library_only_rows_have_reason():
     silent = [row.name for row in ROWS if LIBRARY in row.places and not row.decided]
     assert silent == []
 
@@ -109,7 +109,7 @@ def test_what_runs_nowhere_of_ours_has_its_reason():
 # The recording
 
 
-def test_the_recording_has_every_play_and_only_cited_functions():
+def test_recording_contains_every_play_and_only_cited_functions():
     titles = {runs_in: {*plays} for runs_in, plays in recorded().items()}
     for play in PLAYS:
         assert play.title in titles[play.runs_in]
@@ -119,7 +119,7 @@ def test_the_recording_has_every_play_and_only_cited_functions():
     assert [functions for functions in stale if functions] == []
 
 
-def test_the_daemon_is_the_function_of_its_command():
+def test_daemon_entry_is_function_of_run_command():
     assert entry_function(DAEMON) == ("oracle/cli/run_commands.py", "run")
     assert all(bodies(path).get(name) for path, name in command_functions().values())
 
@@ -150,19 +150,19 @@ def row_of(*places: Place, not_run: str = "", runs_in: str = DAEMON) -> Statemen
         (row_of(runs_in=CONTRACT, not_run="for fun"), ["excuses nothing"]),
     ],
 )
-def test_a_row_that_differs_from_the_recording_is_reported(row: Statement, problems: list[str]):
+def test_row_differing_from_recording_is_reported(row: Statement, problems: list[str]):
     mismatches = run_mismatches(row, RECORDED)
     assert len(mismatches) == len(problems)
     for mismatch, problem in zip(mismatches, problems, strict=True):
         assert problem in mismatch
 
 
-def test_the_reason_is_in_the_words_of_its_row():
+def test_not_run_reason_is_part_of_row_text():
     row = replace(row_of(G), not_run="`oracle/no_such.py::f`: nothing runs it")
     assert "oracle/no_such.py" in row.words
 
 
-def test_a_function_ran_if_a_line_of_its_own_body_was_executed():
+def test_function_ran_only_if_line_of_its_body_was_executed():
     path = "tests/house/reach/record.py"
     lines = bodies(path)
     assert ran((path, "main"), {path: {max(lines["main"])}})
@@ -171,7 +171,7 @@ def test_a_function_ran_if_a_line_of_its_own_body_was_executed():
     assert not ran((path, "ran"), {path: {min(lines["ran"]) - 1, min(lines["ran"]) - 2}})
 
 
-def test_fields_of_one_name_are_read_each_for_itself(tmp_path: Path):
+def test_fields_of_same_name_are_distinguished_by_owner(tmp_path: Path):
     package = tmp_path / "read_here"
     package.mkdir()
     (package / "__init__.py").write_text("")

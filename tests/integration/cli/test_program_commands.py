@@ -20,7 +20,9 @@ def program(folder):
 
 @pytest.mark.parametrize("folder", ["checkout", "a checkout"])
 @pytest.mark.parametrize("is_relative", [True, False])
-def test_program_off_the_path_is_printed_in_full(monkeypatch, tmp_path, folder, is_relative):
+def test_program_off_path_is_printed_with_its_full_path(
+    monkeypatch, tmp_path, folder, is_relative
+):
     path = program(tmp_path / folder)
     monkeypatch.chdir(path.parent)
     monkeypatch.setattr(sys, "argv", ["./qos-oracle" if is_relative else str(path), "demo"])
@@ -34,7 +36,7 @@ def test_program_off_the_path_is_printed_in_full(monkeypatch, tmp_path, folder, 
     assert done.stdout == "2 explain 0x12\n"
 
 
-def test_program_on_the_path_is_printed_by_its_name(monkeypatch, tmp_path):
+def test_program_on_path_is_printed_by_name(monkeypatch, tmp_path):
     path = program(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(path)])
     monkeypatch.setenv("PATH", os.pathsep.join([str(path.parent), os.environ["PATH"]]))
@@ -42,7 +44,7 @@ def test_program_on_the_path_is_printed_by_its_name(monkeypatch, tmp_path):
     assert format_program_command("explain", "0x12") == "qos-oracle explain 0x12"
 
 
-def test_another_program_of_that_name_on_the_path_is_not_meant(monkeypatch, tmp_path):
+def test_different_program_of_same_name_on_path_is_not_used(monkeypatch, tmp_path):
     path, other = program(tmp_path / "checkout"), program(tmp_path / "other")
     monkeypatch.setattr(sys, "argv", [str(path)])
     monkeypatch.setenv("PATH", os.pathsep.join([str(other.parent), os.environ["PATH"]]))
@@ -50,7 +52,7 @@ def test_another_program_of_that_name_on_the_path_is_not_meant(monkeypatch, tmp_
     assert format_program_command("explain") == f"{path} explain"
 
 
-def test_module_is_printed_as_a_module(monkeypatch):
+def test_module_is_printed_as_python_module(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/somewhere/oracle/__main__.py"])
 
     assert format_program_command("--version") == f"{sys.executable} -m oracle --version"
@@ -69,7 +71,7 @@ def test_module_is_printed_as_a_module(monkeypatch):
         ),
     ],
 )
-def test_extra_is_installed_by_the_names_of_its_packages(extra, packages):
+def test_extra_is_installed_by_its_package_names(extra, packages):
     assert shlex.split(format_install_command(extra)) == [
         *(sys.executable, "-m", "pip", "install"),
         *packages,

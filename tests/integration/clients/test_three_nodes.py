@@ -38,7 +38,9 @@ def assert_same(ledgers: dict[str, Ledger]) -> None:
             assert rows == ledgers[other][table], f"{table} differs between {first} and {other}"
 
 
-def test_the_same_traffic_with_published_reports_leaves_the_same_database(network_on: OpenNetwork):
+def test_same_traffic_with_published_reports_leaves_same_database_on_every_node(
+    network_on: OpenNetwork,
+):
     ledgers = {}
     for kind in NODES:
         with network_on(kind) as network:
@@ -57,7 +59,7 @@ def test_the_same_traffic_with_published_reports_leaves_the_same_database(networ
 
 
 @pytest.mark.parametrize("behind", [False, True])
-def test_a_fork_ends_in_the_same_database_as_the_chain_that_replaced_it(
+def test_followed_fork_leaves_same_database_as_fresh_index(
     network_on: OpenNetwork, *, behind: bool
 ):
     """`behind`: a daemon also looks while the chain, gone back, is shorter than it has indexed."""

@@ -32,7 +32,7 @@ def running(config):
         yield started
 
 
-def test_it_catches_up_and_follows_the_chain(running, network):
+def test_daemon_catches_up_and_follows_chain(running, network):
     running.wait_until_ready()
     network.mine(2)
     running.wait_for_block(network.head())
@@ -45,7 +45,7 @@ def test_it_catches_up_and_follows_the_chain(running, network):
     assert running.get("/v1/status").status_code == 404
 
 
-def test_it_stops_soon_after_sigterm_and_gives_the_lease_back(running, config):
+def test_daemon_stops_soon_after_sigterm_and_releases_lease(running, config):
     running.wait_until_ready()
 
     code, seconds = running.stop()
@@ -58,7 +58,7 @@ def test_it_stops_soon_after_sigterm_and_gives_the_lease_back(running, config):
 
 
 @pytest.mark.nightly
-def test_it_stops_in_time_while_its_endpoint_keeps_silent(moody, settings, tmp_path):
+def test_daemon_stops_in_time_while_endpoint_is_silent(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
     with daemon(write(settings, tmp_path / "config.toml")) as running:
         running.wait_until_ready()
@@ -71,7 +71,7 @@ def test_it_stops_in_time_while_its_endpoint_keeps_silent(moody, settings, tmp_p
 
 
 @pytest.mark.nightly
-def test_it_leaves_at_once_while_it_still_prepares(moody, settings, tmp_path):
+def test_daemon_exits_immediately_during_startup(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
     moody.mood = Mood.SILENT
     path = write(settings, tmp_path / "config.toml")
@@ -85,7 +85,7 @@ def test_it_leaves_at_once_while_it_still_prepares(moody, settings, tmp_path):
     assert run(["run", "--once", "--config", str(write(settings, path))]) == 0
 
 
-def test_a_second_daemon_on_the_same_database_names_the_first(running, config, capsys):
+def test_second_daemon_on_same_database_reports_first(running, config, capsys):
     assert run(["run", "--once", "--config", str(config)]) == 1
 
     said = capsys.readouterr().err
@@ -94,21 +94,19 @@ def test_a_second_daemon_on_the_same_database_names_the_first(running, config, c
     assert running.process.poll() is None
 
 
-def test_a_second_daemon_hears_of_the_first_before_it_hears_of_the_port(
-    running, settings, tmp_path, capsys
-):
+def test_running_daemon_is_reported_before_port_conflict(running, settings, tmp_path, capsys):
     settings["web"]["port"] = int(running.url.rpartition(":")[2])
     path = write(settings, tmp_path / "second.toml")
     assert run(["run", "--config", str(path)]) == 1
     assert f"process {running.process.pid}" in capsys.readouterr().err
 
 
-def test_commands_that_only_read_do_not_mind_it(running, config, capsys):
+def test_read_only_commands_work_beside_daemon(running, config, capsys):
     running.wait_until_ready()
     assert run(["nodes", "--config", str(config)]) == 0
 
 
-def test_the_metrics_say_what_runs_by_which_rules_and_that_it_sends_nothing(running):
+def test_metrics_export_version_rules_and_dry_run(running):
     running.wait_until_ready()
     said = re.search(
         r'oracle_build_info\{dry_run="(\d)",rules="(0x[0-9a-f]{64})",version="([^"]+)"\} 1.0',
@@ -118,7 +116,7 @@ def test_the_metrics_say_what_runs_by_which_rules_and_that_it_sends_nothing(runn
     assert (said[1], said[3]) == ("1", __version__)
 
 
-def test_livez_and_metrics_answer_while_the_database_is_gone(running, tmp_path):
+def test_livez_and_metrics_respond_while_database_is_locked(running, tmp_path):
     running.wait_until_ready()
     lock = sqlite3.connect(tmp_path / "oracle.sqlite", isolation_level=None)
     lock.execute("BEGIN EXCLUSIVE")
@@ -129,9 +127,7 @@ def test_livez_and_metrics_answer_while_the_database_is_gone(running, tmp_path):
         lock.close()
 
 
-def test_readyz_gives_the_reason_when_the_endpoint_goes_away_and_recovers(
-    moody, settings, tmp_path
-):
+def test_readyz_reports_endpoint_failure_and_recovers(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
     with daemon(write(settings, tmp_path / "config.toml")) as running:
         running.wait_until_ready()
@@ -150,7 +146,7 @@ def test_readyz_gives_the_reason_when_the_endpoint_goes_away_and_recovers(
 
 
 @pytest.mark.nightly
-def test_booted_before_its_endpoint_it_says_why_it_waits_and_comes_up_by_itself(
+def test_daemon_started_before_its_endpoint_reports_waiting_and_becomes_ready(
     moody, settings, tmp_path
 ):
     settings["chain"]["endpoints"] = [moody.url]
@@ -169,7 +165,7 @@ def test_booted_before_its_endpoint_it_says_why_it_waits_and_comes_up_by_itself(
         assert running.stop()[0] == 0
 
 
-def test_a_daemon_that_waits_for_its_endpoint_stops_when_told(sound, tmp_path):
+def test_daemon_waiting_for_endpoint_stops_on_sigterm(sound, tmp_path):
     sound["web"] = {"port": 0}
     sound["log"] = {"format": "json"}
     with starting(write(sound, tmp_path / "config.toml")) as running:
@@ -178,7 +174,7 @@ def test_a_daemon_that_waits_for_its_endpoint_stops_when_told(sound, tmp_path):
         assert any(line.get("by") == "SIGTERM" for line in running.lines())
 
 
-def test_a_wrong_chain_behind_a_late_endpoint_ends_it_with_one_line(moody, settings, tmp_path):
+def test_wrong_chain_behind_late_endpoint_stops_daemon_with_one_line(moody, settings, tmp_path):
     settings["chain"] |= {"endpoints": [moody.url], "id": 1}
     moody.mood = Mood.AWAY
     with starting(write(settings, tmp_path / "config.toml")) as running:
@@ -192,7 +188,7 @@ def test_a_wrong_chain_behind_a_late_endpoint_ends_it_with_one_line(moody, setti
     shutil.which("promtool") is None and "QOS_ORACLE_TESTS_SKIP_NOTHING" not in os.environ,
     reason="promtool is not installed; CI has it",
 )
-def test_promtool_finds_nothing_wrong_with_the_metrics(running):
+def test_promtool_reports_no_problem_with_metrics(running):
     running.wait_until_ready()
     running.wait_for("step_completed", step="index")
     text = running.get("/metrics").content
@@ -209,7 +205,7 @@ def test_promtool_finds_nothing_wrong_with_the_metrics(running):
 
 
 @pytest.mark.postgres
-def test_postgresql_ends_with_the_same_nodes_as_sqlite(
+def test_postgresql_and_sqlite_produce_same_nodes(
     empty_postgresql_url, settings, indexed, tmp_path, capsys
 ):
     settings["database"]["url"] = empty_postgresql_url

@@ -43,7 +43,7 @@ def settings(a_chain: AChain, tmp_path: Path):
     }
 
 
-def test_a_websocket_brings_the_next_look_forward(a_chain: AChain, settings, tmp_path: Path):
+def test_websocket_triggers_immediate_index_step(a_chain: AChain, settings, tmp_path: Path):
     with serve_websocket(a_chain.provider) as told:
         settings["chain"] |= {"websocket": told.url, "poll_seconds": 300.0}
         with daemon(write(settings, tmp_path / "config.toml")) as running:
@@ -57,7 +57,7 @@ def test_a_websocket_brings_the_next_look_forward(a_chain: AChain, settings, tmp
             assert "oracle_new_heads_total 3.0" in running.get("/metrics").text
 
 
-def test_a_final_block_that_changed_stops_what_goes_out_and_not_the_daemon(
+def test_changed_final_block_halts_sending_but_not_daemon(
     a_chain: AChain, settings, tmp_path: Path
 ):
     ours = a_chain.head
@@ -87,7 +87,7 @@ def test_a_final_block_that_changed_stops_what_goes_out_and_not_the_daemon(
         assert all("quarantined" not in one["state"] for one in endpoints)
 
 
-def test_what_is_closed_at_the_start_is_said_and_run_once_fails_for_it(
+def test_halt_at_start_is_reported_and_fails_run_once(
     a_chain: AChain, settings, tmp_path: Path, capsys
 ):
     config = write(settings, tmp_path / "config.toml")
@@ -108,9 +108,7 @@ def test_what_is_closed_at_the_start_is_said_and_run_once_fails_for_it(
         assert running.get("/readyz").json()["folded"] == 30
 
 
-def test_at_a_head_that_does_not_move_it_is_ready_after_a_restart(
-    a_chain: AChain, settings, tmp_path: Path
-):
+def test_daemon_is_ready_after_restart_on_idle_chain(a_chain: AChain, settings, tmp_path: Path):
     config = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(config)]) == 0
 

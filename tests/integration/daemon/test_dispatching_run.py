@@ -72,7 +72,7 @@ def turned(network: Network, path: Path, *flags: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["crynux", "article", "portal_api_head"])
-def test_a_task_is_drawn_for_started_and_verified(
+def test_task_is_drawn_started_and_verified(
     network: Network,
     settings: Settings,
     tmp_path: Path,
@@ -101,7 +101,7 @@ def test_a_task_is_drawn_for_started_and_verified(
     assert facts["starts"].startswith("34 a day fit limits.max_cost_per_day_wei")
 
 
-def test_a_start_is_listed_by_a_short_task_and_shown_whole(
+def test_start_is_listed_with_short_task_and_shown_in_full(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = write(settings, tmp_path / "config.toml")
@@ -123,7 +123,7 @@ def test_a_start_is_listed_by_a_short_task_and_shown_whole(
     assert shown["as_of_hash"] == recorded["seed_hash"]
 
 
-def test_status_and_draws_tell_what_waits_what_stands_and_who_pays(
+def test_status_and_draws_show_waiting_and_pending_tasks(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = write(settings, tmp_path / "config.toml")
@@ -151,7 +151,7 @@ def test_status_and_draws_tell_what_waits_what_stands_and_who_pays(
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_status_stands_without_an_endpoint_and_says_so(
+def test_status_works_without_endpoint_and_reports_unknown_balance(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["chain"]["endpoints"] = ["http://127.0.0.1:9"]
@@ -165,7 +165,7 @@ def test_status_stands_without_an_endpoint_and_says_so(
     assert "is no keystore" in account_balance["unknown"]
 
 
-def test_a_dry_run_starts_nothing_whatever_else_is_said(
+def test_dry_run_starts_no_task(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["dispatch"]["enabled"] = True
@@ -178,7 +178,7 @@ def test_a_dry_run_starts_nothing_whatever_else_is_said(
     assert "--dry-run sends none" in capsys.readouterr().err
 
 
-def test_a_key_that_is_not_the_dispatchers_starts_nothing(
+def test_key_that_is_not_dispatcher_starts_nothing(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     network.chain.send(network.does.setDispatcher(network.admin), sender=network.admin)
@@ -187,7 +187,7 @@ def test_a_key_that_is_not_the_dispatchers_starts_nothing(
     assert "use the other key" in capsys.readouterr().err
 
 
-def test_limits_that_let_no_start_through_are_told_before(
+def test_limits_too_low_for_any_start_are_reported_by_config_check(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["limits"] = {"max_cost_per_day_wei": 10**15, "max_cost_per_transaction_wei": 10**15}
@@ -207,7 +207,7 @@ def test_limits_that_let_no_start_through_are_told_before(
         ("unit_seconds", "dispatch.unit_seconds: is missing for sd, llm, sd_ft"),
     ],
 )
-def test_what_no_source_ever_published_has_no_default(
+def test_missing_dispatch_setting_without_default_is_rejected(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], missing, complaint
 ):
     settings["dispatch"]["enabled"] = True
@@ -236,7 +236,7 @@ def test_what_no_source_ever_published_has_no_default(
         ({"weight_floor": 5}, "dispatch.weight_floor: Input should be less than or equal to 4"),
     ],
 )
-def test_a_policy_and_its_numbers_are_judged_before_anything_is_drawn(
+def test_invalid_policy_settings_are_rejected_before_any_draw(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], dispatch, complaint
 ):
     settings["dispatch"] |= dispatch
@@ -245,7 +245,7 @@ def test_a_policy_and_its_numbers_are_judged_before_anything_is_drawn(
     assert complaint in capsys.readouterr().err
 
 
-def test_missing_results_folder_is_refused_before_anything_is_started(
+def test_missing_results_folder_is_rejected_before_any_start(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["dispatch"]["results_folder"] = "results"
@@ -264,7 +264,7 @@ def test_missing_results_folder_is_refused_before_anything_is_started(
     assert facts["dispatch"].endswith(f", results from {tmp_path / 'results'}")
 
 
-def test_a_policy_that_scores_nobody_is_no_rule_set(
+def test_policy_without_scores_is_rejected_as_rule_set(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["rules"] = {"set": "article"}
@@ -273,7 +273,7 @@ def test_a_policy_that_scores_nobody_is_no_rule_set(
     assert "rules.set: article has no rules and scores nobody" in capsys.readouterr().err
 
 
-def test_the_legacy_policy_starts_a_group_of_three_at_once(
+def test_legacy_policy_starts_group_of_three_in_one_transaction(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     network.join(network.nodes[2])
@@ -291,7 +291,7 @@ def test_the_legacy_policy_starts_a_group_of_three_at_once(
     assert "375000 gas each" in facts["starts"]
 
 
-def test_a_least_weight_is_no_number_of_the_legacy_policy(
+def test_weight_floor_is_rejected_for_legacy_policy(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["dispatch"] |= {"policy": "legacy", "weight_floor": 0.1}

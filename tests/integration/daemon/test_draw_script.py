@@ -44,7 +44,7 @@ def answered(texts=(), draws=()):
     return json.loads(said.stdout)
 
 
-def test_its_hash_is_sha256_of_every_length_around_a_block():
+def test_draw_script_sha256_equals_hashlib():
     texts = [bytes(range(length)) for length in range(200)]
     found = answered(texts=[text.hex() for text in texts])["digests"]
     assert found == ["0x" + hashlib.sha256(text).hexdigest() for text in texts]
@@ -53,7 +53,7 @@ def test_its_hash_is_sha256_of_every_length_around_a_block():
 @pytest.mark.slow
 @examples(20)
 @given(st.lists(st.tuples(candidates, hashes, hashes), min_size=30, max_size=40))
-def test_it_draws_whom_the_oracle_draws(cases):
+def test_draw_script_selects_same_nodes_as_oracle(cases):
     told, expected = [], []
     for weighted, block, task in cases:
         seed = compute_draw_seed(Hash(block), TaskKey(task))

@@ -51,7 +51,7 @@ def config(tmp_path_factory):
         yield path
 
 
-def test_every_draw_comes_out_again_and_can_be_checked_by_hand(config):
+def test_every_draw_is_reproduced_and_verifiable_by_hand(config):
     with open_records(read_config(config)) as records:
         with records.store.read_transaction() as uow:
             recorded = uow.draws.list_active()
@@ -77,7 +77,7 @@ def test_every_draw_comes_out_again_and_can_be_checked_by_hand(config):
     assert f"/v1/draws/{recorded[0].task}/again?seed_block={recorded[0].seed_block}" in page
 
 
-def test_a_draw_that_was_not_is_not_known(config):
+def test_draw_of_unknown_task_returns_404(config):
     with open_records(read_config(config)) as records:
         client = TestClient(open_read_api(records, open_reader(records.config), lambda: None))
         answer = client.get(f"/v1/draws/0x{64 * 'f'}/again")

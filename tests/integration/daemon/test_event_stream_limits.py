@@ -41,7 +41,7 @@ def opened(url: str, client: str) -> requests.Response:
     return requests.get(f"{url}/v1/events", headers=headers, stream=True, timeout=PATIENCE_SECONDS)
 
 
-def test_client_with_all_its_streams_open_is_refused_and_others_are_not(indexed):
+def test_client_at_stream_limit_is_rejected_and_others_are_served(indexed):
     with (
         ExitStack() as held,
         served(indexed, ApiSection(max_streams=8, max_streams_per_address=3)) as url,
@@ -58,7 +58,7 @@ def test_client_with_all_its_streams_open_is_refused_and_others_are_not(indexed)
         assert statuses == [200, 200, 200, 200, 503]
 
 
-def test_place_of_a_client_that_leaves_is_free_again(indexed):
+def test_stream_slot_of_disconnected_client_is_released(indexed):
     with served(indexed, ApiSection(max_streams=8, max_streams_per_address=1)) as url:
         opened(url, "192.0.2.1").close()
         for _ in range(200):
@@ -68,7 +68,7 @@ def test_place_of_a_client_that_leaves_is_free_again(indexed):
         pytest.fail("the place of a closed stream was never free")
 
 
-def test_stream_ends_after_its_time_and_is_resumed_without_a_gap(indexed):
+def test_stream_ends_after_its_time_and_resumes_without_gap(indexed):
     with served(indexed, ApiSection(stream_seconds=0.5)) as url:
         with opened(url, "192.0.2.1") as answer:
             lines = list(answer.iter_lines(decode_unicode=True))
@@ -82,7 +82,7 @@ def test_stream_ends_after_its_time_and_is_resumed_without_a_gap(indexed):
             assert f"id: {place}" in list(resumed.iter_lines(decode_unicode=True))
 
 
-def test_head_of_the_stream_ends_at_once(indexed):
+def test_head_request_of_event_stream_returns_immediately(indexed):
     with served(indexed, ApiSection()) as url:
         answer = requests.head(f"{url}/v1/events", timeout=PATIENCE_SECONDS)
         assert answer.status_code == 200

@@ -117,13 +117,13 @@ def left(config: Path, *command: str) -> int:
     return run([*command, "--config", str(config)])
 
 
-def test_every_command_asks_an_endpoint_or_is_known_not_to():
+def test_every_command_is_classified_as_using_endpoint_or_not():
     assert set(ASKING) | SILENT == set(COMMANDS)
     assert not set(ASKING) & SILENT
 
 
 @pytest.mark.parametrize("fault", in_ci(NO_ANSWERS, "null", "away"))
-def test_a_run_says_the_same_before_and_after_its_tables_exist(
+def test_run_without_endpoint_response_reports_same_error_before_and_after_first_run(
     door: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, fault: str
 ):
     path = at(settings, tmp_path, door.url)
@@ -140,7 +140,7 @@ def test_a_run_says_the_same_before_and_after_its_tables_exist(
 
 
 @pytest.mark.parametrize("name", in_ci(sorted(ASKING), "contract check", "kickout propose"))
-def test_no_answer_of_an_endpoint_makes_a_command_end_with_2(
+def test_faulty_endpoint_does_not_cause_exit_code_2(
     door: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, name: str
 ):
     path = at(settings, tmp_path, door.url)
@@ -164,7 +164,7 @@ def test_no_answer_of_an_endpoint_makes_a_command_end_with_2(
 
 
 @pytest.mark.parametrize("fault", ["null for a call", "null for code", "nothing for a call"])
-def test_at_a_start_one_of_several_that_says_nothing_is_not_believed(
+def test_empty_response_of_one_endpoint_at_start_is_not_trusted(
     door: Proxy, network: LocalNetwork, settings: Settings, tmp_path: Path, fault: str
 ):
     door.rule(*NO_ANSWERS[fault])
@@ -173,7 +173,7 @@ def test_at_a_start_one_of_several_that_says_nothing_is_not_believed(
     assert left(path, "contract", "check", "--dev") == 0
 
 
-def test_that_an_address_is_empty_is_believed_where_all_say_so(
+def test_contract_is_missing_only_if_all_endpoints_report_no_code(
     door: Proxy, network: LocalNetwork, settings: Settings, tmp_path: Path
 ):
     settings["network"]["contracts"]["TaskNetwork"] = NOBODY
@@ -184,7 +184,7 @@ def test_that_an_address_is_empty_is_believed_where_all_say_so(
     assert left(path, "run", "--once") == 1
 
 
-def test_contracts_that_were_read_before_are_not_gone_for_good(
+def test_previously_indexed_contract_without_code_causes_exit_code_1(
     door: Proxy, honest: Path, settings: Settings, tmp_path: Path
 ):
     assert left(honest, "run", "--once") == 0

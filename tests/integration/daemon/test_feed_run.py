@@ -55,7 +55,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield Site(until_the_end, tmp_path)
 
 
-def test_what_a_relay_says_is_folded_and_shown_as_unproven(site: Site, capsys):
+def test_feed_events_are_folded_and_reported_as_unproven(site: Site, capsys):
     for number in (1, 2, 3):
         site.relay.joins(number)
     site.relay.group({11: 1, 12: 2, 13: 3})
@@ -85,7 +85,7 @@ def test_what_a_relay_says_is_folded_and_shown_as_unproven(site: Site, capsys):
     assert '"ranked":true' in capsys.readouterr().out
 
 
-def test_relay_that_caps_its_pages_is_read_to_its_end_at_once(site: Site, capsys):
+def test_relay_with_capped_pages_is_read_to_its_end_in_one_run(site: Site, capsys):
     """More pages than one poll reads: the daemon goes on without waiting for the next."""
     site.relay.page_cap = 1
     for number in range(1, 61):
@@ -101,7 +101,7 @@ def test_relay_that_caps_its_pages_is_read_to_its_end_at_once(site: Site, capsys
     assert len(json.loads(capsys.readouterr().out)["nodes"]) == 60
 
 
-def test_zero_of_a_member_that_timed_out_is_explained_as_derived(site: Site, capsys):
+def test_derived_zero_of_timed_out_member_is_explained(site: Site, capsys):
     for number in (1, 2, 3):
         site.relay.joins(number)
     closes_without(site.relay, (11, 12, 13), 13, (1, 2, 3))
@@ -117,13 +117,13 @@ def test_zero_of_a_member_that_timed_out_is_explained_as_derived(site: Site, cap
     assert "a member by what is around" in capsys.readouterr().out
 
 
-def test_nothing_of_a_feed_goes_to_a_contract(site: Site, capsys):
+def test_feed_network_cannot_publish_to_contract(site: Site, capsys):
     assert "feed.may_publish" in refused(
         capsys, "run", "--once", "--publish", "--config", site.config()
     )
 
 
-def test_a_stream_that_went_back_is_accepted_by_a_person(site: Site, capsys):
+def test_rewound_feed_is_accepted_by_operator(site: Site, capsys):
     for number in range(1, 9):
         site.relay.joins(number)
     config = str(site.config())

@@ -22,7 +22,7 @@ def without(network, tmp_path_factory):
     return path
 
 
-def test_what_publishes_says_that_there_is_no_contract(without, capsys):
+def test_publishing_commands_report_missing_contract(without, capsys):
     for command in (
         ["run", "--once", "--publish"],
         ["report", "push"],
@@ -35,6 +35,6 @@ def test_what_publishes_says_that_there_is_no_contract(without, capsys):
 
 
 @pytest.mark.parametrize("command", ["status", "nodes", "report show", "kickout list", "export"])
-def test_what_reads_needs_none(without, command):
+def test_reading_commands_work_without_contract(without, command):
     # No daemon works, which `status` calls for attention.
     assert run([*command.split(), "--config", str(without)]) == (command == "status")

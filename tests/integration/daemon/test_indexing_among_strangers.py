@@ -93,7 +93,7 @@ def cpu_seconds(running: Daemon) -> float:
     return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_history_is_taken_in_and_the_log_stays_short_among_slow_clients(tmp_path: Path):
+def test_indexing_completes_with_short_log_among_slow_clients(tmp_path: Path):
     with (
         served(5_000) as url,
         daemon(write(settings(url, tmp_path), tmp_path / "config.toml")) as running,
@@ -109,7 +109,7 @@ def test_history_is_taken_in_and_the_log_stays_short_among_slow_clients(tmp_path
         assert running.log.stat().st_size < MOST_LOG_BYTES
 
 
-def test_with_few_descriptors_history_is_taken_in_among_clients_that_hold_connections(
+def test_indexing_completes_with_few_descriptors_among_held_connections(
     tmp_path: Path,
 ):
     with (
@@ -126,7 +126,7 @@ def test_with_few_descriptors_history_is_taken_in_among_clients_that_hold_connec
         assert running.log.stat().st_size < MOST_LOG_BYTES
 
 
-def test_where_no_descriptor_is_left_the_listener_waits_and_answers_again(tmp_path: Path):
+def test_listener_without_descriptors_waits_and_recovers(tmp_path: Path):
     with (
         served(100) as url,
         daemon(write(settings(url, tmp_path), tmp_path / "config.toml")) as running,
@@ -147,7 +147,7 @@ def test_where_no_descriptor_is_left_the_listener_waits_and_answers_again(tmp_pa
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
-def test_5000_slow_clients_stop_neither_livez_nor_indexing(tmp_path: Path):
+def test_5000_slow_clients_block_neither_livez_nor_indexing(tmp_path: Path):
     with served(30_000) as url:
         alone, usual, _ = played(url, tmp_path / "alone", 0)
         among, answers, log_bytes = played(url, tmp_path / "among", 5_000)

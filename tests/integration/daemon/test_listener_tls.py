@@ -53,18 +53,18 @@ def access(tmp_path: Path, authority: Pair) -> HttpAccess:
     )
 
 
-def test_a_peer_with_a_certificate_is_answered(url: str, tmp_path: Path, authority: Pair):
+def test_peer_with_valid_certificate_is_served(url: str, tmp_path: Path, authority: Pair):
     peer = Peer(url, PATIENCE_SECONDS, access(tmp_path, authority))
     assert peer.fetch_statements(PATH) == [told_report()]
     peer.close()
 
 
-def test_whoever_shows_none_is_not(url: str, authority: Pair):
+def test_client_without_certificate_is_rejected(url: str, authority: Pair):
     with pytest.raises(requests.ConnectionError):
         requests.get(url + PATH, verify=str(authority.certificate), timeout=PATIENCE_SECONDS)
 
 
-def test_whoever_shows_one_of_somebody_else_is_not(url: str, tmp_path: Path, authority: Pair):
+def test_client_with_foreign_certificate_is_rejected(url: str, tmp_path: Path, authority: Pair):
     other = made(tmp_path, "other")
     pair = str(other.certificate), str(other.key)
     with pytest.raises(requests.ConnectionError):
@@ -73,9 +73,7 @@ def test_whoever_shows_one_of_somebody_else_is_not(url: str, tmp_path: Path, aut
         )
 
 
-def test_handshakes_that_are_never_finished_keep_no_peer_out(
-    url: str, tmp_path: Path, authority: Pair
-):
+def test_unfinished_handshakes_do_not_block_peers(url: str, tmp_path: Path, authority: Pair):
     # The beginning of a ClientHello; no port of ours is https to `connected`.
     plain = url.replace("https", "http")
     crowd = [connected(plain, b"\x16\x03\x01\x02\x00") for _ in range(40)]
@@ -89,7 +87,7 @@ def test_handshakes_that_are_never_finished_keep_no_peer_out(
             one.close()
 
 
-def test_a_handshake_has_its_time(tls: ServerTls):
+def test_slow_handshake_is_cut_off(tls: ServerTls):
     limits = ListenerLimits(header_timeout_seconds=0.3)
     listener = Listener("web", "127.0.0.1", 0, limits, tls)
     before = refused("slow")
@@ -102,7 +100,7 @@ def test_a_handshake_has_its_time(tls: ServerTls):
 
 
 @pytest.mark.parametrize("fault", ["others may read it", "it is missing", "it is no key"])
-def test_a_key_that_cannot_be_used_is_refused_at_the_start(tls: ServerTls, fault: str):
+def test_unusable_certificate_key_is_rejected_at_start(tls: ServerTls, fault: str):
     key = tls.certificate_key
     match fault:
         case "others may read it":

@@ -58,7 +58,7 @@ def on_chain(network, index):
     return int(network.stage.chain.ask("eth_call", asked, "latest"), 16)
 
 
-def test_once_sends_what_is_due_and_sees_it_land(published, capsys):
+def test_run_once_sends_due_report_and_confirms_it(published, capsys):
     status = told(capsys, "status", "--config", published)
 
     assert status["round"] == 1
@@ -68,7 +68,7 @@ def test_once_sends_what_is_due_and_sees_it_land(published, capsys):
 
 
 @pytest.mark.slow
-def test_every_lane_of_a_round_is_explained_by_its_as_of_block(published, network, capsys):
+def test_explain_returns_onchain_lane_of_every_node(published, network, capsys):
     nodes = told(capsys, "nodes", "--config", published)["nodes"]
     assert len(nodes) == 12
     for node in nodes:
@@ -77,7 +77,7 @@ def test_every_lane_of_a_round_is_explained_by_its_as_of_block(published, networ
 
 
 @pytest.mark.slow
-def test_who_starts_shows_a_zero_of_each_signer_before_anything_is_amiss(published):
+def test_equivocation_counter_is_initialised_to_zero_at_start(published):
     """A counter that is born at 1 has risen by nothing: an alert would miss the first."""
     quorum_metrics.EQUIVOCATION.clear()
     assert run(["run", "--once", "--publish", "--config", str(published)]) == 0
@@ -85,7 +85,7 @@ def test_who_starts_shows_a_zero_of_each_signer_before_anything_is_amiss(publish
     assert [sample.value for sample in family.samples] == [0]
 
 
-def test_without_publish_nothing_is_sent(network, tmp_path, capsys):
+def test_run_without_publish_sends_nothing(network, tmp_path, capsys):
     path = write(network.settings(tmp_path), tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
     assert told(capsys, "status", "--config", path)["outbox"] == []
@@ -93,7 +93,7 @@ def test_without_publish_nothing_is_sent(network, tmp_path, capsys):
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_somebody_who_uses_the_key_stops_its_sender_and_no_daemon(tmp_path, capsys):
+def test_foreign_use_of_key_pauses_sender_but_not_daemon(tmp_path, capsys):
     (tmp_path / "keys").mkdir()
     with local_network(tmp_path / "keys") as network:
         network.play(3)
@@ -132,7 +132,7 @@ def test_somebody_who_uses_the_key_stops_its_sender_and_no_daemon(tmp_path, caps
 
 
 @pytest.mark.slow
-def test_many_nonces_are_rebuilt_in_one_row_and_each_told_to_programs(tmp_path, capsys):
+def test_many_rebuilt_nonces_are_shown_in_one_row_and_listed_in_json(tmp_path, capsys):
     (tmp_path / "keys").mkdir()
     with local_network(tmp_path / "keys") as network:
         path = write(network.settings(tmp_path), tmp_path / "config.toml")

@@ -95,7 +95,7 @@ def end_period(network: LocalNetwork, running: Daemon) -> None:
     raise AssertionError(f"nothing was published: {running.log.read_text('utf-8')}")
 
 
-def test_reports_land_after_spam_has_ended_and_through_a_lull(
+def test_reports_land_after_spam_ends_and_one_report_is_held(
     network: LocalNetwork, running: Daemon
 ):
     for is_noisy in [*[True] * 6, False]:

@@ -111,7 +111,7 @@ def has_wrong_checksum(body: Any) -> bool:
 
 @examples(300)
 @given(data=st.data())
-def test_what_the_schema_allows_is_answered_as_it_says(schema, known, data):
+def test_responses_conform_to_openapi_schema(schema, known, data):
     operation = data.draw(st.sampled_from(operations(schema)), label="operation")
     names = [one.name for one in operation.path_parameters]
     is_there = data.draw(st.booleans(), label="of what is there")
@@ -131,7 +131,7 @@ def test_what_the_schema_allows_is_answered_as_it_says(schema, known, data):
 
 @examples(300)
 @given(data=st.data())
-def test_what_the_schema_does_not_allow_is_refused(schema, data):
+def test_requests_violating_schema_are_rejected(schema, data):
     operation = data.draw(st.sampled_from(operations(schema)), label="operation")
     case = data.draw(operation.as_strategy(GenerationMode.NEGATIVE), label="case")
     case.call_and_validate(checks=[*checks_of(operation), negative_data_rejection])

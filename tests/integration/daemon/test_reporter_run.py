@@ -26,7 +26,7 @@ def without(network, folder, role):
     return told
 
 
-def test_a_reporter_without_a_transmitter_signs_and_sends_nothing(network, tmp_path, capsys):
+def test_reporter_without_transmitter_signs_and_sends_nothing(network, tmp_path, capsys):
     told = without(network, tmp_path, "transmitter")
     path = write(told, tmp_path / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
@@ -41,7 +41,7 @@ def test_a_reporter_without_a_transmitter_signs_and_sends_nothing(network, tmp_p
     assert json.loads(capsys.readouterr().out)["outbox"] == []
 
 
-def test_a_transmitter_without_a_signer_and_without_peers_is_refused(network, tmp_path, capsys):
+def test_transmitter_without_signer_and_peers_is_rejected(network, tmp_path, capsys):
     path = write(without(network, tmp_path, "signer"), tmp_path / "config.toml")
 
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 2
@@ -49,7 +49,7 @@ def test_a_transmitter_without_a_signer_and_without_peers_is_refused(network, tm
     assert "quorum: expected 0 without [reporters] peers, whose signatures are gathered" in error
 
 
-def test_a_transmitter_that_has_peers_runs_and_waits_for_them(network, tmp_path):
+def test_transmitter_with_peers_runs_and_waits_for_signatures(network, tmp_path):
     told = without(network, tmp_path, "signer")
     told["reporters"] = {"peers": ["http://127.0.0.1:9/secret-path"], "timeout_seconds": 0.2}
     path = write(told, tmp_path / "config.toml")

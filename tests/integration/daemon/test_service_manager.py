@@ -30,7 +30,7 @@ def test_daemon_reports_ready_and_stopping(manager: socket.socket):
     assert manager.recv(100) == b"STOPPING=1"
 
 
-def test_watchdog_is_kept_quiet_until_the_worker_is_stuck(manager: socket.socket):
+def test_watchdog_is_notified_until_worker_is_stuck(manager: socket.socket):
     stuck: list[str] = []
     told = environment(manager, WATCHDOG_USEC="60000", WATCHDOG_PID=str(os.getpid()))
     with report_to_systemd(lambda: stuck[0] if stuck else None, told):
@@ -44,9 +44,7 @@ def test_watchdog_is_kept_quiet_until_the_worker_is_stuck(manager: socket.socket
 
 
 @pytest.mark.parametrize("told", [{}, {"WATCHDOG_USEC": "60000", "WATCHDOG_PID": "1"}])
-def test_watchdog_of_no_or_another_process_is_left_alone(
-    manager: socket.socket, told: dict[str, str]
-):
+def test_watchdog_of_another_process_is_not_notified(manager: socket.socket, told: dict[str, str]):
     with report_to_systemd(lambda: None, environment(manager, **told)):
         assert manager.recv(100) == b"READY=1"
         manager.settimeout(0.2)
@@ -54,7 +52,7 @@ def test_watchdog_of_no_or_another_process_is_left_alone(
             manager.recv(100)
 
 
-def test_service_manager_in_the_abstract_namespace_is_reached():
+def test_service_manager_in_abstract_namespace_is_notified():
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(f"\0qos-oracle-tests-{os.getpid()}")
         listening.settimeout(PATIENCE)
@@ -65,6 +63,6 @@ def test_service_manager_in_the_abstract_namespace_is_reached():
 
 
 @pytest.mark.parametrize("address", ["", "relative", "/nowhere/at/all"])
-def test_daemon_without_a_service_manager_starts_all_the_same(address: str):
+def test_daemon_without_service_manager_starts(address: str):
     with report_to_systemd(lambda: None, {"NOTIFY_SOCKET": address}):
         pass

@@ -66,7 +66,7 @@ def listening(server: Daemon, **headers: str) -> requests.Response:
     )
 
 
-def test_it_answers_without_a_chain_and_takes_no_lease(server, indexed):
+def test_server_answers_without_chain_and_takes_no_lease(server, indexed):
     answer = server.get("/v1/nodes")
     assert answer.status_code == 200
     assert answer.json()["counts"]["excluded"] == 1
@@ -74,13 +74,13 @@ def test_it_answers_without_a_chain_and_takes_no_lease(server, indexed):
         assert uow.lease.get_state().epoch == 0
 
 
-def test_a_daemon_beside_it_goes_first(server):
+def test_server_runs_with_lower_priority_than_daemon(server):
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, server.process.pid) == min(19, ours + NICENESS)
 
 
 @pytest.mark.slow
-def test_it_says_what_happened_since_the_last_event_that_was_heard(server):
+def test_event_stream_resumes_after_last_event_id(server):
     with listening(server, **{"Last-Event-ID": "0-0-0-0"}) as answer:
         told = [frame for _, frame in zip(range(3), events_of(answer), strict=False)]
     assert [frame.get("event") for frame in told] == [None, "joined", "joined"]
@@ -90,7 +90,7 @@ def test_it_says_what_happened_since_the_last_event_that_was_heard(server):
 
 
 @pytest.mark.slow
-def test_who_listens_hears_of_new_blocks(server, indexed, history):
+def test_event_stream_delivers_new_events(server, indexed, history):
     with listening(server) as answer:
         frames = events_of(answer)
         # The place where it begins, so that nothing before it is told.
@@ -104,14 +104,14 @@ def test_who_listens_hears_of_new_blocks(server, indexed, history):
 
 
 @pytest.mark.slow
-def test_half_a_request_and_a_large_body_keep_nobody_else_out(server):
+def test_incomplete_request_and_large_body_do_not_block_others(server):
     large = requests.post(f"{server.url}/v1/select", data=b"x" * 20_000, timeout=PATIENCE_SECONDS)
     assert large.status_code == 413
     assert server.get("/v1/status").status_code == 200
 
 
 @pytest.mark.slow
-def test_candidates_of_a_task_are_told_with_their_chances(server):
+def test_select_returns_candidates_with_chances(server):
     answer = requests.post(f"{server.url}/v1/select", json={}, timeout=PATIENCE_SECONDS).json()
     chances = {one["node"]: one["chance"] for one in answer["nodes"] if one["candidate"]}
     assert chances[node("B")] is not None
@@ -119,7 +119,7 @@ def test_candidates_of_a_task_are_told_with_their_chances(server):
 
 
 @pytest.mark.slow
-def test_it_ends_at_once_when_it_is_told_to(server):
+def test_server_stops_immediately_on_sigterm(server):
     server.process.send_signal(signal.SIGTERM)
     begun = time.monotonic()
     assert server.process.wait(PATIENCE_SECONDS) in {0, 128 + signal.SIGTERM}

@@ -70,12 +70,12 @@ def age_of(replica: Store) -> float:
     return age
 
 
-def test_every_answer_of_a_replica_says_how_old_it_is(server: Daemon):
+def test_every_replica_response_contains_its_lag(server: Daemon):
     for path in ("/v1/status", "/v1/nodes", "/v1/rules"):
         assert as_of(server, path)["replica_lag_seconds"] >= 0
 
 
-def test_what_the_daemon_writes_is_told_when_the_replica_has_it(
+def test_daemon_writes_are_served_once_replicated(
     server: Daemon, indexed: IndexedHistory, history: History, postgresql_replica: Replica
 ):
     before = as_of(server)
@@ -93,7 +93,7 @@ def test_what_the_daemon_writes_is_told_when_the_replica_has_it(
     assert after["block"] == history.block
 
 
-def test_a_replica_that_stands_still_grows_old(copied_url: str, postgresql_replica: Replica):
+def test_lag_of_paused_replica_grows(copied_url: str, postgresql_replica: Replica):
     postgresql_replica.pause()
     with Store.open(copied_url) as store:
         first, later = age_of(store), age_of(store)
@@ -101,6 +101,6 @@ def test_a_replica_that_stands_still_grows_old(copied_url: str, postgresql_repli
     assert 0 <= first < later
 
 
-def test_the_database_that_is_written_to_is_no_copy(indexed: IndexedHistory):
+def test_primary_database_reports_no_replica_lag(indexed: IndexedHistory):
     with indexed.store.read_transaction() as uow:
         assert uow.get_replica_lag_seconds() is None

@@ -68,7 +68,7 @@ def until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_however_many_hold_half_a_request_a_whole_one_is_answered():
+def test_complete_request_is_answered_among_incomplete_requests():
     before = refused("address")
     with door(connections=64, per_address=16) as url, ExitStack() as held:
         crowd = [held.enter_context(connected(url, BEGINNING)) for _ in range(200)]
@@ -79,40 +79,40 @@ def test_however_many_hold_half_a_request_a_whole_one_is_answered():
         assert refused("address") >= before + 100
 
 
-def test_who_sends_its_headers_slowly_is_sent_away():
+def test_slow_headers_are_cut_off():
     before = refused("slow")
     with door(header_timeout_seconds=0.3) as url, connected(url, BEGINNING) as slow:
         assert all_of(slow) == b""
     assert refused("slow") == before + 1
 
 
-def test_a_request_may_come_in_parts():
+def test_request_split_into_bytes_is_answered():
     with door() as url, connected(url) as sock:
         for byte in WHOLE:
             sock.sendall(bytes([byte]))
         assert all_of(sock).startswith(b"HTTP/1.1 200")
 
 
-def test_headers_without_end_are_not_read_to_their_end():
+def test_endless_headers_are_cut_off():
     before = refused("large")
     with door() as url, connected(url, BEGINNING + MAX_HEAD_BYTES * b"x") as sock:
         assert all_of(sock) == b""
     assert refused("large") == before + 1
 
 
-def test_requests_on_one_connection_are_answered_in_order_until_it_is_closed():
+def test_requests_on_one_connection_are_answered_in_order():
     with door() as url, connected(url, KEPT + KEPT.replace(b"livez", b"none") + WHOLE) as sock:
         answers = all_of(sock)
     statuses = re.findall(rb"HTTP/1.1 (\d+)", answers)
     assert statuses == [b"200", b"404", b"200"]
 
 
-def test_idle_connection_is_closed_after_the_header_time():
+def test_idle_connection_is_closed_after_header_timeout():
     with door(header_timeout_seconds=1) as url, connected(url, KEPT) as sock:
         assert all_of(sock).startswith(b"HTTP/1.1 200")
 
 
-def test_connections_that_stay_idle_make_room_for_a_new_request():
+def test_idle_connections_make_room_for_new_request():
     with door(connections=64, per_address=16) as url, ExitStack() as held:
         for _ in range(200):
             idle = held.enter_context(connected(url, KEPT))
@@ -120,7 +120,7 @@ def test_connections_that_stay_idle_make_room_for_a_new_request():
         assert requests.get(f"{url}/livez", timeout=PATIENCE_SECONDS).json() == "alive"
 
 
-def test_head_gets_the_headers_of_get_and_no_body():
+def test_head_request_returns_headers_of_get_without_body():
     with door() as url, requests.Session() as session:
         for path in ("livez", "large", "none"):
             head = session.head(f"{url}/{path}", timeout=PATIENCE_SECONDS)
@@ -132,7 +132,7 @@ def test_head_gets_the_headers_of_get_and_no_body():
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["keep-alive", "close"])
-def test_who_does_not_take_its_answer_is_cut_off(*, kept: bool):
+def test_client_not_reading_its_response_is_cut_off(*, kept: bool):
     before = refused("deadline")
     asked = (KEPT if kept else WHOLE).replace(b"livez", b"large")
     with (
@@ -144,7 +144,7 @@ def test_who_does_not_take_its_answer_is_cut_off(*, kept: bool):
 
 
 @pytest.mark.parametrize("sent", [b"\x16\x03\x01\r\n\r\n", b"GET\r\n\r\n", b"\r\n\r\n"])
-def test_what_is_no_request_is_answered_as_such_and_said_nothing_of(
+def test_malformed_request_is_rejected_without_log_record(
     sent: bytes, caplog: pytest.LogCaptureFixture
 ):
     with door() as url, connected(url, sent) as sock:

@@ -76,7 +76,7 @@ def lines(seen: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060) 
     return dict(format_situation(status, SETTINGS.heartbeat_seconds, now))
 
 
-def test_where_all_is_well_nothing_is_in_capital_letters():
+def test_healthy_status_shows_no_capitalised_condition():
     said = lines()
     assert list(said) == [
         *("index", "last report", "contract", "sender", "kickouts", "worked on by")
@@ -111,7 +111,7 @@ def found(
         ),
     ],
 )
-def test_one_look_without_a_daemon_finds_what_the_chain_shows(
+def test_status_without_daemon_reports_condition_of_chain(
     chain: ChainView, condition: Condition, told: str
 ):
     findings = found(chain=chain)
@@ -120,11 +120,11 @@ def test_one_look_without_a_daemon_finds_what_the_chain_shows(
 
 
 @pytest.mark.parametrize("chain", [ChainView(block(100), OPEN), ChainView(block(91, 5_050), OPEN)])
-def test_up_to_its_bound_nothing_is_wrong(chain: ChainView):
+def test_values_within_bounds_report_no_condition(chain: ChainView):
     assert found(chain=chain) == {}
 
 
-def test_without_an_endpoint_it_says_what_was_folded_and_that_the_rest_is_unknown():
+def test_status_without_endpoint_shows_folded_state_and_unknown_head():
     said = lines(chain=ChainView(None, unknown_reason="a.example: did not answer"))
     assert said["index"].startswith("folded to block 90, ")
     assert said["index"].endswith("how far behind is unknown: a.example: did not answer")
@@ -132,7 +132,7 @@ def test_without_an_endpoint_it_says_what_was_folded_and_that_the_rest_is_unknow
     assert said["contract"] == "unknown: a.example: did not answer"
 
 
-def test_before_the_first_block_and_the_first_round_it_says_so():
+def test_status_of_empty_database_shows_no_block_and_no_round():
     network = NETWORK.model_copy(update={"round": None, "round_age_seconds": None})
     new = replace(WELL, network=network, folded_block=None, pause_by_account={})
     fresh = ChainView(block(91), replace(OPEN, round=0, pushed_at=0))
@@ -142,7 +142,7 @@ def test_before_the_first_block_and_the_first_round_it_says_so():
     assert said["sender"] == "nothing was ever sent from this database"
 
 
-def test_why_the_next_push_waits_is_said():
+def test_status_shows_why_next_push_waits():
     push = replace(LIVE_PUSH, error_text="gas is dear")
     assert lines(replace(WELL, planned_push=push))["push waits"].startswith(
         "gas is dear; `qos-oracle"
@@ -150,9 +150,7 @@ def test_why_the_next_push_waits_is_said():
 
 
 @pytest.mark.parametrize(("ready_at", "state"), [(5_000, "ready since"), (5_001, "ready at")])
-def test_kickouts_on_their_way_are_said_with_the_first_that_can_be_executed(
-    ready_at: int, state: str
-):
+def test_status_shows_pending_kickouts_with_first_executable(ready_at: int, state: str):
     later = replace(KICK, node=Address("0x" + 40 * "c"), ready_at=9_000)
     kicks = (later, replace(KICK, ready_at=ready_at))
     network = NETWORK.model_copy(update={"kickouts_due": 3})
@@ -162,7 +160,7 @@ def test_kickouts_on_their_way_are_said_with_the_first_that_can_be_executed(
 
 @pytest.mark.slow
 @pytest.mark.evm
-def test_a_paused_contract_and_endpoints_that_are_away_are_told(
+def test_paused_contract_and_unreachable_endpoints_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     with local_network(tmp_path) as network:
@@ -195,18 +193,18 @@ def _asked(path: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any
     return told, capsys.readouterr().out
 
 
-def test_head_that_is_old_by_the_clock_is_reported_where_no_daemon_runs():
+def test_old_head_is_reported_without_daemon():
     assert found(now=5_000 + OLD_HEAD_SECONDS) == {}
     assert "is 2 h old" in found(now=5_000 + 7_200)[Condition.OLD_HEAD]
     assert "2 h ago" in lines(now=5_000 + 7_200)["index"]
 
 
-def test_chain_ahead_of_the_clock_is_no_fault():
+def test_chain_ahead_of_clock_is_no_fault():
     assert "ahead of this machine's clock" in lines(now=1_000)["index"]
     assert found(now=1_000) == {}
 
 
-def test_the_daemon_tells_how_the_contract_stood_when_it_counted_last():
+def test_daemon_health_returns_last_counted_contract_view():
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
     assert watch.chain.build_contract_view().unknown == "this process has not looked at it"
     figures = ContractFigures(7, 1, 5_060, kicks_paused=False, rules_agree=True, kick_tokens=1)

@@ -38,7 +38,7 @@ def cut_offs(stop: StopSignal) -> tuple[threading.Event, list[int]]:
     return was_cut, codes
 
 
-def test_a_signal_that_arrives_in_a_weak_references_callback_is_received():
+def test_signal_in_weakref_callback_is_received():
     for _ in range(100):
         stop, thing = StopSignal(), churning.Thing()
         with listen_for_signals(stop, (signal.SIGTERM,)):
@@ -49,7 +49,7 @@ def test_a_signal_that_arrives_in_a_weak_references_callback_is_received():
         assert stop.reason == "SIGTERM"
 
 
-def test_a_signal_that_the_kernel_gives_to_another_thread_is_received():
+def test_signal_delivered_to_another_thread_is_received():
     stop = StopSignal()
 
     def work() -> None:
@@ -62,7 +62,7 @@ def test_a_signal_that_the_kernel_gives_to_another_thread_is_received():
     assert stop.reason == "SIGTERM"
 
 
-def test_a_signal_that_is_somebody_elses_is_left_to_him():
+def test_unrelated_signal_is_left_to_its_handler():
     stop, theirs = StopSignal(), list[int]()
     before = signal.signal(signal.SIGUSR1, lambda number, _: theirs.append(number))
     try:
@@ -73,19 +73,19 @@ def test_a_signal_that_is_somebody_elses_is_left_to_him():
     assert (theirs, stop.reason) == ([signal.SIGUSR1], None)
 
 
-def test_a_second_signal_cuts_off_at_once(monkeypatch: pytest.MonkeyPatch):
+def test_second_signal_kills_immediately(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stopping, "STOP_SECONDS", 3600)
     assert cut_offs(StopSignal())[1] == [SIGNAL_EXIT_BASE + signal.SIGTERM]
 
 
-def test_what_does_not_end_in_time_after_the_first_signal_is_cut_off(
+def test_work_not_finished_in_time_after_first_signal_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(stopping, "STOP_SECONDS", 0.01)
     assert cut_offs(StopSignal())[1] == [SIGNAL_EXIT_BASE + signal.SIGTERM]
 
 
-def test_what_ends_in_time_is_not_cut_off():
+def test_work_finished_in_time_is_not_killed():
     codes = list[int]()
     stop = StopSignal()
     with listen_for_signals(stop, (signal.SIGTERM,), codes.append):
@@ -94,7 +94,7 @@ def test_what_ends_in_time_is_not_cut_off():
     assert codes == []
 
 
-def test_who_only_ends_in_order_hears_every_signal_and_is_never_cut_off():
+def test_repeated_signals_without_cut_off_only_request_stop():
     stop = StopSignal()
     with listen_for_signals(stop, (signal.SIGTERM,)):
         for _ in range(10):
@@ -103,14 +103,14 @@ def test_who_only_ends_in_order_hears_every_signal_and_is_never_cut_off():
     assert stop.signal_number == signal.SIGTERM
 
 
-def test_what_signals_did_before_comes_back():
+def test_previous_signal_handlers_are_restored():
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     run_until_signalled(lambda _stop: None)
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
     assert signal.set_wakeup_fd(-1) == -1
 
 
-def test_what_the_work_raises_comes_out():
+def test_exception_of_work_is_raised():
     def work(_stop: StopSignal) -> None:
         raise ZeroDivisionError
 
@@ -118,7 +118,7 @@ def test_what_the_work_raises_comes_out():
         run_until_signalled(work)
 
 
-def test_an_event_that_is_waited_for_again_stays_set_where_a_signal_came():
+def test_cleared_stop_event_stays_set_after_signal():
     stop = StopSignal()
     stop.event.set()
     stop.clear_event()
@@ -133,7 +133,7 @@ def test_an_event_that_is_waited_for_again_stays_set_where_a_signal_came():
 @pytest.mark.parametrize(
     "collection", [20, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 5, 60, 100, 140))]
 )
-def test_a_run_ends_on_sigterm_in_the_middle_of_a_collection_and_gives_the_lease_back(
+def test_run_stops_on_sigterm_during_garbage_collection_and_releases_lease(
     config, settings, monkeypatch: pytest.MonkeyPatch, collection: int
 ):
     monkeypatch.setenv(churning.WHEN, str(collection))

@@ -42,7 +42,7 @@ def of(one: ReadableSpan) -> dict[str, object]:
     return dict(one.attributes or {})
 
 
-def test_every_block_is_fetched_verified_and_folded_in_a_commit(traced):
+def test_every_block_is_traced_from_fetch_to_commit(traced):
     (commit, *_) = traced["commit"]
     first, last = of(commit)["qos.first"], of(commit)["qos.last"]
     for name in ("fetch", "verify"):
@@ -54,7 +54,7 @@ def test_every_block_is_fetched_verified_and_folded_in_a_commit(traced):
     assert of(commit)["qos.last_hash"] in hashes
 
 
-def test_a_report_is_followed_to_the_chain_by_its_transaction(traced):
+def test_report_is_traced_to_chain_by_its_transaction(traced):
     (report, *_) = traced["report"]
     assert of(report)["qos.round"] == 1
     (send, *_) = traced["send"]
@@ -64,7 +64,7 @@ def test_a_report_is_followed_to_the_chain_by_its_transaction(traced):
     assert {one["qos.nonces"] for one in landed} >= {of(send)["qos.nonces"]}
 
 
-def test_no_trace_holds_a_key_a_password_or_a_token(traced):
+def test_no_trace_contains_key_password_or_token(traced):
     """What they are is known to `leaks`, which fails the test that shows one."""
     shown = "\n".join(one.to_json() for spans in traced.values() for one in spans)
     watch.said("a trace", shown)
@@ -72,7 +72,7 @@ def test_no_trace_holds_a_key_a_password_or_a_token(traced):
 
 
 @pytest.mark.nightly
-def test_a_daemon_without_traces_imports_nothing_of_them():
+def test_daemon_without_tracing_imports_no_tracing_sdk():
     asked = (
         "import sys; import oracle.cli.run_commands; "
         "print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"

@@ -95,7 +95,7 @@ def settings(url: str, folder: Path):
     "events", [20_000, pytest.param(400_000, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
 )
 @pytest.mark.nightly
-def test_history_is_taken_in_while_the_door_is_hammered(events, tmp_path):
+def test_backfill_completes_under_http_load_without_failures(events, tmp_path):
     with (
         served(events) as url,
         daemon(write(settings(url, tmp_path), tmp_path / "config.toml")) as running,

@@ -23,7 +23,7 @@ def played(monkeypatch, capsys, profile: str, **how):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("profile", ["crynux-vss", "crynux-commit"])
-def test_the_whole_show_holds(monkeypatch, capsys, profile: str):
+def test_demo_completes_without_faults(monkeypatch, capsys, profile: str):
     code, summary = played(monkeypatch, capsys, profile)
 
     assert summary["faults"] == []
@@ -34,7 +34,7 @@ def test_the_whole_show_holds(monkeypatch, capsys, profile: str):
 
 
 @pytest.mark.nightly
-def test_before_the_end_every_node_is_as_its_chain_says(monkeypatch, capsys):
+def test_short_demo_has_correct_scores_and_reports_missing_kickout(monkeypatch, capsys):
     code, summary = played(monkeypatch, capsys, "crynux-vss", block_seconds=0.02, waves=3)
 
     assert code == 1
@@ -42,20 +42,20 @@ def test_before_the_end_every_node_is_as_its_chain_says(monkeypatch, capsys):
     assert summary["faults"][0] == "the network has not said NodeKickedOut of hopeless"
 
 
-def test_a_system_that_the_network_does_not_play_is_wrong_input(capsys):
+def test_unsupported_system_is_input_error(capsys):
     assert run(["demo", "--system", "elsewhere"]) == 2
     assert "--system elsewhere: there is crynux, crynux-docs, legacy" in capsys.readouterr().err
     assert run(["demo", "--network", "crynux-vss", "--system", "legacy"]) == 2
     assert "not of those of crynux-vss" in capsys.readouterr().err
 
 
-def test_a_network_without_stand_ins_is_wrong_input(capsys):
+def test_network_without_demo_contracts_is_input_error(capsys):
     assert run(["demo", "--network", "elsewhere"]) == 2
     assert "no stand-ins for elsewhere; there are: crynux-vss" in capsys.readouterr().err
 
 
 @pytest.mark.nightly
-def test_the_daemon_has_what_the_relays_rows_say_and_the_relay_is_audited(monkeypatch, capsys):
+def test_relay_demo_completes_and_relay_is_audited(monkeypatch, capsys):
     code, summary = played(monkeypatch, capsys, "crynux-relay")
 
     assert summary["faults"] == []

@@ -48,7 +48,7 @@ def check_slash(summary):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("system", DEMO_SYSTEMS)
-def test_the_whole_show_holds(monkeypatch, capsys, system):
+def test_demo_completes_without_faults(monkeypatch, capsys, system):
     code, summary = played(monkeypatch, capsys, system)
 
     assert summary["faults"] == []
@@ -63,7 +63,7 @@ def test_the_whole_show_holds(monkeypatch, capsys, system):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("system", DEMO_SYSTEMS)
-def test_without_a_kickout_the_scores_hold_and_the_show_does_not(monkeypatch, capsys, system):
+def test_demo_without_kickout_has_correct_scores_and_fails(monkeypatch, capsys, system):
     code, summary = played(monkeypatch, capsys, system, block_seconds=0.02, waves=SHORT)
 
     assert code == 1
@@ -71,7 +71,7 @@ def test_without_a_kickout_the_scores_hold_and_the_show_does_not(monkeypatch, ca
     assert "no kickout was executed by executeKick" in summary["faults"]
 
 
-def test_show_that_is_cut_short_by_its_user_holds(capsys):
+def test_demo_cut_short_by_waves_option_completes(capsys):
     code = run(["demo", "--json", "--waves", str(SHORT)])
     summary = json.loads(capsys.readouterr().out)
 
@@ -82,13 +82,13 @@ def test_show_that_is_cut_short_by_its_user_holds(capsys):
 
 
 @pytest.mark.nightly
-def test_waves_of_another_network_are_refused(capsys):
+def test_waves_option_is_rejected_for_other_networks(capsys):
     assert run(["demo", "--network", "crynux-vss", "--waves", "3"]) == 2
     assert "--waves: cuts the demo of our own contracts" in capsys.readouterr().err
 
 
 @pytest.mark.nightly
-def test_a_daemon_that_flatters_is_found_out(monkeypatch, capsys):
+def test_daemon_with_inflated_scores_is_detected(monkeypatch, capsys):
     code, summary = played(monkeypatch, capsys, block_seconds=0.02, waves=SHORT, program=LIAR)
 
     assert code == 1
@@ -96,7 +96,7 @@ def test_a_daemon_that_flatters_is_found_out(monkeypatch, capsys):
 
 
 @pytest.mark.nightly
-def test_a_log_that_the_endpoint_leaves_out_is_read_again_and_the_scores_hold(monkeypatch, capsys):
+def test_omitted_log_is_recovered_and_scores_are_correct(monkeypatch, capsys):
     """Its receipts tell; a draw made in the meantime may have been another, and is then named."""
     hidden: list[str] = []
     with ExitStack() as opened:

@@ -48,7 +48,7 @@ def addresses():
             reading.join(_PATIENCE_SECONDS)
 
 
-def test_kept_demo_gives_out_new_tasks(addresses):
+def test_kept_demo_starts_new_tasks(addresses):
     """The network orders, and the daemon draws: its pages move."""
     chain = LocalChain(addresses["chain"])
     first = int(chain.make_request("eth_blockNumber"), 16)

@@ -51,7 +51,7 @@ def network_logs(url: str, network: str) -> list[dict[str, Any]]:
     return logs
 
 
-def test_daemon_scores_both_rounds_as_an_independent_reading_of_the_logs(played):
+def test_daemon_scores_of_both_rounds_equal_independent_computation(played):
     found, stored, faults = played
     assert faults == []
     assert stored == found.scores
@@ -59,11 +59,11 @@ def test_daemon_scores_both_rounds_as_an_independent_reading_of_the_logs(played)
     assert TWO_ROUNDS & set(stored.values())
 
 
-def test_fee_shares_of_the_demo_are_the_scores_of_both_rounds(played):
+def test_fee_shares_equal_scores_of_both_rounds(played):
     found, _, _ = played
     assert len(found.shares) >= 3 * 4 * WAVES // 2
     assert found.shares == found.expected_shares
 
 
-def test_nodes_without_a_task_in_the_window_get_system_tasks(played):
+def test_nodes_without_task_in_window_get_system_tasks(played):
     assert played[0].probes

@@ -8,14 +8,14 @@ from devnet import anvil
 from oracle.errors import FatalError
 
 
-def test_a_port_is_given_once_and_to_nobody_by_chance():
+def test_free_ports_are_unique():
     given = [anvil.find_free_port() for _ in range(3)]
     assert len(set(given)) == len(given)
     # From here on Linux gives them out to whoever takes any.
     assert max(given) < 32_768
 
 
-def test_a_port_that_somebody_listens_on_is_passed_over(monkeypatch: pytest.MonkeyPatch):
+def test_port_in_use_is_skipped(monkeypatch: pytest.MonkeyPatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr(anvil, "_PORT_RANGE", range(port, port + 1))

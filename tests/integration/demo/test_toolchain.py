@@ -39,7 +39,7 @@ def put_npm(folder: Path, script: str) -> None:
     npm.chmod(0o755)
 
 
-def test_what_npm_could_not_finish_is_not_taken_for_anvil(bare_machine):
+def test_failed_npm_install_is_not_used_as_anvil(bare_machine):
     put_npm(bare_machine, NPM_WITHOUT_NETWORK)
     with pytest.raises(InputError, match=r"npm could not install .*: npm error network is away$"):
         toolchain.find_anvil()
@@ -50,7 +50,7 @@ def test_what_npm_could_not_finish_is_not_taken_for_anvil(bare_machine):
 
 
 @pytest.mark.slow
-def test_a_kill_in_the_middle_of_npm_spoils_nothing(bare_machine):
+def test_kill_during_npm_install_leaves_no_partial_installation(bare_machine):
     put_npm(bare_machine, NPM_WHOSE_CALLER_IS_KILLED)
     where = toolchain._get_cache_folder()
     child = f"""
@@ -67,7 +67,7 @@ toolchain.anvil()
     assert toolchain.find_anvil().read_text() == "whole"
 
 
-def test_without_npm_nothing_is_said_to_be_installed(monkeypatch, capsys, bare_machine):
+def test_missing_npm_is_reported_and_nothing_is_installed(monkeypatch, capsys, bare_machine):
     monkeypatch.setenv("PATH", str(bare_machine / "bin"))
     monkeypatch.setattr(sys, "executable", str(bare_machine / "bin" / "python"))
     with pytest.raises(InputError, match="the demo needs npm: install it, or `pip install nodej"):

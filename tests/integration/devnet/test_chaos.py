@@ -21,7 +21,7 @@ def true():
         yield provider, served.url
 
 
-def test_a_proxy_without_faults_says_what_the_endpoint_says(true):
+def test_proxy_without_faults_returns_endpoint_responses(true):
     provider, url = true
     upstream = UpstreamProxy(url)
     with serve_endpoint(upstream) as served, Caller(served.url) as ask:
@@ -32,7 +32,7 @@ def test_a_proxy_without_faults_says_what_the_endpoint_says(true):
     assert [answer["result"] for answer in answers] == ["0x7a69", None]
 
 
-def test_an_endpoint_that_is_gone_is_a_bad_gateway(true):
+def test_unreachable_upstream_returns_502(true):
     _, url = true
     upstream = UpstreamProxy(url.rpartition(":")[0] + ":1")
     with serve_endpoint(upstream) as served, Caller(served.url) as ask:
@@ -53,12 +53,12 @@ def moods(url, seed, requests):
     return received
 
 
-def test_moods_are_drawn_from_the_seed(true):
+def test_moods_are_determined_by_seed(true):
     _, url = true
     assert moods(url, 1, 500) == moods(url, 1, 500) != moods(url, 2, 500)
 
 
-def test_an_endpoint_is_honest_most_of_the_time(true):
+def test_endpoint_is_mostly_honest(true):
     _, url = true
     struck = sum(int(mood.split()[-2]) for mood in moods(url, 3, 2_000))
     assert 60 < struck < 400

@@ -76,7 +76,7 @@ def folded(running: Daemon) -> int:
     return (running.get("/readyz").json()["folded"] or 0) if running.url else -1
 
 
-def test_who_ends_it_is_told_what_is_gone_and_what_is_left(tmp_path):
+def test_interrupted_devnet_stops_chain_and_reports_remaining_folder(tmp_path):
     folder = tmp_path / "devnet"
     command = [*_PROGRAM, "devnet", "--folder", str(folder), "--port", "0", "--json"]
     with subprocess.Popen(
@@ -125,7 +125,7 @@ def clean_copy(config: Path, chain: str) -> Path:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", [7])
-def test_a_daemon_among_lying_endpoints_ends_with_the_state_of_the_chain(tmp_path, seed):
+def test_daemon_among_lying_endpoints_reaches_chain_state(tmp_path, seed):
     with devnet(tmp_path / "devnet", "--block-seconds", "0.2", "--chaos", str(seed)) as network:
         config = network.config
         follow(config, BLOCKS, "--publish", "--dispatch")
@@ -142,7 +142,7 @@ def test_a_daemon_among_lying_endpoints_ends_with_the_state_of_the_chain(tmp_pat
     assert nodes_of(config) == nodes_of(clean)
 
 
-def test_configuration_lets_a_daemon_start_beside_others(tmp_path):
+def test_configuration_uses_free_ports(tmp_path):
     """The ports are free ones: the usual ones may be another daemon's."""
     with devnet(tmp_path / "devnet") as network:
         config = read_config(network.config)

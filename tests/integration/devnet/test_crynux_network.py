@@ -114,7 +114,7 @@ def vss_traffic(played: Played) -> VssTraffic:
     return played.traffic
 
 
-def test_groups_and_timeouts_of_a_vss_network_are_those_that_its_driver_knows(vss: Played):
+def test_vss_groups_and_timeouts_equal_those_of_driver(vss: Played):
     groups = vss_traffic(vss).groups
     silent = [
         job
@@ -129,7 +129,7 @@ def test_groups_and_timeouts_of_a_vss_network_are_those_that_its_driver_knows(vs
     assert vss.unread() == {"dead_letter": 0, "anomaly": 0}
 
 
-def test_every_member_of_a_group_that_was_compared_has_its_score(vss: Played):
+def test_every_member_of_compared_group_has_its_score(vss: Played):
     scored: Counter[str] = Counter()
     for group in vss_traffic(vss).groups:
         if group.validated_at is not None:
@@ -138,12 +138,12 @@ def test_every_member_of_a_group_that_was_compared_has_its_score(vss: Played):
     assert told == {one.name: scored[one.name] for one in CAST}
 
 
-def test_who_is_silent_twice_in_three_tasks_is_put_out_by_the_network_itself(vss: Played):
+def test_mostly_silent_node_is_kicked_out_by_network(vss: Played):
     assert vss_traffic(vss).kicked_out_names == {MOODY.name}
     assert vss.row(MOODY.name)["status"] == "kicked_out"
 
 
-def test_a_commit_network_is_scored_under_the_rules_of_its_time(tmp_path: Path):
+def test_commit_network_is_scored_under_legacy_rules(tmp_path: Path):
     with staged(COMMIT, tmp_path) as played:
         played.waves(WAVES)
         played.index()
@@ -158,9 +158,7 @@ def test_a_commit_network_is_scored_under_the_rules_of_its_time(tmp_path: Path):
 
 
 @pytest.mark.parametrize("profile", [VSS, COMMIT])
-def test_a_kickout_through_the_adapter_is_told_by_the_network_and_the_stake_comes_back(
-    tmp_path: Path, profile: str
-):
+def test_kickout_through_adapter_is_indexed_and_stake_is_returned(tmp_path: Path, profile: str):
     with staged(profile, tmp_path) as played:
         network, clock = played.network, played.clock
         node = network.nodes[HOPELESS.name]
@@ -180,7 +178,7 @@ def test_a_kickout_through_the_adapter_is_told_by_the_network_and_the_stake_come
         assert played.row(HOPELESS.name)["status"] == "kicked_out"
 
 
-def test_a_profile_without_stand_ins_is_refused(tmp_path: Path):
+def test_profile_without_demo_contracts_is_rejected(tmp_path: Path):
     refusal = pytest.raises(InputError, match="no stand-ins for reference; there are: crynux-vss")
     with refusal, staged("reference", tmp_path):
         pass

@@ -31,57 +31,57 @@ def ask(provider):
         yield caller
 
 
-def test_a_fault_strikes_so_many_times_and_never_again(ask, provider):
+def test_fault_applies_limited_number_of_times(ask, provider):
     provider.faults.append(blocks.return_null(times=2))
     answers = [ask("eth_getBlockByNumber", "0x1", False) for _ in range(3)]
     assert [answer is None for answer in answers] == [True, True, False]
     assert provider.faults[0].hits == 2
 
 
-def test_a_fault_can_be_kept_to_some_blocks(ask, provider):
+def test_fault_can_be_limited_to_blocks(ask, provider):
     provider.faults.append(logs.omit_logs(for_blocks=(2, 3)))
     assert ask("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x2"}) == []
     assert len(ask("eth_getLogs", {"fromBlock": "0x4", "toBlock": "0x5"})) == 4
 
 
-def test_what_a_fault_leaves_alone_does_not_use_it_up(ask, provider):
+def test_non_matching_request_does_not_use_up_fault(ask, provider):
     provider.faults.append(messages.limit_range(2, times=1))
     assert len(ask("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x2"})) == 4
     assert ask("eth_getLogs", WHOLE)["code"] == messages.RANGE_MESSAGES[0].code
     assert len(ask("eth_getLogs", WHOLE)) == 10
 
 
-def test_faults_add_up(ask, provider):
+def test_faults_are_combined(ask, provider):
     provider.faults += [logs.cap_logs(4), logs.omit_log(0)]
     assert len(ask("eth_getLogs", WHOLE)) == 3
 
 
-def test_a_fault_spoils_no_honest_answer(ask, provider):
+def test_fault_leaves_later_responses_unchanged(ask, provider):
     provider.faults.append(logs.uppercase_hex(times=1, methods=logs.RECEIPT_METHODS))
     spoiled, honest = (ask("eth_getBlockReceipts", "0x1") for _ in range(2))
     assert spoiled[0]["logs"][0]["address"] == "0x" + "5A" * 20
     assert honest[0]["logs"][0]["address"] == SPEAKER
 
 
-def test_ranges_lose_what_a_hash_still_finds(ask, provider):
+def test_omission_in_ranges_keeps_logs_by_hash(ask, provider):
     provider.faults.append(logs.omit_logs_of_ranges())
     assert ask("eth_getLogs", WHOLE) == []
     assert len(ask("eth_getLogs", {"blockHash": provider.head.hash})) == 2
 
 
-def test_an_unknown_block_may_be_an_empty_one(ask, provider):
+def test_empty_where_unknown_returns_no_logs(ask, provider):
     provider.faults.append(logs.return_empty_for_unknown())
     assert ask("eth_getLogs", {"blockHash": "0x" + "77" * 32}) == []
 
 
-def test_pruned_history_may_say_nothing(ask, provider):
+def test_silent_pruning_returns_empty_logs_and_null_receipts(ask, provider):
     provider.faults.append(logs.serve_pruned_silently(4))
     assert len(ask("eth_getLogs", WHOLE)) == 4
     assert ask("eth_getBlockReceipts", "0x3") is None
     assert len(ask("eth_getBlockReceipts", "0x4")) == 1
 
 
-def test_a_cache_shows_what_was_before_a_reorg(ask, provider):
+def test_cached_fault_returns_block_from_before_reorg(ask, provider):
     provider.faults.append(blocks.serve_cached(methods="eth_getBlockByNumber"))
     before = ask("eth_getBlockByNumber", "latest", False)["hash"]
     provider.head = provider.head.below()
@@ -89,20 +89,20 @@ def test_a_cache_shows_what_was_before_a_reorg(ask, provider):
     assert ask("eth_blockNumber") == "0x4"
 
 
-def test_a_load_balancer_answers_from_two_nodes_in_turn(ask, provider):
+def test_switched_fault_alternates_between_two_nodes(ask, provider):
     tree = grown(2)
     provider.faults.append(blocks.forward_to(Provider(tree), when=blocks.match_every_second()))
     assert [ask("eth_blockNumber") for _ in range(4)] == ["0x5", "0x2"] * 2
 
 
-def test_logs_of_another_fork_come_with_the_headers_of_this_one(ask, provider):
+def test_logs_of_another_fork_are_returned_with_current_headers(ask, provider):
     other = Provider(grown(5))
     other.head = other.head.get_ancestor()
     provider.faults.append(logs.serve_logs_of(other))
     assert len(ask("eth_getLogs", WHOLE)) == 8
 
 
-def test_blooms_are_what_a_fault_says(ask, provider):
+def test_bloom_faults_replace_logs_bloom(ask, provider):
     for fault, bloom in (
         (blocks.serve_zero_bloom(), 0),
         (blocks.serve_saturated_bloom(), 2**2048 - 1),
@@ -112,7 +112,7 @@ def test_blooms_are_what_a_fault_says(ask, provider):
         assert int(ask("eth_getBlockByNumber", "0x1", False)["logsBloom"], 16) == bloom
 
 
-def test_every_message_says_its_numbers(ask, provider):
+def test_every_message_contains_its_limit(ask, provider):
     for row in DIALECTS:
         words = messages.ErrorMessage(row.code, row.example)
         provider.faults = [messages.limit_range(2, words)]
@@ -133,7 +133,7 @@ def test_every_message_says_its_numbers(ask, provider):
     ],
     ids=lambda one: one.name if isinstance(one, InjectedFault) else str(one),
 )
-def test_a_whole_http_answer_comes_in_place_of_json(ask, provider, fault, status):
+def test_http_fault_replaces_json_response(ask, provider, fault, status):
     provider.faults = [fault]
     answered = ask.session.post(
         ask.url, json={"id": 1, "method": "eth_chainId", "params": []}, timeout=120
@@ -152,7 +152,7 @@ def test_a_whole_http_answer_comes_in_place_of_json(ask, provider, fault, status
     ],
     ids=lambda one: one.name if isinstance(one, InjectedFault) else "",
 )
-def test_a_broken_body_is_noticed_by_an_http_client(ask, provider, fault, error):
+def test_broken_body_raises_http_client_error(ask, provider, fault, error):
     provider.faults = [fault]
     with pytest.raises((error, requests.exceptions.ChunkedEncodingError)):
         ask("eth_getLogs", WHOLE)
@@ -160,7 +160,7 @@ def test_a_broken_body_is_noticed_by_an_http_client(ask, provider, fault, error)
     assert ask("eth_chainId") == "0x7a69"
 
 
-def test_batches_come_shuffled_with_gaps_with_errors_or_not_at_all(ask, provider):
+def test_batch_faults_shuffle_omit_fail_and_refuse(ask, provider):
     calls = [("eth_chainId",)] * 3
 
     def ids(fault):
@@ -175,7 +175,7 @@ def test_batches_come_shuffled_with_gaps_with_errors_or_not_at_all(ask, provider
     assert len(ask.batch(*calls[:2])) == 2
 
 
-def test_a_slow_endpoint_takes_seconds_of_a_clock_that_nobody_waits_for(ask, provider):
+def test_slow_fault_advances_virtual_clock(ask, provider):
     clock = VirtualClock()
     provider.faults.append(transport.delay_response(clock, 8, methods="eth_chainId"))
     began = clock()
@@ -184,7 +184,7 @@ def test_a_slow_endpoint_takes_seconds_of_a_clock_that_nobody_waits_for(ask, pro
     assert clock() - began == 8
 
 
-def test_something_can_happen_between_two_answers(ask, provider):
+def test_action_fault_runs_between_two_responses(ask, provider):
     def reorg(_asked):
         provider.head = provider.head.below()
 

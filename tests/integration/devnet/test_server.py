@@ -23,11 +23,11 @@ def ask(provider):
         yield caller
 
 
-def test_an_answer_carries_the_id_of_its_question(ask):
+def test_response_has_id_of_request(ask):
     assert ask.whole("eth_blockNumber") == {"jsonrpc": "2.0", "id": 1, "result": "0x5"}
 
 
-def test_a_batch_is_answered_in_order_errors_among_the_answers(ask):
+def test_batch_is_answered_in_order_including_errors(ask):
     answers = ask.batch(("eth_chainId",), ("eth_nonsense",), ("eth_blockNumber",))
     assert [answer["id"] for answer in answers] == [0, 1, 2]
     assert answers[1]["error"]["code"] == -32601
@@ -37,17 +37,17 @@ def test_a_batch_is_answered_in_order_errors_among_the_answers(ask):
 @pytest.mark.parametrize(
     ("body", "code"), [(b"{", -32700), (b"[]", -32600), (b"7", -32600), (b'{"id":1}', -32600)]
 )
-def test_what_is_no_question_is_told_so(ask, body, code):
+def test_malformed_request_returns_error(ask, body, code):
     answer = requests.post(ask.url, data=body, timeout=120).json()
     assert (answer["id"], answer["error"]["code"]) == (None, code)
 
 
-def test_parameters_of_the_wrong_shape_are_told_so(ask):
+def test_invalid_parameters_return_error(ask):
     assert ask("eth_getBlockByNumber")["code"] == -32602
     assert ask("eth_getBlockByNumber", 7)["code"] == -32602
 
 
-def test_what_was_asked_is_kept(ask, provider):
+def test_requests_are_recorded(ask, provider):
     ask("eth_getBlockByNumber", "0x2", False)
     ask.batch(("eth_chainId",), ("eth_chainId",))
     assert provider.count("eth_chainId") == 2
@@ -55,7 +55,7 @@ def test_what_was_asked_is_kept(ask, provider):
     assert provider.asked[0].blocks == (2, 2)
 
 
-def test_many_callers_at_once_are_served(provider):
+def test_concurrent_callers_are_served(provider):
     with serve_endpoint(provider) as served:
         heads: list[str] = []
 
@@ -71,7 +71,7 @@ def test_many_callers_at_once_are_served(provider):
     assert heads == ["0x5"] * 60
 
 
-def test_the_end_of_serving_ends_open_connections(provider):
+def test_end_of_serving_closes_open_connections(provider):
     with serve_endpoint(provider) as served:
         port = int(served.url.rpartition(":")[2])
         idle = socket.create_connection(("127.0.0.1", port))
@@ -81,7 +81,7 @@ def test_the_end_of_serving_ends_open_connections(provider):
         requests.post(served.url, data=b"{}", timeout=1)
 
 
-def test_a_held_answer_does_not_hold_the_others(provider):
+def test_held_response_does_not_block_others(provider):
     gate = Event()
     provider.faults.append(transport.hold_response(gate, methods="eth_chainId"))
     with (
@@ -97,7 +97,7 @@ def test_a_held_answer_does_not_hold_the_others(provider):
         waiting.join()
 
 
-def test_several_providers_have_an_address_each():
+def test_each_provider_has_its_own_url():
     tree = grown()
     with (
         serve_endpoints(Provider(tree), Provider(tree, tree.genesis)) as urls,

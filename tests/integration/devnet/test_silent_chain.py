@@ -39,7 +39,7 @@ def chain(monkeypatch):
     assert process not in children()
 
 
-def test_chain_that_hangs_is_an_error_of_one_line_and_is_ended(chain):
+def test_hanging_chain_is_one_line_error_and_is_stopped(chain):
     local_chain, process = chain
     os.kill(process, signal.SIGSTOP)
 
@@ -52,7 +52,7 @@ def test_chain_that_hangs_is_an_error_of_one_line_and_is_ended(chain):
 
 
 @pytest.mark.parametrize("ask", ["ask", "refusal"])
-def test_chain_that_died_is_an_error_of_one_line(chain, ask):
+def test_dead_chain_is_one_line_error(chain, ask):
     local_chain, process = chain
     os.kill(process, signal.SIGKILL)
 

@@ -53,23 +53,23 @@ def tree(provider):
     return grown()
 
 
-def test_a_new_head_is_told(line, provider, tree):
+def test_new_head_is_pushed(line, provider, tree):
     mine(provider, tree, 2)
     assert [head(line), head(line)] == [6, 7]
 
 
-def test_every_block_of_a_new_branch_is_told(line, provider, tree):
+def test_every_block_of_new_branch_is_pushed(line, provider, tree):
     provider.head = tree.mine_many(3, on=tree.genesis)
     assert [head(line) for _ in range(3)] == [1, 2, 3]
 
 
-def test_a_silent_line_still_answers(line, pushed, provider, tree):
+def test_silent_websocket_still_answers_requests(line, pushed, provider, tree):
     pushed.is_silent = True
     mine(provider, tree)
     assert ask(line, "eth_blockNumber") == "0x6"
 
 
-def test_heads_come_twice_or_backwards(line, pushed, provider, tree):
+def test_heads_can_be_pushed_twice_or_backwards(line, pushed, provider, tree):
     pushed.is_double = True
     mine(provider, tree)
     assert [head(line), head(line)] == [6, 6]
@@ -78,7 +78,7 @@ def test_heads_come_twice_or_backwards(line, pushed, provider, tree):
     assert [head(line), head(line)] == [8, 7]
 
 
-def test_a_line_is_closed_after_so_many_heads(line, pushed, provider, tree):
+def test_websocket_is_closed_after_limited_heads(line, pushed, provider, tree):
     pushed.heads_left = 2
     mine(provider, tree, 2)
     assert [head(line), head(line)] == [6, 7]
@@ -86,7 +86,7 @@ def test_a_line_is_closed_after_so_many_heads(line, pushed, provider, tree):
         line.recv(timeout=120)
 
 
-def test_who_unsubscribes_hears_nothing_more(line, pushed, provider, tree):
+def test_unsubscribed_client_receives_no_head(line, pushed, provider, tree):
     assert ask(line, "eth_unsubscribe", "0x1") is True
     mine(provider, tree)
     assert ask(line, "eth_blockNumber") == "0x6"

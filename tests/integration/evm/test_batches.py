@@ -43,7 +43,7 @@ def take(office: DispatchOffice, *steps: Turn) -> list[str]:
     return [one.action for one in done if one is not None]
 
 
-def test_a_call_that_falls_out_leaves_no_gap_below_those_that_are_signed(office: DispatchOffice):
+def test_superseded_call_leaves_no_nonce_gap(office: DispatchOffice):
     network = office.premises.network
     network.join(network.nodes[3])
     tasks = drawn(office, 3)
@@ -71,7 +71,7 @@ def test_a_call_that_falls_out_leaves_no_gap_below_those_that_are_signed(office:
 
 
 @pytest.mark.main_path
-def test_no_more_starts_are_on_their_way_than_allowed(office: DispatchOffice):
+def test_starts_in_flight_never_exceed_limit(office: DispatchOffice):
     office.restart(dispatch=settings(max_in_flight=2))
     tasks = drawn(office, 3)
     office.turn()
@@ -81,9 +81,7 @@ def test_no_more_starts_are_on_their_way_than_allowed(office: DispatchOffice):
     assert {office.premises.network.status(task) for task in tasks} == {Status.STARTED}
 
 
-def test_starts_that_cannot_be_paid_for_wait_with_the_reason(
-    office: DispatchOffice, dear: Callable[[], None]
-):
+def test_unaffordable_starts_wait_with_reason(office: DispatchOffice, dear: Callable[[], None]):
     premises = office.premises
     sender = dispatcher_of(premises).address
     chain = premises.chain
@@ -99,7 +97,7 @@ def test_starts_that_cannot_be_paid_for_wait_with_the_reason(
     assert {premises.network.status(task) for task in tasks} == {Status.STARTED}
 
 
-def test_a_day_costs_no_more_than_its_cap(office: DispatchOffice, dear: Callable[[], None]):
+def test_starts_stay_within_daily_cap(office: DispatchOffice, dear: Callable[[], None]):
     office.restart(caps=replace(CAPS, cost_per_day=1))
     drawn(office, 2)
     dear()

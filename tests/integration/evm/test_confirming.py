@@ -42,7 +42,7 @@ def sends(office: Office) -> list[tuple[str, int]]:
         ]
 
 
-def test_an_accepted_send_whose_answer_is_lost_is_one_transaction(
+def test_accepted_send_with_lost_response_is_one_transaction(
     sqlite_office: Office, endpoint: FaultyEndpoint
 ):
     office = sqlite_office
@@ -58,9 +58,7 @@ def test_an_accepted_send_whose_answer_is_lost_is_one_transaction(
     assert office.states() == ["final"]
 
 
-def test_a_send_that_never_arrived_is_repeated_with_the_same_bytes(
-    sqlite_office: Office, endpoint: FaultyEndpoint
-):
+def test_lost_send_is_repeated_with_same_bytes(sqlite_office: Office, endpoint: FaultyEndpoint):
     office = sqlite_office
     endpoint.faults[SEND] = Fault.SWALLOW
     office.period()
@@ -76,9 +74,7 @@ def test_a_send_that_never_arrived_is_repeated_with_the_same_bytes(
     assert office.premises.round == 1
 
 
-def test_a_send_is_never_repeated_within_two_blocks(
-    sqlite_office: Office, endpoint: FaultyEndpoint
-):
+def test_send_is_not_repeated_within_two_blocks(sqlite_office: Office, endpoint: FaultyEndpoint):
     office = sqlite_office
     endpoint.faults[SEND] = "internal error"
     office.period()
@@ -87,7 +83,9 @@ def test_a_send_is_never_repeated_within_two_blocks(
     assert endpoint.seen.count(SEND) == 1
 
 
-def test_silence_changes_no_state(sqlite_office: Office, endpoint: FaultyEndpoint):
+def test_unanswered_receipt_requests_change_no_state(
+    sqlite_office: Office, endpoint: FaultyEndpoint
+):
     office = sqlite_office
     office.period()
     office.tick()
@@ -103,7 +101,7 @@ def test_silence_changes_no_state(sqlite_office: Office, endpoint: FaultyEndpoin
     assert office.states() == ["mined"]
 
 
-def test_bytes_that_fall_out_of_the_pool_are_sent_again(office: Office):
+def test_transaction_dropped_from_pool_is_resent(office: Office):
     office.period()
     office.tick()
     ((sent, _),) = sends(office)
@@ -119,7 +117,7 @@ def test_bytes_that_fall_out_of_the_pool_are_sent_again(office: Office):
 
 
 @pytest.mark.main_path
-def test_a_push_that_a_reorg_takes_back_lands_again_with_the_same_bytes(office: Office):
+def test_reorged_push_lands_again_with_same_bytes(office: Office):
     office.period()
     office.tick()
     office.mine()
@@ -144,7 +142,7 @@ def test_a_push_that_a_reorg_takes_back_lands_again_with_the_same_bytes(office: 
     assert "reorged" in office.journal()
 
 
-def test_a_reorg_while_the_daemon_is_down_is_seen_at_the_next_start(office: Office):
+def test_reorg_during_downtime_is_detected_at_next_start(office: Office):
     office.period()
     office.tick()
     office.mine()
@@ -155,7 +153,7 @@ def test_a_reorg_while_the_daemon_is_down_is_seen_at_the_next_start(office: Offi
     assert office.states() == ["live"]
 
 
-def test_a_nonce_that_somebody_else_used_stops_the_sender(office: Office):
+def test_foreign_nonce_pauses_sender(office: Office):
     premises = office.premises
     office.period()
     office.tick()
@@ -176,7 +174,7 @@ def test_a_nonce_that_somebody_else_used_stops_the_sender(office: Office):
     assert len(sends(office)) == 0
 
 
-def test_a_chain_that_is_ahead_of_the_database_is_refused(office: Office):
+def test_chain_ahead_of_database_is_refused(office: Office):
     premises = office.premises
     chain, sender = premises.chain, premises.transmitter
     chain.rpc("anvil_impersonateAccount", sender)
@@ -186,7 +184,7 @@ def test_a_chain_that_is_ahead_of_the_database_is_refused(office: Office):
         office.restart()
 
 
-def test_long_after_a_downtime_the_receipt_is_found_by_the_stored_hash(office: Office):
+def test_receipt_is_matched_by_stored_hash_after_long_downtime(office: Office):
     office.period()
     office.tick()
     office.mine()

@@ -77,7 +77,7 @@ def played(office: DispatchOffice, *results: int) -> tuple[list[bytes], str]:
     return tasks, nodes[0]
 
 
-def test_garbage_first_scores_nothing_and_its_contest_is_settled_after_a_restart(
+def test_garbage_result_scores_zero_and_contest_is_settled_after_restart(
     office: DispatchOffice,
 ):
     office.index()
@@ -148,7 +148,7 @@ def standings(office: DispatchOffice, nodes: Sequence[str]) -> list[Standing]:
     return [office.premises.network.standing(node) for node in nodes]
 
 
-def test_second_group_of_the_daemon_takes_the_stake_of_garbage_first(each_office: DispatchOffice):
+def test_second_group_of_daemon_takes_stake_of_garbage_sender(each_office: DispatchOffice):
     office = each_office
     office.index()
     tasks, garbage = played(office, GARBAGE, RIGHT, RIGHT)
@@ -209,9 +209,7 @@ def settlement_results(office: DispatchOffice) -> list[int]:
     return [int.from_bytes(call["result"]) for call in calls]
 
 
-def test_delivered_result_settles_the_contest_within_the_window(
-    office: DispatchOffice, results: Path
-):
+def test_delivered_result_settles_contest_within_window(office: DispatchOffice, results: Path):
     office.index()
     tasks, garbage = played(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
@@ -252,7 +250,7 @@ def test_delivered_result_settles_the_contest_within_the_window(
     assert office.states(SETTLE_CONTEST) == ["superseded", "final"]
 
 
-def test_error_verdict_of_the_second_group_settles_without_a_delivered_result(
+def test_error_verdict_of_second_group_settles_without_delivered_result(
     office: DispatchOffice,
 ):
     """The answer "cannot be run" is the same in every group: the chain holds its result."""
@@ -269,7 +267,7 @@ def test_error_verdict_of_the_second_group_settles_without_a_delivered_result(
     assert standings(office, first) == [Standing.SLASHED, Standing.ACTIVE, Standing.ACTIVE]
 
 
-def test_second_group_without_a_majority_releases_the_stakes_at_once(office: DispatchOffice):
+def test_second_group_without_majority_releases_stakes_immediately(office: DispatchOffice):
     tasks, _ = played(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
     first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
@@ -302,7 +300,7 @@ def test_contests_of_both_groups_are_settled_by_one_result(office: DispatchOffic
     assert settlement_results(office) == [RIGHT, RIGHT]
 
 
-def test_second_group_that_a_reorg_takes_back_is_ordered_once(office: DispatchOffice):
+def test_second_group_removed_by_reorg_is_ordered_once(office: DispatchOffice):
     played(office, GARBAGE, RIGHT, RIGHT)
     crowd(office)
     for _ in range(3):
@@ -317,7 +315,7 @@ def test_second_group_that_a_reorg_takes_back_is_ordered_once(office: DispatchOf
     assert {office.premises.network.status(task) for task in tasks} == {Status.STARTED}
 
 
-def test_liars_that_were_the_majority_lose_their_stakes(office: DispatchOffice):
+def test_lying_majority_loses_its_stakes(office: DispatchOffice):
     office.index()
     tasks, _ = played(office, GARBAGE, GARBAGE, RIGHT)
     network = office.premises.network
@@ -331,7 +329,7 @@ def test_liars_that_were_the_majority_lose_their_stakes(office: DispatchOffice):
     assert standings(office, first) == [Standing.SLASHED, Standing.SLASHED, Standing.ACTIVE]
 
 
-def test_contested_second_group_has_no_second_group_of_its_own(office: DispatchOffice):
+def test_contested_second_group_gets_no_further_second_group(office: DispatchOffice):
     tasks, _ = played(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
     first = [Web3.to_checksum_address(office.node_of(task)) for task in tasks]
@@ -362,7 +360,7 @@ def test_contested_second_group_has_no_second_group_of_its_own(office: DispatchO
     assert office.states(SETTLE_CONTEST) == ["superseded", "superseded"]
 
 
-def test_silent_node_of_a_second_group_is_timed_out_and_the_group_compared(
+def test_silent_node_of_second_group_times_out_and_rest_is_compared(
     office: DispatchOffice,
 ):
     played(office, GARBAGE, RIGHT, RIGHT)
@@ -386,7 +384,7 @@ def test_silent_node_of_a_second_group_is_timed_out_and_the_group_compared(
     assert {network.status(task) for task in tasks[:2]} == {Status.SUCCEEDED, Status.REFUNDED}
 
 
-def test_too_few_idle_nodes_order_no_second_group(office: DispatchOffice):
+def test_second_group_waits_for_enough_idle_nodes(office: DispatchOffice):
     """The nodes of the first group are idle again, and may not judge themselves."""
     played(office, GARBAGE, RIGHT, RIGHT)
     crowd(office)
@@ -403,7 +401,7 @@ def test_too_few_idle_nodes_order_no_second_group(office: DispatchOffice):
     assert len(second_tasks(office)) == 3
 
 
-def test_empty_purse_keeps_the_second_group_back_with_a_reason(office: DispatchOffice):
+def test_empty_purse_defers_second_group_with_reason(office: DispatchOffice):
     played(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
     for node in network.nodes[3:6]:
@@ -418,7 +416,7 @@ def test_empty_purse_keeps_the_second_group_back_with_a_reason(office: DispatchO
     assert second_tasks(office) == []
 
 
-def test_second_group_that_somebody_ordered_by_hand_ends_the_call(office: DispatchOffice):
+def test_second_group_ordered_manually_supersedes_call(office: DispatchOffice):
     played(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
     for node in network.nodes[3:6]:
@@ -434,7 +432,7 @@ def test_second_group_that_somebody_ordered_by_hand_ends_the_call(office: Dispat
     assert office.states(SECOND_GROUP) == ["superseded"]
 
 
-def test_contest_that_somebody_else_settled_ends_the_call(office: DispatchOffice):
+def test_contest_settled_by_another_sender_supersedes_call(office: DispatchOffice):
     tasks, _ = played(office, RIGHT, RIGHT, GARBAGE)
     network = office.premises.network
     office.premises.chain.later(WINDOW + 60)
@@ -445,12 +443,12 @@ def test_contest_that_somebody_else_settled_ends_the_call(office: DispatchOffice
     assert office.states(SETTLE_CONTEST) == ["superseded"]
 
 
-def test_group_that_agrees_is_not_contested(office: DispatchOffice):
+def test_agreeing_group_is_not_contested(office: DispatchOffice):
     played(office, RIGHT, RIGHT, RIGHT)
     assert office.states(SETTLE_CONTEST) == []
 
 
-def test_rebuilt_bookmark_plans_no_second_call(office: DispatchOffice):
+def test_cleared_bookmark_plans_no_second_call(office: DispatchOffice):
     """The scan begins anew, as after a lost bookmark; the outbox knows the group."""
     played(office, GARBAGE, RIGHT, RIGHT)
     with office.store.transaction() as uow:
@@ -470,7 +468,7 @@ def contested(premises: Premises, store: Store, evidence: Path) -> DispatchOffic
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_whoever_dies_during_a_second_group_has_one_successor_who_finishes_it(
+def test_second_group_is_completed_once_after_crash_at_any_point(
     premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:

@@ -36,7 +36,7 @@ def verified(office: DispatchOffice, task: bytes) -> DrawCheck:
     return verify_draw(office.source, office.store, reader, office.dispatch, key_of(task))
 
 
-def test_the_drawn_node_gets_the_task_two_blocks_after_its_creation(office: DispatchOffice):
+def test_drawn_node_gets_task_two_blocks_after_creation(office: DispatchOffice):
     network = office.premises.network
     task = network.create()
     created = office.premises.chain.block
@@ -56,7 +56,7 @@ def test_the_drawn_node_gets_the_task_two_blocks_after_its_creation(office: Disp
     assert (check.verdict, check.drawings[-1].node) == (DrawVerdict.AGREES, draw.node)
 
 
-def test_of_two_tasks_for_one_node_the_more_valuable_starts(office: DispatchOffice):
+def test_more_valuable_of_two_tasks_starts_on_only_node(office: DispatchOffice):
     network = office.premises.network
     for node in network.nodes[:3]:
         network.by(node, network.does.pause())
@@ -74,7 +74,7 @@ def test_of_two_tasks_for_one_node_the_more_valuable_starts(office: DispatchOffi
     assert verified(office, cheap).verdict is DrawVerdict.WAITING
 
 
-def test_tasks_of_a_group_go_to_different_nodes(office: DispatchOffice):
+def test_tasks_of_group_go_to_different_nodes(office: DispatchOffice):
     network = office.premises.network
     group = b"g" * 32
     tasks = [network.create(group=group, group_size=3) for _ in range(3)]
@@ -87,7 +87,7 @@ def test_tasks_of_a_group_go_to_different_nodes(office: DispatchOffice):
 
 
 @pytest.mark.parametrize("stage", ["drawn", "planned"])
-def test_cancelled_group_takes_its_starts_out_of_the_outbox(office: DispatchOffice, stage: str):
+def test_cancelled_group_removes_its_starts_from_outbox(office: DispatchOffice, stage: str):
     network = office.premises.network
     tasks = [network.create(group=b"g" * 32, group_size=2) for _ in range(2)]
     office.index()
@@ -107,7 +107,7 @@ def test_cancelled_group_takes_its_starts_out_of_the_outbox(office: DispatchOffi
     assert office.start_states() == (["superseded"] * 2 if stage == "planned" else [])
 
 
-def test_rest_of_a_group_that_cannot_decide_is_dropped(office: DispatchOffice):
+def test_remainder_of_undecidable_group_is_dropped(office: DispatchOffice):
     """Its node timed out before there was one for the other: one answer is no comparison."""
     network = office.premises.network
     for node in network.nodes[1:3]:
@@ -130,7 +130,7 @@ def test_rest_of_a_group_that_cannot_decide_is_dropped(office: DispatchOffice):
     assert office.states(DROP_TASK) == ["mined"]
 
 
-def test_full_queue_drops_a_group_whole(office: DispatchOffice):
+def test_full_queue_drops_entire_group(office: DispatchOffice):
     network = office.premises.network
     office.restart(dispatch=settings(office.premises.chain.block + 1, alpha=Fraction(1, 3)))
     for node in network.nodes[:3]:
@@ -145,7 +145,7 @@ def test_full_queue_drops_a_group_whole(office: DispatchOffice):
     assert office.states(DROP_TASK) == ["mined"]
 
 
-def test_a_drawn_node_that_pauses_is_drawn_for_anew(office: DispatchOffice):
+def test_drawn_node_that_pauses_causes_new_draw(office: DispatchOffice):
     network = office.premises.network
     task = network.create()
     office.index()
@@ -169,7 +169,7 @@ def test_a_drawn_node_that_pauses_is_drawn_for_anew(office: DispatchOffice):
     assert len(verified(office, task).drawings) == 2
 
 
-def test_a_full_queue_drops_the_cheapest(office: DispatchOffice):
+def test_full_queue_drops_cheapest_task(office: DispatchOffice):
     network = office.premises.network
     office.restart(dispatch=settings(alpha=Fraction(2, 3)))
     for node in network.nodes[:3]:
@@ -184,7 +184,7 @@ def test_a_full_queue_drops_the_cheapest(office: DispatchOffice):
     assert office.states(DROP_TASK) == ["mined"]
 
 
-def test_a_dozen_tasks_start_in_one_block(office: DispatchOffice):
+def test_six_tasks_start_in_one_block(office: DispatchOffice):
     network = office.premises.network
     for node in network.nodes[3:6]:
         network.join(node)
@@ -198,7 +198,7 @@ def test_a_dozen_tasks_start_in_one_block(office: DispatchOffice):
     assert {verified(office, task).verdict for task in tasks} == {DrawVerdict.AGREES}
 
 
-def test_a_dispatcher_that_picks_for_itself_is_found_out(office: DispatchOffice):
+def test_start_on_node_other_than_drawn_is_detected(office: DispatchOffice):
     network = office.premises.network
     task = network.create()
     office.index()
@@ -216,7 +216,7 @@ def test_a_dispatcher_that_picks_for_itself_is_found_out(office: DispatchOffice)
     assert check.drawings[-1].node == draw.node
 
 
-def test_a_start_without_any_draw_is_found_out(office: DispatchOffice):
+def test_start_without_draw_is_detected(office: DispatchOffice):
     network = office.premises.network
     network.by(network.admin, network.does.setDispatcher(network.dispatcher))
     task = network.create()
@@ -228,7 +228,7 @@ def test_a_start_without_any_draw_is_found_out(office: DispatchOffice):
     assert (check.verdict, check.drawings) == (DrawVerdict.DIFFERS, ())
 
 
-def test_a_start_drawn_on_a_block_that_left_the_chain_fails_and_is_drawn_anew(
+def test_start_drawn_on_reorged_block_reverts_and_is_drawn_again(
     office: DispatchOffice,
 ):
     network, chain = office.premises.network, office.premises.chain
@@ -255,7 +255,7 @@ def test_a_start_drawn_on_a_block_that_left_the_chain_fails_and_is_drawn_anew(
     assert verified(office, task).verdict is DrawVerdict.AGREES
 
 
-def test_a_draw_that_a_reorg_takes_and_brings_back_is_started_once(office: DispatchOffice):
+def test_draw_removed_and_restored_by_reorg_is_started_once(office: DispatchOffice):
     network, chain = office.premises.network, office.premises.chain
     task = network.create()
     office.index()
@@ -281,7 +281,7 @@ def test_a_draw_that_a_reorg_takes_and_brings_back_is_started_once(office: Dispa
     assert sorted(office.start_states()) == ["expired", "expired", "mined"]
 
 
-def test_the_draws_are_the_chains_whatever_the_windows_and_the_restarts(
+def test_draws_are_independent_of_windows_and_restarts(
     office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path
 ):
     network = office.premises.network
@@ -308,7 +308,7 @@ def test_the_draws_are_the_chains_whatever_the_windows_and_the_restarts(
             other.close()
 
 
-def test_nothing_is_drawn_or_sent_before_the_start_block(office: DispatchOffice):
+def test_nothing_is_drawn_or_sent_before_start_block(office: DispatchOffice):
     later = office.premises.chain.block + 3
     office.restart(dispatch=settings(later))
     task = office.premises.network.create()
@@ -321,7 +321,9 @@ def test_nothing_is_drawn_or_sent_before_the_start_block(office: DispatchOffice)
     assert verified(office, task).verdict is DrawVerdict.WAITING
 
 
-def test_draws_leave_no_gap(office: DispatchOffice):
+def test_blocks_folded_without_dispatch_or_with_other_settings_are_rejected(
+    office: DispatchOffice,
+):
     office.index()
     folder, office.folder = office.folder, EventFolder(RULES, office.folder.reader)
     office.mine()
@@ -343,7 +345,7 @@ def test_draws_leave_no_gap(office: DispatchOffice):
 @pytest.mark.parametrize(
     ("start", "way"), [(1, "rewind --to-block 0`"), (0, "start with an empty database")]
 )
-def test_whoever_begins_too_late_is_told_a_way_that_there_is(
+def test_late_dispatch_start_is_rejected_with_possible_remedy(
     plain_office: Office, start: int, way: str
 ):
     plain_office.index()
@@ -351,7 +353,7 @@ def test_whoever_begins_too_late_is_told_a_way_that_there_is(
         check_dispatch_settings(uow, settings(start))
 
 
-def test_without_dispatch_nothing_is_drawn_and_nothing_sent(plain_office: Office):
+def test_without_dispatch_nothing_is_drawn_or_sent(plain_office: Office):
     office = plain_office
     network = office.premises.network
     task = network.create()

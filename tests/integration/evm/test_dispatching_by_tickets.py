@@ -67,9 +67,7 @@ def is_timed_out(office: DispatchOffice, task: bytes) -> Address:
 
 
 @POLICIES
-def test_the_drawn_node_gets_the_task_and_the_draw_can_be_repeated(
-    office: DispatchOffice, policy: str
-):
+def test_drawn_node_gets_task_and_draw_is_reproducible(office: DispatchOffice, policy: str):
     draws_by(office, policy)
     task = runs(office)
     drawing = last_draw(office, task)
@@ -79,7 +77,7 @@ def test_the_drawn_node_gets_the_task_and_the_draw_can_be_repeated(
 
 
 @pytest.mark.parametrize(("policy", "tickets"), [("article", 0), ("portal_api_head", 10)])
-def test_a_node_that_did_not_answer_is_out_in_the_article_alone(
+def test_unresponsive_node_is_excluded_only_by_article_policy(
     office: DispatchOffice, policy: str, tickets: int
 ):
     draws_by(office, policy)
@@ -89,7 +87,9 @@ def test_a_node_that_did_not_answer_is_out_in_the_article_alone(
     assert (drawing.node == failed) <= (tickets > 0)
 
 
-def test_six_seconds_later_the_article_gives_it_one_ticket(office: DispatchOffice):
+def test_article_policy_gives_unresponsive_node_one_ticket_after_six_seconds(
+    office: DispatchOffice,
+):
     draws_by(office, "article")
     failed = is_timed_out(office, runs(office))
     office.premises.chain.later(6)
@@ -97,7 +97,7 @@ def test_six_seconds_later_the_article_gives_it_one_ticket(office: DispatchOffic
 
 
 @POLICIES
-def test_the_draws_are_the_chains_whatever_the_windows_restarts_and_reorgs(
+def test_ticket_draws_are_independent_of_windows_restarts_and_reorgs(
     office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path, policy: str
 ):
     draws_by(office, policy)
@@ -124,7 +124,7 @@ def test_the_draws_are_the_chains_whatever_the_windows_restarts_and_reorgs(
             other.close()
 
 
-def test_what_is_folded_anew_is_remembered_anew(office: DispatchOffice):
+def test_rebuild_restores_ticket_state(office: DispatchOffice):
     draws_by(office, "article")
     failed = is_timed_out(office, runs(office))
     rebuild_state(office.store, office.folder, RebuildOptions())

@@ -86,7 +86,7 @@ def nonce(premises: Premises) -> int:
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_whoever_dies_during_a_start_has_one_successor_who_finishes_it(
+def test_start_is_completed_once_after_crash_at_any_point(
     premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:
@@ -118,7 +118,7 @@ def test_whoever_dies_during_a_start_has_one_successor_who_finishes_it(
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_whoever_dies_during_a_request_has_one_successor_and_no_node_is_asked_twice(
+def test_download_request_is_completed_once_after_crash_at_any_point(
     premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:

@@ -64,7 +64,7 @@ def in_want_of_gas(office: DispatchOffice) -> None:
 
 
 @pytest.mark.parametrize("taken", [1, 2, 3, 4, 5])
-def test_another_key_goes_on_wherever_the_lost_one_stopped(
+def test_replacement_dispatcher_key_continues_at_any_stage(
     office: DispatchOffice, tmp_path: Path, taken: int
 ):
     network, chain = office.premises.network, office.premises.chain
@@ -86,7 +86,7 @@ def test_another_key_goes_on_wherever_the_lost_one_stopped(
     assert network.status(task) is Status.STARTED
 
 
-def test_a_drawn_node_that_left_is_asked_for_once_a_block(office: DispatchOffice):
+def test_start_on_departed_node_is_attempted_once_per_block(office: DispatchOffice):
     network = office.premises.network
     task = drawn(office)
     (node,) = office.standing().values()
@@ -102,7 +102,7 @@ def test_a_drawn_node_that_left_is_asked_for_once_a_block(office: DispatchOffice
     assert office.start_states() == ["superseded", "mined"]
 
 
-def test_a_start_that_failed_is_tried_again_before_the_failure_is_final(office: DispatchOffice):
+def test_failed_start_is_retried_before_failure_is_final(office: DispatchOffice):
     network = office.premises.network
     office.starts = replace(office.starts, confirmations=_NEVER)
     task = drawn(office)
@@ -116,7 +116,7 @@ def test_a_start_that_failed_is_tried_again_before_the_failure_is_final(office: 
     assert office.start_states() == ["mined", "mined"]
 
 
-def test_each_failure_of_a_start_makes_the_next_try_wait_longer(office: DispatchOffice):
+def test_repeated_start_failures_increase_retry_interval(office: DispatchOffice):
     office.starts = replace(office.starts, confirmations=_NEVER)
     drawn(office)
     tried = []
@@ -128,7 +128,7 @@ def test_each_failure_of_a_start_makes_the_next_try_wait_longer(office: Dispatch
     assert [tried.count(number) for number in (1, 2, 3)] == [3, 5, 8]
 
 
-def test_a_failed_start_may_come_back_from_its_block_while_the_next_is_sent(
+def test_failed_start_may_be_reorged_while_next_attempt_is_sent(
     office: DispatchOffice,
 ):
     network, chain = office.premises.network, office.premises.chain
@@ -145,7 +145,7 @@ def test_a_failed_start_may_come_back_from_its_block_while_the_next_is_sent(
     assert network.status(task) is Status.STARTED
 
 
-def test_a_start_whose_nonce_somebody_took_is_sent_anew_once_a_human_has_looked(
+def test_start_with_foreign_nonce_is_resent_after_operator_release(
     office: DispatchOffice,
 ):
     network, chain = office.premises.network, office.premises.chain
@@ -169,7 +169,7 @@ def test_a_start_whose_nonce_somebody_took_is_sent_anew_once_a_human_has_looked(
     assert network.status(task) is Status.STARTED
 
 
-def test_words_about_the_queue_leave_half_of_a_days_ether_to_starts(
+def test_queue_calls_leave_half_of_daily_budget_to_starts(
     office: DispatchOffice, dear: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ):
     network = office.premises.network
@@ -194,7 +194,7 @@ def test_words_about_the_queue_leave_half_of_a_days_ether_to_starts(
     assert office.start_states() == ["mined"]
 
 
-def test_words_about_the_queue_keep_no_start_waiting(office: DispatchOffice):
+def test_queue_calls_do_not_block_starts(office: DispatchOffice):
     network = office.premises.network
     office.restart(dispatch=settings(max_in_flight=2))
     for node in network.nodes[:3]:

@@ -97,7 +97,7 @@ def standing(office: DispatchOffice) -> list[str]:
         ]
 
 
-def test_every_other_node_without_the_model_is_asked_once_as_a_task_starts(
+def test_every_other_node_without_model_is_requested_once_at_task_start(
     office: DispatchOffice,
 ):
     task = started(office)
@@ -110,7 +110,7 @@ def test_every_other_node_without_the_model_is_asked_once_as_a_task_starts(
     assert compute_dispatch_statistics(office.store, None).downloads_by_state == {"open": 2}
 
 
-def test_the_model_added_is_the_answer(office: DispatchOffice):
+def test_added_model_answers_download_request(office: DispatchOffice):
     network, task = office.premises.network, started(office)
     office.block()
     for node in idle(office, task):
@@ -120,7 +120,7 @@ def test_the_model_added_is_the_answer(office: DispatchOffice):
     assert standing(office) == ["answered"] * 2
 
 
-def test_the_next_start_asks_nobody_again(office: DispatchOffice):
+def test_next_start_requests_no_node_again(office: DispatchOffice):
     network, first = office.premises.network, started(office)
     office.block()
     before = asked(office)
@@ -134,7 +134,7 @@ def test_the_next_start_asks_nobody_again(office: DispatchOffice):
     assert asked(office) == sorted({*before, *runner})
 
 
-def test_a_day_has_so_many_requests_and_no_more(office: DispatchOffice):
+def test_daily_request_limit_is_respected(office: DispatchOffice):
     office.restart(dispatch=asking(office.premises, per_day=1))
     started(office)
     for _ in range(3):
@@ -142,7 +142,7 @@ def test_a_day_has_so_many_requests_and_no_more(office: DispatchOffice):
     assert len(asked(office)) == 1
 
 
-def test_a_start_that_a_reorg_takes_and_brings_back_asks_each_node_once(office: DispatchOffice):
+def test_start_removed_and_restored_by_reorg_requests_each_node_once(office: DispatchOffice):
     network, chain = office.premises.network, office.premises.chain
     task = network.create(models=(MODEL,))
     office.turn()
@@ -168,7 +168,7 @@ def test_a_start_that_a_reorg_takes_and_brings_back_asks_each_node_once(office: 
     assert asked(office) == idle(office, task)
 
 
-def test_what_is_asked_for_is_the_chains_whatever_the_windows(
+def test_download_requests_are_independent_of_windows(
     office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path
 ):
     started(office)
@@ -184,7 +184,7 @@ def test_what_is_asked_for_is_the_chains_whatever_the_windows(
         other.close()
 
 
-def test_two_daemons_of_one_key_ask_each_node_once(
+def test_two_daemons_with_same_key_request_each_node_once(
     office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path
 ):
     premises = office.premises

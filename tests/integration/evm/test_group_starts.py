@@ -67,7 +67,7 @@ def test_three_nodes_are_drawn_by_one_block_and_started_in_one_transaction(
     assert verdicts(legacy, tasks) == {DrawVerdict.AGREES}
 
 
-def test_a_language_task_waits_until_three_nodes_of_one_card_are_there(legacy: DispatchOffice):
+def test_language_task_waits_for_three_nodes_with_same_gpu(legacy: DispatchOffice):
     network = legacy.premises.network
     network.by(network.nodes[0], network.does.pause())
     network.join(network.nodes[3], gpu="NVIDIA H100", vram=80)
@@ -85,7 +85,7 @@ def test_a_language_task_waits_until_three_nodes_of_one_card_are_there(legacy: D
     assert verdicts(legacy, tasks) == {DrawVerdict.AGREES}
 
 
-def test_a_drawn_node_that_pauses_takes_the_other_two_along(legacy: DispatchOffice):
+def test_pausing_drawn_node_causes_new_draw_of_entire_group(legacy: DispatchOffice):
     network = legacy.premises.network
     network.join(network.nodes[3])
     tasks = ordered(network)
@@ -104,7 +104,7 @@ def test_a_drawn_node_that_pauses_takes_the_other_two_along(legacy: DispatchOffi
     assert verdicts(legacy, tasks) == {DrawVerdict.AGREES}
 
 
-def test_a_full_queue_drops_the_cheapest_group_whole(legacy: DispatchOffice):
+def test_full_queue_drops_cheapest_group_entirely(legacy: DispatchOffice):
     network = legacy.premises.network
     assert legacy.dispatch is not None
     start = legacy.premises.chain.block + 1
@@ -120,7 +120,7 @@ def test_a_full_queue_drops_the_cheapest_group_whole(legacy: DispatchOffice):
     assert legacy.states(DROP_TASK) == ["mined"]
 
 
-def test_what_no_group_of_three_can_start_gets_its_fee_back(legacy: DispatchOffice):
+def test_single_and_paired_tasks_are_refunded(legacy: DispatchOffice):
     network = legacy.premises.network
     alone = network.create()
     incomplete = [network.create(group=b"i" * 32, group_size=3) for _ in range(2)]
@@ -136,7 +136,7 @@ def test_what_no_group_of_three_can_start_gets_its_fee_back(legacy: DispatchOffi
     assert legacy.standing() == {}
 
 
-def test_whoever_comes_free_or_joins_gets_the_most_valuable_group(legacy: DispatchOffice):
+def test_freed_or_joining_nodes_get_most_valuable_group(legacy: DispatchOffice):
     network = legacy.premises.network
     network.by(network.nodes[0], network.does.pause())
     groups = [ordered(network, bytes([1 + n]), fee=(1 + n) * ETHER) for n in range(3)]
@@ -158,7 +158,7 @@ def test_whoever_comes_free_or_joins_gets_the_most_valuable_group(legacy: Dispat
     assert (found.started_count, found.verdict) == (6, DrawVerdict.AGREES)
 
 
-def test_nodes_that_have_answered_get_the_next_group_before_theirs_is_judged(
+def test_committed_nodes_get_next_group_before_validation(
     legacy: DispatchOffice,
 ):
     network = legacy.premises.network
@@ -177,7 +177,7 @@ def test_nodes_that_have_answered_get_the_next_group_before_theirs_is_judged(
     assert verdicts(legacy, [*first, *second]) == {DrawVerdict.AGREES}
 
 
-def test_a_group_that_its_creator_never_completes_holds_no_node(legacy: DispatchOffice):
+def test_incomplete_group_reserves_no_node(legacy: DispatchOffice):
     network = legacy.premises.network
     for _ in range(3):
         network.create(group=b"5" * 32, group_size=5)

@@ -126,7 +126,7 @@ def kinds(office: Office) -> list[str]:
     return [intent.request.kind for intent in office.intents()]
 
 
-def test_a_node_that_stays_bad_is_kicked_out_and_only_once(office: Office):
+def test_node_with_persistently_low_score_is_kicked_out_once(office: Office):
     proposed(office)
     (evidence,) = office.folder_for_evidence.iterdir()
     digest = hashlib.sha256(evidence.read_bytes()).digest()
@@ -147,7 +147,7 @@ def test_a_node_that_stays_bad_is_kicked_out_and_only_once(office: Office):
     assert kinds(office).count("propose_kick") == kinds(office).count("execute_kick") == 1
 
 
-def test_a_look_at_kickouts_does_not_read_every_lane(sqlite_office: Office, monkeypatch):
+def test_kickout_check_does_not_load_all_lanes(sqlite_office: Office, monkeypatch):
     office = sqlite_office
     bad_pool(office)
     office.pushed()
@@ -159,7 +159,7 @@ def test_a_look_at_kickouts_does_not_read_every_lane(sqlite_office: Office, monk
     office.repeat(plan_kickout_call)
 
 
-def test_nobody_is_proposed_before_the_evidence_is_final(sqlite_office: Office):
+def test_kickout_is_not_proposed_before_evidence_is_final(sqlite_office: Office):
     office = sqlite_office
     office.pushed()
     bad_pool(office)
@@ -167,7 +167,7 @@ def test_nobody_is_proposed_before_the_evidence_is_final(sqlite_office: Office):
     assert "propose_kick" not in kinds(office)
 
 
-def test_nobody_is_proposed_while_the_fold_is_behind_the_head(sqlite_office: Office):
+def test_kickout_is_not_proposed_while_fold_is_behind_head(sqlite_office: Office):
     office = sqlite_office
     bad_pool(office)
     shown_low(office)
@@ -178,7 +178,7 @@ def test_nobody_is_proposed_while_the_fold_is_behind_the_head(sqlite_office: Off
     assert "propose_kick" not in kinds(office)
 
 
-def test_an_execution_that_waited_while_its_node_recovered_is_dropped(sqlite_office: Office):
+def test_waiting_execution_is_dropped_after_node_recovers(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     for _ in range(LIMITS.kick_rounds):
@@ -203,7 +203,7 @@ def test_an_execution_that_waited_while_its_node_recovered_is_dropped(sqlite_off
     assert standing(office) is Standing.ACTIVE
 
 
-def test_a_kickout_is_not_executed_before_the_veto_is_over(sqlite_office: Office):
+def test_kickout_is_not_executed_before_veto_delay_ends(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     for _ in range(LIMITS.kick_rounds - 1):
@@ -212,7 +212,7 @@ def test_a_kickout_is_not_executed_before_the_veto_is_over(sqlite_office: Office
     assert "execute_kick" not in kinds(office)
 
 
-def test_a_node_that_recovers_has_its_kickout_cancelled(office: Office):
+def test_kickout_of_recovered_node_is_cancelled(office: Office):
     proposed(office)
     group(office, 99, (2, 0, 1))
     office.pushed()
@@ -223,7 +223,7 @@ def test_a_node_that_recovers_has_its_kickout_cancelled(office: Office):
     assert standing(office) is Standing.ACTIVE
 
 
-def test_a_vetoed_kickout_is_not_tried_again_on_the_same_evidence(sqlite_office: Office):
+def test_vetoed_kickout_is_not_proposed_again_on_same_evidence(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     premises, network = office.premises, office.premises.network
@@ -238,7 +238,7 @@ def test_a_vetoed_kickout_is_not_tried_again_on_the_same_evidence(sqlite_office:
     assert standing(office) is Standing.ACTIVE
 
 
-def test_a_node_that_left_is_not_proposed(sqlite_office: Office):
+def test_departed_node_is_not_proposed(sqlite_office: Office):
     office = sqlite_office
     bad_pool(office)
     network = office.premises.network

@@ -78,7 +78,7 @@ def legacy_scores(office: Office) -> dict[str, LegacyScore]:
     return {row.node: row.legacy for row in page.nodes if row.legacy is not None}
 
 
-def test_a_networks_own_words_give_r_p_and_b(premises: Premises, office: Office):
+def test_network_events_yield_legacy_r_p_and_b(premises: Premises, office: Office):
     first, second, third = raced(premises)
     office.index()
     scores = legacy_scores(office)
@@ -97,7 +97,7 @@ def test_a_networks_own_words_give_r_p_and_b(premises: Premises, office: Office)
     assert weights[third].weight == UNIT > weights[first].weight
 
 
-def test_explain_says_what_each_place_earned(premises: Premises, office: Office):
+def test_explain_returns_earnings_of_each_place(premises: Premises, office: Office):
     nodes = raced(premises)
     office.index()
     as_of = resolve_block(lambda: office.source, office.store, None)
@@ -110,9 +110,7 @@ def test_explain_says_what_each_place_earned(premises: Premises, office: Office)
     assert sum(int(one["paid"]) for one in earned) == FEES
 
 
-def test_a_report_shows_what_part_of_the_incentive_each_of_its_nodes_would_get(
-    premises: Premises, office: Office
-):
+def test_report_shows_incentive_share_of_each_node(premises: Premises, office: Office):
     nodes = raced(premises)
     office.index()
     shown = {name: score.incentive_share for name, score in legacy_scores(office).items()}

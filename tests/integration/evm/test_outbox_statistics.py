@@ -41,7 +41,7 @@ def plain(figure):
     return list(figure.cumulative_buckets()) if isinstance(figure, BucketCounts) else figure
 
 
-def test_a_statistics_that_has_watched_all_the_way_says_what_one_that_starts_now_says(
+def test_incremental_statistics_equal_recount_after_restart(
     sqlite_office: Office,
 ):
     office, watching = sqlite_office, OutboxCounter()
@@ -54,7 +54,7 @@ def test_a_statistics_that_has_watched_all_the_way_says_what_one_that_starts_now
     assert counted(watching, office).outcomes[SUCCESS] == office.premises.round
 
 
-def test_alerts_see_a_zero_of_every_end_before_the_first(sqlite_office: Office):
+def test_outcome_counters_are_initialised_to_zero(sqlite_office: Office):
     """A counter that is born at 1 has risen by nothing: an alert would miss the first."""
     outcomes = counted(OutboxCounter(), sqlite_office).outcomes
     kinds = {kind for kind, _ in outcomes}
@@ -63,7 +63,7 @@ def test_alerts_see_a_zero_of_every_end_before_the_first(sqlite_office: Office):
         assert {outcomes[kind, outcome] for kind in kinds} == {0}
 
 
-def test_what_was_spent_is_what_the_account_lost(sqlite_office: Office):
+def test_counted_spending_equals_balance_decrease(sqlite_office: Office):
     office = sqlite_office
     chain, sender = office.premises.chain, office.context.account.address
     before = int(chain.rpc("eth_getBalance", sender, "latest"), 16)
@@ -77,7 +77,7 @@ def test_what_was_spent_is_what_the_account_lost(sqlite_office: Office):
     assert totals.gas["push"] > 21_000
 
 
-def test_accounts_and_contract_are_told_beside_the_rows(sqlite_office: Office):
+def test_account_and_contract_figures_are_added_to_statistics(sqlite_office: Office):
     office = sqlite_office
     office.pushed()
     figures = add_account_figures(

@@ -48,18 +48,18 @@ def tried(lines: PoolView, oracle: Oracle, calldata: str) -> PreflightResult:
     return preflight(lines, SimulatedCall(ME, address_of(oracle), calldata), decode_refusal)
 
 
-def test_a_call_that_works_is_priced(oracle: Oracle, lines: PoolView):
+def test_successful_call_returns_gas_estimate(oracle: Oracle, lines: PoolView):
     reading = oracle.contract.functions.head()._encode_transaction_data()
     verdict = tried(lines, oracle, reading)
     assert (verdict.outcome, verdict.gas > 21_000) == (PreflightOutcome.OK, True)
 
 
-def test_a_refusal_is_told_in_the_contracts_words(oracle: Oracle, lines: PoolView):
+def test_refused_call_returns_contract_error(oracle: Oracle, lines: PoolView):
     verdict = tried(lines, oracle, encode_execute_kick(ME))
     assert (verdict.outcome, verdict.reason) == (PreflightOutcome.REFUSED, f"NoKick({ME})")
 
 
-def test_an_endpoint_that_does_not_answer_is_left_out(
+def test_unresponsive_endpoint_is_skipped(
     oracle: Oracle, lines: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = Fault.SWALLOW
@@ -67,7 +67,7 @@ def test_an_endpoint_that_does_not_answer_is_left_out(
     assert verdict.outcome is PreflightOutcome.REFUSED
 
 
-def test_a_rate_limit_is_no_word_of_the_contract(
+def test_rate_limit_is_not_treated_as_contract_refusal(
     oracle: Oracle, fresh_chain: Chain, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "rate limit exceeded"
@@ -75,7 +75,7 @@ def test_a_rate_limit_is_no_word_of_the_contract(
     assert verdict.outcome is PreflightOutcome.UNKNOWN
 
 
-def test_endpoints_that_disagree_decide_nothing(
+def test_disagreeing_endpoints_return_unknown(
     oracle: Oracle, lines: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "execution reverted"
@@ -85,7 +85,7 @@ def test_endpoints_that_disagree_decide_nothing(
     assert "disagree" in verdict.reason
 
 
-def test_a_receipt_that_one_endpoint_has_counts_though_another_is_silent(
+def test_receipt_of_one_endpoint_counts_while_another_is_silent(
     fresh_chain: Chain, lines: PoolView, endpoint: FaultyEndpoint
 ):
     sent = fresh_chain.transact(to=fresh_chain.accounts[1], data="0x").raw["transactionHash"]
@@ -94,25 +94,25 @@ def test_a_receipt_that_one_endpoint_has_counts_though_another_is_silent(
     assert (receipt.hash, receipt.succeeded, receipt.gas_used) == (sent, True, 21_000)
 
 
-def test_silence_everywhere_is_no_answer(endpoint: FaultyEndpoint):
+def test_silence_of_all_endpoints_raises_transient_error(endpoint: FaultyEndpoint):
     endpoint.faults["eth_getTransactionReceipt"] = Fault.SWALLOW
     with pytest.raises(TransientError, match="unreachable: "):
         fetch_receipts(view_of(endpoint.url), [Hash("0x" + 64 * "7")])
 
 
-def test_the_contract_is_read_at_one_block(oracle: Oracle, lines: PoolView):
+def test_contract_status_is_read_at_one_block(oracle: Oracle, lines: PoolView):
     standing = OracleContract(lines, address_of(oracle)).get_status()
     assert (standing.head.round, standing.head.quorum, standing.head.config_count) == (0, 2, 1)
     assert standing.limits.anchor_window == 8_000
     assert standing.block.number == oracle.chain.block
 
 
-def test_an_address_without_a_contract_is_said_to_be_one(lines: PoolView):
+def test_address_without_oracle_contract_is_reported(lines: PoolView):
     with pytest.raises(TransientError, match="shows no QoSOracle at 0x1111"):
         OracleContract(lines, ME).get_status()
 
 
-def test_a_refusal_keeps_what_the_contract_returned(oracle: Oracle, fresh_chain: Chain):
+def test_refused_call_keeps_return_data(oracle: Oracle, fresh_chain: Chain):
     line = caller_of(fresh_chain.url)
     with pytest.raises(CallRefusedError) as refused:
         line.request(

@@ -38,7 +38,7 @@ def answered(office: ProbingOffice, tasks: list[bytes]) -> list[Receipt]:
     return [network.reveal(task) for task in tasks]
 
 
-def test_one_group_serves_all_three_without_a_task_and_is_scored(office: ProbingOffice):
+def test_single_group_probes_all_three_idle_nodes_and_is_scored(office: ProbingOffice):
     funded(office)
     office.begin_window()
     with office.store.read_transaction() as uow:
@@ -58,7 +58,7 @@ def test_one_group_serves_all_three_without_a_task_and_is_scored(office: Probing
         assert {node.scored for node in uow.nodes.iterate_all()} == {before + 1}
 
 
-def test_who_had_a_task_in_the_window_is_left_alone(office: ProbingOffice):
+def test_node_with_task_in_window_is_not_probed(office: ProbingOffice):
     network = office.premises.network
     funded(office)
     office.begin_window()
@@ -71,7 +71,7 @@ def test_who_had_a_task_in_the_window_is_left_alone(office: ProbingOffice):
     assert office.probed() == []
 
 
-def test_nothing_is_asked_beyond_the_budget_of_the_window(office: ProbingOffice):
+def test_probes_stay_within_window_budget(office: ProbingOffice):
     office.probing = probing(group=False, most=2 * FEE)
     office.restart()
     funded(office)
@@ -83,7 +83,7 @@ def test_nothing_is_asked_beyond_the_budget_of_the_window(office: ProbingOffice)
     assert len(office.probed()) == 2
 
 
-def test_a_silent_node_is_timed_out_and_costs_the_toll_alone(office: ProbingOffice):
+def test_silent_probed_node_times_out_and_costs_only_toll(office: ProbingOffice):
     office.probing = probing(group=False, most=FEE)
     office.restart()
     funded(office)
@@ -98,7 +98,7 @@ def test_a_silent_node_is_timed_out_and_costs_the_toll_alone(office: ProbingOffi
     assert office.credit() == ETHER - TOLL
 
 
-def test_a_daemon_that_dies_at_every_block_asks_for_nothing_twice(office: ProbingOffice):
+def test_restart_at_every_block_repeats_no_probe(office: ProbingOffice):
     funded(office)
     office.begin_window()
     office.restart()
@@ -111,7 +111,7 @@ def test_a_daemon_that_dies_at_every_block_asks_for_nothing_twice(office: Probin
     assert [call.state.value for call in office.intents(PROBE)] == ["mined"]
 
 
-def test_a_probe_that_waits_gives_way_to_a_task_that_is_paid_for(office: ProbingOffice):
+def test_waiting_probe_yields_to_paid_task(office: ProbingOffice):
     office.probing = probing(group=False, most=FEE)
     office.restart()
     network = office.premises.network
@@ -130,7 +130,7 @@ def test_a_probe_that_waits_gives_way_to_a_task_that_is_paid_for(office: Probing
     assert call.state.value == "superseded"
 
 
-def test_without_credit_the_call_is_kept_back_with_a_reason(office: ProbingOffice):
+def test_probe_without_credit_is_deferred_with_reason(office: ProbingOffice):
     office.begin_window()
     office.pass_window()
 

@@ -33,7 +33,7 @@ def due(premises: Premises, store: Store, evidence: Path) -> ProbingOffice:
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_whoever_dies_during_a_system_task_has_one_successor_who_finishes_it(
+def test_probe_is_completed_once_after_crash_at_any_point(
     premises: Premises, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:

@@ -26,7 +26,7 @@ GWEI = 10**9
 
 
 @pytest.mark.main_path
-def test_a_report_becomes_a_round_on_chain(office: Office):
+def test_report_becomes_onchain_round(office: Office):
     office.period()
     office.tick()
     office.mine()
@@ -40,7 +40,7 @@ def test_a_report_becomes_a_round_on_chain(office: Office):
     assert ("landed", None) in office.reports()
 
 
-def test_every_step_of_a_push_stands_in_the_journal(sqlite_office: Office):
+def test_every_step_of_push_is_journaled(sqlite_office: Office):
     office = sqlite_office
     office.pushed()
     office.until_final()
@@ -49,7 +49,7 @@ def test_every_step_of_a_push_stands_in_the_journal(sqlite_office: Office):
     assert office.journal() == expected
 
 
-def test_a_round_does_not_wait_for_the_finality_of_the_one_before(sqlite_office: Office):
+def test_next_round_does_not_wait_for_finality_of_previous(sqlite_office: Office):
     office = sqlite_office
     office.pushed()
     # A node that leaves gives the next report something to say.
@@ -62,7 +62,7 @@ def test_a_round_does_not_wait_for_the_finality_of_the_one_before(sqlite_office:
     assert office.states()[-1] == "mined"
 
 
-def test_the_first_report_that_is_due_keeps_its_turn(sqlite_office: Office):
+def test_first_due_report_is_planned_first(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
@@ -74,7 +74,7 @@ def test_the_first_report_that_is_due_keeps_its_turn(sqlite_office: Office):
     assert [intent.request.period for intent in office.intents()] == [first]
 
 
-def test_a_report_whose_predecessor_changed_is_missed(sqlite_office: Office):
+def test_report_with_changed_predecessor_is_missed(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.period()
@@ -94,7 +94,7 @@ def test_a_report_whose_predecessor_changed_is_missed(sqlite_office: Office):
     }
 
 
-def test_a_report_is_never_signed_while_the_contract_is_paused(sqlite_office: Office):
+def test_report_is_not_signed_while_contract_is_paused(sqlite_office: Office):
     office = sqlite_office
     premises = office.premises
     admin = premises.network.admin
@@ -110,7 +110,7 @@ def test_a_report_is_never_signed_while_the_contract_is_paused(sqlite_office: Of
     assert office.states() == ["live"]
 
 
-def test_a_push_that_a_pause_held_back_keeps_nobody_waiting_for_the_end_of_the_pause(
+def test_push_delayed_by_pause_expires_and_next_push_goes_live(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -134,7 +134,7 @@ def test_a_push_that_a_pause_held_back_keeps_nobody_waiting_for_the_end_of_the_p
     assert office.states() == ["expired", "live"]
 
 
-def test_a_nonce_is_free_again_where_nobody_says_what_the_call_would_do(sqlite_office: Office):
+def test_nonce_is_released_when_simulation_result_is_unknown(sqlite_office: Office):
     office = sqlite_office
     with faulty_endpoint(office.premises.chain.url) as endpoint:
         office.restart(urls=[endpoint.url])
@@ -158,7 +158,7 @@ def test_a_nonce_is_free_again_where_nobody_says_what_the_call_would_do(sqlite_o
         assert (sent.state.value, sent.nonce) == ("live", office.premises.nonce)
 
 
-def test_nothing_is_published_under_other_rules(sqlite_office: Office):
+def test_nothing_is_published_under_different_rules(sqlite_office: Office):
     office = sqlite_office
     premises = office.premises
     other = bytes.fromhex("77" * 32)
@@ -170,7 +170,7 @@ def test_nothing_is_published_under_other_rules(sqlite_office: Office):
     assert office.states() == []
 
 
-def test_an_account_without_ether_waits_visibly_and_resumes_after_a_top_up(office: Office):
+def test_account_without_ether_waits_and_resumes_after_top_up(office: Office):
     chain, sender = office.premises.chain, office.premises.transmitter
     chain.rpc("anvil_setBalance", sender, "0x0")
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
@@ -190,7 +190,7 @@ def test_an_account_without_ether_waits_visibly_and_resumes_after_a_top_up(offic
     assert office.premises.round == 1
 
 
-def test_the_cap_on_fees_is_absolute(sqlite_office: Office):
+def test_push_above_fee_cap_stays_planned(sqlite_office: Office):
     office = sqlite_office
     office.restart(caps=replace(CAPS, fee_per_gas=GWEI))
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
@@ -201,7 +201,7 @@ def test_the_cap_on_fees_is_absolute(sqlite_office: Office):
     assert (waiting.state.value, waiting.error_class) == ("planned", "fee_cap")
 
 
-def test_the_cap_on_the_cost_of_one_transaction_is_absolute(sqlite_office: Office):
+def test_push_above_transaction_cost_cap_stays_planned(sqlite_office: Office):
     office = sqlite_office
     office.restart(caps=replace(CAPS, cost_per_transaction=1000))
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
@@ -212,7 +212,7 @@ def test_the_cap_on_the_cost_of_one_transaction_is_absolute(sqlite_office: Offic
     assert (waiting.state.value, waiting.error_class) == ("planned", "cost_cap")
 
 
-def test_the_cap_on_a_day_counts_what_is_open_and_what_was_paid(office: Office):
+def test_daily_cap_counts_paid_transactions(office: Office):
     chain = office.premises.chain
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.pushed()
@@ -238,7 +238,7 @@ def test_the_cap_on_a_day_counts_what_is_open_and_what_was_paid(office: Office):
     assert office.states()[-1] == "expired"
 
 
-def test_a_paused_sender_opens_no_nonce(sqlite_office: Office):
+def test_paused_sender_opens_no_nonce(sqlite_office: Office):
     office = sqlite_office
     with office.context.writing() as uow:
         uow.outbox.accounts.pause(
@@ -254,7 +254,7 @@ def test_a_paused_sender_opens_no_nonce(sqlite_office: Office):
     assert office.states() == ["live"]
 
 
-def test_one_round_is_signed_once(sqlite_office: Office):
+def test_second_statement_for_round_waits_for_first_deadline(sqlite_office: Office):
     office = sqlite_office
     office.restart(caps=replace(CAPS, cost_per_transaction=1000))
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))

@@ -105,12 +105,12 @@ def _with_code(chain: Chain) -> str:
     return str(ACCOUNT.sign_transaction(sent).raw_transaction.to_0x_hex())
 
 
-def test_every_header_hashes_to_the_hash_of_its_block(blocks):
+def test_every_header_hash_equals_block_hash(blocks):
     headers = [msgspec.convert(block, HeaderResponse) for block, _ in blocks]
     assert [compute_block_hash(one) for one in headers] == [one.hash for one in headers]
 
 
-def test_every_root_of_receipts_is_that_of_its_header(blocks):
+def test_every_receipts_root_equals_header(blocks):
     for block, receipts in blocks:
         assert (
             compute_receipts_root(msgspec.convert(receipts, list[ProvenReceipt]))
@@ -118,7 +118,7 @@ def test_every_root_of_receipts_is_that_of_its_header(blocks):
         )
 
 
-def test_every_root_of_transactions_is_that_of_its_header(blocks):
+def test_every_transactions_root_equals_header(blocks):
     for block, _ in blocks:
         signed = msgspec.convert(block["transactions"], list[SignedTransaction])
         assert [one.compute_hash() for one in signed] == [one.hash for one in signed]
@@ -128,19 +128,19 @@ def test_every_root_of_transactions_is_that_of_its_header(blocks):
             assert compute_transactions_root(signed) == block["transactionsRoot"]
 
 
-def test_every_sender_is_who_signed(blocks):
+def test_every_recovered_sender_equals_transaction_sender(blocks):
     for block, _ in blocks:
         signed = msgspec.convert(block["transactions"], list[SignedTransaction])
         assert [recover_signer(one) for one in signed] == [one.sender.lower() for one in signed]
 
 
-def test_every_bloom_is_that_of_the_logs(blocks):
+def test_every_bloom_equals_bloom_of_logs(blocks):
     for block, receipts in blocks:
         logs = [log for one in msgspec.convert(receipts, list[ProvenReceipt]) for log in one.logs]
         assert format_bloom(compute_bloom(logs)) == block["logsBloom"]
 
 
-def test_the_blocks_hold_what_is_to_be_shown(blocks):
+def test_blocks_contain_all_transaction_and_receipt_types(blocks):
     receipts = [receipt for _, all_ in blocks for receipt in all_]
     kinds = {receipt["type"] for receipt in receipts}
     assert kinds >= {"0x0", "0x1", "0x2"}

@@ -210,7 +210,7 @@ SAID = [(client, words, answer) for client, table in WORDS.items() for words, an
 
 
 @pytest.mark.parametrize(("client", "words", "answer"), SAID)
-def test_refusals_are_told_apart_by_their_words(client: str, words: str, answer: SendOutcome):
+def test_refusals_are_classified_by_error_text(client: str, words: str, answer: SendOutcome):
     assert classify_send_answer(words) is answer, client
 
 
@@ -223,18 +223,18 @@ def test_refusals_are_told_apart_by_their_words(client: str, words: str, answer:
         (-32000, SendOutcome.UNKNOWN),
     ],
 )
-def test_where_the_words_say_nothing_the_code_may(code: int, answer: SendOutcome):
+def test_refusal_without_recognised_text_is_classified_by_code(code: int, answer: SendOutcome):
     assert classify_send_answer("transaction rejected", code) is answer
 
 
-def test_silence_means_that_it_may_be_in_the_pool(fresh_chain: Chain):
+def test_unanswered_send_is_ambiguous(fresh_chain: Chain):
     with faulty_endpoint(fresh_chain.url) as endpoint:
         endpoint.faults[SEND] = Fault.SWALLOW
         sent = send(pool_of(endpoint.url), RAW)
     assert (sent.outcome, sent.is_accepted) == (SendOutcome.AMBIGUOUS, False)
 
 
-def test_one_accepting_pool_is_enough(fresh_chain: Chain):
+def test_single_accepting_pool_is_sufficient(fresh_chain: Chain):
     with faulty_endpoint(fresh_chain.url) as one, faulty_endpoint(fresh_chain.url) as other:
         one.faults[SEND] = "nonce too high"
         other.faults[SEND] = "already known"
@@ -242,7 +242,7 @@ def test_one_accepting_pool_is_enough(fresh_chain: Chain):
     assert sent == SendResult(SendOutcome.ALREADY, "already known")
 
 
-def test_every_endpoint_gets_the_bytes_once(fresh_chain: Chain):
+def test_every_endpoint_receives_bytes_once(fresh_chain: Chain):
     with faulty_endpoint(fresh_chain.url) as one, faulty_endpoint(fresh_chain.url) as other:
         one.faults[SEND] = Fault.SWALLOW
         other.faults[SEND] = "txpool is full"
@@ -252,7 +252,7 @@ def test_every_endpoint_gets_the_bytes_once(fresh_chain: Chain):
     assert sent.outcome is SendOutcome.POOL
 
 
-def test_what_stops_a_sender_is_said_by_every_endpoint(fresh_chain: Chain):
+def test_refusal_stops_sender_only_if_every_endpoint_refuses(fresh_chain: Chain):
     with faulty_endpoint(fresh_chain.url) as one, faulty_endpoint(fresh_chain.url) as other:
         one.faults[SEND] = "eth_sendRawTransaction is forbidden for this key"
         other.faults[SEND] = Fault.SWALLOW
@@ -267,7 +267,7 @@ def test_what_stops_a_sender_is_said_by_every_endpoint(fresh_chain: Chain):
     assert told.outcome is SendOutcome.CAP
 
 
-def test_a_key_in_the_address_of_an_endpoint_is_never_shown():
+def test_credentials_in_endpoint_url_are_never_shown():
     pool = pool_of("http://user:s3cret@127.0.0.1:1/v3/0123456789abcdef?key=hidden")
     sent = send(pool, RAW)
     shown = f"{[*pool]} {pool.view().callers} {sent}"
@@ -285,7 +285,7 @@ def measured(post: Callable[..., Any], sizes: list[int]) -> Callable[..., Any]:
     return noting
 
 
-def test_no_endpoint_is_asked_for_more_than_a_hundred_at_once(
+def test_batches_contain_at_most_one_hundred_requests(
     fresh_chain: Chain, monkeypatch: pytest.MonkeyPatch
 ):
     line = caller_of(fresh_chain.url)

@@ -66,7 +66,7 @@ def window_to_the_head(source: ChainSource, first: int) -> BlockWindow:
     return source.fetch_window(BlockRange(first, head), with_headers=True)
 
 
-def test_a_tasks_life_is_read_as_it_was_driven(
+def test_task_lifecycle_is_decoded_as_driven(
     both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
 ):
     network, _ = both
@@ -93,7 +93,7 @@ def test_a_tasks_life_is_read_as_it_was_driven(
     assert succeeded == TaskSucceeded(succeeded.at, succeeded.time, key, runner)
 
 
-def test_what_happens_in_the_last_second_and_after_it(
+def test_task_timeout_is_decoded_at_first_second_after_limit(
     both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
 ):
     network, _ = both
@@ -109,7 +109,7 @@ def test_what_happens_in_the_last_second_and_after_it(
     assert event.time == network.time_limit(task) + 1
 
 
-def test_a_round_is_read_with_its_nodes_and_words(
+def test_round_is_decoded_with_its_nodes_and_words(
     both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
 ):
     _, oracle = both
@@ -133,7 +133,7 @@ def test_a_round_is_read_with_its_nodes_and_words(
     assert call.to == oracle.contract.address.lower()
 
 
-def test_a_fork_shows_in_the_parent_mismatch(both: tuple[Network, Oracle], source: ChainSource):
+def test_fork_is_visible_as_parent_mismatch(both: tuple[Network, Oracle], source: ChainSource):
     network, _ = both
     network.chain.mine(2)
     # Empty blocks at the same time would be the same blocks again.
@@ -151,11 +151,11 @@ def test_a_fork_shows_in_the_parent_mismatch(both: tuple[Network, Oracle], sourc
     assert common.hash == before.headers[1].hash
 
 
-def test_the_contracts_are_recognised(source: ChainSource):
+def test_contracts_are_recognised(source: ChainSource):
     source.check_endpoints()
 
 
-def test_a_wrong_address_is_told(both: tuple[Network, Oracle]):
+def test_address_without_contract_is_reported(both: tuple[Network, Oracle]):
     network, oracle = both
     reader = EventReader.from_profile(
         "reference", {"TaskNetwork": network.nodes[0]}, oracle.contract.address

@@ -82,7 +82,7 @@ def narrow(endpoint: FaultyEndpoint, most: int) -> None:
     endpoint.answer = answer  # type: ignore[method-assign]
 
 
-def test_who_holds_a_role_now_is_found(deployed: Deployed):
+def test_current_timelock_role_holders_are_returned(deployed: Deployed):
     roles = fetch_timelock_roles(view_of(deployed.chain.url), deployed.address, 0)
     deployer, first, second = deployed.people
     assert roles.holders == deployed.held
@@ -94,14 +94,14 @@ def test_who_holds_a_role_now_is_found(deployed: Deployed):
 
 
 @pytest.mark.parametrize("most", [1, 7, 20])
-def test_an_endpoint_that_gives_logs_of_few_blocks_is_asked_for_few(deployed: Deployed, most: int):
+def test_endpoint_with_small_log_range_is_queried_in_small_ranges(deployed: Deployed, most: int):
     with faulty_endpoint(deployed.chain.url) as endpoint:
         narrow(endpoint, most)
         roles = fetch_timelock_roles(view_of(endpoint.url), deployed.address, 0)
     assert roles.holders == deployed.held
 
 
-def test_logs_that_begin_after_the_constructors_are_known_not_to_be_all(deployed: Deployed):
+def test_logs_starting_after_constructor_are_reported_as_incomplete(deployed: Deployed):
     view = view_of(deployed.chain.url)
     assert fetch_timelock_roles(view, deployed.address, deployed.block).is_complete
     late = fetch_timelock_roles(view, deployed.address, deployed.block + 1)
@@ -109,7 +109,7 @@ def test_logs_that_begin_after_the_constructors_are_known_not_to_be_all(deployed
     assert late.holders == {RoleHolder("proposer", deployed.people[2])}
 
 
-def test_what_one_endpoint_leaves_out_another_one_tells(deployed: Deployed):
+def test_logs_omitted_by_one_endpoint_are_read_from_another(deployed: Deployed):
     with faulty_endpoint(deployed.chain.url) as endpoint:
         hide_logs(endpoint)
         alone = fetch_timelock_roles(view_of(endpoint.url), deployed.address, 0)
@@ -135,7 +135,7 @@ def hide_logs(endpoint: FaultyEndpoint) -> None:
     endpoint.answer = answer  # type: ignore[method-assign]
 
 
-def test_where_no_endpoint_gives_logs_nothing_is_believed(deployed: Deployed):
+def test_roles_are_unknown_when_no_endpoint_returns_logs(deployed: Deployed):
     with faulty_endpoint(deployed.chain.url) as endpoint:
         endpoint.faults = {"eth_getLogs": "the method is not available"}
         with pytest.raises(TransientError, match="is not available"):

@@ -67,7 +67,7 @@ def elsewhere(kind: str, fields: list[dict[str, str]], message: dict[str, object
 
 
 @given(REPORTS)
-def test_a_report_is_digested_as_eip_712_says(statement: ReportStatement):
+def test_report_digest_follows_eip_712(statement: ReportStatement):
     message = {
         "config": raw(statement.config),
         "round": statement.round,
@@ -81,7 +81,7 @@ def test_a_report_is_digested_as_eip_712_says(statement: ReportStatement):
 
 
 @given(KICKS)
-def test_a_kickout_is_digested_as_eip_712_says(statement: KickStatement):
+def test_kickout_digest_follows_eip_712(statement: KickStatement):
     message = {
         "config": raw(statement.config),
         "report": raw(statement.report),
@@ -93,14 +93,14 @@ def test_a_kickout_is_digested_as_eip_712_says(statement: KickStatement):
 
 
 @given(words(16), st.lists(ADDRESSES, max_size=4), words(8), HASHES)
-def test_a_configuration_is_digested_as_the_abi_writes_it(count, signers, quorum, rules_hash):
+def test_configuration_digest_follows_abi_encoding(count, signers, quorum, rules_hash):
     domain = (DOMAIN.chain_id, DOMAIN.contract)
     said = config_digest_elsewhere(domain, count, signers, quorum, raw(rules_hash))
 
     assert compute_config_digest(DOMAIN, count, signers, quorum, rules_hash) == "0x" + said.hex()
 
 
-def test_the_contract_computes_the_same_digests(fresh_chain: Chain):
+def test_contract_computes_same_digests(fresh_chain: Chain):
     oracle: Oracle = deployed(fresh_chain)
     domain = Domain(31337, Address(oracle.contract.address.lower()))
     config = Hash("0x" + oracle.read("configDigest").hex())
@@ -130,11 +130,11 @@ def test_the_contract_computes_the_same_digests(fresh_chain: Chain):
     assert kick.compute_digest(domain) == "0x" + said.hex()
 
 
-def test_the_contract_keeps_as_many_rounds_as_a_kickout_is_believed_to_outlive(fresh_chain: Chain):
+def test_contract_keeps_expected_number_of_recent_rounds(fresh_chain: Chain):
     assert deployed(fresh_chain).read("RECENT_ROUNDS") == RECENT_ROUNDS
 
 
-def test_the_calldata_of_a_push_is_what_web3_encodes(fresh_chain: Chain):
+def test_push_calldata_equals_web3_encoding(fresh_chain: Chain):
     oracle = deployed(fresh_chain)
     fresh_chain.mine(3)
     theirs = oracle.report((0, 2))

@@ -32,14 +32,14 @@ def verdict_of(office: DispatchOffice, task: bytes) -> DrawVerdict:
     return verify_draw(*where, key_of(task)).verdict
 
 
-def test_where_nothing_started_there_is_nothing_to_compare(office: DispatchOffice):
+def test_network_without_starts_is_reported_as_not_dispatched(office: DispatchOffice):
     office.premises.network.create()
     office.turn()
     told = verified_all(office)
     assert (told.verdict, told.started_count) == (DrawVerdict.NOT_DISPATCHED, 0)
 
 
-def test_all_tasks_that_started_as_drawn_agree(office: DispatchOffice):
+def test_tasks_started_as_drawn_agree(office: DispatchOffice):
     network = office.premises.network
     tasks = [network.create(group=b"g" * 32, group_size=3) for _ in range(3)]
     later = network.create()
@@ -53,7 +53,7 @@ def test_all_tasks_that_started_as_drawn_agree(office: DispatchOffice):
     assert told.started_count == each.count(DrawVerdict.AGREES) == 3
 
 
-def test_a_task_that_went_elsewhere_is_named_and_the_others_agree(office: DispatchOffice):
+def test_task_started_on_another_node_is_reported_as_differing(office: DispatchOffice):
     network = office.premises.network
     kept, defied = network.create(), network.create()
     office.index()

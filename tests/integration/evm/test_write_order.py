@@ -19,7 +19,7 @@ from tests.support.txmgr.office_fixtures import (
 __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
 
 
-def test_bytes_are_in_the_database_before_any_endpoint_sees_them(
+def test_signed_bytes_are_stored_before_being_sent(
     sqlite_office: Office, monkeypatch: pytest.MonkeyPatch
 ):
     office, post = sqlite_office, BoundedHttp.post
@@ -40,9 +40,7 @@ def test_bytes_are_in_the_database_before_any_endpoint_sees_them(
     assert all(sent in stored for sent, stored in seen)
 
 
-def test_a_nonce_is_in_the_database_before_anything_is_signed_for_it(
-    sqlite_office: Office, monkeypatch: pytest.MonkeyPatch
-):
+def test_nonce_is_stored_before_signing(sqlite_office: Office, monkeypatch: pytest.MonkeyPatch):
     office, sign = sqlite_office, KeySigner.sign_transaction
     seen: list[tuple[int, list[int]]] = []
 
@@ -58,7 +56,7 @@ def test_a_nonce_is_in_the_database_before_anything_is_signed_for_it(
     assert all(nonce in stored for nonce, stored in seen)
 
 
-def test_whoever_lost_the_lease_changes_nothing_in_the_outbox(sqlite_office: Office):
+def test_process_without_lease_changes_nothing_in_outbox(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()

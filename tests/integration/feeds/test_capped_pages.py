@@ -55,7 +55,7 @@ def assert_scores_are_a_prefix(feed: FeedFollower, steps: int) -> None:
     live=st.integers(0, 4),
     restarts=st.sets(st.integers(0, 12), max_size=4),
 )
-def test_any_cap_of_a_page_gives_the_scores_of_every_row(
+def test_capped_pages_of_any_size_give_scores_of_every_row(
     cap: int, backlog: int, live: int, restarts: set[int], databases
 ):
     relay = Relay(page_cap=cap)
@@ -76,7 +76,7 @@ def test_any_cap_of_a_page_gives_the_scores_of_every_row(
         assert feed.faults() == []
 
 
-def test_reader_behind_a_capped_feed_reads_on_and_is_not_whole(store: Store):
+def test_reader_behind_capped_feed_continues_and_is_not_whole(store: Store):
     relay = Relay(page_cap=10)
     for step in range(30):
         told(relay, step)
@@ -92,7 +92,7 @@ def test_reader_behind_a_capped_feed_reads_on_and_is_not_whole(store: Store):
         assert not feed.reads_on
 
 
-def test_reread_that_breaks_off_reports_no_row_behind_it_as_vanished(store: Store):
+def test_interrupted_reread_reports_no_vanished_row(store: Store):
     relay = Relay()
     for step in range(10):
         told(relay, step)
@@ -106,7 +106,7 @@ def test_reread_that_breaks_off_reports_no_row_behind_it_as_vanished(store: Stor
         assert ingest_reread(store, answer) == ()
 
 
-def test_row_that_settled_after_the_reread_was_read_is_not_vanished(store: Store):
+def test_row_settled_after_reread_is_not_vanished(store: Store):
     relay = Relay()
     told(relay, 0)
     with following(store, relay) as feed:
@@ -119,7 +119,7 @@ def test_row_that_settled_after_the_reread_was_read_is_not_vanished(store: Store
         assert ingest_reread(store, answer) == ()
 
 
-def test_page_of_nothing_but_repeats_is_refused(store: Store):
+def test_page_of_repeated_rows_is_rejected(store: Store):
     """A feed that repeats rows for ever never shows its end."""
     relay = Relay()
     told(relay, 0)
@@ -132,7 +132,7 @@ def test_page_of_nothing_but_repeats_is_refused(store: Store):
             client.poll(0, 100)
 
 
-def test_list_of_nodes_in_capped_pages_is_read_to_its_end():
+def test_capped_node_list_is_read_to_its_end():
     count, cap = 57, 10
     nodes = [
         {"address": node(number), "qos_score": 0.5, "staking_score": 0.5, "prob_weight": 0.25}
@@ -144,7 +144,7 @@ def test_list_of_nodes_in_capped_pages_is_read_to_its_end():
         assert len(client.fetch_figures()) == count
 
 
-def test_list_of_nodes_that_shows_its_first_page_for_ever_is_refused():
+def test_node_list_repeating_its_first_page_is_rejected():
     nodes = [{"address": node(1), "qos_score": 0.5, "staking_score": 0.5, "prob_weight": 0.25}]
     relay = Relay()
     relay.fault = lambda _: page_of(nodes, "?page=1", 10)

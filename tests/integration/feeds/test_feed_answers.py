@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
         (200, b"[" * 100_000),
     ],
 )
-def test_an_answer_that_is_no_page_takes_nothing_in(store: Store, status: int, body: bytes):
+def test_malformed_page_stores_nothing(store: Store, status: int, body: bytes):
     with following(store, busy(Relay())) as feed:
         feed.passes(10)
         rows = len(stored(feed))
@@ -45,7 +45,7 @@ def test_an_answer_that_is_no_page_takes_nothing_in(store: Store, status: int, b
         assert node(9) in feed.pools()
 
 
-def test_rows_out_of_order_take_nothing_in(store: Store):
+def test_unordered_rows_are_rejected_and_not_stored(store: Store):
     relay = busy(Relay())
     rows = [relay.rows[1], relay.rows[0]]
     body = json.dumps({"message": "success", "data": rows}).encode()
@@ -56,7 +56,7 @@ def test_rows_out_of_order_take_nothing_in(store: Store):
         assert stored(feed) == []
 
 
-def test_a_page_that_is_too_large_is_asked_for_in_halves(store: Store):
+def test_oversized_page_is_requested_in_halves(store: Store):
     relay = Relay()
     for _ in range(60):
         relay.say("DownloadModel", node(1), model_id="x" * 2_000)
@@ -68,14 +68,14 @@ def test_a_page_that_is_too_large_is_asked_for_in_halves(store: Store):
         assert feed.faults() == []
 
 
-def test_a_row_larger_than_any_answer_may_be_is_told(store: Store):
+def test_row_larger_than_response_limit_is_reported(store: Store):
     relay = Relay()
     relay.say("DownloadModel", node(1), model_id="x" * 100_000)
     with following(store, relay) as feed, pytest.raises(TransientError, match="max_response_mib"):
         feed.poll()
 
 
-def test_a_stream_of_many_pages_is_read_on_page_after_page(store: Store):
+def test_stream_of_many_pages_is_read_completely(store: Store):
     relay = Relay()
     for number in range(1, 58):
         relay.joins(number)
@@ -86,7 +86,7 @@ def test_a_stream_of_many_pages_is_read_on_page_after_page(store: Store):
         assert len(feed.pools()) == 57
 
 
-def test_a_slow_feed_holds_the_chain_and_loses_nothing(store: Store):
+def test_slow_feed_delays_chain_and_loses_nothing(store: Store):
     relay = Relay()
     with following(store, relay) as feed:
         feed.passes(20)
@@ -104,7 +104,7 @@ def test_a_slow_feed_holds_the_chain_and_loses_nothing(store: Store):
         assert set(feed.pools()) == {node(1)}
 
 
-def test_an_answer_that_does_not_come_is_given_up(store: Store):
+def test_missing_feed_response_times_out(store: Store):
     relay = Relay()
     with following(store, relay) as feed:
         feed.client._timeout_seconds = 1e-6
@@ -114,14 +114,14 @@ def test_an_answer_that_does_not_come_is_given_up(store: Store):
 
 
 @pytest.mark.parametrize("drift", [-3600, 3600])
-def test_a_clock_that_is_far_from_ours_takes_nothing_in(store: Store, drift: int):
+def test_feed_clock_far_from_local_clock_stores_nothing(store: Store, drift: int):
     with following(store, busy(Relay())) as feed:
         with pytest.raises(TransientError, match="clock"):
             feed.poll(our_time=feed.relay.now + drift)
         assert stored(feed) == []
 
 
-def test_a_clock_that_falls_does_not_fall_here(store: Store):
+def test_decreasing_feed_clock_does_not_decrease_stored_times(store: Store):
     relay = Relay()
     with following(store, relay) as feed:
         feed.passes(40)

@@ -30,7 +30,7 @@ def reread(feed: FeedFollower) -> list[str]:
     return [fault.kind for fault in ingest_reread(feed.store, answer)]
 
 
-def test_a_gap_in_the_ids_is_no_fault_and_is_not_waited_for(store: Store):
+def test_gap_in_row_ids_is_no_fault_and_is_not_waited_for(store: Store):
     relay = Relay()
     relay.joins(1)
     relay.burn(50)
@@ -42,7 +42,7 @@ def test_a_gap_in_the_ids_is_no_fault_and_is_not_waited_for(store: Store):
         assert feed.faults() == []
 
 
-def test_a_lower_id_that_comes_while_rows_settle_is_put_into_its_place(store: Store):
+def test_lower_id_arriving_while_rows_settle_is_ordered(store: Store):
     relay = Relay()
     early = relay.joins(1)
     late = relay.rows.pop()
@@ -59,7 +59,7 @@ def test_a_lower_id_that_comes_while_rows_settle_is_put_into_its_place(store: St
             assert uow.anomalies.count() == 0
 
 
-def test_a_row_that_comes_into_the_settled_part_is_late_and_folded_into_nothing(store: Store):
+def test_row_arriving_in_settled_part_is_late_and_not_folded(store: Store):
     relay = Relay()
     relay.joins(1)
     relay.joins(2)
@@ -78,7 +78,7 @@ def test_a_row_that_comes_into_the_settled_part_is_late_and_folded_into_nothing(
             assert find_holding_fault(uow) is not None
 
 
-def test_the_same_rows_again_change_nothing(store: Store):
+def test_repeated_rows_change_nothing(store: Store):
     with following(store, busy(Relay())) as feed:
         feed.passes(100)
         rows = len(stored(feed))
@@ -88,7 +88,7 @@ def test_the_same_rows_again_change_nothing(store: Store):
         assert len(stored(feed)) == rows
 
 
-def test_a_row_that_was_rewritten_keeps_both_bodies_and_the_first_is_folded(store: Store):
+def test_rewritten_row_keeps_both_bodies_and_first_is_folded(store: Store):
     relay = busy(Relay())
     with following(store, relay) as feed:
         feed.passes(100)
@@ -102,7 +102,7 @@ def test_a_row_that_was_rewritten_keeps_both_bodies_and_the_first_is_folded(stor
             assert [row.node for row in uow.feed.list_conflicting(1, 1)] == [node(9)]
 
 
-def test_a_row_that_is_gone_is_noticed(store: Store):
+def test_vanished_row_is_reported(store: Store):
     relay = busy(Relay())
     with following(store, relay) as feed:
         feed.passes(100)
@@ -111,7 +111,7 @@ def test_a_row_that_is_gone_is_noticed(store: Store):
         assert reread(feed) == ["vanished_row"]
 
 
-def test_rows_deleted_by_age_are_no_fault(store: Store):
+def test_rows_deleted_by_retention_are_no_fault(store: Store):
     relay = busy(Relay())
     with following(store, relay) as feed:
         feed.passes(100)
@@ -121,7 +121,7 @@ def test_rows_deleted_by_age_are_no_fault(store: Store):
 
 
 @pytest.mark.parametrize("real", range(5, 11))
-def test_a_reason_that_the_relay_once_hid_is_repaired_without_a_fault(store: Store, real: int):
+def test_abort_reason_revealed_later_is_no_fault(store: Store, real: int):
     relay = Relay()
     relay.joins(1)
     relay.starts(11, 1)
@@ -134,7 +134,7 @@ def test_a_reason_that_the_relay_once_hid_is_repaired_without_a_fault(store: Sto
         assert reread(feed) == []
 
 
-def test_a_stream_that_begins_again_stops_the_reader(store: Store):
+def test_restarted_stream_stops_reader(store: Store):
     relay = busy(Relay())
     with following(store, relay) as feed:
         feed.passes(100)
@@ -146,7 +146,7 @@ def test_a_stream_that_begins_again_stops_the_reader(store: Store):
         assert feed.poll() is None
 
 
-def test_a_stream_that_begins_again_and_has_grown_past_us_is_another_one(store: Store):
+def test_restarted_stream_grown_past_cursor_is_changed_row_fault(store: Store):
     relay = busy(Relay())
     with following(store, relay) as feed:
         feed.passes(100)
@@ -158,7 +158,7 @@ def test_a_stream_that_begins_again_and_has_grown_past_us_is_another_one(store: 
         assert feed.kinds() == ["changed_row"]
 
 
-def test_a_reader_that_was_away_for_longer_than_the_retention_stops(store: Store):
+def test_reader_absent_longer_than_retention_stops_with_gap(store: Store):
     relay = busy(Relay())
     with following(store, relay) as feed:
         feed.passes(100)
@@ -170,7 +170,7 @@ def test_a_reader_that_was_away_for_longer_than_the_retention_stops(store: Store
         assert feed.kinds() == ["gap_by_retention"]
 
 
-def test_a_row_that_cannot_be_read_is_kept_and_says_nothing(store: Store):
+def test_malformed_row_is_stored_as_bad_row_and_not_folded(store: Store):
     relay = Relay()
     relay.joins(1)
     relay.joins(2)
@@ -185,7 +185,7 @@ def test_a_row_that_cannot_be_read_is_kept_and_says_nothing(store: Store):
         assert len(stored(feed)) == 2
 
 
-def test_a_kind_that_nobody_knows_is_kept_and_stops_nothing(store: Store):
+def test_unknown_row_kind_is_stored_without_fault(store: Store):
     relay = Relay()
     relay.say("NodeTeleported", node(1), where="mars")
     relay.joins(2)
@@ -196,7 +196,9 @@ def test_a_kind_that_nobody_knows_is_kept_and_stops_nothing(store: Store):
         assert [row.kind for row in stored(feed)] == ["NodeTeleported", "NodeJoin"]
 
 
-def test_two_feeds_that_differ_are_told_and_neither_is_chosen(store: Store, other_store: Store):
+def test_disagreeing_second_feed_is_reported_and_state_is_unchanged(
+    store: Store, other_store: Store
+):
     relay = busy(Relay())
     mirror = Relay(rows=[dict(row) for row in relay.rows], next_id=relay.next_id)
     mirror.rows[3] |= {"args": mirror.rows[3]["args"].replace("}", " }")}
@@ -214,7 +216,7 @@ def test_two_feeds_that_differ_are_told_and_neither_is_chosen(store: Store, othe
             assert find_holding_fault(uow) is not None
 
 
-def test_a_second_feed_that_lags_is_no_liar(store: Store, other_store: Store):
+def test_lagging_second_feed_is_no_fault(store: Store, other_store: Store):
     relay = busy(Relay())
     mirror = Relay(rows=relay.rows[:4], next_id=5)
     with following(store, relay) as feed, following(other_store, mirror) as second:

@@ -15,14 +15,14 @@ def busy(relay: Relay) -> Relay:
     return relay
 
 
-def test_a_group_is_scored_in_the_order_of_its_rows(store: Store):
+def test_group_is_scored_in_order_of_its_rows(store: Store):
     with following(store, busy(Relay())) as feed:
         feed.passes(100)
 
         assert feed.pools() == {node(1): [10], node(2): [5], node(3): [2]}
 
 
-def test_nothing_is_folded_before_it_is_settled(store: Store):
+def test_rows_are_not_folded_before_they_settle(store: Store):
     with following(store, busy(Relay())) as feed:
         feed.passes(30)
         assert feed.pools() == {}
@@ -31,7 +31,7 @@ def test_nothing_is_folded_before_it_is_settled(store: Store):
         assert len(feed.pools()) == 3
 
 
-def test_no_block_is_folded_beyond_what_is_settled(store: Store):
+def test_block_beyond_settled_rows_is_not_folded(store: Store):
     with following(store, Relay()) as feed:
         feed.passes(50)
         feed.relay.joins(1)
@@ -45,7 +45,7 @@ def test_no_block_is_folded_beyond_what_is_settled(store: Store):
         assert cursor.time <= first_seen < feed.chain.newest.time
 
 
-def test_a_rebuild_gives_the_same_bytes(store: Store):
+def test_rebuild_produces_same_digest(store: Store):
     with following(store, busy(Relay())) as feed:
         feed.passes(100)
         before = feed.digest()
@@ -57,7 +57,7 @@ def test_a_rebuild_gives_the_same_bytes(store: Store):
         assert len(feed.pools()) == 3
 
 
-def test_a_reorg_takes_rows_back_and_puts_them_in_again(store: Store, other_store: Store):
+def test_reorg_reverts_and_reapplies_rows(store: Store, other_store: Store):
     with following(store, busy(Relay())) as feed:
         feed.passes(60)
         feed.chain.fork(4)
@@ -76,7 +76,7 @@ def test_a_reorg_takes_rows_back_and_puts_them_in_again(store: Store, other_stor
         assert feed.digest() == forked
 
 
-def test_a_restart_at_every_step_changes_nothing(store: Store, other_store: Store):
+def test_restart_at_every_step_changes_nothing(store: Store, other_store: Store):
     with following(store, busy(Relay())) as feed:
         feed.passes(100)
         whole = feed.digest()
@@ -88,7 +88,7 @@ def test_a_restart_at_every_step_changes_nothing(store: Store, other_store: Stor
         assert feed.digest() == whole
 
 
-def test_a_node_that_is_kicked_out_did_not_quit_before(store: Store):
+def test_kicked_out_node_is_not_recorded_as_quit(store: Store):
     with following(store, busy(Relay())) as feed:
         feed.relay.leaves("NodeQuit", 2)
         feed.relay.leaves("NodeKickedOut", 2)
@@ -100,7 +100,7 @@ def test_a_node_that_is_kicked_out_did_not_quit_before(store: Store):
             assert uow.anomalies.count() == 0
 
 
-def test_only_what_the_relay_penalises_is_a_timeout(store: Store):
+def test_only_timeouts_penalised_by_relay_count(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -118,7 +118,7 @@ def test_only_what_the_relay_penalises_is_a_timeout(store: Store):
         assert blamed == {node(1), node(3)}
 
 
-def test_a_row_of_a_time_before_the_first_block_waits_for_its_place(store: Store):
+def test_row_before_first_block_waits(store: Store):
     with following(store, busy(Relay())) as feed:
         feed.passes(6, every=1)
         with store.read_transaction() as uow:

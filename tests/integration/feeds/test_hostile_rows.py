@@ -38,7 +38,7 @@ def poll_on(feed: FeedFollower) -> None:
 
 
 @pytest.mark.parametrize("below", [0, 1, 63, 64, 65, 2**20 - 1, 2**20, 2**20 + 65])
-def test_id_near_the_largest_integer_ends_no_process(store: Store, below: int):
+def test_id_near_largest_integer_does_not_stop_process(store: Store, below: int):
     relay = busy(Relay())
     with following(store, relay) as feed:
         feed.passes(60)
@@ -53,7 +53,7 @@ def test_id_near_the_largest_integer_ends_no_process(store: Store, below: int):
         assert {node(1), node(2), node(3)} <= feed.pools().keys()
 
 
-def test_database_that_already_holds_the_largest_id_starts_again(store: Store):
+def test_database_holding_largest_id_restarts(store: Store):
     relay = busy(Relay())
     with following(store, relay) as feed:
         feed.passes(60)
@@ -70,7 +70,7 @@ def test_database_that_already_holds_the_largest_id_starts_again(store: Store):
 
 @pytest.mark.parametrize("field", ["type", "node_address", "task_id_commitment"])
 @pytest.mark.parametrize("char", ["a", "é", "\U0001f300"])
-def test_name_longer_than_an_index_holds_is_refused(store: Store, field: str, char: str):
+def test_name_longer_than_index_limit_is_rejected(store: Store, field: str, char: str):
     """PostgreSQL's index takes 2,704 bytes, and no text that packs well shows it."""
     relay = busy(Relay())
     with following(store, relay) as feed:
@@ -87,7 +87,7 @@ def test_name_longer_than_an_index_holds_is_refused(store: Store, field: str, ch
 
 
 @pytest.mark.parametrize("field", ["type", "node_address", "task_id_commitment"])
-def test_longest_name_that_is_taken_fits_every_index(store: Store, field: str):
+def test_longest_accepted_name_fits_every_index(store: Store, field: str):
     relay = busy(Relay())
     with following(store, relay) as feed:
         long = "".join(chr(0x1F300 + number * 7 % 700) for number in range(MAX_NAME_CHARS))
@@ -102,7 +102,7 @@ COLUMNS = ("kind", "node", "task")
 
 @pytest.mark.parametrize("opening", ['{"x":', "["])
 @pytest.mark.parametrize("depth", [65, 500, 900, 5_000])
-def test_arguments_nested_too_deep_say_nothing_on_any_stack(
+def test_deeply_nested_arguments_are_bad_row_at_any_stack_depth(
     store: Store, opening: str, depth: int
 ):
     """A row is unreadable by itself, and not by how much of the stack is left to its reader."""
@@ -128,7 +128,7 @@ def at_depth(calls: int, row: FeedRow) -> str | None:
     return find_unreadable_reason(row) if calls == 0 else at_depth(calls - 1, row)
 
 
-def test_brackets_inside_texts_are_no_nesting(store: Store):
+def test_brackets_inside_strings_are_no_nesting(store: Store):
     relay = busy(Relay())
     args = {"task_id_commitment": task(99), "selected_node": node(1), "text": '[{\\"' * 200}
     with following(store, relay) as feed:
@@ -139,7 +139,7 @@ def test_brackets_inside_texts_are_no_nesting(store: Store):
 
 
 @pytest.mark.parametrize("clock", [1, 2**62])
-def test_clock_of_a_reread_or_a_second_feed_is_not_stored(store: Store, clock: int):
+def test_clock_of_reread_or_second_feed_is_not_stored(store: Store, clock: int):
     """A clock that nobody compared with ours would stop every later reread."""
     relay = busy(Relay())
     with following(store, relay) as feed:
@@ -205,7 +205,7 @@ ROWS = st.fixed_dictionaries(
 @given(made=st.lists(st.tuples(ROWS, st.dictionaries(NAMES, VALUES), st.booleans()), max_size=12))
 # Without shrinking: an example polls and folds some twenty times over HTTP.
 @settings(max_examples=20, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-def test_any_row_is_refused_or_kept_and_the_process_goes_on(
+def test_arbitrary_row_is_rejected_or_stored_and_process_continues(
     made: list[tuple[dict[str, Any], dict[str, Any], bool]], databases
 ):
     relay = Relay()

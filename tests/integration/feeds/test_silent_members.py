@@ -53,7 +53,7 @@ def explained(feed: FeedFollower, number: int) -> Explanation:
     return explain_score(archive, Address(node(number)), block)
 
 
-def test_member_that_timed_out_gets_its_zero_and_is_marked(store: Store):
+def test_timed_out_member_gets_derived_zero(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -69,7 +69,7 @@ def test_member_that_timed_out_gets_its_zero_and_is_marked(store: Store):
         assert feed.digest() == before
 
 
-def test_zero_that_may_be_anothers_is_shown_as_possible_and_given_to_nobody(store: Store):
+def test_ambiguous_zero_is_shown_as_possible_and_not_scored(store: Store):
     relay = Relay()
     for number in (1, 2, 3, 4):
         relay.joins(number)
@@ -95,7 +95,7 @@ def test_zero_that_may_be_anothers_is_shown_as_possible_and_given_to_nobody(stor
         assert explanation_json(explained(feed, 1))["possible_zeros"] == []
 
 
-def test_node_that_only_times_out_in_groups_becomes_due_for_a_kickout(store: Store):
+def test_node_timing_out_only_in_groups_becomes_due_for_kickout(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -118,7 +118,7 @@ def test_node_that_only_times_out_in_groups_becomes_due_for_a_kickout(store: Sto
     assert "derived" in (derived_zeros_reason(entries, RELAY) or "")
 
 
-def test_kickout_that_is_due_without_derived_zeros_waits_for_nobody(store: Store):
+def test_kickout_needing_no_derived_zeros_is_not_held(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -132,7 +132,7 @@ def test_kickout_that_is_due_without_derived_zeros_waits_for_nobody(store: Store
     assert derived_zeros_reason([said] * (POOL - 10) + [derived] * 10, RELAY) is not None
 
 
-def test_silent_end_that_comes_while_rows_settle_is_derived_from(store: Store):
+def test_abort_arriving_while_rows_settle_yields_derived_zero(store: Store):
     """An id is taken when a row is written, and shown when its transaction ends."""
     relay = Relay()
     for number in (1, 2, 3):
@@ -149,7 +149,7 @@ def test_silent_end_that_comes_while_rows_settle_is_derived_from(store: Store):
         assert feed.faults() == []
 
 
-def test_silent_end_that_comes_after_its_place_has_settled_changes_nothing(store: Store):
+def test_abort_arriving_after_settlement_changes_nothing(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -186,7 +186,7 @@ def whole_pools(feed: FeedFollower) -> dict[str, list[int]]:
     every=st.integers(1, 30),
     restarts=st.sets(st.integers(0, 14), max_size=4),
 )
-def test_any_part_of_a_stream_derives_what_the_whole_derives(
+def test_partial_streams_derive_same_scores_as_full_stream(
     played: list[tuple[tuple[str, ...], list[int], int]],
     every: int,
     restarts: set[int],

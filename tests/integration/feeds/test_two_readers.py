@@ -53,7 +53,9 @@ def read_both(one: FeedFollower, other: FeedFollower, steps: int) -> None:
     other.catch_up()
 
 
-def test_order_ranks_and_scores_are_equal_whenever_one_looks(store: Store, other_store: Store):
+def test_readers_polling_at_different_times_have_equal_order_ranks_and_scores(
+    store: Store, other_store: Store
+):
     relay, chain = Relay(), ScriptedChain()
     with following(store, relay, chain) as one, following(other_store, relay, chain) as other:
         other.relay = relay
@@ -63,7 +65,7 @@ def test_order_ranks_and_scores_are_equal_whenever_one_looks(store: Store, other
         assert sum(map(len, one.pools().values())) == 21
 
 
-def test_health_differs_by_no_more_than_the_moments_of_looking(store: Store, other_store: Store):
+def test_health_of_two_readers_differs_only_by_polling_times(store: Store, other_store: Store):
     relay, chain = Relay(), ScriptedChain()
     with following(store, relay, chain) as one, following(other_store, relay, chain) as other:
         read_both(one, other, 8)
@@ -78,7 +80,7 @@ def test_health_differs_by_no_more_than_the_moments_of_looking(store: Store, oth
                 assert Fraction(abs(mine - his), UNIT) <= bound
 
 
-def test_with_the_same_times_every_byte_is_equal(store: Store, other_store: Store):
+def test_witness_import_produces_identical_state(store: Store, other_store: Store):
     relay, chain = Relay(), ScriptedChain()
     with following(store, relay, chain) as one:
         for step in range(6):
@@ -102,7 +104,7 @@ def test_with_the_same_times_every_byte_is_equal(store: Store, other_store: Stor
             assert list(export_witness_lines(uow)) == lines
 
 
-def test_a_witness_file_is_for_an_empty_database(store: Store):
+def test_witness_import_requires_empty_database(store: Store):
     relay = Relay()
     relay.joins(1)
     with following(store, relay) as feed:
@@ -117,9 +119,7 @@ def test_a_witness_file_is_for_an_empty_database(store: Store):
     moments=st.lists(st.integers(1, 40), min_size=6, max_size=6),
     gaps=st.lists(st.integers(0, 3), min_size=6, max_size=6),
 )
-def test_any_moments_of_polling_give_the_same_scores(
-    moments: list[int], gaps: list[int], databases
-):
+def test_any_polling_times_give_same_scores(moments: list[int], gaps: list[int], databases):
     wanted: dict[str, list[int]] = {}
     for step in range(1, 6):
         for rank, each in enumerate(range(3)):

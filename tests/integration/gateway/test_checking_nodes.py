@@ -53,7 +53,7 @@ def closed_port() -> str:
         return f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
-def test_each_node_is_out_for_what_it_said(opened: Store):
+def test_each_node_is_excluded_for_its_probe_result(opened: Store):
     nodes = {
         "well": RpcNode(),
         "also": RpcNode(height=98),
@@ -76,7 +76,7 @@ def test_each_node_is_out_for_what_it_said(opened: Store):
     assert all(found[name].startswith("probe_") for name in ("broken", "huge", "odd", "gone"))
 
 
-def test_a_probe_asks_for_chain_and_height_and_is_no_outcome(opened: Store):
+def test_probe_requests_chain_id_and_height_and_records_no_outcome(opened: Store):
     node = RpcNode()
     with answering(node), checking(opened, {"a": node.url}) as (service, check):
         check.check_nodes()
@@ -93,7 +93,7 @@ def until(is_so: Callable[[], bool]) -> None:
     raise AssertionError("it never was")
 
 
-def test_a_node_that_is_well_again_is_drawn_after_the_next_round(opened: Store):
+def test_recovered_node_is_available_after_next_probe_round(opened: Store):
     node, other = RpcNode(chain_id=2), RpcNode()
     urls = {"a": node.url, "b": other.url}
     with answering(node, other), checking(opened, urls) as (service, check):
@@ -104,7 +104,7 @@ def test_a_node_that_is_well_again_is_drawn_after_the_next_round(opened: Store):
         until(lambda: left_out(service, "a", "b") == {})
 
 
-def test_who_asks_for_checks_without_end_gets_one_in_so_many_seconds(opened: Store):
+def test_repeated_check_requests_are_rate_limited(opened: Store):
     node = RpcNode()
     with answering(node), checking(opened, {"a": node.url}) as (service, _):
         told = ChecksSection(chain_id=1, urls={"a": node.url})
@@ -119,7 +119,7 @@ def test_who_asks_for_checks_without_end_gets_one_in_so_many_seconds(opened: Sto
     assert node.asked == ["eth_chainId", "eth_blockNumber"]
 
 
-def test_who_is_no_staked_member_of_the_daemons_network_is_out(
+def test_unstaked_or_departed_node_of_daemon_network_is_excluded(
     opened: Store, tmp_path_factory: pytest.TempPathFactory
 ):
     daemons = f"sqlite:///{tmp_path_factory.mktemp('daemon') / 'd.sqlite'}"

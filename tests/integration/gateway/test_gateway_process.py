@@ -78,7 +78,7 @@ def now() -> int:
 SELECT = {"chain": CHAIN, "session": "s", "candidates": ["well", "other", "third"]}
 
 
-def test_a_gateway_is_told_stopped_and_started_and_knows_what_it_was_told(config: Path):
+def test_gateway_keeps_outcomes_over_restart(config: Path):
     with gateway(config, "first") as running:
         row = {"node": "well", "chain": CHAIN, "t_ms": now(), "ok": True, "latency_ms": 61.2}
         fast = {"outcomes": [{**row, "id": f"x{n}"} for n in range(30)]}
@@ -107,13 +107,13 @@ def test_a_gateway_is_told_stopped_and_started_and_knows_what_it_was_told(config
     assert TOKEN not in logs
 
 
-def test_a_second_gateway_on_the_same_database_is_refused(config: Path):
+def test_second_gateway_on_same_database_is_refused(config: Path):
     with gateway(config, "first"), starting(config, "second") as other:
         assert other.process.wait(PATIENCE_SECONDS) == 1
         assert "another process works on this database" in other.log.read_text()
 
 
-def test_a_killed_gateway_knows_what_it_had_written(config: Path):
+def test_killed_gateway_keeps_written_outcomes(config: Path):
     with gateway(config, "first") as running:
         row = {"node": "well", "chain": CHAIN, "t_ms": now(), "ok": True, "latency_ms": 61.2}
         asked(running, "/v1/outcomes", {"outcomes": [row]})
@@ -125,7 +125,7 @@ def test_a_killed_gateway_knows_what_it_had_written(config: Path):
         assert asked(running, "/v1/nodes/well").json()[CHAIN]["attempts"] == 1
 
 
-def test_without_a_token_it_does_not_start(config: Path):
+def test_gateway_without_token_does_not_start(config: Path):
     config.with_name("token").write_text("")
     with starting(config, "first") as running:
         assert running.process.wait(PATIENCE_SECONDS) == 2

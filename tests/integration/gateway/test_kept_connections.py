@@ -54,7 +54,7 @@ def answer(sock: socket.socket, length: int = LENGTH) -> bytes:
     return got.partition(b"\r\n\r\n")[2]
 
 
-def test_one_connection_brings_one_request_after_the_other():
+def test_kept_connection_serves_sequential_requests():
     with door() as url, connected(url) as sock:
         for number in range(20):
             body = str(number).encode().rjust(LENGTH)
@@ -62,7 +62,7 @@ def test_one_connection_brings_one_request_after_the_other():
             assert answer(sock) == body
 
 
-def test_the_parts_of_an_answer_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch):
+def test_responses_are_sent_with_tcp_nodelay(monkeypatch: pytest.MonkeyPatch):
     told: list[int] = []
     before = HttpToolsProtocol.connection_made
 
@@ -77,7 +77,7 @@ def test_the_parts_of_an_answer_do_not_wait_for_each_other(monkeypatch: pytest.M
     assert told == [1]
 
 
-def test_requests_that_come_together_are_answered_in_their_order():
+def test_pipelined_requests_are_answered_in_order():
     with door() as url, connected(url, b"".join(post(b"%8d" % n) for n in range(5))) as sock:
         got = b""
         while b"%8d" % 4 not in got:
@@ -86,7 +86,7 @@ def test_requests_that_come_together_are_answered_in_their_order():
     assert places == sorted(places)
 
 
-def test_a_body_that_is_as_long_as_it_may_be_is_taken_in():
+def test_body_of_maximum_length_is_accepted():
     body = bytes(range(256)) * 4096
     with door(body_bytes=len(body)) as url, connected(url) as sock:
         for _ in range(2):
@@ -101,7 +101,7 @@ def test_a_body_that_is_as_long_as_it_may_be_is_taken_in():
         b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
     ],
 )
-def test_a_body_that_is_too_long_or_of_no_told_length_is_refused(sent: bytes):
+def test_body_too_long_or_without_length_returns_413(sent: bytes):
     with door() as url, connected(url, sent) as sock:
         assert b" 413 " in all_of(sock).split(b"\r\n")[0]
 
@@ -115,7 +115,7 @@ def test_a_body_that_is_too_long_or_of_no_told_length_is_refused(sent: bytes):
         b"no HTTP at all\r\n\r\n",
     ],
 )
-def test_what_is_no_request_is_refused_and_the_connection_with_it(sent: bytes):
+def test_malformed_request_returns_400_and_closes_connection(sent: bytes):
     with door() as url, connected(url, sent) as sock:
         assert b" 400 " in all_of(sock).split(b"\r\n")[0]
 
@@ -130,7 +130,7 @@ def test_what_is_no_request_is_refused_and_the_connection_with_it(sent: bytes):
         b"GET / HTTP/9.9\r\nHost: here\r\n\r\n",
     ],
 )
-def test_an_odd_request_costs_its_connection_and_nothing_else(sent: bytes):
+def test_malformed_request_closes_only_its_connection(sent: bytes):
     with door() as url:
         with connected(url, sent) as sock:
             assert b" 4" in all_of(sock).split(b"\r\n")[0]
@@ -138,20 +138,20 @@ def test_an_odd_request_costs_its_connection_and_nothing_else(sent: bytes):
             assert answer(sock) == b"x" * LENGTH
 
 
-def test_a_request_to_upgrade_is_answered_and_the_connection_closed():
+def test_upgrade_request_is_answered_and_connection_closed():
     upgrade = b"GET / HTTP/1.1\r\nHost: here\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
     with door() as url, connected(url, upgrade) as sock:
         assert b" 200 " in all_of(sock).split(b"\r\n")[0]
 
 
-def test_a_request_to_upgrade_that_brings_a_body_is_refused():
+def test_upgrade_request_with_body_returns_400():
     upgrade = post(b"x" * LENGTH, "Connection: HTTP2-Settings, Upgrade", "Upgrade: h2c")
     with door() as url, connected(url, upgrade) as sock:
         assert b" 400 " in all_of(sock).split(b"\r\n")[0]
 
 
 @pytest.mark.parametrize("awaited", [1, 0])
-def test_a_head_without_an_end_is_cut_off_behind_another_request_too(awaited: int):
+def test_unfinished_headers_are_cut_off_after_earlier_request(awaited: int):
     before = cut_off()
     patient = door(response_timeout_seconds=60.0, header_timeout_seconds=60.0)
     with patient as url, connected(url, post(b"x" * LENGTH)) as sock:
@@ -175,7 +175,7 @@ def sent_until_cut_off(sock: socket.socket) -> bool:
     return False
 
 
-def test_who_sends_a_body_slowly_is_cut_off():
+def test_slow_request_body_is_cut_off():
     before = refused("deadline")
     with door(response_timeout_seconds=0.3) as url:
         half = post(b"x" * LENGTH)[:-1]
@@ -190,13 +190,13 @@ def test_who_sends_a_body_slowly_is_cut_off():
 
 
 @pytest.mark.slow
-def test_who_rests_too_long_between_two_requests_is_let_go():
+def test_idle_connection_is_closed_between_requests():
     with door(header_timeout_seconds=1.0) as url, connected(url, post(b"x" * LENGTH)) as sock:
         assert answer(sock) == b"x" * LENGTH
         assert all_of(sock) == b""
 
 
-def test_where_too_many_rest_the_one_that_rests_longest_goes():
+def test_longest_idle_connection_is_closed_at_limit():
     with door(connections=16, per_address=4, header_timeout_seconds=60.0) as url:
         socks = []
         for _ in range(8):
@@ -209,7 +209,7 @@ def test_where_too_many_rest_the_one_that_rests_longest_goes():
             sock.close()
 
 
-def test_many_connections_bring_many_requests_at_the_same_time():
+def test_many_connections_serve_many_requests_concurrently():
     answered = []
 
     def ask(url: str) -> None:

@@ -107,7 +107,7 @@ def repeated_when_stored(running: Daemon, body: dict[str, object]) -> int:
     return answers[-1]
 
 
-def test_outcomes_are_answered_with_202_while_the_database_is_away(
+def test_outcomes_return_202_while_database_is_unavailable(
     config: Path, proxied: tuple[LossyProxy, str], postgresql_url: str
 ):
     body = batch(0, 3)
@@ -124,9 +124,7 @@ def test_outcomes_are_answered_with_202_while_the_database_is_away(
         assert repeated_when_stored(running, body) == 3
 
 
-def test_gateway_that_cannot_write_any_more_ends_with_an_exit_code_of_failure(
-    config: Path, postgresql_url: str
-):
+def test_gateway_that_can_no_longer_write_exits_with_failure(config: Path, postgresql_url: str):
     with starting(config, "first") as running:
         running.url = running.wait_for("gateway_started")["address"]
         with psycopg.connect(postgresql_url) as database:

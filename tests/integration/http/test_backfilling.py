@@ -33,7 +33,7 @@ def busy_block(chain: ScriptedChain) -> int:
     return next(block.ref.number for block in chain.blocks[20:] if block.calls)
 
 
-def test_a_log_that_was_left_out_is_put_in(store: Store, new_store: NewStore):
+def test_omitted_logs_and_calls_are_restored_by_backfill(store: Store, new_store: NewStore):
     chain = mined(BLOCKS)
     number = busy_block(chain)
     logs, calls = leave_out(chain, number)
@@ -54,7 +54,7 @@ def test_a_log_that_was_left_out_is_put_in(store: Store, new_store: NewStore):
         assert follower.dump() == whole.dump()
 
 
-def test_where_nothing_is_missing_nothing_is_folded(store: Store):
+def test_complete_index_is_not_refolded(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -66,7 +66,7 @@ def test_where_nothing_is_missing_nothing_is_folded(store: Store):
     assert follower.dump() == before
 
 
-def test_a_dry_run_names_what_is_missing_and_puts_nothing_in(store: Store):
+def test_dry_run_reports_missing_rows_and_writes_nothing(store: Store):
     chain = mined(BLOCKS)
     number = busy_block(chain)
     logs, _ = leave_out(chain, number)
@@ -85,7 +85,7 @@ def test_a_dry_run_names_what_is_missing_and_puts_nothing_in(store: Store):
     assert follower.dump() == before
 
 
-def test_logs_that_the_endpoint_has_forgotten_stay(store: Store):
+def test_rows_no_longer_served_by_endpoint_are_kept(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -97,7 +97,7 @@ def test_logs_that_the_endpoint_has_forgotten_stay(store: Store):
     assert follower.dump() == before
 
 
-def test_rows_that_are_served_in_other_words_are_counted_and_ours_stay(store: Store):
+def test_differing_rows_are_counted_and_stored_rows_kept(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -110,7 +110,7 @@ def test_rows_that_are_served_in_other_words_are_counted_and_ours_stay(store: St
     assert follower.dump() == before
 
 
-def test_it_can_be_done_in_small_windows_and_tells_how_far_it_is(store: Store):
+def test_backfill_in_small_windows_reports_progress(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     follower.chain.most_blocks = 25
@@ -122,7 +122,7 @@ def test_it_can_be_done_in_small_windows_and_tells_how_far_it_is(store: Store):
     assert told == [(29, 60), (54, 60), (60, 60)]
 
 
-def test_rows_of_a_fork_that_we_have_not_followed_yet_do_not_come_in(store: Store):
+def test_rows_of_unfollowed_fork_are_rejected(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(4)
@@ -132,7 +132,7 @@ def test_rows_of_a_fork_that_we_have_not_followed_yet_do_not_come_in(store: Stor
         backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
 
-def test_another_final_block_is_fatal(store: Store):
+def test_different_final_block_is_fatal(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(30)
@@ -143,7 +143,7 @@ def test_another_final_block_is_fatal(store: Store):
 
 
 @pytest.mark.parametrize("blocks", [BlockRange(9, 20), BlockRange(20, 61)])
-def test_blocks_that_are_not_indexed_are_refused(store: Store, blocks: BlockRange):
+def test_blocks_outside_index_are_rejected(store: Store, blocks: BlockRange):
     follower = Follower(mined(BLOCKS), store, start_block=10)
     follower.catch_up()
 
@@ -151,6 +151,6 @@ def test_blocks_that_are_not_indexed_are_refused(store: Store, blocks: BlockRang
         backfill_range(follower.chain, store, follower.folder, blocks, RebuildOptions())
 
 
-def test_an_empty_database_is_told_to_run_first(store: Store):
+def test_empty_database_is_rejected_with_hint_to_run(store: Store):
     with pytest.raises(InputError, match="qos-oracle run"):
         backfill_range(ScriptedChain(), store, folder(), ALL, RebuildOptions())

@@ -41,11 +41,11 @@ def complaint(url: str, kind: type[OracleError] = InputError) -> str:
         f"user:{SECRET}@localhost/oracle",
     ],
 )
-def test_a_url_that_we_cannot_use_is_refused_unrepeated(url: str):
+def test_unsupported_database_url_is_rejected_without_repeating_it(url: str):
     assert "write it as sqlite:///FILE or postgresql://USER@HOST/NAME" in complaint(url)
 
 
-def test_a_server_that_does_not_answer_is_named():
+def test_unreachable_server_is_reported_by_url():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -54,7 +54,7 @@ def test_a_server_that_does_not_answer_is_named():
 
 
 @pytest.mark.postgres
-def test_a_wrong_password_is_said_to_be_wrong(postgresql_url: str):
+def test_wrong_or_missing_password_is_reported(postgresql_url: str):
     with psycopg.connect(postgresql_url, autocommit=True) as connection:
         connection.execute(f"DROP ROLE IF EXISTS {GUARDED}")
         connection.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD 'right'")
@@ -66,24 +66,24 @@ def test_a_wrong_password_is_said_to_be_wrong(postgresql_url: str):
 
 
 @pytest.mark.postgres
-def test_a_database_that_is_not_there_is_named(postgresql_url: str):
+def test_missing_database_is_reported(postgresql_url: str):
     said = complaint(re.sub(r"/test_\d+", "/nowhere", postgresql_url))
     assert said.endswith('database "nowhere" does not exist')
 
 
 # Not even root may write into /proc.
 @pytest.mark.parametrize("folder", ["{tmp_path}/none", "/proc"])
-def test_a_file_that_cannot_be_made_is_named(folder: str, tmp_path: Path):
+def test_file_that_cannot_be_created_is_reported(folder: str, tmp_path: Path):
     url = f"sqlite:///{folder.format(tmp_path=tmp_path)}/oracle.sqlite"
     with pytest.raises(InputError, match=r"oracle\.sqlite: the file cannot be opened"):
         migrate(url)
 
 
-def test_a_folder_is_no_database(tmp_path: Path):
+def test_folder_is_rejected_as_database(tmp_path: Path):
     assert "the file cannot be opened" in complaint(f"sqlite:///{tmp_path}")
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path):
+def test_non_sqlite_file_is_rejected_and_unchanged(tmp_path: Path):
     letter = tmp_path / "letter.txt"
     letter.write_text("Dear operator, " * 100)
     assert complaint(f"sqlite:///{letter}").endswith("the file is no SQLite database")
@@ -91,7 +91,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_file_is_refused(sqlite_url: str):
+def test_read_only_file_is_rejected(sqlite_url: str):
     file = Path(sqlite_url.removeprefix("sqlite:///"))
     file.chmod(0o400)
     file.parent.chmod(0o500)
@@ -110,12 +110,12 @@ def test_a_read_only_file_is_refused(sqlite_url: str):
         f"postgresql://me:{SECRET}@/oracle?host=/run/postgresql",
     ],
 )
-def test_no_part_of_a_url_shows_a_password(url: str):
+def test_shown_database_url_contains_no_password(url: str):
     assert SECRET not in format_database_name(parse_database_url(url))
     assert format_database_name(parse_database_url(url)).startswith("database postgresql://me@")
 
 
-def test_looking_at_a_database_keeps_no_connection(database_url: str):
+def test_schema_check_keeps_no_connection_open(database_url: str):
     get_schema_state(database_url)
     if database_url.startswith("postgresql"):
         with psycopg.connect(database_url) as connection:

@@ -32,7 +32,7 @@ def asked(served: Served) -> RpcError:
     return caught.value
 
 
-def test_answers_come_typed(served: Served):
+def test_responses_are_decoded_to_types(served: Served):
     endpoint = JsonRpcClient(served.url)
 
     block = endpoint.call("eth_getBlockByNumber", ["0x3", False], BlockResponse)
@@ -41,13 +41,13 @@ def test_answers_come_typed(served: Served):
     assert block.hash == served.chain.blocks[3].hash
 
 
-def test_null_is_none(served: Served):
+def test_null_response_is_none(served: Served):
     endpoint = JsonRpcClient(served.url)
 
     assert endpoint.call("eth_getBlockByNumber", ["0x9999", False], BlockResponse) is None
 
 
-def test_a_batch_keeps_its_order_whatever_the_endpoint_does(served: Served):
+def test_shuffled_batch_response_is_returned_in_request_order(served: Served):
     post = served.post
 
     def shuffled(body: bytes) -> Http:
@@ -63,7 +63,7 @@ def test_a_batch_keeps_its_order_whatever_the_endpoint_does(served: Served):
     assert [block and block.number for block in blocks] == [hex(n) for n in range(10)]
 
 
-def test_what_a_batch_leaves_out_is_asked_again_alone(served: Served):
+def test_failed_batch_item_is_requested_again_alone(served: Served):
     refused: list[Any] = []
 
     def once(request: Request) -> None:
@@ -80,7 +80,7 @@ def test_what_a_batch_leaves_out_is_asked_again_alone(served: Served):
     assert [block and block.number for block in blocks] == ["0x0", "0x1", "0x2", "0x3"]
 
 
-def test_a_batch_that_is_too_large_is_learnt_from(served: Served):
+def test_refused_batch_size_is_remembered(served: Served):
     served.most_in_batch = 7
     endpoint = JsonRpcClient(served.url)
     each = [[hex(n), False] for n in range(30)]
@@ -118,7 +118,7 @@ HTML = Http(body=b"<html>Welcome</html>", headers={"Content-Type": "text/html"})
         (Http(status=504), ErrorKind.SLOW),
     ],
 )
-def test_every_http_failure_has_a_kind(served: Served, http: Http, kind: ErrorKind):
+def test_every_http_failure_is_classified(served: Served, http: Http, kind: ErrorKind):
     served.faults.append(answering(http))
 
     assert asked(served).kind is kind
@@ -147,7 +147,7 @@ def test_every_http_failure_has_a_kind(served: Served, http: Http, kind: ErrorKi
         (-32000, "内部错误", ErrorKind.UNKNOWN),
     ],
 )
-def test_every_error_has_a_kind(served: Served, code: int, message: str, kind: ErrorKind):
+def test_every_rpc_error_is_classified(served: Served, code: int, message: str, kind: ErrorKind):
     served.faults.append(failing(code, message))
 
     assert asked(served).kind is kind
@@ -165,7 +165,7 @@ def test_every_error_has_a_kind(served: Served, code: int, message: str, kind: E
         ("blocks distance: 0", None),
     ],
 )
-def test_a_stated_limit_of_blocks_is_read(served: Served, message: str, blocks: int | None):
+def test_block_limit_in_error_message_is_parsed(served: Served, message: str, blocks: int | None):
     served.faults.append(failing(-32000, message))
 
     error = asked(served)
@@ -188,7 +188,7 @@ def test_a_stated_limit_of_blocks_is_read(served: Served, message: str, blocks: 
         ({}, None),
     ],
 )
-def test_retry_after_is_read_as_seconds_and_as_a_date(
+def test_retry_after_is_parsed_as_seconds_and_date(
     served: Served, headers: dict[str, str], seconds: float | None
 ):
     served.faults.append(answering(Http(status=429, headers=headers)))
@@ -196,7 +196,7 @@ def test_retry_after_is_read_as_seconds_and_as_a_date(
     assert asked(served).retry_after == seconds
 
 
-def test_nobody_at_the_port_is_unreachable():
+def test_closed_port_is_unreachable():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         endpoint = JsonRpcClient(f"http://127.0.0.1:{taken.getsockname()[1]}")
@@ -222,7 +222,7 @@ def with_secrets(url: str) -> str:
         failing(-32000, "no project 0123456789abcdefkey at /v3/0123456789abcdefkey?k=querysecret"),
     ],
 )
-def test_what_a_url_holds_beyond_the_host_is_never_shown(served: Served, fault: Fault):
+def test_url_secrets_are_never_shown_in_errors(served: Served, fault: Fault):
     served.faults.append(fault)
     endpoint = JsonRpcClient(with_secrets(served.url))
 
@@ -234,7 +234,7 @@ def test_what_a_url_holds_beyond_the_host_is_never_shown(served: Served, fault: 
     assert served.url in shown
 
 
-def test_nor_is_it_where_nobody_answers():
+def test_url_secrets_are_not_shown_for_unreachable_endpoint():
     endpoint = JsonRpcClient(with_secrets("http://127.0.0.1:1"))
 
     with pytest.raises(RpcError) as caught:
@@ -247,6 +247,6 @@ def test_nor_is_it_where_nobody_answers():
 @pytest.mark.parametrize(
     "url", ["", "   ", "localhost:8545", "ftp://host", "http://", "http://h:x"]
 )
-def test_an_address_that_is_none_is_the_users_fault(url: str):
+def test_invalid_endpoint_url_is_input_error(url: str):
     with pytest.raises(InputError, match="endpoints"):
         JsonRpcClient(url)

@@ -46,17 +46,19 @@ def breaks(served: Served, http: Http) -> None:
     served.faults.append(lambda _: http)
 
 
-def test_the_first_one_is_preferred(clock: Clock, both: tuple[Served, Served]):
+def test_first_endpoint_is_preferred(clock: Clock, both: tuple[Served, Served]):
     assert on(clock, *both).run_with_endpoint(name_of) == both[0].url
 
 
-def test_where_the_first_fails_the_next_one_works(clock: Clock, both: tuple[Served, Served]):
+def test_next_endpoint_is_used_after_first_fails(clock: Clock, both: tuple[Served, Served]):
     breaks(both[0], Http(status=502))
 
     assert on(clock, *both).run_with_endpoint(name_of) == both[1].url
 
 
-def test_the_preferred_one_comes_back_within_a_minute(clock: Clock, both: tuple[Served, Served]):
+def test_preferred_endpoint_is_used_again_after_one_minute(
+    clock: Clock, both: tuple[Served, Served]
+):
     endpoints = on(clock, *both)
     breaks(both[0], Http(status=502))
     for _ in range(10):
@@ -67,7 +69,7 @@ def test_the_preferred_one_comes_back_within_a_minute(clock: Clock, both: tuple[
     assert endpoints.run_with_endpoint(name_of) == both[0].url
 
 
-def test_while_it_backs_off_it_is_left_alone(clock: Clock, both: tuple[Served, Served]):
+def test_endpoint_in_backoff_is_not_requested(clock: Clock, both: tuple[Served, Served]):
     endpoints = on(clock, *both)
     breaks(both[0], Http(status=502))
     endpoints.run_with_endpoint(name_of)
@@ -78,9 +80,7 @@ def test_while_it_backs_off_it_is_left_alone(clock: Clock, both: tuple[Served, S
     assert len(both[0].asked) == before
 
 
-def test_a_lagging_endpoint_is_passed_by_but_not_put_aside(
-    clock: Clock, both: tuple[Served, Served]
-):
+def test_lagging_endpoint_is_skipped_without_backoff(clock: Clock, both: tuple[Served, Served]):
     endpoints = on(clock, *both)
     lags = True
 
@@ -95,7 +95,7 @@ def test_a_lagging_endpoint_is_passed_by_but_not_put_aside(
     assert endpoints.run_with_endpoint(name_of) == both[0].url
 
 
-def test_when_all_fail_every_reason_is_told(clock: Clock, both: tuple[Served, Served]):
+def test_failure_of_all_endpoints_reports_every_reason(clock: Clock, both: tuple[Served, Served]):
     breaks(both[0], Http(status=502))
     breaks(both[1], Http(status=401))
 
@@ -103,7 +103,7 @@ def test_when_all_fail_every_reason_is_told(clock: Clock, both: tuple[Served, Se
         on(clock, *both).run_with_endpoint(name_of)
 
 
-def test_a_throttling_endpoint_is_not_asked_before_its_time(clock: Clock, serve: Serve):
+def test_throttling_endpoint_is_not_requested_before_retry_after(clock: Clock, serve: Serve):
     served = serve(MemoryChain())
     endpoints = on(clock, served)
     breaks(served, Http(status=429, headers={"Retry-After": "30"}))
@@ -121,7 +121,7 @@ def test_a_throttling_endpoint_is_not_asked_before_its_time(clock: Clock, serve:
     assert endpoints.run_with_endpoint(name_of) == served.url
 
 
-def test_another_chain_is_told_before_anything_is_read(clock: Clock, serve: Serve):
+def test_wrong_chain_is_reported_before_any_block_request(clock: Clock, serve: Serve):
     served = serve(MemoryChain(chain_id=5))
 
     with pytest.raises(InputError, match=r"is on chain 5, .* says 31337"):
@@ -129,7 +129,7 @@ def test_another_chain_is_told_before_anything_is_read(clock: Clock, serve: Serv
     assert served.count("eth_blockNumber") == 0
 
 
-def test_after_a_failure_the_chain_is_looked_at_again(clock: Clock, serve: Serve):
+def test_chain_id_is_checked_again_after_failure(clock: Clock, serve: Serve):
     served = serve(MemoryChain())
     endpoints = on(clock, served)
     breaks(served, Http(status=502))
@@ -142,6 +142,6 @@ def test_after_a_failure_the_chain_is_looked_at_again(clock: Clock, serve: Serve
         endpoints.run_with_endpoint(name_of)
 
 
-def test_no_endpoint_at_all_is_the_users_fault(clock: Clock):
+def test_empty_endpoint_list_is_input_error(clock: Clock):
     with pytest.raises(InputError, match="at least one"):
         EndpointPool([], 31337, clock)

@@ -55,7 +55,7 @@ def expected(head: Block, finality: Finality, before: BlockRef | None) -> int:
     st.integers(1, 20),
     st.integers(0, 600),
 )
-def test_final_is_the_newest_block_that_is_deep_and_old_enough(served, gaps, depth, seconds):
+def test_final_block_is_newest_that_is_deep_and_old_enough(served, gaps, depth, seconds):
     """Asked for twice: from nothing, and from what was final some blocks before."""
     tree, finality = BlockTree(31337), Finality(depth, seconds)
     middle = None
@@ -73,7 +73,7 @@ def test_final_is_the_newest_block_that_is_deep_and_old_enough(served, gaps, dep
     assert second.number == expected(tree.last_mined, finality, first)
 
 
-def test_from_one_look_to_the_next_it_costs_two_questions(served: tuple[Provider, Endpoint]):
+def test_updating_final_block_costs_at_most_four_requests(served: tuple[Provider, Endpoint]):
     tree, finality = BlockTree(31337), Finality(4, 600)
     tree.mine_empty_blocks(500)
     served[0]._blocks = tree.blocks

@@ -19,7 +19,7 @@ def endpoint() -> Iterator[Proxy]:
         yield one
 
 
-def test_in_a_turn_an_endpoint_is_asked_for_its_height_once(endpoint: Proxy):
+def test_height_is_requested_once_per_tick(endpoint: Proxy):
     now = 100.0
     line = caller_of(endpoint.url, clock=lambda: now)
     folded_to(endpoint, 7)
@@ -34,7 +34,7 @@ def test_in_a_turn_an_endpoint_is_asked_for_its_height_once(endpoint: Proxy):
     line.endpoint.close()
 
 
-def test_one_that_fell_silent_is_asked_for_its_height_again(endpoint: Proxy):
+def test_height_is_requested_again_after_failure(endpoint: Proxy):
     line = caller_of(endpoint.url, clock=lambda: 100.0)
     folded_to(endpoint, 7)
     assert line.has_reached(7)

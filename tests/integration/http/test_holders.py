@@ -40,11 +40,11 @@ def named_process() -> Iterator[tuple["subprocess.Popen[str]", str]]:
             running.kill()
 
 
-def test_this_process_lives():
+def test_current_process_is_alive():
     assert get_holder_state(build_holder_name("run")) is HolderState.ALIVE
 
 
-def test_one_that_was_killed_is_gone_before_and_after_its_parent_has_noted_it():
+def test_killed_process_is_gone_before_and_after_it_is_reaped():
     with named_process() as (running, name):
         assert get_holder_state(name) is HolderState.ALIVE
         running.send_signal(signal.SIGKILL)
@@ -54,13 +54,13 @@ def test_one_that_was_killed_is_gone_before_and_after_its_parent_has_noted_it():
         assert get_holder_state(name) is HolderState.GONE
 
 
-def test_one_that_is_stopped_lives():
+def test_stopped_process_is_alive():
     with named_process() as (running, name):
         running.send_signal(signal.SIGSTOP)
         assert get_holder_state(name) is HolderState.ALIVE
 
 
-def test_another_process_with_the_same_number_is_not_taken_for_it():
+def test_reused_process_id_is_not_mistaken_for_holder():
     name = build_holder_name("run")
     begun = name.partition("(begun ")[2].partition(" ")[0]
     earlier = name.replace(f"begun {begun}", f"begun {int(begun) - 1}")
@@ -78,12 +78,12 @@ def test_another_process_with_the_same_number_is_not_taken_for_it():
         "qos-oracle run on host, process 0 (begun 12 at 0123456789abcdef)",
     ],
 )
-def test_of_another_place_nothing_is_known(name: str | None):
+def test_fate_of_holder_on_another_host_is_unknown(name: str | None):
     assert get_holder_state(name) is HolderState.UNKNOWN
 
 
 @pytest.mark.parametrize("hidden", ["sys/kernel/random/boot_id", "self", "self/ns/pid"])
-def test_where_the_kernel_does_not_tell_enough_nobody_is_gone(
+def test_fate_is_unknown_without_kernel_information(
     hidden: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with named_process() as (running, name):
@@ -97,9 +97,7 @@ def test_where_the_kernel_does_not_tell_enough_nobody_is_gone(
         assert "begun" not in build_holder_name("run")
 
 
-def test_a_mount_that_counts_other_processes_tells_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_fate_is_unknown_with_foreign_proc_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     name = build_holder_name("run")
     (tmp_path / "self").symlink_to("1234567")
     monkeypatch.setattr(lease_holder, "_PROC", tmp_path)
@@ -121,7 +119,7 @@ def _proc(folder: Path, hidden: str) -> None:
         (folder / "self").symlink_to(str(os.getpid()))
 
 
-def test_the_lease_of_one_that_is_gone_is_taken_at_once(database_url: str):
+def test_lease_of_dead_holder_is_taken_immediately(database_url: str):
     with named_process() as (running, name), Store.open(database_url) as store:
         with store.transaction() as uow:
             assert uow.lease.acquire(name, 3600) == 1
@@ -134,7 +132,7 @@ def test_the_lease_of_one_that_is_gone_is_taken_at_once(database_url: str):
         assert acquire_lease(store, "new") == 2
 
 
-def test_of_two_that_find_the_holder_gone_one_gets_the_lease(database_url: str):
+def test_lease_of_dead_holder_goes_to_one_of_two_claimants(database_url: str):
     with named_process() as (running, name), Store.open(database_url) as store:
         running.kill()
         running.wait()
@@ -147,7 +145,7 @@ def test_of_two_that_find_the_holder_gone_one_gets_the_lease(database_url: str):
             assert uow.lease.acquire("the other", 3600, dead_epoch=1) is None
 
 
-def test_whoever_may_live_keeps_the_lease(database_url: str):
+def test_holder_of_unknown_fate_keeps_lease(database_url: str):
     with Store.open(database_url) as store:
         with store.transaction() as uow:
             assert uow.lease.acquire("qos-oracle run on elsewhere, process 7", 3600) == 1

@@ -67,7 +67,7 @@ def checked(
 # --- gaps ---
 
 
-def test_an_index_that_missed_nothing_has_no_gap(follower: Follower):
+def test_complete_index_has_no_gap(follower: Follower):
     with follower.store.read_transaction() as uow:
         found = find_gaps(uow, follower.folder.reader)
     assert found is not None
@@ -76,7 +76,7 @@ def test_an_index_that_missed_nothing_has_no_gap(follower: Follower):
     assert sum(found.count_blocks_at(level) for level in VerificationLevel) == 61
 
 
-def test_each_kind_of_gap_is_named(follower: Follower):
+def test_each_kind_of_gap_is_reported(follower: Follower):
     with follower.store.transaction() as uow:
         scope = follower.folder.scope.id
         uow.coverage.delete_above(29)
@@ -96,7 +96,7 @@ def test_each_kind_of_gap_is_named(follower: Follower):
     assert "the newest header is 57" in found.cursor_mismatches[0]
 
 
-def test_the_statistics_counts_what_was_not_read(follower: Follower):
+def test_uncovered_blocks_are_counted_in_statistics(follower: Follower):
     with follower.store.transaction() as uow:
         uow.coverage.delete_above(50)
     statistics = compute_integrity_statistics(follower.store, follower.folder)
@@ -107,7 +107,7 @@ def test_the_statistics_counts_what_was_not_read(follower: Follower):
 # --- the audit ---
 
 
-def test_every_final_block_is_asked_about_once_in_whole_windows(follower: Follower):
+def test_every_final_block_is_audited_once_in_full_windows(follower: Follower):
     auditor = Auditor(window_blocks=20)
 
     found = audit_all(follower, auditor)
@@ -123,20 +123,20 @@ def test_every_final_block_is_asked_about_once_in_whole_windows(follower: Follow
     assert [each.blocks for each in audit_all(follower, auditor)] == [BlockRange(40, 59)]
 
 
-def test_with_one_endpoint_nobody_is_asked(follower: Follower):
+def test_audit_needs_second_endpoint(follower: Follower):
     follower.chain.names = ("first",)
     served = len(follower.chain.windows_served)
     assert audit(follower, Auditor(window_blocks=20)) is None
     assert len(follower.chain.windows_served) == served
 
 
-def test_behind_the_head_the_audit_waits_for_its_turn():
+def test_audit_runs_rarely_behind_head():
     auditor = Auditor()
     assert [auditor.should_run(is_caught_up=False) for _ in range(40)].count(True) == 2
     assert auditor.should_run(is_caught_up=True)
 
 
-def test_old_windows_are_asked_about_again_as_the_final_block_says(follower: Follower):
+def test_old_windows_are_sampled_deterministically_by_final_block(follower: Follower):
     cursor = Cursor(60, Hash("0x0a"), 1, None, None, 1)
     auditor = Auditor(window_blocks=10)
     chosen = {}
@@ -153,7 +153,7 @@ def test_old_windows_are_asked_about_again_as_the_final_block_says(follower: Fol
     assert len({blocks.first for blocks in chosen.values()}) > 5
 
 
-def test_what_neither_side_can_prove_is_said_and_left(follower: Follower):
+def test_unprovable_difference_is_reported_and_left_unchanged(follower: Follower):
     before = follower.dump()
     follower.chain.most_level = VerificationLevel.SEAMED
     follower.chain.other = hiding(follower.chain)
@@ -177,7 +177,7 @@ def hiding(chain: ScriptedChain) -> ScriptedChain:
 # --- verify ---
 
 
-def test_what_is_the_same_has_the_level_from_then_on(follower: Follower):
+def test_verified_blocks_get_requested_level(follower: Follower):
     checked(follower, ReverifyRequest(BlockRange(10, 49), VerificationLevel.PROVEN, "second"))
     with follower.store.read_transaction() as uow:
         scope = follower.folder.scope.id
@@ -185,9 +185,7 @@ def test_what_is_the_same_has_the_level_from_then_on(follower: Follower):
         assert uow.coverage.get_lowest_level(scope, 0, 9) == VerificationLevel.SEAMED
 
 
-def test_an_interrupted_verification_goes_on_where_it_was(
-    follower: Follower, monkeypatch: pytest.MonkeyPatch
-):
+def test_interrupted_verification_resumes(follower: Follower, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("oracle.indexer.audit.reverify.CHUNK", 10)
     asked = ReverifyRequest(BlockRange(0, 49), VerificationLevel.PROVEN)
 
@@ -205,7 +203,7 @@ def test_an_interrupted_verification_goes_on_where_it_was(
     assert checked(follower, asked) == replace(found, resumed_at=None)
 
 
-def test_a_dry_verification_writes_nothing(follower: Follower):
+def test_dry_run_verification_writes_nothing(follower: Follower):
     with follower.store.read_transaction() as uow:
         before = uow.coverage.list_spans(follower.folder.scope.id)
     found = checked(
@@ -219,7 +217,7 @@ def test_a_dry_verification_writes_nothing(follower: Follower):
     assert (found.reached_level, bool(found.difference)) == (VerificationLevel.PROVEN, False)
 
 
-def test_blocks_that_were_never_indexed_are_not_verified(follower: Follower):
+def test_blocks_never_indexed_cannot_be_verified(follower: Follower):
     with pytest.raises(InputError, match="indexed are 0 to 60"):
         checked(follower, ReverifyRequest(BlockRange(50, 61), VerificationLevel.PROVEN))
 
@@ -227,7 +225,7 @@ def test_blocks_that_were_never_indexed_are_not_verified(follower: Follower):
 # --- dead letters ---
 
 
-def test_a_rebuild_finds_the_same_dead_letters(store: Store):
+def test_rebuild_produces_same_dead_letters(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.folder.reader = ScriptedReader(unreadable=[TaskStarted])
     follower.catch_up()
@@ -238,7 +236,9 @@ def test_a_rebuild_finds_the_same_dead_letters(store: Store):
     assert get_open_letters(store) == letters
 
 
-def test_what_is_readable_in_part_is_read_in_part(store: Store, new_sqlite_store: NewStore):
+def test_partially_decodable_dead_letters_are_partially_applied(
+    store: Store, new_sqlite_store: NewStore
+):
     follower = Follower(mined(BLOCKS), store)
     follower.folder.reader = ScriptedReader(unreadable=[TaskStarted, TaskCreated])
     follower.catch_up()
@@ -260,7 +260,7 @@ def test_what_is_readable_in_part_is_read_in_part(store: Store, new_sqlite_store
 # --- counters ---
 
 
-def test_counters_are_compared_at_our_newest_block(follower: Follower):
+def test_counters_are_compared_at_newest_indexed_block(follower: Follower):
     chain, heads = follower.chain, follower.chain.fetch_heads()
     assert compare_counters(chain, follower.store, heads) is None
     chain.counts = {"members": 10_000}
@@ -280,7 +280,7 @@ def test_counters_are_compared_at_our_newest_block(follower: Follower):
     assert REGISTRY.get_sample_value("oracle_contract_count_difference", told) == 0
 
 
-def test_counters_are_left_alone_far_from_the_head(follower: Follower):
+def test_counters_are_not_compared_far_from_head(follower: Follower):
     follower.chain.counts = {"members": 10_000}
     follower.chain.mine_many(100)
     assert compare_counters(follower.chain, follower.store, follower.chain.fetch_heads()) is None

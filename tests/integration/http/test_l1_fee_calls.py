@@ -26,7 +26,7 @@ def by_hand(signature: str, *given: object) -> str:
     return "0x" + (function_signature_to_4byte_selector(signature) + encode(kinds, given)).hex()
 
 
-def test_an_op_chain_is_asked_for_both_fees_as_before():
+def test_op_stack_fee_calls_match_handwritten_calldata():
     written = b"\xff" * 180 + b"\xab\xcd"
 
     assert asked(L1Fee.OPTIMISM) == [
@@ -35,5 +35,5 @@ def test_an_op_chain_is_asked_for_both_fees_as_before():
     ]
 
 
-def test_arbitrum_is_asked_for_its_prices_as_before():
+def test_arbitrum_price_call_matches_handwritten_calldata():
     assert asked(L1Fee.ARBITRUM) == [by_hand("getPricesInWei()")]

@@ -112,7 +112,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda said: said["error"]["message"])
-def test_what_one_endpoint_refuses_the_next_one_is_asked(
+def test_call_refused_by_first_endpoint_is_sent_to_next(
     lines: PoolView, one: Endpoint, other: Endpoint, refusal: dict[str, Json]
 ):
     one.says, other.says = refusal, "0x2a"
@@ -136,7 +136,7 @@ def test_what_one_endpoint_refuses_the_next_one_is_asked(
         (302, b""),
     ],
 )
-def test_what_one_endpoint_garbles_the_next_one_is_asked(
+def test_malformed_response_of_first_endpoint_is_followed_by_next(
     lines: PoolView, one: Endpoint, other: Endpoint, status: int, body: bytes
 ):
     one.status, one.says, other.says = status, body, "0x2a"
@@ -155,7 +155,7 @@ REVERTS = [
 
 
 @pytest.mark.parametrize("revert", REVERTS, ids=lambda said: said["error"]["message"])
-def test_a_revert_is_an_answer_for_all(
+def test_revert_is_final_answer_without_asking_next_endpoint(
     lines: PoolView, one: Endpoint, other: Endpoint, revert: dict[str, Json]
 ):
     one.says = revert
@@ -167,15 +167,13 @@ def test_a_revert_is_an_answer_for_all(
     assert lines.callers[0].endpoint.health.backoff.seconds_left() == 0
 
 
-def test_what_nobody_answers_is_told_by_who_refused_and_not_by_who_was_silent(
-    lines: PoolView, one: Endpoint, other: Endpoint
-):
+def test_refusal_is_reported_rather_than_silence(lines: PoolView, one: Endpoint, other: Endpoint):
     one.says, other.says = b"", error("no such block")
     with pytest.raises(CallRefusedError, match="no such block"):
         lines.request("eth_call", {}, "latest")
 
 
-def test_an_endpoint_that_asks_us_to_wait_is_not_asked_until_then(one: Endpoint):
+def test_endpoint_is_not_requested_before_retry_after(one: Endpoint):
     now = [0.0]
     line = caller_of(one.url, clock=lambda: now[0])
     one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
@@ -189,7 +187,7 @@ def test_an_endpoint_that_asks_us_to_wait_is_not_asked_until_then(one: Endpoint)
     line.endpoint.close()
 
 
-def test_an_endpoint_that_keeps_us_waiting_is_left_alone_ever_longer(one: Endpoint):
+def test_timeouts_increase_backoff_of_endpoint(one: Endpoint):
     now = [0.0]
     line = caller_of(one.url, 0.05, lambda: now[0])
     rests = []
@@ -206,7 +204,7 @@ def test_an_endpoint_that_keeps_us_waiting_is_left_alone_ever_longer(one: Endpoi
     line.endpoint.close()
 
 
-def test_a_rest_is_never_longer_than_five_minutes_whatever_is_asked():
+def test_backoff_is_capped_at_five_minutes():
     rest = Backoff(lambda: 0.0, lambda: 0.0)
     rest.start(86_400.0)
     assert rest.seconds_left() == 300
@@ -216,14 +214,14 @@ def test_a_rest_is_never_longer_than_five_minutes_whatever_is_asked():
     assert rest.seconds_left() == 0.5
 
 
-def test_gas_of_a_block_is_no_rate_whatever_its_code(line: EndpointCaller, one: Endpoint):
+def test_gas_limit_error_is_not_rate_limit_whatever_its_code(line: EndpointCaller, one: Endpoint):
     one.says = error("Transaction gas limit exceeds block gas limit", -32005)
     with pytest.raises(CallRefusedError):
         line.request("eth_sendRawTransaction", "0x")
     assert line.endpoint.health.backoff.seconds_left() == 0
 
 
-def test_an_endpoint_that_takes_no_batches_is_asked_one_by_one_from_then_on(
+def test_endpoint_refusing_batches_gets_single_requests_afterwards(
     line: EndpointCaller, one: Endpoint
 ):
     one.says = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'
@@ -237,14 +235,14 @@ def test_an_endpoint_that_takes_no_batches_is_asked_one_by_one_from_then_on(
     assert [isinstance(question, dict) for question in one.asked[1:]] == [True, True]
 
 
-def test_an_answer_without_end_is_cut_off(line: EndpointCaller, one: Endpoint):
+def test_oversized_response_is_cut_off(line: EndpointCaller, one: Endpoint):
     line.endpoint.client._wire.http.max_bytes = 1_000
     one.says = "0x" + 2_000 * "0"
     with pytest.raises(RpcError, match="too large"):
         line.request("eth_call")
 
 
-def test_nothing_of_an_address_but_its_host_is_in_any_text(line: EndpointCaller, one: Endpoint):
+def test_errors_and_repr_show_only_host_of_endpoint(line: EndpointCaller, one: Endpoint):
     said = [repr(line)]
     for says in (error(f"no: see {one.url}"), b"<html>", error("used up s3cretkey", 429)):
         one.says = says
@@ -255,15 +253,13 @@ def test_nothing_of_an_address_but_its_host_is_in_any_text(line: EndpointCaller,
     assert "127.0.0.1" in said[0]
 
 
-def test_an_address_that_is_none_is_refused_without_being_shown():
+def test_invalid_endpoint_url_is_rejected_without_being_shown():
     with pytest.raises(InputError) as told:
         caller_of("ftp://user:s3cret@host/key")
     assert "s3cret" not in str(told.value)
 
 
-def test_the_chain_is_asked_for_once_and_again_after_a_silence(
-    line: EndpointCaller, one: Endpoint
-):
+def test_chain_id_is_requested_once_and_again_after_failure(line: EndpointCaller, one: Endpoint):
     one.says = "0x7a69"
     assert line.serves_chain(31337)
     assert line.serves_chain(31337)
@@ -277,9 +273,7 @@ def test_the_chain_is_asked_for_once_and_again_after_a_silence(
 
 
 @pytest.mark.parametrize("where", ["http://127.0.0.1:1", "http://[::1", "\xff://"])
-def test_whoever_sends_us_elsewhere_is_silent_wherever_that_is(
-    one: Endpoint, line: EndpointCaller, where: str
-):
+def test_redirect_is_not_followed(one: Endpoint, line: EndpointCaller, where: str):
     one.status, one.headers = 302, {"Location": where}
     with pytest.raises(RpcError):
         line.request("eth_chainId")

@@ -15,21 +15,19 @@ from tests.support.chain.windows import all_of, most_blocks, places, ranges_aske
 
 
 @pytest.mark.parametrize("most", [1, 3, 7, 39])
-def test_a_range_that_is_refused_is_cut_until_it_is_taken(
-    served: Served, open_source: OpenSource, most: int
-):
+def test_refused_range_is_split_until_accepted(served: Served, open_source: OpenSource, most: int):
     served.faults.append(most_blocks(most, -32005, "query returned more than 10000 results"))
 
     assert places(whole(open_source(served), 0, 40)) == all_of(served)
 
 
-def test_an_error_without_a_name_is_cut_too(served: Served, open_source: OpenSource):
+def test_range_with_unrecognised_error_is_split(served: Served, open_source: OpenSource):
     served.faults.append(most_blocks(3, -32603, "内部错误"))
 
     assert places(whole(open_source(served), 0, 40)) == all_of(served)
 
 
-def test_a_stated_limit_is_kept_at_once(served: Served, open_source: OpenSource):
+def test_limit_in_error_message_is_used_immediately(served: Served, open_source: OpenSource):
     served.faults.append(most_blocks(10, -32602, "up to a 10 block range"))
 
     windows = whole(open_source(served), 0, 40)
@@ -47,15 +45,13 @@ def too_much_in_seven(request: Request) -> None:
         raise MemoryRpcError(-32005, "query returned more than 10000 results")
 
 
-def test_one_block_that_is_too_much_comes_out_of_its_receipts(
-    served: Served, open_source: OpenSource
-):
+def test_oversized_block_is_read_from_its_receipts(served: Served, open_source: OpenSource):
     served.faults.append(too_much_in_seven)
 
     assert places(whole(open_source(served), 0, 40)) == all_of(served)
 
 
-def test_a_block_that_nobody_gives_is_told_and_not_skipped(
+def test_oversized_block_without_receipts_is_reported_and_not_skipped(
     served: Served, open_source: OpenSource
 ):
     def no_receipts(request: Request) -> None:
@@ -68,7 +64,7 @@ def test_a_block_that_nobody_gives_is_told_and_not_skipped(
         whole(open_source(served), 0, 40)
 
 
-def test_receipts_that_are_null_are_no_empty_block(served: Served, open_source: OpenSource):
+def test_null_receipts_are_not_read_as_empty_block(served: Served, open_source: OpenSource):
     def null_receipts(request: Request) -> Http | None:
         if request["method"] != "eth_getBlockReceipts":
             return None
@@ -88,9 +84,7 @@ def crowded() -> MemoryChain:
     return chain
 
 
-def test_an_endpoint_that_stops_at_a_round_number_is_found_out(
-    serve: Serve, open_source: OpenSource
-):
+def test_silent_cap_at_round_number_is_detected(serve: Serve, open_source: OpenSource):
     served = serve(crowded())
     answer = served.chain.answer
 
@@ -105,7 +99,7 @@ def test_an_endpoint_that_stops_at_a_round_number_is_found_out(
     assert places(whole(open_source(served), 0, 40)) == all_of(served)
 
 
-def test_a_count_that_may_be_a_limit_costs_two_questions_each_time(
+def test_count_that_may_be_cap_costs_two_extra_requests_each_time(
     serve: Serve, open_source: OpenSource
 ):
     """That it was none once says nothing of other ranges."""
@@ -121,9 +115,7 @@ def test_a_count_that_may_be_a_limit_costs_two_questions_each_time(
     assert ranges_asked(served) == 6
 
 
-def test_an_answer_cut_off_in_the_middle_is_asked_for_in_parts(
-    served: Served, open_source: OpenSource
-):
+def test_truncated_response_splits_range(served: Served, open_source: OpenSource):
     def fault(request: Request) -> Http | None:
         if request["method"] != "eth_getLogs":
             return None

@@ -51,7 +51,7 @@ def history(base_fee: int, *tips: int) -> Fault:
         says({"baseFeePerGas": ["0x1"], "reward": [5]}),
     ],
 )
-def test_an_endpoint_that_tells_nonsense_is_left_out(
+def test_endpoint_with_invalid_fee_history_is_skipped(
     two: tuple[Proxy, Proxy, PoolView], nonsense: Fault
 ):
     one, other, lines = two
@@ -65,7 +65,7 @@ def test_an_endpoint_that_tells_nonsense_is_left_out(
         ask_market(lines, CAPS)
 
 
-def test_the_last_price_stands_beside_the_cap_for_whoever_looks(
+def test_last_market_price_is_exported_beside_fee_cap(
     two: tuple[Proxy, Proxy, PoolView],
 ):
     one, other, lines = two
@@ -80,7 +80,7 @@ def test_the_last_price_stands_beside_the_cap_for_whoever_looks(
     assert shown == {"base_fee": 3 * GWEI, "tip": 9, "fee_cap": 100 * GWEI}
 
 
-def test_an_endpoint_without_a_history_of_fees_has_its_newest_block(
+def test_endpoint_without_fee_history_uses_newest_block(
     two: tuple[Proxy, Proxy, PoolView],
 ):
     for one in two[:2]:
@@ -89,7 +89,7 @@ def test_an_endpoint_without_a_history_of_fees_has_its_newest_block(
     assert ask_market(two[2], CAPS) == FeeMarket(2 * GWEI, CAPS.min_tip)
 
 
-def test_a_chain_without_a_base_fee_is_not_guessed_at(two: tuple[Proxy, Proxy, PoolView]):
+def test_chain_without_base_fee_raises_transient_error(two: tuple[Proxy, Proxy, PoolView]):
     for one in two[:2]:
         one.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
         one.rule(BLOCK, says({"number": "0x1"}))
@@ -97,7 +97,7 @@ def test_a_chain_without_a_base_fee_is_not_guessed_at(two: tuple[Proxy, Proxy, P
         ask_market(two[2], CAPS)
 
 
-def test_no_single_endpoint_raises_the_tip_or_stops_us_by_its_base_fee():
+def test_single_endpoint_cannot_raise_tip_or_stop_sending_by_base_fee():
     told = [FeeMarket(10, 50), FeeMarket(10**6, 3), FeeMarket(0, 9)]
     assert combine_markets(told, 1000) == FeeMarket(10, 3)
     assert combine_markets([FeeMarket(5000, 1), FeeMarket(4000, 2)], 1000) == FeeMarket(4000, 1)
@@ -114,5 +114,5 @@ def test_no_single_endpoint_raises_the_tip_or_stops_us_by_its_base_fee():
         ("", Fees(0, 0)),
     ],
 )
-def test_a_pool_that_says_what_it_wants_is_understood(text: str, wanted: Fees):
+def test_fee_required_by_pool_is_parsed_from_error(text: str, wanted: Fees):
     assert parse_required_fees(text) == wanted

@@ -11,7 +11,7 @@ from oracle.txmgr.client.receipts import fetch_newest_block
 from tests.pools import pool_of
 
 
-def test_an_endpoint_that_knows_no_newest_block_is_asked_again_later():
+def test_missing_newest_block_raises_and_is_requested_again():
     provider = Provider(BlockTree())
     provider.faults.append(return_null(times=1))
     with serve_endpoint(provider) as served:

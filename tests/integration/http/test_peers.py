@@ -111,7 +111,7 @@ def counted(peer: Peer, result: str) -> float:
 
 
 @pytest.mark.parametrize("told", [told_report(), told_kick()], ids=["report", "kick"])
-def test_what_is_told_is_read_as_it_was_written(told: StatementMessage):
+def test_statement_is_read_as_written(told: StatementMessage):
     assert decode_statements(encode_statements([told])) == [told]
     assert is_genuine(told)
 
@@ -121,7 +121,7 @@ FIELDS = ["chain_id", "round", "as_of", "deadline"]
 
 @examples(10)
 @given(st.sampled_from(FIELDS), st.integers(0, 2**16 - 1))
-def test_no_field_can_be_changed_under_a_signature(name: str, value: int):
+def test_signed_field_cannot_be_changed(name: str, value: int):
     told = told_report()
     changed = _with(told, name, value)
 
@@ -151,7 +151,7 @@ def _with(told: ReportMessage, name: str, value: int) -> ReportMessage:
         (200, encode_statements([told_report()]).replace(b'"round":7', b'"round":8'), "forged"),
     ],
 )
-def test_an_answer_that_is_not_as_agreed_says_nothing(status: int, body: bytes, result: str):
+def test_malformed_peer_response_is_counted_and_ignored(status: int, body: bytes, result: str):
     with door(lambda _: (status, body, {"Location": "http://127.0.0.1:1/"})) as url:
         peer = Peer(url, SECONDS)
         before = counted(peer, result)
@@ -161,7 +161,7 @@ def test_an_answer_that_is_not_as_agreed_says_nothing(status: int, body: bytes, 
         peer.close()
 
 
-def test_a_path_and_a_token_of_the_address_are_kept_and_never_shown():
+def test_path_and_token_of_peer_url_are_kept_and_never_shown():
     asked: list[str] = []
 
     def answer(path: str) -> Answer:
@@ -176,7 +176,7 @@ def test_a_path_and_a_token_of_the_address_are_kept_and_never_shown():
     assert "secret" not in f"{peer!r} {peer.name}"
 
 
-def test_who_is_not_there_is_counted_and_keeps_nobody_from_the_others():
+def test_unreachable_peer_is_counted_and_does_not_block_others():
     with door(lambda _: (200, encode_statements([told_report()]), {})) as url:
         gone = Peer("http://127.0.0.1:9", 0.5)
         before = counted(gone, "none")
@@ -187,7 +187,7 @@ def test_who_is_not_there_is_counted_and_keeps_nobody_from_the_others():
         peers.close()
 
 
-def test_peers_are_not_asked_again_before_their_time():
+def test_peers_are_not_polled_before_interval():
     asked: list[str] = []
     now = [0.0]
 
@@ -203,12 +203,12 @@ def test_peers_are_not_asked_again_before_their_time():
     assert len(asked) == 2
 
 
-def test_an_address_that_is_none_is_the_users_fault():
+def test_invalid_peer_url_is_input_error():
     with pytest.raises(InputError, match=r"\[reporters\] peers"):
         PeerClients.from_urls(["ftp://x"], 1.0, 1.0)
 
 
-def test_the_board_shows_the_newest_first_and_forgets_the_oldest():
+def test_board_returns_newest_first_and_drops_oldest():
     board = Board()
     for around in range(300):
         board.publish(_with(told_report(), "round", around))
@@ -240,7 +240,7 @@ def dripping() -> Iterator[str]:
         thread.join(5)
 
 
-def test_who_drips_is_waited_for_once_and_keeps_nobody_from_the_others():
+def test_dripping_peer_is_waited_for_once_and_does_not_block_others():
     with door(lambda _: (200, encode_statements([told_report()]), {})) as url, dripping() as slow:
         late, other = Peer(slow, 0.3), Peer(url, SECONDS)
         assert PeerClients([late], 0.0, 0.3).fetch_statements("/v1/report/7") == []
@@ -254,7 +254,7 @@ def test_who_drips_is_waited_for_once_and_keeps_nobody_from_the_others():
     peers.close()
 
 
-def test_who_does_not_answer_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch):
+def test_silent_peer_is_not_polled_during_backoff(monkeypatch: pytest.MonkeyPatch):
     # A minute, and not the second that a busy machine may be away for.
     monkeypatch.setattr("oracle.quorum.peer_client._BACKOFF_FACTOR", 600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -266,7 +266,7 @@ def test_who_does_not_answer_is_left_alone_for_a_while(monkeypatch: pytest.Monke
         peer.close()
 
 
-def test_what_is_settled_is_asked_about_again_twice_and_later():
+def test_settled_round_is_polled_twice_later():
     asked: list[float] = []
     now = [0.0]
 

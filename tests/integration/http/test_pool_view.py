@@ -30,7 +30,7 @@ def methods(endpoint: Endpoint) -> list[str]:
     return [asked["method"] for asked in endpoint.asked]
 
 
-def test_who_is_quarantined_is_silent_and_still_counts(
+def test_quarantined_endpoint_is_not_queried_but_counts_for_quorum(
     pool: EndpointPool, one: Endpoint, other: Endpoint
 ):
     first, _ = pool
@@ -46,7 +46,7 @@ def test_who_is_quarantined_is_silent_and_still_counts(
     assert (one.asked, view.quorum.size, view.at_or_above(7).quorum.size) == ([], 2, 2)
 
 
-def test_bytes_go_to_who_wants_to_be_left_alone_and_make_no_rest_longer(one: Endpoint):
+def test_broadcast_ignores_backoff_and_does_not_extend_it(one: Endpoint):
     now = [0.0]
     pool = pool_of(one.url, clock=lambda: now[0])
     (endpoint,) = pool
@@ -64,7 +64,7 @@ def test_bytes_go_to_who_wants_to_be_left_alone_and_make_no_rest_longer(one: End
     pool.close()
 
 
-def test_bytes_go_to_all_but_who_shows_another_chain(
+def test_broadcast_goes_to_all_endpoints_except_foreign_chain(
     pool: EndpointPool, one: Endpoint, other: Endpoint
 ):
     first, second = pool
@@ -77,7 +77,7 @@ def test_bytes_go_to_all_but_who_shows_another_chain(
     assert (foreign.error is None, sent.error) == (False, None)
 
 
-def test_what_is_asked_for_money_is_asked_anew_each_time_and_of_the_next_one_where_it_must(
+def test_balance_is_requested_anew_and_from_next_endpoint_on_failure(
     pool: EndpointPool, one: Endpoint, other: Endpoint
 ):
     one.says, other.says = "0x10", "0x20"
@@ -87,7 +87,7 @@ def test_what_is_asked_for_money_is_asked_anew_each_time_and_of_the_next_one_whe
     assert balance_of(pool.view(), WHO) == 32
 
 
-def test_who_asked_the_sender_to_wait_is_not_given_work_either(
+def test_endpoint_throttling_sender_is_not_used_by_indexer(
     pool: EndpointPool, one: Endpoint, other: Endpoint
 ):
     one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
@@ -100,7 +100,7 @@ def test_who_asked_the_sender_to_wait_is_not_given_work_either(
     assert pool.run_with_endpoint(name_of) == [*pool][1].name
 
 
-def test_who_asked_the_indexer_to_wait_is_not_asked_by_the_sender(pool: EndpointPool):
+def test_endpoint_throttling_indexer_is_not_used_by_sender(pool: EndpointPool):
     first, second = pool
     first.health.backoff = second.health.backoff = Backoff(lambda: 0.0)
     for endpoint in pool:
@@ -109,6 +109,6 @@ def test_who_asked_the_indexer_to_wait_is_not_asked_by_the_sender(pool: Endpoint
         pool.view().request("eth_blockNumber")
 
 
-def test_a_pool_without_endpoints_is_the_users_fault():
+def test_pool_without_endpoints_is_input_error():
     with pytest.raises(NoEndpointError, match="name at least one"):
         pool_of()

@@ -25,7 +25,7 @@ def from_zero(logs):
 
 
 @pytest.mark.parametrize("counted", ["through the block", "in each receipt"])
-def test_every_log_has_its_place_in_the_block(counted: str):
+def test_every_log_has_its_index_within_block(counted: str):
     tree = BlockTree()
     tree.mine([speaking(2), speaking(0), speaking(3), speaking(1)])
     provider = Provider(tree)
@@ -43,7 +43,7 @@ def test_every_log_has_its_place_in_the_block(counted: str):
     ]
 
 
-def test_what_is_written_beside_a_log_is_no_proof_of_its_place():
+def test_log_index_in_receipt_is_not_trusted():
     tree = BlockTree()
     tree.mine([speaking(1), speaking(2)])
     provider = Provider(tree)

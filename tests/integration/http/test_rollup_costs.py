@@ -34,7 +34,7 @@ def word(number: int) -> Fault:
     return says(f"0x{number:064x}")
 
 
-def test_one_endpoint_alone_neither_keeps_a_call_waiting_nor_lets_it_go_unpaid_for(
+def test_single_endpoint_neither_raises_nor_lowers_l1_fee(
     three: tuple[Proxy, ...],
 ):
     honest, other, liar = three
@@ -54,7 +54,7 @@ def test_one_endpoint_alone_neither_keeps_a_call_waiting_nor_lets_it_go_unpaid_f
 @pytest.mark.parametrize(
     "silence", [answer_dropped(), error("rate limit exceeded"), word(2**255), says("0x")]
 )
-def test_an_endpoint_that_does_not_tell_is_left_out(three: tuple[Proxy, ...], silence: Fault):
+def test_endpoint_without_l1_fee_response_is_skipped(three: tuple[Proxy, ...], silence: Fault):
     honest, other, _ = three
     honest.rule(CALL, word(THOUSAND))
     other.rule(CALL, silence)
@@ -63,7 +63,7 @@ def test_an_endpoint_that_does_not_tell_is_left_out(three: tuple[Proxy, ...], si
         fetch_l1_fee(lines_to(other), L1Fee.OPTIMISM, "0x", 1)
 
 
-def test_a_chain_of_before_the_operators_fee_has_none(three: tuple[Proxy, ...]):
+def test_chain_without_operator_fee_returns_zero(three: tuple[Proxy, ...]):
     old = three[0]
     old.rule(CALL, error("execution reverted", 3))
     assert fetch_operator_fee(lines_to(old), L1Fee.OPTIMISM, 21_000) == 0

@@ -15,7 +15,7 @@ from tests.support.chain.memory_chain import MemoryChain
 from tests.support.chain.server import Http, Request, Served
 
 
-def test_final_is_what_the_chain_says_where_that_is_lower(served: Served, open_source: OpenSource):
+def test_final_block_follows_finalized_tag_when_lower(served: Served, open_source: OpenSource):
     heads = open_source(served, finality_depth=2).fetch_heads()
 
     assert (heads.latest.number, heads.final.number) == (40, 36)
@@ -23,20 +23,20 @@ def test_final_is_what_the_chain_says_where_that_is_lower(served: Served, open_s
     assert heads.safe.number == 38
 
 
-def test_final_is_the_depth_where_that_is_lower(served: Served, open_source: OpenSource):
+def test_final_block_follows_depth_when_lower(served: Served, open_source: OpenSource):
     heads = open_source(served, finality_depth=10).fetch_heads()
 
     assert heads.final.number == 30
     assert heads.final.hash == served.chain.blocks[30].hash
 
 
-def test_a_young_chain_is_final_up_to_its_first_block(serve: Serve, open_source: OpenSource):
+def test_young_chain_is_final_up_to_genesis(serve: Serve, open_source: OpenSource):
     heads = open_source(serve(MemoryChain()), finality_depth=64).fetch_heads()
 
     assert (heads.latest.number, heads.final.number) == (0, 0)
 
 
-def test_an_endpoint_without_tags_is_asked_for_them_once(served: Served, open_source: OpenSource):
+def test_missing_tags_are_requested_once(served: Served, open_source: OpenSource):
     served.chain.tags = {}
     source = open_source(served, finality_depth=3)
 
@@ -49,7 +49,7 @@ def test_an_endpoint_without_tags_is_asked_for_them_once(served: Served, open_so
     assert tags == ["latest"]
 
 
-def test_a_tag_above_the_newest_block_is_not_believed(served: Served, open_source: OpenSource):
+def test_tag_above_newest_block_is_rejected(served: Served, open_source: OpenSource):
     served.chain.tags = {"finalized": 0, "safe": 0}
 
     def late(request: Request) -> Http | None:
@@ -65,9 +65,7 @@ def test_a_tag_above_the_newest_block_is_not_believed(served: Served, open_sourc
         open_source(served, finality_depth=5).fetch_heads()
 
 
-def test_a_block_that_comes_between_two_answers_of_a_batch_is_no_lie(
-    served: Served, open_source: OpenSource
-):
+def test_block_arriving_within_batch_is_tolerated(served: Served, open_source: OpenSource):
     """On a chain where every block is final at once."""
     served.chain.tags = {"finalized": 0, "safe": 0}
     stale = [served.chain.blocks[38].header]
@@ -85,7 +83,7 @@ def test_a_block_that_comes_between_two_answers_of_a_batch_is_no_lie(
     assert (heads.latest.number, heads.final.number) == (40, 35)
 
 
-def test_final_never_goes_down(served: Served, open_source: OpenSource):
+def test_final_block_never_decreases(served: Served, open_source: OpenSource):
     source = open_source(served, finality_depth=2)
     final = source.fetch_heads().final
     served.chain.tags["finalized"] = 20
@@ -93,7 +91,7 @@ def test_final_never_goes_down(served: Served, open_source: OpenSource):
     assert source.fetch_heads().final == final
 
 
-def test_an_endpoint_behind_our_final_block_is_no_witness(
+def test_endpoint_behind_final_block_is_rejected(
     serve: Serve, served: Served, open_source: OpenSource
 ):
     source = open_source(served, finality_depth=2)
@@ -132,7 +130,7 @@ def pair(
     source.close()
 
 
-def test_a_preferred_endpoint_that_stands_still_is_passed_by(
+def test_stalled_preferred_endpoint_is_skipped(
     pair: tuple[Served, Served, ChainSource], clock: Clock
 ):
     """It answers well, with the same block for ever."""
@@ -152,7 +150,7 @@ def test_a_preferred_endpoint_that_stands_still_is_passed_by(
     assert len(frozen.asked) == before
 
 
-def test_a_preferred_endpoint_that_comes_back_behind_is_passed_by(
+def test_preferred_endpoint_returning_behind_is_skipped(
     pair: tuple[Served, Served, ChainSource], clock: Clock
 ):
     returning, going, source = pair
@@ -167,7 +165,7 @@ def test_a_preferred_endpoint_that_comes_back_behind_is_passed_by(
     assert source.fetch_heads().latest.number == 21
 
 
-def test_a_chain_that_stands_still_everywhere_is_still_looked_at(
+def test_chain_stalled_everywhere_is_still_polled(
     pair: tuple[Served, Served, ChainSource], clock: Clock
 ):
     first, _, source = pair
@@ -181,7 +179,7 @@ def test_a_chain_that_stands_still_everywhere_is_still_looked_at(
     assert source.fetch_heads().latest.number == 21
 
 
-def test_a_chain_that_became_shorter_everywhere_is_told_as_it_is(
+def test_chain_shortened_everywhere_is_accepted(
     pair: tuple[Served, Served, ChainSource],
 ):
     first, second, source = pair
@@ -192,7 +190,7 @@ def test_a_chain_that_became_shorter_everywhere_is_told_as_it_is(
     assert source.fetch_heads().latest.number == 18
 
 
-def test_a_header_that_is_not_there_is_none(served: Served, open_source: OpenSource):
+def test_missing_header_returns_none(served: Served, open_source: OpenSource):
     source = open_source(served)
 
     assert source.fetch_header(41) is None
@@ -201,19 +199,19 @@ def test_a_header_that_is_not_there_is_none(served: Served, open_source: OpenSou
     assert header.parent_hash == served.chain.blocks[39].hash
 
 
-def test_missing_headers_are_no_headers(served: Served, open_source: OpenSource):
+def test_missing_headers_raise_transient_error(served: Served, open_source: OpenSource):
     with pytest.raises(TransientError, match="no block 41"):
         open_source(served).fetch_headers(BlockRange(38, 42))
 
 
-def test_another_block_than_asked_for_is_refused(served: Served, open_source: OpenSource):
+def test_header_of_another_block_is_rejected(served: Served, open_source: OpenSource):
     served.chain.blocks[7] = served.chain.blocks[8]
 
     with pytest.raises(TransientError, match="another block for 7"):
         open_source(served).fetch_header(7)
 
 
-def test_the_genesis_hash_is_block_zeros(served: Served, open_source: OpenSource):
+def test_genesis_hash_is_hash_of_block_zero(served: Served, open_source: OpenSource):
     source = open_source(served)
 
     assert source.fetch_genesis_hash() == served.chain.blocks[0].hash

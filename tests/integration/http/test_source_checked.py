@@ -26,25 +26,25 @@ def settled(served: Served) -> Served:
     return served
 
 
-def test_our_contracts_pass(settled: Served, open_source: OpenSource):
+def test_correct_contracts_pass(settled: Served, open_source: OpenSource):
     open_source(settled).check_endpoints()
 
 
-def test_an_empty_address_is_no_contract(settled: Served, open_source: OpenSource):
+def test_address_without_code_is_input_error(settled: Served, open_source: OpenSource):
     del settled.chain.code[NETWORK]
 
     with pytest.raises(InputError, match=f"TaskNetwork at {NETWORK}: there is no contract"):
         open_source(settled).check_endpoints()
 
 
-def test_another_contract_is_named_by_what_it_never_says(settled: Served, open_source: OpenSource):
+def test_wrong_contract_is_reported_by_missing_event(settled: Served, open_source: OpenSource):
     settled.chain.code[ORACLE] = code_of("TaskNetwork")
 
     with pytest.raises(InputError, match=r"QoSOracle at .*never says .*RoundAccepted"):
         open_source(settled).check_endpoints()
 
 
-def test_another_chain_is_the_users_fault(settled: Served, open_source: OpenSource):
+def test_wrong_chain_is_input_error(settled: Served, open_source: OpenSource):
     settled.chain.chain_id = 1
 
     with pytest.raises(InputError, match="is on chain 1"):
@@ -59,7 +59,7 @@ def test_another_chain_is_the_users_fault(settled: Served, open_source: OpenSour
         (Http(status=404), "HTTP 404"),
     ],
 )
-def test_whoever_refuses_us_at_the_start_may_pass(
+def test_http_refusal_at_start_is_transient(
     settled: Served, open_source: OpenSource, http: Http, reason: str
 ):
     settled.faults.append(lambda _: http)
@@ -68,14 +68,14 @@ def test_whoever_refuses_us_at_the_start_may_pass(
         open_source(settled).check_endpoints()
 
 
-def test_nobody_there_at_the_start_may_pass(reader: EventReader):
+def test_unreachable_endpoint_at_start_is_transient(reader: EventReader):
     source = source_on(reader, "http://127.0.0.1:1")
 
     with pytest.raises(TransientError, match="none answers"):
         source.check_endpoints()
 
 
-def test_one_endpoint_that_is_down_does_not_stop_the_start(
+def test_single_unavailable_endpoint_does_not_stop_start(
     settled: Served, serve: Serve, open_source: OpenSource
 ):
     down = serve(MemoryChain())
@@ -85,7 +85,7 @@ def test_one_endpoint_that_is_down_does_not_stop_the_start(
 
 
 @pytest.mark.parametrize("http", [Http(status=401), Http(status=404)])
-def test_one_of_several_that_will_never_do_is_told_and_the_others_go_on(
+def test_unusable_endpoint_is_quarantined_and_others_continue(
     settled: Served, serve: Serve, open_source: OpenSource, http: Http
 ):
     wrong = serve(MemoryChain())
@@ -97,7 +97,7 @@ def test_one_of_several_that_will_never_do_is_told_and_the_others_go_on(
     assert list(source.endpoints.quarantine_reasons()) == [wrong.url]
 
 
-def test_one_of_several_that_is_on_another_chain_is_told_and_the_others_go_on(
+def test_endpoint_of_another_chain_is_quarantined_and_others_continue(
     settled: Served, serve: Serve, open_source: OpenSource
 ):
     wrong = serve(MemoryChain(chain_id=5))
@@ -110,20 +110,18 @@ def test_one_of_several_that_is_on_another_chain_is_told_and_the_others_go_on(
     }
 
 
-def test_when_all_are_on_another_chain_it_is_the_users_fault(
-    serve: Serve, open_source: OpenSource
-):
+def test_all_endpoints_on_another_chain_are_input_error(serve: Serve, open_source: OpenSource):
     with pytest.raises(InputError, match="is on chain 5"):
         open_source(*(serve(MemoryChain(chain_id=5)) for _ in range(2))).check_endpoints()
 
 
-def test_no_endpoint_is_the_users_fault(reader: EventReader):
+def test_missing_endpoints_are_input_error(reader: EventReader):
     for urls in ([], [""]):
         with pytest.raises(InputError, match="endpoints"):
             source_on(reader, *urls)
 
 
-def test_an_endpoint_that_cannot_tell_code_is_told_as_it_is(
+def test_endpoint_without_get_code_support_raises_transient_error(
     settled: Served, open_source: OpenSource
 ):
     def fault(request: Request) -> None:

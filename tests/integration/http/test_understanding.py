@@ -32,26 +32,26 @@ ASKED = {
 
 @pytest.mark.parametrize("nonsense", [None, {}, "", "0x", "many", 5, [None]])
 @pytest.mark.parametrize("asked", ["balance", "count", "counts"])
-def test_nonsense_is_no_answer_to_a_question_for_a_number(asked, nonsense, one: Endpoint):
+def test_malformed_number_raises_transient_error(asked, nonsense, one: Endpoint):
     one.says = {"result": nonsense}
     with pytest.raises(TransientError):
         ASKED[asked](view_of(one.url))
 
 
 @pytest.mark.parametrize("nonsense", [{}, {"blockNumber": None}, "0x1", 5])
-def test_a_receipt_that_is_none_is_no_answer(nonsense, one: Endpoint):
+def test_malformed_receipt_raises_transient_error(nonsense, one: Endpoint):
     one.says = {"result": nonsense}
     with pytest.raises(TransientError):
         ASKED["receipts"](view_of(one.url))
 
 
-def test_the_next_endpoint_is_asked_where_one_makes_no_sense(one: Endpoint, other: Endpoint):
+def test_next_endpoint_is_used_after_malformed_response(one: Endpoint, other: Endpoint):
     one.says = {"result": None}
     other.says = "0x10"
     assert balance_of(view_of(one.url, other.url), WHO) == 16
 
 
-def test_blocks_that_are_none_witness_nothing(one: Endpoint):
+def test_malformed_blocks_confirm_nothing(one: Endpoint):
     one.says = {"result": {"number": "0x7"}}
     lines = view_of(one.url)
     assert fetch_counts_at_block(lines, WHO, BLOCK) == {}

@@ -43,7 +43,7 @@ class Answering:
     ["eth_sendRawTransaction", "eth_sendTransaction", "eth_sign", "eth_signTransaction",
      "eth_signTypedData_v4", "personal_sign", "personal_unlockAccount"],
 )  # fmt: skip
-def test_nothing_is_sent_or_signed_by_web3(method: str):
+def test_web3_provider_rejects_sending_and_signing(method: str):
     endpoints = Answering("0x")
 
     with pytest.raises(FatalError, match=method):
@@ -52,7 +52,7 @@ def test_nothing_is_sent_or_signed_by_web3(method: str):
     assert endpoints.asked == []
 
 
-def test_a_sending_call_of_web3_ends_before_any_endpoint_sees_it():
+def test_web3_send_raw_transaction_fails_before_reaching_endpoint():
     endpoints = Answering("0x")
 
     with pytest.raises(FatalError):
@@ -61,7 +61,7 @@ def test_a_sending_call_of_web3_ends_before_any_endpoint_sees_it():
     assert endpoints.asked == []
 
 
-def test_a_view_is_asked_at_the_block_it_is_wanted_at():
+def test_view_is_called_at_requested_block():
     endpoints = Answering("0x" + WORD)
     contract = build_web3(lambda: endpoints).eth.contract(CONTRACT, abi=ABI)
 
@@ -72,7 +72,7 @@ def test_a_view_is_asked_at_the_block_it_is_wanted_at():
     assert (method, call["to"], block) == ("eth_call", CONTRACT, "0x12")
 
 
-def test_a_revert_comes_back_as_the_contracts_own_error():
+def test_revert_is_raised_as_contract_custom_error():
     selector = Web3.keccak(text="TooSoon(uint256)")[:4].hex()
     reverted = RevertError(
         "a",
@@ -88,14 +88,14 @@ def test_a_revert_comes_back_as_the_contracts_own_error():
     assert raised.value.data == f"0x{selector}{WORD}"
 
 
-def test_silence_stays_our_own_error():
+def test_unanswered_request_raises_transient_error():
     silent = Answering(TransientError("none answers"))
 
     with pytest.raises(TransientError, match="none answers"):
         _ = build_web3(lambda: silent).eth.block_number
 
 
-def test_the_endpoints_are_those_of_the_moment_and_nothing_is_remembered():
+def test_endpoint_pool_is_evaluated_per_request_without_caching():
     first, second = Answering("0x1"), Answering("0x2")
     views = [first, second]
     web3 = build_web3(lambda: views.pop(0))
@@ -103,7 +103,7 @@ def test_the_endpoints_are_those_of_the_moment_and_nothing_is_remembered():
     assert [web3.eth.chain_id, web3.eth.chain_id] == [1, 2]
 
 
-def test_a_batch_is_asked_of_one_endpoint_at_once():
+def test_batch_is_sent_to_one_endpoint():
     endpoints = Answering("0x" + WORD, "0x" + WORD)
     web3 = build_web3(lambda: endpoints)
     contract = web3.eth.contract(CONTRACT, abi=ABI)
@@ -117,7 +117,7 @@ def test_a_batch_is_asked_of_one_endpoint_at_once():
     assert [method for method, _ in endpoints.asked] == ["eth_call", "eth_call"]
 
 
-def test_web3_comes_without_middleware_of_its_own():
+def test_web3_has_no_middleware():
     assert build_web3(Answering).middleware_onion.as_tuple_of_middleware() == ()
 
 
@@ -135,7 +135,7 @@ print(limit == sys.getrecursionlimit())
 
 
 @pytest.mark.slow
-def test_a_look_at_the_contract_imports_no_web3_and_importing_it_leaves_the_recursion_limit():
+def test_contract_view_imports_no_web3_and_web3_import_keeps_recursion_limit():
     command = [sys.executable, "-c", IMPORTS]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 

@@ -15,7 +15,7 @@ from tests.support.chain.server import Http, Request, Served
 from tests.support.chain.windows import all_of, most_blocks, places, whole
 
 
-def test_a_window_has_its_logs_and_its_parent_links(served: Served, open_source: OpenSource):
+def test_window_contains_logs_and_parent_link(served: Served, open_source: OpenSource):
     window = open_source(served).fetch_window(BlockRange(5, 9), with_headers=False)
 
     blocks = served.chain.blocks
@@ -26,7 +26,7 @@ def test_a_window_has_its_logs_and_its_parent_links(served: Served, open_source:
     assert window.headers == []
 
 
-def test_with_headers_every_block_is_there_and_linked(served: Served, open_source: OpenSource):
+def test_window_with_headers_contains_every_linked_header(served: Served, open_source: OpenSource):
     window = open_source(served).fetch_window(BlockRange(5, 9), with_headers=True)
 
     assert [header.hash for header in window.headers] == [
@@ -44,7 +44,7 @@ def much_then_little(served: Served, open_source: OpenSource) -> ChainSource:
     return source
 
 
-def test_at_the_head_one_block_costs_one_request(served: Served, open_source: OpenSource):
+def test_single_block_at_head_costs_one_request(served: Served, open_source: OpenSource):
     """Its header came with the look at the head."""
     source = much_then_little(served, open_source)
     source.fetch_heads()
@@ -55,7 +55,7 @@ def test_at_the_head_one_block_costs_one_request(served: Served, open_source: Op
     assert [method for method, _ in served.asked[before:]] == ["eth_getLogs"]
 
 
-def test_a_second_try_at_the_head_reads_the_header_anew(served: Served, open_source: OpenSource):
+def test_second_attempt_at_head_rereads_header(served: Served, open_source: OpenSource):
     source = much_then_little(served, open_source)
     source.fetch_heads()
     source.fetch_window(BlockRange(42, 42), with_headers=True)
@@ -69,15 +69,13 @@ def test_a_second_try_at_the_head_reads_the_header_anew(served: Served, open_sou
     ]
 
 
-def test_what_an_endpoint_does_not_have_yet_is_not_taken_for_empty(
-    served: Served, open_source: OpenSource
-):
+def test_blocks_above_endpoint_head_are_not_read_as_empty(served: Served, open_source: OpenSource):
     """It would answer [] for blocks above its head."""
     with pytest.raises(TransientError, match="has blocks up to 40, not 50"):
         open_source(served).fetch_window(BlockRange(35, 50), with_headers=False)
 
 
-def test_a_lagging_endpoint_is_passed_by(serve: Serve, open_source: OpenSource, served: Served):
+def test_lagging_endpoint_is_skipped(serve: Serve, open_source: OpenSource, served: Served):
     lagging = MemoryChain()
     lagging.blocks = served.chain.blocks[:30]
     source = open_source(serve(lagging), served)
@@ -87,7 +85,7 @@ def test_a_lagging_endpoint_is_passed_by(serve: Serve, open_source: OpenSource, 
     assert places([window]) == [place for place in all_of(served) if place[0] >= 25]
 
 
-def test_where_one_endpoint_dies_the_other_goes_on(
+def test_second_endpoint_continues_after_first_fails(
     serve: Serve, open_source: OpenSource, served: Served
 ):
     dying = serve(served.chain)
@@ -102,9 +100,7 @@ def test_where_one_endpoint_dies_the_other_goes_on(
     assert places([first, rest]) == all_of(served)
 
 
-def test_logs_of_one_fork_and_headers_of_another_never_mix(
-    served: Served, open_source: OpenSource
-):
+def test_logs_and_headers_of_different_forks_never_mix(served: Served, open_source: OpenSource):
     chain = served.chain
 
     def fork_in_between(request: Request) -> None:
@@ -130,7 +126,7 @@ def test_logs_of_one_fork_and_headers_of_another_never_mix(
 
 @pytest.mark.parametrize("last", [40, 39], ids=["at the head", "below the head"])
 @pytest.mark.parametrize("pins", [True, False], ids=["by hash", "by range"])
-def test_a_fork_that_brings_the_first_logs_of_a_block_is_seen_too(
+def test_fork_adding_first_logs_of_block_is_detected(
     served: Served, open_source: OpenSource, last: int, *, pins: bool
 ):
     """The logs of the old fork name no block that could be compared: there are none."""
@@ -164,7 +160,7 @@ def test_a_fork_that_brings_the_first_logs_of_a_block_is_seen_too(
     assert places([again]) == [(n, place) for n in range(38, last + 1) for place in (0, 1)]
 
 
-def test_headers_that_do_not_link_are_refused(served: Served, open_source: OpenSource):
+def test_unlinked_headers_are_rejected(served: Served, open_source: OpenSource):
     other = MemoryChain(fork=Fork(salt="other"))
     for _ in range(40):
         other.mine()
@@ -174,7 +170,7 @@ def test_headers_that_do_not_link_are_refused(served: Served, open_source: OpenS
         open_source(served).fetch_headers(BlockRange(15, 25))
 
 
-def test_without_times_in_the_logs_the_headers_tell_them(serve: Serve, open_source: OpenSource):
+def test_log_times_are_taken_from_headers_when_missing(serve: Serve, open_source: OpenSource):
     chain = MemoryChain(fork=Fork(with_times=False))
     for number in range(1, 21):
         chain.mine([created(number)] if number % 3 == 0 else [])
@@ -186,7 +182,7 @@ def test_without_times_in_the_logs_the_headers_tell_them(serve: Serve, open_sour
     ]
 
 
-def test_windows_follow_each_other_and_are_read_ahead(served: Served, open_source: OpenSource):
+def test_prefetched_windows_are_contiguous(served: Served, open_source: OpenSource):
     served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
     source = open_source(served)
     source.fetch_window(BlockRange(0, 40), with_headers=False)
@@ -201,7 +197,7 @@ def test_windows_follow_each_other_and_are_read_ahead(served: Served, open_sourc
         assert after.first_parent == before.last.hash
 
 
-def test_reading_ahead_is_bounded(served: Served, open_source: OpenSource):
+def test_prefetching_is_bounded(served: Served, open_source: OpenSource):
     served.faults.append(most_blocks(1, -32602, "up to a 1 block range"))
     source = open_source(served)
     whole(source, 0, 3)
@@ -220,9 +216,7 @@ def test_reading_ahead_is_bounded(served: Served, open_source: OpenSource):
         assert highest <= number + 4
 
 
-def test_a_failure_while_reading_ahead_is_raised_where_it_belongs(
-    served: Served, open_source: OpenSource
-):
+def test_prefetch_failure_is_raised_at_its_window(served: Served, open_source: OpenSource):
     served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
     source = open_source(served)
     whole(source, 0, 7)
@@ -246,9 +240,7 @@ def test_a_failure_while_reading_ahead_is_raised_where_it_belongs(
     assert places(windows) == [place for place in all_of(served) if place[0] >= 8]
 
 
-def test_who_goes_on_with_less_at_a_time_gets_what_is_there(
-    served: Served, open_source: OpenSource
-):
+def test_smaller_request_uses_prefetched_window(served: Served, open_source: OpenSource):
     served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
     source = open_source(served)
     whole(source, 0, 7)
@@ -261,7 +253,7 @@ def test_who_goes_on_with_less_at_a_time_gets_what_is_there(
     assert (len(first), len(after)) == (4, 4)
 
 
-def test_going_back_drops_what_was_read_ahead(served: Served, open_source: OpenSource):
+def test_going_back_discards_prefetched_windows(served: Served, open_source: OpenSource):
     served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
     source = open_source(served)
     whole(source, 0, 11)

@@ -67,7 +67,7 @@ def played(folder: Path, module: str, *words: str) -> subprocess.CompletedProces
 @pytest.mark.parametrize(
     ("seed", "rounds"), [(1, ROUNDS), pytest.param(1_000, MORE_ROUNDS, marks=pytest.mark.nightly)]
 )
-def test_nothing_is_touched_out_of_place(sanitized: Path, seed: int, rounds: int):
+def test_fuzzed_native_code_passes_sanitizers(sanitized: Path, seed: int, rounds: int):
     done = played(sanitized, "fuzzing", str(seed), str(rounds))
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{rounds} rounds, {sanitized / 'oracle_native.abi3.so'}\n"
@@ -83,6 +83,6 @@ def test_nothing_is_touched_out_of_place(sanitized: Path, seed: int, rounds: int
         "times_at_the_ends_of_64_bits",
     ],
 )
-def test_python_code_that_runs_meanwhile_takes_nothing_away(sanitized: Path, case: str):
+def test_hostile_python_callbacks_pass_sanitizers(sanitized: Path, case: str):
     done = played(sanitized, "hostile", case)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

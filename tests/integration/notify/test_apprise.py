@@ -41,7 +41,7 @@ def config(tmp_path: Path, sqlite_url: str, address: str) -> Path:
     return path
 
 
-def test_a_message_arrives_with_its_kind_its_text_and_its_number(told: Told, target):
+def test_message_arrives_with_title_text_and_number(told: Told, target):
     target.send(build_test_message(5_000))
 
     (got,) = told.receiver.got
@@ -49,7 +49,7 @@ def test_a_message_arrives_with_its_kind_its_text_and_its_number(told: Told, tar
     assert got.said["message"].endswith("(#test)")
 
 
-def test_what_happens_is_told_in_order_and_again_where_it_was_not_taken(told: Told, target):
+def test_notices_are_delivered_in_order_and_retried_after_failure(told: Told, target):
     told.restart([target])
     told.begin()
     told.receiver.statuses.append(500)
@@ -66,7 +66,7 @@ def test_what_happens_is_told_in_order_and_again_where_it_was_not_taken(told: To
     assert len(numbers) > 3
 
 
-def test_who_does_not_take_it_is_said_without_the_address(told: Told, target):
+def test_failed_delivery_error_hides_target_url(told: Told, target):
     told.receiver.statuses.append(500)
 
     with pytest.raises(NotDeliveredError) as refused:
@@ -74,9 +74,7 @@ def test_who_does_not_take_it_is_said_without_the_address(told: Told, target):
     assert TOKEN not in str(refused.value)
 
 
-def test_the_command_sends_through_apprise_and_never_shows_the_address(
-    config: Path, told: Told, capsys
-):
+def test_notify_test_sends_through_apprise_and_hides_target_url(config: Path, told: Told, capsys):
     told.receiver.statuses.extend([200, 500])
 
     assert run(["notify", "test", "-c", str(config)]) == 0
@@ -89,6 +87,6 @@ def test_the_command_sends_through_apprise_and_never_shows_the_address(
     assert TOKEN not in captured.out + captured.err
 
 
-def test_an_address_that_apprise_does_not_know_is_refused_at_once():
+def test_unknown_apprise_url_is_rejected():
     with pytest.raises(InputError, match="Apprise does not know such an address"):
         AppriseTarget("channel", NoticeFilter(), "carrier-pigeon://roof/")

@@ -46,7 +46,7 @@ def told(store: Store, kinds: Sequence[str] = ()) -> list[str]:
         ]
 
 
-def test_condition_is_told_once_when_it_holds_and_once_when_it_is_over(sqlite_url: str):
+def test_condition_is_notified_once_at_start_and_once_at_end(sqlite_url: str):
     clock = Clock()
     with Store.open(sqlite_url, create=True) as store:
         for health in (DOWN, WELL):
@@ -63,7 +63,7 @@ def test_condition_is_told_once_when_it_holds_and_once_when_it_is_over(sqlite_ur
         assert told(store, ["behind"]) == []
 
 
-def test_condition_that_passes_at_once_is_not_told(sqlite_url: str):
+def test_short_condition_is_not_notified(sqlite_url: str):
     clock = Clock()
     with Store.open(sqlite_url, create=True) as store:
         notices = ConditionNoticeWriter(store, clock, lambda: 0.0)
@@ -73,7 +73,7 @@ def test_condition_that_passes_at_once_is_not_told(sqlite_url: str):
         assert told(store) == []
 
 
-def test_downtime_is_told_at_the_start(sqlite_url: str):
+def test_downtime_is_notified_at_start(sqlite_url: str):
     with Store.open(sqlite_url, create=True) as store:
         notices = ConditionNoticeWriter(store, Clock(), lambda: 0.0)
         notices.write_notices(WELL, "2 h: the disk is full")
@@ -81,11 +81,11 @@ def test_downtime_is_told_at_the_start(sqlite_url: str):
 
 
 @pytest.mark.parametrize("condition", Condition)
-def test_every_condition_can_be_chosen(condition: Condition):
+def test_every_condition_can_be_selected(condition: Condition):
     assert condition.key in SELECTABLE_KINDS
 
 
-def test_heartbeat_is_sent_in_its_period_with_the_health():
+def test_heartbeat_with_health_is_sent_once_per_period():
     clock, switch = Clock(), Switch()
     heartbeat = Heartbeat(switch, 60, clock)
     for _ in range(3):

@@ -26,14 +26,14 @@ def config(tmp_path: Path, sqlite_url: str, told: Told) -> Path:
     return path
 
 
-def test_a_target_that_takes_the_message_is_said_to(config: Path, told: Told, capsys):
+def test_successful_target_is_reported(config: Path, told: Told, capsys):
     assert run(["notify", "test", "-c", str(config)]) == 0
 
     assert capsys.readouterr().out == "ours: took it\n"
     assert told.receiver.kinds == ["test"]
 
 
-def test_a_target_that_does_not_ends_with_1_and_its_reason(config: Path, told: Told, capsys):
+def test_failed_target_exits_with_1_and_reason(config: Path, told: Told, capsys):
     told.receiver.statuses.append(401)
 
     assert run(["notify", "test", "-c", str(config), "--json"]) == 1
@@ -42,20 +42,20 @@ def test_a_target_that_does_not_ends_with_1_and_its_reason(config: Path, told: T
     assert answer["error"].endswith("answered 401")
 
 
-def test_a_dry_run_names_who_would_be_told_and_tells_nobody(config: Path, told: Told, capsys):
+def test_dry_run_lists_targets_and_sends_nothing(config: Path, told: Told, capsys):
     assert run(["notify", "test", "-c", str(config), "--dry-run"]) == 0
 
     assert capsys.readouterr().out == "dry run, nothing sent: would be told: ours\n"
     assert told.receiver.got == []
 
 
-def test_a_secret_that_others_may_read_is_refused(config: Path, capsys):
+def test_secret_readable_by_others_is_rejected(config: Path, capsys):
     (config.parent / "secret").chmod(0o644)
 
     assert run(["notify", "test", "-c", str(config)]) == 2
     assert "chmod 600" in capsys.readouterr().err
 
 
-def test_a_list_says_who_is_new(config: Path, capsys):
+def test_notify_list_shows_new_targets(config: Path, capsys):
     assert run(["notify", "list", "-c", str(config)]) == 0
     assert "new" in capsys.readouterr().out

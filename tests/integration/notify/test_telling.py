@@ -15,7 +15,7 @@ from tests.support.txmgr.stores import NewStore
 OFTEN = examples(20)
 
 
-def test_timeouts_until_a_node_is_excluded_are_told_in_order(told: Told):
+def test_timeouts_until_exclusion_are_notified_in_order(told: Told):
     told.times_out("A", 2)
 
     told.tell()
@@ -25,12 +25,12 @@ def test_timeouts_until_a_node_is_excluded_are_told_in_order(told: Told):
     assert [int(one) for one in told.receiver.ids] == [1, 2, 3]
 
 
-def test_history_is_told_to_nobody(told: Told):
+def test_history_before_first_start_is_not_notified(told: Told):
     # `begin` folded three joins before it listened; nothing of that time was said.
     assert told.receiver.got == []
 
 
-def test_a_node_that_heals_is_told_to_be_back_although_no_event_says_so(told: Told):
+def test_node_recovering_without_event_is_notified(told: Told):
     told.times_out("A", 2)
     told.tell()
     told.chain.mine(after=3600)
@@ -41,7 +41,7 @@ def test_a_node_that_heals_is_told_to_be_back_although_no_event_says_so(told: To
     assert told.receiver.got[-1].said["node"] == node("A")
 
 
-def test_a_node_that_healed_and_was_excluded_again_while_nobody_looked_is_told_so(told: Told):
+def test_recovery_and_renewed_exclusion_between_ticks_are_both_notified(told: Told):
     told.times_out("A", 2)
     told.tell()
     told.chain.mine(after=3600)
@@ -53,7 +53,7 @@ def test_a_node_that_healed_and_was_excluded_again_while_nobody_looked_is_told_s
     assert told.receiver.kinds[3:] == later
 
 
-def test_turns_of_membership_are_told_and_what_is_asked_for_only_when_it_happens(told: Told):
+def test_membership_changes_are_notified_when_they_happen(told: Told):
     turns = History().starts("1", "A").asks_to_pause("A").after(1)
     turns.submits("1").succeeds("1").after(1).resumes("A").after(1)
     for leaves in (History.quits, History.is_slashed, History.is_kicked_out):
@@ -73,7 +73,7 @@ def test_turns_of_membership_are_told_and_what_is_asked_for_only_when_it_happens
     ]
 
 
-def test_a_receiver_that_refuses_is_told_the_same_again_later_and_nothing_before(told: Told):
+def test_failed_notice_is_retried_before_later_notices(told: Told):
     told.receiver.statuses.extend([500, 503])
     told.times_out("A", 2)
     told.tell()
@@ -91,7 +91,7 @@ def test_a_receiver_that_refuses_is_told_the_same_again_later_and_nothing_before
     assert told.place().tries == 0
 
 
-def test_a_restart_forgets_neither_the_place_nor_the_rest(told: Told):
+def test_restart_keeps_delivery_position_and_backoff(told: Told):
     told.receiver.statuses.extend([200, 500])
     told.times_out("A", 2)
     told.tell()
@@ -105,7 +105,7 @@ def test_a_restart_forgets_neither_the_place_nor_the_rest(told: Told):
     assert told.receiver.ids == ["1", "2", "2", "3"]
 
 
-def test_who_dies_between_telling_and_noting_it_tells_it_again(told: Told):
+def test_notice_is_sent_again_after_crash_before_acknowledgement(told: Told):
     told.receiver.gate.clear()
     told.times_out("A")
     told.tell(wait_seconds=0)
@@ -118,7 +118,7 @@ def test_who_dies_between_telling_and_noting_it_tells_it_again(told: Told):
     assert told.receiver.ids == ["1", "1"]
 
 
-def test_a_slow_receiver_keeps_neither_the_daemon_nor_the_others(told: Told):
+def test_slow_receiver_blocks_neither_daemon_nor_other_targets(told: Told):
     with receiving() as other:
         told.restart([told.webhook(), told.webhook("quick", url=other.url)])
         told.tell()
@@ -136,7 +136,7 @@ def test_a_slow_receiver_keeps_neither_the_daemon_nor_the_others(told: Told):
         assert told.receiver.kinds == other.kinds
 
 
-def test_a_fork_takes_back_what_was_told_and_tells_what_is_true_now(told: Told):
+def test_reorg_is_notified_with_undone_notices_and_current_state(told: Told):
     told.times_out("A", 2)
     told.tell()
     told.chain.fork(1)
@@ -151,7 +151,7 @@ def test_a_fork_takes_back_what_was_told_and_tells_what_is_true_now(told: Told):
     assert told.receiver.kinds[4:] == ["timed_out", "excluded"]
 
 
-def test_what_a_fork_took_back_before_it_was_told_is_not_told(told: Told):
+def test_unsent_notice_undone_by_reorg_is_not_sent(told: Told):
     told.receiver.statuses.append(500)
     told.times_out("A", 2)
     told.tell()
@@ -164,7 +164,7 @@ def test_what_a_fork_took_back_before_it_was_told_is_not_told(told: Told):
     assert told.receiver.kinds == ["timed_out", "reorg"]
 
 
-def test_the_owner_of_a_node_hears_of_no_other_but_of_the_fork_that_took_its_own_back(told: Told):
+def test_node_owner_is_notified_only_of_own_node_and_its_reorgs(told: Told):
     told.restart([told.webhook(choice=only_about(node("B")))])
     told.times_out("A", 2)
     told.tell()
@@ -183,7 +183,7 @@ def test_the_owner_of_a_node_hears_of_no_other_but_of_the_fork_that_took_its_own
     assert told.receiver.got[1].said["undone"] == [int(told.receiver.ids[0])]
 
 
-def test_a_target_hears_only_of_the_kinds_it_chose(told: Told):
+def test_target_receives_only_selected_kinds(told: Told):
     told.restart([told.webhook(choice=NoticeFilter(kinds=frozenset({"excluded"})))])
     told.times_out("A", 2)
 
@@ -192,7 +192,7 @@ def test_a_target_hears_only_of_the_kinds_it_chose(told: Told):
     assert told.receiver.kinds == ["excluded"]
 
 
-def test_a_halt_is_told_at_once_and_no_fork_takes_it_back(told: Told):
+def test_halt_is_notified_immediately_and_not_undone_by_reorg(told: Told):
     with told.store.transaction() as uow:
         uow.halts.open_halt("by hand", (1, 10), "a final block changed")
     told.tell()
@@ -210,7 +210,7 @@ def test_a_halt_is_told_at_once_and_no_fork_takes_it_back(told: Told):
     assert told.receiver.got[1].said["undone"] == []
 
 
-def test_a_halt_that_came_and_went_while_nobody_looked_is_told_with_its_end(told: Told):
+def test_halt_cleared_between_ticks_is_notified_with_its_end(told: Told):
     with told.store.transaction() as uow:
         uow.halts.open_halt("by hand", (1, 10), "a final block changed")
         uow.halts.clear("by hand", HaltClearRecord(99, "somebody", "seen to"))
@@ -220,7 +220,7 @@ def test_a_halt_that_came_and_went_while_nobody_looked_is_told_with_its_end(told
     assert told.receiver.kinds == ["halted", "halt_cleared"]
 
 
-def test_a_target_that_comes_later_hears_of_what_comes_later(told: Told):
+def test_new_target_receives_only_later_notices(told: Told):
     told.times_out("A", 2)
     told.tell()
     told.restart([told.webhook("new")])
@@ -232,7 +232,7 @@ def test_a_target_that_comes_later_hears_of_what_comes_later(told: Told):
     assert [one.said["node"] for one in told.receiver.got[3:]] == [node("B")]
 
 
-def test_what_is_older_than_thirty_days_is_forgotten(told: Told):
+def test_notices_older_than_thirty_days_are_deleted(told: Told):
     told.times_out("A")
     told.tell()
     told.chain.mine(after=31 * 86_400)
@@ -258,7 +258,7 @@ def test_what_is_older_than_thirty_days_is_forgotten(told: Told):
         max_size=6,
     )
 )
-def test_whatever_fails_or_forks_what_was_told_and_not_taken_back_is_what_holds(
+def test_delivered_notices_not_undone_equal_current_state(
     new_sqlite_store: NewStore, turns: list[tuple[str, int, list[int], bool]]
 ):
     with new_sqlite_store() as store, receiving() as receiver:

@@ -22,7 +22,7 @@ from tests.support.examples import examples
 MESSAGE = build_test_message(7)
 
 
-def test_a_message_is_signed_with_its_id_and_the_time_of_sending(told: Told):
+def test_message_is_signed_with_id_and_send_time(told: Told):
     told.webhook().send(MESSAGE)
 
     (got,) = told.receiver.got
@@ -33,9 +33,7 @@ def test_a_message_is_signed_with_its_id_and_the_time_of_sending(told: Told):
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 410, 500])
-def test_any_answer_but_a_success_is_a_failure_and_no_redirection_is_followed(
-    told: Told, status: int
-):
+def test_non_success_response_is_failure_and_redirects_are_not_followed(told: Told, status: int):
     told.receiver.statuses.append(status)
 
     with pytest.raises(NotDeliveredError, match=f"answered {status}"):
@@ -44,7 +42,7 @@ def test_any_answer_but_a_success_is_a_failure_and_no_redirection_is_followed(
     assert len(told.receiver.got) == 1
 
 
-def test_a_webhook_into_our_own_network_is_refused_unless_it_is_allowed(told: Told):
+def test_webhook_to_private_address_is_rejected_unless_allowed(told: Told):
     with pytest.raises(NotDeliveredError, match="not a public address"):
         told.webhook(private=False).send(MESSAGE)
 
@@ -72,7 +70,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
     return asked
 
 
-def test_name_that_turns_private_after_its_check_gets_no_message(
+def test_hostname_turning_private_after_check_gets_no_message(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ):
     asked = resolving(monkeypatch, PUBLIC, "127.0.0.1")
@@ -88,7 +86,7 @@ def test_name_that_turns_private_after_its_check_gets_no_message(
     assert asked == [PUBLIC]
 
 
-def test_message_goes_to_the_checked_address_under_its_name(
+def test_message_is_sent_to_checked_address_with_original_host_header(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(webhook, "is_public", lambda address: address == "127.0.0.1")
@@ -124,18 +122,18 @@ def test_message_goes_to_the_checked_address_under_its_name(
         ("ff0e::1", False),
     ],
 )
-def test_address_is_public_with_every_address_that_it_embeds(address: str, expected: bool):  # noqa: FBT001
+def test_address_is_public_only_if_embedded_addresses_are_public(address: str, expected: bool):  # noqa: FBT001
     assert is_public(address) is expected
 
 
 @given(st.ip_addresses(v=4))
 @examples(200)
-def test_nat64_address_is_as_public_as_the_address_that_it_holds(inner: IPv4Address):
+def test_nat64_address_is_public_iff_embedded_address_is(inner: IPv4Address):
     outer = IPv6Address(int(IPv6Address("64:ff9b::")) | int(inner))
     assert is_public(str(outer)) is is_public(str(inner))
 
 
-def test_nothing_of_a_webhooks_address_but_its_host_is_in_an_error_or_a_repr():
+def test_webhook_error_and_repr_show_only_host():
     address = WebhookEndpoint("http://127.0.0.1:1/a-token-in-the-path", SECRET, 1.0)
     target = Webhook("ours", NoticeFilter(), address, lambda: 0.0)
 
@@ -147,7 +145,7 @@ def test_nothing_of_a_webhooks_address_but_its_host_is_in_an_error_or_a_repr():
     assert "a secret" not in shown
 
 
-def test_without_apprise_other_addresses_are_refused_with_what_to_install(
+def test_missing_apprise_is_reported_with_install_instruction(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setitem(sys.modules, "apprise", None)

@@ -78,7 +78,7 @@ def committed(network: CommitNetwork, *results: bytes) -> Job:
 RIGHT, WRONG, OTHER = b"right", b"wrong", b"other"
 
 
-def test_a_task_that_three_nodes_agree_on(network: CommitNetwork):
+def test_three_equal_results_match_vector(network: CommitNetwork):
     job = network.create()
     receipts = network.mine()
     network.commit(job, 2, 0, 1)
@@ -98,14 +98,14 @@ def test_a_task_that_three_nodes_agree_on(network: CommitNetwork):
     assert receipts[5].only("TaskNodeSuccess")["nodeAddress"].lower() == job.parts[0].node
 
 
-def test_the_third_discloses_something_else(network: CommitNetwork):
+def test_different_disclosure_of_third_node_matches_vector(network: CommitNetwork):
     job = committed(network, RIGHT, RIGHT, WRONG)
     network.disclose(job, 0, 1)
     network.disclose(job, 2, result=WRONG)
     assert logged(network.mine())[-1:] == sequence("a-02")
 
 
-def test_the_second_discloses_something_else(network: CommitNetwork):
+def test_different_disclosure_of_second_node_matches_vector(network: CommitNetwork):
     job = committed(network, RIGHT, WRONG, RIGHT)
     network.disclose(job, 0)
     network.disclose(job, 1, result=WRONG)
@@ -114,7 +114,7 @@ def test_the_second_discloses_something_else(network: CommitNetwork):
     assert job.winner is job.parts[0]
 
 
-def test_three_results_of_which_none_is_another(network: CommitNetwork):
+def test_three_different_results_cancel_all_nodes(network: CommitNetwork):
     job = committed(network, RIGHT, WRONG, OTHER)
     for place, result in ((2, OTHER), (0, RIGHT), (1, WRONG)):
         network.disclose(job, place, result=result)
@@ -124,7 +124,7 @@ def test_three_results_of_which_none_is_another(network: CommitNetwork):
     assert cancelled == [job.parts[place].node for place in (2, 0, 1)]
 
 
-def test_three_error_reports(network: CommitNetwork):
+def test_three_error_reports_abort_task(network: CommitNetwork):
     job = begun(network)
     network.report_error(job, 1, 0, 2)
     receipts = network.mine()
@@ -133,7 +133,9 @@ def test_three_error_reports(network: CommitNetwork):
     assert order == [job.parts[0].node, job.parts[1].node]
 
 
-def test_two_error_reports_against_one_commitment(network: CommitNetwork):
+def test_two_error_reports_against_one_commitment_slash_one_node_and_abort_task(
+    network: CommitNetwork,
+):
     job = begun(network)
     network.commit(job, 1)
     network.report_error(job, 0, 2)
@@ -144,7 +146,7 @@ def test_two_error_reports_against_one_commitment(network: CommitNetwork):
     ]
 
 
-def test_one_error_report_against_two_results(network: CommitNetwork):
+def test_single_error_report_against_two_results_slashes_one_node(network: CommitNetwork):
     job = begun(network)
     network.report_error(job, 0)
     network.commit(job, 1, 2)
@@ -154,14 +156,14 @@ def test_one_error_report_against_two_results(network: CommitNetwork):
     assert names[-1] == ["TaskNodeSuccess", "NodeSlashed", "TaskNodeSlashed", "TaskSuccess"]
 
 
-def test_a_cancellation_after_nobody_came(network: CommitNetwork):
+def test_cancellation_without_any_commitment_cancels_all_nodes(network: CommitNetwork):
     job = begun(network)
     network.later(900)
     network.cancel(job, sender=network.nodes[0])
     assert logged(network.mine()) == [["TaskAborted", *3 * ["TaskNodeCancelled"]]]
 
 
-def test_a_cancellation_after_success_where_the_result_was_never_brought(network: CommitNetwork):
+def test_cancellation_after_success_without_upload_aborts_task(network: CommitNetwork):
     job = committed(network, RIGHT, RIGHT, RIGHT)
     network.disclose(job, 1, 0)
     network.mine()
@@ -173,7 +175,7 @@ def test_a_cancellation_after_success_where_the_result_was_never_brought(network
     assert cancelled == [job.parts[1].node, job.parts[2].node]
 
 
-def test_a_cancellation_after_two_errors_aborts_nothing_again(network: CommitNetwork):
+def test_cancellation_after_two_errors_does_not_abort_again(network: CommitNetwork):
     job = begun(network)
     network.report_error(job, 0, 1)
     network.mine()
@@ -182,7 +184,7 @@ def test_a_cancellation_after_two_errors_aborts_nothing_again(network: CommitNet
     assert logged(network.mine()) == [["TaskNodeCancelled"]]
 
 
-def test_a_task_waits_for_nodes_and_anyone_may_cancel_it(network: CommitNetwork):
+def test_waiting_task_may_be_cancelled_by_anyone(network: CommitNetwork):
     begun(network)
     waiting = network.create()
     network.cancel(waiting, sender=network.stranger)
@@ -192,14 +194,14 @@ def test_a_task_waits_for_nodes_and_anyone_may_cancel_it(network: CommitNetwork)
     ]
 
 
-def test_the_cheapest_waiting_task_makes_room(network: CommitNetwork):
+def test_cheapest_waiting_task_is_evicted(network: CommitNetwork):
     begun(network)
     for fee in (3, 2, 5):
         network.create(fee)
     assert said(network.mine()[-1]) == ["TaskAborted 3 Task fee is too low", "TaskPending 4"]
 
 
-def test_the_logs_of_two_tasks_stand_between_each_other(network: CommitNetwork):
+def test_logs_of_two_tasks_are_interleaved(network: CommitNetwork):
     first = begun(network)
     network.create(5)
     network.mine()
@@ -214,7 +216,7 @@ def test_the_logs_of_two_tasks_stand_between_each_other(network: CommitNetwork):
     ]
 
 
-def test_a_waiting_task_starts_where_the_third_node_joins(network: CommitNetwork):
+def test_waiting_task_starts_when_third_node_joins(network: CommitNetwork):
     network.quit(network.nodes[0])
     network.create()
     network.join(network.nodes[3])
@@ -223,7 +225,7 @@ def test_a_waiting_task_starts_where_the_third_node_joins(network: CommitNetwork
     assert said(receipts[2]) == [f"TaskStarted 1 {place}" for place in range(3)]
 
 
-def test_a_node_without_points_is_kicked_out_before_its_part_ends(network: CommitNetwork):
+def test_node_without_points_is_kicked_out_before_its_part_ends(network: CommitNetwork):
     for _ in range(2):
         job = begun(network)
         network.commit(job, 0, 1)
@@ -265,7 +267,7 @@ SCENARIOS = {
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_counts_of_the_vectors(network: CommitNetwork, scenario: str):
+def test_event_counts_match_vectors(network: CommitNetwork, scenario: str):
     (wanted,) = (
         {name: count for name, count in vector.items() if name != "scenario"}
         for name, vector in entries().items()

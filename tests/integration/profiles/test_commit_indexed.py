@@ -137,7 +137,7 @@ def assert_scored(daemon: CommitDaemon) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
-def test_everything_that_is_told_is_true_at_every_stop(
+def test_daemon_output_matches_network_at_every_stop(
     network: CommitNetwork, daemon: CommitDaemon, seed: int
 ):
     walk = Walk(network, seed)
@@ -155,7 +155,7 @@ def test_everything_that_is_told_is_true_at_every_stop(
     )
 
 
-def test_a_walk_that_never_was_leaves_nothing_behind(network: CommitNetwork, daemon: CommitDaemon):
+def test_reorged_blocks_leave_no_trace_in_state(network: CommitNetwork, daemon: CommitDaemon):
     walk = Walk(network, 4)
     walk.blocks(40)
     daemon.catch_up()
@@ -179,9 +179,7 @@ def test_a_walk_that_never_was_leaves_nothing_behind(network: CommitNetwork, dae
     assert orphans
 
 
-def test_folded_anew_from_the_raw_rows_it_is_the_same(
-    network: CommitNetwork, daemon: CommitDaemon
-):
+def test_rebuild_from_raw_rows_produces_same_state(network: CommitNetwork, daemon: CommitDaemon):
     Walk(network, 6).blocks(60)
     daemon.catch_up()
     tables = ("task", "node", "score", "anomaly")
@@ -193,7 +191,7 @@ def test_folded_anew_from_the_raw_rows_it_is_the_same(
     assert [daemon.rows(table) for table in tables] == before
 
 
-def test_a_configuration_of_it_is_sound_under_the_legacy_rules(
+def test_commit_profile_config_is_valid_under_legacy_rules(
     network: CommitNetwork, daemon: CommitDaemon
 ):
     told = json.loads(daemon.says("config", "check", "--json"))

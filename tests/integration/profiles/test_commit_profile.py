@@ -61,19 +61,19 @@ CALLS: dict[str, tuple[list[Any], type[Answer]]] = {
 
 
 @pytest.mark.parametrize("function", CALLS)
-def test_who_sends_an_answer_is_the_node(reader: EventReader, function: str):
+def test_answer_call_is_decoded_with_sender_as_node(reader: EventReader, function: str):
     values, kind = CALLS[function]
     (event,) = reader.decode_rows([], [call(function, values)]).events
     assert event == kind(Position(1, 0, -1), 100, KEY, SENDER)
 
 
 @pytest.mark.parametrize("function", CALLS)
-def test_an_answer_that_was_refused_says_nothing(reader: EventReader, function: str):
+def test_failed_call_produces_no_event(reader: EventReader, function: str):
     values, _ = CALLS[function]
     assert reader.decode_rows([], [call(function, values, works=False)]).events == []
 
 
-def test_a_cancelled_part_is_not_blamed_before_it_is_known_what_the_others_sent(
+def test_cancelled_part_is_decoded_without_blame(
     reader: EventReader,
 ):
     cancelled = log("TaskNodeCancelled(uint256,address)", ["address"], [SENDER], WORD)
@@ -82,7 +82,7 @@ def test_a_cancelled_part_is_not_blamed_before_it_is_known_what_the_others_sent(
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_an_abort_ends_parts_by_itself_for_no_reason(reader: EventReader, *, indexed: bool):
+def test_abort_without_cause_is_decoded_as_cancellation(reader: EventReader, *, indexed: bool):
     """Before 2024-03-23 the task was not indexed: the same first topic, another shape."""
     reasons = ["Task Cancelled", "Task fee is too low", "Task error reported"]
     decoded = reader.decode_rows([aborted(reason, indexed=indexed) for reason in reasons], [])
@@ -92,14 +92,14 @@ def test_an_abort_ends_parts_by_itself_for_no_reason(reader: EventReader, *, ind
     assert evicted == said.TaskAborted(Position(1, 0, 0), 100, KEY, reason=AbortReason.FEE_TOO_LOW)
 
 
-def test_a_reason_that_nobody_knows_is_no_event_but_a_dead_letter(reader: EventReader):
+def test_unknown_abort_reason_becomes_dead_letter(reader: EventReader):
     decoded = reader.decode_rows([aborted("Because")], [])
     assert decoded.events == []
     assert len(decoded.dead_letters) == 1
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_an_accepted_result_has_to_be_brought(reader: EventReader, *, indexed: bool):
+def test_accepted_result_is_decoded_as_validated_task(reader: EventReader, *, indexed: bool):
     event, node = "TaskSuccess(uint256,bytes,address)", f"0x{1:064x}"
     told = log(event, ["bytes"], [b"r"], WORD, node)
     if not indexed:
@@ -107,7 +107,7 @@ def test_an_accepted_result_has_to_be_brought(reader: EventReader, *, indexed: b
     assert kinds_of(reader.decode_rows([told], [])) == ["TaskValidated"]
 
 
-def test_by_an_option_nobody_is_blamed_for_a_result_that_never_came():
+def test_missing_upload_is_not_blamed_when_disabled():
     lenient = EventReader.from_profile(
         "crynux-commit",
         {"Task": TASK, "Node": NODES},
@@ -118,7 +118,7 @@ def test_by_an_option_nobody_is_blamed_for_a_result_that_never_came():
     assert kinds_of(lenient.decode_rows([told], [])) == []
 
 
-def test_a_node_that_asks_to_go_may_be_busy(reader: EventReader):
+def test_pause_and_quit_calls_are_decoded_as_requests(reader: EventReader):
     asked = [call(name, [], NODES) for name in ("pause()", "quit()", "resume()")]
     told = [reader.decode_rows([], [one]).events[0] for one in asked]
     assert [type(event) for event in told] == [
@@ -128,7 +128,7 @@ def test_a_node_that_asks_to_go_may_be_busy(reader: EventReader):
     ]
 
 
-def test_a_start_says_which_place_the_node_has(reader: EventReader):
+def test_task_start_is_decoded_with_node_position(reader: EventReader):
     kinds = ["uint256", "uint256", "bytes32", "bytes32", "uint256"]
     event = "TaskStarted(uint256,uint256,address,address,bytes32,bytes32,uint256)"
     values = [7, 0, bytes(32), bytes(32), 2]

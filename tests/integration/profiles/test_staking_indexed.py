@@ -76,7 +76,7 @@ def staked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Stake
             chain.close()
 
 
-def test_beside_a_feed_the_chain_tells_stakes_and_no_membership(staked: Staked):
+def test_staking_with_feed_indexes_stakes_without_membership(staked: Staked):
     one, other, third, last = staked.nodes[:4]
     for node in (one, other, third, last):
         staked.stake(node)
@@ -94,7 +94,7 @@ def test_beside_a_feed_the_chain_tells_stakes_and_no_membership(staked: Staked):
     }
 
 
-def test_without_a_feed_a_stake_may_stand_for_membership(staked: Staked):
+def test_stake_implies_membership_without_feed_when_configured(staked: Staked):
     one, other, third = staked.nodes[:3]
     for node in (one, other, third):
         staked.stake(node)

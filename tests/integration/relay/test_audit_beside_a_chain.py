@@ -80,7 +80,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         yield made
 
 
-def test_a_kickout_without_an_unstaking_is_listed_and_fails_the_command(site: Site, capsys):
+def test_kickout_without_unstaking_is_reported_and_fails_command(site: Site, capsys):
     (kick,) = [one.row for one in site.history.rows if one.row.type == "NodeKickedOut"]
     for seconds in (0, 100, READ - LOOKED):
         site.now += seconds
@@ -100,7 +100,7 @@ def test_a_kickout_without_an_unstaking_is_listed_and_fails_the_command(site: Si
     assert (told["found"], told["unjudged"]) == ([], 1)
 
 
-def test_an_audit_without_an_address_or_a_daemon_is_wrong_input(site: Site, capsys):
+def test_audit_without_url_or_database_is_input_error(site: Site, capsys):
     assert run(["audit", "relay"]) == 2
     assert "--url" in capsys.readouterr().err
     assert site.audit() == 2

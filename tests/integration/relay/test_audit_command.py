@@ -28,7 +28,7 @@ def a_relay(monkeypatch: pytest.MonkeyPatch, lies: RelayLies = HONEST) -> Iterat
         yield url
 
 
-def test_an_honest_relay_is_told_so(monkeypatch, capsys):
+def test_honest_relay_is_reported_as_agreeing(monkeypatch, capsys):
     with a_relay(monkeypatch) as url:
         assert run(["audit", "relay", "--url", url]) == 0
 
@@ -38,7 +38,7 @@ def test_an_honest_relay_is_told_so(monkeypatch, capsys):
     assert "Rows that were never published cannot be found" in told
 
 
-def test_a_lie_is_named_and_fails_the_command(monkeypatch, capsys):
+def test_lie_is_reported_and_fails_command(monkeypatch, capsys):
     with a_relay(monkeypatch, RelayLies(swapped_group=40)) as url:
         assert run(["audit", "relay", "--url", url, "--polls", "5", "--json"]) == 1
 
@@ -49,7 +49,7 @@ def test_a_lie_is_named_and_fails_the_command(monkeypatch, capsys):
     assert f"{len(kinds)} of 9 nodes differ" in printed.err
 
 
-def test_without_anything_proven_the_exit_code_says_so(monkeypatch):
+def test_audit_without_proven_node_returns_dedicated_exit_code(monkeypatch):
     history = history_of(1200)
     relay = WatchedRelay(history, START + 900)
     relay.faults.switch_on(RelayFault.RETENTION, 50)
@@ -59,7 +59,7 @@ def test_without_anything_proven_the_exit_code_says_so(monkeypatch):
         assert run(["audit", "relay", "--url", url]) == audit_commands.NOTHING_PROVEN_EXIT_CODE
 
 
-def test_an_address_that_is_none_and_a_broken_witness_are_wrong_input(tmp_path: Path, capsys):
+def test_invalid_url_and_malformed_witness_are_input_errors(tmp_path: Path, capsys):
     assert run(["audit", "relay", "--url", "relay.example"]) == 2
 
     broken = tmp_path / "times.jsonl"
@@ -69,7 +69,7 @@ def test_an_address_that_is_none_and_a_broken_witness_are_wrong_input(tmp_path: 
     assert "line 1" in capsys.readouterr().err
 
 
-def test_a_witness_proves_more(monkeypatch, tmp_path: Path, capsys):
+def test_witness_increases_number_of_proven_nodes(monkeypatch, tmp_path: Path, capsys):
     history = history_of(7800)
     rows = {row.id: row.hash for row in rows_of(history)}
     times = tmp_path / "times.jsonl"
@@ -89,7 +89,7 @@ def test_a_witness_proves_more(monkeypatch, tmp_path: Path, capsys):
     assert proven[0] < proven[1]
 
 
-def test_a_relay_that_is_silent_fails_the_command(monkeypatch, capsys):
+def test_relay_with_http_errors_fails_command(monkeypatch, capsys):
     relay = WatchedRelay(history_of(600), START + 600)
     relay.faults.switch_on(RelayFault.SILENT)
     with relay.served() as url:

@@ -43,13 +43,13 @@ def kinds(rows: list[FeedRow], chain: ChainStakes | None) -> list[tuple[int, str
     return [(one.row, one.kind) for one in found]
 
 
-def test_no_answer_of_an_honest_relay_contradicts():
+def test_honest_relay_has_no_contradiction():
     assert kinds(rows_of(history_of(3600)), None) == []
 
 
 @given(place=st.integers(0, 400))
 @examples(25)
-def test_an_answer_by_another_node_than_started_is_found_whichever_it_is(place: int):
+def test_answer_by_node_other_than_started_is_reported(place: int):
     rows = rows_of(history_of(3600))
     answers = [at for at, one in enumerate(rows) if one.kind == "TaskScoreReady"]
     at = answers[place % len(answers)]
@@ -61,7 +61,7 @@ def test_an_answer_by_another_node_than_started_is_found_whichever_it_is(place: 
 
 @given(steps=STAKES, lag=st.integers(0, PATIENCE))
 @examples(100)
-def test_a_relay_that_follows_the_chain_within_its_time_contradicts_nothing(
+def test_relay_following_chain_within_patience_contradicts_nothing(
     steps: list[tuple[int, int]], lag: int
 ):
     changes, time = [], START
@@ -78,9 +78,7 @@ def test_a_relay_that_follows_the_chain_within_its_time_contradicts_nothing(
 
 @given(steps=STAKES, place=st.integers(0, 7))
 @examples(100)
-def test_a_stake_that_the_chain_never_had_is_found_whichever_it_is(
-    steps: list[tuple[int, int]], place: int
-):
+def test_stake_never_held_on_chain_is_reported(steps: list[tuple[int, int]], place: int):
     changes = [(START + 700 * at, stake) for at, (_, stake) in enumerate(steps)]
     told = [staking(number, stake) for number, (_, stake) in enumerate(changes, 1)]
     lie = place % len(told)
@@ -102,7 +100,7 @@ def test_a_stake_that_the_chain_never_had_is_found_whichever_it_is(
         ([(START - 900, 0), (START - 800, 5)], [(1, "kick_without_unstake")]),
     ],
 )
-def test_whoever_is_kicked_out_has_no_stake_soon_after(
+def test_kicked_out_node_must_unstake_within_patience(
     unstaked: list[tuple[int, int]], found: list[tuple[int, str]]
 ):
     kick = seen([row(1, "NodeKickedOut")], [START + 100])
@@ -111,7 +109,7 @@ def test_whoever_is_kicked_out_has_no_stake_soon_after(
     assert kinds(kick, chain) == found
 
 
-def test_kickouts_before_anybody_looked_are_judged_by_all_that_came_before():
+def test_kickouts_before_first_poll_are_judged_by_all_earlier_stakes():
     kick = [replace(row(1, "NodeKickedOut"), seen_from=LATE - 5000, seen_to=LATE - 5000)]
 
     assert kinds(kick, ChainStakes(LATE, {NODE: [(START, 5)]})) == [(1, "kick_without_unstake")]
@@ -121,7 +119,7 @@ def test_kickouts_before_anybody_looked_are_judged_by_all_that_came_before():
     assert kinds(kick, ChainStakes(LATE, {})) == []
 
 
-def test_what_the_chain_was_not_read_for_or_nobody_saw_come_is_not_judged():
+def test_rows_beyond_indexed_chain_or_without_poll_times_are_not_judged():
     kick = seen([row(1, "NodeKickedOut")], [START + 100])
     early = ChainStakes(START + 100 + PATIENCE, {NODE: [(START, 5)]})
 
@@ -131,7 +129,7 @@ def test_what_the_chain_was_not_read_for_or_nobody_saw_come_is_not_judged():
     assert (found.found, found.unjudged) == ([], 2)
 
 
-def test_rows_of_other_networks_are_no_business_of_this_chain():
+def test_rows_of_other_networks_are_ignored():
     rows = seen([staking(1, 5), staking(2, 6, "near")], [START + 1, START + 2])
     stakes = {NODE: [(START, 5)]}
 
@@ -141,7 +139,7 @@ def test_rows_of_other_networks_are_no_business_of_this_chain():
     assert kinds(rows, ChainStakes(LATE, stakes, "near")) == [(2, "stake")]
 
 
-def test_a_kickout_that_a_relay_made_up_has_no_unstaking():
+def test_fabricated_kickout_is_reported_without_unstaking():
     history = history_of(3600, RelayLies(early_kick=20))
     (kick,) = [one for one in history.rows if one.row.type == "NodeKickedOut"]
     rows = seen(rows_of(history), [one.time for one in history.rows])

@@ -88,7 +88,7 @@ def test_honest_relay_is_accused_of_no_group():
     }
 
 
-def test_wrong_score_of_any_member_of_any_group_is_found():
+def test_wrong_score_of_any_group_member_is_reported():
     def lying(scores: Sequence[int | None]) -> Pools:
         """Give every member that is scored the next score, and forget every 0."""
         wrong = {10: 5, 5: 2, 2: 10}

@@ -29,14 +29,14 @@ pytestmark = pytest.mark.slow
 @example(seed=95464464, seconds=1497)
 @given(seed=st.integers(0, 2**32), seconds=st.integers(300, 1500))
 @examples(12)
-def test_no_node_of_an_honest_relay_differs(seed: int, seconds: int):
+def test_no_node_of_honest_relay_differs(seed: int, seconds: int):
     found = WatchedRelay(history_of(seconds + 400, seed=seed), START + seconds).audit()
 
     assert differing(found) == []
     assert found.count_verdicts(Verdict.AGREES) > 0
 
 
-def test_the_fold_comes_to_the_figures_that_a_relay_reckons_by_itself():
+def test_fold_computes_same_figures_as_relay():
     history = history_of()
     own = compute_figures_from_rows(
         rows_of(history), {one.row.id: int(one.time) for one in history.rows}
@@ -54,7 +54,7 @@ def test_the_fold_comes_to_the_figures_that_a_relay_reckons_by_itself():
     )
 
 
-def test_two_members_with_each_others_score_part_at_their_group():
+def test_swapped_scores_of_two_members_part_at_their_group():
     one, other = differing(audit_of(RelayLies(swapped_group=40)))
 
     assert one.parting is not None
@@ -63,7 +63,7 @@ def test_two_members_with_each_others_score_part_at_their_group():
     assert one.parting.kind == "rank"
 
 
-def test_a_zero_that_was_forgotten_is_missed():
+def test_omitted_zero_is_reported_as_missing():
     lying = history_of(4200, RelayLies(forgotten_zero=3), seed=2)
 
     (found,) = differing(WatchedRelay(lying, START + 3600).audit())
@@ -74,7 +74,7 @@ def test_a_zero_that_was_forgotten_is_missed():
     assert found.theirs > found.ours
 
 
-def test_a_zero_that_may_be_anothers_is_no_difference():
+def test_ambiguous_zero_is_no_difference():
     """Two nodes were silent near one group that lacks one: whose 0 it is, nobody can say."""
     found, forgetful = audit_of(), audit_of(RelayLies(forgotten_zero=4))
 
@@ -92,7 +92,7 @@ def test_a_zero_that_may_be_anothers_is_no_difference():
     cancelled=st.sampled_from([0.0, 0.0, 0.1, 0.3]),
 )
 @examples(20)
-def test_relays_long_term_lies_within_the_bound_of_ours(
+def test_long_term_score_of_relay_lies_within_computed_bounds(
     seed: int, gap: float, groups: float, cancelled: float
 ):
     history = history_of(
@@ -112,7 +112,7 @@ def test_relays_long_term_lies_within_the_bound_of_ours(
         assert 2 * exact > len(history.book_by_node)
 
 
-def test_a_timeout_that_cost_nothing_parts_at_its_row():
+def test_unpenalised_timeout_is_reported_at_its_row():
     lies = RelayLies(free_timeout=3)
     timeouts = [
         one
@@ -127,7 +127,7 @@ def test_a_timeout_that_cost_nothing_parts_at_its_row():
     assert (found.parting.kind, found.parting.row) == ("penalty", free.row.id)
 
 
-def test_a_node_that_was_kicked_out_for_nothing_parts_at_its_kickout():
+def test_unjustified_kickout_is_reported_at_its_row():
     lies = RelayLies(early_kick=50)
     rows = history_of(7800, lies).rows
     (kickout,) = [one.row for one in rows if one.row.type == "NodeKickedOut"]
@@ -138,7 +138,7 @@ def test_a_node_that_was_kicked_out_for_nothing_parts_at_its_kickout():
     assert (found.parting.kind, found.parting.row) == ("kick_without_cause", kickout.id)
 
 
-def test_pools_that_a_restart_lost_are_told_from_lies_about_scores():
+def test_pools_lost_by_relay_restart_are_distinguished_from_false_scores():
     lies = RelayLies(restart_at=START + 5000.0)
     before = [one.row.id for one in history_of(7800, lies).rows if one.time <= lies.restart_at]
 
@@ -152,7 +152,7 @@ def test_pools_that_a_restart_lost_are_told_from_lies_about_scores():
     assert parting.row == pytest.approx(before[-1], abs=20)
 
 
-def test_who_came_late_proves_no_penalty():
+def test_audit_without_witness_proves_no_penalty():
     """Without a witness H is unknown: a lie about it is not seen, and nothing is made up."""
     found = audit_of(RelayLies(free_timeout=6), 1800, witness=False)
 
@@ -160,7 +160,7 @@ def test_who_came_late_proves_no_penalty():
     assert {one.our_health for one in found.nodes} == {None}
 
 
-def test_a_history_without_its_beginning_proves_no_pool_that_is_not_full():
+def test_history_without_beginning_proves_no_partial_pool():
     relay = WatchedRelay(history_of(2400), START + 2000)
     relay.faults.switch_on(RelayFault.RETENTION, 100)
 
@@ -170,7 +170,7 @@ def test_a_history_without_its_beginning_proves_no_pool_that_is_not_full():
     assert {one.verdict for one in found.nodes} == {Verdict.UNPROVEN}
 
 
-def test_a_row_that_is_told_in_two_ways_is_named():
+def test_row_changed_between_polls_is_reported():
     class Turning(WatchedRelay):
         def wait(self, seconds: float) -> None:
             super().wait(seconds)

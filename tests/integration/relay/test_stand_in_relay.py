@@ -65,22 +65,22 @@ def test_start_is_exclusive_and_ids_ascend(relay: StandInRelay):
     assert isinstance(json.loads(rows[0]["args"]), dict)
 
 
-def test_without_a_limit_a_page_has_fifty_rows(relay: StandInRelay):
+def test_default_page_has_fifty_rows(relay: StandInRelay):
     assert len(said(relay, "/v1/events")) == 50
 
 
-def test_a_filter_by_type_is_an_error_as_there(relay: StandInRelay):
+def test_type_filter_returns_500_as_real_relay(relay: StandInRelay):
     assert relay.handle_get("/v1/events?event_type=NodeJoin").status == 500
 
 
-def test_a_number_that_is_none_is_a_validation_error(relay: StandInRelay):
+def test_malformed_number_returns_validation_error(relay: StandInRelay):
     answer = relay.handle_get("/v1/events?start=x")
 
     assert answer.status == 400
     assert json.loads(answer.body)["message"] == "validation_error"
 
 
-def test_the_list_of_nodes_is_paged_from_one(relay: StandInRelay):
+def test_node_list_pages_start_at_one(relay: StandInRelay):
     pages = [said(relay, f"/v2/network/nodes/data?page={page}&page_size=4") for page in (1, 2, 3)]
 
     assert [len(page) for page in pages] == [4, 4, 1]
@@ -88,13 +88,11 @@ def test_the_list_of_nodes_is_paged_from_one(relay: StandInRelay):
     assert relay.handle_get("/v2/network/nodes/data?page=1&page_size=101").status == 400
 
 
-def test_an_unknown_node_is_gone_and_not_an_error(relay: StandInRelay):
+def test_unknown_node_has_status_zero(relay: StandInRelay):
     assert said(relay, "/v1/node/0x" + "99" * 20)["status"] == 0
 
 
-def test_starts_of_the_last_hour_are_told_with_their_second(
-    relay: StandInRelay, history: RelayHistory
-):
+def test_task_starts_of_last_hour_are_listed(relay: StandInRelay, history: RelayHistory):
     lines = relay.handle_get("/v1/stats/node_events").body.decode().splitlines()
 
     kinds = Counter(line.split("] [")[1] for line in lines)
@@ -102,24 +100,24 @@ def test_starts_of_the_last_hour_are_told_with_their_second(
     assert kinds["Node selected"] == rows["TaskStarted"]
 
 
-def test_every_row_can_be_read_as_the_daemon_reads_it(history: RelayHistory):
+def test_every_row_is_readable_by_daemon(history: RelayHistory):
     assert [
         why for row in rows_of(history) if (why := find_unreadable_reason(row)) is not None
     ] == []
 
 
-def test_the_same_plan_plays_the_same_rows(history: RelayHistory):
+def test_same_plan_produces_same_rows(history: RelayHistory):
     assert history_of(1800).rows == history.rows
 
 
-def test_a_reader_gets_every_row_that_is_committed(client: FeedClient, history: RelayHistory):
+def test_feed_client_reads_every_committed_row(client: FeedClient, history: RelayHistory):
     assert list(client.poll(0, 100).rows) == rows_of(history)
     assert client.fetch_newest_id() == len(history.rows)
     assert client.fetch_clock() == END
 
 
 @pytest.mark.parametrize("fault", [RelayFault.SILENT, RelayFault.CUT])
-def test_a_relay_that_does_not_answer_is_told_from_one_without_rows(
+def test_unresponsive_relay_differs_from_relay_without_rows(
     watched: WatchedRelay, client: FeedClient, fault: RelayFault
 ):
     watched.faults.switch_on(fault)
@@ -141,7 +139,7 @@ def test_a_relay_that_does_not_answer_is_told_from_one_without_rows(
         (RelayFault.CHANGED_ROW, [19, 20, 21]),
     ],
 )
-def test_a_fault_of_a_row_begins_and_ends(
+def test_row_fault_can_be_turned_on_and_off(
     watched: WatchedRelay, client: FeedClient, fault: RelayFault, shown: list[int]
 ):
     true = client.poll(18, 3, max_pages=1).rows
@@ -154,14 +152,14 @@ def test_a_fault_of_a_row_begins_and_ends(
     assert client.poll(18, 3, max_pages=1).rows == true
 
 
-def test_a_row_without_json_is_read_and_says_nothing(watched: WatchedRelay, client: FeedClient):
+def test_row_with_malformed_json_is_read_as_unreadable(watched: WatchedRelay, client: FeedClient):
     watched.faults.switch_on(RelayFault.BAD_ROW, 20)
     (row,) = client.poll(19, 1, max_pages=1).rows
 
     assert find_unreadable_reason(row) == "args: no JSON"
 
 
-def test_a_record_is_played_again_as_it_was(history: RelayHistory):
+def test_record_is_replayed_identically(history: RelayHistory):
     polls = [START + 600.0, START + 1200.0]
     record = read_record(iter_record_lines(history.rows, history, polls))
 
@@ -171,12 +169,12 @@ def test_a_record_is_played_again_as_it_was(history: RelayHistory):
     assert record.list_nodes(START + 5000) == history.list_nodes(polls[1])
 
 
-def test_a_record_with_a_broken_line_is_wrong_input(history: RelayHistory):
+def test_record_with_malformed_line_is_input_error(history: RelayHistory):
     lines = [*iter_record_lines(history.rows[:2], history, []), '{"t": 1}']
     with pytest.raises(InputError, match="line 3 of the record"):
         read_record(lines)
 
 
-def test_other_sites_may_ask_it(watched: WatchedRelay):
+def test_cross_origin_requests_are_allowed(watched: WatchedRelay):
     with watched.served() as url, urllib.request.urlopen(f"{url}/v1/now") as answer:  # noqa: S310 - our own
         assert answer.headers["Access-Control-Allow-Origin"] == "*"

@@ -55,7 +55,7 @@ def is_of_a_tag(asked: Question) -> bool:
 
 
 @pytest.mark.nightly
-def test_one_that_sees_a_fork_stands_alone_and_joins_again_with_the_same_bytes(
+def test_reporter_on_fork_is_isolated_and_rejoins_with_same_digests(
     network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
 ):
     # Two endpoints, which agree: a fork is believed at once.

@@ -34,7 +34,7 @@ def bring(chain: Chain, office: Office) -> None:
     chain.transact(to=office.premises.oracle.address, data=push.request.calldata)
 
 
-def test_a_push_that_waits_for_others_ends_as_soon_as_one_of_them_was_first(second: Office):
+def test_deferred_push_ends_once_another_transmitter_landed(second: Office):
     planned(second)
     bring(second.premises.chain, second)
     second.tick()
@@ -46,7 +46,7 @@ def test_a_push_that_waits_for_others_ends_as_soon_as_one_of_them_was_first(seco
     assert push.request.round == 2
 
 
-def test_a_push_that_waits_for_others_keeps_nothing_from_being_signed(second: Office):
+def test_deferred_push_does_not_prevent_signing_next_report(second: Office):
     planned(second)
     (old,) = signed(second, 1)
     # Its block leaves the anchor window before its turn to be sent comes.

@@ -12,7 +12,7 @@ from tests.integration.reporters.member import Member
 _WAVES, _MOST_ROUNDS = 52, 14
 
 
-def test_a_kickout_is_proposed_and_executed_once_by_two_signatures_through_the_doors(
+def test_kickout_is_proposed_and_executed_once_with_two_signatures(
     three: Company,
 ):
     three.network.play(_WAVES)

@@ -30,7 +30,9 @@ def company_of_three(
         yield opened
 
 
-def test_a_round_that_lacks_signatures_for_a_period_says_whose(company_of_three: Company):
+def test_round_lacking_signatures_for_one_period_reports_missing_signers(
+    company_of_three: Company,
+):
     three = company_of_three
     context = three.first.office.reporting
     second, third = three.others
@@ -51,7 +53,7 @@ def test_a_round_that_lacks_signatures_for_a_period_says_whose(company_of_three:
     assert waiting_reason(context) is None
 
 
-def test_who_is_a_signer_no_more_hears_of_it(company_of_three: Company):
+def test_removed_signer_is_reported(company_of_three: Company):
     three = company_of_three
     gone = three.others[1]
     kept = [one.signer for one in three.reporters if one is not gone]
@@ -65,7 +67,7 @@ def test_who_is_a_signer_no_more_hears_of_it(company_of_three: Company):
     assert waiting_reason(three.first.office.reporting) is None
 
 
-def test_a_stranger_is_news_once():
+def test_unknown_signer_is_reported_once_per_peer():
     peers = PeerClients([], 1.0)
     one, other = Address("0x" + 40 * "1"), Address("0x" + 40 * "2")
     told = [("a", one), ("a", one), ("b", one), ("a", other), ("a", one)]

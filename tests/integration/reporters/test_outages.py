@@ -8,7 +8,7 @@ from tests.integration.reporters.company import Company
 pytestmark = pytest.mark.nightly
 
 
-def test_rounds_go_on_without_one_and_while_the_one_who_sends_is_killed_in_mid_round(
+def test_rounds_continue_without_one_reporter_and_after_transmitter_is_killed(
     three: Company,
 ):
     a, b, c = three.members
@@ -35,7 +35,7 @@ def test_rounds_go_on_without_one_and_while_the_one_who_sends_is_killed_in_mid_r
     three.check_bytes(least=3)
 
 
-def test_one_that_stands_still_while_a_round_passes_sends_nothing_twice_and_catches_up(
+def test_reporter_stopped_for_one_round_sends_nothing_twice_and_catches_up(
     three: Company,
 ):
     a, b, c = three.members

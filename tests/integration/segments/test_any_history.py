@@ -99,7 +99,7 @@ def is_through(indexer: Indexer, calls: int) -> bool:
     killed_at=st.lists(st.integers(1, 150), max_size=2),
     writer_dies=st.lists(st.integers(0, 150), max_size=2),
 )
-def test_the_bytes_are_those_that_the_writer_alone_stores(
+def test_database_equals_that_of_single_writer(
     world: World, expected: list[str], how: How, killed_at: list[int], writer_dies: list[int]
 ):
     world.begin()

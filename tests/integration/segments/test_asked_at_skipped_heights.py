@@ -41,7 +41,7 @@ def up_to(world: Skipping, height: int) -> int:
 
 
 @pytest.mark.parametrize("below_head", [2, 7, 60])
-def test_a_rewind_to_a_skipped_height_ends_at_the_block_before_it(
+def test_rewind_to_skipped_height_ends_at_previous_block(
     world: Skipping, indexer: Indexer, below_head: int
 ):
     blocks = {block.number for block in get_branch(world.chain.head)}
@@ -54,7 +54,7 @@ def test_a_rewind_to_a_skipped_height_ends_at_the_block_before_it(
     assert world.read(indexer) == world.read(world.indexer())
 
 
-def test_a_rewind_to_before_the_start_block_goes_no_further_than_that(world: Skipping):
+def test_rewind_before_start_block_is_rejected(world: Skipping):
     first = up_to(world, 20) + FAR + 1
     indexer = world.indexer(start_block=first)
     world.read(indexer)
@@ -64,7 +64,7 @@ def test_a_rewind_to_before_the_start_block_goes_no_further_than_that(world: Ski
 
 
 @pytest.mark.parametrize("seconds", [7, 60, 300])
-def test_the_last_block_of_a_period_is_found_among_skipped_heights(
+def test_last_block_of_period_is_determined_among_skipped_heights(
     world: Skipping, indexer: Indexer, seconds: int
 ):
     blocks = get_branch(world.chain.head)
@@ -79,7 +79,7 @@ def test_the_last_block_of_a_period_is_found_among_skipped_heights(
     }
 
 
-def test_a_feed_that_lags_lets_blocks_be_read_up_to_its_time(world: Skipping):
+def test_lagging_feed_limits_blocks_to_its_time(world: Skipping):
     indexer = world.indexer()
     limit, read = FeedHeadLimit(indexer.store), []
     numbers = [block.number for block in get_branch(world.chain.head)]
@@ -90,9 +90,7 @@ def test_a_feed_that_lags_lets_blocks_be_read_up_to_its_time(world: Skipping):
     assert read == numbers
 
 
-def test_a_score_is_explained_at_the_block_before_a_skipped_height(
-    world: Skipping, indexer: Indexer
-):
+def test_score_is_explained_at_block_before_skipped_height(world: Skipping, indexer: Indexer):
     numbers = range(world.chain.head.number + 1)
     found = [
         resolve_block(lambda: indexer.source, indexer.store, number).number for number in numbers
@@ -100,7 +98,7 @@ def test_a_score_is_explained_at_the_block_before_a_skipped_height(
     assert found == [up_to(world, number) for number in numbers]
 
 
-def test_nobody_is_drawn_at_a_skipped_height(world: Skipping, indexer: Indexer):
+def test_skipped_height_has_no_seed_block(world: Skipping, indexer: Indexer):
     blocks = {block.number: block.hash for block in get_branch(world.chain.head)}
     last = world.chain.head.number
     headers = HeaderReader(indexer.source, dict[int, BlockRef](), last)

@@ -46,7 +46,7 @@ def kill_one(cluster: LocalCluster) -> None:
     os.kill(pids[0], signal.SIGKILL)
 
 
-def test_what_a_cluster_prepares_is_stored_as_inline(
+def test_dask_cluster_stores_same_database_as_inline(
     expected: list[str], open_prepared: OpenPrepared, cluster: LocalCluster
 ):
     indexer, before = open_prepared(1), outcomes("taken")
@@ -58,7 +58,7 @@ def test_what_a_cluster_prepares_is_stored_as_inline(
     assert outcomes("taken") > before
 
 
-def test_a_worker_of_the_cluster_that_is_killed_costs_its_range(
+def test_killed_cluster_worker_loses_only_its_range(
     a_chain: AChain, expected: list[str], open_prepared: OpenPrepared, cluster: LocalCluster
 ):
     indexer = open_prepared(1)
@@ -72,7 +72,7 @@ def test_a_worker_of_the_cluster_that_is_killed_costs_its_range(
     assert dump(indexer.url) == expected
 
 
-def test_a_worker_of_the_cluster_that_is_given_up_is_ended_and_replaced(
+def test_abandoned_cluster_worker_is_stopped_and_replaced(
     open_prepared: OpenPrepared, cluster: LocalCluster
 ):
     indexer = open_prepared(1)
@@ -96,7 +96,7 @@ def test_a_worker_of_the_cluster_that_is_given_up_is_ended_and_replaced(
     assert decode_answer(pool.submit(order).result(60), order).number == order.number
 
 
-def test_without_its_scheduler_the_writer_goes_on_alone(
+def test_writer_continues_alone_without_scheduler(
     expected: list[str], open_prepared: OpenPrepared, cluster: LocalCluster
 ):
     indexer = open_prepared(1)
@@ -109,7 +109,7 @@ def test_without_its_scheduler_the_writer_goes_on_alone(
     assert dump(indexer.url) == expected
 
 
-def test_a_cluster_without_endpoints_leaves_history_to_the_writer(
+def test_cluster_without_endpoints_leaves_history_to_writer(
     expected: list[str], open_prepared: OpenPrepared, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv(ENDPOINTS_VARIABLE, "[]")

@@ -26,7 +26,7 @@ def kill_one(indexer: Indexer) -> None:
 
 
 @pytest.mark.parametrize("nth", [2, 17, 60, 131])
-def test_a_worker_that_is_killed_costs_its_range(
+def test_killed_worker_loses_only_its_range(
     a_chain: AChain, expected: list[str], open_prepared: OpenPrepared, nth: int
 ):
     indexer = open_prepared(2)
@@ -51,7 +51,7 @@ def of_another(honest: bytes, before: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("lie", [flipped, cut, of_another])
-def test_an_answer_that_is_none_costs_its_range(
+def test_invalid_worker_response_loses_only_its_range(
     expected: list[str], open_prepared: OpenPrepared, lie: Change
 ):
     indexer, before = open_prepared(1), outcomes("lost")
@@ -65,7 +65,7 @@ def test_an_answer_that_is_none_costs_its_range(
     assert lying.given_up
 
 
-def test_a_worker_that_hangs_costs_its_range(expected: list[str], open_prepared: OpenPrepared):
+def test_hanging_worker_loses_only_its_range(expected: list[str], open_prepared: OpenPrepared):
     indexer = open_prepared(1)
     hanging = Hanging(indexer.pool, cut, times=1)
     indexer.source.use_workers(hanging, min_worker_blocks=1)
@@ -76,7 +76,7 @@ def test_a_worker_that_hangs_costs_its_range(expected: list[str], open_prepared:
     assert hanging.given_up
 
 
-def test_a_worker_that_is_given_up_is_ended_and_replaced(open_prepared: OpenPrepared):
+def test_abandoned_worker_is_stopped_and_replaced(open_prepared: OpenPrepared):
     indexer = open_prepared(1)
     indexer.index()
     pool, (pid,) = indexer.pool, indexer.pool.get_pids()
@@ -96,7 +96,7 @@ def test_a_worker_that_is_given_up_is_ended_and_replaced(open_prepared: OpenPrep
     assert pool.get_pids() != [pid]
 
 
-def test_a_block_that_workers_die_of_is_named_and_all_before_it_is_stored(
+def test_block_that_kills_workers_is_reported_after_storing_all_before_it(
     open_prepared: OpenPrepared,
 ):
     indexer = open_prepared(1)
@@ -109,7 +109,7 @@ def test_a_block_that_workers_die_of_is_named_and_all_before_it_is_stored(
     assert indexer.cursor[0] == 46
 
 
-def test_without_workers_the_writer_goes_on_alone(
+def test_writer_continues_alone_without_workers(
     expected: list[str], open_prepared: OpenPrepared, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
@@ -120,7 +120,7 @@ def test_without_workers_the_writer_goes_on_alone(
     assert dump(indexer.url) == expected
 
 
-def test_a_worker_ends_when_nobody_can_order_any_more():
+def test_worker_exits_when_its_input_is_closed():
     command = [sys.executable, "-P", "-m", "oracle.chain.segments.worker"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
         assert worker.stdin is not None
@@ -136,7 +136,7 @@ KEY_VARIABLES = (
 )
 
 
-def test_a_worker_is_given_none_of_our_settings(
+def test_worker_environment_contains_no_settings_or_keys(
     open_prepared: OpenPrepared, monkeypatch: pytest.MonkeyPatch
 ):
     for name in KEY_VARIABLES:

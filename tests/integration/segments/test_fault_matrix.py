@@ -100,7 +100,7 @@ def nightly_but(names: Collection[str], chosen: Collection[str]) -> list[Any]:
 @pytest.mark.parametrize("blocks", [20, pytest.param(7, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", nightly_but(PLAYS, IN_CI))
-def test_a_history_with_faults_has_the_digest_of_one_without(
+def test_faulty_history_has_same_digest_as_honest_history(
     open_world: OpenWorld, sqlite_url: str, name: str, workers: int, blocks: int
 ):
     world, before = open_world(workers, blocks), outcomes("taken") + outcomes("refused")
@@ -116,7 +116,7 @@ def test_a_history_with_faults_has_the_digest_of_one_without(
 @pytest.mark.postgres
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", nightly_but(ON_POSTGRESQL, {"28"}))
-def test_so_it_has_on_postgresql(
+def test_faulty_history_has_same_digest_on_postgresql(
     open_world: OpenWorld, sqlite_url: str, postgresql_url: str, name: str, workers: int
 ):
     world = open_world(workers, 20, postgresql_url)
@@ -126,7 +126,7 @@ def test_so_it_has_on_postgresql(
     assert state(played) == honest_state(world, played, sqlite_url)
 
 
-def test_every_case_is_played_or_says_why_it_is_not():
+def test_every_ingest_case_is_played_or_excluded_with_reason():
     numbers = {case.number for case in cases_of(INGEST)}
 
     assert set(CASES) | set(NOT_OF_HISTORY) == numbers

@@ -66,7 +66,7 @@ def index_in_the_end(indexer: Indexer) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_the_state_is_the_same_whatever_an_endpoint_does(
+def test_state_is_identical_whatever_one_endpoint_does(
     a_chain: AChain, open_prepared: OpenPrepared, name: str
 ):
     honest = open_prepared(0)

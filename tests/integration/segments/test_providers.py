@@ -10,7 +10,7 @@ from tests.integration.segments.conftest import OpenPrepared
 from tests.support.ingest.a_chain import AChain
 
 
-def test_a_provider_named_in_the_settings_is_the_workers_too(
+def test_provider_names_of_settings_are_passed_to_workers(
     a_chain: AChain, open_prepared: OpenPrepared
 ):
     indexer = open_prepared(1)

@@ -60,7 +60,7 @@ def inline(long_chain: AChain, tmp_path_factory: pytest.TempPathFactory) -> list
     return stored(config)
 
 
-def test_history_that_workers_prepare_is_stored_as_inline(
+def test_history_prepared_by_workers_is_stored_as_inline(
     long_chain: AChain, inline: list[str], tmp_path: Path
 ):
     config = config_in(tmp_path / "workers", long_chain, executor="processes", workers=2)
@@ -77,7 +77,7 @@ def test_history_that_workers_prepare_is_stored_as_inline(
 @given(
     kills=st.lists(st.tuples(st.sampled_from(ASKED), st.integers(5, 150)), min_size=1, max_size=2)
 )
-def test_a_writer_that_is_killed_anywhere_goes_on_where_it_was(
+def test_killed_writer_resumes_with_same_result(
     long_chain: AChain,
     inline: list[str],
     tmp_path_factory: pytest.TempPathFactory,
@@ -100,7 +100,7 @@ def test_a_writer_that_is_killed_anywhere_goes_on_where_it_was(
     assert has_ordered(config)
 
 
-def test_blocks_that_workers_verify_are_told_as_inline(
+def test_verification_by_workers_returns_same_result_as_inline(
     long_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     config = config_in(tmp_path / "verified", long_chain, executor="inline")

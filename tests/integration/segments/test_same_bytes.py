@@ -7,7 +7,7 @@ from tests.support.ingest.dumping import dump
 
 
 @pytest.mark.parametrize(("workers", "blocks"), [(1, 20), (2, 20), (2, 7), (2, HISTORY)])
-def test_the_database_is_the_same_whoever_prepares_history(
+def test_database_is_identical_for_any_workers_and_segment_size(
     expected: list[str], open_prepared: OpenPrepared, workers: int, blocks: int
 ):
     before = outcomes("taken")
@@ -19,7 +19,7 @@ def test_the_database_is_the_same_whoever_prepares_history(
     assert outcomes("taken") > before
 
 
-def test_the_database_is_the_same_on_postgresql(
+def test_database_is_identical_on_postgresql(
     expected: list[str], open_prepared: OpenPrepared, postgresql_url: str
 ):
     indexer = open_prepared(2, url=postgresql_url)
@@ -29,7 +29,7 @@ def test_the_database_is_the_same_on_postgresql(
     assert dump(indexer.url) == expected
 
 
-def test_workers_end_with_the_writer(open_prepared: OpenPrepared):
+def test_workers_stop_with_writer(open_prepared: OpenPrepared):
     indexer = open_prepared(2)
     indexer.index()
     assert indexer.pool.get_pids()

@@ -80,7 +80,7 @@ def until_it_fails(indexer: Indexer) -> tuple[list[object], TransientError]:
 @pytest.mark.nightly
 @settings(examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(skipped=gaps, manner=manners, fork=forks)
-def test_whichever_heights_are_skipped_what_is_stored_is_the_same(
+def test_skipped_heights_store_same_rows_in_any_window_size(
     skipping: Callable[[int], Skipping], skipped: Sequence[int], manner: Manner, fork: Fork | None
 ):
     world = skipping(manner.endpoints)
@@ -100,7 +100,7 @@ def test_whichever_heights_are_skipped_what_is_stored_is_the_same(
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_more_heights_than_a_window_is_long_stall_nobody(
+def test_skipped_heights_longer_than_window_do_not_stall(
     skipping: Callable[[int], Skipping], workers: int
 ):
     world = skipping(1)
@@ -110,7 +110,7 @@ def test_more_heights_than_a_window_is_long_stall_nobody(
     assert world.read(indexer) == world.read(world.indexer())
 
 
-def test_a_block_that_an_endpoint_lacks_was_not_skipped(skipping: Callable[[int], Skipping]):
+def test_missing_block_of_endpoint_is_not_treated_as_skipped(skipping: Callable[[int], Skipping]):
     """It shows none of ten blocks, in which something was said; the next one has their hash."""
     world = skipping(1)
     world.grow([0] * 60)
@@ -128,7 +128,7 @@ def test_a_block_that_an_endpoint_lacks_was_not_skipped(skipping: Callable[[int]
     assert world.read(indexer) == world.read(world.indexer())
 
 
-def test_the_start_block_is_not_taken_for_skipped_on_a_word(skipping: Callable[[int], Skipping]):
+def test_missing_start_block_is_not_treated_as_skipped(skipping: Callable[[int], Skipping]):
     world = skipping(1)
     world.grow([0] * 60)
     world.chain.provider.faults.append(lacks(range(7, 12)))
@@ -139,7 +139,7 @@ def test_the_start_block_is_not_taken_for_skipped_on_a_word(skipping: Callable[[
     assert "lacks the block before block 12" in str(error)
 
 
-def test_a_final_block_whose_height_is_skipped_now_halts(skipping: Callable[[int], Skipping]):
+def test_final_block_at_newly_skipped_height_sets_halt(skipping: Callable[[int], Skipping]):
     world = skipping(1)
     world.grow([0] * 30)
     indexer = world.indexer()

@@ -55,7 +55,7 @@ def step_until_staged(indexer: Indexer, folder: Path) -> Iterator[Path]:
     yield from folder.glob("*.segment")
 
 
-def test_what_was_ready_is_taken_up_by_the_next_writer(
+def test_staged_segments_are_used_by_next_writer(
     expected: list[str], open_prepared: OpenPrepared, tmp_path: Path
 ):
     first, kept = open_prepared(2), Kept()
@@ -87,7 +87,7 @@ def empty(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut, changed, empty])
-def test_a_file_that_is_not_whole_is_thrown_away(
+def test_damaged_staged_file_is_discarded(
     expected: list[str], open_prepared: OpenPrepared, tmp_path: Path, damage: Damage
 ):
     first, folder, kept = open_prepared(2), tmp_path / "stage", Kept()
@@ -104,7 +104,7 @@ def test_a_file_that_is_not_whole_is_thrown_away(
     assert dump(second.url) == expected
 
 
-def test_files_of_another_plan_are_thrown_away(open_prepared: OpenPrepared, tmp_path: Path):
+def test_staged_files_of_another_plan_are_discarded(open_prepared: OpenPrepared, tmp_path: Path):
     first, folder = open_prepared(2), tmp_path / "stage"
     staged_in(first, folder)
     assert list(step_until_staged(first, folder))
@@ -114,7 +114,7 @@ def test_files_of_another_plan_are_thrown_away(open_prepared: OpenPrepared, tmp_
     assert not list(folder.iterdir())
 
 
-def test_nothing_stays_on_disk_of_a_writer_that_ends(open_prepared: OpenPrepared, tmp_path: Path):
+def test_staged_files_are_deleted_when_writer_closes(open_prepared: OpenPrepared, tmp_path: Path):
     indexer, folder = open_prepared(2), tmp_path / "stage"
     staged_in(indexer, folder)
     assert list(step_until_staged(indexer, folder))

@@ -36,7 +36,7 @@ def verified(
         VerificationLevel.PROVEN,
     ],
 )
-def test_workers_verify_what_the_writer_would(
+def test_workers_verify_same_blocks_as_writer(
     open_prepared: OpenPrepared, level: VerificationLevel
 ):
     alone, together = open_prepared(0), open_prepared(2)
@@ -53,7 +53,7 @@ def test_workers_verify_what_the_writer_would(
 
 
 @pytest.mark.parametrize("fault", [lambda: omit_receipt(0, times=2), lambda: omit_logs(times=2)])
-def test_so_they_do_where_an_endpoint_is_wrong_for_a_while(
+def test_workers_verify_same_blocks_despite_faulty_endpoint(
     a_chain: AChain, open_prepared: OpenPrepared, fault: Callable[[], InjectedFault]
 ):
     a_chain.serve().head = a_chain.head
@@ -70,7 +70,7 @@ def test_so_they_do_where_an_endpoint_is_wrong_for_a_while(
     assert together.digest() == alone.digest()
 
 
-def test_workers_ask_the_endpoint_that_was_named(a_chain: AChain, open_prepared: OpenPrepared):
+def test_workers_use_requested_endpoint(a_chain: AChain, open_prepared: OpenPrepared):
     a_chain.serve().head = a_chain.head
     indexer = open_prepared(1)
     indexer.index()

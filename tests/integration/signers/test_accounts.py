@@ -17,7 +17,7 @@ print(before[0], after[0], before[1] == after[1] < 10_000)
 
 
 @pytest.mark.slow
-def test_a_command_that_needs_no_key_does_not_wait_for_signing():
+def test_command_without_key_does_not_import_signing():
     done = subprocess.run(
         [sys.executable, "-c", _LATE], capture_output=True, text=True, check=True
     )

@@ -83,14 +83,14 @@ def given_up(ask: Callable[[], object]) -> type[BaseException] | None:
 
 
 @pytest.mark.parametrize("who", ASKS)
-def test_headers_without_end_are_given_up(who: str):
+def test_endless_headers_are_given_up(who: str):
     with dripping() as url:
         ended = given_up(lambda: ASKS[who](url))
     assert ended is not None
     assert issubclass(ended, TransientError)
 
 
-def test_another_reporter_that_drips_is_asked_again_later():
+def test_dripping_peer_returns_no_statements():
     with dripping() as url:
         peer, told = Peer(url, SECONDS), list[list[StatementMessage]]()
         assert given_up(lambda: told.append(peer.fetch_statements("/v1/report/7"))) is None
@@ -98,7 +98,7 @@ def test_another_reporter_that_drips_is_asked_again_later():
     assert told == [[]]
 
 
-def test_headers_without_end_are_given_up_behind_tls_too(tmp_path: Path):
+def test_endless_headers_over_tls_are_given_up(tmp_path: Path):
     own = made(tmp_path, "host")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(own.certificate, own.key)

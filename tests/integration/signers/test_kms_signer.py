@@ -43,7 +43,7 @@ def kms() -> Iterator[Kms]:
         yield server
 
 
-def test_what_a_kms_key_signs_is_recovered_as_its_address(kms: Kms):
+def test_kms_signatures_recover_to_key_address(kms: Kms):
     signer = KmsSigner.open(kms.new_key())
     # Half of all signatures come with the high s, and half with either parity.
     for nonce in range(12):
@@ -56,25 +56,25 @@ def test_what_a_kms_key_signs_is_recovered_as_its_address(kms: Kms):
     assert EcdsaSignature.from_bytes(raw).is_low
 
 
-def test_the_key_of_another_address_is_refused_at_the_start(kms: Kms):
+def test_kms_key_of_another_address_is_rejected_at_start(kms: Kms):
     other = Address("0x" + 40 * "1")
     with pytest.raises(InputError, match=f"keys.signer_address: is {other}"):
         open_signer(kms.new_key(), role="signer", chain_id=1, expected=other)
 
 
-def test_a_key_of_another_curve_is_refused(kms: Kms):
+def test_kms_key_of_another_curve_is_rejected(kms: Kms):
     with pytest.raises(InputError, match="is ECC_NIST_P256 for SIGN_VERIFY, not ECC_SECG_P256K1"):
         KmsSigner.open(kms.new_key("ECC_NIST_P256"))
 
 
-def test_a_key_that_there_is_not_is_named(kms: Kms):
+def test_missing_kms_key_is_reported(kms: Kms):
     place = KmsKey("00000000-0000-0000-0000-000000000000", REGION, kms.url)
     told = r"00000000.*cannot be used: there is no such key .*\(NotFoundException\)"
     with pytest.raises(InputError, match=told):
         KmsSigner.open(place)
 
 
-def test_a_kms_of_no_region_is_told_with_what_to_set(monkeypatch):
+def test_missing_kms_region_is_reported_with_setting(monkeypatch):
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
@@ -82,13 +82,13 @@ def test_a_kms_of_no_region_is_told_with_what_to_set(monkeypatch):
         KmsSigner.open(KmsKey("any", None, None))
 
 
-def test_a_kms_that_is_down_is_a_transient_failure(kms: Kms):
+def test_unreachable_kms_is_transient_failure(kms: Kms):
     place = KmsKey("any", REGION, "http://127.0.0.1:1", 1.0)
     with pytest.raises(TransientError, match="did not answer"):
         KmsSigner.open(place)
 
 
-def test_a_key_that_is_gone_meanwhile_refuses(kms: Kms):
+def test_deleted_kms_key_raises_signer_refused(kms: Kms):
     place = kms.new_key()
     signer = KmsSigner.open(place)
     gone = KmsSigner(signer._client, "00000000-0000-0000-0000-000000000000", signer.address)
@@ -134,7 +134,7 @@ def something_else(body: bytes) -> Iterator[KmsKey]:
 
 
 @pytest.mark.parametrize("what", ODD)
-def test_what_is_no_answer_of_a_kms_ends_nothing(kms: Kms, what: str):
+def test_malformed_kms_response_is_transient_failure(kms: Kms, what: str):
     signer = KmsSigner.open(kms.new_key())
     with something_else(ODD[what]) as place:
         with pytest.raises(TransientError, match="KMS key any: the KMS did not answer"):
@@ -144,26 +144,26 @@ def test_what_is_no_answer_of_a_kms_ends_nothing(kms: Kms, what: str):
             elsewhere.sign_statement(KICK, DOMAIN)
 
 
-def test_another_keys_signature_is_thrown_away(kms: Kms):
+def test_signature_of_another_kms_key_is_rejected(kms: Kms):
     signer, other = (KmsSigner.open(kms.new_key()) for _ in range(2))
     crossed = KmsSigner(other._client, other._key_id, signer.address)
     with pytest.raises(WrongSignatureError, match="or with another key than"):
         crossed.sign_transaction(CALL)
 
 
-def test_without_boto3_the_one_line_that_helps_is_said(monkeypatch):
+def test_missing_boto3_is_reported_with_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(InputError, match=r"boto3 is not installed; run .* -m pip install boto3"):
         KmsSigner.open(KmsKey("any", REGION))
 
 
 @given(NUMBERS, NUMBERS)
-def test_der_is_read_as_cryptography_writes_it(r: int, s: int):
+def test_der_signature_is_parsed_as_encoded_by_cryptography(r: int, s: int):
     assert decode_der_signature(encode_dss_signature(r, s)) == (r, s)
 
 
 @given(st.binary(max_size=90))
-def test_what_is_not_der_is_no_signature(raw: bytes):
+def test_invalid_der_is_rejected(raw: bytes):
     try:
         r, s = decode_der_signature(raw)
     except WrongSignatureError:

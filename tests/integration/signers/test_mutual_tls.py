@@ -86,9 +86,7 @@ def host(tmp_path: Path, authority: Pair) -> Iterator[RemoteHost]:
         yield opened
 
 
-def test_a_signer_that_wants_a_certificate_gets_ours(
-    host: RemoteHost, authority: Pair, tmp_path: Path
-):
+def test_client_certificate_is_sent_to_signer(host: RemoteHost, authority: Pair, tmp_path: Path):
     ours = made(tmp_path, "ours", authority)
     wire = {
         "certificate": ours.certificate,
@@ -99,14 +97,16 @@ def test_a_signer_that_wants_a_certificate_gets_ours(
     assert signed.raw[0] == 2
 
 
-def test_without_a_certificate_nothing_is_signed(host: RemoteHost, authority: Pair):
+def test_signer_requiring_certificate_signs_nothing_without_certificate(
+    host: RemoteHost, authority: Pair
+):
     with pytest.raises(TransientError):
         RemoteSigner(host.place(ca_file=authority.certificate)).sign_transaction(CALL)
     assert host.asked == []
 
 
 @pytest.mark.parametrize("who", ["somebody else", "the system"])
-def test_a_signer_that_nobody_vouches_for_is_shown_nothing(
+def test_untrusted_signer_receives_no_request(
     host: RemoteHost, authority: Pair, tmp_path: Path, who: str
 ):
     # It would take our certificate: only we mind its own.
@@ -119,13 +119,13 @@ def test_a_signer_that_nobody_vouches_for_is_shown_nothing(
     assert host.asked == []
 
 
-def test_a_client_key_that_others_can_read_is_refused(host: RemoteHost, authority: Pair):
+def test_client_key_readable_by_others_is_rejected(host: RemoteHost, authority: Pair):
     authority.key.chmod(0o640)
     wire = {"certificate": authority.certificate, "certificate_key": authority.key}
     with pytest.raises(InputError, match="can be read by others"):
         RemoteSigner(host.place(**wire))
 
 
-def test_files_that_are_missing_are_named(host: RemoteHost, tmp_path: Path):
+def test_missing_tls_file_is_reported(host: RemoteHost, tmp_path: Path):
     with pytest.raises(InputError, match="nowhere: there is no such file"):
         RemoteSigner(host.place(ca_file=tmp_path / "nowhere"))

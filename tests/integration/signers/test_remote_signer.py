@@ -61,7 +61,7 @@ WRONG_STATEMENTS = {
 
 
 @pytest.mark.parametrize("how", WRONG_STATEMENTS)
-def test_a_wrong_signature_of_a_statement_is_thrown_away(host: RemoteHost, how):
+def test_wrong_statement_signature_is_rejected(host: RemoteHost, how):
     host.wrong = WRONG_STATEMENTS[how]
     with pytest.raises(WrongSignatureError):
         RemoteSigner(host.place()).sign_statement(KICK, DOMAIN)
@@ -80,14 +80,14 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("what", ANSWERS)
-def test_an_answer_that_is_none_is_a_transient_failure_after_one_request(host: RemoteHost, what):
+def test_malformed_response_is_transient_failure_after_one_request(host: RemoteHost, what):
     host.instead = ANSWERS[what]
     with pytest.raises(TransientError):
         RemoteSigner(host.place()).sign_transaction(CALL)
     assert len(host.asked) == 1
 
 
-def test_nobody_is_followed_elsewhere(host: RemoteHost):
+def test_redirect_is_not_followed(host: RemoteHost):
     with served(RemoteHost(key=host.key)) as elsewhere:
         host.instead = (307, {"Location": elsewhere.url}, b"")
         with pytest.raises(TransientError, match=r"eth_signTransaction \(HTTP 307\)"):
@@ -95,7 +95,7 @@ def test_nobody_is_followed_elsewhere(host: RemoteHost):
         assert elsewhere.asked == []
 
 
-def test_what_takes_too_long_is_given_up_and_not_asked_again(host: RemoteHost):
+def test_slow_signer_times_out_without_second_request(host: RemoteHost):
     host.gate = Event()
     with pytest.raises(TransientError, match="asked again for the same"):
         RemoteSigner(host.place(timeout_seconds=0.05)).sign_transaction(CALL)
@@ -114,7 +114,7 @@ def drip(door: socket.socket, is_over: Event) -> None:
             caller.sendall(b" ")
 
 
-def test_whoever_drips_an_answer_is_given_up_when_the_whole_of_it_is_late(host: RemoteHost):
+def test_dripping_response_times_out(host: RemoteHost):
     is_over = Event()
     with socket.create_server(("127.0.0.1", 0)) as door:
         thread = Thread(target=drip, args=(door, is_over))
@@ -132,7 +132,7 @@ def test_whoever_drips_an_answer_is_given_up_when_the_whole_of_it_is_late(host: 
     assert time.monotonic() - begin < 60
 
 
-def test_a_host_that_is_down_is_a_transient_failure(host: RemoteHost):
+def test_unreachable_signer_is_transient_failure_without_showing_url(host: RemoteHost):
     place = RemoteKey("http://127.0.0.1:1/token-in-the-path", host.address)
     with pytest.raises(TransientError) as failure:
         RemoteSigner(place).sign_transaction(CALL)
@@ -149,7 +149,7 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("why", FORBIDDEN)
-def test_what_the_signers_policy_forbids_is_told_with_its_reason(host: RemoteHost, why):
+def test_policy_refusal_is_reported_with_reason(host: RemoteHost, why):
     host.policy = POLICY
     remote = RemoteSigner(host.place())
     with pytest.raises(SignerRefusedError, match=why):
@@ -157,7 +157,7 @@ def test_what_the_signers_policy_forbids_is_told_with_its_reason(host: RemoteHos
     assert remote.sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
 
 
-def test_a_bearer_token_comes_from_a_file_that_only_its_owner_can_read(host: RemoteHost, tmp_path):
+def test_bearer_token_is_read_only_from_owner_readable_file(host: RemoteHost, tmp_path):
     host.token = "a-token-that-nobody-sees"  # noqa: S105  made for this test
     file = tmp_path / "token"
     file.write_text(host.token + "\n")
@@ -171,6 +171,6 @@ def test_a_bearer_token_comes_from_a_file_that_only_its_owner_can_read(host: Rem
         RemoteSigner(host.place()).sign_transaction(CALL)
 
 
-def test_no_proxy_of_the_environment_comes_between(host: RemoteHost, monkeypatch):
+def test_proxy_of_environment_is_not_used(host: RemoteHost, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     assert RemoteSigner(host.place()).sign_transaction(CALL) == LOCAL.sign_transaction(CALL)

@@ -63,7 +63,7 @@ def host() -> Iterator[RemoteHost]:
 
 @examples(30)
 @given(TRANSACTIONS)
-def test_a_transaction_is_written_as_eth_account_writes_it(transaction: TransactionRequest):
+def test_transaction_equals_eth_account_encoding(transaction: TransactionRequest):
     asked = build_sign_transaction_params(transaction, LOCAL.address)
     del asked["from"]
     if transaction.to is not None:
@@ -77,13 +77,13 @@ def test_a_transaction_is_written_as_eth_account_writes_it(transaction: Transact
 
 @examples(30)
 @given(REPORTS)
-def test_the_structure_that_is_sent_to_a_signer_has_the_digest_that_we_compute(statement):
+def test_typed_data_sent_to_signer_has_computed_digest(statement):
     signable = encode_typed_data(full_message=build_typed_data(statement, DOMAIN))
     raw = bytes(Account.from_key("0x" + "01" * 32).sign_message(signable).signature)
     assert raw == LOCAL.sign_statement(statement, DOMAIN)
 
 
-def test_a_remote_signer_gives_what_the_key_itself_gives(host: RemoteHost):
+def test_remote_signer_returns_same_signatures_as_key(host: RemoteHost):
     remote = RemoteSigner(host.place())
     assert remote.sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
     assert remote.sign_statement(KICK, DOMAIN) == LOCAL.sign_statement(KICK, DOMAIN)
@@ -91,14 +91,14 @@ def test_a_remote_signer_gives_what_the_key_itself_gives(host: RemoteHost):
     assert remote.sign_transaction(deployment) == LOCAL.sign_transaction(deployment)
 
 
-def test_web3signers_name_for_typed_data_and_the_bare_parity_are_understood(host: RemoteHost):
+def test_web3signer_typed_data_method_and_bare_parity_are_supported(host: RemoteHost):
     host.wrong = Wrong(result=lambda raw: raw[:-2] + ("00" if raw.endswith("1b") else "01"))
     remote = RemoteSigner(host.place(typed_data_method="eth_signTypedData"))
     assert remote.sign_statement(KICK, DOMAIN) == LOCAL.sign_statement(KICK, DOMAIN)
     assert host.asked[0][0] == "eth_signTypedData"
 
 
-def test_an_answer_that_is_wrapped_as_geths_is_unwrapped(host: RemoteHost):
+def test_response_wrapped_as_in_geth_is_unwrapped(host: RemoteHost):
     host.wrong = Wrong(result=lambda raw: {"raw": raw, "tx": {}})
     assert RemoteSigner(host.place()).sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
 
@@ -125,13 +125,13 @@ WORDS = {
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_a_transaction_that_differs_in_one_field_is_refused_by_its_name(host: RemoteHost, name):
+def test_transaction_differing_in_one_field_is_rejected_by_field_name(host: RemoteHost, name):
     host.wrong = Wrong(fields=lambda asked: {**asked, name: OTHER[name]})
     with pytest.raises(WrongSignatureError, match=f"than was asked for: {WORDS.get(name, name)}$"):
         RemoteSigner(host.place()).sign_transaction(CALL)
 
 
-def test_every_field_of_a_transaction_is_one_of_those():
+def test_every_transaction_field_is_covered():
     known = {"chain_id", "nonce", "to", "calldata", "gas_limit", "fees"}
     assert {field.name for field in fields(TransactionRequest)} == known
     assert (
@@ -141,14 +141,14 @@ def test_every_field_of_a_transaction_is_one_of_those():
 
 
 @given(st.binary(max_size=400))
-def test_garbage_is_no_transaction(raw: bytes):
+def test_garbage_is_rejected_as_transaction(raw: bytes):
     with pytest.raises(WrongSignatureError):
         verify_signed_transaction(b"\x02" + raw, CALL, LOCAL.address)
 
 
 @examples(30)
 @given(st.data())
-def test_a_transaction_with_one_bit_turned_is_refused(data: st.DataObject):
+def test_transaction_with_flipped_bit_is_rejected(data: st.DataObject):
     raw = bytearray(LOCAL.sign_transaction(CALL).raw)
     place = data.draw(st.integers(0, len(raw) * 8 - 1))
     raw[place // 8] ^= 1 << place % 8
@@ -156,7 +156,7 @@ def test_a_transaction_with_one_bit_turned_is_refused(data: st.DataObject):
         verify_signed_transaction(bytes(raw), CALL, LOCAL.address)
 
 
-def test_a_transaction_with_the_high_s_is_refused():
+def test_transaction_with_high_s_is_rejected():
     parts: Any = rlp.decode(LOCAL.sign_transaction(CALL).raw[1:])
     parity, s = int.from_bytes(parts[9], "big"), int.from_bytes(parts[11], "big")
     other = [*parts[:9], b"" if parity else b"\x01", parts[10], (ORDER - s).to_bytes(32, "big")]
@@ -166,7 +166,7 @@ def test_a_transaction_with_the_high_s_is_refused():
         verify_signed_transaction(raw, CALL, LOCAL.address)
 
 
-def test_a_signature_of_thousands_of_digits_is_refused_as_any_other():
+def test_oversized_signature_is_rejected():
     parts: Any = rlp.decode(LOCAL.sign_transaction(CALL).raw[1:])
     parts[10] = b"\xff" * 3000
     with pytest.raises(WrongSignatureError, match="far more than a transaction"):
@@ -174,20 +174,20 @@ def test_a_signature_of_thousands_of_digits_is_refused_as_any_other():
 
 
 @given(st.binary(max_size=80) | st.binary(min_size=65, max_size=65))
-def test_bytes_that_are_no_signature_of_ours_are_refused(raw: bytes):
+def test_invalid_statement_signature_is_rejected(raw: bytes):
     with pytest.raises(WrongSignatureError):
         verify_statement_signature(raw, KICK.compute_digest(DOMAIN), LOCAL.address)
 
 
 @given(st.integers(1, ORDER - 1))
-def test_of_two_forms_of_a_signature_the_low_one_is_taken(s: int):
+def test_low_s_form_of_signature_is_selected(s: int):
     low = EcdsaSignature(5, s, 0).to_low_s()
     assert low.is_low
     assert low in {EcdsaSignature(5, s, 0), EcdsaSignature(5, ORDER - s, 1)}
 
 
 @pytest.mark.parametrize("chain_id", [1, 10, 17000, 42161, 11155111])
-def test_a_key_in_the_environment_is_refused_but_on_development_chains(monkeypatch, chain_id):
+def test_environment_key_is_rejected_except_on_development_chains(monkeypatch, chain_id):
     monkeypatch.setenv("A_KEY", "01" * 32)
     with pytest.raises(InputError, match="for development chains only"):
         open_signer(EnvironmentKey("A_KEY"), role="signer", chain_id=chain_id)
@@ -196,7 +196,7 @@ def test_a_key_in_the_environment_is_refused_but_on_development_chains(monkeypat
 
 
 @pytest.mark.parametrize("written", ["", "0x", "01" * 31, "0x" + "01" * 33, "00" * 32, "zz" * 32])
-def test_a_variable_without_a_key_is_named_and_not_repeated(monkeypatch, written):
+def test_variable_without_valid_key_is_named_without_its_value(monkeypatch, written):
     monkeypatch.setenv("A_KEY", written)
     with pytest.raises(InputError, match="A_KEY") as failure:
         open_signer(EnvironmentKey("A_KEY"), role="signer", chain_id=31337)

@@ -95,7 +95,7 @@ def status(node: Node | None) -> str:
     return "Paused" if node.paused else "Available"
 
 
-def test_every_task_is_as_it_was(followed: Follower):
+def test_recorded_tasks_match_truth(followed: Follower):
     expected = truth.tasks()
 
     found = tasks_of(followed, expected)
@@ -103,7 +103,7 @@ def test_every_task_is_as_it_was(followed: Follower):
     assert {key: as_true(task) for key, task in found.items()} == expected
 
 
-def test_every_task_asks_for_what_it_asked(followed: Follower):
+def test_recorded_task_requirements_match_truth(followed: Follower):
     wished = {
         row["task_id_commitment"]: (
             row["creator"].lower(),
@@ -139,13 +139,13 @@ def test_every_task_asks_for_what_it_asked(followed: Follower):
     assert found == wished
 
 
-def test_the_groups_are_those_that_were_validated_with_their_members_and_ranks(
+def test_recorded_groups_match_truth_with_members_and_ranks(
     followed: Follower,
 ):
     assert members_of(followed) == truth.groups()
 
 
-def test_nothing_that_happened_is_against_the_rules_or_unreadable(followed: Follower):
+def test_recorded_chain_has_no_anomaly_or_dead_letter(followed: Follower):
     with followed.store.read_transaction() as uow:
         logs = list(uow.logs.iterate_between(0, HEAD))
         calls = list(uow.calls.iterate_between(0, HEAD))
@@ -154,7 +154,7 @@ def test_nothing_that_happened_is_against_the_rules_or_unreadable(followed: Foll
     assert shown(followed)["anomalies"] == []
 
 
-def test_every_node_is_what_it_was_at_the_end(followed: Follower):
+def test_recorded_nodes_match_final_state(followed: Follower):
     found = followed.nodes()
 
     assert {row["address"].lower() for row in truth.rows("node_final")} == found.keys()
@@ -176,7 +176,7 @@ def standing(nodes: Mapping[Address, Node], number: int) -> dict[str, str]:
     return {node: status(nodes.get(Address(node))) for node in truth.statuses()[number]}
 
 
-def test_after_every_block_every_node_stands_as_it_stood(followed: Follower):
+def test_node_status_matches_truth_after_every_block(followed: Follower):
     with followed.store.read_transaction() as uow:
         said = followed.folder.reader.decode_rows(
             list(uow.logs.iterate_between(0, HEAD)), list(uow.calls.iterate_between(0, HEAD))
@@ -193,7 +193,7 @@ def test_after_every_block_every_node_stands_as_it_stood(followed: Follower):
         assert (number, standing(fold.ledger.nodes, number)) == (number, truth.statuses()[number])
 
 
-def test_at_the_head_every_node_stands_as_it_stood(tmp_path: Path):
+def test_node_status_matches_truth_while_following_head(tmp_path: Path):
     with following(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=10) as follower:
         for number in range(25, HEAD, 50):
             follower.follow(number)
@@ -201,7 +201,7 @@ def test_at_the_head_every_node_stands_as_it_stood(tmp_path: Path):
             assert (number, found) == (number, truth.statuses()[number])
 
 
-def test_the_scores_are_those_of_the_plain_reference(followed: Follower):
+def test_scores_equal_reference_implementation(followed: Follower):
     events = recorded_events(FOLDER)
 
     expected = Reference().run(events, events[-1]["time"])
@@ -213,9 +213,7 @@ def test_the_scores_are_those_of_the_plain_reference(followed: Follower):
 
 
 @pytest.mark.parametrize("size", [40, 2_000])
-def test_windows_of_any_size_give_the_same_database(
-    size: int, database_url: str, followed: Follower
-):
+def test_window_size_does_not_change_database(size: int, database_url: str, followed: Follower):
     with following(database_url, size=size) as follower:
         # In three strides: history, then the head, moving.
         for number in (MIDDLE, MIDDLE + 100, HEAD):
@@ -224,7 +222,7 @@ def test_windows_of_any_size_give_the_same_database(
             assert uow.projections.compute_digest() == other.projections.compute_digest()
 
 
-def test_whoever_starts_in_the_middle_knows_what_began_after_it(tmp_path: Path):
+def test_indexing_from_middle_contains_all_later_tasks_and_groups(tmp_path: Path):
     later = {
         row["task_id_commitment"]: truth.tasks()[row["task_id_commitment"]]
         for row in truth.rows("task")
@@ -255,7 +253,7 @@ def _joins(row: dict[str, object]) -> bool:
     return row["action"] == "join" and bool(row["ok"]) and int(str(row["block"])) >= MIDDLE
 
 
-def test_a_missing_upload_is_nobodys_fault_where_the_profile_is_told_so(tmp_path: Path):
+def test_missing_upload_ends_task_as_aborted_when_not_blamed(tmp_path: Path):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     reader = vss_reader(blame_missing_upload=False)
     uploads = [
@@ -272,7 +270,7 @@ def test_a_missing_upload_is_nobodys_fault_where_the_profile_is_told_so(tmp_path
     assert endings == {Ending.ABORTED}
 
 
-def test_an_endpoint_without_receipts_of_blocks_gives_the_same_database(
+def test_endpoint_without_block_receipts_produces_same_database(
     tmp_path: Path, followed: Follower
 ):
     with following(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=2_000) as follower:

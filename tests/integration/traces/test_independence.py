@@ -11,7 +11,7 @@ print([name for name in sys.modules if name.split(".")[0] == "oracle"])
 """
 
 
-def test_the_reference_of_the_traces_imports_nothing_of_the_product():
+def test_reference_implementation_imports_no_product_module():
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True
     )

@@ -77,7 +77,7 @@ def letters(follower: Follower, *, canonical: bool = True) -> list[tuple[int, st
     return [(letter.index, letter.name) for letter in found]
 
 
-def test_a_call_that_a_fork_reverts_or_moves_counts_as_the_new_chain_has_it(
+def test_call_reverted_or_moved_by_fork_counts_as_on_canonical_chain(
     tree: BlockTree, follow: Follow
 ):
     """One joins on the first fork only, the other on the second only, a third one elsewhere."""
@@ -125,7 +125,7 @@ def test_a_call_that_a_fork_reverts_or_moves_counts_as_the_new_chain_has_it(
     assert digest(follower) == digest(fresh)
 
 
-def test_a_call_that_cannot_be_read_is_put_aside_and_leaves_with_its_block(
+def test_undecodable_call_becomes_dead_letter_and_is_orphaned_with_its_block(
     tree: BlockTree, follow: Follow
 ):
     base = tree.last_mined
@@ -144,7 +144,7 @@ def test_a_call_that_cannot_be_read_is_put_aside_and_leaves_with_its_block(
 
 
 @pytest.mark.parametrize("lacking", [(), ("eth_getBlockReceipts",)])
-def test_calls_are_read_beside_all_else_that_a_block_holds(
+def test_watched_calls_are_read_among_other_transactions_of_block(
     tree: BlockTree, follow: Follow, lacking: tuple[str, ...]
 ):
     """Creations whose code begins like a call, payments, other functions, other contracts."""

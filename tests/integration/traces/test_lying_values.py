@@ -104,7 +104,7 @@ def verified(follower: Follower, *, repair: bool) -> VerifyResult:
     )
 
 
-def test_a_value_that_one_endpoint_lied_about_is_found_by_the_audit_and_put_right(
+def test_false_call_value_is_detected_by_audit_and_repaired(
     fooled: Follower,
 ):
     found = audited(fooled)
@@ -113,7 +113,7 @@ def test_a_value_that_one_endpoint_lied_about_is_found_by_the_audit_and_put_righ
     assert values(fooled) == [ENOUGH] * JOINS
 
 
-def test_a_value_that_one_endpoint_lied_about_is_found_by_verify_without_a_name(
+def test_false_call_value_is_detected_and_repaired_by_verify_without_named_endpoint(
     fooled: Follower,
 ):
     found = verified(fooled, repair=False)

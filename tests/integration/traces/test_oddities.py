@@ -115,7 +115,7 @@ def twice_named() -> Story:
     return story
 
 
-def test_a_group_that_names_a_member_twice_scores_nobody_and_ends_it_once():
+def test_group_naming_member_twice_is_not_scored_and_ends_task_once():
     node, broken = twice_named().folded()
 
     assert broken == ["group_names_task_twice", "after_terminal"]
@@ -130,7 +130,7 @@ def test_a_group_that_names_a_member_twice_scores_nobody_and_ends_it_once():
         ((QUIT, JOIN), Membership.MEMBER, "busy"),
     ],
 )
-def test_a_node_left_with_a_task_that_never_ends_breaks_no_rule(
+def test_node_with_unending_task_breaks_no_further_rule(
     later: tuple[str, ...], membership: Membership, status: str
 ):
     story = twice_named()
@@ -146,9 +146,7 @@ def test_a_node_left_with_a_task_that_never_ends_breaks_no_rule(
 
 
 @pytest.mark.parametrize("kickout_first", [True, False])
-def test_the_log_of_a_kickout_may_stand_before_or_after_the_end_of_the_task(
-    *, kickout_first: bool
-):
+def test_kickout_log_is_accepted_before_or_after_task_end(*, kickout_first: bool):
     story = Story()
     story.does(JOIN, starts(1))
     story.does(QUIT)
@@ -160,7 +158,7 @@ def test_the_log_of_a_kickout_may_stand_before_or_after_the_end_of_the_task(
     assert (node.membership, node.pending, broken) == (Membership.KICKED_OUT, None, [])
 
 
-def test_the_next_task_may_start_before_the_last_one_ends_in_a_transaction():
+def test_next_task_may_start_before_last_task_ends_in_same_transaction():
     story = Story()
     story.does(JOIN, starts(1))
     story.does("", scores(1), (VALIDATED, key(1)))
@@ -172,7 +170,7 @@ def test_the_next_task_may_start_before_the_last_one_ends_in_a_transaction():
     assert (get_status(node), node.running, broken) == ("busy", 1, [])
 
 
-def test_a_commitment_used_twice_is_one_task():
+def test_commitment_used_twice_is_one_task():
     story = Story()
     story.does(JOIN, starts(1))
     story.does("", aborts(1, 1))
@@ -185,7 +183,7 @@ def test_a_commitment_used_twice_is_one_task():
 
 
 @pytest.mark.parametrize("last_status", [7, 8, 9, 10, 11])
-def test_a_finished_task_that_is_aborted_once_more_stays_finished(last_status: int):
+def test_finished_task_aborted_again_stays_finished(last_status: int):
     story = Story()
     story.does(JOIN, starts(1))
     story.does("", scores(1), (VALIDATED, key(1)), (REFUNDED, key(1)))
@@ -197,7 +195,7 @@ def test_a_finished_task_that_is_aborted_once_more_stays_finished(last_status: i
     assert (get_status(node), node.since, broken) == ("available", 90, ["after_terminal"])
 
 
-def test_calls_of_the_contracts_of_2024_are_read():
+def test_calls_of_2024_contracts_are_decoded():
     joins = encode(["string", "uint256", "string", "bytes"], ["RTX", 24, "2.0.0", b""])
     kinds = ["uint8", "bytes32", "bytes32", "string", "uint256", "string", "uint256", "string"]
     asks = [0, key(1), key(7), "sdxl", 8, "RTX", 24, "2.0.0", 3]

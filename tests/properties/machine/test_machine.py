@@ -107,7 +107,7 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
-def test_whatever_happens_the_index_comes_to_hold_the_chain(sqlite_template: Path):
+def test_index_eventually_equals_chain_under_random_operations(sqlite_template: Path):
     Machine.template = sqlite_template
     run_state_machine_as_test(
         Machine,

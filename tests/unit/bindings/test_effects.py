@@ -76,14 +76,14 @@ DONE = [
 
 
 @pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
-def test_a_call_did_what_it_was_for_where_its_event_is_there(
+def test_receipt_with_expected_event_has_no_missing_effect(
     contract: Address, calldata: str, made: ReceiptLog
 ):
     assert find_missing_event(receipt(made), contract, calldata, None) is None
 
 
 @pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
-def test_the_same_event_of_another_contract_or_about_something_else_is_not_ours(
+def test_event_of_another_contract_or_subject_is_missing_effect(
     contract: Address, calldata: str, made: ReceiptLog
 ):
     elsewhere = ReceiptLog(NODE, made.topics, made.data)
@@ -98,7 +98,7 @@ def test_the_same_event_of_another_contract_or_about_something_else_is_not_ours(
 
 
 @pytest.mark.parametrize("words", ["0x", word(1), TWO_WORDS[:-2]])
-def test_an_event_that_is_cut_off_is_none(words: str):
+def test_truncated_event_is_missing_effect(words: str):
     cut = event(ORACLE, "KickExecuted", NODE_WORD, words=words)
 
     assert (
@@ -106,7 +106,7 @@ def test_an_event_that_is_cut_off_is_none(words: str):
     )
 
 
-def test_an_event_without_its_topics_is_none():
+def test_event_without_topics_is_missing_effect():
     bare = event(ORACLE, "KickExecuted", words=TWO_WORDS)
 
     assert (
@@ -115,7 +115,7 @@ def test_an_event_without_its_topics_is_none():
     )
 
 
-def test_a_transfer_of_nothing_to_ourselves_has_no_event():
+def test_empty_self_transfer_needs_no_event():
     assert find_missing_event(receipt(), NODE, "0x", None) is None
 
 
@@ -130,13 +130,13 @@ def group_started(tasks: list[TaskKey], nodes: list[Address]) -> ReceiptLog:
     return event(NETWORK, "GroupStarted", word(5), words=told)
 
 
-def test_a_group_has_started_where_its_event_names_our_nodes_in_our_order():
+def test_group_start_requires_event_with_same_nodes_in_same_order():
     call = encode_start_group(TRIO, NODES, 5, Hash(WORD))
     ours, other = group_started(TRIO, NODES), group_started(TRIO, NODES[::-1])
     assert find_missing_event(receipt(ours), NETWORK, call, None) is None
     assert find_missing_event(receipt(other), NETWORK, call, None) == "GroupStarted"
 
 
-def test_a_group_start_is_tried_without_its_block_as_it_would_be_sent_without():
+def test_group_start_without_as_of_equals_call_built_without_block():
     told = encode_start_group(TRIO, NODES, 5, Hash(word(6)))
     assert strip_as_of_check(told) == encode_start_group(TRIO, NODES)

@@ -58,19 +58,19 @@ def error(text: str) -> str:
     return f"0x08c379a0{32:064x}{len(raw):064x}{padded.hex()}"
 
 
-def test_each_profile_of_ours_has_the_target_of_its_contracts():
+def test_each_shipped_profile_has_kick_target_of_its_contracts():
     assert default_kick_target("reference") is TASK_NETWORK
     assert default_kick_target("crynux-vss") is VSS_TASK
     assert default_kick_target("crynux-commit") is COMMIT_TASK
     assert default_kick_target("config/our-network.toml") is None
 
 
-def test_only_the_network_of_today_has_none_by_default():
+def test_only_node_staking_is_default_target_of_no_profile():
     profiles = ("reference", "crynux-vss", "crynux-commit")
     assert set(KICK_TARGETS) - {default_kick_target(one) for one in profiles} == {NODE_STAKING}
 
 
-def test_a_kickout_may_cost_more_where_models_are_written_down():
+def test_vss_task_adapter_has_higher_kick_gas_limit():
     assert {one.name: one.kick_gas for one in KICK_TARGETS} == {
         "TaskNetwork": 600_000,
         "VssTaskAdapter": 3_000_000,
@@ -79,27 +79,27 @@ def test_a_kickout_may_cost_more_where_models_are_written_down():
     }
 
 
-def test_a_target_is_found_by_its_name_alone():
+def test_kick_target_named_resolves_by_exact_name_only():
     assert kick_target_named("NodeStakingAdapter") is NODE_STAKING
     with pytest.raises(InputError, match="no kick target is called Adapter; there are: TaskN"):
         kick_target_named("Adapter")
 
 
-def test_an_adapter_is_told_oracle_owner_and_contracts_in_the_order_of_its_constructor():
+def test_adapter_code_encodes_constructor_arguments_in_order():
     code = build_adapter_code(VSS_TASK, ORACLE, OWNER, GIVEN)
     compiled = load_artifact("adapters/VssTaskAdapter")["bytecode"]
     told = decode_values(["address"] * 5, bytes.fromhex(code.removeprefix(compiled)))
     assert told == (ORACLE, OWNER, NODE, QOS, TASK)
 
 
-def test_what_it_needs_and_was_not_given_is_named():
+def test_missing_adapter_addresses_are_named_in_error():
     with pytest.raises(InputError, match="must be told the address of: QOS, Task"):
         build_adapter_code(COMMIT_TASK, ORACLE, OWNER, {"Node": NODE})
     with pytest.raises(InputError, match="TaskNetwork is a kick target itself"):
         build_adapter_code(TASK_NETWORK, ORACLE, OWNER, {})
 
 
-def test_the_network_hands_its_role_over_by_a_call_of_its_own():
+def test_role_change_calls_transfer_ownership_as_node_owner():
     change = build_role_change(VSS_TASK, ADAPTER, GIVEN)
     selector = "0xf2fde38b"
     assert change.calldata == selector + 24 * "0" + ADAPTER[2:]
@@ -108,7 +108,7 @@ def test_the_network_hands_its_role_over_by_a_call_of_its_own():
         build_role_change(NODE_STAKING, ADAPTER, GIVEN)
 
 
-def test_a_task_contract_is_asked_for_in_its_own_name():
+def test_task_contract_check_calls_node_from_task_address():
     told = Told(refusal="no words", data=error("Illegal node status"))
     assert find_task_contract_mismatch(told, NODE, TASK) is None
     (call,) = told.asked
@@ -116,29 +116,29 @@ def test_a_task_contract_is_asked_for_in_its_own_name():
 
 
 @pytest.mark.parametrize("data", [error("Not called by the task contract"), None, "0x"])
-def test_another_task_contract_is_told_in_the_networks_words(data: str | None):
+def test_wrong_task_contract_returns_revert_reason(data: str | None):
     told = Told(refusal="Not called by the task contract", data=data)
     assert find_task_contract_mismatch(told, NODE, TASK) == "Not called by the task contract"
 
 
-def test_a_task_contract_that_is_let_through_is_none():
+def test_accepted_call_from_task_contract_returns_empty_mismatch():
     assert find_task_contract_mismatch(Told(), NODE, TASK) == ""
 
 
-def test_the_right_qos_does_as_it_is_told():
+def test_qos_contract_mismatch_returns_revert_reason_of_node():
     assert find_qos_contract_mismatch(Told(), NODE, QOS) is None
     wrong = Told(refusal="x", data=error("Not called by the node contract"))
     assert find_qos_contract_mismatch(wrong, NODE, QOS) == "Not called by the node contract"
 
 
-def test_the_owner_of_a_node_contract_is_compared_whatever_its_case():
+def test_owner_mismatch_ignores_address_case():
     mixed = Address("0x" + 20 * "aB")
     word = "0x" + 24 * "0" + mixed[2:].lower()
     assert find_owner_mismatch(Told(word), NODE, mixed) is None
     assert find_owner_mismatch(Told(word), NODE, ADAPTER) == mixed.lower()
 
 
-def test_the_admin_of_stakes_hears_of_the_stake_and_nobody_else_does():
+def test_staking_admin_mismatch_passes_on_not_staked_error_only():
     assert (
         find_staking_admin_mismatch(
             Told(refusal="x", data=error("Node not staked")), NODE, ADAPTER
@@ -149,7 +149,7 @@ def test_the_admin_of_stakes_hears_of_the_stake_and_nobody_else_does():
     assert said == "0x1234"
 
 
-def test_a_network_of_ours_is_its_own_target_for_the_oracle_that_it_asks():
+def test_task_network_target_mismatch_reports_wrong_oracle():
     wired = WiredTarget(TASK_NETWORK, NODE, ORACLE, {})
     word = "0x" + 24 * "0"
     assert find_kick_target_mismatches(Told(word + ORACLE[2:]), wired) == []

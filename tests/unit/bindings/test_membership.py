@@ -25,7 +25,7 @@ def told(*answers: object) -> PoolView:
 
 
 @pytest.mark.parametrize("nothing", [None, "0x", "0x00", 5, {}, f"0x{32:064x}{9:064x}"])
-def test_an_answer_that_names_nobody_is_passed_by(nothing: object):
+def test_responses_without_signers_are_skipped(nothing: object):
     lines = told(nothing, TOLD)
     assert get_signers(lines, CONTRACT, BLOCK) == (SIGNER,)
     with pytest.raises(TransientError):

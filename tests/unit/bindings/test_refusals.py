@@ -20,26 +20,26 @@ def errors(contract: str) -> set[str]:
     return {entry["name"] for entry in abi if entry["type"] == "error"}
 
 
-def test_every_error_of_the_contracts_has_its_action_or_cannot_be_met_by_a_call_of_ours():
+def test_every_contract_error_has_action_or_is_unreachable():
     assert errors("QoSOracle") | errors("TaskNetwork") == set(ACTIONS) | UNRELATED_ERRORS
     assert not set(ACTIONS) & UNRELATED_ERRORS
 
 
-def test_a_refusal_speaks_the_contracts_words():
+def test_refusal_is_formatted_as_contract_error():
     refusal = decode_refusal(output("WrongRound(uint32,uint32)", 5, 4))
     assert (str(refusal), refusal.action) == ("WrongRound(5, 4)", RefusalAction.DROP)
 
 
-def test_a_refusal_that_tells_when_is_waited_for():
+def test_refusal_with_ready_time_is_retried_after_it():
     refusal = decode_refusal(output("KickNotReady(uint40,uint256)", 1234, 9))
     assert (refusal.action, refusal.not_before) == (RefusalAction.WAIT, 1234)
     assert decode_refusal(output("TooSoon(uint256)", 77)).not_before == 77
 
 
-def test_a_bucket_that_never_refills_tells_no_time():
+def test_empty_bucket_without_refill_has_no_retry_time():
     assert decode_refusal(output("BucketEmpty(uint256)", 0)).not_before is None
 
 
-def test_what_nobody_knows_is_held():
+def test_unknown_revert_data_is_held():
     for unknown in ("0x", "0xdeadbeef", None, "0x08c379a0"):
         assert decode_refusal(unknown).action is RefusalAction.HOLD

@@ -60,7 +60,9 @@ def values(given: dict[str, Any]) -> st.SearchStrategy[Any]:
 @pytest.mark.parametrize(("contract", "entry"), FUNCTIONS)
 @examples(10)
 @given(drawn=st.data())
-def test_calldata_is_what_it_was(contract: str, entry: dict[str, Any], drawn: st.DataObject):
+def test_calldata_matches_reference_encoding(
+    contract: str, entry: dict[str, Any], drawn: st.DataObject
+):
     arguments = [drawn.draw(values(one)) for one in entry["inputs"]]
 
     assert encode_call(contract, entry["name"], *arguments) == abi_reference.call_input(
@@ -73,7 +75,7 @@ def test_calldata_is_what_it_was(contract: str, entry: dict[str, Any], drawn: st
 )
 @examples(20)
 @given(drawn=st.data())
-def test_answers_are_read_as_they_were(function: str, drawn: st.DataObject):
+def test_call_outputs_match_reference_decoding(function: str, drawn: st.DataObject):
     entry = next(one for one in ENTRIES["QoSOracle"] if one.get("name") == function)
     told = [drawn.draw(values(one)) for one in entry["outputs"]]
     answer = abi_reference.call_input({"name": "x", "inputs": entry["outputs"]}, told)
@@ -83,14 +85,14 @@ def test_answers_are_read_as_they_were(function: str, drawn: st.DataObject):
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
-def test_errors_have_the_selectors_and_types_that_they_had(contract: str):
+def test_error_selectors_and_types_match_reference(contract: str):
     assert errors_by_selector(contract) == abi_reference.errors_of(ENTRIES[contract])
 
 
 @pytest.mark.parametrize(("contract", "entry"), ERRORS)
 @examples(5)
 @given(drawn=st.data())
-def test_a_refusal_has_the_arguments_that_it_had(
+def test_refusal_arguments_match_reference_decoding(
     contract: str, entry: dict[str, Any], drawn: st.DataObject
 ):
     told = [drawn.draw(values(one)) for one in entry["inputs"]]
@@ -100,7 +102,7 @@ def test_a_refusal_has_the_arguments_that_it_had(
     assert (refusal.name, list(refusal.arguments)) == (entry["name"], told)
 
 
-def test_the_code_of_a_deployment_ends_in_its_arguments():
+def test_creation_code_ends_in_constructor_arguments():
     network = Address("0x" + "4e" * 20)
     entry = next(one for one in ENTRIES["TaskNetwork"] if one["type"] == "constructor")
     kinds = [one["type"] for one in entry["inputs"]]
@@ -122,7 +124,7 @@ def _least(given: dict[str, Any]) -> Any:
 
 @examples(50)
 @given(REPORTS, words(62), ADDRESSES)
-def test_a_report_has_the_digest_that_it_had(one: ReportStatement, chain: int, contract: str):
+def test_report_digest_matches_reference(one: ReportStatement, chain: int, contract: str):
     told = (
         *(_raw(one.config), one.round, _raw(one.prev), one.as_of),
         *(_raw(one.as_of_hash), one.deadline, _raw(one.data_hash)),
@@ -135,7 +137,7 @@ def test_a_report_has_the_digest_that_it_had(one: ReportStatement, chain: int, c
 
 @examples(50)
 @given(KICKS, words(62), ADDRESSES)
-def test_a_kickout_has_the_digest_that_it_had(one: KickStatement, chain: int, contract: str):
+def test_kick_digest_matches_reference(one: KickStatement, chain: int, contract: str):
     told = (_raw(one.config), _raw(one.report), one.node, _raw(one.evidence), one.deadline)
 
     digest = one.compute_digest(Domain(chain, Address(contract)))

@@ -24,34 +24,34 @@ def found(*also: RoleHolder, named: tuple[Address, ...] = (), is_whole: bool = T
     return {one.subject: one.actual for one in find_timelock_weaknesses(roles, VETOER, named)}
 
 
-def test_a_timelock_as_it_is_deployed_is_as_it_should_be():
+def test_timelock_as_deployed_has_no_weakness():
     assert found() == found(named=(OWNER,)) == {}
 
 
 @pytest.mark.parametrize("role", ["executor", "canceller", "admin"])
-def test_whoever_else_has_a_role_is_named(role: str):
+def test_extra_role_holder_is_reported(role: str):
     assert found(RoleHolder(role, STRANGER)) == {f"{role} of the timelock": STRANGER}
 
 
-def test_who_deployed_it_is_not_to_be_its_admin_still():
+def test_deployer_that_remains_admin_is_reported():
     assert found(RoleHolder("admin", OWNER)) == {"admin of the timelock": OWNER}
 
 
-def test_of_two_proposers_one_is_a_stranger_unless_both_are_named():
+def test_second_proposer_is_reported_unless_both_are_named():
     second = RoleHolder("proposer", STRANGER)
     assert found(second) == {"proposers of the timelock": f"{OWNER}, {STRANGER}"}
     assert found(second, named=(OWNER,)) == {"proposer of the timelock": STRANGER}
     assert found(second, named=(OWNER, STRANGER)) == {}
 
 
-def test_one_proposer_who_is_not_the_one_named_is_a_stranger():
+def test_proposer_that_is_not_named_is_reported():
     assert found(named=(STRANGER,)) == {
         "proposer of the timelock": OWNER,
         "canceller of the timelock": OWNER,
     }
 
 
-def test_roles_of_which_the_beginning_is_missing_are_not_believed():
+def test_incomplete_role_history_is_reported():
     assert found(is_whole=False) == {
         "roles of the timelock": "none of its constructor's from block 7 on (--since)"
     }

@@ -125,7 +125,7 @@ def _entries(contract: str) -> list[Any]:
 @pytest.mark.parametrize(("contract", "event"), READ)
 @examples(25)
 @given(drawn=st.data())
-def test_reads_the_same_values_as_web3(contract: str, event: str, drawn: st.DataObject):
+def test_decoder_matches_web3(contract: str, event: str, drawn: st.DataObject):
     signature = load_abi(contract).get_event(event)
     values = [drawn.draw(values_of(parameter.abi_type)) for parameter in signature.inputs]
     topics, data = written(signature, values)
@@ -142,7 +142,7 @@ KINDS += ["string", "bytes", "uint16[]", "int64[]", "bytes32[]", "string[]", "by
 
 @examples(200)
 @given(drawn=st.data(), kinds=st.lists(st.sampled_from(KINDS), max_size=5))
-def test_reads_every_type_in_any_company(drawn: st.DataObject, kinds: list[str]):
+def test_every_type_decodes_in_any_combination(drawn: st.DataObject, kinds: list[str]):
     signature = AbiSignature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
     values = [drawn.draw(values_of(kind)) for kind in kinds]
     topics, data = written(signature, values)
@@ -155,7 +155,7 @@ def test_reads_every_type_in_any_company(drawn: st.DataObject, kinds: list[str])
 @given(
     drawn=st.data(), kind=st.sampled_from(["uint8", "uint72", "int8", "bool", "address", "bytes4"])
 )
-def test_reads_indexed_words(drawn: st.DataObject, kind: str):
+def test_indexed_values_decode(drawn: st.DataObject, kind: str):
     signature = AbiSignature("E", (Parameter("p", kind, True),))
     value = drawn.draw(values_of(kind))
     topics, _ = written(signature, [value])
@@ -165,7 +165,7 @@ def test_reads_indexed_words(drawn: st.DataObject, kind: str):
 
 @examples(300)
 @given(drawn=st.data(), event=st.sampled_from([event for _, event in READ[:21]]))
-def test_one_changed_word_is_refused_or_reads_back_to_itself(drawn: st.DataObject, event: str):
+def test_altered_data_is_rejected_or_reencodes_identically(drawn: st.DataObject, event: str):
     signature = load_abi("TaskNetwork").get_event(event)
     values = [drawn.draw(values_of(parameter.abi_type)) for parameter in signature.inputs]
     topics, data = written(signature, values)
@@ -204,41 +204,41 @@ def of_created() -> tuple[AbiSignature, list[str], str]:
         (lambda data: data[:-1] + "g", "hex"),
     ],
 )
-def test_refuses_what_no_compiler_writes(change: Any, reason: str):
+def test_noncanonical_encoding_is_rejected(change: Any, reason: str):
     signature, topics, data = of_created()
 
     with pytest.raises(ValueError, match=reason):
         read_by(signature, topics, change(data))
 
 
-def test_refuses_another_number_of_topics():
+def test_wrong_topic_count_is_rejected():
     signature, topics, data = of_created()
 
     with pytest.raises(ValueError, match="topics"):
         read_by(signature, topics[:-1], data)
 
 
-def test_refuses_an_indexed_address_with_dirty_high_bytes():
+def test_indexed_address_with_dirty_high_bytes_is_rejected():
     signature, topics, data = of_created()
 
     with pytest.raises(ValueError, match="topic"):
         read_by(signature, [*topics[:2], "0x01" + topics[2][4:], topics[3]], data)
 
 
-def test_takes_only_the_inputs_asked_for_in_that_order():
+def test_only_selected_inputs_are_decoded_in_given_order():
     signature, topics, data = of_created()
 
     assert read_by(signature, topics, data, ["timeout", "models"]) == (300, ("a", "b"))
 
 
-def test_an_indexed_text_is_its_hash():
+def test_indexed_string_decodes_to_its_hash():
     signature = AbiSignature("E", (Parameter("p", "string", True),))
 
     assert read_by(signature, [signature.digest, "0x" + "ab" * 32], "0x") == ("0x" + "ab" * 32,)
 
 
 @pytest.mark.parametrize("written_by_a_node", [b"\xff\xfe", b"a\0b"])
-def test_a_text_that_no_database_takes_is_marked(written_by_a_node: bytes):
+def test_invalid_utf8_and_nul_are_replaced(written_by_a_node: bytes):
     signature = AbiSignature("E", (Parameter("p", "string", False),))
     data = "0x" + encode(["bytes"], [written_by_a_node]).hex()
 
@@ -248,14 +248,14 @@ def test_a_text_that_no_database_takes_is_marked(written_by_a_node: bytes):
     assert "\0" not in read
 
 
-def test_a_hundred_kilobytes_of_text_come_through():
+def test_large_string_decodes():
     signature = AbiSignature("E", (Parameter("p", "string", False),))
     topics, data = written(signature, ["é" * 50_000])
 
     assert read_by(signature, topics, data) == ("é" * 50_000,)
 
 
-def test_structs_and_rows_are_read_too():
+def test_structs_and_nested_arrays_decode():
     kinds = ["uint8[3]", "uint8[][]", "(uint8,string)[2]"]
     signature = AbiSignature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
     topics, data = written(signature, [[1, 2, 3], [[4], []], [(5, "a"), (6, "b")]])
@@ -265,6 +265,6 @@ def test_structs_and_rows_are_read_too():
     assert read == ((1, 2, 3), ((4,), ()), ((5, "a"), (6, "b")))
 
 
-def test_a_type_that_is_none_is_told_at_once():
+def test_unsupported_type_is_rejected_at_construction():
     with pytest.raises(ValueError, match="no decoder"):
         build_log_decoder(AbiSignature("E", (Parameter("p", "uint", False),)))

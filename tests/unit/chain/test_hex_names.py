@@ -26,7 +26,7 @@ def test_address_in_lower_upper_or_checksum_case_is_accepted(address: Address):
 
 
 @given(addresses, st.integers(2, 41))
-def test_checksum_with_one_letter_in_the_wrong_case_is_rejected(address: Address, place: int):
+def test_checksum_with_wrong_case_letter_is_rejected(address: Address, place: int):
     text = to_checksum_address(address)
     flipped = text[:place] + text[place].swapcase() + text[place + 1 :]
     is_mixed = flipped[2:] not in {flipped[2:].lower(), flipped[2:].upper()}
@@ -37,7 +37,7 @@ def test_checksum_with_one_letter_in_the_wrong_case_is_rejected(address: Address
 
 
 @given(addresses, st.integers(2, 41))
-def test_beginning_of_an_address_is_accepted_in_any_case(address: Address, length: int):
+def test_address_prefix_is_accepted_in_any_case(address: Address, length: int):
     assert parse_address_prefix(to_checksum_address(address)[:length]) == address[:length]
     with pytest.raises(HexNameError, match="40 hex digits"):
         parse_address(address[:length])

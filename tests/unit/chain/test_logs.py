@@ -36,14 +36,14 @@ def answer(**changed: Any) -> LogResponse:
     return msgspec.convert({**usual, **changed}, LogResponse)
 
 
-def test_a_log_is_taken_over_as_it_stands():
+def test_log_fields_are_copied_unchanged():
     (log,) = validate_logs([answer()], BLOCKS, WANTED)
 
     assert (log.block, log.tx, log.index, log.time) == (7, 2, 3, 100)
     assert (log.address, log.topics, log.data) == (ADDRESS, (TOPIC, "0x" + "01" * 32), "0xab")
 
 
-def test_capital_hex_becomes_lower_case():
+def test_uppercase_hex_is_lowercased():
     capital = answer(
         address="0x" + "4E" * 20,
         topics=["0x" + "7A" * 32],
@@ -58,29 +58,29 @@ def test_capital_hex_becomes_lower_case():
     assert (log.block_hash, log.tx_hash) == ("0x" + "0a" * 32, "0x" + "aa" * 32)
 
 
-def test_an_address_alone_in_capitals_is_still_ours():
+def test_uppercase_address_matches_filter():
     (log,) = validate_logs([answer(address="0x" + "4E" * 20)], BLOCKS, WANTED)
 
     assert log.address == ADDRESS
 
 
-def test_logs_come_out_in_order():
+def test_logs_are_sorted_by_index():
     shuffled = [answer(logIndex=hex(n)) for n in (11, 2, 7)]
 
     assert [log.index for log in validate_logs(shuffled, BLOCKS, WANTED)] == [2, 7, 11]
 
 
-def test_the_highest_index_that_a_row_has_room_for_is_taken_over():
+def test_max_log_index_is_accepted():
     (log,) = validate_logs([answer(logIndex="0xffffff")], BLOCKS, WANTED)
 
     assert log.index == MAX_LOG_INDEX
 
 
-def test_a_log_said_twice_counts_once():
+def test_duplicate_log_is_dropped():
     assert len(validate_logs([answer(), answer()], BLOCKS, WANTED)) == 1
 
 
-def test_a_log_without_a_time_waits_for_its_header():
+def test_log_without_timestamp_has_unknown_time():
     (log,) = validate_logs([answer(blockTimestamp=None)], BLOCKS, WANTED)
 
     assert log.time == UNKNOWN_TIME
@@ -109,7 +109,7 @@ OTHER_HASH = "0x" + "bb" * 32
         ([answer(), answer(logIndex="0x4", blockHash=OTHER_HASH)], "two blocks"),
     ],
 )
-def test_refuses_what_cannot_be_right(answers: list[LogResponse], reason: str):
+def test_invalid_logs_are_rejected(answers: list[LogResponse], reason: str):
     with pytest.raises(ValueError, match=reason):
         validate_logs(answers, BLOCKS, WANTED)
 
@@ -126,19 +126,19 @@ def test_refuses_what_cannot_be_right(answers: list[LogResponse], reason: str):
         {"transactionHash": "0x"},
     ],
 )
-def test_a_pending_or_misshapen_log_never_gets_in(changed: dict[str, Any]):
+def test_pending_or_malformed_log_fails_validation(changed: dict[str, Any]):
     with pytest.raises(msgspec.ValidationError):
         answer(**changed)
 
 
 @pytest.mark.parametrize("written", ["0x0", "0x18bcfe56800", "1700000000", 1_700_000_000, "", {}])
-def test_what_is_no_time_in_seconds_is_not_taken_for_one(written: object):
+def test_invalid_block_timestamp_becomes_no_time(written: object):
     (log,) = validate_logs([answer(blockTimestamp=written)], BLOCKS, WANTED)
 
     assert log.time == NO_TIME
 
 
-def test_of_two_times_of_one_block_the_second_is_none():
+def test_conflicting_timestamps_of_same_block_become_no_time():
     logs = validate_logs([answer(), answer(logIndex="0x4", blockTimestamp="0x65")], BLOCKS, WANTED)
 
     assert [log.time for log in logs] == [100, NO_TIME]

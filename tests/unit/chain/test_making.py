@@ -25,7 +25,7 @@ def made_of(kind: type, values: dict[str, Any], row: Log | Call = LOG) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_equals_what_the_class_makes(kind: type):
+def test_made_event_equals_constructor_result(kind: type):
     names = [field.name for field in fields(kind) if field.name not in POSITION_FIELDS]
     values = {name: place for place, name in enumerate(names)}
 
@@ -35,13 +35,13 @@ def test_equals_what_the_class_makes(kind: type):
     assert type(made) is kind
 
 
-def test_values_left_out_are_the_defaults():
+def test_omitted_values_use_defaults():
     made = made_of(TaskStarted, {"node": node(1), "task": task(3)})
 
     assert made == TaskStarted(Position(7, 2, 3), 5, task(3), node(1))
 
 
-def test_what_a_call_says_stands_before_the_logs_of_its_transaction():
+def test_call_event_position_precedes_logs():
     made = made_of(TaskStarted, {"task": task(3), "node": node(1)}, CALL)
 
     assert made.at == Position(7, 2, -1)
@@ -51,12 +51,12 @@ def test_what_a_call_says_stands_before_the_logs_of_its_transaction():
     ("values", "words"),
     [({"task": 1}, "nothing for node"), ({"task": 1, "node": 2, "hue": 3}, "has no hue")],
 )
-def test_what_is_missing_or_unknown_is_told(values: dict[str, int], words: str):
+def test_missing_or_unexpected_values_are_rejected(values: dict[str, int], words: str):
     with pytest.raises(ValueError, match=f"TaskStarted.*{words}"):
         made_of(TaskStarted, values)
 
 
-def test_is_as_frozen():
+def test_made_event_is_frozen():
     made = made_of(TaskStarted, {"task": task(1), "node": node(2)})
 
     with pytest.raises(FrozenInstanceError):

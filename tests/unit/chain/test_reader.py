@@ -169,13 +169,13 @@ BOTH = {"task": T, "node": N}
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",
 )
-def test_every_event_of_the_network_has_our_words(
+def test_every_network_event_maps_to_domain_event(
     reader: EventReader, said: Said, event: DomainEvent
 ):
     assert reader.decode_rows([as_log(said)], []).events == [event]
 
 
-def test_no_event_of_a_network_is_left_out_that_concerns_nodes_or_tasks(reader: EventReader):
+def test_no_node_or_task_event_of_network_is_ignored(reader: EventReader):
     _, topics = reader.contracts[NETWORK]
     events = load_abi("TaskNetwork").events.values()
 
@@ -228,13 +228,13 @@ def test_no_event_of_a_network_is_left_out_that_concerns_nodes_or_tasks(reader: 
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, Said) else "",
 )
-def test_every_event_of_the_oracle_has_our_words(
+def test_every_oracle_event_maps_to_contract_event(
     reader: EventReader, said: Said, event: ContractEvent
 ):
     assert reader.decode_rows([as_log(said)], []).contract_events == [event]
 
 
-def test_a_log_that_cannot_be_read_is_put_aside_and_the_next_one_is_read(reader: EventReader):
+def test_unreadable_log_becomes_dead_letter_and_reading_continues(reader: EventReader):
     log = as_log(network("TaskQueued", task=T))
     broken = replace(log, index=2, data="0x00")
 
@@ -246,7 +246,7 @@ def test_a_log_that_cannot_be_read_is_put_aside_and_the_next_one_is_read(reader:
     ]
 
 
-def test_what_nobody_reads_is_passed_over(reader: EventReader):
+def test_unmapped_event_is_ignored(reader: EventReader):
     said = network("Credited", account=N, amount=1)
 
     assert reader.decode_rows([as_log(said)], []).events == []
@@ -265,14 +265,14 @@ def test_what_nobody_reads_is_passed_over(reader: EventReader):
         ("reference", {"TaskNetwork": ORACLE}, "the same address"),
     ],
 )
-def test_settings_that_name_no_contract_of_ours_are_the_users_fault(
+def test_invalid_network_settings_raise_input_error(
     profile: str, contracts: dict[str, str], reason: str
 ):
     with pytest.raises(InputError, match=reason):
         EventReader.from_profile(profile, contracts, ORACLE)
 
 
-def test_addresses_may_be_written_in_capitals():
+def test_uppercase_contract_address_is_accepted():
     reader = EventReader.from_profile("reference", {"TaskNetwork": "0x" + "4E" * 20}, None)
 
     assert reader.addresses == (NETWORK,)

@@ -57,7 +57,7 @@ def pushed(blob: bytes = BLOB, sender: str = M) -> tuple[Log, Call]:
     return log, call
 
 
-def test_nodes_and_words_of_a_round_come_from_its_call(reader: EventReader):
+def test_round_nodes_and_scores_are_decoded_from_push_call(reader: EventReader):
     log, call = pushed()
 
     (event,) = reader.decode_rows([log], [call]).contract_events
@@ -69,12 +69,12 @@ def test_nodes_and_words_of_a_round_come_from_its_call(reader: EventReader):
     )
 
 
-def test_only_a_round_needs_its_call(reader: EventReader):
+def test_only_round_log_needs_its_call(reader: EventReader):
     assert not reader.needs_call(as_log(network("TaskQueued", task=T)))
     assert not reader.needs_call(as_log(oracle("NodeRegistered", index=5, node=N)))
 
 
-def test_a_call_laid_out_in_another_way_is_read_as_the_chain_reads_it(reader: EventReader):
+def test_noncanonical_push_calldata_decodes(reader: EventReader):
     log, call = pushed()
     # The data moved behind 64 bytes of nothing; no trailing padding.
     head = call.input[10 : 10 + 64 * 5]
@@ -99,7 +99,7 @@ def test_a_call_laid_out_in_another_way_is_read_as_the_chain_reads_it(reader: Ev
         (lambda call: replace(call, tx_hash=a_hash(77)), "is not there"),
     ],
 )
-def test_a_call_that_does_not_fit_its_round_is_not_believed(
+def test_mismatched_push_call_becomes_dead_letter(
     reader: EventReader, change: Callable[[Call], Call], reason: str
 ):
     log, call = pushed()
@@ -112,7 +112,7 @@ def test_a_call_that_does_not_fit_its_round_is_not_believed(
     assert reason in letter.error
 
 
-def test_a_cut_record_is_not_believed(reader: EventReader):
+def test_truncated_push_blob_becomes_dead_letter(reader: EventReader):
     log, call = pushed(blob=BLOB[:-1])
 
     decoded = reader.decode_rows([log], [call])

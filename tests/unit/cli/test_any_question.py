@@ -85,7 +85,7 @@ def quoted(text: str) -> str:
 
 @examples(150)
 @given(asked=st.data())
-def test_no_question_of_the_api_is_answered_by_a_fault(client, asked):
+def test_api_never_returns_undeclared_status(client, asked):
     method, path, told = asked.draw(st.sampled_from(operations(client)), label="operation")
     place = path_with(path, asked.draw(st.lists(anything, min_size=3, max_size=3), label="parts"))
     names = [one["name"] for one in told.get("parameters", ()) if one["in"] == "query"]
@@ -114,7 +114,7 @@ def body_of(client: TestClient) -> st.SearchStrategy[Any]:
         max_size=4,
     ),
 )
-def test_no_page_is_a_fault(client, path, parts, query):
+def test_pages_never_return_undeclared_status(client, path, parts, query):
     asked = {name: value.encode("utf-8", "replace") for name, value in query.items()}
     answer = client.get(path_with(path, parts), params=asked, follow_redirects=False)
     assert answer.status_code in PROMISED | {303, 304}, (path, parts, query, answer.text)

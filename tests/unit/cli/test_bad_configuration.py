@@ -9,28 +9,28 @@ from tests.support.cli.local_network import write
 from tests.support.cli.refusal import refused
 
 
-def test_no_such_file(capsys, tmp_path):
+def test_missing_configuration_file_is_rejected(capsys, tmp_path):
     line = refused(capsys, "status", "--config", tmp_path / "missing.toml")
     assert "missing.toml: there is no such configuration" in line
 
 
-def test_not_toml(capsys, tmp_path):
+def test_configuration_that_is_not_toml_is_rejected(capsys, tmp_path):
     (tmp_path / "bad.toml").write_text("[chain\nid = 1")
     assert "is not TOML" in refused(capsys, "status", "--config", tmp_path / "bad.toml")
 
 
-def test_not_text(capsys, tmp_path):
+def test_configuration_that_is_not_utf8_is_rejected(capsys, tmp_path):
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe\x00")
     assert "is not UTF-8" in refused(capsys, "status", "--config", tmp_path / "bad.toml")
 
 
-def test_an_unknown_key_is_named(capsys, sound, tmp_path):
+def test_unknown_key_is_named(capsys, sound, tmp_path):
     sound["chain"]["finality"] = 5
     path = write(sound, tmp_path / "config.toml")
     assert "chain.finality: is not a setting" in refused(capsys, "status", "--config", path)
 
 
-def test_every_fault_is_told_at_once(capsys, sound, tmp_path, monkeypatch):
+def test_all_configuration_faults_are_reported_together(capsys, sound, tmp_path, monkeypatch):
     sound["chain"] |= {"id": 0, "endpoints": ["ftp://here"], "foo": 1}
     sound["network"]["contracts"] = {"TaskNetwork": "0x12"}
     sound["bar"] = {"x": 1}
@@ -56,11 +56,11 @@ def test_every_fault_is_told_at_once(capsys, sound, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("command", ["demo", "devnet"])
 @pytest.mark.parametrize("port", [-1, 65_536])
-def test_a_port_that_there_is_not(capsys, command, port):
+def test_out_of_range_port_is_rejected(capsys, command, port):
     assert "'--port': Input should be" in refused(capsys, command, "--port", port)
 
 
-def test_settings_that_do_not_go_together(capsys, sound, tmp_path):
+def test_conflicting_settings_are_rejected(capsys, sound, tmp_path):
     sound["oracle"] = {"publish": True, "level": "safe", "anchor_window": 20}
     sound["keys"] = {"signer_keystore": "signer.json"}
     path = write(sound, tmp_path / "config.toml")
@@ -72,7 +72,7 @@ def test_settings_that_do_not_go_together(capsys, sound, tmp_path):
     assert "oracle.anchor_window: 20 blocks are too few" in said
 
 
-def test_an_unknown_rule_set_names_those_there_are(capsys, sound, tmp_path):
+def test_unknown_rule_set_error_lists_available_sets(capsys, sound, tmp_path):
     sound["rules"] = {"set": "sead"}
     path = write(sound, tmp_path / "config.toml")
     assert "crynux" in refused(capsys, "nodes", "--config", path)
@@ -94,7 +94,7 @@ def test_an_unknown_rule_set_names_those_there_are(capsys, sound, tmp_path):
         ),
     ],
 )
-def test_a_changed_rule_that_cannot_be_is_named(capsys, sound, tmp_path, rules, complaint):
+def test_invalid_rule_change_is_named(capsys, sound, tmp_path, rules, complaint):
     sound["rules"] = rules
     path = write(sound, tmp_path / "config.toml")
     assert complaint in refused(capsys, "nodes", "--config", path)
@@ -117,7 +117,7 @@ def test_a_changed_rule_that_cannot_be_is_named(capsys, sound, tmp_path, rules, 
         (("web", {"header_timeout_seconds": 0}), "web.header_timeout_seconds: Input should be"),
     ],
 )
-def test_a_listener_that_cannot_be_is_named(capsys, sound, tmp_path, told, complaint):
+def test_invalid_listener_setting_is_named(capsys, sound, tmp_path, told, complaint):
     section, changed = told
     sound["web"] = {"port": 8080}
     sound[section] = sound.get(section, {}) | changed
@@ -126,32 +126,32 @@ def test_a_listener_that_cannot_be_is_named(capsys, sound, tmp_path, told, compl
     )
 
 
-def test_peers_that_are_shown_nothing_are_warned_of(capsys, sound, tmp_path):
+def test_peers_without_statements_port_cause_warning(capsys, sound, tmp_path):
     sound["reporters"] = {"peers": ["https://b.example"]}
     path = write(sound, tmp_path / "config.toml")
     run(["config", "check", "--offline", "--config", str(path)])
     assert "statements.port: is not given" in capsys.readouterr().out
 
 
-def test_the_environment_may_change_a_rule(capsys, sound, tmp_path, monkeypatch):
+def test_environment_variable_changes_rule(capsys, sound, tmp_path, monkeypatch):
     monkeypatch.setenv("QOS_ORACLE_RULES__CHANGE", '{"tau_seconds": 0}')
     path = write(sound, tmp_path / "config.toml")
     line = refused(capsys, "nodes", "--config", path)
     assert "rules.change: tau_seconds: must be 1 or more" in line
 
 
-def test_a_word_that_an_option_does_not_know(capsys):
+def test_invalid_option_choice_is_rejected(capsys):
     line = refused(capsys, "outbox", "list", "--state", "foo")
     assert "Invalid value for '--state': 'foo' is not one of 'planned'" in line
 
 
-def test_an_option_that_does_not_exist(capsys):
+def test_unknown_option_is_rejected(capsys):
     line = refused(capsys, "status", "--jsn")
     assert "No such option" in line
     assert "(see `qos-oracle status --help`)" in line
 
 
-def test_secrets_in_addresses_are_not_repeated(capsys, sound, tmp_path):
+def test_secrets_in_urls_are_not_printed(capsys, sound, tmp_path):
     sound["chain"]["endpoints"] = ["https://user:pass@host:port/v3/APIKEY"]
     sound["database"]["url"] = "postgresql://me:hunter2@127.0.0.1:1/oracle"
     path = write(sound, tmp_path / "config.toml")
@@ -166,22 +166,22 @@ def test_secrets_in_addresses_are_not_repeated(capsys, sound, tmp_path):
     assert "hunter2" not in second
 
 
-def test_an_events_file_nested_to_death(capsys, tmp_path):
+def test_deeply_nested_events_file_is_rejected(capsys, tmp_path):
     (tmp_path / "events.jsonl").write_text("[" * 1_000_000)
     assert "line 1: broken JSON" in refused(capsys, "replay", tmp_path / "events.jsonl")
 
 
-def test_an_empty_events_file(capsys, tmp_path):
+def test_empty_events_file_is_rejected(capsys, tmp_path):
     (tmp_path / "events.jsonl").write_text("")
     assert "events.jsonl" in refused(capsys, "replay", tmp_path / "events.jsonl")
 
 
-def test_a_truncated_events_file(capsys, tmp_path):
+def test_truncated_events_file_is_rejected(capsys, tmp_path):
     (tmp_path / "events.jsonl").write_text('{"type": "node_joined", "blo')
     assert "line 1: broken JSON" in refused(capsys, "replay", tmp_path / "events.jsonl")
 
 
-def test_no_library_leaves_the_limit_on_recursion_raised(capsys):
+def test_recursion_limit_is_restored(capsys):
     # py_ecc does, when it is imported.
     sys.setrecursionlimit(100_000)
     assert run(["--version"]) == 0
@@ -198,7 +198,7 @@ STAKES = {"NodeStaking": "0x" + "0a" * 20}
         pytest.param({}, False, id="groups that are compared"),
     ],
 )
-def test_legacy_rules_where_nothing_would_be_scored_are_warned_of(
+def test_legacy_rules_without_scorable_tasks_cause_warning(
     capsys, sound, tmp_path, profile, is_warned
 ):
     chosen = {

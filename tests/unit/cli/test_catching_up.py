@@ -12,7 +12,7 @@ from tests.support.txmgr.follower import Follower
 NOW = 1_800_000_000
 
 
-def test_what_is_left_is_said_with_the_rate_and_the_time_of_its_end():
+def test_blocks_left_are_shown_with_rate_and_eta():
     progress = CatchingUp(
         blocks_left=12_400, blocks_per_second=310.0, watched_seconds=2.0, until=NOW + 40
     )
@@ -20,12 +20,12 @@ def test_what_is_left_is_said_with_the_rate_and_the_time_of_its_end():
     assert text == "12,400 blocks left at 310 a second: 40 s, until about 2027-01-15 08:00 UTC"
 
 
-def test_who_does_not_move_has_no_end():
+def test_stalled_progress_has_no_eta():
     standing = CatchingUp(blocks_left=7, blocks_per_second=0.0, watched_seconds=2.0, until=None)
     assert format_catching_up(standing, NOW) == "7 blocks left, none folded within 2 s"
 
 
-def test_what_was_folded_meanwhile_is_counted(store: Store):
+def test_progress_counts_blocks_folded_while_watching(store: Store):
     follower = Follower(ScriptedChain(), store)
     follower.chain.mine()
     follower.catch_up()

@@ -10,12 +10,12 @@ from tests.support.histories import GENESIS_TIME, History
 
 
 @pytest.mark.parametrize("seconds", [1_795_000_000_000, 2**63 - 1])
-def test_a_time_that_no_calendar_has_is_told_in_seconds(seconds):
+def test_timestamp_beyond_calendar_is_shown_in_seconds(seconds):
     told = {format_block_time(seconds), format_time(seconds), format_time_to_second(seconds)}
     assert told == {f"{seconds} s"}
 
 
-def test_a_history_in_milliseconds_is_selected_from(capsys, tmp_path):
+def test_select_accepts_history_in_milliseconds(capsys, tmp_path):
     events, task = tmp_path / "events.jsonl", tmp_path / "task.json"
     events.write_text(
         event_to_json(History().after(1_795_000_000_000 - GENESIS_TIME).joins("A").events[0])

@@ -28,12 +28,14 @@ def complaint(capsys, sound: Settings, tmp_path, **feed: object) -> str:
         ({"url": URL, "interval": 3}, "feed.interval: is not a setting"),
     ],
 )
-def test_what_cannot_be_is_one_line(capsys, sound, tmp_path, feed: Settings, line: str):
+def test_invalid_feed_setting_is_reported_in_single_line(
+    capsys, sound, tmp_path, feed: Settings, line: str
+):
     assert line in complaint(capsys, sound, tmp_path, **feed)
 
 
 @pytest.mark.parametrize("section", ["oracle", "dispatch"])
-def test_what_sends_and_a_feed_do_not_go_together(capsys, sound, tmp_path, section: str):
+def test_publishing_and_dispatch_conflict_with_feed(capsys, sound, tmp_path, section: str):
     name = {"oracle": "publish", "dispatch": "enabled"}[section]
     sound[section] = {name: True}
     told = complaint(capsys, sound, tmp_path, url=URL)
@@ -44,12 +46,12 @@ def test_what_sends_and_a_feed_do_not_go_together(capsys, sound, tmp_path, secti
     assert "nothing from a feed" not in told
 
 
-def test_groups_that_close_by_counting_have_none_to_count(capsys, sound, tmp_path):
+def test_terminal_close_rule_is_rejected_for_relay(capsys, sound, tmp_path):
     sound["rules"] = {"set": "relay", "close": "terminal"}
     assert "rules.close: must be" in complaint(capsys, sound, tmp_path, url=URL)
 
 
-def test_a_key_in_an_address_is_never_shown(capsys, sound, tmp_path):
+def test_feed_url_key_is_never_printed(capsys, sound, tmp_path):
     url = f"{URL}/a-key-that-nobody-sees"
     told = complaint(capsys, sound, tmp_path, url=url, compare_url=url)
     assert "nobody-sees" not in told

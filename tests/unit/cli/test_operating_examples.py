@@ -20,19 +20,19 @@ _SHOWN = re.compile(
 EXAMPLES = _SHOWN.findall((DOCS / "how-to/select-and-verify.md").read_text(encoding="utf-8"))
 
 
-def test_both_commands_are_shown():
+def test_manual_shows_select_and_queue_examples():
     assert [command.split()[0] for command, _ in EXAMPLES] == ["select", "queue"]
 
 
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES)
-def test_an_example_of_the_manual_prints_what_it_shows(command, shown, capsys, monkeypatch):
+def test_manual_example_prints_documented_output(command, shown, capsys, monkeypatch):
     monkeypatch.chdir(DOCS / "examples")
     assert run(shlex.split(command.replace("\\\n", ""))) == 0
     assert capsys.readouterr().out == shown
 
 
 @pytest.mark.parametrize("name", ["crynux", "demo", "example"])
-def test_a_shipped_configuration_is_checked_without_a_warning(name, tmp_path, capsys, monkeypatch):
+def test_shipped_configuration_passes_check_without_warnings(name, tmp_path, capsys, monkeypatch):
     # Its database is a file beside whoever runs it.
     monkeypatch.chdir(tmp_path)
     path = str(shipped_path(f"config/{name}.toml"))

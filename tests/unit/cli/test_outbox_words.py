@@ -37,7 +37,7 @@ def detail(journal: list[JournalEntry]) -> IntentDetail:
     return build_intent_detail(view, None, journal)
 
 
-def test_shown_call_has_its_amounts_in_ether_and_its_transactions(capsys):
+def test_shown_call_has_amounts_in_ether_and_transactions(capsys):
     show_intent(detail([]))
     lines = capsys.readouterr().out.splitlines()
 
@@ -49,7 +49,7 @@ def test_shown_call_has_its_amounts_in_ether_and_its_transactions(capsys):
     )
 
 
-def test_a_call_that_pays_too_little_says_which_setting_stands_in_its_way():
+def test_underpriced_call_advice_names_limiting_setting():
     told = build_advice(LIVE_PUSH, SentState(None, [DEAR], None))
 
     assert told.waits_for is not None
@@ -58,35 +58,35 @@ def test_a_call_that_pays_too_little_says_which_setting_stands_in_its_way():
     assert "nothing" not in told.what_to_do
 
 
-def test_a_call_of_which_nothing_was_said_asks_for_nothing():
+def test_call_without_error_needs_no_action():
     assert build_advice(LIVE_PUSH, SentState(None, [BYTES], None)).what_to_do.startswith(
         "nothing: "
     )
 
 
-def test_the_list_says_in_a_word_why_a_live_call_waits(capsys):
+def test_intent_list_shows_why_live_call_waits(capsys):
     show_intents([(LIVE_PUSH, SentState(None, [DEAR], None))], now=5)
 
     assert capsys.readouterr().out.splitlines()[1].endswith("underpriced")
 
 
-def test_a_sender_that_goes_on_by_itself_is_not_to_be_released():
+def test_sender_paused_for_funds_resumes_by_itself():
     assert "goes on by itself" in resume_action(SENDER, Pause(PauseKind.FUNDS, "no ether"))
 
 
-def test_who_is_paused_for_a_foreign_nonce_reads_both_ways_out():
+def test_sender_paused_for_foreign_nonce_shows_both_remedies():
     told = resume_action(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
     assert "`outbox rebuild --from-chain --yes`, `outbox release 0x11" in told
     assert told.endswith("or rotate the key")
 
 
-def test_the_longest_word_of_the_journal_is_apart_from_what_follows(capsys):
+def test_longest_state_is_separated_from_its_message(capsys):
     over = IntentState.SUPERSEDED.value
     show_intent(detail([entry(0, over, "round 4 is taken")]))
     assert f"{over} round 4 is taken" in capsys.readouterr().out
 
 
-def test_lines_of_the_journal_that_say_the_same_are_one(capsys):
+def test_repeated_journal_lines_are_merged(capsys):
     again = [entry(at, "sent", "underpriced") for at in range(60, 3600, 60)]
     journal = [entry(0, "live", ""), *again, entry(3600, "mined", "block 7, worked")]
 

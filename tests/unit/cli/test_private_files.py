@@ -24,7 +24,7 @@ TOKEN = "0123456789abcdef0123"  # noqa: S105  made for this test
         ({"chain": {"endpoints": [f"https://a{TOKEN}.rpc.example/"]}}, 0o644),
     ],
 )
-def test_a_configuration_with_a_secret_that_others_may_read_is_refused_in_one_line(
+def test_world_readable_configuration_with_secret_is_rejected(
     capsys, sound, tmp_path, written, mode
 ):
     for section, settings in written.items():
@@ -36,7 +36,7 @@ def test_a_configuration_with_a_secret_that_others_may_read_is_refused_in_one_li
     assert TOKEN not in line
 
 
-def test_a_configuration_with_a_secret_for_its_owner_alone_is_taken(sound, tmp_path):
+def test_private_configuration_with_secret_is_accepted(sound, tmp_path):
     sound["chain"]["endpoints"] = [f"https://rpc.example/v3/{TOKEN}"]
     path = write(sound, tmp_path / "config.toml")
     for mode in (0o600, 0o400):
@@ -44,9 +44,7 @@ def test_a_configuration_with_a_secret_for_its_owner_alone_is_taken(sound, tmp_p
         assert read_config(path).chain.id == sound["chain"]["id"]
 
 
-def test_a_configuration_without_a_secret_is_not_asked_who_may_read_it(
-    sound, tmp_path, monkeypatch
-):
+def test_configuration_without_secret_may_be_world_readable(sound, tmp_path, monkeypatch):
     path = write(sound, tmp_path / "config.toml")
     path.chmod(0o644)
     # Secrets of the environment are no secrets of the file.
@@ -58,7 +56,7 @@ def modes(folder: Path) -> dict[str, int]:
     return {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
 
 
-def test_a_database_of_sqlite_is_its_owners_alone_with_all_that_lies_beside_it(tmp_path):
+def test_new_sqlite_database_files_are_private(tmp_path):
     with Store.open(f"sqlite:///{tmp_path / 'new.sqlite'}", create=True) as store:
         with store.transaction() as uow:
             uow.lease.acquire("somebody", 1.0)
@@ -67,7 +65,7 @@ def test_a_database_of_sqlite_is_its_owners_alone_with_all_that_lies_beside_it(t
         )
 
 
-def test_a_database_that_others_could_read_is_taken_from_them(tmp_path):
+def test_opening_existing_sqlite_database_makes_it_private(tmp_path):
     path = tmp_path / "old.sqlite"
     with Store.open(f"sqlite:///{path}", create=True):
         path.chmod(0o644)

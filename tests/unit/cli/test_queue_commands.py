@@ -77,7 +77,7 @@ def order_of(answer):
     return [entry["task"] for entry in answer["entries"]]
 
 
-def test_tasks_wait_in_groups_by_value(capsys, events):
+def test_tasks_are_queued_in_groups_by_value(capsys, events):
     values: dict[tuple[int, str | None], list[str]] = {}
     for entry in told(capsys, "--events", events)["entries"]:
         group = entry["queue_group"]
@@ -92,7 +92,7 @@ def test_tasks_wait_in_groups_by_value(capsys, events):
     }
 
 
-def test_groups_are_shown_by_memory_then_by_card_and_any_card_last(capsys, events):
+def test_groups_are_sorted_by_memory_then_card_with_any_card_last(capsys, events):
     assert run(["queue", *PRICES, "--events", str(events)]) == 0
     lines = capsys.readouterr().out.splitlines()
 
@@ -104,7 +104,7 @@ def test_groups_are_shown_by_memory_then_by_card_and_any_card_last(capsys, event
     ]
 
 
-def test_a_task_that_runs_does_not_wait(capsys, events):
+def test_running_task_is_not_in_queue(capsys, events):
     answer = told(capsys, "--events", events)
 
     assert answer["waiting"] == 12
@@ -112,7 +112,7 @@ def test_a_task_that_runs_does_not_wait(capsys, events):
     assert order_of(answer)[0] == task("24 a")
 
 
-def test_a_freed_node_takes_the_best_head_that_it_can_run(capsys, events):
+def test_freed_node_takes_best_head_it_can_run(capsys, events):
     offer = told(capsys, "--events", events, "--node", node("N"))["offer"]
 
     # Heads 30, 30 and 20: of equal ones the older, which asked for the very card.
@@ -125,7 +125,7 @@ def test_a_freed_node_takes_the_best_head_that_it_can_run(capsys, events):
     }
 
 
-def test_a_paused_node_takes_nothing(capsys, tmp_path):
+def test_paused_node_takes_nothing(capsys, tmp_path):
     events = events_in(tmp_path, figure().pauses("B"))
     offer = told(capsys, "--events", events, "--node", node("B"))["offer"]
 
@@ -133,7 +133,7 @@ def test_a_paused_node_takes_nothing(capsys, tmp_path):
     assert offer["takes"] is None
 
 
-def test_a_node_takes_no_second_task_of_a_group(capsys, tmp_path):
+def test_node_takes_no_second_task_of_same_group(capsys, tmp_path):
     history = History().joins("A").creates("1", "2", of="g", fee=9).creates("3", fee=5)
     events = events_in(tmp_path, history.starts("1", "A"))
     offer = told(capsys, "--events", events, "--node", node("A"))["offer"]
@@ -141,7 +141,7 @@ def test_a_node_takes_no_second_task_of_a_group(capsys, tmp_path):
     assert offer["takes"] == task("3")
 
 
-def test_one_more_drops_the_least_valuable(capsys, events):
+def test_capacity_drops_least_valuable_task_next(capsys, events):
     capacity = told(capsys, "--events", events, "--alpha", "5.5")["capacity"]
 
     # floor(5.5 * 2 members) = 11, and twelve wait already.
@@ -149,7 +149,7 @@ def test_one_more_drops_the_least_valuable(capsys, events):
     assert capacity["dropped_next"] == [task("8 c"), task("8 b")]
 
 
-def test_one_more_drops_a_group_whole_and_none_that_has_a_node(capsys, tmp_path):
+def test_capacity_drops_whole_groups_without_started_tasks(capsys, tmp_path):
     """As the dispatcher drops: a group leaves with all its tasks, and not once one has started."""
     history = History().joins("A", gpu_vram=8).creates("1", "2", of="g", fee=1)
     history.creates("3", fee=9).creates("4", "5", of="h", fee=5).starts("4", "A")
@@ -164,7 +164,7 @@ def test_one_more_drops_a_group_whole_and_none_that_has_a_node(capsys, tmp_path)
     }
 
 
-def test_the_tables_fit_a_terminal(capsys, events):
+def test_queue_tables_fit_terminal_width(capsys, events):
     options = ["--events", str(events), "--node", node("N"), "--alpha", "6"]
     assert run(["queue", *PRICES, *options]) == 0
     text = capsys.readouterr().out
@@ -175,7 +175,7 @@ def test_the_tables_fit_a_terminal(capsys, events):
     assert "12 may wait, with 2 members; one more would drop" in text
 
 
-def test_a_freed_node_of_the_legacy_system_brings_two_others(capsys, tmp_path):
+def test_freed_node_of_legacy_policy_brings_two_partners(capsys, tmp_path):
     events = events_in(tmp_path, legacy_figure())
     answer = told(capsys, "--policy", "legacy", "--events", events, "--node", node("A"))
     offer = answer["offer"]
@@ -204,7 +204,7 @@ def test_a_freed_node_of_the_legacy_system_brings_two_others(capsys, tmp_path):
     ]
 
 
-def test_the_legacy_groups_are_shown_as_the_figure_has_them(capsys, tmp_path):
+def test_legacy_groups_match_figure(capsys, tmp_path):
     events = events_in(tmp_path, legacy_figure())
     options = ["--policy", "legacy", "--events", str(events), "--node", node("A")]
     assert run(["queue", *PRICES, *options]) == 0
@@ -218,7 +218,7 @@ def test_the_legacy_groups_are_shown_as_the_figure_has_them(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["crynux", "legacy", "pocket"])
-def test_incomplete_group_is_offered_to_nobody(capsys, tmp_path, policy):
+def test_incomplete_group_is_not_offered(capsys, tmp_path, policy):
     """The daemon's line is empty: a group of three of which one task was created cannot start."""
     history = History().joins("A", "B", "C", gpu_vram=24).creates("1", of="g", fee=9, group_size=3)
     arguments = ("--policy", policy, "--events", events_in(tmp_path, history))
@@ -230,7 +230,7 @@ def test_incomplete_group_is_offered_to_nobody(capsys, tmp_path, policy):
 
 
 @pytest.mark.parametrize("policy", ["pocket", "portal_api_head"])
-def test_pocket_policies_offer_the_first_task_that_the_node_fits(capsys, tmp_path, policy):
+def test_pocket_policies_offer_first_task_that_fits_node(capsys, tmp_path, policy):
     history = History().joins("N", stake=1, gpu_name="RTX 4080", gpu_vram=16)
     for name, fee, vram in (
         ("large", 90, 24),
@@ -252,7 +252,7 @@ def test_pocket_policies_offer_the_first_task_that_the_node_fits(capsys, tmp_pat
     }
 
 
-def test_without_seconds_it_says_what_to_set(capsys, events):
+def test_missing_price_seconds_error_names_settings(capsys, events):
     line = refused(capsys, "queue", "--events", events, "--fixed", "sd=1")
 
     assert "dispatch.fixed_seconds and dispatch.unit_seconds" in line
@@ -273,13 +273,13 @@ def test_without_seconds_it_says_what_to_set(capsys, events):
         (["--node", node("nobody")], "was never seen"),
     ],
 )
-def test_wrong_options_are_refused(capsys, events, options, why):
+def test_invalid_options_are_rejected(capsys, events, options, why):
     # An option of the test's own is given last; a kind priced twice would be refused for that.
     prices = [] if options[0] in {"--fixed", "--unit"} else PRICES
     assert why in refused(capsys, "queue", "--events", events, *prices, *options)
 
 
-def test_who_is_asked_to_download_what_is_shown_until_it_answers(capsys, tmp_path):
+def test_download_request_is_shown_until_node_answers(capsys, tmp_path):
     history = History().joins("A", "B", "C").after(10)
     for name in "AB":
         history.is_asked_to_download(name, "\x1b[2Jbase")

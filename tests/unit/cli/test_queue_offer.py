@@ -117,7 +117,7 @@ def next_draws(
 @pytest.mark.parametrize("name", ["crynux", "legacy", "article", "portal_api_head"])
 @examples(60)
 @given(st.data())
-def test_offer_is_what_the_planner_draws_for_the_freed_node(name: str, data: st.DataObject):
+def test_offer_matches_planner_draw_for_freed_node(name: str, data: st.DataObject):
     policy = get_policy(name)
     others = [
         made_node(f"o{n}", asked)

@@ -31,7 +31,7 @@ def api(indexed: IndexedHistory) -> TestClient:
     return indexed.client()
 
 
-def test_every_answer_names_its_block_its_finality_and_its_lag(api, indexed):
+def test_every_response_names_block_finality_and_lag(api, indexed):
     paths = [path for path in api.get("/v1/openapi.json").json()["paths"] if "{" not in path]
     answers = [api.get(path) for path in paths if path not in NOT_FOR_GET]
     assert {answer.status_code for answer in answers} == {200}
@@ -46,7 +46,7 @@ def test_every_answer_names_its_block_its_finality_and_its_lag(api, indexed):
 NOT_FOR_GET = {"/v1/select", "/v1/events"}
 
 
-def test_the_schema_is_openapi_31_and_every_answer_in_it_is_described(api):
+def test_schema_is_openapi_31_with_every_response_described(api):
     schema = api.get("/v1/openapi.json").json()
     assert schema["openapi"].startswith("3.1")
     for path, methods in schema["paths"].items():
@@ -55,7 +55,7 @@ def test_the_schema_is_openapi_31_and_every_answer_in_it_is_described(api):
             assert told["responses"]["200"]["content"], path
 
 
-def test_nodes_come_the_best_first(api, indexed):
+def test_nodes_are_sorted_best_first(api, indexed):
     rows = api.get("/v1/nodes").json()["nodes"]
     page = load_all_nodes(indexed.store, indexed.rules, {}, indexed.now)
     assert page is not None
@@ -63,27 +63,27 @@ def test_nodes_come_the_best_first(api, indexed):
     assert [row["place"] for row in rows if row["place"]] == list(range(1, len(SCORES) + 1))
 
 
-def test_the_same_question_at_the_same_block_is_answered_by_304(api):
+def test_unchanged_response_returns_304(api):
     first = api.get("/v1/nodes")
     again = api.get("/v1/nodes", headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_a_new_block_has_another_tag(api, indexed):
+def test_new_block_changes_etag(api, indexed):
     first = api.get("/v1/nodes")
     indexed.index([], indexed.fold.last.at.block + 9, indexed.now)
     again = api.get("/v1/nodes", headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.headers["etag"] == first.headers["etag"]) == (200, False)
 
 
-def test_where_the_index_stands_still_the_lag_that_is_told_grows(api, indexed):
+def test_reported_lag_grows_while_index_stalls(api, indexed):
     first = api.get("/v1/network")
     indexed.now += 600
     again = api.get("/v1/network", headers={"if-none-match": first.headers["etag"]})
     assert again.json()["as_of"]["lag_seconds"] == LAG_SECONDS + 600
 
 
-def test_long_answers_are_packed_for_who_takes_them(api):
+def test_long_responses_are_gzipped_on_request(api):
     plain = api.get("/v1/nodes", headers={"accept-encoding": "identity"})
     with api.stream("GET", "/v1/nodes", headers={"accept-encoding": "gzip"}) as answer:
         packed = b"".join(answer.iter_raw())
@@ -94,7 +94,7 @@ def test_long_answers_are_packed_for_who_takes_them(api):
     assert json.loads(gzip.decompress(packed)) == plain.json()
 
 
-def test_a_node_is_found_by_the_beginning_of_its_address(api):
+def test_node_is_returned_for_unique_address_prefix(api):
     whole = node("A")
     prefix = next(
         whole[:length]
@@ -106,7 +106,7 @@ def test_a_node_is_found_by_the_beginning_of_its_address(api):
     assert answer["pool"] == list(SCORES["A"])
 
 
-def test_a_beginning_that_several_share_is_a_list_and_no_guess(api):
+def test_ambiguous_address_prefix_returns_list_of_matches(api):
     answer = api.get("/v1/nodes/0x00")
     assert answer.status_code == 300
     assert {node("A"), node("B")} <= set(answer.json()["found"])
@@ -121,9 +121,7 @@ def test_a_beginning_that_several_share_is_a_list_and_no_guess(api):
         ("PUT", "/v1/status", "GET, HEAD"),
     ],
 )
-def test_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(
-    api, method, path, allowed
-):
+def test_unsupported_method_returns_405_with_allowed_methods(api, method, path, allowed):
     answer = api.request(method, path)
     assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
     assert answer.headers["content-type"] == "application/problem+json"
@@ -144,7 +142,7 @@ def test_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(
         ("/v1/nothing", 404),
     ],
 )
-def test_what_cannot_be_answered_is_a_problem(api, path, status):
+def test_invalid_request_returns_problem_json(api, path, status):
     answer = api.get(path)
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
@@ -168,7 +166,7 @@ def test_what_cannot_be_answered_is_a_problem(api, path, status):
         ("/search", {"q": "{}"}),
     ],
 )
-def test_address_in_any_letter_case_finds_the_same_node(api, path, query, write):
+def test_address_in_any_letter_case_resolves_to_same_node(api, path, query, write):
     address = node("A")
     answers = [
         api.get(
@@ -186,7 +184,7 @@ def test_address_in_any_letter_case_finds_the_same_node(api, path, query, write)
 @pytest.mark.parametrize(
     "path", ["/v1/nodes/{}", "/v1/events?node={}", "/nodes/{}", "/v1/nodes?of={}"]
 )
-def test_address_with_a_wrong_checksum_is_rejected_with_the_reason(api, path):
+def test_address_with_wrong_checksum_is_rejected_with_reason(api, path):
     text = to_checksum_address("0x" + 20 * "ab").swapcase().replace("X", "x")
     answer = api.get(path.format(text))
     assert answer.status_code == 422
@@ -202,20 +200,18 @@ def test_task_key_in_upper_case_is_accepted_by_every_path(api):
     assert api.post("/v1/select", json=task).status_code == 200
 
 
-def test_the_explanation_and_the_node_say_the_same(api):
+def test_explanation_matches_node_pool_and_row(api):
     explained = api.get(f"/v1/nodes/{node('C')}/explain").json()["explanation"]
     told = api.get(f"/v1/nodes/{node('C')}").json()
     assert explained["pool"]["scores"] == told["pool"] == list(SCORES["C"])
     assert explained["row"] == told["row"]
 
 
-def test_a_block_beyond_the_index_is_not_explained(api):
+def test_explain_at_block_beyond_index_returns_400(api):
     assert api.get(f"/v1/nodes/{node('C')}/explain?at=99999").status_code == 400
 
 
-def test_explain_at_a_block_while_another_is_made_returns_503_with_retry_after(
-    api, indexed, monkeypatch
-):
+def test_concurrent_explain_at_block_returns_503_with_retry_after(api, indexed, monkeypatch):
     is_made, may_end = threading.Event(), threading.Event()
 
     def explain_when_released(*arguments):
@@ -243,12 +239,12 @@ def test_explain_at_a_block_while_another_is_made_returns_503_with_retry_after(
     assert api.get(f"/v1/nodes/{node('A')}/explain?at={block}").status_code == 200
 
 
-def test_before_the_first_block_there_is_no_answer_and_no_crash(store):
+def test_request_before_first_block_returns_503(store):
     answer = IndexedHistory(store).client().get("/v1/network")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
 
 
-def test_other_peoples_pages_read_it_where_the_settings_say_so(indexed):
+def test_cors_headers_are_sent_to_configured_origins_only(indexed):
     asked = {"origin": "https://example.org"}
     closed = indexed.client().get("/v1/network", headers=asked)
     opened = indexed.client(cors=("https://example.org",)).get("/v1/network", headers=asked)
@@ -256,14 +252,14 @@ def test_other_peoples_pages_read_it_where_the_settings_say_so(indexed):
     assert opened.headers["access-control-allow-origin"] == "https://example.org"
 
 
-def test_what_would_lift_a_node_is_played_by_the_fold(api, indexed):
+def test_node_lift_raises_rank(api, indexed):
     told = api.get(f"/v1/nodes/{node('B')}").json()
     needed = told["lift"]["first_places"]
     assert needed is not None
     assert told["lift"]["place_then"] < told["row"]["place"]
 
 
-def test_names_that_nodes_give_themselves_come_without_what_hides_text(store):
+def test_control_characters_in_gpu_name_are_replaced(store):
     history = History().joins("A", gpu_name="<img src=x>\u202e\x07" + "y" * 200)
     api = IndexedHistory(store).whole(history).client()
     card = api.get("/v1/nodes").json()["nodes"][0]["card"]

@@ -27,13 +27,13 @@ def held(sound, tmp_path: Path, sqlite_url: str) -> str:
     return str(write(sound, tmp_path / "config.toml"))
 
 
-def test_what_is_held_is_listed(held: str, capsys):
+def test_held_reports_are_listed(held: str, capsys):
     assert run(["report", "release", "--config", held, "--json"]) == 0
     (gate,) = json.loads(capsys.readouterr().out)
     assert (gate["period"], gate["reason"], gate["facts"]["members"]) == (PERIOD, WHY, 100)
 
 
-def test_disputed_reports_are_one_line_that_asks_to_compare(held: str, capsys, sqlite_url: str):
+def test_disputed_reports_are_merged_into_single_line(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         for period in range(PERIOD + 1, PERIOD + 40):
             uow.holds.hold(period, "disagreement: 0x01 signed otherwise", {}, Stamp(1_000, 1))
@@ -44,9 +44,7 @@ def test_disputed_reports_are_one_line_that_asks_to_compare(held: str, capsys, s
     assert "compare it with theirs" in disputed
 
 
-def test_a_released_report_is_held_no_more_and_who_did_it_is_kept(
-    held: str, capsys, sqlite_url: str
-):
+def test_released_report_is_no_longer_held_and_keeps_releaser(held: str, capsys, sqlite_url: str):
     command = ["report", "release", str(PERIOD), "--config", held]
     assert run([*command, "--dry-run"]) == 0
     assert "would be released" in capsys.readouterr().out
@@ -62,19 +60,19 @@ def test_a_released_report_is_held_no_more_and_who_did_it_is_kept(
     assert "was released already; held are: none" in capsys.readouterr().err
 
 
-def test_a_period_that_is_not_held_is_one_clear_line(held: str, capsys):
+def test_release_of_period_that_is_not_held_is_rejected(held: str, capsys):
     assert run(["report", "release", "7", "--config", held]) == 2
     said = capsys.readouterr().err
     assert said == (f"qos-oracle: the report of period 7 is not held; held are: {PERIOD}\n")
 
 
-def test_a_daemon_at_work_is_not_disturbed(held: str, capsys, sqlite_url: str):
+def test_release_is_refused_while_daemon_holds_lease(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, hold_lease(store, "the daemon"):
         assert run(["report", "release", str(PERIOD), "--config", held]) == 1
     assert "another process works on this database: the daemon" in capsys.readouterr().err
 
 
-def test_what_a_landed_report_has_followed_is_listed_no_more(held: str, capsys, sqlite_url: str):
+def test_hold_before_landed_report_is_not_listed(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         block = BlockRef(90, ZERO_HASH, ZERO_HASH, 60 * (PERIOD + 2))
         uow.reports.add(Report(PERIOD + 1, block, 3, ZERO_HASH, block.time + 600, b""))

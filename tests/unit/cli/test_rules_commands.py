@@ -32,7 +32,7 @@ def printed(capsys, *arguments):
     return capsys.readouterr().out
 
 
-def test_every_system_is_listed_with_its_source(capsys):
+def test_every_rule_set_is_listed_with_its_source(capsys):
     found = told(capsys, "rules", "list")
     assert [one["name"] for one in found] == list(get_systems())
     table = printed(capsys, "rules", "list")
@@ -50,7 +50,7 @@ LEGACY = tuple(f"--set={pair}" for pair in CHOSEN)
         ("legacy", LEGACY),
     ],
 )
-def test_what_is_shown_as_json_is_a_file_that_scores_the_same(capsys, tmp_path, name, changes):
+def test_rules_shown_as_json_score_identically_from_file(capsys, tmp_path, name, changes):
     file = tmp_path / "mine.json"
     file.write_text(printed(capsys, "rules", "show", name, *changes, "--json"))
     rules = build_rules(name, dict(one.removeprefix("--set=").split("=") for one in changes))
@@ -68,20 +68,20 @@ def test_what_is_shown_as_json_is_a_file_that_scores_the_same(capsys, tmp_path, 
     assert [one["name"] for one in compared["systems"]] == ["mine.json", "crynux"]
 
 
-def test_a_change_shows_beside_what_was_published(capsys):
+def test_changed_rule_is_shown_beside_published_value(capsys):
     shown = printed(capsys, "rules", "show", "relay", "--set", "tau_seconds=900")
     assert identify_rules(build_rules("relay", {"tau_seconds": "900"})).sha256 in shown
     (line,) = [line for line in shown.splitlines() if line.startswith("tau_seconds")]
     assert line.split()[:3] == ["tau_seconds", "900", "1800"]
 
 
-def test_published_sets_are_listed_with_their_hash(capsys):
+def test_published_rule_sets_are_listed_with_sha256(capsys):
     found = {one["name"]: one["sha256"] for one in told(capsys, "rules", "list")}
     assert found["relay"] == identify_rules(build_rules("relay")).sha256
     assert found["legacy"] is found["article"] is None
 
 
-def test_numbers_that_nobody_published_are_to_be_chosen(capsys, tmp_path):
+def test_unpublished_legacy_values_must_be_chosen(capsys, tmp_path):
     shown = told(capsys, "rules", "show", "legacy")
     assert {rule for rule, value in shown["legacy"].items() if value is None} == {
         pair.partition("=")[0].removeprefix("legacy.") for pair in CHOSEN
@@ -95,7 +95,7 @@ def test_numbers_that_nobody_published_are_to_be_chosen(capsys, tmp_path):
     )
 
 
-def test_what_does_nothing_under_legacy_is_not_shown_as_a_rule_of_it(capsys):
+def test_rules_unused_by_legacy_are_hidden(capsys):
     table = printed(capsys, "rules", "show", "legacy", *LEGACY)
     assert "\nlegacy.kickout_below " in table
     assert "\npool_size" not in table
@@ -113,7 +113,7 @@ def test_what_does_nothing_under_legacy_is_not_shown_as_a_rule_of_it(capsys):
         (("legacy", "--set", "legacy.vram_weight=0.3"), "legacy.timeout_weight, "),
     ],
 )
-def test_a_set_that_cannot_be_is_refused(capsys, arguments, complaint):
+def test_invalid_rule_set_is_rejected(capsys, arguments, complaint):
     line = refused(capsys, "rules", "show", *arguments)
     assert complaint in line
     assert "\n" not in line

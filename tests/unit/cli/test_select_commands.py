@@ -54,7 +54,7 @@ def by_node(answer):
     return {row["node"]: row for row in answer["nodes"]}
 
 
-def test_every_member_is_in_or_out_with_its_reason(capsys, events, asked):
+def test_every_member_is_listed_as_candidate_or_with_reason(capsys, events, asked):
     rows = by_node(told(capsys, "--task", asked, "--events", events))
 
     assert {name: rows[node(name)]["why_not"] for name in "ABCDE"} == {
@@ -68,7 +68,7 @@ def test_every_member_is_in_or_out_with_its_reason(capsys, events, asked):
     assert rows[node("C")]["chance"] is None
 
 
-def test_a_candidate_shows_what_its_probability_is_made_of(capsys, events, asked):
+def test_candidate_shows_parts_of_its_probability(capsys, events, asked):
     answer = told(capsys, "--task", asked, "--events", events)
     rows = by_node(answer)
 
@@ -84,7 +84,7 @@ def test_a_candidate_shows_what_its_probability_is_made_of(capsys, events, asked
     assert rows[node("B")]["chance"] == "0.428571428571428571"
 
 
-def test_a_seed_draws_who_it_says(capsys, events, asked):
+def test_seed_determines_drawn_node(capsys, events, asked):
     answer = told(capsys, "--task", asked, "--events", events, "--seed", SEED)
 
     digest = sha256(bytes.fromhex(SEED[2:]) + bytes(32)).digest()
@@ -101,20 +101,20 @@ def test_a_seed_draws_who_it_says(capsys, events, asked):
     assert by_node(answer)[first]["drawn"] == 1
 
 
-def test_without_a_seed_nobody_is_drawn(capsys, events, asked):
+def test_select_without_seed_draws_no_node(capsys, events, asked):
     answer = told(capsys, "--task", asked, "--events", events)
 
     assert answer["seed"] is None
     assert answer["draws"] == []
 
 
-def test_more_draws_than_candidates_say_so(capsys, events, asked):
+def test_more_draws_than_candidates_are_reported(capsys, events, asked):
     text = printed(capsys, "--task", asked, "--events", events, "--seed", SEED, "--draws", "3")
 
     assert "3 were wanted; there are no more candidates" in text
 
 
-def test_nodes_that_had_a_task_of_the_same_group_are_out(capsys, tmp_path):
+def test_nodes_with_task_of_same_group_are_ineligible(capsys, tmp_path):
     history = network().creates("2", of="g").starts("2", "A").after(5).submits("2").succeeds("2")
     events = events_in(tmp_path, history)
     other = "0x" + "67".rjust(64, "0")
@@ -126,7 +126,7 @@ def test_nodes_that_had_a_task_of_the_same_group_are_out(capsys, tmp_path):
     assert rows[node("B")]["candidate"]
 
 
-def test_at_looks_at_an_earlier_time(capsys, events, asked):
+def test_at_option_selects_at_earlier_time(capsys, events, asked):
     answer = told(capsys, "--task", asked, "--events", events, "--at", "1005")
 
     assert answer["as_of"] == {"block": 1, "time": 1005}
@@ -134,7 +134,7 @@ def test_at_looks_at_an_earlier_time(capsys, events, asked):
     assert node("F") in by_node(answer)
 
 
-def test_the_table_fits_a_terminal_and_says_the_same(capsys, events, asked):
+def test_select_table_fits_terminal_and_matches_json(capsys, events, asked):
     text = printed(capsys, "--task", asked, "--events", events, "--seed", SEED)
 
     assert max(map(len, text.splitlines())) <= 100
@@ -143,7 +143,7 @@ def test_the_table_fits_a_terminal_and_says_the_same(capsys, events, asked):
     assert f"drawn by {SEED}" in text
 
 
-def test_a_task_comes_from_stdin_as_it_was_exported(capsys, events, monkeypatch):
+def test_exported_task_is_read_from_stdin(capsys, events, monkeypatch):
     line = network().creates("7", min_vram=16).events[-1]
     stdin = io.TextIOWrapper(io.BytesIO(event_to_json(line).encode()))
     monkeypatch.setattr(sys, "stdin", stdin)
@@ -153,7 +153,7 @@ def test_a_task_comes_from_stdin_as_it_was_exported(capsys, events, monkeypatch)
     assert stated == {"task": task("7"), "min_vram": 16, "models": []}
 
 
-def test_numbers_that_were_changed_are_named_in_the_head_and_in_json(capsys, events, asked):
+def test_changed_rules_are_named_in_header_and_json(capsys, events, asked):
     options = ["--task", asked, "--events", events]
     changes = ["--set", "tau_seconds=900", "--set", "weight_floor=0.02"]
     assert told(capsys, *options)["changed"] == {}
@@ -164,7 +164,7 @@ def test_numbers_that_were_changed_are_named_in_the_head_and_in_json(capsys, eve
     assert head[2] == "changed: tau_seconds=900, weight_floor=0.02"
 
 
-def test_a_node_without_weight_can_be_drawn_by_a_floor(capsys, tmp_path, asked):
+def test_node_without_weight_is_drawable_with_weight_floor(capsys, tmp_path, asked):
     history = network().joins("G", stake=0, models=("base",), **CARD)
     options = ["--task", asked, "--events", events_in(tmp_path, history)]
 
@@ -175,7 +175,7 @@ def test_a_node_without_weight_can_be_drawn_by_a_floor(capsys, tmp_path, asked):
     assert "must be a decimal" in refused(capsys, "select", *options, *floor)
 
 
-def test_the_legacy_system_draws_three_nodes_of_one_card(capsys, tmp_path):
+def test_legacy_policy_draws_three_nodes_of_same_card(capsys, tmp_path):
     history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
     history.joins("D", "E", gpu_name="RTX 3060", gpu_vram=12)
     events = events_in(tmp_path, history)
@@ -193,13 +193,13 @@ def test_the_legacy_system_draws_three_nodes_of_one_card(capsys, tmp_path):
     assert "draws 3 nodes, not 2" in refused(capsys, "select", *options, "--draws", "2")
 
 
-def test_legacy_weights_have_to_be_given(capsys, events, asked):
+def test_missing_legacy_weights_are_rejected(capsys, events, asked):
     line = refused(capsys, "select", "--task", asked, "--events", events, "--policy", "legacy")
     assert "legacy.vram_weight" in line
     assert "\n" not in line
 
 
-def test_pocket_shows_a_sentence_for_every_candidate(capsys, events, asked):
+def test_pocket_policy_shows_tickets_of_every_candidate(capsys, events, asked):
     options = ["--task", asked, "--events", events, "--policy", "pocket"]
     answer = told(capsys, *options)
 
@@ -214,7 +214,7 @@ def test_pocket_shows_a_sentence_for_every_candidate(capsys, events, asked):
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_a_model_that_few_have_is_to_be_downloaded_by_others(capsys, tmp_path, asked):
+def test_scarce_model_is_suggested_for_download_by_other_nodes(capsys, tmp_path, asked):
     history = network().joins("G", "H", stake=TOKENS, **CARD)
     answer = told(capsys, "--task", asked, "--events", events_in(tmp_path, history))
 
@@ -224,7 +224,7 @@ def test_a_model_that_few_have_is_to_be_downloaded_by_others(capsys, tmp_path, a
     ]
 
 
-def test_a_drawn_node_is_busy_when_models_are_counted(capsys, tmp_path, asked):
+def test_drawn_node_counts_as_busy_in_predownload(capsys, tmp_path, asked):
     history = network().joins("G", stake=TOKENS, **CARD)
     options = ["--task", asked, "--events", events_in(tmp_path, history), "--seed", SEED]
     assert told(capsys, *options)["predownload"] == [
@@ -232,7 +232,7 @@ def test_a_drawn_node_is_busy_when_models_are_counted(capsys, tmp_path, asked):
     ]
 
 
-def test_names_of_others_cannot_act_on_a_terminal(capsys, tmp_path, events):
+def test_control_characters_in_model_names_are_escaped(capsys, tmp_path, events):
     asked = task_in(tmp_path, models=["\x1b[2Jgone", "[red]\n", "\u202eback"])
     text = printed(capsys, "--task", asked, "--events", events)
 
@@ -252,7 +252,7 @@ def test_names_of_others_cannot_act_on_a_terminal(capsys, tmp_path, events):
         ("", "broken JSON"),
     ],
 )
-def test_a_wrong_task_is_one_line_that_names_the_field(capsys, tmp_path, events, content, why):
+def test_invalid_task_is_rejected_naming_field(capsys, tmp_path, events, content, why):
     path = tmp_path / "wrong.json"
     path.write_text(content)
     line = refused(capsys, "select", "--task", path, "--events", events)
@@ -273,19 +273,19 @@ def test_a_wrong_task_is_one_line_that_names_the_field(capsys, tmp_path, events,
         (["--policy", ""], "no policy ''"),
     ],
 )
-def test_wrong_options_are_refused(capsys, events, asked, options, why):
+def test_invalid_options_are_rejected(capsys, events, asked, options, why):
     assert why in refused(capsys, "select", "--task", asked, "--events", events, *options)
 
 
-def test_stdin_is_read_once(capsys):
+def test_stdin_for_task_and_events_is_rejected(capsys):
     assert "only one of them" in refused(capsys, "select", "--task", "-", "--events", "-")
 
 
-def test_a_task_has_to_be_named(capsys, events):
+def test_missing_task_option_is_rejected(capsys, events):
     assert "--task" in refused(capsys, "select", "--events", events)
 
 
-def test_what_a_user_wrote_cannot_act_on_a_terminal_either(capsys, events, asked):
+def test_control_characters_in_options_are_escaped(capsys, events, asked):
     for option in ("a\x1b[2J=1", "a\x1b[2J"):
         line = refused(capsys, "select", "--task", asked, "--events", events, "--set", option)
         assert r"a\x1b[2J" in line

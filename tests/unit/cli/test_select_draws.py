@@ -57,7 +57,7 @@ def database(sound, sqlite_url):
 
 
 @vectors_of("draws", file="draw")
-def test_a_worked_draw_is_reproduced_from_the_database(capsys, vector, database, tmp_path):
+def test_worked_draw_is_reproduced_from_database(capsys, vector, database, tmp_path):
     config = write(database(map(node_of, vector["nodes"])), tmp_path / "config.toml")
 
     answer = answered(capsys, vector, tmp_path, "--config", config)
@@ -66,7 +66,7 @@ def test_a_worked_draw_is_reproduced_from_the_database(capsys, vector, database,
     check(answer, vector)
 
 
-def test_the_least_weight_of_the_settings_counts_by_hand_too(capsys, database, tmp_path):
+def test_configured_weight_floor_applies_to_select_command(capsys, database, tmp_path):
     settings = database([a_node("poor", stake=0), a_node("rich")])
     settings["dispatch"] = {"weight_floor": 0.25}
     path = write(settings, tmp_path / "config.toml")
@@ -78,7 +78,7 @@ def test_the_least_weight_of_the_settings_counts_by_hand_too(capsys, database, t
 
 
 @pytest.mark.parametrize("name", BY_EVENTS)
-def test_a_worked_draw_is_reproduced_from_events(capsys, name, tmp_path):
+def test_worked_draw_is_reproduced_from_events(capsys, name, tmp_path):
     (vector,) = (entry for key, entry in entries().items() if name[:-1] in key)
     history = History()
     for number, each in enumerate(vector["nodes"]):

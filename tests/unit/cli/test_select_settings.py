@@ -21,18 +21,18 @@ def parts(capsys, *arguments):
     return row["parts"]
 
 
-def test_any_number_of_a_policy_can_be_set_beside_rules(capsys, tmp_path):
+def test_policy_setting_is_changed_beside_rules(capsys, tmp_path):
     options = (*one_node(tmp_path), "--set", "new_node_long_term=0.25")
     found = parts(capsys, *options, "--set", "disk_boost=0.25")
     assert (found["QoS"], found["M"]) == ("0.250000000000000000", "1.250000000000000000")
 
 
-def test_a_policy_without_rules_has_its_numbers_set(capsys, tmp_path):
+def test_policy_without_rules_accepts_its_own_settings(capsys, tmp_path):
     options = (*one_node(tmp_path), "--policy", "article")
     assert parts(capsys, *options)["tickets"] == "10"
     assert parts(capsys, *options, "--set", "max_tickets=20")["tickets"] == "20"
 
 
-def test_a_number_that_neither_rules_nor_policy_have_is_refused(capsys, tmp_path):
+def test_setting_of_neither_rules_nor_policy_is_rejected(capsys, tmp_path):
     options = (*one_node(tmp_path)[1:], "--policy", "legacy-equal", "--set", "weight_floor=1")
     assert "--set: weight_floor: no such rule (there is" in refused(capsys, "select", *options)

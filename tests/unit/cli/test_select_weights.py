@@ -8,7 +8,7 @@ from tests.unit.cli.test_select_commands import SEED, TOKENS, printed, told
 UNFLOORED = ("--set", "weight_floor=0")
 
 
-def test_where_nobody_has_weight_each_is_said_to_count_the_same(capsys, tmp_path):
+def test_candidates_without_any_weight_are_drawn_equally(capsys, tmp_path):
     events = events_in(tmp_path, History().joins("A").joins("B").joins("C"))
     options = [*UNFLOORED, "--task", task_in(tmp_path), "--events", events, "--seed", SEED]
     answer = told(capsys, *options)
@@ -19,7 +19,7 @@ def test_where_nobody_has_weight_each_is_said_to_count_the_same(capsys, tmp_path
     assert "each counts the same" in printed(capsys, *options)
 
 
-def test_where_somebody_has_weight_no_weight_is_shown_as_none(capsys, tmp_path):
+def test_zero_weight_stays_zero_when_another_node_has_weight(capsys, tmp_path):
     events = events_in(tmp_path, History().joins("A", stake=TOKENS).joins("B"))
     options = [*UNFLOORED, "--task", task_in(tmp_path), "--events", events]
     weights = {row["node"]: int(row["weight"]) for row in told(capsys, *options)["nodes"]}

@@ -23,5 +23,5 @@ from oracle.cli.setup.spoken_values import format_value
         ("network", None, "-"),
     ],
 )
-def test_a_value_of_a_contract_is_said_as_people_say_it(name: str, value: object, words: str):
+def test_contract_value_is_formatted_for_operators(name: str, value: object, words: str):
     assert format_value(name, value) == words

@@ -20,7 +20,7 @@ def door(board: Board, clock=lambda: 0.0) -> TestClient:
     )
 
 
-def test_a_statement_is_found_by_its_round_or_its_node():
+def test_statement_is_served_by_round_or_node():
     board = Board()
     board.publish(told_report())
     board.publish(told_kick())
@@ -33,7 +33,7 @@ def test_a_statement_is_found_by_its_round_or_its_node():
     assert shown.post("/v1/report/7").status_code == 405
 
 
-def test_who_asks_too_often_is_asked_to_wait():
+def test_requests_above_rate_limit_return_429():
     now = [0.0]
     shown = door(Board(), lambda: now[0])
     answers = [shown.get("/v1/report/1").status_code for _ in range(101)]
@@ -43,7 +43,7 @@ def test_who_asks_too_often_is_asked_to_wait():
     assert [shown.get("/v1/report/1").status_code for _ in range(21)] == [404] * 20 + [429]
 
 
-def test_who_asks_too_often_silences_nobody_else():
+def test_rate_limit_applies_per_client_address():
     buckets = ClientBuckets(20.0, 2, lambda: 0.0)
     assert [buckets.try_acquire("10.0.0.1") for _ in range(3)] == [True, True, False]
     assert buckets.try_acquire("10.0.0.2")
@@ -52,7 +52,7 @@ def test_who_asks_too_often_silences_nobody_else():
     assert buckets.try_acquire("2001:db8:0:1::1")
 
 
-def test_of_many_addresses_the_newest_are_remembered():
+def test_rate_limiter_keeps_newest_addresses_only():
     buckets = ClientBuckets(20.0, 1, lambda: 0.0)
     for number in range(3000):
         assert buckets.try_acquire(f"10.0.{number // 256}.{number % 256}")
@@ -60,13 +60,13 @@ def test_of_many_addresses_the_newest_are_remembered():
     assert buckets.try_acquire("10.0.0.0")
 
 
-def test_nothing_that_is_sent_along_is_taken_in():
+def test_request_with_body_returns_413():
     shown = door(Board())
     assert shown.request("GET", "/v1/report/7", content=b"x").status_code == 413
     assert shown.request("GET", "/v1/report/7", content=iter([b"x"])).status_code == 413
 
 
-def test_who_watches_is_answered_however_often_others_ask():
+def test_health_endpoint_is_exempt_from_rate_limit():
     watched = FastAPI()
     watched.get("/livez")(lambda: "yes")
     slow = ListenerLimits(requests_per_second=1.0)
@@ -75,14 +75,14 @@ def test_who_watches_is_answered_however_often_others_ask():
     assert asked.get("/livez").status_code == 200
 
 
-def test_a_bucket_never_holds_more_than_it_can():
+def test_token_bucket_is_capped_at_capacity():
     now = [0.0]
     bucket = TokenBucket(10.0, 2, lambda: now[0])
     now[0] = 100.0
     assert [bucket.try_acquire() for _ in range(3)] == [True, True, False]
 
 
-def test_a_seat_is_free_again_when_its_guest_leaves():
+def test_concurrency_slot_is_free_after_release():
     seats = ConcurrencyLimit(1)
     with seats.try_enter() as first, seats.try_enter() as second:
         assert (first, second) == (True, False)

@@ -64,18 +64,18 @@ def asked(indexed) -> Asked:
     return Asked(indexed)
 
 
-def test_as_long_as_nothing_moves_one_answer_is_made_for_all(asked: Asked):
+def test_response_is_cached_while_index_is_unchanged(asked: Asked):
     assert [asked.says(), asked.says(), asked.says("/nodes"), asked.says()] == ["1", "1", "2", "1"]
 
 
-def test_at_the_head_an_answer_is_made_anew_as_soon_as_a_block_comes(asked: Asked):
+def test_new_block_at_head_invalidates_cached_response(asked: Asked):
     before = asked.get()
     asked.moves()
     after = asked.get(tag=before.headers["etag"])
     assert (before.body, after.body, after.status_code) == (b"1", b"2", 200)
 
 
-def test_a_halt_or_another_act_makes_another_answer(asked: Asked):
+def test_halt_or_new_demo_act_invalidates_cached_response(asked: Asked):
     asked.says()
     with asked.indexed.store.transaction() as uow:
         uow.halts.open_halt("finality_violation", (9, 1_000), "block 9 changed")
@@ -84,7 +84,7 @@ def test_a_halt_or_another_act_makes_another_answer(asked: Asked):
     assert [asked.says(), asked.says()] == ["3", "3"]
 
 
-def test_while_history_is_read_an_answer_is_given_for_ten_seconds(asked: Asked):
+def test_response_is_cached_ten_seconds_during_backfill(asked: Asked):
     asked.indexed.now += HISTORY_LAG_SECONDS
     first = asked.get()
     asked.moves()
@@ -95,7 +95,7 @@ def test_while_history_is_read_an_answer_is_given_for_ten_seconds(asked: Asked):
     assert asked.get(tag=first.headers["etag"]).body == b"2"
 
 
-def test_what_was_read_in_history_is_not_given_once_its_time_is_over_at_the_head(asked: Asked):
+def test_response_cached_during_backfill_expires_at_head(asked: Asked):
     now = asked.indexed.now
     asked.indexed.now += HISTORY_LAG_SECONDS
     asked.says()
@@ -104,7 +104,7 @@ def test_what_was_read_in_history_is_not_given_once_its_time_is_over_at_the_head
     assert asked.says() == "2"
 
 
-def test_fresh_is_only_what_needs_no_look_at_the_database(asked: Asked):
+def test_fresh_response_is_served_only_during_backfill(asked: Asked):
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
     asked.says()
     assert asked.cache.get_fresh(scope) is None
@@ -118,19 +118,19 @@ def test_fresh_is_only_what_needs_no_look_at_the_database(asked: Asked):
     assert asked.cache.get_fresh(scope) is None
 
 
-def test_an_answer_that_was_not_200_is_not_kept(asked: Asked):
+def test_non_200_response_is_not_cached(asked: Asked):
     asked.status = 300
     assert [asked.says(), asked.says()] == ["1", "2"]
 
 
-def test_where_too_many_are_made_nothing_is_but_what_is_kept_is_given(asked: Asked):
+def test_full_flights_serve_only_cached_responses(asked: Asked):
     assert asked.says() == "1"
     full = AnswerFlights(0)
     assert asked.asked("/nodes", "", full) is None
     assert asked.asked("/", "", full) is not None
 
 
-def test_what_was_asked_for_longest_ago_makes_room(indexed):
+def test_least_recently_used_response_is_evicted(indexed):
     # Each takes three bytes for its question and one for its answer.
     asked = Asked(indexed, most_bytes=12)
     for path in ("/a", "/b", "/c", "/a", "/d"):
@@ -138,7 +138,7 @@ def test_what_was_asked_for_longest_ago_makes_room(indexed):
     assert [asked.says(path) for path in ("/c", "/a", "/d", "/b")] == ["3", "1", "4", "5"]
 
 
-def test_long_answers_are_packed_and_short_ones_are_not(asked: Asked):
+def test_only_long_responses_are_gzipped(asked: Asked):
     assert "content-encoding" not in asked.get().headers
     asked.made = 10**1_200
     assert asked.get("/nodes").headers["content-encoding"] == "gzip"

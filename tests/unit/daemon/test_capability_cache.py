@@ -21,7 +21,7 @@ def written(store: Store, endpoint: str) -> dict[str, str]:
         return uow.facts.get_all(endpoint, 0)
 
 
-def test_what_could_not_be_written_is_written_the_next_time(store: Store, epoch: int):
+def test_capabilities_are_kept_after_failed_flush_and_written_later(store: Store, epoch: int):
     cache = CapabilityCache(store, lambda: 1_000.0)
     cache.save_fact("e", "range", "500", 60)
     with pytest.raises(FatalError):
@@ -34,7 +34,7 @@ def test_what_could_not_be_written_is_written_the_next_time(store: Store, epoch:
     assert cache.store_facts(epoch) == 0
 
 
-def test_what_was_learned_while_writing_failed_wins_over_it(store: Store, epoch: int):
+def test_capability_learned_during_failed_flush_overrides(store: Store, epoch: int):
     fails: list[bool] = []
 
     def now() -> float:
@@ -55,7 +55,7 @@ def test_what_was_learned_while_writing_failed_wins_over_it(store: Store, epoch:
     assert written(store, "e") == {"range": "100"}
 
 
-def test_only_what_was_learned_of_the_chain_is_written_at_once(store: Store, epoch: int):
+def test_flush_trust_writes_only_after_chain_capability(store: Store, epoch: int):
     cache = CapabilityCache(store, lambda: 1_000.0)
     cache.save_fact("e", "range", "500", 60)
     assert cache.store_chain_facts(epoch) == 0

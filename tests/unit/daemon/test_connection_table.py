@@ -10,7 +10,7 @@ ARRIVALS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=60)
 
 @examples(200)
 @given(ARRIVALS, st.integers(1, 8), st.integers(1, 8))
-def test_no_limit_is_passed_and_the_newest_always_stays(arrivals, most, most_per_address):
+def test_connection_table_stays_within_limits_and_keeps_newest(arrivals, most, most_per_address):
     table = ConnectionTable[int](most, most_per_address)
     here: dict[int, str] = {}
     for number, (network, leaves) in enumerate(arrivals):
@@ -32,7 +32,7 @@ def test_no_limit_is_passed_and_the_newest_always_stays(arrivals, most, most_per
             del here[number]
 
 
-def test_who_is_alone_at_its_address_goes_only_when_all_are_too_many():
+def test_sole_connection_of_address_is_evicted_only_at_total_limit():
     table = ConnectionTable[str](3, 2)
     for at, one in enumerate("abc"):
         assert table.add_connection(one, one, at) is None
@@ -40,7 +40,7 @@ def test_who_is_alone_at_its_address_goes_only_when_all_are_too_many():
     assert table.add_connection("e", "e", 4.0) == ("b", "total")
 
 
-def test_a_crowd_of_one_address_makes_room_among_itself():
+def test_crowded_address_evicts_its_own_connections():
     table = ConnectionTable[int](5, 9)
     table.add_connection(0, "alone", 0.0)
     for number in range(1, 50):
@@ -48,7 +48,7 @@ def test_a_crowd_of_one_address_makes_room_among_itself():
     assert list(table) == [0, 46, 47, 48, 49]
 
 
-def test_who_waited_too_long_is_found_and_nobody_else():
+def test_expired_connections_are_returned_once():
     table = ConnectionTable[int](9, 9)
     for number in range(5):
         table.add_connection(number, "here", float(number))
@@ -57,7 +57,7 @@ def test_who_waited_too_long_is_found_and_nobody_else():
     assert list(table) == [3, 4]
 
 
-def test_half_of_them_make_room_where_descriptors_are_short():
+def test_oldest_half_is_removed_on_demand():
     table = ConnectionTable[int](9, 9)
     for number in range(5):
         table.add_connection(number, "here", float(number))

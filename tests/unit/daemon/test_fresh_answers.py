@@ -31,7 +31,7 @@ def unasked(monkeypatch):
 
 @pytest.mark.parametrize("origin", [{}, {"origin": ORIGIN}], ids=["browser", "other origin"])
 @pytest.mark.parametrize("path", ["/", "/nodes?sort=qos", "/v1/network", "/v1/nodes?limit=1"])
-def test_a_fresh_answer_is_the_one_that_was_made_header_for_header(indexed, unasked, path, origin):
+def test_fresh_response_equals_original_with_headers(indexed, unasked, path, origin):
     client = indexed.client(cors=(ORIGIN,))
     made = client.get(path, headers=origin)
     unasked()
@@ -40,14 +40,14 @@ def test_a_fresh_answer_is_the_one_that_was_made_header_for_header(indexed, unas
     assert sorted(fresh.headers.multi_items()) == sorted(made.headers.multi_items())
 
 
-def test_who_has_a_fresh_answer_is_told_so(indexed, unasked):
+def test_fresh_response_with_matching_etag_returns_304(indexed, unasked):
     client = indexed.client()
     tag = client.get("/v1/network").headers["etag"]
     unasked()
     assert client.get("/v1/network", headers={"if-none-match": tag}).status_code == 304
 
 
-def test_another_method_another_query_and_a_file_are_asked_of_their_routes(indexed):
+def test_other_method_query_or_path_bypasses_fresh_response(indexed):
     client = indexed.client()
     client.get("/v1/network")
     assert client.delete("/v1/network").status_code == 405

@@ -82,9 +82,7 @@ def a_few(looks: threading.Semaphore) -> None:
         assert looks.acquire(timeout=PATIENCE)
 
 
-def test_a_leader_that_cannot_renew_for_twenty_seconds_ends_and_not_before(
-    moody: Moody, clock: Clock
-):
+def test_leader_loses_lease_only_after_twenty_seconds_without_renewal(moody: Moody, clock: Clock):
     epoch, lost = taken(moody), threading.Event()
 
     def lead() -> None:
@@ -104,7 +102,7 @@ def test_a_leader_that_cannot_renew_for_twenty_seconds_ends_and_not_before(
     assert holder(moody) == "one"
 
 
-def test_a_renewal_that_hangs_counts_as_none(moody: Moody, clock: Clock):
+def test_hanging_renewal_loses_lease(moody: Moody, clock: Clock):
     epoch, lost, answered = taken(moody), threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -123,7 +121,7 @@ def test_a_renewal_that_hangs_counts_as_none(moody: Moody, clock: Clock):
     answered.set()
 
 
-def test_a_renewal_in_time_counts_anew_and_the_lease_is_given_back_at_the_end(
+def test_successful_renewal_resets_deadline_and_lease_is_released_at_exit(
     moody: Moody, clock: Clock
 ):
     epoch, lost = taken(moody), threading.Event()

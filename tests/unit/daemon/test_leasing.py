@@ -17,7 +17,7 @@ Stall = Callable[[psycopg.Connection[Any], Callable[[], None]], None]
 PATIENCE = 400
 
 
-def test_whoever_waits_for_a_holder_that_hangs_inside_a_write_names_it(
+def test_holder_hanging_inside_write_is_named_until_it_ends(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
@@ -53,7 +53,7 @@ def unread(driver: psycopg.Connection[Any], stalled: Callable[[], None]) -> None
 @pytest.mark.slow
 @pytest.mark.postgres
 @pytest.mark.parametrize("stall", [copying, half_a_batch, unread])
-def test_whoever_stalls_inside_a_statement_keeps_no_standby_out(
+def test_holder_stalled_inside_statement_is_terminated_for_standby(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch, stall: Stall
 ):
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
@@ -90,7 +90,7 @@ def test_whoever_stalls_inside_a_statement_keeps_no_standby_out(
 
 @pytest.mark.slow
 @pytest.mark.postgres
-def test_whoever_stalls_between_two_statements_is_ended_by_the_server_itself(
+def test_holder_idle_in_transaction_is_terminated_by_server(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)

@@ -19,7 +19,7 @@ def looks_of(seconds: float) -> list[float]:
     return times
 
 
-def test_who_sends_at_once_is_seen_at_once_and_who_never_does_costs_little():
+def test_checks_start_at_once_and_back_off():
     times = looks_of(10.0)
     assert times[0] <= 0.005
     assert len(times) <= 14
@@ -29,7 +29,7 @@ def test_who_sends_at_once_is_seen_at_once_and_who_never_does_costs_little():
 
 @examples(100)
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 20))), st.integers(1, 5))
-def test_everybody_is_due_once_in_time_and_no_more_at_once_than_asked_for(arrivals, most):
+def test_every_entry_is_due_once_within_limit(arrivals, most):
     schedule = RecheckSchedule[int]()
     for number, (at, looks) in enumerate(sorted(arrivals)):
         schedule.add_connection(number, at, looks)

@@ -12,12 +12,12 @@ from oracle.domain.events.network_events import TaskKind
 COMPLETE: dict[str, Any] = {"enabled": True, "fee_wei": 7, "max_fee_per_window_wei": 70}
 
 
-def test_without_a_word_there_are_no_system_tasks():
+def test_default_probing_settings_disable_system_tasks():
     assert build_probe_settings(ProbingSection()) is None
     assert find_probing_faults(ProbingSection(), is_dispatching=False) == []
 
 
-def test_what_is_told_reaches_the_dispatcher():
+def test_probing_settings_reach_dispatcher():
     told = build_probe_settings(ProbingSection(**COMPLETE, kind="llm", models=("m",), size=3))
     assert told is not None
     assert (told.order.fee, told.max_fee_wei, told.window_seconds) == (7, 70, 86_400)
@@ -33,13 +33,15 @@ def test_what_is_told_reaches_the_dispatcher():
         ({"window_seconds": 60, "timeout_seconds": 31}, True, "above half"),
     ],
 )
-def test_what_cannot_work_is_said(changes: dict[str, Any], dispatches: Any, words: str):
+def test_conflicting_probing_settings_are_reported(
+    changes: dict[str, Any], dispatches: Any, words: str
+):
     section = ProbingSection(**(COMPLETE | changes))
     (fault,) = find_probing_faults(section, is_dispatching=dispatches)
     assert words in fault
 
 
 @pytest.mark.parametrize("wrong", [{"fee_wei": 0}, {"window_seconds": 1}, {"kind": "other"}])
-def test_what_is_no_number_of_its_kind_is_refused(wrong: dict[str, Any]):
+def test_invalid_probing_value_is_rejected(wrong: dict[str, Any]):
     with pytest.raises(ValidationError):
         ProbingSection(**wrong)

@@ -44,9 +44,7 @@ def version_1(root: Path, name: str, quotas: list[int | None]) -> tuple[Path, Pa
 @pytest.mark.parametrize("laid_out", [version_1, version_2], ids=["v1", "v2"])
 @given(quotas=st.lists(QUOTAS, min_size=3, max_size=3))
 @examples(60)
-def test_least_quota_of_a_group_and_those_above_it_counts(
-    laid_out: object, quotas: list[int | None]
-):
+def test_smallest_quota_of_group_and_ancestors_applies(laid_out: object, quotas: list[int | None]):
     assert callable(laid_out)
     with TemporaryDirectory() as folder:
         groups, own = laid_out(Path(folder), "/kubepods/pod1", quotas)
@@ -56,9 +54,7 @@ def test_least_quota_of_a_group_and_those_above_it_counts(
 
 
 @pytest.mark.parametrize("laid_out", [version_1, version_2], ids=["v1", "v2"])
-def test_container_whose_group_is_mounted_as_the_root_has_its_quota(
-    laid_out: object, tmp_path: Path
-):
+def test_container_with_group_mounted_as_root_has_its_quota(laid_out: object, tmp_path: Path):
     assert callable(laid_out)
     groups, own = laid_out(tmp_path, "/", [PERIOD // 2])
     own.write_text(own.read_text().replace(":/\n", ":/docker/0123456789ab\n"))
@@ -67,7 +63,7 @@ def test_container_whose_group_is_mounted_as_the_root_has_its_quota(
 
 
 @pytest.mark.parametrize("said", ["", "max", "max 100000", "0 0", "x y", "100000", "-5 100000"])
-def test_quota_that_cannot_be_read_limits_nothing(tmp_path: Path, said: str):
+def test_unreadable_quota_is_ignored(tmp_path: Path, said: str):
     (tmp_path / "cpu.max").write_text(said)
     own = tmp_path / "own"
     own.write_text("0::/\n")
@@ -75,12 +71,12 @@ def test_quota_that_cannot_be_read_limits_nothing(tmp_path: Path, said: str):
     assert usable_processors(tmp_path, own) == MACHINE
 
 
-def test_without_control_groups_the_affinity_counts(tmp_path: Path):
+def test_affinity_applies_without_control_groups(tmp_path: Path):
     assert usable_processors(tmp_path, tmp_path / "nothing") == MACHINE
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone has affinities")
-def test_thread_bound_to_one_processor_uses_one(tmp_path: Path):
+def test_thread_bound_to_single_processor_counts_single_processor(tmp_path: Path):
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     try:

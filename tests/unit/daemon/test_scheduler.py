@@ -33,7 +33,7 @@ def running(steps, stop):
     return daemon
 
 
-def test_a_transient_failure_is_told_and_the_next_turn_tries_again():
+def test_transient_failure_is_logged_and_job_is_retried():
     stop, turns = threading.Event(), list[None]()
 
     def turn():
@@ -51,7 +51,7 @@ def test_a_transient_failure_is_told_and_the_next_turn_tries_again():
     assert (recovered["event"], recovered["failures"]) == ("step_recovered", 1)
 
 
-def test_only_a_turn_without_an_error_moves_the_time_of_the_last_success():
+def test_only_successful_run_updates_last_success_timestamp():
     def last() -> float | None:
         name = "oracle_step_last_success_timestamp_seconds"
         return REGISTRY.get_sample_value(name, {"step": "ok"})
@@ -73,7 +73,7 @@ def test_only_a_turn_without_an_error_moves_the_time_of_the_last_success():
     assert after_success == after_failure
 
 
-def test_a_failure_that_lasts_is_told_ever_more_seldom():
+def test_repeated_failure_is_logged_with_backoff():
     stop, turns = threading.Event(), list[None]()
 
     def turn():
@@ -89,7 +89,7 @@ def test_a_failure_that_lasts_is_told_ever_more_seldom():
 
 
 @pytest.mark.parametrize("failure", [FatalError("wrong chain"), KeyError("a bug")])
-def test_any_other_failure_ends_the_daemon_with_itself(failure):
+def test_other_failure_propagates_unchanged(failure):
     def turn():
         raise failure
 
@@ -99,7 +99,7 @@ def test_any_other_failure_ends_the_daemon_with_itself(failure):
     assert raised.value is failure
 
 
-def test_a_step_with_more_to_do_is_turned_again_without_waiting():
+def test_job_with_remaining_work_runs_again_without_waiting():
     stop, turns = threading.Event(), list[None]()
 
     def turn():
@@ -115,7 +115,7 @@ def test_a_step_with_more_to_do_is_turned_again_without_waiting():
     assert time.monotonic() - started < 60
 
 
-def test_a_busy_step_lets_the_others_have_their_turn():
+def test_busy_job_does_not_starve_other_jobs():
     stop, order = threading.Event(), []
 
     def busy():
@@ -132,7 +132,7 @@ def test_a_busy_step_lets_the_others_have_their_turn():
     assert order.count("publish") == 3
 
 
-def test_a_stop_waits_for_the_turn_at_hand():
+def test_stop_waits_for_running_job():
     stop, inside, finish, ended = (threading.Event() for _ in range(4))
 
     def turn():
@@ -152,7 +152,7 @@ def test_a_stop_waits_for_the_turn_at_hand():
 
 
 @pytest.mark.slow
-def test_a_stop_does_not_wait_for_an_endpoint_that_hangs():
+def test_stop_does_not_wait_for_hanging_endpoint():
     stop, inside, never = (threading.Event() for _ in range(3))
 
     def turn():
@@ -167,7 +167,7 @@ def test_a_stop_does_not_wait_for_an_endpoint_that_hangs():
     never.set()
 
 
-def test_once_turns_every_step_until_none_has_anything_to_do():
+def test_run_once_repeats_every_job_until_idle():
     left, order = {"index": 2, "publish": 1}, []
 
     def turn_of(name):
@@ -187,7 +187,7 @@ def test_once_turns_every_step_until_none_has_anything_to_do():
     assert order == ["index", "index", "publish"]
 
 
-def test_once_keeps_the_periods_of_earlier_steps_through_long_work():
+def test_run_once_keeps_periods_of_earlier_jobs_during_long_work():
     seconds, left, renewals = [0.0], [30], list[float]()
 
     def renew():
@@ -204,7 +204,7 @@ def test_once_keeps_the_periods_of_earlier_steps_through_long_work():
     assert renewals == [0, 10, 20, 30]
 
 
-def test_once_gives_up_at_the_first_failure():
+def test_run_once_stops_at_first_failure():
     def turn():
         raise TransientError("the endpoint is away")
 
@@ -212,7 +212,7 @@ def test_once_gives_up_at_the_first_failure():
         run_until_idle([step(turn)], threading.Event())
 
 
-def test_loops_that_are_over_are_not_missed():
+def test_ended_jobs_are_not_reported_silent():
     now = 0.0
     beats = JobLiveness(lambda: now)
     beats.expect_jobs([step(lambda: None, "chain")])
@@ -222,7 +222,7 @@ def test_loops_that_are_over_are_not_missed():
     assert beats.get_silent_jobs() == ["index"]
 
 
-def test_a_loop_that_does_not_turn_is_silent_after_five_periods_and_a_minute():
+def test_job_is_silent_after_five_periods_and_60_seconds():
     now = 0.0
     beats = JobLiveness(lambda: now)
     beats.expect_jobs([step(lambda: None, every_seconds=1), step(lambda: None, "slow", 60)])
@@ -240,7 +240,7 @@ def test_a_loop_that_does_not_turn_is_silent_after_five_periods_and_a_minute():
 # --- waking ---
 
 
-def test_a_step_that_is_woken_turns_before_its_time():
+def test_woken_job_runs_before_its_time():
     waker, stop = Waker(), threading.Event()
     turned: list[None] = []
 
@@ -256,7 +256,7 @@ def test_a_step_that_is_woken_turns_before_its_time():
     assert len(turned) == 2
 
 
-def test_one_that_is_woken_again_and_again_while_it_turns_turns_once_more():
+def test_job_woken_repeatedly_while_running_runs_once_more():
     waker, stop = Waker(), threading.Event()
     turned: list[None] = []
 
@@ -274,7 +274,7 @@ def test_one_that_is_woken_again_and_again_while_it_turns_turns_once_more():
     assert len(turned) == 2
 
 
-def test_waking_before_or_after_the_steps_run_does_nothing():
+def test_waking_before_or_after_run_has_no_effect():
     waker, stop = Waker(), threading.Event()
     turned: list[None] = []
 
@@ -296,7 +296,7 @@ def names_of(timetable: Timetable, count: int) -> list[str | None]:
     return [None if job is None else job.name for job in jobs]
 
 
-def test_due_jobs_turn_in_the_order_in_which_they_became_due():
+def test_due_jobs_run_in_due_order():
     now = 0.0
     timetable = Timetable(
         [step(lambda: None, name, every) for name, every in (("a", 5), ("b", 2), ("c", 3))],
@@ -309,7 +309,7 @@ def test_due_jobs_turn_in_the_order_in_which_they_became_due():
     assert names_of(timetable, 3) == ["b", "c", "a"]
 
 
-def test_a_job_brought_forward_many_times_turns_once_more():
+def test_job_brought_forward_repeatedly_runs_once_more():
     now = 0.0
     timetable = Timetable([step(lambda: None, "a", 50), step(lambda: None, "b", 1)], lambda: now)
     assert names_of(timetable, 2) == ["a", "b"]
@@ -322,7 +322,7 @@ def test_a_job_brought_forward_many_times_turns_once_more():
     assert names_of(timetable, 1) == [None]
 
 
-def test_a_missed_period_is_made_up_for_once():
+def test_missed_period_is_made_up_once():
     now = 0.0
     timetable = Timetable([step(lambda: None, "a", 1), step(lambda: None, "b", 70)], lambda: now)
     assert names_of(timetable, 2) == ["a", "b"]
@@ -336,7 +336,7 @@ def test_a_missed_period_is_made_up_for_once():
 # --- a worker that is stuck ---
 
 
-def test_a_turn_without_progress_makes_the_worker_stuck():
+def test_worker_without_progress_is_stuck():
     now = 0.0
     beats = JobLiveness(lambda: now)
     assert beats.stuck_reason() is None
@@ -350,7 +350,7 @@ def test_a_turn_without_progress_makes_the_worker_stuck():
     assert (beats.stuck_reason(), beats.get_silent_jobs()) == (None, [])
 
 
-def test_a_worker_that_ended_is_not_stuck():
+def test_ended_worker_is_not_stuck():
     now = 0.0
     beats = JobLiveness(lambda: now)
     beats.expect_jobs([step(lambda: None)])

@@ -24,7 +24,7 @@ class Counted(Event):
         return super().wait(timeout)
 
 
-def test_twenty_who_ask_the_same_get_one_answer():
+def test_concurrent_identical_requests_share_single_response():
     flights, is_made, makes = SingleFlight[str](1, PATIENCE_SECONDS), Event(), []
     others = Counted(19)
 
@@ -44,7 +44,7 @@ def test_twenty_who_ask_the_same_get_one_answer():
     assert (told, makes) == (["the page"] * 20, [1])
 
 
-def test_other_questions_find_no_seat_and_are_told_so():
+def test_other_request_without_free_slot_returns_none():
     flights, is_made, goes_on = SingleFlight[str](1, PATIENCE_SECONDS), Event(), Event()
 
     def make() -> str:
@@ -61,7 +61,7 @@ def test_other_questions_find_no_seat_and_are_told_so():
     assert flights.get_or_make("/other", lambda: "now") == "now"
 
 
-def test_who_waited_for_one_that_failed_tries_it_alone():
+def test_waiter_retries_alone_after_failure():
     flights, is_made, goes_on = SingleFlight[str](2, PATIENCE_SECONDS), Event(), Event()
 
     def fail() -> str:
@@ -79,7 +79,7 @@ def test_who_waited_for_one_that_failed_tries_it_alone():
         assert second.result(PATIENCE_SECONDS) == "well"
 
 
-def test_nobody_waits_longer_than_their_patience():
+def test_waiter_computes_its_own_response_after_timeout():
     flights, is_made, goes_on = SingleFlight[str](2, 0.01), Event(), Event()
 
     def make() -> str:

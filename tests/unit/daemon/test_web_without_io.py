@@ -28,10 +28,10 @@ def door() -> TestClient:
 
 
 @pytest.mark.parametrize("path", ["/livez", "/metrics"])
-def test_what_watches_the_daemon_reads_memory_only(door: TestClient, path: str):
+def test_livez_and_metrics_need_no_database(door: TestClient, path: str):
     assert door.get(path).status_code == 200
 
 
-def test_readyz_does_look_at_the_database(door: TestClient):
+def test_readyz_reads_database(door: TestClient):
     with pytest.raises(AssertionError, match="asked for its read_transaction"):
         door.get("/readyz")

@@ -77,7 +77,7 @@ def makes_hash(provider: Provider, number: int) -> bool:
         (Depth.CHAIN, True, True, True),
     ],
 )
-def test_what_fits_is_what_the_depth_says(
+def test_forged_block_consistency_follows_its_depth(
     tree: BlockTree, depth: Depth, *, fits_root: bool, fits_hash: bool, links: bool
 ):
     provider = liar(tree, depth)
@@ -92,7 +92,7 @@ def test_what_fits_is_what_the_depth_says(
 
 
 @pytest.mark.parametrize("depth", Depth)
-def test_below_its_lie_a_liar_is_honest_and_above_it_says_what_was_said(
+def test_liar_serves_honest_blocks_below_and_honest_logs_above_forged_range(
     tree: BlockTree, depth: Depth
 ):
     provider, honest = liar(tree, depth), Provider(tree)
@@ -103,7 +103,7 @@ def test_below_its_lie_a_liar_is_honest_and_above_it_says_what_was_said(
     assert is_other is (depth is Depth.CHAIN)
 
 
-def test_a_transaction_goes_by_its_other_name_wherever_it_is_named(tree: BlockTree):
+def test_renamed_transaction_is_consistent_in_all_responses(tree: BlockTree):
     lie = ForgeryPlan("renamed", change_tx_hash=lambda name: "0xdd" + name[4:])
     provider = create_forged_provider(tree, lie, Depth.RECEIPTS, BLOCKS)
 

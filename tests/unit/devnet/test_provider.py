@@ -18,12 +18,12 @@ def failure(provider, method, *params):
     return caught.value.code, caught.value.message
 
 
-def test_logs_are_those_of_the_range_both_ends_included():
+def test_logs_include_both_ends_of_range():
     found = logs(Provider(grown()), fromBlock="0x2", toBlock="0x3")
     assert [log["blockNumber"] for log in found] == ["0x2", "0x2", "0x3", "0x3"]
 
 
-def test_logs_are_picked_by_address_and_by_each_topic():
+def test_logs_are_filtered_by_address_and_topics():
     tree = BlockTree()
     tree.mine_logs(said(1), said(2, OTHER), said(3, topic=SECOND))
     provider, whole = Provider(tree), {"fromBlock": "0x0", "toBlock": "latest"}
@@ -33,11 +33,11 @@ def test_logs_are_picked_by_address_and_by_each_topic():
     assert logs(provider, **whole, topics=[FIRST, None, None]) == []
 
 
-def test_a_range_is_answered_as_far_as_there_are_blocks():
+def test_range_beyond_head_returns_existing_logs():
     assert len(logs(Provider(grown(3)), fromBlock="0x3", toBlock="0x99")) == 2
 
 
-def test_a_lagging_view_knows_nothing_above_its_head():
+def test_lagging_provider_hides_blocks_above_its_head():
     tree = grown()
     old = tree.last_mined.get_ancestor()
     provider = Provider(tree, old)
@@ -50,7 +50,7 @@ def test_a_lagging_view_knows_nothing_above_its_head():
     )
 
 
-def test_an_assigned_head_is_a_reorg():
+def test_assigned_head_causes_reorg():
     tree = grown()
     provider, trunk = Provider(tree), tree.last_mined
     fork = tree.mine_empty_blocks(3, parent_block=tree.genesis)
@@ -60,7 +60,7 @@ def test_an_assigned_head_is_a_reorg():
     assert provider.handle_call("eth_getTransactionByHash", [trunk.tx_hashes[0]]) is None
 
 
-def test_an_orphan_is_answered_by_its_hash_where_a_node_keeps_them():
+def test_orphan_block_is_returned_by_hash_only_if_kept():
     tree = grown()
     provider, trunk = Provider(tree), tree.last_mined
     provider.head = tree.mine_empty_blocks(3, parent_block=tree.genesis)
@@ -69,7 +69,7 @@ def test_an_orphan_is_answered_by_its_hash_where_a_node_keeps_them():
     assert provider.handle_call("eth_getBlockByHash", [trunk.hash, False]) is None
 
 
-def test_a_transaction_is_answered_where_the_view_has_it():
+def test_transaction_receipt_follows_provider_head():
     tree = BlockTree()
     first = tree.mine_logs(said(1))
     again = tree.mine(first.txs, parent_block=tree.mine(parent_block=tree.genesis))
@@ -78,7 +78,7 @@ def test_a_transaction_is_answered_where_the_view_has_it():
         assert found["blockHash"] == head.hash
 
 
-def test_tags_are_told_a_number_a_block_nothing_or_an_error():
+def test_block_tags_resolve_to_number_block_null_or_error():
     tree = grown()
     provider = Provider(tree)
     provider.tag_targets = {
@@ -97,7 +97,7 @@ def test_tags_are_told_a_number_a_block_nothing_or_an_error():
     assert failure(provider, "eth_getBlockByNumber", "none", False)[0] == -32602
 
 
-def test_pruned_history_keeps_its_headers():
+def test_pruned_provider_keeps_headers_but_not_logs():
     provider = Provider(grown())
     provider.pruned_below = 3
     assert provider.handle_call("eth_getBlockByNumber", ["0x2", False])["number"] == "0x2"
@@ -105,7 +105,7 @@ def test_pruned_history_keeps_its_headers():
     assert len(logs(provider, fromBlock="0x3", toBlock="0x3")) == 2
 
 
-def test_heights_that_a_chain_skips_are_null():
+def test_skipped_heights_return_null():
     tree = BlockTree()
     tree.mine(number=4)
     tree.mine_logs(said(1))
@@ -115,13 +115,13 @@ def test_heights_that_a_chain_skips_are_null():
     assert len(logs(provider, fromBlock="0x0", toBlock="0x5")) == 1
 
 
-def test_both_a_block_and_a_range_is_an_error():
+def test_block_hash_with_range_is_rejected():
     tree = grown()
     asked = {"blockHash": tree.last_mined.hash, "fromBlock": "0x1"}
     assert failure(Provider(tree), "eth_getLogs", asked)[0] == -32602
 
 
-def test_a_call_is_answered_by_what_it_was_given():
+def test_eth_call_returns_configured_response():
     tree = grown()
     provider = Provider(tree)
     provider.call_handler = lambda asked, block: asked["data"] + f"{block.number:x}"

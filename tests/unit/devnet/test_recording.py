@@ -62,12 +62,12 @@ def asked(provider, tree):
 
 
 @pytest.mark.parametrize("name", ["chain.jsonl", "chain.jsonl.gz"])
-def test_a_recording_of_everything_answers_as_the_chain_did(tmp_path, tree, name):
+def test_full_recording_reproduces_chain_responses(tmp_path, tree, name):
     path = written(tmp_path / name, lines(tree, kinds=["block", "tx", "receipt"]))
     assert asked(read_recording(path).create_provider(), tree) == asked(Provider(tree), tree)
 
 
-def test_receipts_are_made_of_transactions_and_logs(tmp_path, tree):
+def test_receipts_are_rebuilt_from_transactions_and_logs(tmp_path, tree):
     path = written(tmp_path / "chain.jsonl", lines(tree, kinds=["block", "log", "tx"]))
     made = read_recording(path).create_provider().handle_call("eth_getBlockReceipts", ["0x2"])
     true = Provider(tree).handle_call("eth_getBlockReceipts", ["0x2"])
@@ -75,7 +75,7 @@ def test_receipts_are_made_of_transactions_and_logs(tmp_path, tree):
     assert [one["transactionHash"] for one in made] == [one["transactionHash"] for one in true]
 
 
-def test_a_status_of_a_transaction_becomes_that_of_its_receipt(tmp_path, tree):
+def test_transaction_status_is_copied_to_receipt(tmp_path, tree):
     def failed():
         for line in lines(tree, kinds=["block", "tx"]):
             yield {**line, "status": "0x0"} if line["kind"] == "tx" else line
@@ -84,7 +84,7 @@ def test_a_status_of_a_transaction_becomes_that_of_its_receipt(tmp_path, tree):
     assert provider.handle_call("eth_getBlockReceipts", ["0x1"])[0]["status"] == "0x0"
 
 
-def test_what_was_not_recorded_of_a_header_is_zeros(tmp_path, tree):
+def test_unrecorded_header_fields_are_zero(tmp_path, tree):
     known = {"kind", "number", "hash", "parentHash", "timestamp", "chainId"}
     bare = [
         {key: value for key, value in line.items() if key in known}
@@ -96,7 +96,7 @@ def test_what_was_not_recorded_of_a_header_is_zeros(tmp_path, tree):
     assert int(head["logsBloom"], 16) == int(head["receiptsRoot"], 16) == 0
 
 
-def test_receipts_that_were_left_out_are_not_said_to_be_none(tmp_path, tree):
+def test_unrecorded_receipts_raise_error(tmp_path, tree):
     provider = read_recording(
         written(tmp_path / "chain.jsonl", lines(tree, kinds=["block"]))
     ).create_provider()
@@ -105,7 +105,7 @@ def test_receipts_that_were_left_out_are_not_said_to_be_none(tmp_path, tree):
         provider.handle_call("eth_getBlockReceipts", ["0x2"])
 
 
-def test_a_folder_of_three_files_is_read(tmp_path, tree):
+def test_recording_folder_of_three_files_is_read(tmp_path, tree):
     def plain(one, block):
         return {**one, "block": block.number, "index": int(one["transactionIndex"], 16)}
 
@@ -139,13 +139,13 @@ def test_a_folder_of_three_files_is_read(tmp_path, tree):
         ([], "no JSON object"),
     ],
 )
-def test_a_file_that_is_no_recording_is_told_in_one_line(tmp_path, tree, line, words):
+def test_malformed_recording_is_rejected_in_single_line(tmp_path, tree, line, words):
     path = written(tmp_path / "chain.jsonl", [*lines(tree, kinds=["block"]), line])
     with pytest.raises(InputError, match=words) as caught:
         read_recording(path)
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
+def test_missing_recording_is_rejected(tmp_path):
     with pytest.raises(InputError, match="No such file"):
         read_recording(Path(tmp_path / "nothing.jsonl"))

@@ -50,7 +50,7 @@ def pictured(lines: list[FeedEntry], height: int = 24) -> list[str]:
     return lines_drawn[begins:]
 
 
-def test_the_picture_fits_24_lines_with_the_newest_event_first():
+def test_screen_fits_24_lines_with_newest_event_first():
     feed = [FeedEntry(n, n, f"event {n} " + "x" * 90, "bad") for n in range(40)]
     picture = pictured(feed)
     assert len(picture) <= 24
@@ -60,19 +60,19 @@ def test_the_picture_fits_24_lines_with_the_newest_event_first():
     assert len(shown) >= 3
 
 
-def test_reports_are_a_counter_and_no_events():
+def test_reports_are_counted_but_not_listed_as_events():
     picture = pictured([FeedEntry(1, 1, "report accepted on chain", "plain")])
     assert not [line for line in picture if "report accepted" in line]
     assert any("reports 0" in line for line in picture)
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_the_lines_of_an_act_fit_80_columns(act):
+def test_act_title_and_caption_fit_80_columns(act):
     assert len(f"7/7 {act.title}") <= 80
     assert len(f"    {act.caption}") <= 80
 
 
-def test_acts_go_on_and_never_back():
+def test_acts_never_go_backwards():
     playbill, seen = ActTracker(), []
     for now in (
         snapshot(),

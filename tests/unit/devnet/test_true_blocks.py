@@ -50,7 +50,7 @@ def test_every_block_is_proven_by_its_hash(blocks):
         prove(tree.mine(mined))
 
 
-def test_a_block_mined_on_an_older_one_is_a_fork():
+def test_block_mined_on_older_block_is_fork():
     tree = BlockTree()
     trunk = tree.mine_empty_blocks(3)
     fork = tree.mine_empty_blocks(2, parent_block=tree.genesis)
@@ -58,14 +58,14 @@ def test_a_block_mined_on_an_older_one_is_a_fork():
     assert trunk.hash not in {block.hash for block in get_branch(fork)}
 
 
-def test_two_empty_blocks_on_one_parent_differ():
+def test_two_empty_blocks_with_same_parent_differ():
     tree = BlockTree()
     one, other = tree.mine(parent_block=tree.genesis), tree.mine(parent_block=tree.genesis)
     assert one.hash != other.hash
     prove(other)
 
 
-def test_a_transaction_that_is_mined_again_keeps_its_hash():
+def test_transaction_mined_again_keeps_its_hash():
     tree = BlockTree()
     first = tree.mine_logs(said(1))
     again = tree.mine(
@@ -75,13 +75,13 @@ def test_a_transaction_that_is_mined_again_keeps_its_hash():
     assert again.logs[1]["logIndex"] != first.logs[0]["logIndex"]
 
 
-def test_a_failed_transaction_says_nothing():
+def test_failed_transaction_emits_no_logs():
     block = BlockTree().mine([Tx(SENDER, SPEAKER, logs=(said(1),), succeeded=False)])
     assert block.logs == []
     assert block.receipts[0]["status"] == "0x0"
 
 
-def test_the_same_calls_make_the_same_blocks():
+def test_identical_calls_produce_identical_blocks():
     assert [block.hash for block in get_branch(grown().last_mined)] == [
         block.hash for block in get_branch(grown().last_mined)
     ]

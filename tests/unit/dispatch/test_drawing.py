@@ -61,7 +61,7 @@ def at(number: int, time: int = NOW) -> BlockRef:
     seconds=st.integers(0, 2000),
     weighting=st.sampled_from([CRYNUX_WEIGHTING, RELAY_WEIGHTING]),
 )
-def test_a_task_is_armed_where_the_plain_policy_has_a_candidate(
+def test_task_is_armed_iff_reference_policy_has_candidate(
     before: list[Node], after: list[Node], task: Task, seconds: int, weighting: Weighting
 ):
     drawer = BlockDrawer(settings(weighting=weighting))
@@ -76,7 +76,7 @@ def test_a_task_is_armed_where_the_plain_policy_has_a_candidate(
 
 
 @pytest.mark.parametrize("running", [0, 1])
-def test_a_thousand_kinds_of_task_are_not_got_ready_for_to_see_that_somebody_is_free(
+def test_arming_many_tasks_makes_no_fit_checks_per_node(
     monkeypatch: pytest.MonkeyPatch, running: int
 ):
     kinds = [replace(a_task(f"{n}"), models=(f"base:{n}",)) for n in range(1000)]
@@ -94,7 +94,7 @@ def test_a_thousand_kinds_of_task_are_not_got_ready_for_to_see_that_somebody_is_
 
 
 @given(before=networks(), after=networks(), task=requests(), policy=POCKET)
-def test_a_task_is_armed_where_pockets_policy_has_a_candidate(
+def test_task_is_armed_iff_pocket_policy_has_candidate(
     before: list[Node], after: list[Node], task: Task, policy: PocketPolicy
 ):
     drawer = BlockDrawer(settings(policy=policy.name))

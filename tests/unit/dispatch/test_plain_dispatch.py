@@ -102,7 +102,7 @@ TURNS = st.tuples(
     weighting=st.sampled_from([CRYNUX_WEIGHTING, RELAY_WEIGHTING]),
 )
 @pytest.mark.slow
-def test_the_draws_of_a_chain_are_those_of_the_obvious_way(
+def test_draws_match_reference_dispatcher_through_reorgs_and_restarts(
     new_sqlite_store: NewStore, seed: int, turns: list[Turn], rules: Rules, weighting: Weighting
 ):
     chosen = settings(START, rules=rules, weighting=weighting)

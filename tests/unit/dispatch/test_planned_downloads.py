@@ -75,28 +75,28 @@ def ledger(opened: Store) -> Ledger:
     return Ledger(opened)
 
 
-def test_as_a_task_starts_those_who_lack_its_model_are_to_be_asked(ledger: Ledger):
+def test_task_start_plans_downloads_for_nodes_lacking_model(ledger: Ledger):
     ledger.end_block()
     assert ledger.wanted() == []
     ledger.starts("1", "A")
     assert ledger.wanted() == ["B", "C", "D"]
 
 
-def test_what_is_planned_is_not_planned_again_by_the_next_start(ledger: Ledger):
+def test_planned_download_is_not_planned_again(ledger: Ledger):
     ledger.starts("1", "A")
     ledger.starts("2", "B")
     # Who ran the first task is the only one left.
     assert ledger.wanted() == ["B", "C", "D", "A"]
 
 
-def test_who_has_the_model_or_was_asked_or_has_left_is_not_asked_any_more(ledger: Ledger):
+def test_node_with_model_or_request_or_departure_is_not_planned(ledger: Ledger):
     ledger.starts("1", "A")
     ledger.history.adds_model("B", MODEL).is_asked_to_download("C", MODEL).quits("D")
     ledger.end_block()
     assert ledger.wanted() == []
 
 
-def test_a_plan_that_came_to_nothing_in_half_an_hour_is_over(ledger: Ledger):
+def test_planned_download_expires_after_30_minutes(ledger: Ledger):
     ledger.starts("1", "A")
     ledger.history.after(PLANNED_DOWNLOAD_SECONDS - 24, blocks=1)
     ledger.end_block()
@@ -105,7 +105,7 @@ def test_a_plan_that_came_to_nothing_in_half_an_hour_is_over(ledger: Ledger):
     assert ledger.wanted() == []
 
 
-def test_a_rewind_takes_back_what_later_blocks_decided(ledger: Ledger):
+def test_rewind_removes_plans_of_later_blocks(ledger: Ledger):
     ledger.end_block()
     before = ledger.history.block
     ledger.starts("1", "A")
@@ -114,7 +114,7 @@ def test_a_rewind_takes_back_what_later_blocks_decided(ledger: Ledger):
         assert uow.downloads.list_since(0) == []
 
 
-def test_with_a_budget_of_nothing_nobody_is_asked(opened: Store):
+def test_zero_budget_plans_no_downloads(opened: Store):
     ledger = Ledger(opened, ModelSpread(per_day=0))
     ledger.starts("1", "A")
     assert ledger.wanted() == []

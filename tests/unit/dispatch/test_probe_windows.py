@@ -32,14 +32,14 @@ def block(number: int, time: int) -> BlockRef:
     return BlockRef(number, Hash(f"0x{number:064x}"), Hash(f"0x{number - 1:064x}"), time)
 
 
-def test_the_first_block_of_a_window_opens_it():
+def test_first_block_of_window_opens_it():
     hook = ProbeWindowHook(TOLD)
     chain = [block(1, 90), block(2, 99), block(3, 100), block(4, 150), block(5, 330)]
     assert hook.select_stops(chain, 5) == [block(3, 100), block(5, 330)]
     assert ProbeWindowHook(None).select_stops(chain, 5) == []
 
 
-def test_a_window_is_open_until_the_next_one_or_until_its_block_is_gone(sqlite_url: str):
+def test_window_stays_open_until_next_window_or_reorg(sqlite_url: str):
     hook = ProbeWindowHook(TOLD)
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         hook.on_block(uow, Rounds(), block(3, 100))
@@ -54,7 +54,7 @@ def test_a_window_is_open_until_the_next_one_or_until_its_block_is_gone(sqlite_u
         assert get_open_window(uow, TOLD, 199) is None
 
 
-def test_a_call_names_its_nodes_fees_and_tasks():
+def test_probe_call_decodes_to_its_nodes_fees_and_tasks():
     calldata = encode_probe(ORDER, 4, NODES, (1, 2, 3))
     assert decode_probe_nodes(calldata) == NODES
     assert decode_probe_fees(calldata) == 21
@@ -63,13 +63,13 @@ def test_a_call_names_its_nodes_fees_and_tasks():
     assert all(key[2:] in encode_validate_group(calldata, NODES[0]) for key in keys)
 
 
-def test_another_window_or_another_node_is_another_task():
+def test_probe_keys_differ_by_window_and_node():
     first, later = (encode_probe(ORDER, window, NODES[:1], (1, 0, 0)) for window in (4, 5))
     other = encode_probe(ORDER, 4, NODES[1:2], (1, 0, 0))
     keys = {compute_probe_keys(calldata, NODES[0])[0] for calldata in (first, later, other)}
     assert len(keys) == 3
 
 
-def test_a_system_task_is_paid():
+def test_system_task_without_fee_is_rejected():
     with pytest.raises(ValueError, match="a fee"):
         replace(TOLD, order=replace(ORDER, fee=0))

@@ -24,7 +24,7 @@ def test_results_are_read_by_task_and_missing_files_are_skipped(tmp_path: Path):
 @pytest.mark.parametrize(
     "text", ["", "0x12", RESULT[2:], RESULT + "00", "é" * 40, "0x" + "g" * 64]
 )
-def test_file_without_a_hash_is_logged_once_until_it_is_repaired(tmp_path: Path, text: str):
+def test_malformed_result_file_is_logged_once_until_repaired(tmp_path: Path, text: str):
     folder, path = ResultsFolder.open_folder(tmp_path), tmp_path / TASKS[0]
     path.write_text(text)
     with capture_logs() as logs:
@@ -38,7 +38,7 @@ def test_file_without_a_hash_is_logged_once_until_it_is_repaired(tmp_path: Path,
     ] * 2
 
 
-def test_file_that_cannot_be_read_is_logged_with_its_reason(tmp_path: Path):
+def test_unreadable_result_file_is_logged_with_reason(tmp_path: Path):
     (tmp_path / TASKS[0]).mkdir()
     (tmp_path / TASKS[1]).write_text(RESULT)
     with capture_logs() as logs:
@@ -46,7 +46,7 @@ def test_file_that_cannot_be_read_is_logged_with_its_reason(tmp_path: Path):
     assert [entry["reason"] for entry in logs] == ["Is a directory"]
 
 
-def test_missing_folder_and_file_in_its_place_are_refused_in_one_line(tmp_path: Path):
+def test_missing_results_folder_is_rejected_in_single_line(tmp_path: Path):
     (tmp_path / "file").write_text(RESULT)
     for name in ("missing", "file"):
         with pytest.raises(InputError) as refused:

@@ -132,7 +132,7 @@ def named(key: str) -> str:
     return bytes.fromhex(key[2:]).lstrip(b"\0").decode()
 
 
-def test_a_node_that_was_switched_off_without_a_word_is_drawn_until_it_is_due_for_a_kickout():
+def test_silent_node_is_drawn_until_due_for_kickout():
     play = Play()
     waves = 0
     while waves < 60 and not is_kickout_due(play.network.node(OFF), CRYNUX):

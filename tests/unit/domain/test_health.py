@@ -13,14 +13,14 @@ def health(*conditions: Condition) -> HealthReport:
 
 
 @given(FINDINGS)
-def test_severity_is_at_least_that_of_every_condition(findings: list[HealthFinding]):
+def test_report_severity_is_at_least_every_finding_severity(findings: list[HealthFinding]):
     found = HealthReport.from_findings(findings)
     assert all(found.severity >= one.condition.severity for one in findings)
     assert (found.severity is Severity.WELL) == (not findings)
 
 
 @given(FINDINGS, FINDINGS)
-def test_joined_findings_are_of_conditions_that_were_not_found_before(
+def test_merge_appends_only_conditions_not_yet_reported(
     first: list[HealthFinding], more: list[HealthFinding]
 ):
     before, joined = (
@@ -45,7 +45,7 @@ def test_worst_condition_decides(conditions: tuple[Condition, ...], severity: Se
     assert health(*conditions).severity is severity
 
 
-def test_names_and_texts_are_of_one_condition_each():
+def test_condition_keys_and_titles_are_unique():
     names = [name for one in Condition for name in (one.key, one.title)]
     assert len(set(names)) == len(names)
     assert all(one.action for one in Condition)

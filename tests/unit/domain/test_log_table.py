@@ -36,7 +36,7 @@ def histories(draw: st.DrawFn) -> list[Log]:
 
 
 @given(histories())
-def test_a_table_is_the_logs_that_it_was_made_of(logs: list[Log]):
+def test_log_table_equals_its_logs(logs: list[Log]):
     table = LogTable.from_logs(logs)
     assert table == logs
     assert len(table) == len(logs)
@@ -45,14 +45,14 @@ def test_a_table_is_the_logs_that_it_was_made_of(logs: list[Log]):
 
 
 @given(histories(), st.integers(0, 12))
-def test_tables_that_follow_each_other_are_joined(logs: list[Log], cut: int):
+def test_joined_tables_equal_all_logs(logs: list[Log], cut: int):
     joined = LogTable.concatenate([logs[:cut], logs[cut:]])
     assert joined == logs
     assert joined.blocks == LogTable.from_logs(logs).blocks
 
 
 @given(histories())
-def test_a_source_stands_once_and_in_the_order_in_which_it_comes(logs: list[Log]):
+def test_sources_are_stored_once_in_order_of_appearance(logs: list[Log]):
     (part,) = LogTable.from_logs(logs).parts
     told = [(log.address, log.topics[0] if log.topics else "") for log in logs]
     assert part.sources == list(dict.fromkeys(told))
@@ -62,16 +62,16 @@ LOG = Log(7, Hash("0x" + "11" * 32), 5, 0, Hash("0x" + "22" * 32), 0, ADDRESSES[
 OF_ANOTHER_BLOCK = replace(LOG, index=1, block_hash=Hash("0x" + "33" * 32))
 
 
-def test_an_index_that_no_row_has_room_for_is_refused():
+def test_log_index_above_maximum_is_rejected():
     with pytest.raises(ValueError, match=f"above {MAX_LOG_INDEX}"):
         LogTable.from_logs([replace(LOG, index=MAX_LOG_INDEX + 1)])
 
 
-def test_logs_of_two_blocks_of_one_number_are_refused():
+def test_logs_of_two_blocks_with_same_number_are_rejected():
     with pytest.raises(ValueError, match="two blocks of one number"):
         LogTable.from_logs([LOG, OF_ANOTHER_BLOCK])
 
 
-def test_tables_of_two_blocks_of_one_number_tell_no_blocks():
+def test_joined_tables_of_two_blocks_with_same_number_have_no_blocks():
     with pytest.raises(ValueError, match="two blocks of one number"):
         _ = LogTable.concatenate([[LOG], [OF_ANOTHER_BLOCK]]).blocks

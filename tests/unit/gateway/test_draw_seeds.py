@@ -22,7 +22,7 @@ def seeds() -> tuple[DrawSeeds, list[DrawEpoch]]:
 
 @given(st.lists(st.integers(0, 2_000_000), min_size=1).map(sorted))
 @examples(100)
-def test_what_is_shown_of_an_epoch_was_committed_to_before_its_first_draw(times: list[int]):
+def test_shown_seed_was_committed_before_its_first_draw(times: list[int]):
     made, written = seeds()
     committed: set[str] = set()
     for t in times:
@@ -37,14 +37,14 @@ def test_what_is_shown_of_an_epoch_was_committed_to_before_its_first_draw(times:
         assert epoch in written
 
 
-def test_no_counter_is_given_twice_in_an_epoch():
+def test_counters_are_never_reused_within_epoch():
     made, _ = seeds()
     given = [made.reserve_counters(3, T0 + n) for n in range(10)]
     assert [first for _, first in given] == list(range(0, 30, 3))
     assert len({epoch for epoch, _ in given}) == 1
 
 
-def test_the_next_epoch_is_the_one_that_was_committed_to():
+def test_next_epoch_is_previously_committed_epoch():
     made, _ = seeds()
     made.reserve_counters(1, T0)
     _, (_, following) = made.list_epochs(T0)
@@ -52,7 +52,7 @@ def test_the_next_epoch_is_the_one_that_was_committed_to():
     assert (epoch, counter) == (following, 0)
 
 
-def test_after_a_restart_the_seeds_of_before_are_shown_and_not_used():
+def test_old_seeds_are_shown_but_not_used_after_restart():
     before, written = seeds()
     before.reserve_counters(1, T0)
     after, _ = seeds()

@@ -39,7 +39,7 @@ def outcomes(*rows: dict[str, object]) -> dict[str, object]:
     return {"outcomes": list(rows)}
 
 
-def test_what_is_told_decides_who_is_drawn(door: TestClient):
+def test_reported_outcomes_determine_selection(door: TestClient):
     slow = {**ROW, "node": "b", "latency_ms": 600}
     assert door.post("/v1/outcomes", json=outcomes(ROW, slow)).json()["taken"] == 2
     told = door.post("/v1/select", json=ASKED).json()
@@ -48,7 +48,7 @@ def test_what_is_told_decides_who_is_drawn(door: TestClient):
     assert not told["degraded"]
 
 
-def test_whoever_asks_is_told_the_arithmetic_and_the_proof(door: TestClient):
+def test_explain_and_prove_return_rows_and_commitment(door: TestClient):
     told = door.post("/v1/select", json={**ASKED, "explain": True, "prove": True}).json()
     assert [row["reason"] for row in told["rows"]] == ["untested", "untested"]
     epochs = door.get("/v1/epochs").json()["epochs"]
@@ -62,9 +62,7 @@ def test_whoever_asks_is_told_the_arithmetic_and_the_proof(door: TestClient):
      "Bearer \u00e9\u00e9\u00e9"],
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/v1/select", "/v1/outcomes", "/metrics", "/v1/nodes/a", "/x"])
-def test_without_the_token_nothing_is_told_not_even_what_there_is(
-    door: TestClient, header: str | None, path: str
-):
+def test_request_without_valid_token_returns_401(door: TestClient, header: str | None, path: str):
     del door.headers["Authorization"]
     told = {} if header is None else {"Authorization": header.encode("latin-1")}
     answer = door.post(path, headers=told, json=ASKED)  # type: ignore[arg-type]
@@ -72,7 +70,7 @@ def test_without_the_token_nothing_is_told_not_even_what_there_is(
     assert TOKEN not in answer.text
 
 
-def test_seeds_and_health_are_for_everybody(door: TestClient):
+def test_epochs_and_health_need_no_token(door: TestClient):
     del door.headers["Authorization"]
     assert door.get("/v1/epochs").status_code == 200
     assert door.get("/healthz").json()["ready"]
@@ -88,20 +86,20 @@ def test_seeds_and_health_are_for_everybody(door: TestClient):
         ("GET", "/v1/select/", 404),
     ],
 )
-def test_a_wrong_path_or_method_is_told_so(door: TestClient, method: str, path: str, status: int):
+def test_wrong_path_or_method_returns_error(door: TestClient, method: str, path: str, status: int):
     answer = door.request(method, path)
     assert answer.status_code == status
     assert answer.json()["error"]
 
 
-def test_of_a_batch_with_a_bad_row_nothing_is_taken(door: TestClient):
+def test_batch_with_invalid_row_is_rejected_entirely(door: TestClient):
     answer = door.post("/v1/outcomes", json=outcomes(ROW, BAD_ROW))
     assert answer.status_code == 400
     assert answer.json() == {"error": "is wanted of a success", "row": 1, "field": "latency_ms"}
     assert door.get("/v1/nodes/a").json() == {}
 
 
-def test_where_nobody_passes_the_checks_and_none_may_be_drawn_it_is_503(
+def test_select_returns_503_when_no_node_passes_checks(
     door: TestClient, service: SelectionService
 ):
     service.apply_check_answers(CHAIN, {node: ProbeAnswer(2, 5) for node in ("a", "b")})
@@ -110,7 +108,9 @@ def test_where_nobody_passes_the_checks_and_none_may_be_drawn_it_is_503(
     assert (told["passed"], told["reason"]) == (False, "wrong_chain")
 
 
-def test_a_misconfigured_node_is_looked_at_at_once(door: TestClient, service: SelectionService):
+def test_misconfigured_outcome_triggers_immediate_check(
+    door: TestClient, service: SelectionService
+):
     asked: list[None] = []
     service.request_checks = lambda: asked.append(None)
     row = {**BAD_ROW, "ok": False, "kind": "misconfigured"}
@@ -119,21 +119,19 @@ def test_a_misconfigured_node_is_looked_at_at_once(door: TestClient, service: Se
     assert len(asked) == 2
 
 
-def test_a_ranking_is_handed_out_with_a_seed_that_no_draw_of_ours_has(door: TestClient):
+def test_rankings_have_distinct_seeds(door: TestClient):
     told = [door.post("/v1/rankings", json=ASKED).json() for _ in range(2)]
     assert told[0]["seed"] != told[1]["seed"]
     assert told[0]["chances"] == [["a", 10], ["b", 10]]
 
 
-def test_a_database_that_is_away_is_told_to_who_watches(
-    door: TestClient, service: SelectionService
-):
+def test_database_failure_makes_healthz_return_503(door: TestClient, service: SelectionService):
     service.writer.failure = "the disk is full"
     answer = door.get("/healthz")
     assert (answer.status_code, answer.json()["reason"]) == (503, "the disk is full")
 
 
-def test_metrics_count_what_was_told(door: TestClient):
+def test_metrics_change_with_reported_outcomes(door: TestClient):
     before = door.get("/metrics").text
     door.post("/v1/outcomes", content=json.dumps(outcomes(ROW)))
     after = door.get("/metrics").text

@@ -38,14 +38,14 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_what_is_left_out_is_the_article(tmp_path: Path):
+def test_omitted_policy_settings_default_to_article(tmp_path: Path):
     config = read_gateway_config(written(tmp_path, WHOLE))
     assert config.policy.rules.params == ARTICLE
     assert config.build_check_rules("0021").allowance == 5
     assert config.gateway.listener.limits.body_bytes == 1024 * 1024
 
 
-def test_the_code_as_it_was_can_be_asked_for(tmp_path: Path):
+def test_profile_setting_selects_portal_api_head(tmp_path: Path):
     text = WHOLE + '[policy]\nprofile = "portal_api_head"\n'
     assert read_gateway_config(written(tmp_path, text)).policy.rules.params == PORTAL_API_HEAD
 
@@ -66,12 +66,12 @@ def test_the_code_as_it_was_can_be_asked_for(tmp_path: Path):
         ("[", "is not TOML"),
     ],
 )
-def test_a_fault_is_named_by_its_setting(tmp_path: Path, text: str, named: str):
+def test_configuration_fault_names_its_setting(tmp_path: Path, text: str, named: str):
     with pytest.raises(InputError, match=named):
         read_gateway_config(written(tmp_path, text))
 
 
-def test_a_file_with_a_key_in_an_address_is_not_for_others_to_read(tmp_path: Path):
+def test_world_readable_file_with_key_in_url_is_rejected(tmp_path: Path):
     path = written(tmp_path, WHOLE.replace("/rpc", f"/{TOKEN}"))
     read_gateway_config(path)
     path.chmod(0o644)
@@ -79,7 +79,7 @@ def test_a_file_with_a_key_in_an_address_is_not_for_others_to_read(tmp_path: Pat
         read_gateway_config(path)
 
 
-def test_no_secret_is_shown_by_python_nor_by_the_log(tmp_path: Path):
+def test_secrets_are_hidden_in_repr_and_log(tmp_path: Path):
     text = WHOLE.replace("/rpc", f"/{TOKEN}").replace(
         "sqlite:///gateway.db", f"postgresql://me:{TOKEN}@db/gateway"
     )
@@ -89,7 +89,7 @@ def test_no_secret_is_shown_by_python_nor_by_the_log(tmp_path: Path):
     assert TOKEN not in redact_secrets(f"it said {TOKEN} there")
 
 
-def test_the_token_comes_from_its_file_or_else_from_the_environment(tmp_path: Path):
+def test_token_is_read_from_file_before_environment(tmp_path: Path):
     path = tmp_path / "token"
     path.write_text(TOKEN + "\n")
     path.chmod(0o600)
@@ -99,13 +99,13 @@ def test_the_token_comes_from_its_file_or_else_from_the_environment(tmp_path: Pa
 
 
 @pytest.mark.parametrize("told", ["", "short", "fifteen letters", "a b" * 10, "\u00e9" * 20])
-def test_a_token_that_is_none_is_refused_and_not_repeated(told: str):
+def test_invalid_token_is_rejected_without_repeating_it(told: str):
     with pytest.raises(InputError, match=TOKEN_VARIABLE) as error:
         read_token(GatewaySection(), {TOKEN_VARIABLE: told})
     assert not told or told not in str(error.value)
 
 
-def test_a_token_that_others_may_read_is_refused(tmp_path: Path):
+def test_world_readable_token_file_is_rejected(tmp_path: Path):
     path = tmp_path / "token"
     path.write_text(TOKEN)
     path.chmod(0o644)
@@ -119,18 +119,18 @@ def shown(language: str) -> str:
     return next(dedent(block) for block in blocks if block.strip().startswith(language))
 
 
-def test_the_settings_that_the_guide_shows_are_sound(tmp_path: Path):
+def test_documented_settings_are_valid(tmp_path: Path):
     config = read_gateway_config(written(tmp_path, shown("[gateway]")))
     assert config.policy == type(config.policy)()
     assert set(config.checks["0021"].urls) == {"node-1", "node-2"}
 
 
-def test_the_program_that_the_guide_shows_draws_a_node(capsys: pytest.CaptureFixture[str]):
+def test_documented_program_draws_node(capsys: pytest.CaptureFixture[str]):
     exec(shown("from gateway"), {})  # noqa: S102  of our own page
     assert capsys.readouterr().out.strip() in {"['node-1']", "['node-2']"}
 
 
-def test_the_function_that_the_guide_shows_repeats_a_draw():
+def test_documented_function_reproduces_draw():
     names: dict[str, Any] = {}
     exec(shown("from hashlib"), names)  # noqa: S102  of our own page
     ours = selector()
@@ -147,7 +147,7 @@ def test_the_function_that_the_guide_shows_repeats_a_draw():
         assert names["node"](proof, done.epoch.seed) == done.nodes[0]
 
 
-def test_every_setting_is_described_above_its_name_and_in_the_guide():
+def test_every_setting_is_documented():
     guide = GUIDE.read_text("utf-8")
     for name, field in GatewayConfig.model_fields.items():
         kind = field.annotation

@@ -17,7 +17,7 @@ def attempts(of: GatewayRecords, node: str, now: int = T0) -> int:
     return next((stats.attempts for _, stats in of.get_node_stats(node, now)), 0)
 
 
-def test_an_outcome_that_is_told_twice_counts_once_for_ten_minutes():
+def test_duplicate_outcome_counts_once_within_ten_minutes():
     ours = records()
     one = told("a", told_id="x")
     assert ours.add_outcomes([one, one], T0)[0] == (1, 1, 0)
@@ -26,14 +26,14 @@ def test_an_outcome_that_is_told_twice_counts_once_for_ten_minutes():
     assert ours.add_outcomes([told("a", T0 + 600_000, told_id="x")], T0 + 600_000)[0] == (1, 0, 0)
 
 
-def test_what_is_older_than_the_window_is_late_and_ignored():
+def test_outcome_older_than_window_is_ignored():
     ours = records()
     counts, stored = ours.add_outcomes([told("a", T0 - 300_000), told("b", T0 - 299_999)], T0)
     assert counts == (1, 0, 1)
     assert [one.outcome.node for one in stored] == ["b"]
 
 
-def test_what_is_a_little_ahead_of_our_clock_counts_from_now():
+def test_outcome_slightly_ahead_of_clock_counts_from_now():
     ours = records()
     _, stored = ours.add_outcomes([told("a", T0 + 4_000)], T0)
     assert [one.outcome.t_ms for one in stored] == [T0]
@@ -47,7 +47,7 @@ def test_what_is_a_little_ahead_of_our_clock_counts_from_now():
         "gateway_error",
     }],
 )  # fmt: skip
-def test_what_is_not_the_nodes_fault_counts_neither_for_nor_against_it(kind: OutcomeKind):
+def test_outcomes_not_caused_by_node_are_not_counted(kind: OutcomeKind):
     ours = records()
     ours.add_outcomes([told("a", kind=kind)], T0)
     assert attempts(ours, "a") == 0
@@ -62,7 +62,7 @@ def test_what_is_not_the_nodes_fault_counts_neither_for_nor_against_it(kind: Out
         ({"max_ids": 2}, [told("a", told_id=str(n)) for n in range(3)]),
     ],
 )
-def test_a_batch_for_which_there_is_no_room_is_refused_whole(rules, batch):
+def test_batch_beyond_capacity_is_rejected_entirely(rules, batch):
     ours = records(**rules)
     with pytest.raises(TooManyRecordsError):
         ours.add_outcomes(batch, T0)
@@ -70,7 +70,7 @@ def test_a_batch_for_which_there_is_no_room_is_refused_whole(rules, batch):
     assert ours.add_outcomes(batch[:2], T0)[0].taken == 2
 
 
-def test_room_is_free_again_when_what_was_told_counts_no_more():
+def test_capacity_is_freed_when_outcomes_expire():
     ours = records(max_nodes=2, max_outcomes=2, max_ids=2)
     for minutes in (0, 11, 22):
         t = T0 + minutes * 60_000
@@ -78,7 +78,7 @@ def test_room_is_free_again_when_what_was_told_counts_no_more():
         assert ours.add_outcomes(batch, t)[0].taken == 2
 
 
-def test_the_code_as_it_was_shelves_nobody_and_the_article_does():
+def test_portal_api_head_never_shelves_node_but_article_does():
     # docs/explanation/pocket.md#code-against-article, 1.
     head = GatewayRecords(GatewayRules(params=PORTAL_API_HEAD))
     article = records()
@@ -89,6 +89,6 @@ def test_the_code_as_it_was_shelves_nobody_and_the_article_does():
 
 
 @pytest.mark.parametrize("name", ["id_ms", "max_nodes", "epoch_ms", "max_rankings"])
-def test_a_rule_that_means_nothing_is_refused_by_its_name(name: str):
+def test_zero_gateway_rule_is_rejected_by_name(name: str):
     with pytest.raises(ValueError, match=name):
         GatewayRules(**{name: 0})  # type: ignore[arg-type]

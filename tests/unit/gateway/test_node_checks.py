@@ -34,20 +34,20 @@ def at(*heights: int) -> dict[str, ProbeAnswer]:
         (ProbeAnswer(1, 10**9), "beyond"),
     ],
 )
-def test_a_node_is_out_for_what_its_check_found(answer: ProbeAnswer, why: str | None):
+def test_node_is_ineligible_for_reason_of_its_check(answer: ProbeAnswer, why: str | None):
     found = reasons(checks(), {**at(100, 100, 100), "it": answer})
     assert found == ({} if why is None else {"it": why})
 
 
 @given(st.lists(st.integers(0, 2**62), min_size=1), st.integers(2**62, 2**63 - 1))
 @examples(100)
-def test_one_node_that_boasts_puts_nobody_out_who_stood_well(heights, boast):
+def test_single_inflated_height_does_not_exclude_honest_nodes(heights, boast):
     # Beside at least three honest ones that agree.
     honest = at(1000, 1000, 1000, *[1000 for _ in heights])
     assert reasons(checks(), {**honest, "liar": ProbeAnswer(1, boast)}) == {"liar": "beyond"}
 
 
-def test_a_node_of_another_chain_has_no_say_in_what_is_high():
+def test_heights_of_wrong_chain_are_ignored():
     others = {f"x{n}": ProbeAnswer(2, 10**6) for n in range(5)}
     assert set(reasons(checks(), {**at(10, 10, 10), **others})) == set(others)
 
@@ -55,9 +55,7 @@ def test_a_node_of_another_chain_has_no_say_in_what_is_high():
 @pytest.mark.parametrize(
     ("unchecked", "why"), [(UncheckedPolicy.ALLOW, None), (UncheckedPolicy.REFUSE, "unchecked")]
 )
-def test_a_check_counts_for_five_minutes_and_then_the_node_is_as_one_never_checked(
-    unchecked: UncheckedPolicy, why: str | None
-):
+def test_check_result_expires_after_five_minutes(unchecked: UncheckedPolicy, why: str | None):
     ours = checks(unchecked=unchecked)
     assert ours.find_exclusion_reason("n0", T0) == why
     ours.apply_answers(at(10), T0)
@@ -65,7 +63,7 @@ def test_a_check_counts_for_five_minutes_and_then_the_node_is_as_one_never_check
     assert ours.find_exclusion_reason("n0", T0 + 300_000) == why
 
 
-def test_a_node_that_failed_is_out_until_it_passes():
+def test_failed_node_stays_ineligible_until_check_passes():
     ours = checks()
     ours.apply_answers({"a": ProbeAnswer(fault="probe_slow")}, T0)
     assert ours.find_exclusion_reason("a", T0 + 3_600_000) == "probe_slow"
@@ -73,7 +71,7 @@ def test_a_node_that_failed_is_out_until_it_passes():
     assert ours.find_exclusion_reason("a", T0 + 1) is None
 
 
-def test_where_stake_is_wanted_an_unknown_one_is_none():
+def test_unstaked_or_unchecked_stake_is_ineligible():
     ours = checks(needs_stake=True)
     ours.apply_answers(at(10, 10), T0)
     assert ours.find_excluded(["n0", "n1"], T0) == {"n0": "stake_unknown", "n1": "stake_unknown"}

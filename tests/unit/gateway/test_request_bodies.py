@@ -33,7 +33,7 @@ def refused(sent: bytes) -> dict[str, object]:
     return answer
 
 
-def test_a_good_batch_is_read_as_it_was_meant():
+def test_valid_batch_is_decoded():
     late = {**GOOD, "ok": False, "latency_ms": 3_000, "kind": "timeout", "id": "x"}
     assert parse_outcomes(body(GOOD, late), T0, 5_000) == [
         told("a"),
@@ -52,13 +52,13 @@ def test_a_good_batch_is_read_as_it_was_meant():
         ("kind", "check_passed"), ("id", ""), ("id", 1), ("extra", 1),
     ],
 )  # fmt: skip
-def test_a_bad_row_is_named_with_its_field(field: str, value: object):
+def test_invalid_row_is_reported_with_index_and_field(field: str, value: object):
     bad = {**GOOD, field: value}
     assert refused(body(GOOD, bad, GOOD)) == {"row": 1, "field": field}
 
 
 @pytest.mark.parametrize("field", ["node", "chain", "t_ms", "ok", "latency_ms"])
-def test_a_field_that_is_missing_is_named(field: str):
+def test_missing_field_is_named(field: str):
     lacking = {name: value for name, value in GOOD.items() if name != field}
     assert refused(body(lacking)) == {"row": 0, "field": field}
 
@@ -71,7 +71,7 @@ def test_a_field_that_is_missing_is_named(field: str):
         ({"ok": True, "kind": "timeout"}, "ok"),
     ],
 )
-def test_what_went_well_and_what_kind_it_was_must_agree(changed, field: str):
+def test_inconsistent_ok_and_kind_are_rejected(changed, field: str):
     assert refused(body({**GOOD, **changed})) == {"row": 0, "field": field}
 
 
@@ -86,7 +86,7 @@ def test_what_went_well_and_what_kind_it_was_must_agree(changed, field: str):
         (body(*[GOOD] * (MOST_ROWS + 1)), {"field": "outcomes"}),
     ],
 )  # fmt: skip
-def test_what_is_no_batch_at_all_is_refused(sent: bytes, answer: dict[str, object]):
+def test_malformed_batch_is_rejected(sent: bytes, answer: dict[str, object]):
     assert refused(sent) == answer
 
 
@@ -105,7 +105,7 @@ def test_what_is_no_batch_at_all_is_refused(sent: bytes, answer: dict[str, objec
         ({"seed": "00"}, "seed"),
     ],
 )
-def test_a_selection_that_cannot_be_meant_is_refused_by_its_field(changed, field: str):
+def test_invalid_selection_field_is_named(changed, field: str):
     with pytest.raises(BodyError) as error:
         parse_selection(json.dumps({**ASKED, **changed}).encode())
     assert error.value.field == field
@@ -122,13 +122,13 @@ _JSON = st.recursive(
 
 @given(_JSON.map(lambda told: json.dumps(told).encode()) | st.binary(max_size=60))
 @examples(300)
-def test_whatever_is_sent_is_read_or_refused(sent: bytes):
+def test_arbitrary_body_is_decoded_or_rejected(sent: bytes):
     for read in (lambda: parse_outcomes(sent, T0, 0), lambda: parse_selection(sent)):
         with suppress(BodyError):
             read()
 
 
-def test_a_ranking_takes_no_more_than_it_uses():
+def test_ranking_request_with_extra_field_is_rejected():
     assert parse_ranking(json.dumps(ASKED).encode()).candidates == ["a", "b"]
     with pytest.raises(BodyError):
         parse_ranking(json.dumps({**ASKED, "n": 2}).encode())

@@ -82,14 +82,14 @@ def test_restarts_change_no_ticket(
     assert rankings[0].ranking == rankings[1].ranking
 
 
-def test_an_outcome_told_before_the_restart_is_known_after_it(opened: Store, clock: Clock):
+def test_duplicate_outcome_is_recognised_after_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
     before.add_outcomes([told("node-0", told_id="x")])
     before.writer.write_all()
     assert service(opened, clock).add_outcomes([told("node-0", told_id="x")]).repeated == 1
 
 
-def test_a_failed_check_is_known_after_the_restart(opened: Store, clock: Clock):
+def test_failed_check_is_restored_after_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
     before.apply_check_answers(CHAIN, {"node-0": ProbeAnswer(2, 10), "node-1": ProbeAnswer(1, 10)})
     before.writer.write_all()
@@ -97,7 +97,7 @@ def test_a_failed_check_is_known_after_the_restart(opened: Store, clock: Clock):
     assert made.ranking.left_out == {"node-0": "wrong_chain"}
 
 
-def test_the_seeds_of_before_are_shown_after_the_restart(opened: Store, clock: Clock):
+def test_previous_seeds_are_shown_after_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
     done = before.select_nodes(asking("node-0"))
     before.writer.write_all()
@@ -107,7 +107,7 @@ def test_the_seeds_of_before_are_shown_after_the_restart(opened: Store, clock: C
     assert after.select_nodes(asking("node-0")).epoch != done.epoch
 
 
-def test_what_can_count_no_more_leaves_the_database(opened: Store, clock: Clock):
+def test_expired_outcomes_are_removed_from_database(opened: Store, clock: Clock):
     ours = service(opened, clock)
     ours.add_outcomes([told("node-0"), told("node-1", kind=OutcomeKind.EXHAUSTED)])
     ours.writer.write_all()
@@ -141,9 +141,7 @@ class AwayStore:
         return self._store.transaction()
 
 
-def test_what_is_told_while_the_database_is_away_is_written_when_it_is_back(
-    opened: Store, clock: Clock
-):
+def test_outcomes_during_database_failure_are_written_later(opened: Store, clock: Clock):
     away = AwayStore(opened)
     ours = service(away, clock)  # type: ignore[arg-type]
     ours.add_outcomes([told("node-0")])
@@ -162,7 +160,7 @@ def test_what_is_told_while_the_database_is_away_is_written_when_it_is_back(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_writer_that_breaks_ends_the_service(opened: Store, clock: Clock):
+def test_crashed_writer_reports_failure(opened: Store, clock: Clock):
     lost = threading.Event()
     ours = service(opened, clock, lost.set)
     ours.writer.start_writing(lambda: 1 / 0)
@@ -171,7 +169,7 @@ def test_a_writer_that_breaks_ends_the_service(opened: Store, clock: Clock):
     assert str(ours.failure) == "the writer has ended"
 
 
-def test_the_clock_going_back_stops_time_here(opened: Store, clock: Clock):
+def test_backward_clock_does_not_move_gateway_time(opened: Store, clock: Clock):
     ours = service(opened, clock)
     ours.add_outcomes([failed("node-0")])
     clock.now -= 60_000

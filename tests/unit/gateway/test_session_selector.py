@@ -40,9 +40,7 @@ SEED = (1).to_bytes(32, "big")
 
 @given(histories(), st.integers(1, 7))
 @examples(100)
-def test_nodes_are_drawn_as_the_plain_selector_and_fractions_draw_them(
-    history: list[ReportedOutcome], most: int
-):
+def test_draws_match_reference_selector(history: list[ReportedOutcome], most: int):
     plain, ours = NodeSelector(ARTICLE), selector(ranking_ms=0)
     for one in history:
         plain.record_outcome(one.outcome)
@@ -68,7 +66,7 @@ def repeated(done: NodeSelection) -> str:
     raise AssertionError("nobody holds it")
 
 
-def test_whoever_knows_seed_session_and_counter_finds_the_node():
+def test_draw_is_reproducible_from_seed_session_and_counter():
     ours = selector()
     ours.add_outcomes([told(node, latency=100.0 * n) for n, node in enumerate(NODES, 1)], T0)
     done = [ours.select_nodes(asking(), T0) for _ in range(50)]
@@ -76,7 +74,7 @@ def test_whoever_knows_seed_session_and_counter_finds_the_node():
     assert [one.counter for one in done] == list(range(50))
 
 
-def test_the_faster_get_more_relays_by_their_tickets():
+def test_faster_node_gets_selected_in_proportion_to_tickets():
     # docs/explanation/pocket.md: 0.1 s and 0.2 s are 10 and 8 tickets.
     ours = selector()
     ours.add_outcomes([told("fast"), told("slow", latency=200.0)], T0)
@@ -84,7 +82,7 @@ def test_the_faster_get_more_relays_by_their_tickets():
     assert abs(won["fast"] - 5_000) < 250
 
 
-def test_a_node_that_failed_gets_nothing_for_six_seconds():
+def test_failed_node_is_not_selected_for_six_seconds():
     ours = selector(ranking_ms=0)
     ours.add_outcomes([failed("a"), told("b")], T0)
     for later, drawn in ((0, {"b"}), (5_999, {"b"}), (6_000, {"a", "b"})):
@@ -92,7 +90,7 @@ def test_a_node_that_failed_gets_nothing_for_six_seconds():
         assert found == drawn
 
 
-def test_where_all_have_failed_each_has_the_same_chance_and_the_answer_says_so():
+def test_all_failed_nodes_are_drawn_equally_as_degraded():
     ours = selector()
     ours.add_outcomes([failed("a"), failed("b")], T0)
     done = ours.select_nodes(asking("a", "b"), T0)
@@ -100,13 +98,13 @@ def test_where_all_have_failed_each_has_the_same_chance_and_the_answer_says_so()
     assert done.ranking.chances == (("a", 1), ("b", 1))
 
 
-def test_a_retry_never_gets_the_node_that_it_excludes():
+def test_excluded_node_is_not_selected_on_retry():
     ours = selector()
     request = asking("a", "b")._replace(exclude=("a",))
     assert {ours.select_nodes(request, T0).nodes[0] for _ in range(50)} == {"b"}
 
 
-def test_a_retry_whose_others_are_all_out_gets_one_of_them_rather_than_nobody():
+def test_retry_with_only_failed_nodes_selects_degraded_node():
     ours = selector()
     ours.add_outcomes([failed("b"), failed("c")], T0)
     done = ours.select_nodes(asking("a", "b", "c")._replace(exclude=("a",)), T0)
@@ -114,19 +112,19 @@ def test_a_retry_whose_others_are_all_out_gets_one_of_them_rather_than_nobody():
     assert done.ranking.degraded
 
 
-def test_of_nobody_nobody_is_drawn():
+def test_empty_candidates_select_no_node():
     request = asking("a")._replace(exclude=("a",))
     assert selector().select_nodes(request, T0).nodes == []
 
 
-def test_a_ranking_stands_as_long_as_it_is_told_to():
+def test_ranking_is_cached_for_ranking_ms():
     ours = selector(ranking_ms=100)
     assert ours.get_ranking(asking("a"), T0).as_of == T0
     assert ours.get_ranking(asking("a"), T0 + 99).as_of == T0
     assert ours.get_ranking(asking("a"), T0 + 100).as_of == T0 + 100
 
 
-def test_rankings_of_many_sessions_take_bounded_room():
+def test_ranking_cache_size_is_limited():
     ours = selector(max_rankings=10)
     for number in range(100):
         ours.get_ranking(asking("a", session=str(number)), T0)
@@ -134,7 +132,7 @@ def test_rankings_of_many_sessions_take_bounded_room():
 
 
 @pytest.mark.parametrize("kind", [OutcomeKind.EXHAUSTED, OutcomeKind.SESSION_INVALID])
-def test_a_session_that_is_over_for_a_node_is_over_for_that_session_alone(kind: OutcomeKind):
+def test_ended_session_excludes_node_only_for_that_session(kind: OutcomeKind):
     ours = selector(ranking_ms=0)
     ours.add_outcomes([told("a", kind=kind, session="over")], T0)
     over = ours.get_ranking(asking("a", "b", session="over"), T0)
@@ -151,24 +149,24 @@ def checked(*, all_where_none_passes: bool = True) -> SessionSelector:
     return SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, seeded())
 
 
-def test_a_node_that_fails_its_check_is_not_drawn_and_the_ranking_says_why():
+def test_node_failing_check_is_left_out_with_reason():
     made = checked().get_ranking(asking("a", "b"), T0)
     assert made.chances == (("a", 10),)
     assert made.ranking.left_out == {"b": "wrong_chain"}
 
 
-def test_where_nobody_passes_all_are_drawn_from_and_the_answer_says_so():
+def test_all_nodes_are_drawn_as_degraded_when_none_passes():
     made = checked().get_ranking(asking("b"), T0)
     assert made.chances == (("b", 10),)
     assert made.degraded
 
 
-def test_where_nobody_passes_and_the_settings_say_so_nobody_is_drawn():
+def test_no_node_is_drawn_when_degraded_draws_are_disabled():
     with pytest.raises(NoCandidatePassesError):
         checked(all_where_none_passes=False).get_ranking(asking("b"), T0)
 
 
-def test_who_has_no_stake_is_not_drawn_even_where_nobody_passes():
+def test_unstaked_node_is_not_drawn_even_when_none_passes():
     checks = NodeChecks(CheckRules(chain_id=1, needs_stake=True))
     checks.apply_answers({"a": ProbeAnswer(2, 1), "b": ProbeAnswer(2, 1)}, T0)
     ours = SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, seeded())
@@ -179,7 +177,7 @@ def test_who_has_no_stake_is_not_drawn_even_where_nobody_passes():
     assert (made.chances, made.degraded) == ((("a", 10),), True)
 
 
-def test_a_passed_check_brings_a_node_back_and_is_stored():
+def test_passed_check_restores_node_and_is_stored():
     stored: list[tuple[str, list[str], int]] = []
     hooks = SelectorHooks(
         on_passed_checks=lambda chain, nodes, now: stored.append((chain, list(nodes), now))
@@ -194,7 +192,7 @@ def test_a_passed_check_brings_a_node_back_and_is_stored():
     assert stored == [(CHAIN, ["a"], T0 + 3_000)]
 
 
-def test_asking_for_chains_that_nobody_told_of_leaves_nothing_behind():
+def test_ranking_of_unseen_chain_stores_nothing():
     ours = selector()
     for number in range(100):
         ours.get_ranking(SelectionRequest(f"chain-{number}", "s", ("a",)), T0)

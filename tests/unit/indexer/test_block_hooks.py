@@ -45,14 +45,14 @@ class Diary(BlockHook):
         self.pages.append(f"{self.name} back to {ancestor}")
 
 
-def test_a_report_is_cut_before_a_node_is_drawn_at_the_same_block(store: Store):
+def test_report_cutter_runs_before_draw_hook(store: Store):
     config = read_config(shipped_path("config/example.toml"))
     with open_index(Records(config, build_configured_rules(config), store)) as index:
         hooks = [type(hook) for hook in index.folder.hooks]
         assert hooks == [ReportCutter, DrawHook, ProbeWindowHook, KickoutHook]
 
 
-def test_hooks_are_called_in_the_order_of_registration(store: Store):
+def test_hooks_run_in_order_of_registration(store: Store):
     pages: list[str] = []
     hooks = [Diary("one", pages), Diary("two", pages)]
     follower = Follower(ScriptedChain(), store, folder=EventFolder(RULES, ScriptedReader(), hooks))
@@ -66,7 +66,7 @@ def test_hooks_are_called_in_the_order_of_registration(store: Store):
     assert pages[2:] == ["one at 1", "two at 1", "one back to 0", "two back to 0"]
 
 
-def test_without_hooks_the_state_is_the_same(store: Store, new_store):
+def test_hooks_do_not_change_indexed_state(store: Store, new_store):
     blocks = Traffic(3).blocks(60)
     Follower(mined(blocks), store, folder=EventFolder(RULES, ScriptedReader())).catch_up()
 

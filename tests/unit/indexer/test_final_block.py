@@ -14,7 +14,7 @@ from tests.support.txmgr.stores import NewStore
 FOREIGN = Hash("0x" + "f0" * 32)
 
 
-def test_a_final_block_above_the_window_is_not_taken_down():
+def test_final_block_above_window_yields_last_block_of_window():
     chain = ScriptedChain()
     for _ in range(40):
         chain.mine()
@@ -25,7 +25,7 @@ def test_a_final_block_above_the_window_is_not_taken_down():
     assert final_in_window(window, elsewhere, None) == window.last
 
 
-def test_a_final_block_that_our_chain_skips_is_of_a_fork_that_we_do_not_follow(
+def test_final_block_skipped_by_indexed_chain_raises_transient_error(
     new_store: NewStore,
 ):
     """By its height there is nothing to compare it with, and below it nothing could be undone."""
@@ -46,7 +46,7 @@ def test_a_final_block_that_our_chain_skips_is_of_a_fork_that_we_do_not_follow(
                 check_final_block(uow, theirs)
 
 
-def test_the_final_block_never_lies_above_the_cursor(new_store: NewStore):
+def test_final_block_never_exceeds_cursor(new_store: NewStore):
     chain = ScriptedChain(most_blocks=7)
     for _ in range(40):
         chain.mine()

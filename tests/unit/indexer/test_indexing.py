@@ -28,7 +28,7 @@ def dump_after(
         return follower.dump()
 
 
-def test_a_history_leaves_scores_kickouts_and_words_behind(new_store: NewStore):
+def test_indexing_history_stores_scores_kickouts_and_rounds(new_store: NewStore):
     with new_store() as store:
         Follower(mined(BLOCKS), store).catch_up()
 
@@ -40,7 +40,7 @@ def test_a_history_leaves_scores_kickouts_and_words_behind(new_store: NewStore):
 
 
 @pytest.mark.parametrize("rules", [RULES, replace(RULES, close="terminal")])
-def test_the_size_of_the_windows_does_not_change_the_state(new_store: NewStore, rules: Rules):
+def test_window_size_does_not_change_state(new_store: NewStore, rules: Rules):
     dumps = []
     for most_blocks in (3, 50, 1_000):
         chain = mined(BLOCKS)
@@ -55,7 +55,7 @@ def test_the_size_of_the_windows_does_not_change_the_state(new_store: NewStore, 
     assert dumps[0] == dumps[1] == dumps[2]
 
 
-def test_following_every_block_ends_like_reading_history(new_store: NewStore):
+def test_following_blocks_equals_backfill(new_store: NewStore):
     with new_store() as store:
         follower = Follower(ScriptedChain(), store)
         for said in BLOCKS[:60]:
@@ -65,14 +65,14 @@ def test_following_every_block_ends_like_reading_history(new_store: NewStore):
         assert follower.dump() == dump_after(new_store, follower.chain)
 
 
-def test_a_daemon_restarted_after_every_transaction_ends_the_same(new_store: NewStore):
+def test_restart_after_every_transaction_keeps_state(new_store: NewStore):
     chain = mined(BLOCKS)
     chain.most_blocks = 5
 
     assert dump_after(new_store, chain, restarting=True) == dump_after(new_store, mined(BLOCKS))
 
 
-def test_a_time_that_falls_is_noticed_across_a_restart(store: Store):
+def test_decreasing_time_is_detected_across_restart(store: Store):
     follower = Follower(mined([[NodeJoined(AT, TIME, address(1))]]), store)
     follower.catch_up(restarting=True)
     follower.chain.mine(NodePaused(AT, TIME, address(1)), after=-5)
@@ -83,7 +83,7 @@ def test_a_time_that_falls_is_noticed_across_a_restart(store: Store):
     assert done.anomaly_count == 1
 
 
-def test_history_and_head_cut_the_reports_of_the_same_bytes(new_store: NewStore):
+def test_backfill_and_live_indexing_produce_identical_reports(new_store: NewStore):
     with new_store() as live, new_store() as late:
         follower = Follower(ScriptedChain(), live)
         for first in range(0, 120, 3):
@@ -105,7 +105,7 @@ def test_history_and_head_cut_the_reports_of_the_same_bytes(new_store: NewStore)
     assert any(report.records for report in cut_late.values())
 
 
-def test_a_report_is_cut_as_of_the_last_block_of_its_period(store: Store):
+def test_report_is_cut_as_of_last_block_of_period(store: Store):
     follower = Follower(ScriptedChain(), store)
     follower.chain.mine_many(3)
     follower.catch_up()
@@ -120,7 +120,7 @@ def test_a_report_is_cut_as_of_the_last_block_of_its_period(store: Store):
         assert [one.report.as_of for one in uow.reports.list_latest(1)] == [last_of_period]
 
 
-def test_without_an_oracle_contract_no_report_is_cut(store: Store):
+def test_no_report_is_cut_without_oracle_contract(store: Store):
     follower = Follower(mined(BLOCKS), store, folder=folder(reports=False))
 
     follower.catch_up()
@@ -129,14 +129,14 @@ def test_without_an_oracle_contract_no_report_is_cut(store: Store):
         assert uow.reports.list_above(-1) == []
 
 
-def test_nothing_is_done_at_the_head(store: Store):
+def test_step_at_head_returns_none(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
 
     assert follower.step() is None
 
 
-def test_the_start_block_is_the_first_that_is_indexed(store: Store):
+def test_indexing_starts_at_start_block(store: Store):
     follower = Follower(mined(BLOCKS), store, start_block=40)
 
     follower.catch_up()
@@ -146,7 +146,7 @@ def test_the_start_block_is_the_first_that_is_indexed(store: Store):
     assert follower.chain.windows_served[0].first == 40
 
 
-def test_a_start_block_in_the_future_is_waited_for(store: Store):
+def test_future_start_block_raises_transient_error_until_reached(store: Store):
     follower = Follower(ScriptedChain(), store, start_block=3)
 
     with pytest.raises(TransientError, match="the start block 3 is not there yet"):
@@ -159,7 +159,7 @@ def test_a_start_block_in_the_future_is_waited_for(store: Store):
     assert cursor.number == 3
 
 
-def test_an_endpoint_that_lags_behind_us_is_waited_for(store: Store):
+def test_lagging_endpoint_changes_nothing(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -170,7 +170,7 @@ def test_an_endpoint_that_lags_behind_us_is_waited_for(store: Store):
     assert follower.dump() == before
 
 
-def test_history_is_read_without_headers_and_without_a_journal(store: Store):
+def test_backfill_stores_no_headers_and_no_journal(store: Store):
     follower = Follower(mined(BLOCKS), store, folder=folder(reports=False))
 
     first = follower.step()
@@ -182,7 +182,7 @@ def test_history_is_read_without_headers_and_without_a_journal(store: Store):
         assert uow.undo.get_lowest_reachable_block() == first.blocks.last
 
 
-def test_the_journal_reaches_back_to_the_final_block(store: Store):
+def test_journal_reaches_back_to_final_block(store: Store):
     follower = Follower(mined(BLOCKS), store)
 
     follower.catch_up()
@@ -191,7 +191,7 @@ def test_the_journal_reaches_back_to_the_final_block(store: Store):
         assert uow.undo.get_lowest_reachable_block() == 120 - follower.chain.finality_depth
 
 
-def test_a_final_block_that_moves_without_a_new_block_is_noted(store: Store):
+def test_final_block_moving_without_new_block_is_stored(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     follower.chain.finality_depth = 2
@@ -207,7 +207,7 @@ def test_a_final_block_that_moves_without_a_new_block_is_noted(store: Store):
     assert follower.catch_up()
 
 
-def test_a_writer_that_was_overtaken_writes_nothing(store: Store):
+def test_overtaken_writer_writes_nothing(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.chain.most_blocks = 10
     follower.step()
@@ -225,7 +225,7 @@ def test_a_writer_that_was_overtaken_writes_nothing(store: Store):
     assert other.dump() == Follower(other.chain, store).dump()
 
 
-def test_one_answer_from_another_fork_changes_nothing(store: Store):
+def test_window_from_another_fork_changes_nothing(store: Store):
     chain = mined(BLOCKS)
     follower = Follower(chain, store)
     follower.catch_up()
@@ -244,7 +244,7 @@ def test_one_answer_from_another_fork_changes_nothing(store: Store):
     assert follower.catch_up()
 
 
-def test_a_log_that_cannot_be_read_stops_before_anything_is_written(store: Store):
+def test_unreadable_log_stops_before_writing(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.chain.most_blocks = 10
     follower.step()
@@ -260,7 +260,7 @@ def test_a_log_that_cannot_be_read_stops_before_anything_is_written(store: Store
     assert follower.dump() == before
 
 
-def test_the_events_of_a_window_are_counted_as_the_documents_interval_them(store: Store):
+def test_window_events_are_counted_by_documented_names(store: Store):
     chain = mined([[NodeJoined(AT, TIME, address(1)), NodePaused(AT, TIME, address(2))]])
 
     (done,) = Follower(chain, store).catch_up()
@@ -270,7 +270,7 @@ def test_the_events_of_a_window_are_counted_as_the_documents_interval_them(store
     assert done.anomaly_count == 1
 
 
-def test_a_window_that_took_too_long_is_followed_by_smaller_ones():
+def test_slow_window_is_followed_by_smaller_windows():
     ingest = IngestState()
 
     ingest.record_duration(400, 4.0)
@@ -279,7 +279,7 @@ def test_a_window_that_took_too_long_is_followed_by_smaller_ones():
     assert ingest.max_blocks == 200
 
 
-def test_deep_in_history_the_heads_are_asked_for_every_two_seconds():
+def test_heads_are_refreshed_every_two_seconds_during_backfill():
     now = [100.0]
     ingest = IngestState(clock=lambda: now[0])
     chain = mined(BLOCKS)
@@ -291,7 +291,7 @@ def test_deep_in_history_the_heads_are_asked_for_every_two_seconds():
     assert ingest.get_heads(chain, 50, head_depth=24).latest == chain.newest
 
 
-def test_near_the_head_the_heads_are_asked_for_every_time():
+def test_heads_are_refreshed_every_step_near_head():
     ingest = IngestState(clock=lambda: 0.0)
     chain = mined(BLOCKS)
     ingest.get_heads(chain, 1, head_depth=24)

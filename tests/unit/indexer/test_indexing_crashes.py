@@ -12,7 +12,7 @@ from tests.support.txmgr.stores import NewStore
 BLOCKS = Traffic(2).blocks(50)
 
 
-def test_a_window_is_written_whole_or_not_at_all(store: Store, new_store: NewStore):
+def test_interrupted_window_write_leaves_previous_state(store: Store, new_store: NewStore):
     chain = mined(BLOCKS[:40])
     follower = Follower(chain, store)
     follower.catch_up()
@@ -31,7 +31,7 @@ def test_a_window_is_written_whole_or_not_at_all(store: Store, new_store: NewSto
         assert follower.dump() == whole.dump()
 
 
-def test_a_rollback_is_done_whole_or_not_at_all(store: Store, new_store: NewStore):
+def test_interrupted_rollback_leaves_previous_state(store: Store, new_store: NewStore):
     chain = mined(BLOCKS[:40])
     follower = Follower(chain, store)
     follower.catch_up()
@@ -53,7 +53,7 @@ def test_a_rollback_is_done_whole_or_not_at_all(store: Store, new_store: NewStor
             )
 
 
-def test_the_other_engine_writes_the_same_projections(
+def test_sqlite_and_postgresql_produce_identical_projections(
     new_sqlite_store: NewStore, new_postgresql_store: NewStore
 ):
     dumps = []

@@ -24,7 +24,7 @@ def leave_alone(chain: ScriptedChain) -> None:
     chain.other.lag = 90
 
 
-def test_the_only_witness_of_a_fork_says_it_three_times_two_blocks_apart(store: Store):
+def test_sole_witness_of_fork_must_repeat_it_before_rewind(store: Store):
     clock = Hand()
     follower = Follower(mined(BLOCKS), store, ingest=IngestState(clock))
     follower.catch_up()
@@ -40,7 +40,7 @@ def test_the_only_witness_of_a_fork_says_it_three_times_two_blocks_apart(store: 
     assert isinstance(follower.step(), RewindResult)
 
 
-def test_a_lone_witness_that_changes_its_mind_begins_anew(store: Store):
+def test_sole_witness_changing_fork_restarts_count(store: Store):
     clock = Hand()
     follower = Follower(mined(BLOCKS), store, ingest=IngestState(clock))
     follower.catch_up()
@@ -52,7 +52,7 @@ def test_a_lone_witness_that_changes_its_mind_begins_anew(store: Store):
         clock.now += 20.0
 
 
-def test_a_lone_witness_that_comes_back_leaves_no_doubt(store: Store):
+def test_sole_witness_returning_to_chain_closes_fork_watch(store: Store):
     follower = Follower(mined(BLOCKS), store, ingest=IngestState(Hand()))
     follower.catch_up()
     leave_alone(follower.chain)

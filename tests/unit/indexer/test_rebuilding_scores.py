@@ -38,7 +38,7 @@ def spoil(store: Store) -> None:
         uow.nodes.save([replace(node, base=1)])
 
 
-def test_folding_anew_gives_the_same_bytes_and_the_same_reports(store: Store):
+def test_rebuild_produces_identical_state_and_reports(store: Store):
     follower = followed(store)
     before = follower.dump()
 
@@ -66,7 +66,7 @@ def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.M
     assert reached == sorted(reached)
 
 
-def test_a_window_that_was_fetched_before_a_rebuild_is_not_committed_after_it(store: Store):
+def test_window_fetched_before_rebuild_is_not_committed_after_it(store: Store):
     follower = followed(store)
     follower.chain.mine()
     window = follower.chain.fetch_window
@@ -83,7 +83,7 @@ def test_a_window_that_was_fetched_before_a_rebuild_is_not_committed_after_it(st
         follower.step()
 
 
-def test_a_row_that_was_changed_by_hand_is_told_and_repaired(store: Store):
+def test_manually_changed_row_is_reported_and_repaired(store: Store):
     follower = followed(store)
     before = follower.dump()
     spoil(store)
@@ -94,7 +94,7 @@ def test_a_row_that_was_changed_by_hand_is_told_and_repaired(store: Store):
     assert follower.dump() == before
 
 
-def test_a_dry_run_tells_and_repairs_nothing(store: Store):
+def test_dry_run_of_rebuild_reports_but_repairs_nothing(store: Store):
     follower = followed(store)
     spoil(store)
     spoilt = follower.dump()
@@ -105,7 +105,7 @@ def test_a_dry_run_tells_and_repairs_nothing(store: Store):
     assert follower.dump() == spoilt
 
 
-def test_a_report_that_comes_out_differently_is_named_and_kept(store: Store):
+def test_differing_report_is_named_and_kept(store: Store):
     followed(store)
     with store.read_transaction() as uow:
         before = uow.reports.list_above(-1)
@@ -124,7 +124,7 @@ def test_a_report_that_comes_out_differently_is_named_and_kept(store: Store):
         assert uow.reports.list_above(-1) == before
 
 
-def test_after_folding_anew_a_fork_is_still_undone(store: Store, new_store: NewStore):
+def test_fork_is_undone_after_rebuild(store: Store, new_store: NewStore):
     follower = followed(store)
     rebuild_state(store, follower.folder, RebuildOptions())
     follower.chain.fork(6)
@@ -139,9 +139,7 @@ def test_after_folding_anew_a_fork_is_still_undone(store: Store, new_store: NewS
         assert follower.dump() == fresh.dump()
 
 
-def test_after_folding_anew_the_daemon_goes_on_with_rows_in_memory(
-    store: Store, new_store: NewStore
-):
+def test_daemon_continues_after_rebuild(store: Store, new_store: NewStore):
     follower = followed(store)
     rebuild_state(store, folder(), RebuildOptions())
     mined(Traffic(6).blocks(8), follower.chain)
@@ -155,7 +153,7 @@ def test_after_folding_anew_the_daemon_goes_on_with_rows_in_memory(
 
 
 @pytest.mark.nightly
-def test_folding_anew_may_die_anywhere(store: Store):
+def test_interrupted_rebuild_leaves_previous_state(store: Store):
     follower = followed(store, blocks=20)
     before = follower.dump()
     spoil(store)
@@ -171,7 +169,7 @@ def test_folding_anew_may_die_anywhere(store: Store):
     assert follower.dump() == before
 
 
-def test_an_interruption_leaves_what_was_and_the_second_try_ends(store: Store):
+def test_aborted_rebuild_leaves_previous_state_and_can_be_repeated(store: Store):
     follower = followed(store)
     before = follower.dump()
 
@@ -185,6 +183,6 @@ def test_an_interruption_leaves_what_was_and_the_second_try_ends(store: Store):
     assert rebuild_state(store, follower.folder, RebuildOptions()).is_same
 
 
-def test_nothing_indexed_is_nothing_to_fold(store: Store):
+def test_rebuild_of_empty_database_is_rejected(store: Store):
     with pytest.raises(InputError, match="nothing is indexed"):
         rebuild_state(store, folder(), RebuildOptions())

@@ -51,11 +51,11 @@ def levels(follower: Follower) -> list[tuple[BlockRange, VerificationLevel]]:
         return [(span.blocks, span.level) for span in spans]
 
 
-def test_nothing_is_read_again_while_the_headers_prove_nothing(follower: Follower):
+def test_blocks_are_not_reread_without_higher_level(follower: Follower):
     assert reread_all(follower, Rereader()) == []
 
 
-def test_final_blocks_are_read_again_from_the_lowest_up_as_soon_as_they_can_be_surer(
+def test_final_blocks_are_reread_from_lowest_when_level_rises(
     follower: Follower,
 ):
     rereader = Rereader()
@@ -70,7 +70,7 @@ def test_final_blocks_are_read_again_from_the_lowest_up_as_soon_as_they_can_be_s
     assert reread_all(follower, Rereader()) == []
 
 
-def test_what_is_no_surer_afterwards_is_left_to_the_next_process(follower: Follower):
+def test_block_without_higher_level_is_not_reread_by_same_process(follower: Follower):
     rereader = Rereader()
     follower.chain.history_level = VerificationLevel.BLOOMED
 
@@ -82,7 +82,7 @@ def test_what_is_no_surer_afterwards_is_left_to_the_next_process(follower: Follo
         assert Rereader().find_due_span(follower.chain, uow, follower.folder) is not None
 
 
-def test_the_gauge_stands_still_while_nobody_gives_the_lowest_blocks(follower: Follower):
+def test_gauge_is_unchanged_while_lowest_blocks_are_unavailable(follower: Follower):
     follower.chain.history_level = follower.chain.window_level = VerificationLevel.BLOOMED
     rereader = Rereader()
     kept = follower.chain.blocks[30:]

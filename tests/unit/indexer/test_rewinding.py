@@ -62,7 +62,7 @@ def ends_as_if_it_had_never_been(
 @PATIENT
 @FORKS
 @pytest.mark.slow
-def test_a_fork_of_any_depth_ends_as_if_it_had_never_been(
+def test_fork_of_any_depth_ends_in_same_state_as_fresh_index(
     new_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
 ):
     ends_as_if_it_had_never_been(new_store, seed, turns, restarting=restarting)
@@ -74,13 +74,13 @@ def test_a_fork_of_any_depth_ends_as_if_it_had_never_been(
 @settings(PATIENT, max_examples=200)
 @FORKS
 @pytest.mark.nightly
-def test_many_forks_end_as_if_they_had_never_been(
+def test_many_forks_end_in_same_state_as_fresh_index(
     new_sqlite_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
 ):
     ends_as_if_it_had_never_been(new_sqlite_store, seed, turns, restarting=restarting)
 
 
-def test_a_fork_and_back_again_leaves_the_first_rows_canonical(store: Store):
+def test_returning_from_fork_restores_canonical_rows(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -98,7 +98,7 @@ def test_a_fork_and_back_again_leaves_the_first_rows_canonical(store: Store):
         assert uow.logs.count() == sum(len(block.logs) for block in first.blocks)
 
 
-def test_a_fork_of_equal_height_is_seen_without_a_new_block(store: Store):
+def test_fork_of_equal_height_is_detected_without_new_block(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(2)
@@ -111,7 +111,7 @@ def test_a_fork_of_equal_height_is_seen_without_a_new_block(store: Store):
     assert rewound.ancestor == follower.chain.blocks[98].ref
 
 
-def test_a_fork_while_the_daemon_was_down_is_found_at_its_start(store: Store):
+def test_fork_during_downtime_is_detected_at_start(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(6)
@@ -123,7 +123,7 @@ def test_a_fork_while_the_daemon_was_down_is_found_at_its_start(store: Store):
     assert isinstance(done, RewindResult)
 
 
-def test_a_head_below_the_cursor_on_our_chain_merely_lags(store: Store):
+def test_head_below_cursor_on_same_chain_is_only_lag(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -133,7 +133,7 @@ def test_a_head_below_the_cursor_on_our_chain_merely_lags(store: Store):
     assert follower.dump() == before
 
 
-def test_a_chain_that_became_shorter_is_followed(store: Store, new_store: NewStore):
+def test_shorter_chain_is_followed(store: Store, new_store: NewStore):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(4)
@@ -148,7 +148,7 @@ def test_a_chain_that_became_shorter_is_followed(store: Store, new_store: NewSto
 
 
 @pytest.mark.parametrize("shorter_by", [0, 1])
-def test_one_endpoint_alone_is_not_believed_about_a_fork(store: Store, shorter_by: int):
+def test_fork_reported_by_single_endpoint_quarantines_it(store: Store, shorter_by: int):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -163,7 +163,7 @@ def test_one_endpoint_alone_is_not_believed_about_a_fork(store: Store, shorter_b
     assert follower.dump() == before
 
 
-def test_the_final_block_of_a_fork_that_we_do_not_follow_is_not_taken(store: Store):
+def test_final_block_of_another_fork_is_not_stored(store: Store):
     """Heads of one endpoint, a window of another: what is undone must not end at the fork's."""
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
@@ -182,7 +182,7 @@ def test_the_final_block_of_a_fork_that_we_do_not_follow_is_not_taken(store: Sto
         assert uow.cursor.get() == before
 
 
-def test_the_logs_of_a_fork_are_kept_beside_the_chains(store: Store):
+def test_logs_of_orphaned_blocks_are_kept(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     gone = follower.chain.fork(7)
@@ -196,7 +196,7 @@ def test_the_logs_of_a_fork_are_kept_beside_the_chains(store: Store):
     assert orphans
 
 
-def test_a_report_cut_on_a_block_that_left_is_cut_again_on_the_chain_that_stays(store: Store):
+def test_report_on_orphaned_block_is_cut_again(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     with store.read_transaction() as uow:
@@ -213,7 +213,7 @@ def test_a_report_cut_on_a_block_that_left_is_cut_again_on_the_chain_that_stays(
     assert again.report.as_of == follower.chain.blocks[again.report.as_of.number].ref
 
 
-def test_a_final_block_that_changed_closes_the_halt_and_names_both_hashes(store: Store):
+def test_changed_final_block_halts_and_names_both_hashes(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -232,7 +232,7 @@ def test_a_final_block_that_changed_closes_the_halt_and_names_both_hashes(store:
     assert follower.dump() == before
 
 
-def test_history_that_another_chain_serves_closes_the_halt(store: Store):
+def test_history_from_another_chain_halts_indexing(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.chain.most_blocks = 20
     follower.step()
@@ -246,7 +246,7 @@ def test_history_that_another_chain_serves_closes_the_halt(store: Store):
     assert "nothing was changed" in halted.reason
 
 
-def test_a_fork_below_the_start_block_takes_everything_back(store: Store):
+def test_fork_below_start_block_removes_all_rows(store: Store):
     follower = Follower(ScriptedChain(), store, start_block=4)
     mined(Traffic(3).blocks(7), follower.chain)
     follower.catch_up()

@@ -14,7 +14,7 @@ from tests.support.txmgr.stores import NewStore
 from tests.unit.indexer.test_rewinding import BLOCKS, fresh_dump
 
 
-def test_a_rewind_by_command_uses_the_journal_where_it_reaches(store: Store, new_store: NewStore):
+def test_rewind_by_command_uses_journal_within_reach(store: Store, new_store: NewStore):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     whole = follower.dump()
@@ -27,7 +27,7 @@ def test_a_rewind_by_command_uses_the_journal_where_it_reaches(store: Store, new
     assert follower.dump() == whole
 
 
-def test_a_rewind_by_command_folds_anew_where_the_journal_ends(store: Store, new_store: NewStore):
+def test_rewind_by_command_rebuilds_beyond_journal(store: Store, new_store: NewStore):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     whole = follower.dump()
@@ -41,7 +41,7 @@ def test_a_rewind_by_command_folds_anew_where_the_journal_ends(store: Store, new
 
 
 @pytest.mark.parametrize("to_block", [30, 95])
-def test_a_dry_run_of_a_rewind_changes_nothing(store: Store, to_block: int):
+def test_dry_run_of_rewind_changes_nothing(store: Store, to_block: int):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -55,7 +55,7 @@ def test_a_dry_run_of_a_rewind_changes_nothing(store: Store, to_block: int):
 
 
 @pytest.mark.parametrize("to_block", [9, 100, 101])
-def test_a_rewind_to_where_nothing_is_is_refused(store: Store, to_block: int):
+def test_rewind_outside_indexed_range_is_rejected(store: Store, to_block: int):
     follower = Follower(mined(BLOCKS), store, start_block=11)
     follower.catch_up()
 
@@ -63,12 +63,12 @@ def test_a_rewind_to_where_nothing_is_is_refused(store: Store, to_block: int):
         rewind_to_block(follower.chain, store, follower.folder, to_block, RebuildOptions())
 
 
-def test_a_rewind_of_an_empty_database_is_refused(store: Store):
+def test_rewind_of_empty_database_is_rejected(store: Store):
     with pytest.raises(InputError, match="nothing is indexed"):
         rewind_to_block(ScriptedChain(), store, folder(), 3, RebuildOptions())
 
 
-def test_a_final_fork_is_put_right_by_a_rewind_below_it(store: Store, new_store: NewStore):
+def test_final_fork_is_repaired_by_rewind_below_it(store: Store, new_store: NewStore):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(15)

@@ -13,7 +13,7 @@ US = Account(1, address(0xAB))
 
 
 @pytest.mark.slow
-def test_a_push_planned_on_a_block_that_left_is_never_sent(store: Store):
+def test_push_planned_on_orphaned_block_expires(store: Store):
     follower = Follower(mined(Traffic(3).blocks(100)), store)
     follower.catch_up()
     with store.transaction() as uow:

@@ -104,7 +104,7 @@ def fresh_dump(new_store: NewStore, chain: ScriptedChain, rules: Rules) -> list[
     intervals=st.integers(0, 2),
     rules=st.sampled_from((RULES, TERMINAL)),
 )
-def test_rewind_from_a_snapshot_equals_a_fold_from_nothing_on_every_fork(
+def test_rewind_from_snapshot_equals_fresh_fold_on_every_fork(
     new_sqlite_store: NewStore,
     seed: int,
     targets: tuple[int, int],
@@ -133,9 +133,7 @@ def test_rewind_from_a_snapshot_equals_a_fold_from_nothing_on_every_fork(
             fork_from(follower, number, Traffic(seed + 1).blocks(60))
 
 
-def test_rewind_below_the_journal_folds_from_the_newest_snapshot(
-    store: Store, new_store: NewStore
-):
+def test_rewind_below_journal_folds_from_newest_snapshot(store: Store, new_store: NewStore):
     with small_snapshots(7):
         follower = caught_up(store, BLOCKS)
         made = make_snapshots(follower)
@@ -149,7 +147,7 @@ def test_rewind_below_the_journal_folds_from_the_newest_snapshot(
         assert uow.snapshots.count_snapshots_and_bytes()[0] == sum(block <= DEEP for block in made)
 
 
-def test_dry_run_of_a_rewind_from_a_snapshot_changes_nothing(store: Store):
+def test_dry_run_of_rewind_from_snapshot_changes_nothing(store: Store):
     with small_snapshots(7):
         follower = caught_up(store, BLOCKS)
         make_snapshots(follower)
@@ -162,7 +160,7 @@ def test_dry_run_of_a_rewind_from_a_snapshot_changes_nothing(store: Store):
     assert follower.dump() == before
 
 
-def test_rewind_of_a_fork_takes_no_snapshot_of_the_fork_before(store: Store, new_store: NewStore):
+def test_rewind_ignores_snapshots_of_previous_fork(store: Store, new_store: NewStore):
     with small_snapshots(7):
         follower = caught_up(store, BLOCKS)
         make_snapshots(follower)
@@ -176,7 +174,7 @@ def test_rewind_of_a_fork_takes_no_snapshot_of_the_fork_before(store: Store, new
     assert follower.dump() == fresh_dump(new_store, up_to(follower.chain, DEEP), RULES)
 
 
-def test_rewind_under_other_rules_folds_from_nothing(store: Store, new_store: NewStore):
+def test_rewind_under_other_rules_uses_no_snapshot(store: Store, new_store: NewStore):
     other = replace(RULES, name="other", pool_size=2)
     with small_snapshots(7):
         make_snapshots(caught_up(store, BLOCKS))
@@ -190,7 +188,7 @@ def test_rewind_under_other_rules_folds_from_nothing(store: Store, new_store: Ne
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), other)
 
 
-def test_rewind_by_another_version_of_the_fold_folds_from_nothing(
+def test_rewind_with_other_fold_version_uses_no_snapshot(
     store: Store, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ):
     with small_snapshots(7):
@@ -213,7 +211,7 @@ def note_mismatch(uow: UnitOfWork) -> None:
 
 
 @pytest.mark.parametrize("distrust", [damage_snapshots, note_mismatch, mark_fold_stale])
-def test_rewind_with_a_distrusted_state_or_snapshot_folds_from_nothing(
+def test_rewind_with_distrusted_state_or_snapshot_uses_no_snapshot(
     store: Store, new_store: NewStore, distrust: Callable[[UnitOfWork], None]
 ):
     with small_snapshots(7):
@@ -228,7 +226,7 @@ def test_rewind_with_a_distrusted_state_or_snapshot_folds_from_nothing(
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), RULES)
 
 
-def test_rewind_with_damaged_logs_below_the_snapshot_is_refused(store: Store):
+def test_rewind_with_damaged_logs_below_snapshot_is_rejected(store: Store):
     with small_snapshots(7):
         follower = caught_up(store, BLOCKS)
         make_snapshots(follower)
@@ -242,7 +240,7 @@ def test_rewind_with_damaged_logs_below_the_snapshot_is_refused(store: Store):
     assert follower.dump() == before
 
 
-def test_rewind_where_a_left_out_task_changed_passes_the_snapshot_over(
+def test_rewind_skips_snapshot_missing_changed_task(
     store: Store, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ):
     real = snapshot_codec.pack

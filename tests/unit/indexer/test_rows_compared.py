@@ -74,19 +74,19 @@ def differs(uow: UnitOfWork) -> RowDiff:
     return compare_rows(uow, said([A_LOG], [A_CALL]))
 
 
-def test_the_same_rows_are_the_same(store: Store):
+def test_identical_rows_do_not_differ(store: Store):
     with store.read_transaction() as uow:
         assert not differs(uow)
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Log)])
-def test_a_log_that_differs_in_one_field_differs(store: Store, name: str):
+def test_log_with_changed_field_differs(store: Store, name: str):
     with store.read_transaction() as uow:
         assert compare_rows(uow, said([changed(A_LOG, name)], [A_CALL]))
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Call)])
-def test_a_call_that_differs_in_one_field_differs(store: Store, name: str):
+def test_call_with_changed_field_differs(store: Store, name: str):
     with store.read_transaction() as uow:
         assert compare_rows(uow, said([A_LOG], [changed(A_CALL, name)]))
 
@@ -105,7 +105,7 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda one: f"{one.table}.{one.name}")
-def test_a_row_that_differs_in_one_column_differs(store: Store, column: Column[Any]):
+def test_row_with_changed_column_differs(store: Store, column: Column[Any]):
     """Who adds a column that is not read into the row adds one that nobody compares."""
     with store.transaction() as uow:
         connection = uow.logs._connection
@@ -116,7 +116,7 @@ def test_a_row_that_differs_in_one_column_differs(store: Store, column: Column[A
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Call)])
-def test_a_call_is_put_right_in_every_field(store: Store, name: str):
+def test_call_is_repaired_in_every_field(store: Store, name: str):
     wrong = changed(A_CALL, name)
     with store.transaction() as uow:
         uow.calls.orphan([A_CALL])
@@ -129,7 +129,7 @@ def test_a_call_is_put_right_in_every_field(store: Store, name: str):
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Log)])
-def test_a_log_is_put_right_in_every_field(store: Store, name: str):
+def test_log_is_repaired_in_every_field(store: Store, name: str):
     wrong = changed(A_LOG, name)
     with store.transaction() as uow:
         uow.logs.orphan([A_LOG])
@@ -141,7 +141,7 @@ def test_a_log_is_put_right_in_every_field(store: Store, name: str):
         assert list(uow.logs.iterate_between(0, 9)) == [A_LOG]
 
 
-def test_a_window_with_headers_and_no_block_where_we_have_one_is_of_another_chain(store: Store):
+def test_window_with_headers_but_missing_block_is_of_another_chain(store: Store):
     window = said([], [])
     linked = replace(window, headers=[BlockRef(4, a_hash(4), a_hash(3), 48), window.last])
 
@@ -150,7 +150,7 @@ def test_a_window_with_headers_and_no_block_where_we_have_one_is_of_another_chai
         assert find_conflicting_block(uow, linked) == 5
 
 
-def test_a_window_that_goes_on_above_our_newest_block_is_not_compared(store: Store):
+def test_window_above_newest_block_is_not_compared(store: Store):
     """It shows no block where ours is, and logs after it that we have not read."""
     cursor = Cursor(8, a_hash(88), 90, 6, a_hash(6), 0)
 

@@ -24,21 +24,21 @@ from oracle.store.tables.selection_tables import rule_set
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
 
-def test_the_rules_that_folded_first_are_the_rules_that_may_fold_on(store: Store):
+def test_same_rules_are_accepted_again(store: Store):
     with store.transaction() as uow:
         check_rules(uow, CRYNUX)
         check_rules(uow, CRYNUX)
 
 
 @pytest.mark.parametrize("other", [RELAY, replace(CRYNUX, close="terminal")])
-def test_other_rules_are_refused_with_what_to_do(store: Store, other):
+def test_other_rules_are_rejected_with_remedy(store: Store, other):
     with store.transaction() as uow:
         check_rules(uow, CRYNUX)
         with pytest.raises(InputError, match=r"folded by the rules crynux.*resync rebuild"):
             check_rules(uow, other)
 
 
-def test_the_refusal_names_both(store: Store):
+def test_rules_mismatch_names_both_rule_sets(store: Store):
     with store.transaction() as uow:
         check_rules(uow, CRYNUX)
         changed = replace(CRYNUX, tau_seconds=900)
@@ -73,7 +73,7 @@ def folded_by_version_1(uow: UnitOfWork) -> RuleSet:
     return known
 
 
-def test_a_database_of_version_1_says_so_and_offers_the_rebuild(store: Store):
+def test_database_of_version_1_is_rejected_with_rebuild_hint(store: Store):
     with store.transaction() as uow:
         known = folded_by_version_1(uow)
         assert get_bound_rules(uow) == known
@@ -89,7 +89,7 @@ def test_a_database_of_version_1_says_so_and_offers_the_rebuild(store: Store):
     assert format_rule_set(known).startswith("crynux version 1 (")
 
 
-def test_what_a_database_of_version_1_was_folded_by_is_replaced_by_a_rebuild(store: Store):
+def test_rebuild_rebinds_database_of_version_1_to_current_rules(store: Store):
     with store.transaction() as uow:
         folded_by_version_1(uow)
         bind_rules(uow, CRYNUX)
@@ -97,14 +97,14 @@ def test_what_a_database_of_version_1_was_folded_by_is_replaced_by_a_rebuild(sto
         assert [one.version for one in uow.rule_sets.list_all()] == [1, CRYNUX.version]
 
 
-def test_an_empty_database_may_be_read_by_any_rules(store: Store):
+def test_empty_database_accepts_any_rules(store: Store):
     with store.read_transaction() as uow:
         check_bound_rules(uow, RELAY)
         assert get_bound_rules(uow) is None
         assert not is_folded_by(uow, RELAY)
 
 
-def test_a_database_knows_who_folded_it(store: Store):
+def test_database_stores_rules_that_folded_it(store: Store):
     with store.transaction() as uow:
         check_rules(uow, RELAY)
         assert get_bound_rules(uow) == identify_rules(RELAY)
@@ -112,14 +112,14 @@ def test_a_database_knows_who_folded_it(store: Store):
         assert not is_folded_by(uow, CRYNUX)
 
 
-def test_after_folding_anew_the_new_rules_may_go_on(store: Store):
+def test_rebuild_allows_new_rules(store: Store):
     with store.transaction() as uow:
         check_rules(uow, CRYNUX)
         bind_rules(uow, RELAY)
         check_rules(uow, RELAY)
 
 
-def test_the_length_of_a_period_stays_what_it_was(store: Store):
+def test_changed_report_period_is_rejected(store: Store):
     with store.transaction() as uow:
         check_period(uow, 60)
         check_period(uow, 60)

@@ -60,7 +60,7 @@ def told_of(store, history: History, rules: Rules = CRYNUX):
         return json.loads(evidence.text), evidence, count_held_intervals(uow, intervals, rules)
 
 
-def test_a_creators_trap_makes_honest_nodes_due_and_their_kickout_waits(new_sqlite_store):
+def test_kickout_caused_by_single_creator_is_held(new_sqlite_store):
     with new_sqlite_store() as store:
         told, evidence, held = told_of(store, trapped(["mallory"]))
     assert (told["sum"], told["creators"], told["most_of_one_creator"]) == (0, 1, GROUPS)
@@ -72,7 +72,7 @@ def test_a_creators_trap_makes_honest_nodes_due_and_their_kickout_waits(new_sqli
     assert held == 2
 
 
-def test_where_no_such_limit_is_believed_the_trap_costs_its_victims_nothing():
+def test_min_timeout_rule_protects_victims_of_short_timeouts():
     doubting = rules_with(least_timeout_seconds=10)
     history = trapped(["mallory"])
     for name in ("victim", "other victim"):
@@ -85,7 +85,7 @@ def test_where_no_such_limit_is_believed_the_trap_costs_its_victims_nothing():
     ("creators", "held"),
     [(["a", "b", "c"], 0), (["a", "b"], 0), (["a", "a", "b"], 2), (["a"], 2)],
 )
-def test_a_kickout_waits_where_more_than_half_of_its_scores_are_one_creators(
+def test_kickout_is_held_when_single_creator_has_more_than_half_of_scores(
     new_sqlite_store, creators, held
 ):
     with new_sqlite_store() as store:
@@ -100,7 +100,7 @@ def pool_of_two(mallorys: int, others_score: int) -> CreatorSpread:
     return compute_creator_spread([*honest, *[(node("mallory"), 0)] * mallorys], CRYNUX)
 
 
-def test_a_kickout_waits_that_would_be_far_from_due_without_one_creators_tasks():
+def test_kickout_is_held_when_scores_of_single_creator_are_decisive():
     # A node that brings 3 points elsewhere: 17 traps of 50 bring it under 2.0.
     caught = pool_of_two(17, 3)
     assert (caught.max_per_creator, caught.decisive_scores) == (17, 17)
@@ -109,13 +109,13 @@ def test_a_kickout_waits_that_would_be_far_from_due_without_one_creators_tasks()
     )
 
 
-def test_a_node_that_is_bad_for_everybody_waits_for_nobody():
+def test_kickout_of_node_bad_for_every_creator_is_not_held():
     for score in (0, 1, 2):
         assert pool_of_two(17, score).hold_reason(CRYNUX) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 2, 5])), min_size=1, max_size=60))
-def test_what_is_not_held_is_near_the_line_without_any_one_creator(scores):
+def test_kickout_not_held_stays_near_line_without_any_single_creator(scores):
     named = [(node(f"creator {n}"), score) for n, score in scores]
     if compute_creator_spread(named, CRYNUX).hold_reason(CRYNUX) is not None:
         return
@@ -126,13 +126,13 @@ def test_what_is_not_held_is_near_the_line_without_any_one_creator(scores):
         assert 4 * sum(rest) < 5 * 2 * len(rest)
 
 
-def test_without_the_gate_nothing_waits(new_sqlite_store):
+def test_creator_share_limit_of_1_holds_no_kickout(new_sqlite_store):
     with new_sqlite_store() as store:
         *_, held = told_of(store, trapped(["a"]), rules_with(kick_creator_share=UNIT))
     assert held == 0
 
 
-def test_a_creator_who_is_named_after_the_kickout_was_due_changes_no_evidence(new_sqlite_store):
+def test_creator_recorded_after_due_kickout_changes_no_evidence(new_sqlite_store):
     """Two reporters that look at different times have to write the same bytes."""
     history = History().joins("victim", "own", "own too")
     for n in range(GROUPS):

@@ -59,12 +59,12 @@ def statements_of_second_tick(store: Store, open_count: int, live_count: int) ->
     return len(statements)
 
 
-def test_more_open_intervals_and_live_kickouts_take_no_more_statements(new_store):
+def test_statement_count_is_independent_of_open_intervals(new_store):
     with new_store() as few, new_store() as many:
         assert statements_of_second_tick(few, 3, 1) == statements_of_second_tick(many, 60, 20)
 
 
-def test_open_intervals_are_read_once_a_tick(new_sqlite_store, monkeypatch):
+def test_open_intervals_are_read_once_per_tick(new_sqlite_store, monkeypatch):
     reads, real = list[int](), KickoutRepository.list_open
 
     def count_read(self: KickoutRepository) -> list[KickoutDue]:
@@ -79,7 +79,7 @@ def test_open_intervals_are_read_once_a_tick(new_sqlite_store, monkeypatch):
     assert reads == [1]
 
 
-def test_rewind_drops_remembered_evidence(new_sqlite_store):
+def test_rewind_clears_evidence_cache(new_sqlite_store):
     with new_sqlite_store() as store:
         nodes, memory = store_due_nodes(store, 3, 2), EvidenceHashCache()
         with store.read_transaction() as uow:
@@ -116,7 +116,7 @@ def test_rewind_drops_remembered_evidence(new_sqlite_store):
         max_size=8,
     )
 )
-def test_a_pass_that_remembers_equals_asking_about_each_kickout_alone(new_sqlite_store, steps):
+def test_cached_plan_equals_separate_kickout_checks(new_sqlite_store, steps):
     with new_sqlite_store() as store:
         nodes, memory = store_due_nodes(store, 6, 4), EvidenceHashCache()
         for step, place in steps:

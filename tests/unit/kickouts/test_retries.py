@@ -25,7 +25,7 @@ def is_due(store: Store, history: History, kick: Kick) -> bool:
 
 
 @pytest.mark.parametrize("timeouts", [0, 60])
-def test_it_is_for_who_joined_again_also_without_being_made_whole(store, timeouts):
+def test_retry_is_due_for_rejoined_node_regardless_of_later_scores(store, timeouts):
     history = History().joins("A").quits("A").after(60)
     kick = kick_at(history.joins("B").events[-1].at)
     history.after(60).joins("A")
@@ -34,12 +34,12 @@ def test_it_is_for_who_joined_again_also_without_being_made_whole(store, timeout
     assert is_due(store, history, kick)
 
 
-def test_it_is_not_for_who_never_left(store):
+def test_retry_is_not_due_for_node_that_never_left(store):
     history = History().joins("A", "B")
     assert not is_due(store, history, kick_at(history.events[-1].at))
 
 
-def test_it_is_not_where_there_was_nobody_to_ask(store):
+def test_retry_is_not_due_without_kick_target(store):
     history = History().joins("A").quits("A")
     kick = kick_at(history.joins("B").events[-1].at, NO_TARGET)
     history.after(60).joins("A")

@@ -28,42 +28,42 @@ def grid(text, *, is_toml=False):
     return parse_grid(text, SystemBase.find_by_name, is_toml=is_toml)
 
 
-def test_a_name_is_a_rule_set_with_the_policy_of_its_system():
+def test_system_name_selects_rule_set_and_its_policy():
     (crynux, relay), notes = columns("crynux", "relay")
     assert (crynux.name, crynux.rules, crynux.policy) == ("crynux", CRYNUX, "crynux")
     assert (relay.name, relay.rules, relay.policy) == ("relay", RELAY, "relay")
     assert notes == []
 
 
-def test_another_policy_is_taken_by_its_name():
+def test_at_sign_selects_another_policy():
     (column,), _ = columns("crynux@relay")
     assert (column.name, column.rules, column.policy) == ("crynux@relay", CRYNUX, "relay")
 
 
-def test_a_written_rule_set_is_picked_by_the_policy_of_its_name_or_of_seed():
+def test_rule_set_from_json_uses_policy_of_its_name_or_crynux():
     assert SystemBase.from_rules_json('{"name": "relay", "version": 7}').policy == "relay"
     assert SystemBase.from_rules_json('{"name": "ours", "version": 1}').policy == "crynux"
 
 
-def test_a_change_reaches_every_rule_set_and_is_seen_in_the_name():
+def test_change_applies_to_every_rule_set_and_marks_name():
     (crynux, relay), notes = columns("crynux", "relay", changes=["penalty=0.5"])
     assert crynux.rules.penalty == relay.rules.penalty == UNIT // 2
     assert (crynux.name, relay.name) == ("crynux*", "relay*")
     assert notes == []
 
 
-def test_a_change_of_one_rule_set_leaves_the_others_alone():
+def test_change_for_single_rule_set_leaves_others_unchanged():
     (crynux, relay), _ = columns("crynux", "relay", changes=["crynux:penalty=0.5"])
     assert (crynux.rules.penalty, relay) == (UNIT // 2, columns("relay")[0][0])
 
 
-def test_a_change_of_one_system_wins_over_a_change_of_all_in_any_order():
+def test_change_for_named_system_overrides_global_change():
     for changes in (["penalty=0.5", "crynux:penalty=0.6"], ["crynux:penalty=0.6", "penalty=0.5"]):
         (crynux, relay), _ = columns("crynux", "relay", changes=changes)
         assert (crynux.rules.penalty, relay.rules.penalty) == (6 * UNIT // 10, UNIT // 2)
 
 
-def test_a_number_of_the_policy_is_changed_as_a_rule_is():
+def test_policy_setting_is_changed_like_rule():
     (crynux, article), notes = columns("crynux", "article", changes=["weight_floor=0.01"])
     assert (crynux.name, crynux.rules, crynux.policy_changes) == (
         "crynux*",
@@ -75,19 +75,19 @@ def test_a_number_of_the_policy_is_changed_as_a_rule_is():
     assert notes == ["article has no rule weight_floor: it is compared without that change"]
 
 
-def test_a_rule_that_does_nothing_under_legacy_is_left_alone_there():
+def test_rule_unused_by_legacy_is_not_changed_there():
     (crynux, legacy), notes = columns("crynux", "legacy", changes=[*LEGACY, "pool_size=30"])
     assert (crynux.rules.pool_size, legacy.rules.pool_size) == (30, CRYNUX.pool_size)
     assert notes == ["legacy has no rule pool_size: it is compared without that change"]
 
 
-def test_a_system_without_rules_has_the_numbers_of_its_policy():
+def test_system_without_rules_has_policy_parameters():
     (article,), _ = columns("article", changes=["article:max_tickets=20"])
     assert (article.name, article.parameters["max_tickets"]) == ("article*", "20")
     assert article.rules == CRYNUX
 
 
-def test_a_system_stands_beside_itself_with_changes_of_its_own():
+def test_system_is_compared_with_changed_copy_of_itself():
     bases = [
         SystemBase.find_by_name("crynux"),
         SystemBase.find_by_name("crynux").with_changes(["weight_floor=0.01", "boost=1"]),
@@ -98,7 +98,7 @@ def test_a_system_stands_beside_itself_with_changes_of_its_own():
     assert (floored.rules.boost, floored.policy_changes) == (UNIT, {"weight_floor": "0.01"})
 
 
-def test_a_change_of_its_own_wins_over_a_change_of_all_of_that_name():
+def test_own_change_overrides_change_by_system_name():
     bases = [
         SystemBase.find_by_name("crynux"),
         SystemBase.find_by_name("crynux").with_changes(["penalty=0.5"]),
@@ -110,7 +110,7 @@ def test_a_change_of_its_own_wins_over_a_change_of_all_of_that_name():
     assert one.rules.tau_seconds == other.rules.tau_seconds == 9
 
 
-def test_a_grid_tries_numbers_of_the_policy():
+def test_grid_varies_policy_settings():
     tried = grid('{"rules": "crynux", "set": {"weight_floor": ["0", "0.01"]}}')
     found, _ = build_columns([], [], tried)
     assert [column.name for column in found] == [
@@ -120,13 +120,13 @@ def test_a_grid_tries_numbers_of_the_policy():
     assert [column.parameters["weight_floor"] for column in found] == ["0", "0.01"]
 
 
-def test_a_grid_does_not_try_what_its_system_has_of_its_own():
+def test_grid_over_already_changed_setting_is_rejected():
     tried = Grid([SystemBase.find_by_name("crynux").with_changes(["boost=1"])], {"boost": ["0.1"]})
     with pytest.raises(ValueError, match="grid: boost: crynux boost=1 has its own value"):
         build_columns([], [], tried)
 
 
-def test_a_system_of_a_grid_that_is_compared_already_is_refused():
+def test_grid_system_compared_twice_is_rejected():
     tried = Grid([SystemBase.find_by_name("crynux")], {"boost": ["1"]})
     with pytest.raises(ValueError, match="crynux boost=1 is compared twice"):
         build_columns([SystemBase.find_by_name("crynux").with_changes(["boost=1"])], [], tried)
@@ -140,25 +140,25 @@ def test_a_system_of_a_grid_that_is_compared_already_is_refused():
         (["boost=1", "boost=2"], "crynux: boost: given twice"),
     ],
 )
-def test_a_change_of_its_own_that_cannot_be_is_refused(words, said):
+def test_invalid_own_change_is_rejected(words, said):
     with pytest.raises(ValueError, match=said):
         SystemBase.find_by_name("crynux").with_changes(words)
 
 
-def test_rules_of_the_legacy_system_are_given_by_their_dotted_names():
+def test_legacy_rules_are_changed_by_dotted_names():
     (column,), _ = columns("legacy", changes=LEGACY)
     assert column.rules.legacy is not None
     assert column.rules.legacy.kickout_tasks == 10
 
 
-def test_a_rule_that_one_system_has_not_is_said():
+def test_rule_missing_in_system_is_noted():
     _, notes = columns("crynux", "legacy", changes=[*LEGACY, "legacy.window_seconds=3600"])
     assert notes == [
         "crynux has no rule legacy.window_seconds: it is compared without that change"
     ]
 
 
-def test_every_combination_of_a_grid_is_a_column():
+def test_every_grid_combination_becomes_column():
     tried = grid(
         '{"rules": "crynux", "set": {"tau_seconds": [900, 1800], "penalty": ["0.3", 0.5]}}'
     )
@@ -173,7 +173,7 @@ def test_every_combination_of_a_grid_is_a_column():
     assert found[1].rules.penalty == UNIT // 2
 
 
-def test_a_grid_may_be_toml_with_dotted_names_and_several_rule_sets():
+def test_grid_is_read_from_toml_with_dotted_names_and_several_rule_sets():
     text = 'rules = ["crynux", "relay"]\n[set]\nrank_scores = [[10, 5, 2], [10, 9, 6]]\n'
     found, _ = build_columns([], [], grid(text, is_toml=True))
     assert [column.rules.rank_scores for column in found] == 2 * [(10, 5, 2), (10, 9, 6)]
@@ -197,7 +197,7 @@ def test_a_grid_may_be_toml_with_dotted_names_and_several_rule_sets():
         ('{"rules": "crynux", "set": {"penalty": [[[]]]}, "more": 1}', "more: no such key"),
     ],
 )
-def test_a_grid_that_cannot_be_read_is_refused(text, said):
+def test_malformed_grid_is_rejected(text, said):
     with pytest.raises(ValueError, match=said):
         grid(text)
 
@@ -215,23 +215,23 @@ def test_a_grid_that_cannot_be_read_is_refused(text, said):
         (("legacy",), (), "legacy"),
     ],
 )
-def test_a_comparison_that_cannot_be_is_refused(names, changes, said):
+def test_invalid_comparison_is_rejected(names, changes, said):
     with pytest.raises(ValueError, match=said):
         columns(*names, changes=changes)
 
 
 @pytest.mark.parametrize("text", ["penalty", "=1", ":penalty=1"])
-def test_a_setting_without_its_parts_is_refused(text):
+def test_malformed_setting_is_rejected(text):
     with pytest.raises(ValueError, match="key=value"):
         Setting.parse(text)
 
 
-def test_a_rule_that_a_grid_tries_must_be_there():
+def test_grid_over_unknown_rule_is_rejected():
     with pytest.raises(ValueError, match="grid: fairness: no such rule in crynux"):
         build_columns([], [], Grid([SystemBase.find_by_name("crynux")], {"fairness": ["1"]}))
 
 
-def test_a_grid_of_too_many_columns_is_refused():
+def test_grid_with_too_many_columns_is_rejected():
     values = [str(number) for number in range(1, MAX_COLUMNS + 2)]
     tried = parse_grid(
         json.dumps({"rules": "crynux", "set": {"tau_seconds": values}}),

@@ -24,7 +24,7 @@ def two_of_unequal_luck():
     return history.after(10).creates("1").starts("1", "A").after(1).times_out("1")
 
 
-def test_the_best_score_has_the_first_rank():
+def test_best_score_has_rank_1():
     (side,) = compare_events(two_of_unequal_luck().events, columns("crynux"), BacktestPlan()).sides
     best, other = side.final_ranks[node("B")], side.final_ranks[node("A")]
     assert (best.score, best.rank) == (UNIT, 1)
@@ -32,14 +32,14 @@ def test_the_best_score_has_the_first_rank():
     assert other.rank > 1
 
 
-def test_who_is_no_member_at_the_end_has_no_rank():
+def test_node_that_left_has_no_rank():
     history = two_of_unequal_luck().quits("B")
     (side,) = compare_events(history.events, columns("crynux"), BacktestPlan()).sides
     assert node("B") not in side.final_ranks
     assert node("A") in side.final_ranks
 
 
-def test_a_system_is_wholly_like_itself():
+def test_system_correlates_fully_with_itself():
     compared = compare_events(
         two_of_unequal_luck().events, columns("crynux", "relay"), BacktestPlan()
     )
@@ -47,7 +47,7 @@ def test_a_system_is_wholly_like_itself():
     assert compared.compute_correlation(crynux, crynux) == UNIT
 
 
-def test_intervals_are_summed_up():
+def test_exclusion_intervals_are_summed():
     history = History().joins("A").starts("1", "A").starts("2", "A").after(10)
     history.times_out("1").times_out("2").after(7).joins("B")
     crynux, relay = compare_events(
@@ -59,7 +59,7 @@ def test_intervals_are_summed_up():
     assert relay.exclusion.interval_count == 0
 
 
-def test_even_shares_have_a_gini_of_nothing():
+def test_even_expected_shares_have_zero_gini():
     history = History().joins("A", "B", stake=10**18)
     history.starts("1", "A").aborts("1").starts("2", "A").aborts("2")
     (side,) = compare_events(history.events, columns("crynux"), BacktestPlan()).sides
@@ -75,7 +75,7 @@ def test_even_shares_have_a_gini_of_nothing():
     )
 
 
-def test_where_no_start_is_judged_nothing_is_said_of_shares():
+def test_comparison_without_draws_has_no_expected_shares():
     history = History().joins("A").starts("1", "A")
     compared = compare_events(history.events, columns("crynux"), BacktestPlan(max_starts=0))
     (side,) = compared.sides
@@ -87,7 +87,7 @@ def test_where_no_start_is_judged_nothing_is_said_of_shares():
     assert side.compute_actual_share(node("A")) == UNIT
 
 
-def test_a_sample_judges_as_many_starts_as_asked():
+def test_draw_sample_has_requested_size():
     history = History().joins("A", "B")
     for name in map(str, range(20)):
         history.starts(name, "A").aborts(name)
@@ -96,7 +96,7 @@ def test_a_sample_judges_as_many_starts_as_asked():
     )
 
 
-def test_only_rules_that_differ_are_listed():
+def test_only_differing_rules_are_listed():
     found = find_differences(
         columns("crynux", "relay", changes=["penalty=0.5", "relay:tau_seconds=60"])
     )
@@ -106,7 +106,7 @@ def test_only_rules_that_differ_are_listed():
     assert "name" not in found
 
 
-def test_numbers_of_policies_that_differ_are_listed_beside_the_rules():
+def test_differing_policy_settings_are_listed_with_rules():
     found = find_differences(
         columns("crynux", "relay", "article", changes=["crynux:weight_floor=0.01"])
     )
@@ -125,7 +125,7 @@ def silent_after_joining():
     return history.scores("A", 0).after(90_000).starts("1", "B")
 
 
-def test_a_node_whose_mean_is_0_has_no_share_without_a_floor_of_the_weight():
+def test_zero_mean_node_has_share_only_with_weight_floor():
     bases = [
         SystemBase.find_by_name("crynux").with_changes(["weight_floor=0"]),
         SystemBase.find_by_name("crynux"),
@@ -140,7 +140,7 @@ def test_a_node_whose_mean_is_0_has_no_share_without_a_floor_of_the_weight():
     assert floored > 0
 
 
-def test_a_score_of_tickets_is_of_the_most_there_can_be():
+def test_ticket_score_is_relative_to_maximum_tickets():
     history = History().joins("A", "B", stake=10**18)
     changed = columns("article", changes=["max_tickets=20"])
     (side,) = compare_events(history.events, changed, BacktestPlan()).sides
@@ -148,7 +148,7 @@ def test_a_score_of_tickets_is_of_the_most_there_can_be():
     assert side.final_ranks[node("A")].score == bare.final_ranks[node("A")].score == UNIT
 
 
-def test_one_job_and_two_make_the_same_comparison(monkeypatch):
+def test_single_job_and_two_jobs_produce_same_comparison(monkeypatch):
     monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
     events = two_of_unequal_luck().events
     both = columns("crynux", "relay")
@@ -158,7 +158,7 @@ def test_one_job_and_two_make_the_same_comparison(monkeypatch):
     assert one.instants == two.instants == tuple(sorted(one.instants))
 
 
-def test_progress_ends_with_every_event_of_every_column():
+def test_progress_ends_at_all_events_of_all_columns():
     told = []
     events = two_of_unequal_luck().events
     compare_events(
@@ -168,12 +168,12 @@ def test_progress_ends_with_every_event_of_every_column():
     assert told[-1] == ("folding", 2 * len(events), 2 * len(events))
 
 
-def test_an_empty_history_is_refused():
+def test_empty_history_is_rejected():
     with pytest.raises(InputError, match="empty"):
         compare_events([], columns("crynux"), BacktestPlan())
 
 
-def test_legacy_rules_score_a_node_beside_its_peers(tmp_path):
+def test_legacy_rules_score_node_relative_to_peers(tmp_path):
     changes = ("legacy.vram_weight=1", "legacy.timeout_weight=0", "legacy.speed_weight=0")
     more = ("legacy.least_timeout_seconds=1", "legacy.kickout_below=0", "legacy.kickout_tasks=1")
     (column,) = columns("legacy", changes=changes + more)

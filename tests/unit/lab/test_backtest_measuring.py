@@ -25,7 +25,7 @@ def twice_late():
     return late.starts("2", "A").after(10).times_out("2")
 
 
-def test_a_interval_of_exclusion_begins_with_the_timeout_and_ends_at_the_second_of_healing(bench):
+def test_exclusion_interval_spans_timeout_to_recovery_second(bench):
     history = twice_late()
     base = folded(history)[0].ledger.nodes[node("A")].base
     began = history.time
@@ -39,26 +39,26 @@ def test_a_interval_of_exclusion_begins_with_the_timeout_and_ends_at_the_second_
     assert interval.seconds == interval.until - began
 
 
-def test_a_interval_that_lasts_is_open_and_counts_up_to_the_last_event(bench):
+def test_ongoing_exclusion_interval_counts_to_last_event(bench):
     (interval,) = bench.measure(twice_late().after(5).joins("B")).intervals
     assert (interval.until, interval.seconds) == (None, 5)
 
 
-def test_a_success_ends_a_interval_at_its_event(bench):
+def test_success_ends_exclusion_interval(bench):
     history = History().joins("A").starts("1", "A").starts("2", "A").starts("3", "A")
     history.after(10).times_out("1").times_out("2").after(7).submits("3").succeeds("3")
     (interval,) = bench.measure(history.after(100).joins("B")).intervals
     assert (interval.since, interval.until, interval.seconds) == (1010, 1017, 7)
 
 
-def test_leaving_ends_a_interval(bench):
+def test_quit_ends_exclusion_interval(bench):
     history = twice_late().after(4).quits("A").after(50).joins("B")
     (interval,) = bench.measure(history).intervals
     assert interval.until == history.time - 50
     assert interval.seconds == 4
 
 
-def test_a_second_timeout_lengthens_a_interval_and_begins_no_other(bench):
+def test_second_timeout_extends_exclusion_interval(bench):
     history = History().joins("A").starts("1", "A").starts("2", "A").starts("3", "A")
     history.after(10).times_out("1").times_out("2").after(5).times_out("3")
     (interval,) = bench.measure(history.after(9000).joins("B")).intervals
@@ -69,7 +69,7 @@ def test_a_second_timeout_lengthens_a_interval_and_begins_no_other(bench):
     assert heal_reliability(base, 1015, interval.until, CRYNUX) >= UNIT // 10
 
 
-def test_an_exclusion_that_is_remembered_lasts_to_the_exit(bench):
+def test_relay_exclusion_lasts_to_exit_threshold(bench):
     history = History().joins("A")
     for name in "1234":
         history.starts(name, "A").after(1).times_out(name)
@@ -81,13 +81,13 @@ def test_an_exclusion_that_is_remembered_lasts_to_the_exit(bench):
     assert heal_reliability(base, began, interval.until, RELAY) >= 8 * UNIT // 10
 
 
-def test_only_the_part_of_a_interval_behind_the_first_block_is_counted(bench):
+def test_interval_is_counted_from_first_block(bench):
     history = twice_late().after(3).joins("B").after(4).joins("C")
     (interval,) = bench.measure(history, blocks=(4, None)).intervals
     assert (interval.since, interval.seconds, interval.began_before) == (1020, 4, True)
 
 
-def test_a_interval_that_was_over_before_the_first_block_is_not_counted(bench):
+def test_interval_ended_before_first_block_is_not_counted(bench):
     history = twice_late().after(9000).joins("B").after(4).joins("C")
     assert bench.measure(history, blocks=(history.block - 1, None)).intervals == ()
 
@@ -97,7 +97,7 @@ def third_for_ever(times):
     return History().joins("A").scores("A", *[0] * times)
 
 
-def test_a_kickout_is_due_with_the_score_that_fills_a_low_pool(bench):
+def test_kickout_is_due_with_score_filling_low_pool(bench):
     rules = rules_with(pool_size=3)
     history = third_for_ever(3)
     (due,) = bench.measure(history.after(10).joins("B"), rules).kickouts
@@ -105,11 +105,11 @@ def test_a_kickout_is_due_with_the_score_that_fills_a_low_pool(bench):
     assert (due.closed_block, due.kicked_block) == (None, None)
 
 
-def test_a_kickout_that_is_not_due_is_not_reported(bench):
+def test_kickout_not_due_is_not_reported(bench):
     assert bench.measure(third_for_ever(2), rules_with(pool_size=3)).kickouts == ()
 
 
-def test_a_kickout_says_when_the_network_of_the_history_did_it(bench):
+def test_kickout_reports_time_of_network_kick(bench):
     history = third_for_ever(3).after(10).is_kicked_out("A")
     measured = bench.measure(history, rules_with(pool_size=3))
     (due,) = measured.kickouts
@@ -118,14 +118,14 @@ def test_a_kickout_says_when_the_network_of_the_history_did_it(bench):
     assert measured.kicks == (NetworkKick(node("A"), 5, history.time, was_due=True),)
 
 
-def test_a_kick_that_the_system_would_not_have_made_is_told(bench):
+def test_network_kick_without_due_kickout_is_reported(bench):
     history = third_for_ever(3).after(10).is_kicked_out("A")
     measured = bench.measure(history)
     assert measured.kickouts == ()
     assert measured.kicks == (NetworkKick(node("A"), 5, history.time, was_due=False),)
 
 
-def test_a_kickout_closed_before_the_first_block_is_not_counted(bench):
+def test_kickout_closed_before_first_block_is_not_counted(bench):
     history = third_for_ever(3).scores("A", 10).after(10).joins("B")
     rules = rules_with(pool_size=3)
     assert len(bench.measure(history, rules).kickouts) == 1
@@ -140,26 +140,26 @@ def test_chances_are_weights_over_their_sum(bench):
     assert spread.actual == {node("B"): 1}
 
 
-def test_who_is_busy_is_no_candidate(bench):
+def test_busy_node_is_no_candidate(bench):
     history = History().joins("A", "B").starts("1", "A").after(1).starts("2", "B")
     spread = bench.measure(history).spread
     half = CHANCE_UNIT // 2
     assert spread.expected == {node("A"): half, node("B"): half + CHANCE_UNIT}
 
 
-def test_where_all_weights_are_nothing_all_have_the_same_chance(bench):
+def test_zero_weights_give_equal_chances(bench):
     history = History().joins("A", "B").starts("1", "A")
     spread = bench.measure(history, policy=ByName({"A": 0, "B": 0})).spread
     assert spread.expected == {node("A"): CHANCE_UNIT // 2, node("B"): CHANCE_UNIT // 2}
 
 
-def test_a_start_without_a_candidate_is_counted_as_such(bench):
+def test_start_without_candidates_is_counted_as_unplaced(bench):
     history = History().starts("1", "A").joins("B").starts("2", "B")
     spread = bench.measure(history).spread
     assert (spread.judged, spread.unplaced) == (2, 1)
 
 
-def test_nodes_that_had_a_task_of_the_group_are_no_candidates(bench):
+def test_nodes_with_task_of_same_group_are_no_candidates(bench):
     history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").submits("1")
     history.aborts("1").starts("2", "B")
     spread = bench.measure(history).spread
@@ -169,7 +169,7 @@ def test_nodes_that_had_a_task_of_the_group_are_no_candidates(bench):
     }
 
 
-def test_a_group_is_remembered_from_before_the_first_block(bench):
+def test_group_from_before_first_block_is_respected(bench):
     history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").aborts("1")
     history.after(1).starts("2", "B")
     spread = bench.measure(history, blocks=(2, None)).spread
@@ -177,7 +177,7 @@ def test_a_group_is_remembered_from_before_the_first_block(bench):
     assert spread.actual == {node("B"): 1}
 
 
-def test_every_part_of_a_task_in_rounds_is_a_start(bench):
+def test_every_run_of_multi_node_task_counts_as_start(bench):
     history = History().joins("A", "B").starts("1", "A", place=0).starts("1", "B", place=1)
     spread = bench.measure(history).spread
     assert spread.actual == {node("A"): 1, node("B"): 1}
@@ -187,33 +187,33 @@ def test_every_part_of_a_task_in_rounds_is_a_start(bench):
     }
 
 
-def test_a_start_against_the_rules_counts_for_nobody(bench):
+def test_illegal_start_is_not_counted(bench):
     history = History().joins("A", "B").starts("1", "A").starts("1", "B")
     assert bench.measure(history).spread.actual == {node("A"): 1}
 
 
-def test_only_the_chosen_starts_are_judged_but_all_are_counted(bench):
+def test_only_sampled_starts_are_judged_but_all_are_counted(bench):
     history = History().joins("A", "B").starts("1", "A").starts("2", "B").aborts("1").aborts("2")
     spread = bench.measure(history, asked=MeasurementPlan(chosen_starts=frozenset({1}))).spread
     assert spread.expected == {node("B"): CHANCE_UNIT}
     assert spread.actual == {node("A"): 1, node("B"): 1}
 
 
-def test_the_policy_sees_every_event_in_order_and_not_before_its_time(bench):
+def test_policy_receives_all_events_in_order(bench):
     policy = ByName()
     history = History().joins("A").after(1).starts("1", "A").submits("1")
     bench.measure(history, policy=policy, blocks=(2, None))
     assert policy.seen == history.events
 
 
-def test_who_was_a_member_or_had_a_task_is_present(bench):
+def test_members_and_nodes_with_tasks_are_present(bench):
     history = History().joins("A", "B").quits("A").updates("U", stake=1).after(1)
     history.joins("C").starts("1", "D")
     assert bench.measure(history).present == tuple(map(node, "ABCD"))
     assert bench.measure(history, blocks=(2, None)).present == tuple(map(node, "BCD"))
 
 
-def test_scores_are_noted_at_their_instants_after_all_events_of_that_time(bench):
+def test_instant_scores_include_all_events_of_that_time(bench):
     history = History().joins("A").starts("1", "A").after(10).times_out("1").after(10).quits("A")
     over_time = bench.measure(
         history, asked=MeasurementPlan(instants=(1009, 1010, 1020))
@@ -221,20 +221,20 @@ def test_scores_are_noted_at_their_instants_after_all_events_of_that_time(bench)
     assert over_time == {node("A"): (UNIT // 2, 15 * UNIT // 100, None)}
 
 
-def test_events_behind_the_last_block_are_not_read(bench):
+def test_events_after_last_block_are_not_read(bench):
     history = History().joins("A").after(5).joins("B")
     assert [end.node for end in bench.measure(history, blocks=(0, 1)).nodes] == [node("A")]
     assert bench.kept.to_time == GENESIS_TIME
 
 
-def test_a_history_without_an_event_to_count_is_refused(tmp_path):
+def test_history_without_events_in_range_is_rejected(tmp_path):
     path, events = tmp_path / "events", History().after(1).joins("A").events
     for first, last, said in ((0, None, "empty"), (3, None, "--from 3"), (0, 1, "--to 1")):
         with pytest.raises(InputError, match=said):
             write_history(events if first or last else [], path, first, last)
 
 
-def test_a_history_of_many_chunks_is_read_as_it_was_written(tmp_path):
+def test_history_of_several_chunks_round_trips(tmp_path):
     history = History()
     for number in range(EVENTS_PER_CHUNK + 1):
         history.updates("A", stake=number)
@@ -243,7 +243,7 @@ def test_a_history_of_many_chunks_is_read_as_it_was_written(tmp_path):
     assert [event for chunk in known.read_chunks() for event in chunk] == history.events
 
 
-def test_a_sample_of_starts_is_as_large_as_asked_and_told_by_its_seed():
+def test_start_sample_has_requested_size_and_depends_on_seed():
     assert choose_starts(10, 10, 0) is None
     sample = choose_starts(1000, 10, 0)
     assert sample is not None

@@ -51,7 +51,7 @@ def measured(events, rules, policy, asked, blocks=(0, None)):
 
 @given(legal_histories().filter(bool), st.sampled_from([HARD, REMEMBERED]), st.data())
 @examples(60)
-def test_a_node_is_in_a_interval_in_just_the_seconds_in_which_it_is_excluded(events, rules, data):
+def test_intervals_match_excluded_seconds(events, rules, data):
     history, found = measured(events, rules, CRYNUX_POLICY, MeasurementPlan(judges_starts=False))
     if history.from_time == history.to_time:
         return
@@ -67,7 +67,7 @@ def test_a_node_is_in_a_interval_in_just_the_seconds_in_which_it_is_excluded(eve
 
 @given(legal_histories().filter(bool), st.data())
 @examples(60)
-def test_whatever_is_counted_of_a_history_its_intervals_and_kickouts_are_those_of_it(events, data):
+def test_block_range_keeps_intervals_and_kickouts_of_full_history(events, data):
     places = sorted({event.at.block for event in events})
     first, last = sorted(data.draw(st.tuples(st.sampled_from(places), st.sampled_from(places))))
     history, found = measured(
@@ -97,7 +97,7 @@ def test_whatever_is_counted_of_a_history_its_intervals_and_kickouts_are_those_o
 
 @given(any_histories() | disturbed_histories(), st.sampled_from([CRYNUX_POLICY, RELAY_POLICY]))
 @examples(60)
-def test_candidates_kept_ready_spread_tasks_as_judging_every_node_does(events, policy):
+def test_candidate_pool_spreads_tasks_like_node_by_node_policy(events, policy):
     if not events:
         return
     rules = {"crynux": CRYNUX, "relay": RELAY}[policy.name]

@@ -24,13 +24,13 @@ def played(name, rules, loop):
 
 @examples(20)
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
-def test_whatever_is_played_the_fold_finds_every_event_legal(name, rules, seed):
+def test_simulated_network_produces_only_legal_events(name, rules, seed):
     assert played(name, rules, network(tasks=200, seed=seed)).anomalies == 0
 
 
 @examples(20)
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
-def test_what_nodes_earn_is_what_creators_pay(name, rules, seed):
+def test_node_earnings_equal_creator_payments(name, rules, seed):
     result = played(name, rules, network(tasks=200, seed=seed))
     money = [owner.money for owner in result.owners.values()]
     assert sum(each.earned for each in money) == sum(each.paid for each in money) > 0
@@ -38,18 +38,18 @@ def test_what_nodes_earn_is_what_creators_pay(name, rules, seed):
 
 @examples(10)
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
-def test_the_same_seed_gives_the_same_result(name, rules, seed):
+def test_same_seed_produces_same_result(name, rules, seed):
     loop = network(tasks=150, seed=seed)
     assert played(name, rules, loop) == played(name, rules, loop)
 
 
-def test_another_seed_gives_another_result():
+def test_other_seed_produces_other_result():
     assert played("silent", "crynux", network(seed=1)) != played(
         "silent", "crynux", network(seed=2)
     )
 
 
-def test_a_policy_without_a_pool_of_candidates_is_asked_node_by_node():
+def test_policy_without_candidate_pool_is_simulated_node_by_node():
     loop = network(tasks=60, nodes=5)
     result = run_closed_loop(column("crynux@article"), loop, Cast(create_honest_nodes(loop)))
     assert result.orders > 0
@@ -57,7 +57,7 @@ def test_a_policy_without_a_pool_of_candidates_is_asked_node_by_node():
 
 
 @pytest.mark.parametrize("rules", ["article", "legacy"])
-def test_a_system_that_scores_no_groups_is_refused(rules):
+def test_system_without_group_scores_is_rejected(rules):
     numbers = (
         "vram_weight=0.3 timeout_weight=0.3 speed_weight=0.4 least_timeout_seconds=60 "
         "kickout_below=2 kickout_tasks=10"
@@ -67,7 +67,7 @@ def test_a_system_that_scores_no_groups_is_refused(rules):
         run_closed_loop(column(" ".join([rules, *changes])), network(), Cast(()))
 
 
-def test_the_selection_feeds_back_a_node_that_stops_is_drawn_less():
+def test_stopped_node_is_drawn_less_often():
     loop = network(tasks=1500)
     one, *others = create_honest_nodes(loop)
     dead = replace(one, stops_at=0, failures=0, owner=ATTACKER)
@@ -76,7 +76,7 @@ def test_the_selection_feeds_back_a_node_that_stops_is_drawn_less():
     assert 0 < result.get_owner(ATTACKER).start_count < fair // 4
 
 
-def test_a_node_that_stops_is_kicked_out_once_fifty_zeros_are_in():
+def test_stopped_node_is_kicked_out_after_report_and_veto_delay():
     loop = network("veto_delay=600", tasks=2500, nodes=5)
     one, *others = create_honest_nodes(loop)
     cast = Cast([replace(one, stops_at=0, kind="stopped"), *others])
@@ -87,7 +87,7 @@ def test_a_node_that_stops_is_kicked_out_once_fifty_zeros_are_in():
     assert out_after >= loop.economics.report_seconds + loop.economics.veto_delay
 
 
-def test_cards_that_are_shared_are_paid_for_once_and_are_slower():
+def test_shared_card_costs_less_and_is_slower():
     loop = network()
     own = create_typical_node(loop)
     apart = run_closed_loop(column(), loop, Cast([*create_honest_nodes(loop), own, own]))
@@ -100,7 +100,7 @@ def test_cards_that_are_shared_are_paid_for_once_and_are_slower():
     assert shared.get_owner(ATTACKER).money.profit != apart.get_owner(ATTACKER).money.profit
 
 
-def test_a_mixed_network_counts_good_nodes_apart_from_those_that_stop():
+def test_mixed_network_counts_good_and_stopped_nodes_separately():
     loop = network(tasks=1200, nodes=40)
     result = run_closed_loop(column(), loop, build_mixed_cast(loop))
     assert len(result.kickout_delays) == len(result.stay_durations) == 4
@@ -109,7 +109,7 @@ def test_a_mixed_network_counts_good_nodes_apart_from_those_that_stop():
     assert result.failed > 0
 
 
-def test_a_baseline_of_honest_nodes_harms_nobody():
+def test_honest_baseline_harms_no_node():
     loop = network(tasks=1200)
     result = run_closed_loop(column(), loop, BASELINES["honest"](loop))
     assert (result.kicked_good, result.slashed_good, result.lies) == (0, 0, 0)

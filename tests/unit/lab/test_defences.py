@@ -12,7 +12,7 @@ LONG = {"tasks": 3000}
 LONGER = {"tasks": 7000, "nodes": 20}
 
 
-def test_commit_and_reveal_takes_from_a_copier_what_copying_brings():
+def test_commit_reveal_reduces_copying_gain():
     hidden = found("copy", "crynux", network())
     seen = found("copy", "crynux", network("commit_reveal=false"))
     assert seen.share > 2 * hidden.share
@@ -20,7 +20,7 @@ def test_commit_and_reveal_takes_from_a_copier_what_copying_brings():
 
 
 @pytest.mark.slow
-def test_an_error_report_is_drawn_more_where_it_ranks_by_its_time():
+def test_instant_error_pays_more_when_errors_rank_by_time():
     loop = network("error_is_slashed=false", tasks=1500)
     every = "crynux ranked_answers=all error_rank"
     last = found("instant-error", f"{every}=last", loop)
@@ -29,7 +29,7 @@ def test_an_error_report_is_drawn_more_where_it_ranks_by_its_time():
 
 
 @pytest.mark.slow
-def test_leaving_and_coming_back_brings_nothing_where_a_join_heals_nothing():
+def test_rejoining_brings_no_gain_without_reliability_reset():
     loop = network("rejoin_delay=1", **LONG)
     kept = found("leave-and-return", "crynux rejoin_heals=false", loop)
     healed = found("leave-and-return", "crynux rejoin_heals=true", loop)
@@ -38,7 +38,7 @@ def test_leaving_and_coming_back_brings_nothing_where_a_join_heals_nothing():
 
 
 @pytest.mark.slow
-def test_a_second_group_saves_honest_nodes_from_two_friends():
+def test_revalidation_reduces_slashing_of_honest_nodes():
     alone = found("collusion", "crynux", network("revalidation=false", tasks=3000, nodes=30))
     again = found("collusion", "crynux", network(tasks=3000, nodes=30))
     assert alone.slashed_good > 0
@@ -46,7 +46,7 @@ def test_a_second_group_saves_honest_nodes_from_two_friends():
 
 
 @pytest.mark.slow
-def test_a_trap_pays_where_the_network_has_no_floors():
+def test_trap_groups_pay_only_without_floors_and_tolls():
     every = "crynux ranked_answers=all"
     free = found("trap-groups", every, network("floors=false", "tolls=false", **LONG))
     paid = found("trap-groups", every, network(**LONG))
@@ -58,7 +58,7 @@ def test_a_trap_pays_where_the_network_has_no_floors():
 
 
 @pytest.mark.slow
-def test_a_kickout_that_one_creator_makes_up_waits_for_a_person():
+def test_kickouts_caused_by_single_creator_are_held():
     loop = network("floors=false", "tolls=false", "veto_delay=600", **LONG)
     every = "crynux ranked_answers=all"
     one, many = found("trap-groups", every, loop), found("trap-groups-many", every, loop)
@@ -67,14 +67,14 @@ def test_a_kickout_that_one_creator_makes_up_waits_for_a_person():
 
 
 @pytest.mark.slow
-def test_trap_kicks_nobody_out_where_a_lone_answer_scores_nobody():
+def test_trap_groups_cause_no_kickouts_under_crynux():
     loop = network("floors=false", "tolls=false", "veto_delay=600", **LONG)
     trap = found("trap-groups", "crynux", loop)
     assert (trap.kicked_good, trap.held_good) == (0, 0)
 
 
 @pytest.mark.slow
-def test_a_floor_under_the_weight_lets_a_silent_node_be_drawn():
+def test_weight_floor_lets_silent_node_be_drawn():
     loop = network(tasks=1500, load=25)
     without = found("silent", "crynux weight_floor=0", loop)
     floored = found("silent", "crynux weight_floor=0.05", loop)
@@ -83,7 +83,7 @@ def test_a_floor_under_the_weight_lets_a_silent_node_be_drawn():
 
 
 @pytest.mark.slow
-def test_leaving_while_a_kickout_is_pending_is_no_way_around_it():
+def test_quitting_during_pending_kickout_does_not_avoid_it():
     free = ("veto_delay=600", "rejoin_delay=1", "quit_is_kickout=false")
     bound = found("kickout-wash", "crynux", network("veto_delay=600", **LONGER))
     unbound = found("kickout-wash", "crynux", network(*free, **LONGER))
@@ -93,7 +93,7 @@ def test_leaving_while_a_kickout_is_pending_is_no_way_around_it():
 
 
 @pytest.mark.slow
-def test_another_address_goes_on_after_a_kickout_and_earns_less_than_an_honest_node():
+def test_new_address_after_kickout_earns_less_than_honest_node():
     loop = network("veto_delay=600", **LONGER)
     anew, honest = found("new-address", "crynux", loop), found("silent", "crynux", loop)
     assert anew.share > UNIT
@@ -104,7 +104,7 @@ def test_another_address_goes_on_after_a_kickout_and_earns_less_than_an_honest_n
 
 
 @pytest.mark.slow
-def test_garbage_that_is_first_pays_only_where_every_answer_ranks():
+def test_garbage_first_strategy_pays_only_when_every_answer_ranks():
     loop = network(tasks=6000)
     ranked = found("garbage-first-lapsed", "crynux ranked_answers=all", loop)
     judged = found("garbage-first-lapsed", "crynux", loop)

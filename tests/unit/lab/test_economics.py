@@ -5,13 +5,13 @@ import pytest
 from lab.closed_loop.economics import GWEI_PER_COIN, Economics, GasAction
 
 
-def test_the_least_fee_and_the_least_timeout_grow_with_the_size():
+def test_min_fee_and_min_timeout_grow_with_size():
     economics = Economics(base_fee=10, unit_fee=3, base_seconds=60, unit_seconds=5)
     assert [economics.compute_min_fee(size) for size in (0, 1, 10)] == [10, 13, 40]
     assert [economics.compute_min_timeout(size) for size in (0, 1, 10)] == [60, 65, 110]
 
 
-def test_the_least_fee_pays_for_the_time_that_the_least_timeout_takes():
+def test_min_fee_covers_gpu_time_of_min_timeout():
     economics = Economics()
     for size in (0, 1, 50, 1000):
         assert (
@@ -20,19 +20,19 @@ def test_the_least_fee_pays_for_the_time_that_the_least_timeout_takes():
         )
 
 
-def test_a_timeout_costs_its_creator_the_least_fee_and_no_more_than_the_fee():
+def test_timeout_toll_is_min_fee_limited_by_fee():
     economics = Economics(base_fee=10, unit_fee=0)
     assert economics.compute_toll(1, 500) == 10
     assert economics.compute_toll(1, 4) == 4
     assert economics.with_changes({"tolls": "false"}).compute_toll(1, 500) == 0
 
 
-def test_gas_is_paid_by_its_price():
+def test_gas_cost_uses_gas_price():
     economics = Economics(gas_price=2 * 10**9)
     assert economics.compute_gas_cost(GasAction.JOIN) == 2 * 107_180
 
 
-def test_an_hour_of_a_node_costs_an_hour():
+def test_hosting_cost_is_proportional_to_time():
     assert Economics(node_hour=GWEI_PER_COIN).compute_hosting_cost(1800) == GWEI_PER_COIN // 2
 
 
@@ -45,6 +45,6 @@ def test_an_hour_of_a_node_costs_an_hour():
         ({"base_fee": "1.5"}, "base_fee: must be a whole number"),
     ],
 )
-def test_a_wrong_number_of_the_network_is_named(changes, said):
+def test_invalid_network_setting_is_named(changes, said):
     with pytest.raises(ValueError, match=said):
         Economics().with_changes(changes)

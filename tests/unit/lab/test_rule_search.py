@@ -11,13 +11,13 @@ from tests.support.loops import column, network
 PLAN = ComparisonPlan(network(tasks=300, nodes=20))
 
 
-def test_the_first_system_is_at_one_whatever_the_goal():
+def test_first_system_has_distance_1_for_every_goal():
     (found,) = measure_systems([column()], PLAN)
     for name, measure in MEASURES.items():
         assert Goal.parse(name).compute_distance(found, found) == (UNIT if measure(found) else 0)
 
 
-def test_weights_say_how_much_a_measure_counts():
+def test_goal_weights_scale_measures():
     first, other = measure_systems([column(), column("crynux weight_floor=4")], PLAN)
     failures, gini = (
         Goal.parse("failures").compute_distance(other, first),
@@ -39,12 +39,12 @@ def test_weights_say_how_much_a_measure_counts():
         ("gini=0.5", "gini: its weight must be"),
     ],
 )
-def test_a_goal_that_means_nothing_is_named(text, said):
+def test_invalid_goal_is_named(text, said):
     with pytest.raises(ValueError, match=said):
         Goal.parse(text)
 
 
-def test_a_search_keeps_the_nearest_and_tries_no_more_than_it_may():
+def test_search_keeps_nearest_trial_within_tries():
     values = {"weight_floor": ["0", "0.01", "1"], "tau_seconds": ["900", "3600"]}
     wanted = SearchPlan(
         SystemBase.find_by_name("crynux"), values, Goal.parse("wasted,failures"), max_trials=5

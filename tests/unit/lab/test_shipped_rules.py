@@ -31,7 +31,7 @@ DEAR = {
     "part", [0, *(pytest.param(part, marks=pytest.mark.nightly) for part in range(1, PARTS))]
 )
 @pytest.mark.parametrize("rules", ["crynux", "relay"])
-def test_no_strategy_gains_or_harms_beyond_the_limit_but_those_that_are_known(rules, part):
+def test_no_strategy_gains_or_harms_beyond_limit_except_listed_findings(rules, part):
     findings = find_attacks([column(rules)], AttackPlan(LOOP, STRATEGIES[part::PARTS]))
     found = {each.strategy.name: each for each in findings}
     assert {name: each.list_open_faults(LIMIT) for name, each in found.items()} == {
@@ -41,7 +41,7 @@ def test_no_strategy_gains_or_harms_beyond_the_limit_but_those_that_are_known(ru
     assert {name for name, least in dear.items() if found[name].gain > -least} == set()
 
 
-def test_every_known_finding_is_of_a_strategy_that_is_played():
+def test_every_listed_finding_names_played_strategy():
     every = [REASON_BY_FINDING, *REASONS_BY_RULE_SET.values()]
     strategies = {strategy for known in every for strategy, _ in known}
     assert strategies <= {each.name for each in STRATEGIES}
@@ -49,12 +49,12 @@ def test_every_known_finding_is_of_a_strategy_that_is_played():
     assert REASONS_BY_RULE_SET.keys() <= set(list_rule_sets())
 
 
-def test_every_strategy_has_a_baseline_and_says_what_it_does():
+def test_every_strategy_has_baseline_and_description():
     assert {each.baseline for each in STRATEGIES} == set(BASELINES)
     assert all(len(each.description.split()) > 3 for each in STRATEGIES)
     assert len({each.name for each in STRATEGIES}) == len(STRATEGIES)
 
 
-def test_a_strategy_that_nobody_knows_is_refused_with_the_names_that_there_are():
+def test_unknown_strategy_error_lists_strategies():
     with pytest.raises(ValueError, match=r"no strategy 'bribe' \(there is instant-error, copy"):
         get_strategy("bribe")

@@ -45,18 +45,18 @@ def in_python(block: list[ProvenReceipt]) -> bytes | None:
 
 @examples(200)
 @given(st.binary(max_size=300))
-def test_a_hash_is_that_of_the_library(native: Native, content: bytes):
+def test_native_keccak_matches_library(native: Native, content: bytes):
     assert native.keccak(content) == keccak_pycryptodome(content)
 
 
-def test_a_hash_is_that_of_the_library_whatever_the_size(native: Native):
+def test_native_keccak_matches_library_for_every_size(native: Native):
     for size in range(420):
         content = bytes(place % 251 for place in range(size))
         assert native.keccak(content) == keccak_pycryptodome(content)
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_the_receipts_root_of_an_ordinary_block_is_the_same(native: Native, count: int):
+def test_native_receipts_root_matches_python(native: Native, count: int):
     chance = Random(count)  # noqa: S311 - repeatable, no secret
     block = [a_receipt(chance) for _ in range(count)]
     assert native.receipts_root(block) == in_python(block)
@@ -64,14 +64,16 @@ def test_the_receipts_root_of_an_ordinary_block_is_the_same(native: Native, coun
 
 @examples(300)
 @given(CHANCES)
-def test_of_a_spoiled_block_it_says_the_same_or_nothing(native: Native, chance: Random):
+def test_native_receipts_root_of_malformed_block_matches_python_or_is_none(
+    native: Native, chance: Random
+):
     block = a_block(chance) or [a_receipt(chance)]
     for _ in range(chance.randrange(1, 4)):
         spoil(chance, block)
     assert native.receipts_root(block) in {None, in_python(block)}
 
 
-def test_a_block_in_an_unusual_spelling_is_asked_of_python(native: Native):
+def test_unusual_hex_spelling_falls_back_to_python(native: Native):
     chance = Random(1)  # noqa: S311 - as above
     block = [a_receipt(chance)]
     expected = compute_receipts_root(block)
@@ -80,7 +82,7 @@ def test_a_block_in_an_unusual_spelling_is_asked_of_python(native: Native):
     assert compute_receipts_root(block) == expected
 
 
-def test_what_is_no_receipt_is_an_error_and_not_a_crash(native: Native):
+def test_invalid_receipt_raises_error(native: Native):
     assert native.receipts_root(()) is None
     with pytest.raises(AttributeError):
         native.receipts_root([None])
@@ -103,7 +105,9 @@ def settled(
 
 @examples(200)
 @given(CHANCES, st.sampled_from([CRYNUX_WEIGHTING, UNFLOORED]))
-def test_candidates_weigh_the_same(native: Native, chance: Random, weighting: Weighting):
+def test_native_candidate_weights_match_python(
+    native: Native, chance: Random, weighting: Weighting
+):
     rows = [a_candidate(chance) for _ in range(chance.randrange(1, 40))]
     changed = {chance.randrange(len(rows)): a_candidate(chance) for _ in range(3)}
     with pytest.MonkeyPatch.context() as patched:
@@ -115,7 +119,7 @@ def test_candidates_weigh_the_same(native: Native, chance: Random, weighting: We
 
 @examples(200)
 @given(CHANCES)
-def test_a_stake_scores_the_same_or_does_not_fit(native: Native, chance: Random):
+def test_native_stake_score_matches_python_or_does_not_fit(native: Native, chance: Random):
     stakes = [a_stake(chance) for _ in range(chance.randrange(1, 30))]
     largest = chance.choice([max(stakes), 2**128 - 1, 2**64, 1])
     scores = array("Q", bytes(8 * len(stakes)))
@@ -126,14 +130,14 @@ def test_a_stake_scores_the_same_or_does_not_fit(native: Native, chance: Random)
 
 
 @pytest.mark.parametrize("stakes", [[-1], [2**128], [0, 2**300], [5]])
-def test_a_stake_that_does_not_fit_is_said_so(native: Native, stakes: list[int]):
+def test_oversized_stake_returns_false(native: Native, stakes: list[int]):
     scores = array("Q", bytes(8 * len(stakes)))
     assert native.stake_scores(stakes, 4, scores) is False
 
 
 @examples(200)
 @given(CHANCES, st.binary(min_size=32, max_size=32))
-def test_draws_fall_on_the_same_places(native: Native, chance: Random, seed: bytes):
+def test_native_draws_match_python(native: Native, chance: Random, seed: bytes):
     weights = [chance.choice((0, 1, 9 * UNIT, chance.getrandbits(64))) for _ in range(40)]
     offered = bytearray(1 if weight else chance.randrange(2) for weight in weights)
     with pytest.MonkeyPatch.context() as patched:
@@ -143,12 +147,12 @@ def test_draws_fall_on_the_same_places(native: Native, chance: Random, seed: byt
 
 
 @pytest.mark.parametrize("x", [6, 2**64, 2**128, -1])
-def test_beyond_the_total_there_is_no_place(native: Native, x: int):
+def test_place_beyond_total_weight_is_rejected(native: Native, x: int):
     with pytest.raises(ValueError, match="no weight at that place"):
         native.place(array("Q", [1, 2, 3]), x)
 
 
-def test_columns_of_different_lengths_are_refused(native: Native):
+def test_columns_of_different_lengths_are_rejected(native: Native):
     numbers, flags = array("Q", [1]), bytearray(1)
     longer = array("Q", [1, 1])
     columns = (*(numbers, numbers, longer, numbers, numbers, numbers), flags, numbers, flags)
@@ -163,6 +167,6 @@ class Older:
 
 
 @pytest.mark.parametrize("installed", [None, Older])
-def test_without_the_package_or_with_another_version_python_does_it(monkeypatch, installed):
+def test_missing_or_outdated_native_package_falls_back_to_python(monkeypatch, installed):
     monkeypatch.setitem(importlib.import_module("sys").modules, "oracle_native", installed)
     assert module._load_native() is None

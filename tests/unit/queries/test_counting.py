@@ -42,7 +42,7 @@ def counting(store: Any, clock: VirtualClock) -> StatisticsCollector:
     return StatisticsCollector(store, FOLDER, clock)
 
 
-def test_a_turn_does_not_wait_for_what_takes_long(monkeypatch: pytest.MonkeyPatch):
+def test_statistics_tick_does_not_wait_for_slow_count(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stats, "_FIRST_WAIT_SECONDS", 0.0)
     store = SlowStore()
     count = counting(store, store.clock)
@@ -53,7 +53,7 @@ def test_a_turn_does_not_wait_for_what_takes_long(monkeypatch: pytest.MonkeyPatc
     assert len(store.began) == 2
 
 
-def test_what_takes_long_is_counted_the_more_rarely(monkeypatch: pytest.MonkeyPatch):
+def test_slow_counts_run_less_often(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stats, "_FIRST_WAIT_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(stats, "_WAIT_SECONDS", PATIENCE_SECONDS)
     store = SlowStore()
@@ -66,7 +66,7 @@ def test_what_takes_long_is_counted_the_more_rarely(monkeypatch: pytest.MonkeyPa
     assert [at - began for at in store.began[::2]] == [0, 42, 84]
 
 
-def test_a_database_that_cannot_be_read_fails_the_turn():
+def test_unreadable_database_fails_statistics_tick():
     class Broken:
         def read_transaction(self):
             raise TransientError("locked")

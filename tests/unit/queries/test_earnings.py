@@ -31,13 +31,13 @@ def compared(paid: dict[str, int], *, fee: int = FEE) -> tuple[list[Earning | No
     return earned, [tasks[task(name)] for name in "123"]
 
 
-def test_without_sharing_the_fastest_has_the_whole_fee():
+def test_winner_gets_full_fee_without_sharing():
     earned, _ = compared({})
     assert earned == [Earning(FEE, FEE), Earning(0, FEE), Earning(0, FEE)]
 
 
 @given(st.integers(1, 2**100))
-def test_a_fee_that_is_shared_by_points_is_what_they_make_of_it(fee: int):
+def test_fee_shared_by_points_matches_points(fee: int):
     shares = split_fee(fee, [10, 5, 2])
     earned, _ = compared(dict(zip("123", shares, strict=True)), fee=fee)
     points = [(one.points, one.all_points) for one in earned if one is not None]
@@ -47,13 +47,13 @@ def test_a_fee_that_is_shared_by_points_is_what_they_make_of_it(fee: int):
     )
 
 
-def test_a_network_that_shares_otherwise_than_by_points_is_seen():
+def test_sharing_that_differs_from_points_is_reported():
     earned, _ = compared({"1": 10, "2": 10, "3": 10})
     text = [one.to_text() for one in earned if one is not None]
     assert text[0] == "earned 10 wei of 30: 10 of 17 points, WHICH WOULD BE 17"
 
 
-def test_what_was_never_said_is_not_made_up():
+def test_earning_without_fee_or_ending_is_none():
     _, (row, *_) = compared({})
     for without in (replace(row, fee=None), replace(row, ending=None)):
         assert earning_of(row.key, (), {row.key: without}) is None

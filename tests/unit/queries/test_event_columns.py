@@ -21,7 +21,7 @@ EVENTS = History().joins("A", stake=10**18, gpu_name="a\x00\\b").starts("1", "A"
 
 
 @given(any_histories())
-def test_whatever_a_chain_says_is_read_back_as_it_was(events):
+def test_events_round_trip_through_columns(events):
     if events:
         assert list(decode_batch(build_batch(events))) == events
 
@@ -74,7 +74,7 @@ def test_published_columns_keep_their_order_and_types():
     assert required == ["block", "tx", "log", "sub", "time", "type"]
 
 
-def test_amounts_of_all_256_bits_are_exact():
+def test_256_bit_amounts_are_exact():
     events = History().joins("A", stake=2**256 - 1).events
     assert list(decode_batch(build_batch(events))) == events
 
@@ -94,12 +94,12 @@ def with_column(name, values):
         ("stake", ["much", None], "much"),
     ],
 )
-def test_a_row_that_is_no_event_is_refused(name, values, said):
+def test_invalid_event_row_is_rejected(name, values, said):
     with pytest.raises(InputError, match=said):
         list(decode_batch(with_column(name, values)))
 
 
-def test_a_word_that_no_event_of_its_type_has_is_refused():
+def test_unknown_enum_value_is_rejected():
     batch = build_batch(History().creates("1").events)
     place = batch.schema.get_field_index("kind")
     made = pa.array(["sculpture"], pa.string())
@@ -108,7 +108,7 @@ def test_a_word_that_no_event_of_its_type_has_is_refused():
 
 
 @pytest.mark.parametrize("name", ["block", "log", "time", "type"])
-def test_a_row_without_a_place_is_refused(name):
+def test_row_without_position_is_rejected(name):
     batch = build_batch(EVENTS)
     place = batch.schema.get_field_index(name)
     kind = batch.schema.field(name).with_nullable(True)
@@ -117,7 +117,7 @@ def test_a_row_without_a_place_is_refused(name):
         list(decode_batch(emptied))
 
 
-def test_milliseconds_lie_in_their_second():
+def test_milliseconds_outside_second_are_rejected():
     batch = build_batch(EVENTS)
     place = batch.schema.get_field_index("time_ms")
     field = batch.schema.field("time_ms")
@@ -138,13 +138,13 @@ def written(path, *batches):
     return ParquetEvents.open_export(path)
 
 
-def test_events_out_of_order_are_refused(tmp_path):
+def test_unordered_events_are_rejected(tmp_path):
     twice = written(tmp_path / "out", build_batch(EVENTS), build_batch(EVENTS))
     with pytest.raises(InputError, match="events out of order at"):
         list(twice.read_chunks())
 
 
-def test_a_file_with_other_columns_is_refused(tmp_path):
+def test_file_with_other_columns_is_rejected(tmp_path):
     found = written(tmp_path / "out", build_batch(EVENTS))
     (path,) = found.paths
     pq.write_table(pa.table({"block": [1]}), path)
@@ -153,7 +153,7 @@ def test_a_file_with_other_columns_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("kept", [0, 100, -1])
-def test_a_damaged_file_is_named(tmp_path, kept):
+def test_damaged_file_is_named(tmp_path, kept):
     found = written(tmp_path / "out", build_batch(EVENTS))
     (path,) = found.paths
     path.write_bytes(path.read_bytes()[:kept])
@@ -161,7 +161,7 @@ def test_a_damaged_file_is_named(tmp_path, kept):
         list(found.read_chunks())
 
 
-def test_blocks_are_counted_as_they_are_read(tmp_path):
+def test_blocks_are_counted_up_to_last_block(tmp_path):
     history = History().joins("A").after(10).starts("1", "A").after(10).times_out("1")
     found = written(tmp_path / "out", build_batch(history.events))
     first, started, ended = (event.at.block for event in history.events[-3:])

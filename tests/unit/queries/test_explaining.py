@@ -39,7 +39,7 @@ def text_of(told: Explanation) -> str:
     return "\n".join(explained(told))
 
 
-def test_an_error_that_ranks_behind_slower_results_is_called_one(told):
+def test_error_ranked_behind_slower_result_is_labelled(told):
     history = History().joins("A", "B").creates("1", "2", creator=node("C"))
     history.starts("1", "A").starts("2", "B").after(1).reports_error("1").after(9).submits("2")
     seen = told(history.closes("g", "1", "2"))
@@ -49,7 +49,7 @@ def test_an_error_that_ranks_behind_slower_results_is_called_one(told):
     assert entry["creator"] == node("C")
 
 
-def test_a_void_timeout_is_told_with_its_limit_and_healing_goes_on_across_it(told):
+def test_void_timeout_is_explained_and_recovery_continues_across_it(told):
     history = History().joins("A").starts("0", "A").times_out("0")
     history.creates("1", timeout=5).starts("1", "A").after(600).times_out("1")
     seen = told(history.after(1200).starts("2", "A").times_out("2"), DOUBTING)
@@ -66,7 +66,7 @@ def test_a_void_timeout_is_told_with_its_limit_and_healing_goes_on_across_it(tol
     assert changes[2]["before"] == changes[2]["after"] != format_decimal(UNIT)
 
 
-def test_creators_are_counted_and_a_kickout_of_one_is_said_to_wait(told):
+def test_creators_are_counted_and_held_kickout_is_explained(told):
     history = History().joins("A", "B")
     for n in range(50):
         names = (f"{n} a", f"{n} b", f"{n} c")
@@ -83,7 +83,7 @@ def test_creators_are_counted_and_a_kickout_of_one_is_said_to_wait(told):
     assert (answer["pool"]["creators"], answer["pool"]["most_of_one_creator"]) == (2, 49)
 
 
-def test_wrong_answer_is_named_beside_its_score(told):
+def test_wrong_answer_is_labelled_beside_its_score(told):
     history = History().joins("A", "B", "C")
     for name in "ABC":
         history.starts(name, name)
@@ -93,7 +93,7 @@ def test_wrong_answer_is_named_beside_its_score(told):
     assert "no rank, 1 s, a wrong answer; the others: 2 s, 3 s" in text
 
 
-def test_what_a_node_was_asked_to_download_is_told_with_what_became_of_it(told):
+def test_download_requests_are_listed_with_their_state(told):
     history = History().joins("A").is_asked_to_download("A", "late")
     history.after(1000).is_asked_to_download("A", "done").adds_model("A", "done")
     seen = told(history.after(1000).is_asked_to_download("A", "soon"))
@@ -105,7 +105,7 @@ def test_what_a_node_was_asked_to_download_is_told_with_what_became_of_it(told):
     assert text_of(told(History().joins("A"))).count("Asked to download") == 0
 
 
-def test_who_paused_is_told_since_when_whatever_it_has_asked_for_since(told):
+def test_paused_node_shows_pause_time_despite_later_requests(told):
     history = History().joins("A").after(60).pauses("A")
     since = format_time(history.time)
     seen = told(history.after(60).starts("1", "A").asks_to_quit("A").after(60))

@@ -32,7 +32,7 @@ def said_on(chain: ScriptedChain) -> list[DomainEvent]:
     return ScriptedReader().decode_rows(logs, calls).events
 
 
-def test_the_export_is_what_the_chain_said_in_order_of_position(store):
+def test_export_contains_events_in_order_of_position(store):
     follower = Follower(mined(TRAFFIC), store)
     follower.catch_up()
     events = parse_events(exported(store))
@@ -42,7 +42,7 @@ def test_the_export_is_what_the_chain_said_in_order_of_position(store):
     assert events == sorted(events, key=lambda event: event.at)
 
 
-def test_pieces_of_any_size_make_the_same_file(store, monkeypatch):
+def test_export_is_independent_of_batch_size(store, monkeypatch):
     Follower(mined(TRAFFIC), store).catch_up()
     whole = exported(store)
     monkeypatch.setattr(stored_events, "LOGS_AT_ONCE", 1)
@@ -50,7 +50,7 @@ def test_pieces_of_any_size_make_the_same_file(store, monkeypatch):
     assert exported(store, BlockRange(0, 20)) + exported(store, BlockRange(21, 99)) == whole
 
 
-def test_what_a_reorg_took_back_is_left_out(store):
+def test_export_omits_orphaned_events(store):
     follower = Follower(mined(TRAFFIC[:40]), store)
     follower.catch_up()
     follower.chain = mined(TRAFFIC[45:60], follower.chain.fork(6))
@@ -58,13 +58,13 @@ def test_what_a_reorg_took_back_is_left_out(store):
     assert parse_events(exported(store)) == said_on(follower.chain)
 
 
-def test_nothing_said_is_an_empty_file(store):
+def test_export_without_events_is_empty(store):
     Follower(mined([[], []]), store).catch_up()
     assert exported(store) == []
 
 
 @pytest.mark.parametrize("blocks", [20, 60])
-def test_a_replay_of_the_export_is_the_state_of_the_daemon(store, blocks):
+def test_replay_of_export_reproduces_daemon_state(store, blocks):
     Follower(mined(TRAFFIC[:blocks]), store).catch_up()
     printed = json.loads(replay_events(exported(store), RULES, None, None))
     time = printed["as_of"]["time"]

@@ -32,19 +32,19 @@ from oracle.queries.text.text_tables import format_fact, shorten_hash
         (172_800, "2 days"),
     ],
 )
-def test_a_span_is_said_in_the_unit_that_people_would_take(seconds: int, said: str):
+def test_span_is_formatted_in_suitable_unit(seconds: int, said: str):
     assert format_duration(seconds) == said
 
 
 @given(time=st.integers(0, 1 << 34), now=st.integers(0, 1 << 34))
-def test_an_age_says_on_which_side_of_the_clock_it_lies(time: int, now: int):
+def test_age_distinguishes_past_from_future(time: int, now: int):
     said = format_age(time, now)
     assert said.endswith("ahead of this machine's clock") == (time > now)
     assert said.endswith("ago") == (time <= now)
     assert "-" not in said
 
 
-def test_numbers_up_to_twelve_are_words_and_plurals_are_right():
+def test_counts_up_to_twelve_are_spelled_out_with_correct_plural():
     assert [format_count(n, "timeout") for n in (0, 1, 2, 13)] == [
         *("no timeouts", "one timeout", "two timeouts", "13 timeouts")
     ]
@@ -52,28 +52,28 @@ def test_numbers_up_to_twelve_are_words_and_plurals_are_right():
     assert capitalize_first(format_count(12, "node")) == "Twelve nodes"
 
 
-def test_places_are_words_up_to_eight_and_digits_beyond():
+def test_ranks_up_to_eight_are_spelled_out():
     assert [format_rank(n) for n in (1, 3, 8, 9)] == ["first", "third", "eighth", "9th"]
     assert [format_ordinal(n) for n in (1, 2, 11, 12, 21, 103, 112)] == [
         *("1st", "2nd", "11th", "12th", "21st", "103rd", "112th")
     ]
 
 
-def test_lists_have_commas_and_an_and():
+def test_lists_are_joined_with_commas_and_conjunction():
     assert [join_parts(["a"]), join_parts(["a", "b"]), join_parts(["a", "b", "c"])] == [
         *("a", "a and b", "a, b, and c")
     ]
 
 
 @given(units=st.integers(0, UNIT))
-def test_two_digits_are_rounded_down_as_scores_are(units: int):
+def test_two_digits_are_rounded_down(units: int):
     said = format_two_decimals(units)
     assert re.fullmatch(r"[01]\.\d\d", said)
     assert 0 <= units - int(said.replace(".", "")) * UNIT // 100 < UNIT // 100
 
 
 @given(words=st.lists(st.text("abc0x", min_size=1, max_size=70), min_size=1, max_size=30))
-def test_a_fact_is_folded_under_itself_and_loses_no_word(words: list[str]):
+def test_wrapped_fact_lines_keep_all_text(words: list[str]):
     lines = format_fact("name", " ".join(words), 10, 80)
     assert " ".join(" ".join(lines).split()) == f"name {' '.join(words)}"
     assert all(line.startswith(" " * 10) for line in lines[1:])
@@ -81,5 +81,5 @@ def test_a_fact_is_folded_under_itself_and_loses_no_word(words: list[str]):
     assert len(format_fact("name", " ".join(words), 10, None)) == 1
 
 
-def test_a_cut_hash_is_how_it_begins():
+def test_long_hash_is_shortened_to_its_prefix():
     assert shorten_hash("0x" + "ab" * 32) == "0xabababababab…"

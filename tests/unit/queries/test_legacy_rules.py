@@ -58,7 +58,7 @@ def stops_of(events, numbers, wait):
     st.sets(st.integers(0, 30), max_size=6),
     st.sampled_from([0, 60, 4000]),
 )
-def test_a_report_looks_at_everybody_as_soon_as_one_has_changed(
+def test_report_under_legacy_rules_matches_fresh_computation(
     new_sqlite_store, events, numbers, wait
 ):
     stops = stops_of(events, numbers, wait)
@@ -68,7 +68,7 @@ def test_a_report_looks_at_everybody_as_soon_as_one_has_changed(
     assert played.reports == reports
 
 
-def test_a_larger_card_makes_all_others_smaller_in_the_next_report(new_sqlite_store):
+def test_larger_card_lowers_other_nodes_in_next_report(new_sqlite_store):
     history = History().joins("A", gpu_vram=8, timeout=60).after(10)
     history.joins("B", gpu_vram=24, timeout=60)
     stops = [block(1, history.time - 5), block(2, history.time)]
@@ -82,7 +82,7 @@ def test_a_larger_card_makes_all_others_smaller_in_the_next_report(new_sqlite_st
     assert lanes == [5002, 3335]
 
 
-def test_a_new_window_is_seen_in_the_next_report_though_nothing_happens(new_sqlite_store):
+def test_new_window_changes_next_report_without_events(new_sqlite_store):
     history = low()
     stops = [block(history.block, history.time), block(history.block + 1, history.time + 3600)]
     with new_sqlite_store() as store:
@@ -113,7 +113,7 @@ def stored(uow, history: History, later: int = 0, rules: Rules = RULES):
 
 
 @pytest.mark.parametrize("later", [0, MONTH])
-def test_the_turn_of_a_window_ends_a_kickout_that_nothing_else_ended(new_sqlite_store, later):
+def test_end_of_window_closes_due_kickout(new_sqlite_store, later):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, low(), later)
         open_, due = uow.kickouts.list_open(), find_due_intervals(uow, RULES)
@@ -124,9 +124,7 @@ def test_the_turn_of_a_window_ends_a_kickout_that_nothing_else_ended(new_sqlite_
 
 
 @pytest.mark.parametrize("later", [0, MONTH])
-def test_whoever_counts_the_kickouts_that_are_due_counts_those_of_this_window(
-    new_sqlite_store, later
-):
+def test_due_kickouts_are_counted_for_current_window_only(new_sqlite_store, later):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             bind_rules(uow, RULES)
@@ -140,7 +138,7 @@ def test_whoever_counts_the_kickouts_that_are_due_counts_those_of_this_window(
     assert (counted.kickouts["due"], seen.network.kickouts_due) == (due, due)
 
 
-def test_the_evidence_is_the_window(new_sqlite_store):
+def test_evidence_covers_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, low())
         (interval,) = uow.kickouts.list_open()
@@ -149,7 +147,7 @@ def test_the_evidence_is_the_window(new_sqlite_store):
     assert (told["sum"], told["kickout_below"]) == (12, "7.000000000000000000")
 
 
-def test_a_kickout_by_the_networks_own_rule_wipes_nothing_out_of_the_evidence(new_sqlite_store):
+def test_network_kickout_keeps_evidence_of_window(new_sqlite_store):
     history = History().joins("A", "B", "C")
     for name in "12":
         ran(history, name, "CBA", "CBA")
@@ -162,7 +160,7 @@ def test_a_kickout_by_the_networks_own_rule_wipes_nothing_out_of_the_evidence(ne
     assert [entry["seq"] for entry in told["entries"]] == [1, 2, 3]
 
 
-def test_the_evidence_is_that_of_the_window_in_which_it_became_due(new_sqlite_store):
+def test_evidence_covers_window_in_which_kickout_became_due(new_sqlite_store):
     history = ran(History().joins("A", "B", "C"), "0", "ABC", "ABC").after(MONTH)
     for name in "123":
         ran(history, name, "CBA", "CBA")
@@ -173,7 +171,7 @@ def test_the_evidence_is_that_of_the_window_in_which_it_became_due(new_sqlite_st
     assert [entry["seq"] for entry in told["entries"]] == [2, 3, 4]
 
 
-def test_what_a_kickout_was_for_is_no_evidence_for_the_next(new_sqlite_store):
+def test_scores_before_previous_kickout_are_not_evidence(new_sqlite_store):
     history = low().is_kicked_out("A").after(1).joins("A")
     for name in "456":
         ran(history, name, "CBA", "CBA")
@@ -184,7 +182,7 @@ def test_what_a_kickout_was_for_is_no_evidence_for_the_next(new_sqlite_store):
     assert [entry["seq"] for entry in told["entries"]] == [4, 5, 6]
 
 
-def test_a_kickout_that_is_due_in_the_next_window_too_has_evidence_of_its_own(new_sqlite_store):
+def test_due_kickout_in_next_window_has_its_own_evidence(new_sqlite_store):
     rules = rules_with(kickout_tasks=1)
     history = ran(History().joins("A", "B", "C"), "1", "CBA", "CBA").after(MONTH)
     ran(history, "2", "CBA", "CBA")
@@ -195,7 +193,7 @@ def test_a_kickout_that_is_due_in_the_next_window_too_has_evidence_of_its_own(ne
     assert [entry["seq"] for entry in told["entries"]] == [2]
 
 
-def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):
+def test_node_under_legacy_rules_is_explained_by_its_rounds_and_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             as_of = stored(uow, low())
@@ -224,7 +222,7 @@ def test_a_node_is_explained_by_its_rounds_and_its_peers(new_sqlite_store):
     assert f"QoS = Q = {legacy['Q']}" in text
 
 
-def test_a_node_that_has_left_is_explained_without_peers(new_sqlite_store):
+def test_departed_node_is_explained_without_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             as_of = stored(uow, low().quits("B"), MONTH)
@@ -237,7 +235,7 @@ def test_a_node_that_has_left_is_explained_without_peers(new_sqlite_store):
     assert "QoS: none, it is no member" in text
 
 
-def test_a_replay_tells_windows_rounds_and_shares():
+def test_replay_under_legacy_rules_shows_rounds_and_shares():
     history = low().starts("9", "A", place=0).after(60).aborts("9")
     lines = [event_to_json(event) for event in history.events]
     told = json.loads(replay_events(lines, RULES, None, None))

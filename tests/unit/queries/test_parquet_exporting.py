@@ -64,7 +64,7 @@ def follower(store):
     return followed
 
 
-def test_what_is_read_back_is_what_was_said_in_final_blocks(follower, store, tmp_path):
+def test_export_contains_events_of_final_blocks(follower, store, tmp_path):
     export(store, tmp_path / "out")
     final = final_of(store)
     assert final < follower.chain.newest.number
@@ -72,7 +72,7 @@ def test_what_is_read_back_is_what_was_said_in_final_blocks(follower, store, tmp
     assert len(stored(store, final)) > 50
 
 
-def test_every_table_holds_rows_of_final_blocks_alone(follower, store, tmp_path):
+def test_every_table_contains_only_final_blocks(follower, store, tmp_path):
     done = export(store, tmp_path / "out")
     found = all_rows(tmp_path / "out", final=False)
     assert {table: len(held) for table, held in found.items()} == dict(done.rows)
@@ -80,7 +80,7 @@ def test_every_table_holds_rows_of_final_blocks_alone(follower, store, tmp_path)
     assert max(row["block"] for held in found.values() for row in held) <= final_of(store)
 
 
-def test_runs_one_after_the_other_make_what_one_run_makes(new_store, tmp_path):
+def test_repeated_exports_equal_single_export(new_store, tmp_path):
     with new_store() as store:
         follower = Follower(mined(TRAFFIC[:30]), store)
         for upto in (30, 31, 70, 120):
@@ -94,7 +94,7 @@ def test_runs_one_after_the_other_make_what_one_run_makes(new_store, tmp_path):
     assert often == once
 
 
-def test_nodes_are_as_they_were_after_the_last_final_block(new_store, tmp_path):
+def test_nodes_table_matches_state_at_final_block(new_store, tmp_path):
     with new_store() as store:
         Follower(mined(TRAFFIC), store).catch_up()
         export(store, tmp_path / "out")
@@ -113,9 +113,7 @@ def test_nodes_are_as_they_were_after_the_last_final_block(new_store, tmp_path):
         assert (row["membership"], row["block"]) == (node.membership.value, node.changed_at)
 
 
-def test_recent_blocks_are_written_when_asked_and_replaced_by_the_next_run(
-    follower, store, tmp_path
-):
+def test_recent_blocks_are_exported_on_request_and_replaced_later(follower, store, tmp_path):
     path = tmp_path / "out"
     export(store, path, recent=True)
     newest = follower.chain.newest.number
@@ -131,7 +129,7 @@ def test_recent_blocks_are_written_when_asked_and_replaced_by_the_next_run(
     assert rows(path, ExportTable.EVENTS, final=False) == rows(path, ExportTable.EVENTS)
 
 
-def test_a_run_without_news_changes_no_byte(follower, store, tmp_path):
+def test_export_without_new_blocks_changes_no_file(follower, store, tmp_path):
     export(store, tmp_path / "out")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert export(store, tmp_path / "out").blocks is None
@@ -139,7 +137,7 @@ def test_a_run_without_news_changes_no_byte(follower, store, tmp_path):
 
 
 @pytest.mark.parametrize("written", range(1, 12, 3))
-def test_a_run_that_dies_anywhere_is_made_good_by_the_next(
+def test_interrupted_export_is_repaired_by_next_run(
     follower, store, tmp_path, monkeypatch, written
 ):
     """It dies beside its files, between them, and before it says how far it is."""
@@ -163,15 +161,13 @@ def test_a_run_that_dies_anywhere_is_made_good_by_the_next(
     assert all_rows(tmp_path / "out") == all_rows(tmp_path / "whole")
 
 
-def test_a_folder_of_something_else_is_refused(follower, store, tmp_path):
+def test_foreign_folder_is_rejected(follower, store, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="is no export"):
         export(store, tmp_path)
 
 
-def test_a_history_that_was_folded_anew_does_not_go_on_in_the_same_folder(
-    follower, store, tmp_path
-):
+def test_export_after_rebuild_into_same_folder_is_rejected(follower, store, tmp_path):
     from oracle.indexer.rebuild import RebuildOptions, rebuild_state  # noqa: PLC0415
 
     export(store, tmp_path / "out")
@@ -180,7 +176,7 @@ def test_a_history_that_was_folded_anew_does_not_go_on_in_the_same_folder(
         export(store, tmp_path / "out")
 
 
-def test_a_chain_that_says_otherwise_below_what_was_final_is_refused(new_store, tmp_path):
+def test_export_of_diverging_chain_is_rejected(new_store, tmp_path):
     with new_store() as store:
         Follower(mined(TRAFFIC), store).catch_up()
         export(store, tmp_path / "out")

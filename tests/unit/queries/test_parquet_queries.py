@@ -47,35 +47,35 @@ def answers(number):
     return duckdb.sql(QUERIES[number]).fetchall()
 
 
-def test_scores_by_node_are_the_store_s(nodes):
+def test_scores_by_node_match_store(nodes):
     found = {row[0]: row[1] for row in answers(0)}
     assert found == {node.address: node.scored for node in nodes if node.scored}
 
 
-def test_the_newest_rows_are_every_node_as_it_is(nodes):
+def test_newest_rows_match_current_nodes(nodes):
     found = [(row[0], row[1], row[2]) for row in answers(1)]
     assert found == [(node.changed_at, node.address, node.membership.value) for node in nodes]
 
 
-def test_timeouts_are_those_that_cost_reliability(nodes):
+def test_timeouts_query_lists_reliability_losses(nodes):
     found = answers(2)
     assert found
     assert all(lost > 0 for *_, lost in found)
 
 
-def test_who_is_due_is_who_the_store_says(nodes):
+def test_due_kickouts_query_matches_store(nodes):
     due = {node.address: node.kickout_due_since for node in nodes if node.kickout_due_since}
     assert dict(answers(3)) == {address: at.block for address, at in due.items()}
 
 
-def test_quantiles_of_a_task_s_time_rise(nodes):
+def test_task_time_quantiles_are_ascending(nodes):
     ((seconds,),) = answers(4)
     assert seconds == sorted(seconds)
     assert seconds[0] > 0
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_programs_for_polars_name_every_node(nodes, program):
+def test_polars_programs_list_every_scored_node(nodes, program):
     pytest.importorskip("polars")
     names: dict[str, Any] = {}
     exec(program.replace("print(", "found = ("), names)  # noqa: S102 - our own page

@@ -23,7 +23,7 @@ def known(store):
     return store
 
 
-def test_every_node_is_found_by_the_least_beginning_that_nobody_shares(known):
+def test_shortest_unique_prefix_resolves_to_node(known):
     addresses = {node(name) for name in NAMES}
     with known.read_transaction() as uow:
         for address in addresses:
@@ -37,7 +37,7 @@ def test_every_node_is_found_by_the_least_beginning_that_nobody_shares(known):
                     assert begun in str(refused.value)
 
 
-def test_a_shortened_name_may_be_pasted_with_its_dots_and_in_any_case(known):
+def test_abbreviated_key_is_accepted_with_dots_and_any_case(known):
     with known.read_transaction() as uow:
         assert find_task(uow, f"{task('1')[:10]}…") == task("1")
         assert find_task(uow, f"0x{task('1')[2:10].upper()}...") == task("1")
@@ -45,18 +45,18 @@ def test_a_shortened_name_may_be_pasted_with_its_dots_and_in_any_case(known):
 
 
 @pytest.mark.parametrize("wrong", ["", "0x", "abc", "0xg", "0x" + "1" * 41, "0x1\n", "1"])
-def test_what_is_no_beginning_of_an_address_is_refused(known, wrong):
+def test_malformed_address_prefix_is_rejected(known, wrong):
     with known.read_transaction() as uow, pytest.raises(InputError, match="40 hex digits"):
         find_node(uow, wrong)
 
 
-def test_a_beginning_that_nobody_has_is_refused(known):
+def test_unmatched_prefix_is_rejected(known):
     with known.read_transaction() as uow, pytest.raises(InputError, match="begins so is known"):
         find_task(uow, "0x" + "e" * 20)
 
 
 @given(digits=st.text("0123456789abcdef", min_size=1, max_size=39))
-def test_of_a_few_only_the_one_that_begins_so_is_taken(digits):
+def test_unique_prefix_among_addresses_resolves(digits):
     known = [node(name) for name in NAMES]
     fitting = [one for one in known if one.startswith(f"0x{digits}")]
     if len(fitting) == 1:
@@ -66,6 +66,6 @@ def test_of_a_few_only_the_one_that_begins_so_is_taken(digits):
             find_address(known, "sender", f"0x{digits}")
 
 
-def test_a_whole_address_needs_nobody_to_know_it():
+def test_full_address_resolves_without_stored_match():
     whole = Address("0x" + "a" * 40)
     assert find_address([], "sender", whole.upper().replace("0X", "0x")) == whole

@@ -39,7 +39,7 @@ def worked_example():
     return go_to(history, 90, 2000).aborts("8")
 
 
-def test_the_worked_example_holds_exactly():
+def test_documented_replay_example_is_exact():
     printed = told(worked_example())
 
     assert printed["rules"] == "crynux"
@@ -75,7 +75,7 @@ def test_the_worked_example_holds_exactly():
     ]
 
 
-def test_keys_stand_in_the_order_of_the_document():
+def test_replay_keys_follow_documented_order():
     printed = told(worked_example())
     assert list(printed) == ["rules", "as_of", "nodes", "groups", "anomalies"]
     assert list(printed["nodes"][0])[:4] == ["node", "status", "task_scores", "sum"]
@@ -83,7 +83,7 @@ def test_keys_stand_in_the_order_of_the_document():
     assert list(printed["anomalies"][0]) == ["block", "tx", "log", "sub", "rule", "event"]
 
 
-def test_nodes_are_sorted_by_address_and_groups_by_where_they_closed():
+def test_nodes_are_sorted_by_address_and_groups_by_close():
     history = History().joins("C", "A", "B").starts("1", "C").submits("1")
     history.starts("2", "B").submits("2").closes("z", "2").closes("a", "1")
     printed = told(history)
@@ -91,12 +91,12 @@ def test_nodes_are_sorted_by_address_and_groups_by_where_they_closed():
     assert [row["group"] for row in printed["groups"]] == [group("z"), group("a")]
 
 
-def test_a_node_that_never_joined_is_printed_as_unknown():
+def test_node_that_never_joined_is_printed_as_unknown():
     (row,) = told(History().starts("1", "A"))["nodes"]
     assert (row["status"], row["qos"], row["excluded"]) == ("unknown", None, False)
 
 
-def test_a_group_without_a_ranked_member_shows_no_scores():
+def test_group_without_ranked_member_has_no_scores():
     history = History().starts("1", "A").after(4).submits("1").aborts("1").closes("g", "1", "2")
     (row,) = told(history)["groups"]
     assert row["scored"] is False
@@ -106,7 +106,7 @@ def test_a_group_without_a_ranked_member_shows_no_scores():
     ]
 
 
-def test_at_a_time_later_events_are_left_out_and_h_is_read_then():
+def test_replay_at_time_omits_later_events():
     printed = told(worked_example(), at=1500)
     assert printed["as_of"] == {"block": 70, "time": 1500}
     assert printed["anomalies"] == []
@@ -115,7 +115,7 @@ def test_at_a_time_later_events_are_left_out_and_h_is_read_then():
 
 
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=8), st.booleans())
-def test_replay_without_a_time_folds_every_event_whatever_the_clock_does(steps, is_last_lower):
+def test_replay_without_time_folds_every_event_despite_falling_time(steps, is_last_lower):
     history = History().joins("A", "B")
     for number, step in enumerate([*steps, -40 if is_last_lower else 40]):
         history.after(step).starts(str(number), "A").submits(str(number))
@@ -128,13 +128,13 @@ def test_replay_without_a_time_folds_every_event_whatever_the_clock_does(steps, 
     }
 
 
-def test_at_a_time_before_everything_there_is_nothing():
+def test_replay_before_first_event_is_empty():
     printed = told(worked_example(), at=5)
     assert printed["as_of"] == {"block": None, "time": 5}
     assert (printed["nodes"], printed["groups"], printed["anomalies"]) == ([], [], [])
 
 
-def test_groups_close_by_counting_where_it_is_asked_for():
+def test_terminal_close_is_selectable_for_replay():
     history = History().creates("1", "2", "3", of="g")
     history.starts("1", "A").starts("2", "B").starts("3", "C")
     history.after(1).submits("1").after(1).submits("2").succeeds("1").is_refunded("2")
@@ -146,7 +146,7 @@ def test_groups_close_by_counting_where_it_is_asked_for():
         told(history, close="now")
 
 
-def test_the_rules_make_the_difference_and_are_named():
+def test_replay_uses_and_names_given_rules():
     history = History().joins("A").starts("1", "A").times_out("1")
     bases = [told(history, rules)["nodes"][0]["reliability_base"] for rules in (CRYNUX, RELAY)]
     assert bases == ["0.300000000000000000", "0.950000000000000000"]
@@ -158,12 +158,12 @@ def test_integers_above_2_53_are_strings():
     assert told(history)["as_of"] == {"block": str(2**53 + 1), "time": str(2**60)}
 
 
-def test_a_file_with_a_fault_prints_nothing_but_the_fault():
+def test_invalid_file_raises_error_with_line_and_field():
     with pytest.raises(InputError, match="line 2: type: missing"):
         replay_events([event_to_json(History().joins("A").events[0]), "{}"], CRYNUX, None, None)
 
 
-def test_a_full_pool_goes_as_an_independent_reading_says():
+def test_full_pool_replay_matches_reference_implementation():
     history = History().joins("A", "B")
     for n in range(20):
         history.scores("A", 2, 0, 2).scores("B", 10, 0, 5)

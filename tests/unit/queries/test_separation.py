@@ -21,7 +21,7 @@ def quality(long_term: float, health: float, seconds: float) -> float:
     return long_term * (1 - (1 - health) * math.exp(-seconds / TAU))
 
 
-def test_the_worked_example_of_the_page():
+def test_documented_separation_example_is_reproduced():
     found = separate_factors(figure(0.302697, 100), figure(0.315722, 160))
 
     assert found is not None
@@ -30,7 +30,7 @@ def test_the_worked_example_of_the_page():
 
 
 @given(long_term=st.floats(0.02, 1), health=st.floats(0.01, 1), seconds=st.floats(30, 7200))
-def test_both_numbers_come_back(long_term: float, health: float, seconds: float):
+def test_separation_recovers_long_term_and_health(long_term: float, health: float, seconds: float):
     second = quality(long_term, health, seconds)
     found = separate_factors(figure(quality(long_term, health, 0), 0), figure(second, seconds))
 
@@ -40,9 +40,7 @@ def test_both_numbers_come_back(long_term: float, health: float, seconds: float)
 
 
 @given(health=st.floats(0.05, 0.95), late=st.floats(-0.2, 0.2), seconds=st.floats(30, 600))
-def test_what_the_clock_may_be_wrong_by_is_in_the_slack(
-    health: float, late: float, seconds: float
-):
+def test_separation_slack_covers_clock_error(health: float, late: float, seconds: float):
     first = figure(quality(0.7, health, 0), 0, slack=0.1)
     second = figure(quality(0.7, health, seconds + late), seconds, slack=0.1)
     found = separate_factors(first, second)
@@ -52,5 +50,5 @@ def test_what_the_clock_may_be_wrong_by_is_in_the_slack(
 
 
 @pytest.mark.parametrize(("quality_then", "at"), [(0.2, 60.0), (0.4, 0.0), (0.9999, 1.0)])
-def test_a_figure_that_fell_or_leapt_says_nothing(quality_then: float, at: float):
+def test_falling_or_jumping_figure_yields_no_separation(quality_then: float, at: float):
     assert separate_factors(figure(0.3, 0), figure(quality_then, at)) is None

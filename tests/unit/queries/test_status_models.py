@@ -9,11 +9,11 @@ from oracle.queries.status_models import (
 )
 
 
-def test_each_public_key_is_a_key_of_the_operators_status():
+def test_public_status_keys_are_subset_of_operator_status():
     assert PublicStatus.model_fields.keys() - {"as_of"} < OperatorStatus.model_fields.keys()
 
 
-def test_public_health_has_titles_where_the_operators_has_details():
+def test_public_health_omits_finding_details():
     finding = HealthFinding(Condition.NO_ENDPOINT, "https://node.example: connection refused")
     health = HealthReport.from_findings([finding])
 

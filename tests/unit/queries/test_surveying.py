@@ -68,7 +68,7 @@ def archive(store):
     return indexed(store, HISTORY.events)
 
 
-def test_the_cursor_says_what_a_fold_of_the_same_events_says(store):
+def test_store_snapshot_equals_snapshot_of_events(store):
     Follower(mined(Traffic(5).blocks(40)), store).catch_up()
     archive = EventArchive(store, ScriptedReader(), RULES)
     stored = load_snapshot(archive, SnapshotQuery(RULES))
@@ -82,14 +82,14 @@ def test_the_cursor_says_what_a_fold_of_the_same_events_says(store):
     assert len(stored.nodes) > 3
 
 
-def test_what_waits_was_created_and_neither_started_nor_ended(archive):
+def test_waiting_tasks_are_created_but_not_started_or_ended(archive):
     survey = load_snapshot(archive, SnapshotQuery(RULES))
 
     assert [each.key for each in survey.waiting] == [task("2"), task("3"), task("4")]
     assert all(map(is_waiting, survey.waiting))
 
 
-def test_who_had_a_task_of_a_group_is_known(archive):
+def test_snapshot_lists_nodes_given_tasks_of_group(archive):
     survey = load_snapshot(archive, SnapshotQuery(RULES))
 
     assert survey.get_group_nodes(group("g")) == {node("A")}
@@ -97,7 +97,7 @@ def test_who_had_a_task_of_a_group_is_known(archive):
     assert survey.get_group_nodes(None) == frozenset()
 
 
-def test_a_draw_that_stands_takes_its_node_from_every_other_task(archive):
+def test_pending_draw_reserves_its_node(archive):
     with archive.store.transaction() as uow:
         cursor = uow.cursor.get()
         uow.draws.add(task("2"), uow.blocks.get_canonical(cursor.number), node("B"))
@@ -109,7 +109,7 @@ def test_a_draw_that_stands_takes_its_node_from_every_other_task(archive):
     assert survey.find_unavailable_nodes(waiting[task("2")]) == {node("A")}
 
 
-def test_an_earlier_time_is_folded_from_what_is_stored(archive):
+def test_snapshot_at_earlier_time_is_folded_from_store(archive):
     now = load_snapshot(archive, SnapshotQuery(RULES))
     then = load_snapshot(archive, SnapshotQuery(RULES, max_time=now.time - 10))
 
@@ -118,7 +118,7 @@ def test_an_earlier_time_is_folded_from_what_is_stored(archive):
     assert (then.block, now.block) == (3, 4)
 
 
-def test_a_later_time_leaves_the_state_and_moves_the_clock(archive):
+def test_snapshot_at_later_time_changes_only_clock(archive):
     now = load_snapshot(archive, SnapshotQuery(RULES))
     later = load_snapshot(archive, SnapshotQuery(RULES, max_time=now.time + 500))
 
@@ -126,7 +126,7 @@ def test_a_later_time_leaves_the_state_and_moves_the_clock(archive):
     assert later.time == now.time + 500
 
 
-def test_other_rules_fold_the_stored_events_anew(archive):
+def test_snapshot_under_other_rules_refolds_events(archive):
     harsh = replace(RULES, penalty=RULES.boost)
 
     ours = load_snapshot(archive, SnapshotQuery(RULES)).nodes[node("A")]
@@ -136,7 +136,7 @@ def test_other_rules_fold_the_stored_events_anew(archive):
     assert theirs.base == harsh.penalty
 
 
-def test_a_policy_with_a_memory_sees_every_event_up_to_the_time(archive):
+def test_policy_follower_receives_events_up_to_snapshot_time(archive):
     witness, late = Witness(), Witness()
     told = told_by(archive)
     load_snapshot(archive, SnapshotQuery(RULES, follower=witness))
@@ -146,6 +146,6 @@ def test_a_policy_with_a_memory_sees_every_event_up_to_the_time(archive):
     assert late.seen == [event for event in told if event.time == told[0].time]
 
 
-def test_nothing_indexed_says_what_to_do(store):
+def test_empty_database_error_suggests_run_once(store):
     with pytest.raises(InputError, match="run --once"):
         load_snapshot(EventArchive(store, ScriptedReader(), RULES), SnapshotQuery(RULES))

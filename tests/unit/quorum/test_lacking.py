@@ -6,14 +6,14 @@ from oracle.quorum.quorum_context import MissingSignatures
 ONE, OTHER = Hash("0x" + 64 * "1"), Hash("0x" + 64 * "2")
 
 
-def test_a_statement_lacks_signatures_since_it_was_first_seen_to():
+def test_missing_signatures_keep_first_time_per_statement():
     lack = MissingSignatures()
     assert [lack.record_waiting(ONE, now) for now in (100, 160, 220)] == [100, 100, 100]
     assert lack.record_waiting(OTHER, 230) == 230
     assert lack.record_waiting(ONE, 240) == 240
 
 
-def test_once_nothing_lacks_the_next_lack_begins_anew():
+def test_complete_signatures_reset_missing_time():
     lack = MissingSignatures()
     lack.record_waiting(ONE, 100)
     lack.missing_reason = "0x1 has not signed round 7"
@@ -22,7 +22,7 @@ def test_once_nothing_lacks_the_next_lack_begins_anew():
     assert lack.record_waiting(ONE, 300) == 300
 
 
-def test_a_signer_that_counts_for_nothing_is_said_before_who_else_lacks():
+def test_contract_status_takes_precedence_over_missing_signatures():
     lack = MissingSignatures(missing_reason="0x1 has not signed round 7")
     assert lack.reason == "0x1 has not signed round 7"
     lack.signer_reason = "our key is no signer"

@@ -50,7 +50,7 @@ def signed_on(folder: Path, last: int, seconds: int = 6) -> int | None:
 
 
 @pytest.mark.slow
-def test_eight_rounds_long_a_kickout_is_signed_on_one_round(tmp_path: Path):
+def test_kickout_is_signed_on_same_round_for_eight_rounds(tmp_path: Path):
     found = [signed_on(tmp_path, last) for last in range(SINCE - 1, SINCE + 17)]
     assert found == [None, *8 * [SINCE], *8 * [SINCE + 8], SINCE + 16]
 
@@ -64,15 +64,13 @@ def test_eight_rounds_long_a_kickout_is_signed_on_one_round(tmp_path: Path):
         pytest.param(400, [5, 6, 7, 8, 9, 10, 11, 12, 13], marks=pytest.mark.slow),
     ],
 )
-def test_the_slower_the_rounds_the_fewer_of_them_it_is_signed_on_one(
-    tmp_path: Path, seconds: int, chosen: list[int]
-):
+def test_slow_rounds_shorten_signing_round_reuse(tmp_path: Path, seconds: int, chosen: list[int]):
     # A signature is dead 600 s after its round; half of them are left.
     found = [signed_on(tmp_path, last, seconds) for last in range(SINCE, SINCE + 9)]
     assert found == chosen
 
 
-def test_what_was_signed_has_as_many_rounds_left_as_it_is_signed_for(tmp_path: Path):
+def test_signed_statement_stays_sendable_for_renewal_period(tmp_path: Path):
     assert RECENT_ROUNDS - RENEWAL_ROUNDS == RENEWAL_ROUNDS
     for last in range(SINCE, SINCE + RENEWAL_ROUNDS):
         assert signed_on(tmp_path, last) == SINCE
@@ -89,7 +87,7 @@ def test_what_was_signed_has_as_many_rounds_left_as_it_is_signed_for(tmp_path: P
         (SINCE - 1, None, "left the chain"),
     ],
 )
-def test_a_statement_dies_with_the_sixteenth_round_after_its_own(
+def test_statement_expires_after_sixteenth_later_round(
     tmp_path: Path, last: int, gone: str | None, not_sent: str | None
 ):
     with accepted(tmp_path, last) as uow:
@@ -97,13 +95,13 @@ def test_a_statement_dies_with_the_sixteenth_round_after_its_own(
         assert (stale_round_reason(uow, SINCE, digest(SINCE)) or "None").endswith(f"{not_sent}")
 
 
-def test_a_statement_on_a_round_with_another_report_is_dead(tmp_path: Path):
+def test_statement_on_replaced_round_is_dead(tmp_path: Path):
     with accepted(tmp_path, SINCE) as uow:
         assert round_expiry_reason(uow, SINCE, digest(99)) == "prev_reorged"
         assert (stale_round_reason(uow, SINCE, digest(99)) or "").endswith("left the chain")
 
 
-def test_nothing_is_signed_on_a_round_before_the_last_proposal():
+def test_signable_rounds_start_after_last_proposal():
     kick = Kick(
         node=ZERO_ADDRESS,
         round=9,

@@ -8,7 +8,7 @@ from tests.support.txmgr.follower import SETTINGS, Follower
 LENGTH = SETTINGS.period_seconds
 
 
-def test_a_report_of_a_block_that_left_the_chain_does_not_name_its_periods_last_block(
+def test_report_on_orphaned_block_does_not_determine_last_block_of_period(
     store: Store,
 ):
     follower = Follower(ScriptedChain(), store)

@@ -93,9 +93,7 @@ def from_nothing(
     st.sampled_from([0, 60, 4000]),
     st.integers(1, 3),
 )
-def test_looking_only_at_what_changed_draws_up_the_same_report(
-    new_sqlite_store, events, cuts, wait, min_scores
-):
+def test_incremental_report_equals_full_report(new_sqlite_store, events, cuts, wait, min_scores):
     settings = replace(SETTINGS, min_scores=min_scores)
     stops = [block(number, GENESIS_TIME + number * (100 + wait)) for number in cuts]
     with new_sqlite_store() as store:
@@ -104,7 +102,7 @@ def test_looking_only_at_what_changed_draws_up_the_same_report(
     assert played.reports == [from_nothing(played, events, stop, settings) for stop in stops]
 
 
-def test_a_node_that_heals_is_looked_at_again_though_nothing_happens_to_it(new_sqlite_store):
+def test_recovering_node_is_reported_again_without_events(new_sqlite_store):
     events = History().joins("A").starts("1", "A").after(60).times_out("1").events
     stops = [block(2 + step, GENESIS_TIME + 60 + step * 600) for step in range(4)]
     with new_sqlite_store() as store:
@@ -122,7 +120,7 @@ def test_a_node_that_heals_is_looked_at_again_though_nothing_happens_to_it(new_s
     assert len(lanes) > 2
 
 
-def test_a_node_whose_index_went_to_another_waits_for_one_though_nothing_happened_to_it(
+def test_node_that_lost_its_index_is_registered_again(
     new_sqlite_store,
 ):
     history = History().joins("A", "B").scores("A", 10).scores("B", 10)
@@ -146,7 +144,7 @@ def reporter_at(length: int = 60) -> ReportCutter:
     return ReportCutter(CRYNUX, ReportSettings(period_seconds=length), anchor_window=100)
 
 
-def test_the_first_block_of_a_later_period_makes_a_report_due():
+def test_first_block_of_later_period_makes_report_due():
     reporter = reporter_at()
 
     assert not reporter.is_due(block(7, 119), block(8, 119), newest_block=8)
@@ -154,14 +152,14 @@ def test_the_first_block_of_a_later_period_makes_a_report_due():
     assert reporter.is_due(block(7, 119), block(8, 1000), newest_block=8)
 
 
-def test_history_outside_the_checkpoint_window_makes_no_report_due():
+def test_history_outside_anchor_window_makes_no_report_due():
     reporter = reporter_at()
 
     assert reporter.is_due(block(7, 119), block(8, 120), newest_block=107)
     assert not reporter.is_due(block(7, 119), block(8, 120), newest_block=108)
 
 
-def test_a_period_is_cut_once_even_where_the_time_goes_back(new_sqlite_store):
+def test_period_is_cut_once_when_time_decreases(new_sqlite_store):
     reporter = reporter_at()
     with new_sqlite_store() as store, store.transaction() as uow:
         first = reporter.on_block(uow, Rounds(), block(7, 119))
@@ -174,7 +172,7 @@ def test_a_period_is_cut_once_even_where_the_time_goes_back(new_sqlite_store):
     assert stored.report.as_of == block(7, 119)
 
 
-def test_a_report_that_nobody_sent_is_missed_once_its_block_left_the_window(new_sqlite_store):
+def test_unsent_report_is_missed_after_leaving_anchor_window(new_sqlite_store):
     reporter = ReportCutter(CRYNUX, SETTINGS, anchor_window=256)
     rounds = Rounds(indexes=[NodeIndex(0, Address("0x" + 40 * "1"))])
     with new_sqlite_store() as store, store.transaction() as uow:

@@ -35,7 +35,7 @@ def name_of(row: Dialect) -> str:
 
 
 @pytest.mark.parametrize("row", DIALECTS, ids=name_of)
-def test_every_example_has_the_kind_of_its_row(row: Dialect):
+def test_example_message_has_kind_of_its_dialect(row: Dialect):
     message = row.example.format(**VALUES)
 
     assert classify_error(row.code, message) is row.kind
@@ -44,7 +44,7 @@ def test_every_example_has_the_kind_of_its_row(row: Dialect):
 
 
 @pytest.mark.parametrize("row", [row for row in DIALECTS if "{limit}" in row.example], ids=name_of)
-def test_stated_limit_is_read_where_it_counts_blocks(row: Dialect):
+def test_stated_block_limit_is_parsed(row: Dialect):
     message = row.example.format(**VALUES)
 
     stated = parse_max_blocks(message) if row.refused_feature is RefusedFeature.BLOCKS else None
@@ -55,7 +55,7 @@ def test_stated_limit_is_read_where_it_counts_blocks(row: Dialect):
     ("code", "message"),
     [(-32099, "请求失败"), (-32000, "internal error"), (0, ""), (-32603, "busy")],
 )
-def test_unknown_message_has_no_kind(code: int, message: str):
+def test_unknown_message_has_kind_unknown(code: int, message: str):
     assert classify_error(code, message) is ErrorKind.UNKNOWN
 
 
@@ -81,7 +81,7 @@ def test_unknown_message_has_no_kind(code: int, message: str):
         ("block range is too wide", None),
     ],
 )
-def test_a_stated_limit_of_blocks_is_read(words: str, blocks: int | None):
+def test_block_limit_is_parsed_from_provider_message(words: str, blocks: int | None):
     assert parse_max_blocks(words) == blocks
 
 
@@ -99,11 +99,11 @@ def test_a_stated_limit_of_blocks_is_read(words: str, blocks: int | None):
         ("query returned more than 10000 results", None),
     ],
 )
-def test_a_suggested_range_is_read_as_it_is_written(words: str, suggested: object):
+def test_suggested_block_range_is_parsed(words: str, suggested: object):
     assert parse_suggested_range(words) == suggested
 
 
-def test_a_page_that_asks_to_wait_is_told_from_any_other():
+def test_throttling_page_is_recognised():
     assert is_throttled_page(b"<h1>429 Too Many Requests</h1>")
     assert is_throttled_page(b'{"message":"API rate limit exceeded"}')
     assert not is_throttled_page(b"<h1>502 Bad Gateway</h1>")

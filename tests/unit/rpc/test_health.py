@@ -24,7 +24,7 @@ def opened(at: float = 0.0) -> CircuitBreaker:
     return breaker
 
 
-def test_five_failures_in_a_row_open_it_for_ten_seconds():
+def test_five_consecutive_failures_open_breaker_for_ten_seconds():
     breaker = opened()
 
     assert not breaker.try_acquire(INITIAL_BREAKER_WAIT_SECONDS - 0.1)
@@ -32,7 +32,7 @@ def test_five_failures_in_a_row_open_it_for_ten_seconds():
 
 
 @pytest.mark.parametrize(("every", "opens"), [(4, False), (3, True)])
-def test_failures_now_and_then_open_it_when_they_are_more_than_three_of_ten(every, opens):
+def test_breaker_opens_above_three_failures_in_ten(every, opens):
     breaker, states = CircuitBreaker(), set()
     for turn in range(40):
         if turn % every:
@@ -44,7 +44,7 @@ def test_failures_now_and_then_open_it_when_they_are_more_than_three_of_ten(ever
     assert (BreakerState.OPEN in states) is opens
 
 
-def test_on_trial_one_question_passes_and_its_answer_decides():
+def test_half_open_breaker_admits_single_request():
     breaker = opened()
 
     assert breaker.try_acquire(INITIAL_BREAKER_WAIT_SECONDS)
@@ -53,7 +53,7 @@ def test_on_trial_one_question_passes_and_its_answer_decides():
     assert breaker.get_state(INITIAL_BREAKER_WAIT_SECONDS) is BreakerState.CLOSED
 
 
-def test_each_trial_that_fails_doubles_the_wait_up_to_five_minutes():
+def test_each_failed_trial_doubles_wait_up_to_five_minutes():
     breaker, now, waits = opened(), 0.0, []
     for _ in range(8):
         began = now
@@ -68,7 +68,7 @@ def test_each_trial_that_fails_doubles_the_wait_up_to_five_minutes():
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 400)), max_size=60))
-def test_whatever_happened_a_question_passes_within_five_minutes_and_a_minute(history):
+def test_breaker_is_never_open_beyond_longest_wait(history):
     breaker, now = CircuitBreaker(), 0.0
     for works, passes in history:
         now += passes
@@ -85,7 +85,7 @@ def bucket(clock: VirtualClock) -> RateLimiter:
     return RateLimiter(clock, jitter=lambda: 1.0)
 
 
-def test_without_a_refusal_there_is_no_limit():
+def test_token_bucket_without_refusal_is_unlimited():
     clock = VirtualClock()
     full = bucket(clock)
     full.spend(100_000)
@@ -93,7 +93,7 @@ def test_without_a_refusal_there_is_no_limit():
     assert (full.rate, full.wait_seconds()) == (math.inf, 0.0)
 
 
-def test_waits_without_a_word_double_up_to_half_a_minute():
+def test_unspecified_waits_double_up_to_30_seconds():
     clock = VirtualClock()
     one, waits = bucket(clock), []
     for _ in range(9):
@@ -108,7 +108,7 @@ def test_waits_without_a_word_double_up_to_half_a_minute():
 @given(
     st.lists(st.one_of(st.just("refused"), st.integers(1, 200), st.floats(0.1, 20)), max_size=40)
 )
-def test_under_a_limit_no_more_passes_than_its_rate_and_one_piece_of_work(history):
+def test_limited_bucket_admits_at_most_its_rate(history):
     """Work that has begun may overdraw it; then it is paid off before the next."""
     clock = VirtualClock()
     one = bucket(clock)
@@ -128,7 +128,7 @@ def test_under_a_limit_no_more_passes_than_its_rate_and_one_piece_of_work(histor
             clock.advance(event)
 
 
-def test_who_refuses_at_any_rate_is_not_asked_ever_more_slowly():
+def test_refusals_at_any_rate_keep_minimum_rate():
     clock = VirtualClock()
     one = bucket(clock)
     for _ in range(60):
@@ -141,7 +141,7 @@ def test_who_refuses_at_any_rate_is_not_asked_ever_more_slowly():
     assert one.rate >= 10
 
 
-def test_who_has_a_limit_is_asked_more_slowly_down_to_half_of_what_it_bore():
+def test_refusals_reduce_rate_to_half_of_sustained_rate():
     clock = VirtualClock()
     one = bucket(clock)
     one.spend(20)
@@ -152,7 +152,7 @@ def test_who_has_a_limit_is_asked_more_slowly_down_to_half_of_what_it_bore():
     assert one.rate == 10
 
 
-def test_what_was_borne_is_forgotten_after_two_minutes():
+def test_sustained_rate_expires_after_two_minutes():
     clock = VirtualClock()
     one = bucket(clock)
     one.record_success(20)
@@ -178,15 +178,13 @@ def failure(kind: ErrorKind) -> RpcError:
         (ErrorKind.REFUSED, [None] * 4),
     ],
 )
-def test_what_fails_at_once_is_asked_again_a_few_times(
-    kind: ErrorKind, pauses: list[float | None]
-):
+def test_fast_failures_are_retried_by_kind(kind: ErrorKind, pauses: list[float | None]):
     budget = RetryBudget()
 
     assert [budget.record_failure(failure(kind), tries, 0.0) for tries in range(4)] == pauses
 
 
-def test_of_who_is_away_nothing_is_asked_again_until_it_answers():
+def test_unreachable_endpoint_exhausts_retry_budget_until_success():
     budget = RetryBudget()
     away = [budget.record_failure(failure(ErrorKind.UNREACHABLE), 0, 0.0) for _ in range(20)]
     for _ in range(7):
@@ -196,5 +194,5 @@ def test_of_who_is_away_nothing_is_asked_again_until_it_answers():
     assert budget.record_failure(failure(ErrorKind.UNREACHABLE), 0, 0.0) is not None
 
 
-def test_what_took_long_to_fail_is_not_asked_again():
+def test_slow_failure_is_not_retried():
     assert RetryBudget().record_failure(failure(ErrorKind.UNREACHABLE), 0, 5.0) is None

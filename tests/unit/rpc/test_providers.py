@@ -20,7 +20,7 @@ labels = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
         ("https://localhost", "https://localhost:443/key"),
     ],
 )
-def test_urls_of_one_host_domain_or_machine_are_one_provider(first: str, second: str):
+def test_urls_of_same_domain_or_machine_share_provider(first: str, second: str):
     assert provider_of(first) == provider_of(second)
 
 
@@ -35,11 +35,11 @@ def test_urls_of_one_host_domain_or_machine_are_one_provider(first: str, second:
         ("http://localhost:8545", "http://localhost:8546"),
     ],
 )
-def test_urls_of_different_domains_or_machines_are_two_providers(first: str, second: str):
+def test_urls_of_different_domains_or_machines_have_different_providers(first: str, second: str):
     assert provider_of(first) != provider_of(second)
 
 
-def test_a_named_host_has_the_provider_that_the_settings_name():
+def test_configured_host_has_configured_provider():
     named = {"eth.example.com": "one", "gateway.net": "one", "b.example.com": "two"}
 
     assert provider_of("https://eth.example.com/KEY", named) == "one"
@@ -49,7 +49,7 @@ def test_a_named_host_has_the_provider_that_the_settings_name():
 
 
 @given(host=st.lists(labels, min_size=2, max_size=5).map(".".join), key=labels)
-def test_a_key_in_the_url_changes_no_provider_and_is_in_none(host: str, key: str):
+def test_provider_ignores_key_in_url(host: str, key: str):
     url = f"https://{host}/{key}?token={key}"
 
     assert provider_of(url) == provider_of(f"https://{host}")
@@ -68,7 +68,7 @@ def test_a_key_in_the_url_changes_no_provider_and_is_in_none(host: str, key: str
         (["one", "two"], [], False),
     ],
 )
-def test_quorum_is_reached_by_two_providers_or_by_two_endpoints_of_the_only_one(
+def test_quorum_needs_two_providers_or_two_endpoints_of_only_provider(
     providers: list[str], agreeing: list[int], *, expected: bool
 ):
     names = [f"https://{place}.test" for place in range(len(providers))]
@@ -78,12 +78,12 @@ def test_quorum_is_reached_by_two_providers_or_by_two_endpoints_of_the_only_one(
     assert quorum.is_reached_by([names[place] for place in agreeing]) is expected
 
 
-def test_endpoint_that_agrees_twice_is_counted_once():
+def test_endpoint_is_counted_once():
     quorum = WitnessQuorum({"https://a.test": "one", "https://b.test": "one"})
     assert quorum.count_witnesses(["https://a.test", "https://a.test"]) == 1
 
 
-def test_endpoint_of_earlier_settings_is_one_witness_with_the_endpoints_of_its_host():
+def test_endpoint_of_previous_configuration_shares_witness_of_its_host():
     names = ["https://b.example.com", "https://rpc.other.net"]
     quorum = WitnessQuorum(dict(zip(names, ["example.com", "other.net"], strict=True)))
     earlier = "https://a.example.com"
@@ -93,7 +93,7 @@ def test_endpoint_of_earlier_settings_is_one_witness_with_the_endpoints_of_its_h
     assert quorum.endpoints_of_same_witness(names[1]) == {names[1]}
 
 
-def test_each_endpoint_is_a_witness_of_its_own_where_there_is_one_provider():
+def test_each_endpoint_is_own_witness_with_single_provider():
     names = ["https://a.example.com", "https://b.example.com"]
     quorum = WitnessQuorum(dict.fromkeys(names, "example.com"))
 

@@ -25,24 +25,24 @@ def sizes(sizer: RangeSizer, answers: int, *, logs_a_block: float = 0.0) -> list
     return found
 
 
-def test_quick_answers_of_sparse_history_are_doubled_first_and_then_grow_by_a_tenth():
+def test_range_doubles_first_and_then_grows_by_10_percent():
     assert sizes(RangeSizer(), 6) == [100, 200, 400, 800, 880, 968]
 
 
-def test_where_logs_are_dense_no_range_is_asked_for_with_more_than_are_wanted():
+def test_dense_logs_limit_range_to_target_log_count():
     cut = sizes(RangeSizer(), 20, logs_a_block=24)
     assert cut[0] == INITIAL_BLOCKS
     assert max(cut) * 24 <= TARGET_LOGS
 
 
-def test_who_refused_once_is_asked_for_a_little_more_each_time_and_never_doubled():
+def test_refused_range_is_halved_and_grows_slowly():
     sizer = RangeSizer()
     part = sizer.first_range(HISTORY, max_blocks=MAX_BLOCKS)
     assert sizer.record_refusal(part, RpcError("a", ErrorKind.TOO_LARGE, "too much")) == 50
     assert sizes(sizer, 3) == [50, 100, 150]
 
 
-def test_who_is_late_is_asked_for_less_and_never_doubled():
+def test_late_response_shrinks_range_and_stops_doubling():
     sizer = RangeSizer()
     sizer.record_response(sizer.first_range(HISTORY, max_blocks=MAX_BLOCKS), 0, LATE)
     assert sizes(sizer, 3) == [80, 130, 180]
@@ -55,7 +55,7 @@ def test_who_is_late_is_asked_for_less_and_never_doubled():
         )
     )
 )
-def test_a_stated_limit_holds_whatever_comes_and_something_is_always_asked_for(answers):
+def test_stated_limit_is_kept_and_range_is_never_empty(answers):
     sizer, stated = RangeSizer(), MAX_BLOCKS
     for what, density, limit in answers:
         part = sizer.first_range(HISTORY, max_blocks=MAX_BLOCKS)

@@ -15,28 +15,28 @@ from oracle.rpc.replies import (
 
 
 @pytest.mark.parametrize("given", [7, "7", 7.0])
-def test_an_id_may_be_written_as_text_or_with_a_point(given: object):
+def test_response_id_is_accepted_as_number_or_string(given: object):
     assert matches_request_id(given, 7, is_error=False)
 
 
 @pytest.mark.parametrize("given", [8, "8", 7.5, True, "", "0x7", [7], {}])
-def test_another_id_is_of_another_question_even_of_an_error(given: object):
+def test_mismatched_response_id_is_rejected(given: object):
     assert not matches_request_id(given, 7, is_error=True)
 
 
 @pytest.mark.parametrize("is_error", [True, False])
-def test_an_error_may_come_without_an_id_and_a_result_may_not(*, is_error: bool):
+def test_missing_id_is_accepted_only_for_errors(*, is_error: bool):
     assert matches_request_id(None, 7, is_error=is_error) is is_error
 
 
-def test_answers_of_a_batch_go_to_their_questions():
+def test_batch_responses_are_matched_by_id():
     first, second = JsonRpcResponse[str]("2", "b"), JsonRpcResponse[str](1, "a")
 
     assert index_by_request_id([first, second], {1, 2, 3}) == {2: first, 1: second}
 
 
 @pytest.mark.parametrize("ids", [[1, 4], [1, 1], [1, None]])
-def test_a_batch_with_an_answer_to_no_question_or_two_to_one_is_of_another(ids: list[object]):
+def test_batch_with_unmatched_or_duplicate_ids_is_rejected(ids: list[object]):
     assert index_by_request_id([JsonRpcResponse[str](one, "a") for one in ids], {1, 2, 3}) is None
 
 
@@ -58,11 +58,11 @@ def test_a_batch_with_an_answer_to_no_question_or_two_to_one_is_of_another(ids: 
         (True, 1, ""),
     ],
 )
-def test_the_words_of_an_error_are_found_wherever_they_stand(error: object, code: int, words: str):
+def test_error_code_and_message_are_extracted_from_any_shape(error: object, code: int, words: str):
     assert parse_error_body(error) == JsonRpcErrorBody(code, words)
 
 
-def test_of_a_web_page_its_words_are_shown():
+def test_snippet_extracts_text_of_html_page():
     page = b"<html><style>p {x: y}</style><title>Access denied</title><p>by us</p></html>"
 
     assert body_excerpt(page) == "Access denied by us"
@@ -78,7 +78,7 @@ def test_of_a_web_page_its_words_are_shown():
         (b'{"id":5,"resu', False),
     ],
 )
-def test_what_cannot_be_read_may_be_the_answer_to_another_question(body: bytes, *, is_one: bool):
+def test_response_to_another_request_is_recognised(body: bytes, *, is_one: bool):
     assert is_for_other_request(body, {4}) is is_one
 
 
@@ -97,5 +97,5 @@ def test_what_cannot_be_read_may_be_the_answer_to_another_question(body: bytes, 
         (b"<html>{", False),
     ],
 )
-def test_json_that_ends_too_early_is_told_from_what_is_none(body: bytes, *, is_one: bool):
+def test_truncated_json_is_distinguished_from_malformed_json(body: bytes, *, is_one: bool):
     assert is_truncated_json(body) is is_one

@@ -19,7 +19,7 @@ def failed(standing: EndpointStatus, kind: ErrorKind, words: str, *times: float)
         (ErrorKind.BEHIND, "at block 7"),
     ],
 )
-def test_who_fails_is_called_failing_why_and_for_how_long(kind: ErrorKind, words: str):
+def test_failing_endpoint_shows_reason_and_duration(kind: ErrorKind, words: str):
     standing = EndpointStatus()
     failed(standing, kind, words, 100.0, 1_600.0, 3_690.0)
 
@@ -27,14 +27,14 @@ def test_who_fails_is_called_failing_why_and_for_how_long(kind: ErrorKind, words
     assert standing.describe(3_700.0) == told
 
 
-def test_what_says_nothing_against_an_endpoint_is_not_held_up_to_it():
+def test_pruned_history_error_does_not_mark_endpoint_failing():
     standing = EndpointStatus()
     failed(standing, ErrorKind.PRUNED, "no history", 100.0)
 
     assert standing.describe(100.0) == "ok"
 
 
-def test_who_is_back_is_passed_over_until_it_was_good_for_a_while():
+def test_recovered_endpoint_is_deprioritised_until_stable():
     standing = EndpointStatus()
     failed(standing, ErrorKind.UNREACHABLE, "no connection", 100.0)
     standing.mark_recovered()
@@ -44,7 +44,7 @@ def test_who_is_back_is_passed_over_until_it_was_good_for_a_while():
     assert seen == ["deprioritised", "ok"]
 
 
-def test_a_failure_after_good_work_is_a_new_one():
+def test_failure_after_success_starts_new_period():
     standing = EndpointStatus()
     failed(standing, ErrorKind.THROTTLED, "HTTP 429", 100.0)
     standing.record_success()

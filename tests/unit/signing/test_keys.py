@@ -43,7 +43,7 @@ def copied(files: KeyFiles, to: Path) -> KeyFiles:
     return copies
 
 
-def test_a_new_key_is_encrypted_and_only_its_owner_can_read_it(tmp_path: Path):
+def test_new_keystore_is_encrypted_and_private(tmp_path: Path):
     keystore, password = tmp_path / "new" / "keystore.json", tmp_path / "new" / "password"
     address = create_keystore(keystore, password, iterations=QUICK)
 
@@ -53,7 +53,7 @@ def test_a_new_key_is_encrypted_and_only_its_owner_can_read_it(tmp_path: Path):
     assert KeySigner.open(keystore, password, address).address == address
 
 
-def test_a_keystore_of_eip_2335_opens_too(tmp_path: Path):
+def test_eip_2335_keystore_opens(tmp_path: Path):
     key = bytes.fromhex("42" * 32)
     files = KeyFiles(tmp_path / "keystore.json", tmp_path / "password")
     written = create_keyfile_json(key, b"a password", version=4, kdf="pbkdf2", iterations=QUICK)
@@ -69,13 +69,13 @@ def test_a_keystore_of_eip_2335_opens_too(tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", [b"\0" * 32, b"\xff" * 32])
-def test_a_keystore_of_what_is_no_key_is_refused(tmp_path: Path, content: bytes, monkeypatch):
+def test_keystore_with_invalid_key_is_rejected(tmp_path: Path, content: bytes, monkeypatch):
     monkeypatch.setattr("oracle.signing.local.unlock_keystore", lambda *_: content)
     with pytest.raises(InputError, match="is no key of secp256k1"):
         KeySigner.open(tmp_path / "keystore.json", tmp_path / "password")
 
 
-def test_a_keystore_of_another_length_is_refused(tmp_path: Path):
+def test_keystore_with_wrong_key_length_is_rejected(tmp_path: Path):
     files = KeyFiles(tmp_path / "keystore.json", tmp_path / "password")
     written = create_keyfile_json(
         b"\1" * 31, b"a password", version=4, kdf="pbkdf2", iterations=QUICK
@@ -88,7 +88,7 @@ def test_a_keystore_of_another_length_is_refused(tmp_path: Path):
         unlock_keystore(*files)
 
 
-def test_a_keystore_that_cannot_be_written_leaves_no_password_in_the_way(tmp_path: Path):
+def test_failed_keystore_write_leaves_no_password_file(tmp_path: Path):
     files = KeyFiles(tmp_path / "file" / "key.json", tmp_path / "key.password")
     files.keystore.parent.write_text("where the folder should be")
     with pytest.raises(InputError, match=r"key\.json: cannot be written"):
@@ -99,14 +99,14 @@ def test_a_keystore_that_cannot_be_written_leaves_no_password_in_the_way(tmp_pat
     assert create_keystore(*files, iterations=QUICK) == KeySigner.open(*files).address
 
 
-def test_a_key_is_never_overwritten(files: KeyFiles):
+def test_existing_keystore_is_never_overwritten(files: KeyFiles):
     with pytest.raises(InputError, match="is there already; a key is never overwritten"):
         create_keystore(*files, iterations=QUICK)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_file_that_others_can_read_is_refused(
+def test_world_readable_key_file_is_rejected(
     files: KeyFiles, tmp_path: Path, mode: int, place: int
 ):
     copies = copied(files, tmp_path)
@@ -115,7 +115,7 @@ def test_a_file_that_others_can_read_is_refused(
         unlock_keystore(*copies)
 
 
-def test_a_wrong_password_is_one_clear_line(files: KeyFiles, tmp_path: Path):
+def test_wrong_password_is_reported_in_single_line(files: KeyFiles, tmp_path: Path):
     copies = copied(files, tmp_path)
     copies.password_file.write_text("hunter2\n")
     with pytest.raises(InputError, match=r"keystore.json: the password in .*password is wrong"):
@@ -123,30 +123,30 @@ def test_a_wrong_password_is_one_clear_line(files: KeyFiles, tmp_path: Path):
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"version": 1}', '{"version": 3}'])
-def test_what_is_no_keystore_is_one_clear_line(files: KeyFiles, tmp_path: Path, text: str):
+def test_malformed_keystore_is_reported_in_single_line(files: KeyFiles, tmp_path: Path, text: str):
     copies = copied(files, tmp_path)
     copies.keystore.write_text(text)
     with pytest.raises(InputError, match="is no keystore"):
         unlock_keystore(*copies)
 
 
-def test_a_missing_file_is_named(tmp_path: Path):
+def test_missing_key_file_is_named(tmp_path: Path):
     with pytest.raises(InputError, match="nowhere: there is no such key file"):
         unlock_keystore(tmp_path / "nowhere", tmp_path / "password")
 
 
-def test_the_key_of_another_address_is_refused(files: KeyFiles):
+def test_key_of_another_address_is_rejected(files: KeyFiles):
     other = Address("0x" + 40 * "1")
     with pytest.raises(InputError, match=f"not of {other}"):
         KeySigner.open(*files, other)
 
 
-def test_signer_and_transmitter_must_be_two_keys(files: KeyFiles):
+def test_signer_and_transmitter_with_same_key_are_rejected(files: KeyFiles):
     with pytest.raises(InputError, match="the same key"):
         ReporterKeys.open_keys(files, files)
 
 
-def test_a_statement_is_signed_the_same_way_every_time(files: KeyFiles):
+def test_statement_signature_is_deterministic_and_recoverable(files: KeyFiles):
     signer = KeySigner.open(*files)
     signature = signer.sign_statement(KICK, DOMAIN)
     assert signature == signer.sign_statement(KICK, DOMAIN)
@@ -157,7 +157,7 @@ def test_a_statement_is_signed_the_same_way_every_time(files: KeyFiles):
     assert recovered.lower() == signer.address
 
 
-def test_nothing_secret_is_shown_anywhere(
+def test_secrets_are_not_shown_in_repr_errors_or_logs(
     files: KeyFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.DEBUG)

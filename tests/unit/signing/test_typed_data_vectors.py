@@ -9,7 +9,7 @@ CONFIG, REPORT, KICK = TYPED["config"], TYPED["report"], TYPED["kick"]
 DOMAIN = Domain(CONFIG["chain_id"], Address(CONFIG["contract"]))
 
 
-def test_the_configuration_has_the_digest_of_the_vector():
+def test_config_digest_matches_vector():
     digest = compute_config_digest(
         DOMAIN,
         CONFIG["count"],
@@ -22,7 +22,7 @@ def test_the_configuration_has_the_digest_of_the_vector():
 
 
 @vectors_of("data", file="rounds")
-def test_only_the_report_of_the_vectors_data_has_its_digest(vector: Vector):
+def test_only_report_with_vector_data_has_vector_digest(vector: Vector):
     report = ReportStatement(
         Hash(CONFIG["digest"]),
         REPORT["round"],
@@ -37,7 +37,7 @@ def test_only_the_report_of_the_vectors_data_has_its_digest(vector: Vector):
     assert (report.compute_digest(DOMAIN) == REPORT["digest"]) is is_of_it
 
 
-def test_the_kickout_is_signed_on_the_report():
+def test_kick_digest_matches_vector():
     kick = KickStatement(
         Hash(CONFIG["digest"]),
         KICK["round"],

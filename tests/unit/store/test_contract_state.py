@@ -72,7 +72,7 @@ def expelled(number: int) -> Kick:
     return replace(kick(number, KickState.REFUSED), expulsion=gone)
 
 
-def test_a_contract_that_said_nothing_has_no_head(store: Store):
+def test_empty_contract_state_has_default_head(store: Store):
     with store.read_transaction() as uow:
         rounds = uow.rounds.load()
         assert rounds.head == RoundHead()
@@ -80,7 +80,7 @@ def test_a_contract_that_said_nothing_has_no_head(store: Store):
         assert uow.rounds.get_accepted_round(1) is None
 
 
-def test_the_contract_s_state_comes_back_as_it_was(store: Store):
+def test_contract_state_round_trips(store: Store):
     words = {0: Word(0, 2**256 - 1, 2, 40), 5: Word(5, 0, 1, 20)}
     indexes = {0: NodeIndex(0, address(2), closed_in=2), 1: NodeIndex(1, address(1))}
     kicks = {address(1): kick(1, KickState.LIVE), address(2): expelled(2)}
@@ -93,7 +93,7 @@ def test_the_contract_s_state_comes_back_as_it_was(store: Store):
     assert rounds.index_by_node == {address(2): 0, address(1): 1}
 
 
-def test_what_was_set_last_holds(store: Store):
+def test_last_setting_is_active(store: Store):
     def at(block: int) -> Position:
         return Position(block, 0, 0)
 
@@ -111,7 +111,7 @@ def test_what_was_set_last_holds(store: Store):
     assert before == [None, a_hash(1), a_hash(1), a_hash(2)]
 
 
-def test_what_is_held_about_one_node_is_read_without_the_others(store: Store):
+def test_state_of_single_node_is_loaded_alone(store: Store):
     words = {0: Word(0, 2**256 - 1, 2, 40), 5: Word(5, 0, 1, 20)}
     indexes = {
         0: NodeIndex(0, address(4)),
@@ -131,7 +131,7 @@ def test_what_is_held_about_one_node_is_read_without_the_others(store: Store):
     assert held.index_by_node == {address(1): 1}
 
 
-def test_accepted_rounds_keep_their_words(store: Store):
+def test_accepted_rounds_round_trip(store: Store):
     with store.transaction() as uow:
         uow.rounds.save_changes(
             RoundsChanges(accepted=[accepted(number) for number in range(1, 6)])
@@ -141,14 +141,14 @@ def test_accepted_rounds_keep_their_words(store: Store):
         assert uow.rounds.get_accepted_round(2) == accepted(2)
 
 
-def test_the_newest_word_replaces_the_old_one(store: Store):
+def test_newer_lane_data_replaces_older_data(store: Store):
     with store.transaction() as uow:
         uow.rounds.save_changes(RoundsChanges(words={0: Word(0, 1, 1, 10)}))
         uow.rounds.save_changes(RoundsChanges(words={0: Word(0, 2, 2, 20)}))
         assert uow.rounds.load().words == {0: Word(0, 2, 2, 20)}
 
 
-def test_a_report_waits_until_it_has_landed(store: Store):
+def test_report_is_due_until_landed(store: Store):
     with store.transaction() as uow:
         uow.reports.add(report(1))
         assert uow.reports.list_due() == [
@@ -162,7 +162,7 @@ def test_a_report_waits_until_it_has_landed(store: Store):
         )
 
 
-def test_a_report_with_nothing_to_send_is_skipped(store: Store):
+def test_report_without_records_is_skipped(store: Store):
     with store.transaction() as uow:
         uow.reports.add(report(1, records=b""))
         stored = uow.reports.get(1)
@@ -170,14 +170,14 @@ def test_a_report_with_nothing_to_send_is_skipped(store: Store):
     assert (stored.state, stored.reason) == (ReportState.SKIPPED, "nothing to send")
 
 
-def test_a_period_has_one_report(store: Store):
+def test_second_report_of_period_is_rejected(store: Store):
     with store.transaction() as uow:
         uow.reports.add(report(1))
     with pytest.raises(IntegrityError), store.transaction() as uow:
         uow.reports.add(report(1, records=b"\x01" * 35))
 
 
-def test_the_newest_period_is_known(store: Store):
+def test_newest_period_is_returned(store: Store):
     with store.transaction() as uow:
         assert uow.reports.get_newest_period() is None
         for period in (3, 1, 2):
@@ -187,7 +187,7 @@ def test_the_newest_period_is_known(store: Store):
         assert [each.report.period for each in uow.reports.list_above(10)] == [2, 3]
 
 
-def test_reports_at_a_rewind_and_above_are_dropped_but_for_landed_ones(store: Store):
+def test_drop_from_rewind_block_keeps_landed_reports(store: Store):
     with store.transaction() as uow:
         for period in (1, 2, 3):
             uow.reports.add(report(period))
@@ -198,7 +198,7 @@ def test_reports_at_a_rewind_and_above_are_dropped_but_for_landed_ones(store: St
     assert found == [1, 3]
 
 
-def test_cuts_are_the_reports_without_their_words(store: Store):
+def test_cuts_since_period_match_reports(store: Store):
     with store.transaction() as uow:
         for period in (1, 2):
             uow.reports.add(report(period))
@@ -212,7 +212,7 @@ def test_cuts_are_the_reports_without_their_words(store: Store):
     assert [(one.round, one.digest) for one in found] == [(7, report(2).fingerprint), (None, None)]
 
 
-def test_what_was_left_out_is_only_ever_more(store: Store):
+def test_complete_from_never_decreases(store: Store):
     with store.transaction() as uow:
         assert uow.reports.get_first_complete_period() == 0
         for period in (5, 3):
@@ -220,12 +220,12 @@ def test_what_was_left_out_is_only_ever_more(store: Store):
         assert uow.reports.get_first_complete_period() == 5
 
 
-def test_a_report_that_is_not_there_cannot_be_marked(store: Store):
+def test_marking_missing_report_raises_error(store: Store):
     with pytest.raises(ValueError, match="no report of period 9"), store.transaction() as uow:
         uow.reports.mark_state(9, ReportState.MISSED, "why")
 
 
-def test_a_report_reproduces_its_fingerprint(store: Store):
+def test_stored_report_reproduces_its_fingerprint(store: Store):
     with store.transaction() as uow:
         uow.reports.add(report(1))
         stored = uow.reports.get(1)

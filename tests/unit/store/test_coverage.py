@@ -31,7 +31,7 @@ def told(room: CoverageRepository) -> list[tuple[int, int, VerificationLevel, st
     return [(one.first, one.last, one.level, one.endpoint) for one in room.list_spans(ASKED.id)]
 
 
-def test_windows_of_one_kind_become_one_interval(store: Store):
+def test_adjacent_windows_with_same_level_merge_into_interval(store: Store):
     with store.transaction() as uow:
         for first in range(0, 50, 10):
             uow.coverage.put_span(ASKED.id, covered(first, first + 9))
@@ -40,7 +40,7 @@ def test_windows_of_one_kind_become_one_interval(store: Store):
         assert uow.coverage.get_lowest_level(ASKED.id, 0, 49) == VerificationLevel.SEAMED
 
 
-def test_what_was_not_read_is_a_gap(store: Store):
+def test_unread_blocks_are_gaps(store: Store):
     with store.transaction() as uow:
         uow.coverage.put_span(ASKED.id, covered(10, 19))
         uow.coverage.put_span(ASKED.id, covered(30, 39))
@@ -55,7 +55,7 @@ def test_what_was_not_read_is_a_gap(store: Store):
         assert uow.coverage.get_lowest_level(ASKED.id, 10, 20) is None
 
 
-def test_a_level_is_raised_where_it_was_lower_and_nowhere_else(store: Store):
+def test_level_is_raised_only_where_lower(store: Store):
     with store.transaction() as uow:
         uow.coverage.put_span(ASKED.id, covered(0, 9))
         uow.coverage.put_span(ASKED.id, covered(10, 19, VerificationLevel.PROVEN))
@@ -72,7 +72,7 @@ def test_a_level_is_raised_where_it_was_lower_and_nowhere_else(store: Store):
         }
 
 
-def test_what_was_audited_is_told_apart_and_told_once(store: Store):
+def test_audited_blocks_are_tracked_separately(store: Store):
     with store.transaction() as uow:
         uow.coverage.put_span(ASKED.id, covered(0, 29))
         uow.coverage.record_audit(ASKED.id, BlockRange(0, 9), B, 50)
@@ -93,7 +93,7 @@ def test_what_was_audited_is_told_apart_and_told_once(store: Store):
         assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 19), 99) is None
 
 
-def test_blocks_of_all_levels_are_asked_about_together_where_one_endpoint_gave_them(store: Store):
+def test_unaudited_range_spans_all_levels_of_same_endpoint(store: Store):
     levels = (
         VerificationLevel.PROVEN,
         VerificationLevel.BLOOMED,
@@ -114,7 +114,7 @@ def test_blocks_of_all_levels_are_asked_about_together_where_one_endpoint_gave_t
         )
 
 
-def test_going_back_cuts_every_scope(store: Store):
+def test_cut_above_applies_to_every_scope(store: Store):
     with store.transaction() as uow:
         uow.coverage.put_span(ASKED.id, covered(0, 29))
         uow.coverage.put_span(MORE.id, covered(20, 29))
@@ -123,7 +123,7 @@ def test_going_back_cuts_every_scope(store: Store):
         assert uow.coverage.list_spans(MORE.id) == []
 
 
-def test_what_an_older_program_read_gets_the_name_of_the_first_scope(store: Store):
+def test_unnamed_coverage_is_assigned_to_first_scope(store: Store):
     with store.transaction() as uow:
         uow.coverage.put_span(UNNAMED_SCOPE_ID, covered(3, 9, VerificationLevel.NOTHING, ""))
         uow.coverage.set_scope(ASKED)
@@ -135,7 +135,7 @@ def test_what_an_older_program_read_gets_the_name_of_the_first_scope(store: Stor
         assert uow.coverage.list_scopes() == [ASKED, MORE]
 
 
-def test_a_scope_is_the_same_in_whatever_order_it_is_written():
+def test_scope_id_is_independent_of_order_and_case():
     mixed = IngestScope.create(
         [address(2).upper().replace("X", "x"), address(1)], [a_hash(1)], ["b", "a"]
     )
@@ -154,7 +154,7 @@ puts = st.tuples(
 
 @examples(40)
 @given(steps=st.lists(st.one_of(puts, st.integers(0, 40)), max_size=12))
-def test_every_block_is_as_it_was_told_last(store: Store, steps: list[object]):
+def test_coverage_matches_last_written_values(store: Store, steps: list[object]):
     expected: dict[int, tuple[VerificationLevel, str]] = {}
     with store.transaction() as uow:
         uow.coverage.delete_above(-1)
@@ -183,7 +183,7 @@ def test_every_block_is_as_it_was_told_last(store: Store, steps: list[object]):
     steps=st.lists(puts, max_size=8),
     ranges=st.lists(st.tuples(st.integers(0, 45), st.integers(-1, 30)), min_size=5, max_size=5),
 )
-def test_a_gap_is_what_no_interval_covers(
+def test_gaps_are_blocks_without_coverage(
     store: Store,
     steps: list[tuple[int, int, VerificationLevel, str]],
     ranges: list[tuple[int, int]],
@@ -209,7 +209,7 @@ def test_a_gap_is_what_no_interval_covers(
             assert uow.coverage.get_lowest_span(ASKED.id, first, last) == next(iter(spans), None)
 
 
-def test_no_contract_is_added_before_what_an_older_program_read_has_a_name(store: Store):
+def test_oracle_is_not_added_while_coverage_is_unnamed(store: Store):
     known = Identity(1, Hash(a_hash(7)), {"TaskNetwork": Address(address(1))}, None, 0)
     more = replace(known, oracle=Address(address(2)))
     with store.transaction() as uow:

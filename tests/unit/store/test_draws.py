@@ -37,7 +37,7 @@ def everything(uow: UnitOfWork) -> list[list[StoredDraw]]:
 
 @examples(25)
 @given(turns_of=turns, ancestor=st.integers(0, LAST))
-def test_taking_back_is_never_having_gone_on(store: Store, turns_of, ancestor: int):
+def test_take_back_above_equals_never_advancing(store: Store, turns_of, ancestor: int):
     with store.transaction() as uow:
         uow.draws.undo_above(-1)
         played(uow, turns_of, LAST)
@@ -49,7 +49,7 @@ def test_taking_back_is_never_having_gone_on(store: Store, turns_of, ancestor: i
         assert left == everything(uow)
 
 
-def test_a_draw_stands_until_it_is_void(store: Store):
+def test_draw_is_active_until_voided(store: Store):
     with store.transaction() as uow:
         draw(uow, task=1, seed=5, node=7)
         draw(uow, task=2, seed=4, node=8)
@@ -65,14 +65,14 @@ def test_a_draw_stands_until_it_is_void(store: Store):
         assert uow.draws.list_active() == [other, again]
 
 
-def test_a_task_has_one_draw_at_a_time(store: Store):
+def test_second_active_draw_of_task_is_rejected(store: Store):
     with store.transaction() as uow:
         draw(uow, task=1, seed=5, node=7)
     with pytest.raises(IntegrityError), store.transaction() as uow:
         draw(uow, task=1, seed=6, node=8)
 
 
-def test_what_does_not_stand_cannot_become_void(store: Store):
+def test_voiding_inactive_draw_raises_error(store: Store):
     with store.transaction() as uow:
         draw(uow, task=1, seed=5, node=7)
         uow.draws.void(task_key(1), 6)
@@ -80,14 +80,14 @@ def test_what_does_not_stand_cannot_become_void(store: Store):
             uow.draws.void(task_key(1), 7)
 
 
-def test_folding_anew_leaves_the_record(store: Store):
+def test_clearing_projections_keeps_draws(store: Store):
     with store.transaction() as uow:
         draw(uow, task=1, seed=5, node=7)
         uow.projections.clear()
         assert len(uow.draws.list_active()) == 1
 
 
-def test_the_last_draws_that_are_over_come_the_newest_end_first(store: Store):
+def test_ended_draws_are_listed_newest_first(store: Store):
     with store.transaction() as uow:
         for task, over in ((1, 6), (2, 9), (3, 7)):
             draw(uow, task, 5, 1)
@@ -97,7 +97,7 @@ def test_the_last_draws_that_are_over_come_the_newest_end_first(store: Store):
         assert len(uow.draws.list_voided(9)) == 3
 
 
-def test_the_last_draws_of_a_node_come_the_newest_first(store: Store):
+def test_draws_of_node_are_listed_newest_first(store: Store):
     with store.transaction() as uow:
         for task, seed, drawn in ((1, 5, 7), (2, 6, 8), (3, 9, 7), (4, 7, 7)):
             draw(uow, task, seed, drawn)

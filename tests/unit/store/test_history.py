@@ -53,7 +53,7 @@ def result(group: int, nodes: Iterable[int], block: int = 1) -> GroupResult:
     return GroupResult(group_key(group), at, 2 * block, (*members, nobody), scored=True)
 
 
-def test_a_node_has_its_last_scores_oldest_first(store: Store):
+def test_last_scores_of_node_are_listed_oldest_first(store: Store):
     with store.transaction() as uow:
         uow.scores.append([score(node, seq) for node in (1, 2) for seq in range(1, 61)], 1)
         assert uow.scores.list_for_node(address(1)) == [score(1, seq) for seq in range(11, 61)]
@@ -65,7 +65,7 @@ def test_a_node_has_its_last_scores_oldest_first(store: Store):
         assert uow.scores.list_for_node(address(9)) == []
 
 
-def test_a_node_had_other_scores_at_an_earlier_block(store: Store):
+def test_scores_of_node_at_earlier_block_are_returned(store: Store):
     with store.transaction() as uow:
         uow.scores.append([score(1, seq, block=10 * seq) for seq in range(1, 6)], 1)
         assert uow.scores.list_for_node_up_to(address(1), 29, limit=9) == [
@@ -74,7 +74,7 @@ def test_a_node_had_other_scores_at_an_earlier_block(store: Store):
         ]
 
 
-def test_changes_of_reliability_come_oldest_first(store: Store):
+def test_reliability_changes_are_listed_oldest_first(store: Store):
     changes = [change(1, 5), change(1, 5, 1), change(1, 9), change(2, 9)]
     with store.transaction() as uow:
         uow.reliability.append(changes)
@@ -83,7 +83,7 @@ def test_changes_of_reliability_come_oldest_first(store: Store):
         assert uow.reliability.list_for_node(address(1), up_to_block=5) == changes[:2]
 
 
-def test_one_event_may_change_two_parts_of_a_node(store: Store):
+def test_single_event_may_change_reliability_twice(store: Store):
     with store.transaction() as uow:
         uow.reliability.append([change(1, 5), change(1, 5)])
         assert uow.reliability.list_for_node(address(1)) == [change(1, 5), change(1, 5)]
@@ -93,7 +93,7 @@ def turn(block: int, how: MembershipTransition, node: int = 1) -> MembershipChan
     return MembershipChange(address(node), Position(block, 0, 0), 10 * block, how)
 
 
-def test_what_a_node_only_asked_for_has_not_changed_what_it_is(store: Store):
+def test_pending_requests_are_not_in_effect(store: Store):
     joined, asked = turn(1, MembershipTransition.JOINED), turn(4, MembershipTransition.QUIT_ASKED)
     paused, other = (
         turn(3, MembershipTransition.PAUSED),
@@ -108,7 +108,7 @@ def test_what_a_node_only_asked_for_has_not_changed_what_it_is(store: Store):
         assert uow.memberships.get_effective_change(address(3)) is None
 
 
-def test_anomalies_keep_their_order_at_one_position(store: Store):
+def test_anomalies_at_same_position_keep_order(store: Store):
     at = Position(3, 0, -1)
     broken = [Anomaly(at, 6, rule, "group_validated") for rule in ("unseen", "unseen", "again")]
     later = Anomaly(Position(4, 0, 0), 8, "unseen", "task_started")
@@ -120,7 +120,7 @@ def test_anomalies_keep_their_order_at_one_position(store: Store):
         assert uow.anomalies.count_by_rule() == {"unseen": 3, "again": 1}
 
 
-def test_a_group_is_found_by_its_name(store: Store):
+def test_results_are_returned_by_group(store: Store):
     with store.transaction() as uow:
         uow.results.append([result(1, [1, 2]), result(2, [1]), result(1, [3], block=9)])
         assert uow.results.list_for_group(group_key(1)) == [
@@ -131,7 +131,7 @@ def test_a_group_is_found_by_its_name(store: Store):
         assert uow.results.count() == 3
 
 
-def test_a_node_finds_the_groups_that_scored_it(store: Store):
+def test_results_are_returned_by_scored_node(store: Store):
     closed = [result(group, [1, 2], block=group) for group in (1, 2, 3)]
     with store.transaction() as uow:
         uow.results.append(closed)
@@ -156,7 +156,7 @@ def test_a_node_finds_the_groups_that_scored_it(store: Store):
         assert uow.results.list_for_node(address(2)) == []
 
 
-def test_the_last_word_about_a_interval_counts(store: Store):
+def test_last_written_kickout_interval_is_stored(store: Store):
     opened, closed = Position(5, 0, 1), Position(7, 0, 2)
     still = KickoutDue(address(2), Position(3, 0, 0), None)
     with store.transaction() as uow:
@@ -169,7 +169,7 @@ def test_the_last_word_about_a_interval_counts(store: Store):
         assert uow.kickouts.list_for_node(address(1)) == [KickoutDue(address(1), opened, closed)]
 
 
-def test_task_counts_as_ended_by_its_score_or_by_its_change_of_reliability(store: Store):
+def test_task_is_counted_as_ended_by_score_or_reliability_change(store: Store):
     with store.transaction() as uow:
         uow.scores.append([score(1, 1), score(2, 1), score(2, 2, block=2)], rule_set=1)
         uow.reliability.append(

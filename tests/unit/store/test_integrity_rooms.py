@@ -15,7 +15,7 @@ def letter(block: int, index: int = 0, branch: int = 0) -> DeadLetter:
     return DeadLetter(block, hash_, 7, 2, index, address(1), "TaskCreated", "nul \x00 in it")
 
 
-def test_a_dead_letter_is_open_until_its_block_leaves_and_again_when_it_comes_back(store: Store):
+def test_dead_letter_is_open_while_its_block_is_canonical(store: Store):
     with store.transaction() as uow:
         assert uow.dead_letters.append([letter(5), letter(6), letter(6, -1)]) == 3
         assert uow.dead_letters.append([letter(5)]) == 0
@@ -30,7 +30,7 @@ def test_a_dead_letter_is_open_until_its_block_leaves_and_again_when_it_comes_ba
         assert uow.dead_letters.list_between(0, 9, canonical=False) == [letter(6, -1)]
 
 
-def test_a_halt_is_closed_once_and_its_story_stays(store: Store):
+def test_halt_is_raised_once_and_history_is_kept(store: Store):
     evidence, cleared = (
         HaltEvidence(8, a_hash(1), a_hash(2)),
         HaltClearRecord(99, "somebody", "it was us"),
@@ -47,7 +47,7 @@ def test_a_halt_is_closed_once_and_its_story_stays(store: Store):
         assert [each.cleared for each in uow.halts.list_history(9)] == [None, cleared]
 
 
-def test_facts_grow_old(store: Store):
+def test_facts_expire(store: Store):
     with store.transaction() as uow:
         uow.facts.set("a", {"max_blocks": "100", "tag": "safe"}, expires=50)
         uow.facts.set("a", {"client": "geth"}, expires=None)
@@ -66,7 +66,7 @@ def test_facts_grow_old(store: Store):
         assert uow.facts.get_all("b", now=0) == {}
 
 
-def test_forks_are_remembered_newest_first(store: Store):
+def test_reorgs_are_listed_newest_first(store: Store):
     forks = [
         Reorg(9, a_hash(9), 12, a_hash(12), 13, a_hash(13), 70, ("a", "b"), 4),
         Reorg(12, a_hash(12), 14, a_hash(14), None, None, 80, (), 0),
@@ -80,7 +80,7 @@ def test_forks_are_remembered_newest_first(store: Store):
     assert [fork.depth for fork in forks] == [3, 2]
 
 
-def test_a_block_keeps_the_highest_level_that_it_was_proven_to(store: Store):
+def test_block_keeps_highest_verification_level(store: Store):
     with store.transaction() as uow:
         uow.verified_blocks.save([(5, a_hash(5)), (6, a_hash(6))], VerificationLevel.PROVEN, "a")
         uow.verified_blocks.save([(6, a_hash(6)), (7, a_hash(7))], VerificationLevel.PINNED, "b")

@@ -13,7 +13,7 @@ def taken(store: Store, holder: str, seconds: float = 30) -> int | None:
         return uow.lease.acquire(holder, seconds)
 
 
-def test_the_first_takes_it_and_the_second_waits(store: Store):
+def test_first_holder_takes_lease_and_second_waits(store: Store):
     assert taken(store, "one") == 1
     assert taken(store, "two") is None
     with store.read_transaction() as uow:
@@ -22,12 +22,12 @@ def test_the_first_takes_it_and_the_second_waits(store: Store):
     assert 29 < held.seconds_left <= 30
 
 
-def test_a_lease_that_is_over_goes_to_the_next_who_asks(store: Store):
+def test_expired_lease_is_taken_by_next_holder(store: Store):
     taken(store, "one", seconds=-1)
     assert taken(store, "two") == 2
 
 
-def test_a_lease_given_back_is_free_at_once(store: Store):
+def test_released_lease_is_free_immediately(store: Store):
     epoch = taken(store, "one")
     assert epoch is not None
     with store.transaction() as uow:
@@ -35,7 +35,7 @@ def test_a_lease_given_back_is_free_at_once(store: Store):
     assert taken(store, "two") == 2
 
 
-def test_whoever_was_overtaken_can_neither_renew_nor_write_nor_release(store: Store):
+def test_overtaken_holder_cannot_renew_write_or_release(store: Store):
     old = taken(store, "one", seconds=-1)
     new = taken(store, "two")
     assert (old, new) == (1, 2)
@@ -53,7 +53,7 @@ def test_whoever_was_overtaken_can_neither_renew_nor_write_nor_release(store: St
         assert uow.lease.get_state().holder == "two"
 
 
-def test_a_lease_is_renewed_from_now(store: Store):
+def test_lease_renewal_counts_from_now(store: Store):
     epoch = taken(store, "one", seconds=5)
     assert epoch is not None
     with store.transaction() as uow:
@@ -62,13 +62,13 @@ def test_a_lease_is_renewed_from_now(store: Store):
         assert 59 < uow.lease.get_state().seconds_left <= 60
 
 
-def test_a_database_that_nobody_wrote_to_has_no_holder(store: Store):
+def test_new_database_has_no_lease_holder(store: Store):
     with store.read_transaction() as uow:
         held = uow.lease.get_state()
     assert (held.holder, held.epoch) == (None, 0)
 
 
-def test_whoever_is_fenced_writes_nothing_more_once_another_has_taken_over(database_url: str):
+def test_fenced_store_cannot_write_after_takeover(database_url: str):
     with Store.open(database_url) as old, Store.open(database_url) as new:
         epoch = taken(old, "one", seconds=-1)
         assert epoch is not None

@@ -71,7 +71,7 @@ def before(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return said
 
 
-def test_every_row_stays_what_it_was(database_url: str, before: list[object]):
+def test_migration_keeps_every_row(database_url: str, before: list[object]):
     assert migrate(database_url).age is SchemaAge.OLDER
     with Store.open(database_url) as store:
         assert seen(store) == before
@@ -84,7 +84,7 @@ def test_every_row_stays_what_it_was(database_url: str, before: list[object]):
 
 
 @pytest.mark.usefixtures("before")
-def test_the_journal_still_goes_back(database_url: str):
+def test_undo_journal_works_after_migration(database_url: str):
     migrate(database_url)
     with Store.open(database_url) as store, store.transaction() as uow:
         uow.undo.rollback_to(ANCESTOR)
@@ -96,7 +96,7 @@ def test_the_journal_still_goes_back(database_url: str):
         assert after == list(uow.projections.iterate_dump_lines())
 
 
-def test_rows_that_refer_to_intents_still_find_them(
+def test_foreign_keys_are_kept_after_migration(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with Store.open(sqlite_url) as store, store.transaction() as uow:

@@ -100,7 +100,7 @@ def live(
 RECEIPT = CallReceipt(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=70_000, gas_price_wei=9)
 
 
-def test_a_request_comes_back_as_it_was_written(store: Store):
+def test_request_round_trips(store: Store):
     wanted = request(
         period=9,
         as_of_block=40,
@@ -116,7 +116,7 @@ def test_a_request_comes_back_as_it_was_written(store: Store):
         assert named(uow.outbox, intent.id).max_cost_wei == COST
 
 
-def test_the_same_request_is_written_once(store: Store):
+def test_duplicate_request_is_not_added(store: Store):
     with store.transaction() as uow:
         first = planned(uow.outbox)
         assert uow.outbox.intents.add(request(), NOW) is None
@@ -124,14 +124,14 @@ def test_the_same_request_is_written_once(store: Store):
         assert uow.outbox.intents.list_newest(9) == [first]
 
 
-def test_two_pushes_are_never_ready_at_once(store: Store):
+def test_two_ready_pushes_are_rejected(store: Store):
     with store.transaction() as uow:
         ready(uow.outbox)
     with pytest.raises(IntegrityError), store.transaction() as uow:
         ready(uow.outbox, request("push:2"))
 
 
-def test_two_kickout_calls_of_a_kind_about_one_lane_are_never_ready_at_once(store: Store):
+def test_two_ready_kickout_calls_for_same_lane_are_rejected(store: Store):
     with store.transaction() as uow:
         ready(uow.outbox, kick("kick:1"))
         ready(uow.outbox, kick("kick:2", "ix=8"))
@@ -139,7 +139,7 @@ def test_two_kickout_calls_of_a_kind_about_one_lane_are_never_ready_at_once(stor
         ready(uow.outbox, kick("kick:3"))
 
 
-def test_two_starts_by_one_draw_are_never_ready_at_once(store: Store):
+def test_two_ready_starts_for_same_draw_are_rejected(store: Store):
     def start(key: str, subject: str) -> CallRequest:
         about = f"{START_TASK}:{subject}"
         return request(key, kind=START_TASK, subject=subject, exclusive_key=about)
@@ -151,7 +151,7 @@ def test_two_starts_by_one_draw_are_never_ready_at_once(store: Store):
         ready(uow.outbox, start("start:3", "task=1"))
 
 
-def test_nonces_are_given_in_order_from_where_the_chain_was(store: Store):
+def test_nonces_are_assigned_in_order_from_chain_nonce(store: Store):
     with store.transaction() as uow:
         nonces = [
             live(uow.outbox, kick(f"k{n}", f"ix={n}"), mark)[0].nonce
@@ -162,7 +162,7 @@ def test_nonces_are_given_in_order_from_where_the_chain_was(store: Store):
         assert uow.outbox.accounts.get_next_nonce(ME) == 8
 
 
-def test_a_change_from_a_state_that_is_not_there_any_more_is_refused(store: Store):
+def test_stale_intent_state_change_is_rejected(store: Store):
     with store.transaction() as uow:
         stale = planned(uow.outbox)
         uow.outbox.intents.mark_ready(stale, 1, 1, NOW)
@@ -170,14 +170,14 @@ def test_a_change_from_a_state_that_is_not_there_any_more_is_refused(store: Stor
         uow.outbox.intents.mark_ready(stale, 1, 1, NOW)
 
 
-def test_bytes_are_kept_as_they_were_signed(store: Store):
+def test_signed_bytes_are_stored_unchanged(store: Store):
     with store.transaction() as uow:
         slot, attempt = live(uow.outbox)
     assert attempt.signed == SignedCall(Hash("0x" + 64 * "a"), b"raw", FEE, 3, GAS)
     assert (attempt.sends, attempt.last_sent_block, slot.state) == (1, 50, NonceState.LIVE)
 
 
-def test_a_receipt_and_its_finality_end_intent_and_slot(store: Store):
+def test_finalized_receipt_ends_intent_and_slot(store: Store):
     with store.transaction() as uow:
         slot, attempt = live(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
@@ -190,7 +190,7 @@ def test_a_receipt_and_its_finality_end_intent_and_slot(store: Store):
         assert (figures.gas.total(), figures.wei.total()) == (70_000, 630_000)
 
 
-def test_a_failed_call_ends_reverted_with_its_reason(store: Store):
+def test_failed_call_ends_reverted_with_reason(store: Store):
     with store.transaction() as uow:
         slot, attempt = live(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, replace(RECEIPT, succeeded=False), NOW)
@@ -200,7 +200,7 @@ def test_a_failed_call_ends_reverted_with_its_reason(store: Store):
     assert intent.error_text == "Reorged(5)"
 
 
-def test_a_reorg_makes_a_mined_call_live_again_beside_its_successor(store: Store):
+def test_reorg_makes_mined_call_live_again(store: Store):
     with store.transaction() as uow:
         slot, attempt = live(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
@@ -211,7 +211,7 @@ def test_a_reorg_makes_a_mined_call_live_again_beside_its_successor(store: Store
         assert named(uow.outbox, slot.intent_id).state is IntentState.LIVE
 
 
-def test_a_call_given_up_before_its_signature_leaves_its_nonce_to_the_next(store: Store):
+def test_unsigned_ended_call_leaves_its_nonce_to_next_call(store: Store):
     with store.transaction() as uow:
         slot = assigned(uow.outbox)
         uow.outbox.intents.end_unsent(
@@ -222,14 +222,14 @@ def test_a_call_given_up_before_its_signature_leaves_its_nonce_to_the_next(store
         assert uow.outbox.accounts.get_next_nonce(ME) == slot.nonce + 1
 
 
-def test_a_nonce_with_bytes_is_never_given_to_another(store: Store):
+def test_signed_nonce_is_never_vacant(store: Store):
     with store.transaction() as uow:
         slot = assigned(uow.outbox)
         signed(uow.outbox, slot)
         assert uow.outbox.slots.find_vacant_slot(ME) is None
 
 
-def test_the_payload_that_lost_its_nonce_is_superseded(store: Store):
+def test_call_that_lost_its_nonce_is_superseded(store: Store):
     with store.transaction() as uow:
         slot, first = live(uow.outbox, kick("k1"))
         heir = ready(uow.outbox, kick("k2", "ix=8"))
@@ -240,7 +240,7 @@ def test_the_payload_that_lost_its_nonce_is_superseded(store: Store):
     assert (loser.state, loser.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
 
 
-def test_a_foreign_nonce_holds_its_intent(store: Store):
+def test_foreign_nonce_holds_its_intent(store: Store):
     with store.transaction() as uow:
         slot, _ = live(uow.outbox)
         uow.outbox.slots.mark_foreign(slot, NOW)
@@ -248,7 +248,7 @@ def test_a_foreign_nonce_holds_its_intent(store: Store):
     assert (held.state, held.error_class) == (IntentState.HELD, "foreign")
 
 
-def test_a_reason_to_wait_is_news_once(store: Store):
+def test_repeated_wait_reason_is_journaled_once(store: Store):
     with store.transaction() as uow:
         intent = planned(uow.outbox)
         assert uow.outbox.intents.postpone(intent, 10, ("funds", "none"), NOW)
@@ -260,7 +260,7 @@ def test_a_reason_to_wait_is_news_once(store: Store):
     assert events == ["planned", "planned"]
 
 
-def test_a_day_counts_what_was_paid_and_what_is_reserved(store: Store):
+def test_daily_cost_counts_paid_and_reserved(store: Store):
     with store.transaction() as uow:
         slot, attempt = live(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
@@ -271,7 +271,7 @@ def test_a_day_counts_what_was_paid_and_what_is_reserved(store: Store):
         assert uow.outbox.slots.sum_reserved_wei(ME) == COST
 
 
-def test_a_vacant_nonce_costs_nothing_and_counts_on_the_day_it_is_taken(store: Store):
+def test_vacant_nonce_costs_nothing_until_reused(store: Store):
     with store.transaction() as uow:
         slot = assigned(uow.outbox)
         uow.outbox.intents.end_unsent(
@@ -284,7 +284,7 @@ def test_a_vacant_nonce_costs_nothing_and_counts_on_the_day_it_is_taken(store: S
         assert uow.outbox.slots.sum_committed_wei(ME, later.at) == COST
 
 
-def test_a_rewind_ends_what_has_no_nonce_and_keeps_what_has(store: Store):
+def test_rewind_expires_calls_without_nonce_only(store: Store):
     with store.transaction() as uow:
         slot, _ = live(uow.outbox, request(as_of_block=90))
         doomed = planned(uow.outbox, request("push:2", as_of_block=90))

@@ -9,7 +9,7 @@ from tests.unit.store.samples import address, block, node, task_key
 
 
 @pytest.mark.parametrize("model", ["base", "a\x00b", "\\0", "é\u202e"])
-def test_a_plan_is_read_as_it_was_written_whatever_the_models_name(store: Store, model: str):
+def test_planned_downloads_round_trip_with_any_model_name(store: Store, model: str):
     with store.transaction() as uow:
         uow.downloads.add(task_key(1), model, [address(2), address(1)], block(7))
     with store.read_transaction() as uow:
@@ -19,7 +19,7 @@ def test_a_plan_is_read_as_it_was_written_whatever_the_models_name(store: Store,
         assert uow.downloads.list_since(14) == []
 
 
-def test_a_rewind_takes_back_what_was_planned_above_its_block(store: Store):
+def test_rewind_removes_plans_above_block(store: Store):
     with store.transaction() as uow:
         for number in (5, 6, 7):
             uow.downloads.add(task_key(number), "base", [address(number)], block(number))
@@ -27,7 +27,7 @@ def test_a_rewind_takes_back_what_was_planned_above_its_block(store: Store):
         assert [one.block for one in uow.downloads.list_since(0)] == [5, 6]
 
 
-def test_only_nodes_that_were_asked_are_counted_as_asked(store: Store):
+def test_only_nodes_with_download_requests_are_returned(store: Store):
     asked = node(2, downloads=(DownloadRequest("base", 1, 2),))
     with store.transaction() as uow:
         uow.nodes.save([node(1), asked])

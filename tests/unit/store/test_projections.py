@@ -22,7 +22,7 @@ def both(sqlite_url: str, postgresql_url: str) -> Iterator[list[Store]]:
 @pytest.mark.postgres
 @examples(20)
 @given(events=histories())
-def test_both_databases_say_the_same(both: list[Store], events: list[Event]):
+def test_both_databases_produce_same_projections(both: list[Store], events: list[Event]):
     dumps = []
     for store in both:
         with store.transaction() as uow:
@@ -32,7 +32,7 @@ def test_both_databases_say_the_same(both: list[Store], events: list[Event]):
     assert dumps[0] == dumps[1]
 
 
-def test_one_changed_value_changes_the_digest(store: Store):
+def test_single_changed_value_changes_digest(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(1), node(2)])
         before = uow.projections.compute_digest()
@@ -42,7 +42,7 @@ def test_one_changed_value_changes_the_digest(store: Store):
         assert uow.projections.compute_digest() == before
 
 
-def test_every_row_is_a_line(store: Store):
+def test_every_row_is_dumped_as_line(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(number) for number in range(3)])
         assert [line.partition(" ")[0] for line in uow.projections.iterate_dump_lines()] == [
@@ -50,7 +50,7 @@ def test_every_row_is_a_line(store: Store):
         ] * 3
 
 
-def test_clearing_leaves_what_was_not_folded(store: Store):
+def test_clearing_projections_keeps_raw_rows_and_bookmarks(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(1)])
         uow.logs.append([log(1)])
@@ -68,7 +68,7 @@ def test_clearing_leaves_what_was_not_folded(store: Store):
         assert uow.cursor.get() is not None
 
 
-def test_no_projection_is_ordered_by_text():
+def test_projection_keys_are_numbers_or_bytes():
     # Two databases may sort text differently, bytes and numbers not.
     kinds = {str(c.type) for table in PROJECTIONS for c in table.primary_key.columns}
     assert kinds <= {"BLOB", "BIGINT", "SMALLINT"}

@@ -10,21 +10,21 @@ from oracle.store.raw import log_repository
 from tests.unit.store.samples import a_hash, call, log
 
 
-def test_logs_come_back_as_they_were(store: Store):
+def test_logs_round_trip(store: Store):
     logs = [log(1), log(1, 2, topics=(), data="0x"), log(2, 0, topics=(a_hash(9),) * 4)]
     with store.transaction() as uow:
         assert uow.logs.append(logs) == 3
         assert list(uow.logs.iterate_between(0, 9)) == logs
 
 
-def test_calls_come_back_as_they_were(store: Store):
+def test_calls_round_trip(store: Store):
     calls = [call(1), call(1, 2, value=0, input="0x1234", succeeded=False), call(2)]
     with store.transaction() as uow:
         assert uow.calls.append(calls) == 3
         assert list(uow.calls.iterate_between(0, 9)) == calls
 
 
-def test_the_same_window_twice_is_there_once(store: Store):
+def test_duplicate_window_is_stored_once(store: Store):
     window = [log(number, index) for number in range(5) for index in range(20)]
     with store.transaction() as uow:
         assert uow.logs.append(window) == 100
@@ -33,7 +33,7 @@ def test_the_same_window_twice_is_there_once(store: Store):
         assert uow.logs.count() == 101
 
 
-def test_many_logs_are_replaced_by_what_is_said_of_them_now(store: Store):
+def test_replace_updates_many_logs(store: Store):
     window = [log(number, index) for number in range(5) for index in range(20)]
     corrected = [replace(each, tx_hash=a_hash(9)) for each in window[20:]]
     with store.transaction() as uow:
@@ -42,7 +42,7 @@ def test_many_logs_are_replaced_by_what_is_said_of_them_now(store: Store):
         assert list(uow.logs.iterate_between(0, 9)) == [*window[:20], *corrected]
 
 
-def test_logs_come_in_order_of_block_and_index(store: Store):
+def test_logs_are_ordered_by_block_and_index(store: Store):
     window = [log(number, index) for number in range(3, 6) for index in range(3)]
     with store.transaction() as uow:
         uow.logs.append(window[::-1])
@@ -50,7 +50,7 @@ def test_logs_come_in_order_of_block_and_index(store: Store):
 
 
 @pytest.mark.parametrize("page", [1, 2, 5, 1000])
-def test_the_page_size_does_not_change_what_is_read(
+def test_page_size_does_not_change_results(
     store: Store, page: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(log_repository, "PAGE_ROWS", page)
@@ -60,7 +60,7 @@ def test_the_page_size_does_not_change_what_is_read(
         assert list(uow.logs.iterate_between(1, 2)) == window[4:12]
 
 
-def test_reading_and_writing_take_turns_in_one_transaction(
+def test_reads_and_writes_interleave_in_same_transaction(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(log_repository, "PAGE_ROWS", 3)
@@ -71,7 +71,7 @@ def test_reading_and_writing_take_turns_in_one_transaction(
         assert uow.calls.count() == 10
 
 
-def test_orphans_stay_beside_the_logs_that_took_their_place(store: Store):
+def test_orphaned_logs_are_kept_beside_replacements(store: Store):
     old, new = [log(5), log(6)], [log(6, branch=1), log(7, branch=1)]
     with store.transaction() as uow:
         uow.logs.append(old)
@@ -82,7 +82,7 @@ def test_orphans_stay_beside_the_logs_that_took_their_place(store: Store):
         assert (uow.logs.count(), uow.logs.count(canonical=False)) == (3, 1)
 
 
-def test_an_orphan_that_comes_back_is_canonical_again(store: Store):
+def test_returning_orphan_becomes_canonical_again(store: Store):
     with store.transaction() as uow:
         uow.logs.append([log(6), log(7)])
         uow.logs.orphan_above(5)
@@ -98,7 +98,7 @@ def test_calls_are_orphaned_like_logs(store: Store):
         assert list(uow.calls.iterate_between(0, 9)) == [call(5), call(6, branch=1)]
 
 
-def test_rows_that_were_proven_wrong_are_replaced_or_do_not_count_any_more(store: Store):
+def test_corrected_rows_are_replaced_or_orphaned(store: Store):
     with store.transaction() as uow:
         uow.logs.append([log(1), log(2)])
         uow.logs.replace([replace(log(1), data="0x77")])
@@ -107,7 +107,7 @@ def test_rows_that_were_proven_wrong_are_replaced_or_do_not_count_any_more(store
         assert list(uow.logs.iterate_between(0, 9, canonical=False)) == [log(2)]
 
 
-def test_the_last_block_counts_canonical_rows_only(store: Store):
+def test_last_block_counts_canonical_rows_only(store: Store):
     with store.transaction() as uow:
         assert uow.logs.get_last_block() is None
         uow.logs.append([log(3), log(4)])
@@ -116,7 +116,7 @@ def test_the_last_block_counts_canonical_rows_only(store: Store):
 
 
 @pytest.mark.parametrize("number", [1, 49, 50, 51, 400])
-def test_a_large_append_says_the_same_as_a_small_one(store: Store, number: int):
+def test_large_append_equals_small_append(store: Store, number: int):
     logs = [log(index // 7, index % 7, branch=index // 7 % 2) for index in range(number)]
     calls = [call(index // 7, index % 7) for index in range(number)]
     with store.transaction() as uow:
@@ -131,7 +131,7 @@ def _place(entry: Log) -> tuple[int, int, str]:
     return entry.block, entry.index, entry.block_hash
 
 
-def test_a_row_that_is_there_stays_as_it_is(store: Store):
+def test_existing_row_is_not_overwritten_by_append(store: Store):
     with store.transaction() as uow:
         uow.calls.append([call(1)])
         uow.calls.append([replace(call(1), succeeded=False)])
@@ -140,7 +140,7 @@ def test_a_row_that_is_there_stays_as_it_is(store: Store):
     assert kept.succeeded
 
 
-def test_a_call_that_was_set_aside_counts_again_as_it_is_said_now(store: Store):
+def test_orphaned_call_is_replaced_when_appended_again(store: Store):
     lie, true = call(1, value=1), call(1, value=2)
     with store.transaction() as uow:
         uow.calls.append([lie])

@@ -38,7 +38,7 @@ from tests.unit.store.test_outbox import (
 DEARER = SignedCall(Hash("0x" + 64 * "9"), b"raw", 2 * COST // GAS, 3, GAS)
 
 
-def test_a_bump_counts_for_the_budget_and_says_when_it_was_sent(store: Store):
+def test_bump_is_counted_in_budget_and_records_send_block(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, _ = live(outbox)
@@ -62,7 +62,7 @@ def test_a_bump_counts_for_the_budget_and_says_when_it_was_sent(store: Store):
     )
 
 
-def test_the_newer_call_of_a_nonce_wins_and_the_older_one_is_superseded(store: Store):
+def test_newer_call_of_nonce_wins_and_older_is_superseded(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, _ = live(outbox)
@@ -80,7 +80,7 @@ def test_the_newer_call_of_a_nonce_wins_and_the_older_one_is_superseded(store: S
         assert slot_of(outbox, slot.nonce).mined_at == NOW.at
 
 
-def test_a_reorg_may_let_the_other_call_of_a_nonce_win(store: Store):
+def test_reorg_lets_other_call_of_nonce_win(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, first = live(outbox)
@@ -100,7 +100,7 @@ def test_a_reorg_may_let_the_other_call_of_a_nonce_win(store: Store):
     assert (lost.state, lost.superseded_by) == (IntentState.SUPERSEDED, heir.id)
 
 
-def test_a_kickout_given_up_for_a_no_op_comes_back_by_a_reorg_beside_the_next(store: Store):
+def test_kickout_replaced_by_noop_is_mined_after_reorg(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, first = live(outbox, kick("kick:1"))
@@ -114,7 +114,7 @@ def test_a_kickout_given_up_for_a_no_op_comes_back_by_a_reorg_beside_the_next(st
         assert named(outbox, first.intent_id).state is IntentState.MINED
 
 
-def test_what_is_mined_takes_no_other_call(store: Store):
+def test_mined_slot_accepts_no_other_call(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, attempt = live(outbox)
@@ -124,7 +124,7 @@ def test_what_is_mined_takes_no_other_call(store: Store):
             outbox.slots.replace_call(slot_of(outbox, slot.nonce), heir, 60, NOW)
 
 
-def test_a_new_key_does_not_stumble_over_what_a_lost_one_left(store: Store):
+def test_new_account_is_not_blocked_by_calls_of_lost_account(store: Store):
     other = ME._replace(address=Address("0x" + 40 * "2"))
     with store.transaction() as uow:
         ready(uow.outbox)
@@ -134,7 +134,7 @@ def test_a_new_key_does_not_stumble_over_what_a_lost_one_left(store: Store):
         ready(uow.outbox, replace(kick("k2"), account=other))
 
 
-def test_what_is_held_is_planned_again_when_released_and_a_nonce_is_never_held(store: Store):
+def test_released_intent_is_planned_again_and_live_intent_cannot_be_held(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         intent = planned(outbox)
@@ -157,7 +157,7 @@ def test_what_is_held_is_planned_again_when_released_and_a_nonce_is_never_held(s
             outbox.intents.hold(named(outbox, slot.intent_id), PauseKind.OPERATOR, "wait", NOW)
 
 
-def test_a_sender_is_paused_for_a_reason_of_a_kind(store: Store):
+def test_sender_pause_has_kind_and_reason(store: Store):
     with store.transaction() as uow:
         senders = uow.outbox.accounts
         senders.enroll(ME, 0, NOW)
@@ -168,7 +168,7 @@ def test_a_sender_is_paused_for_a_reason_of_a_kind(store: Store):
         assert senders.get_pause(ME) is None
 
 
-def test_a_next_nonce_is_raised_and_never_lowered(store: Store):
+def test_next_nonce_is_raised_but_never_lowered(store: Store):
     with store.transaction() as uow:
         senders = uow.outbox.accounts
         senders.raise_next_nonce(ME, 7, NOW)
@@ -178,7 +178,7 @@ def test_a_next_nonce_is_raised_and_never_lowered(store: Store):
         assert senders.get_next_nonce(ME) == 9
 
 
-def test_an_rebuilt_nonce_is_final_costs_what_it_cost_and_leaves_no_gap(store: Store):
+def test_rebuilt_nonce_is_final_with_its_cost(store: Store):
     mined = CallReceipt(
         30, Hash("0x" + 64 * "b"), succeeded=True, gas_used=10, gas_price_wei=3, time=77
     )

@@ -18,7 +18,7 @@ def fold(uow: UnitOfWork, rules=CRYNUX) -> None:
     uow.write_changes(folding.drain_changes(), uow.rule_sets.get_or_assign_number(rules))
 
 
-def test_a_rule_set_has_one_number(store: Store):
+def test_rule_set_has_unique_number(store: Store):
     with store.transaction() as uow:
         numbers = [
             uow.rule_sets.get_or_assign_number(rules) for rules in (CRYNUX, RELAY, OTHER, CRYNUX)
@@ -31,14 +31,14 @@ def test_a_rule_set_has_one_number(store: Store):
         ]
 
 
-def test_a_rule_set_is_read_back_whole(store: Store):
+def test_rule_set_round_trips(store: Store):
     with store.transaction() as uow:
         uow.rule_sets.get_or_assign_number(OTHER)
         assert uow.rule_sets.get_rules(identify_rules(OTHER).sha256) == OTHER
         assert uow.rule_sets.get_rules(identify_rules(RELAY).sha256) is None
 
 
-def test_a_score_names_its_rules(store: Store):
+def test_score_names_its_rule_set(store: Store):
     with store.transaction() as uow:
         uow.rule_sets.get_or_assign_number(CRYNUX)
         fold(uow, OTHER)
@@ -48,7 +48,7 @@ def test_a_score_names_its_rules(store: Store):
         assert uow.scores.get_rule_sets(node("A"), []) == {}
 
 
-def test_the_dump_is_the_same_under_another_number(store: Store):
+def test_dump_is_independent_of_rule_set_number(store: Store):
     dumps = []
     with store.transaction() as uow:
         fold(uow)
@@ -66,7 +66,7 @@ def test_the_dump_is_the_same_under_another_number(store: Store):
     assert not set(scores[0]) & set(scores[1])
 
 
-def test_rule_sets_outlive_what_they_scored(store: Store):
+def test_rule_sets_survive_clearing_projections(store: Store):
     with store.transaction() as uow:
         fold(uow)
         uow.projections.clear()

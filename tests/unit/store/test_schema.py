@@ -65,7 +65,7 @@ def sqlite_layout(connection: Connection) -> set[str]:
     return {"".join(text.split()).replace('"', "") for (text,) in rows if "alembic" not in text}
 
 
-def test_migrating_from_nothing_makes_the_tables_of_the_code(empty_database_url: str):
+def test_migration_from_empty_creates_current_tables(empty_database_url: str):
     migrate(empty_database_url)
     with connected(empty_database_url) as connection:
         migrated = layout(connection)
@@ -76,7 +76,7 @@ def test_migrating_from_nothing_makes_the_tables_of_the_code(empty_database_url:
         assert differences == []
 
 
-def test_sqlite_tables_have_no_rowid_where_the_code_says_so(empty_sqlite_url: str):
+def test_sqlite_tables_without_rowid_match_metadata(empty_sqlite_url: str):
     migrate(empty_sqlite_url)
     with connected(empty_sqlite_url) as connection:
         without = {text for text in sqlite_layout(connection) if text.endswith("WITHOUTROWID")}
@@ -84,7 +84,7 @@ def test_sqlite_tables_have_no_rowid_where_the_code_says_so(empty_sqlite_url: st
     assert len(without) == len(wanted) > 5
 
 
-def test_going_down_leaves_nothing(empty_database_url: str):
+def test_downgrade_leaves_no_tables(empty_database_url: str):
     migrate(empty_database_url)
     with connected(empty_database_url) as connection:
         command.downgrade(migrations(connection), "base")
@@ -92,26 +92,26 @@ def test_going_down_leaves_nothing(empty_database_url: str):
     assert get_schema_state(empty_database_url).age is SchemaAge.EMPTY
 
 
-def test_the_code_knows_its_newest_migration():
+def test_revision_constant_is_newest_migration():
     assert ScriptDirectory.from_config(migrations()).get_current_head() == REVISION
 
 
-def test_migrating_twice_changes_nothing(empty_database_url: str):
+def test_second_migration_changes_nothing(empty_database_url: str):
     assert migrate(empty_database_url).age is SchemaAge.EMPTY
     assert migrate(empty_database_url).age is SchemaAge.CURRENT
 
 
-def test_a_store_is_not_opened_before_it_is_migrated(empty_database_url: str):
+def test_unmigrated_store_is_not_opened(empty_database_url: str):
     with pytest.raises(InputError, match="has no tables yet; run `qos-oracle migrate`"):
         Store.open(empty_database_url)
 
 
-def test_looking_at_a_missing_file_does_not_make_it(empty_sqlite_url: str):
+def test_schema_check_does_not_create_missing_file(empty_sqlite_url: str):
     assert get_schema_state(empty_sqlite_url).age is SchemaAge.EMPTY
     assert not Path(empty_sqlite_url.removeprefix("sqlite:///")).exists()
 
 
-def test_a_store_makes_its_tables_where_it_may(empty_database_url: str):
+def test_store_with_create_makes_its_tables(empty_database_url: str):
     with Store.open(empty_database_url, create=True) as store, store.read_transaction() as uow:
         assert uow.cursor.get() is None
 
@@ -120,7 +120,9 @@ def test_a_store_makes_its_tables_where_it_may(empty_database_url: str):
     ("revision", "complaint"),
     [("0000_first", "is older than the program"), ("9999_last", "is newer than the program")],
 )
-def test_a_store_of_another_age_is_refused(database_url: str, revision: str, complaint: str):
+def test_store_of_other_schema_revision_is_rejected(
+    database_url: str, revision: str, complaint: str
+):
     with connected(database_url) as connection:
         version = table("alembic_version", column("version_num"))
         connection.execute(update(version).values(version_num=revision))
@@ -128,7 +130,7 @@ def test_a_store_of_another_age_is_refused(database_url: str, revision: str, com
         Store.open(database_url, create=True)
 
 
-def test_a_newer_database_is_not_migrated(database_url: str):
+def test_newer_database_is_not_migrated(database_url: str):
     with connected(database_url) as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999_last'")
     with pytest.raises(InputError, match="install the newer qos-oracle"):
@@ -136,9 +138,7 @@ def test_a_newer_database_is_not_migrated(database_url: str):
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005"])
-def test_a_database_of_before_the_first_release_is_left_as_it_is(
-    empty_database_url: str, revision: str
-):
+def test_database_from_before_first_release_is_unchanged(empty_database_url: str, revision: str):
     with connected(empty_database_url) as connection:
         connection.exec_driver_sql("CREATE TABLE halt (name TEXT)")
         connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32))")
@@ -155,7 +155,7 @@ def test_a_database_of_before_the_first_release_is_left_as_it_is(
         assert told == revision
 
 
-def test_a_database_of_an_earlier_day_that_lacks_a_table_is_told_apart(database_url: str):
+def test_database_lacking_table_is_rejected_as_prerelease(database_url: str):
     with connected(database_url) as connection:
         connection.exec_driver_sql("DROP TABLE membership_change")
 
@@ -165,9 +165,7 @@ def test_a_database_of_an_earlier_day_that_lacks_a_table_is_told_apart(database_
 
 
 @pytest.mark.parametrize("revision", [None, "3f2a9c"])
-def test_the_tables_of_another_program_are_left_alone(
-    empty_database_url: str, revision: str | None
-):
+def test_tables_of_another_program_are_unchanged(empty_database_url: str, revision: str | None):
     with connected(empty_database_url) as connection:
         connection.exec_driver_sql("CREATE TABLE users (id INTEGER PRIMARY KEY)")
         if revision is not None:
@@ -180,7 +178,7 @@ def test_the_tables_of_another_program_are_left_alone(
         assert "node" not in inspect(connection).get_table_names()
 
 
-def test_a_migration_that_fails_leaves_nothing(
+def test_failed_migration_leaves_database_empty(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     broken = tmp_path / "migrations"
@@ -197,7 +195,7 @@ def test_a_migration_that_fails_leaves_nothing(
     assert get_schema_state(empty_database_url).age is SchemaAge.EMPTY
 
 
-def test_the_first_migration_makes_the_views_of_the_code():
+def test_first_migration_creates_current_views():
     first = ScriptDirectory.from_config(migrations()).get_revision(REVISION).module
     assert (first._CREATED, first._DROPPED) == (
         log_view.CREATE_STATEMENTS,
@@ -205,7 +203,7 @@ def test_the_first_migration_makes_the_views_of_the_code():
     )
 
 
-def test_every_table_is_in_the_metadata():
+def test_every_table_is_in_metadata():
     reflected = MetaData()
     engine = create_engine("sqlite://")
     metadata.create_all(engine)

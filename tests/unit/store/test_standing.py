@@ -23,7 +23,7 @@ OURS = Identity(
 )
 
 
-def test_a_new_database_is_about_nothing(store: Store):
+def test_new_database_is_empty(store: Store):
     with store.read_transaction() as uow:
         assert uow.identity.get() is None
         assert uow.cursor.get() is None
@@ -31,7 +31,7 @@ def test_a_new_database_is_about_nothing(store: Store):
         assert uow.blocks.get_newest() is None
 
 
-def test_an_identity_is_written_once_and_checked_afterwards(store: Store):
+def test_identity_is_stored_once_and_checked_afterwards(store: Store):
     with store.transaction() as uow:
         uow.identity.set(OURS)
     with store.transaction() as uow:
@@ -50,9 +50,7 @@ def test_an_identity_is_written_once_and_checked_afterwards(store: Store):
         ({"start_block": 8}, "the blocks from 7"),
     ],
 )
-def test_the_database_of_another_chain_is_refused(
-    store: Store, change: dict[str, object], word: str
-):
+def test_database_of_another_chain_is_rejected(store: Store, change: dict[str, object], word: str):
     other = Identity(**{**{name: getattr(OURS, name) for name in OURS.__slots__}, **change})
     with store.transaction() as uow:
         uow.identity.set(OURS)
@@ -61,7 +59,7 @@ def test_the_database_of_another_chain_is_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_contracts_may_be_added_to_a_database(store: Store):
+def test_contracts_may_be_added_to_database(store: Store):
     fewer = replace(OURS, contracts={"Another": address(2)}, oracle=None)
     with store.transaction() as uow:
         uow.identity.set(fewer)
@@ -71,7 +69,7 @@ def test_contracts_may_be_added_to_a_database(store: Store):
         assert uow.identity.get() == OURS
 
 
-def test_the_cursor_moves_forwards_and_back(store: Store):
+def test_cursor_moves_forwards_and_back(store: Store):
     with store.transaction() as uow:
         assert uow.cursor.move_to(block(5), block(3), 0) == 1
         assert uow.cursor.move_to(block(9), None, 1) == 2
@@ -86,7 +84,7 @@ def test_the_cursor_moves_forwards_and_back(store: Store):
         )
 
 
-def test_a_cursor_without_a_final_block_says_so(store: Store):
+def test_cursor_without_final_block_has_none(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(5), None, 0)
         cursor = uow.cursor.get()
@@ -95,7 +93,7 @@ def test_a_cursor_without_a_final_block_says_so(store: Store):
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 3])
-def test_a_cursor_that_another_moved_is_not_moved(store: Store, epoch: int):
+def test_cursor_moved_by_another_process_is_not_moved(store: Store, epoch: int):
     with store.transaction() as uow:
         uow.cursor.move_to(block(5), None, uow.cursor.move_to(block(4), None, 0))
     with pytest.raises(FatalError, match="another process moved"), store.transaction() as uow:
@@ -106,7 +104,7 @@ def test_a_cursor_that_another_moved_is_not_moved(store: Store, epoch: int):
     assert cursor.number == 5
 
 
-def test_a_forgotten_cursor_starts_anew(store: Store):
+def test_cleared_cursor_starts_anew(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(5), block(3), 0)
         uow.cursor.clear()
@@ -114,7 +112,7 @@ def test_a_forgotten_cursor_starts_anew(store: Store):
         assert uow.cursor.move_to(block(1), None, 0) == 1
 
 
-def test_headers_are_found_by_height(store: Store):
+def test_headers_are_returned_by_height(store: Store):
     with store.transaction() as uow:
         uow.blocks.save([block(number) for number in (3, 1, 2)])
         uow.blocks.save([block(3)])
@@ -124,14 +122,14 @@ def test_headers_are_found_by_height(store: Store):
         assert uow.blocks.get_newest() == block(3)
 
 
-def test_a_height_has_one_canonical_block(store: Store):
+def test_second_canonical_block_at_same_height_is_rejected(store: Store):
     with store.transaction() as uow:
         uow.blocks.save([block(3)])
     with pytest.raises(IntegrityError), store.transaction() as uow:
         uow.blocks.save([block(3, branch=1)])
 
 
-def test_a_discarded_block_can_be_replaced_and_come_back(store: Store):
+def test_discarded_block_can_be_replaced_and_restored(store: Store):
     with store.transaction() as uow:
         uow.blocks.save([block(1), block(2), block(3)])
         assert uow.blocks.orphan_above(1) == 2
@@ -151,7 +149,7 @@ def test_old_headers_are_deleted_orphans_included(store: Store):
         assert uow.blocks.list_canonical(0, 9) == [block(4)]
 
 
-def test_progress_is_left_for_the_next_start(store: Store):
+def test_bookmark_is_kept_until_cleared(store: Store):
     with store.transaction() as uow:
         uow.bookmarks.set("rebuild", "12")
         uow.bookmarks.set("rebuild", "13")
@@ -161,7 +159,7 @@ def test_progress_is_left_for_the_next_start(store: Store):
         assert uow.bookmarks.get("rebuild") is None
 
 
-def test_the_last_event_is_the_newest_one(store: Store):
+def test_last_event_is_newest(store: Store):
     last = LastEvent(Position(2, 1, -1, 3), 50)
     with store.transaction() as uow:
         uow.last_event.set(LastEvent(Position(1, 0, 0), 40))

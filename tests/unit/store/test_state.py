@@ -33,7 +33,7 @@ def amount(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @quick
 @pytest.mark.usefixtures("amount")
 @given(rows=st.lists(samples.nodes, max_size=4, unique_by=lambda each: each.address))
-def test_nodes_come_back_as_they_were(store: Store, rows: list[Node]):
+def test_nodes_round_trip(store: Store, rows: list[Node]):
     with store.transaction() as uow:
         uow.nodes.save(rows)
         found = uow.nodes.get_many(each.address for each in rows)
@@ -43,7 +43,7 @@ def test_nodes_come_back_as_they_were(store: Store, rows: list[Node]):
 @quick
 @pytest.mark.usefixtures("amount")
 @given(rows=st.lists(samples.tasks, max_size=4, unique_by=lambda each: each.key))
-def test_tasks_come_back_as_they_were(store: Store, rows: list[Task]):
+def test_tasks_round_trip(store: Store, rows: list[Task]):
     with store.transaction() as uow:
         uow.tasks.save(rows)
         found = uow.tasks.get_many(each.key for each in rows)
@@ -51,21 +51,21 @@ def test_tasks_come_back_as_they_were(store: Store, rows: list[Task]):
 
 
 @given(said=samples.words)
-def test_text_of_the_chain_is_stored_without_nul_and_read_as_said(said: str):
+def test_chain_text_is_stored_without_nul_and_round_trips(said: str):
     stored = escape_nul(said)
     assert stored is not None
     assert "\x00" not in stored
     assert unescape_nul(stored) == said
 
 
-def test_a_number_that_no_column_holds_becomes_the_largest(store: Store):
+def test_oversized_number_is_stored_as_maximum(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(1, size=2**256 - 1, timeout=2**63)])
         found = uow.tasks.get_many([task_key(1)])[task_key(1)]
     assert found.size == found.timeout == 2**63 - 1
 
 
-def test_saving_again_replaces(store: Store):
+def test_second_save_replaces_row(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(1), node(2)])
         uow.nodes.save([node(2, pool=b"\x0a", membership=Membership.MEMBER)])
@@ -75,7 +75,7 @@ def test_saving_again_replaces(store: Store):
         ]
 
 
-def test_many_rows_replace_those_of_the_same_key_and_no_other(store: Store):
+def test_large_save_replaces_only_same_keys(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(number, size=1) for number in range(100)])
         uow.tasks.save([task(number, size=2) for number in range(60, 160)])
@@ -84,7 +84,7 @@ def test_many_rows_replace_those_of_the_same_key_and_no_other(store: Store):
 
 
 @pytest.mark.usefixtures("amount")
-def test_a_position_is_written_once(store: Store):
+def test_duplicate_membership_position_is_rejected(store: Store):
     turns = [MembershipChange(address(1), Position(1, 0, 0, 0), 5, MembershipTransition.JOINED)]
     with store.transaction() as uow:
         uow.memberships.append(turns)
@@ -92,7 +92,7 @@ def test_a_position_is_written_once(store: Store):
         uow.memberships.append(turns)
 
 
-def test_unknown_names_are_left_out(store: Store):
+def test_unknown_keys_are_omitted(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(1)])
         assert uow.tasks.get_many([task_key(1), task_key(2)]) == {task_key(1): task(1)}
@@ -100,7 +100,7 @@ def test_unknown_names_are_left_out(store: Store):
 
 
 @pytest.mark.usefixtures("amount")
-def test_open_groups_come_back_as_they_were(store: Store):
+def test_open_groups_round_trip(store: Store):
     one = OpenGroup(group_key(1), (task_key(3), task_key(1)), closed=False)
     with store.transaction() as uow:
         uow.groups.save([one, OpenGroup(group_key(2), (), closed=False)])
@@ -111,7 +111,7 @@ def test_open_groups_come_back_as_they_were(store: Store):
 
 
 @pytest.mark.parametrize("number", [1, 49, 50, 51, 1200])
-def test_a_large_save_says_the_same_as_a_small_one(store: Store, number: int):
+def test_large_save_equals_small_save(store: Store, number: int):
     before = [task(n, created_at=Position(n, 0, 1)) for n in range(0, number, 2)]
     after = [task(n, size=n, node=address(n)) for n in range(number)]
     with store.transaction() as uow:
@@ -130,21 +130,21 @@ def test_nodes_are_paged_by_address(store: Store):
         assert uow.nodes.list_page(first[-1].address, 9) == [node(5), node(9)]
 
 
-def test_all_nodes_are_read_whatever_their_number(store: Store, monkeypatch: pytest.MonkeyPatch):
+def test_all_nodes_are_read_over_several_pages(store: Store, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("oracle.store.state.node_repository._PAGE_ROWS", 3)
     with store.transaction() as uow:
         uow.nodes.save([node(number) for number in range(7)])
         assert list(uow.nodes.iterate_all()) == [node(number) for number in range(7)]
 
 
-def test_only_nodes_changed_above_a_block_are_looked_at_again(store: Store):
+def test_changed_since_returns_nodes_changed_above_block(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(number, changed_at=4 - number) for number in range(5)])
         # By address.
         assert [each.changed_at for each in uow.nodes.iterate_changed_since(2)] == [4, 3]
 
 
-def test_a_node_recovers_until_its_penalty_is_spent(store: Store):
+def test_node_recovers_until_penalty_is_spent(store: Store):
     healing, whole = node(1, base=UNIT - 1, since=1000), node(2, base=UNIT, since=1000)
     with store.transaction() as uow:
         uow.nodes.save([healing, whole])
@@ -152,7 +152,7 @@ def test_a_node_recovers_until_its_penalty_is_spent(store: Store):
         assert list(uow.nodes.iterate_recovering(1000 + 2**21)) == []
 
 
-def test_nodes_are_counted_by_what_they_are(store: Store):
+def test_nodes_are_counted_by_membership_and_activity(store: Store):
     member = Membership.MEMBER
     with store.transaction() as uow:
         uow.nodes.save([node(1), node(2, membership=member), node(3, membership=member)])

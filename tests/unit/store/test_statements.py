@@ -17,7 +17,7 @@ FIRST = SignedStatement(1, CONTRACT, SIGNER, "report", 7, "", Hash("0x" + 64 * "
 SECOND = replace(FIRST, digest=Hash("0x" + 64 * "2"))
 
 
-def test_a_round_tells_all_that_was_signed_for_it_newest_first_and_why_it_is_dead(store: Store):
+def test_statements_of_round_are_listed_newest_first_with_expiry_reason(store: Store):
     with store.transaction() as uow:
         signatures = uow.statements
         signatures.add(FIRST, NOW)
@@ -30,7 +30,7 @@ def test_a_round_tells_all_that_was_signed_for_it_newest_first_and_why_it_is_dea
         assert signatures.list_for_round(CONTRACT, "kick", 7) == []
 
 
-def test_a_statement_of_a_fork_that_comes_back_lives_again(store: Store):
+def test_statement_of_restored_fork_is_live_again(store: Store):
     with store.transaction() as uow:
         signatures = uow.statements
         signatures.add(FIRST, NOW)
@@ -40,7 +40,7 @@ def test_a_statement_of_a_fork_that_comes_back_lives_again(store: Store):
         assert signatures.list_for_round(CONTRACT, "report", 7) == [FIRST]
 
 
-def test_what_a_peer_says_twice_is_kept_once(store: Store):
+def test_duplicate_peer_statement_is_stored_once(store: Store):
     told = replace(FIRST, signer=PEER)
     with store.transaction() as uow:
         peers = uow.peer_statements
@@ -53,7 +53,7 @@ def test_what_a_peer_says_twice_is_kept_once(store: Store):
         ]
 
 
-def test_a_quiet_signer_backs_off_until_the_latest_end(store: Store):
+def test_signer_embargo_lasts_until_latest_end(store: Store):
     with store.transaction() as uow:
         signatures = uow.statements
         assert signatures.get_embargo_end(1, CONTRACT, SIGNER) is None
@@ -63,7 +63,7 @@ def test_a_quiet_signer_backs_off_until_the_latest_end(store: Store):
         assert signatures.get_embargo_end(1, CONTRACT, PEER) is None
 
 
-def test_a_held_report_waits_until_a_human_lets_it_go_and_is_not_held_again(store: Store):
+def test_released_report_is_not_held_again(store: Store):
     with store.transaction() as uow:
         gates = uow.holds
         assert gates.hold(9, "half of all changed", {"changed": 12}, NOW)
@@ -79,7 +79,7 @@ def test_a_held_report_waits_until_a_human_lets_it_go_and_is_not_held_again(stor
     assert (opened.released_at, opened.released_by) == (1100, "somebody")
 
 
-def test_a_lease_is_proven_by_its_holder_alone_and_hardly_grows_by_it(store: Store):
+def test_only_holder_proves_lease_without_extending_it(store: Store):
     with store.transaction() as uow:
         epoch = uow.lease.acquire("one", 30)
         assert epoch is not None
@@ -90,7 +90,7 @@ def test_a_lease_is_proven_by_its_holder_alone_and_hardly_grows_by_it(store: Sto
             uow.lease.prove(epoch + 1)
 
 
-def test_a_signer_has_one_live_statement_for_a_round(store: Store):
+def test_second_live_statement_of_signer_for_round_is_rejected(store: Store):
     with store.transaction() as uow:
         uow.statements.add(FIRST, NOW)
     with pytest.raises(IntegrityError), store.transaction() as uow:

@@ -27,14 +27,14 @@ def two_stores(impatient: None, database_url: str) -> Iterator[tuple[Store, Stor
         yield one, other
 
 
-def test_what_is_written_is_there_afterwards(store: Store):
+def test_committed_rows_are_readable(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(1)])
     with store.read_transaction() as uow:
         assert uow.nodes.get_many([node(1).address]) == {node(1).address: node(1)}
 
 
-def test_an_exception_takes_everything_back(store: Store):
+def test_exception_rolls_back_transaction(store: Store):
     def write_and_fail(uow: UnitOfWork) -> None:
         uow.nodes.save([node(1)])
         uow.logs.append([log(1)])
@@ -47,7 +47,7 @@ def test_an_exception_takes_everything_back(store: Store):
         assert uow.logs.count() == 0
 
 
-def test_a_reader_sees_the_last_commit_while_a_writer_writes(two_stores: tuple[Store, Store]):
+def test_reader_sees_last_commit_during_write(two_stores: tuple[Store, Store]):
     writer, reader = two_stores
     with writer.transaction() as uow:
         uow.nodes.save([node(1)])
@@ -57,7 +57,7 @@ def test_a_reader_sees_the_last_commit_while_a_writer_writes(two_stores: tuple[S
             assert list(other.nodes.iterate_all()) == list(same.nodes.iterate_all()) == [node(1)]
 
 
-def test_a_reader_keeps_its_snapshot(two_stores: tuple[Store, Store]):
+def test_reader_keeps_its_snapshot(two_stores: tuple[Store, Store]):
     writer, reader = two_stores
     with reader.read_transaction() as before:
         assert before.cursor.get() is None
@@ -68,7 +68,7 @@ def test_a_reader_keeps_its_snapshot(two_stores: tuple[Store, Store]):
         assert after.cursor.get() is not None
 
 
-def test_a_second_writer_is_told_to_try_again(two_stores: tuple[Store, Store]):
+def test_second_writer_gets_transient_error(two_stores: tuple[Store, Store]):
     one, other = two_stores
     with one.transaction() as uow:
         uow.nodes.save([node(1)])
@@ -83,7 +83,7 @@ def test_a_second_writer_is_told_to_try_again(two_stores: tuple[Store, Store]):
         ]
 
 
-def test_a_second_writer_waits_for_a_short_one(database_url: str):
+def test_second_writer_waits_for_short_transaction(database_url: str):
     with Store.open(database_url) as one, Store.open(database_url) as other:
         with one.transaction() as uow:
             uow.nodes.save([node(1)])
@@ -99,7 +99,7 @@ def _save_second_node(store: Store) -> None:
         uow.nodes.save([node(2)])
 
 
-def test_many_threads_read_while_one_writes(store: Store):
+def test_many_threads_read_during_write(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(1, scored=0)])
     with ThreadPoolExecutor(6) as readers, store.transaction() as uow:
@@ -114,7 +114,7 @@ def _scored_of_node(store: Store) -> int:
         return uow.nodes.get_many([node(1).address])[node(1).address].scored
 
 
-def test_a_reader_cannot_write(store: Store):
+def test_reading_session_cannot_write(store: Store):
     with pytest.raises(OracleError, match="read-only"), store.read_transaction() as uow:
         uow.nodes.save([node(1)])
     with store.read_transaction() as uow:
@@ -122,7 +122,7 @@ def test_a_reader_cannot_write(store: Store):
 
 
 @pytest.mark.postgres
-def test_a_lost_connection_passes(postgresql_url: str):
+def test_lost_connection_raises_transient_error(postgresql_url: str):
     with Store.open(postgresql_url) as store:
         with pytest.raises(TransientError), store.transaction() as uow:
             _write_while_dropped(uow, postgresql_url)
@@ -138,7 +138,7 @@ def _write_while_dropped(uow: UnitOfWork, url: str) -> None:
 
 
 @pytest.mark.postgres
-def test_a_connection_lost_before_the_commit_passes(postgresql_url: str):
+def test_connection_lost_before_commit_raises_transient_error(postgresql_url: str):
     with Store.open(postgresql_url) as store:
         with pytest.raises(TransientError), store.transaction() as uow:
             _write_then_drop(uow, postgresql_url)
@@ -159,7 +159,7 @@ def _drop_connections(url: str) -> None:
         )
 
 
-def test_a_commit_of_sqlite_survives_a_power_cut(sqlite_url: str):
+def test_sqlite_uses_full_synchronous_wal(sqlite_url: str):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         settings = uow.nodes._connection.exec_driver_sql
         assert settings("PRAGMA synchronous").scalar() == 2
@@ -167,7 +167,7 @@ def test_a_commit_of_sqlite_survives_a_power_cut(sqlite_url: str):
 
 
 @pytest.mark.slow
-def test_the_write_ahead_log_stays_bounded(sqlite_url: str):
+def test_write_ahead_log_size_is_bounded(sqlite_url: str):
     wal = Path(sqlite_url.removeprefix("sqlite:///") + "-wal")
     longest = 0
     with Store.open(sqlite_url) as store:
@@ -180,7 +180,7 @@ def test_the_write_ahead_log_stays_bounded(sqlite_url: str):
     assert longest < 24 * 1024 * 1024
 
 
-def test_a_locked_file_passes(impatient: None, sqlite_url: str):
+def test_locked_file_raises_transient_error(impatient: None, sqlite_url: str):
     with Store.open(sqlite_url) as store:
         holder = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")

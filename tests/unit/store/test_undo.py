@@ -32,7 +32,7 @@ def dump_of(uow: UnitOfWork, events: list[Event], last: int) -> list[str]:
 
 @thorough
 @given(events=histories(), ancestor=st.integers(0, LAST_BLOCK), final=st.integers(0, LAST_BLOCK))
-def test_going_back_is_never_having_gone_on(
+def test_rollback_equals_never_advancing(
     store: Store, events: list[Event], ancestor: int, final: int
 ):
     final = min(final, ancestor)
@@ -50,7 +50,7 @@ def test_going_back_is_never_having_gone_on(
     ancestor=st.integers(1, LAST_BLOCK - 1),
     branch=histories(first=LAST_BLOCK - 1, last=LAST_BLOCK),
 )
-def test_going_on_along_another_branch_is_having_known_only_that(
+def test_other_branch_after_rollback_equals_fresh_fold(
     store: Store, events: list[Event], ancestor: int, branch: list[Event]
 ):
     common = [event for event in events if event.at.block <= ancestor]
@@ -73,7 +73,7 @@ def test_going_on_along_another_branch_is_having_known_only_that(
     branch=histories(first=LAST_BLOCK - 1, last=LAST_BLOCK),
     again=st.integers(LAST_BLOCK - 2, LAST_BLOCK),
 )
-def test_a_second_reorg_is_undone_by_the_second_branch_s_journal(
+def test_second_reorg_is_undone_by_journal_of_second_branch(
     store: Store, events: list[Event], ancestor: int, branch: list[Event], again: int
 ):
     common = [event for event in events if event.at.block <= ancestor]
@@ -87,7 +87,7 @@ def test_a_second_reorg_is_undone_by_the_second_branch_s_journal(
         assert after == dump_of(uow, common + branch, again)
 
 
-def test_a_rollback_empties_the_journal_above(store: Store):
+def test_rollback_clears_journal_above_ancestor(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
         journaled(3, before=None, after=1, uow=uow)
@@ -104,7 +104,7 @@ def test_a_rollback_empties_the_journal_above(store: Store):
     events=histories(),
     steps=st.lists(st.integers(1, LAST_BLOCK), min_size=1, max_size=4, unique=True),
 )
-def test_going_back_in_steps_is_going_back_at_once(
+def test_stepwise_rollback_equals_single_rollback(
     store: Store, events: list[Event], steps: list[int]
 ):
     steps.sort(reverse=True)
@@ -119,7 +119,7 @@ def test_going_back_in_steps_is_going_back_at_once(
 
 @thorough
 @given(events=histories(), cut=st.integers(0, LAST_BLOCK))
-def test_a_journal_does_not_change_what_is_folded(store: Store, events: list[Event], cut: int):
+def test_journal_does_not_change_folded_state(store: Store, events: list[Event], cut: int):
     with store.transaction() as uow:
         forget_everything(uow)
         fold_into(uow, events, LAST_BLOCK, final=cut)
@@ -142,7 +142,7 @@ def stake(uow: UnitOfWork) -> int | None:
     return uow.nodes.get_many([address(1)])[address(1)].stake
 
 
-def test_the_oldest_pre_image_counts(store: Store):
+def test_oldest_pre_image_is_restored(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
         journaled(3, before=None, after=1, uow=uow)
@@ -156,7 +156,7 @@ def test_the_oldest_pre_image_counts(store: Store):
         assert list(uow.nodes.iterate_all()) == []
 
 
-def test_of_one_row_in_one_block_the_first_pre_image_counts(store: Store):
+def test_first_pre_image_of_row_in_block_is_restored(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
         journaled(5, before=1, after=2, uow=uow)
@@ -167,7 +167,7 @@ def test_of_one_row_in_one_block_the_first_pre_image_counts(store: Store):
 
 @thorough
 @given(before=samples.nodes, after=samples.nodes)
-def test_every_column_of_a_node_goes_back(store: Store, before: Node, after: Node):
+def test_every_node_column_is_restored(store: Store, before: Node, after: Node):
     after = replace(after, address=before.address)
     images = PreImages(5, {before.address: before}, {}, {}, ())
     with store.transaction() as uow:
@@ -178,7 +178,7 @@ def test_every_column_of_a_node_goes_back(store: Store, before: Node, after: Nod
         assert list(uow.nodes.iterate_all()) == [before]
 
 
-def test_a_journal_that_ends_above_is_not_used(store: Store):
+def test_rollback_below_journal_reach_is_rejected(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
         for number in range(1, 10):
@@ -196,7 +196,7 @@ def test_a_journal_that_ends_above_is_not_used(store: Store):
         assert stake(uow) == 5
 
 
-def test_the_journal_never_reaches_further_than_it_did(store: Store):
+def test_journal_reach_never_extends(store: Store):
     with store.transaction() as uow:
         assert uow.undo.get_lowest_reachable_block() is None
         uow.cursor.move_to(block(9), None, 0)
@@ -206,14 +206,14 @@ def test_the_journal_never_reaches_further_than_it_did(store: Store):
         assert uow.undo.get_lowest_reachable_block() == 7
 
 
-def test_in_history_one_can_only_stay(store: Store):
+def test_journal_reach_is_limited_to_cursor(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
         uow.undo.prune_to(100)
         assert uow.undo.get_lowest_reachable_block() == 9
 
 
-def test_a_interval_that_was_closed_above_is_open_again(store: Store):
+def test_interval_closed_above_ancestor_is_open_again(store: Store):
     before, after = (
         KickoutDue(address(1), Position(3, 0, 0), Position(8, 0, 0)),
         KickoutDue(address(2), Position(4, 0, 0), Position(5, 0, 0)),
@@ -228,7 +228,7 @@ def test_a_interval_that_was_closed_above_is_open_again(store: Store):
         assert uow.kickouts.list_for_node(address(2)) == [after]
 
 
-def test_the_first_event_of_all_is_forgotten(store: Store):
+def test_first_event_is_removed_by_rollback(store: Store):
     last = LastEvent(Position(5, 0, 0), 50)
     images = PreImages(5, {}, {task_key(1): None}, {}, (None,))
     with store.transaction() as uow:
@@ -239,7 +239,7 @@ def test_the_first_event_of_all_is_forgotten(store: Store):
         assert uow.tasks.get_many([task_key(1)]) == {}
 
 
-def test_the_state_of_the_contract_goes_back_too(store: Store):
+def test_contract_state_is_restored(store: Store):
     old, new = NodeIndex(0, address(1)), NodeIndex(0, address(1), closed_in=7)
     images = RoundsPreImages(5, {}, {0: old}, {}, ())
     with store.transaction() as uow:
@@ -250,7 +250,7 @@ def test_the_state_of_the_contract_goes_back_too(store: Store):
         assert uow.rounds.load().indexes == {0: old}
 
 
-def test_a_round_that_gave_indexes_is_undone_with_them(store: Store):
+def test_round_with_registrations_is_undone(store: Store):
     closed = {0: DO_NOT_SELECT}
     first = accepted(1, closed, Registrations((), (address(1),)))
     later = [
@@ -273,7 +273,7 @@ def test_a_round_that_gave_indexes_is_undone_with_them(store: Store):
         assert uow.rounds.load().index_by_node == {address(1): 0}
 
 
-def test_a_long_journal_is_undone_whole(store: Store):
+def test_long_journal_is_undone_entirely(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(99), None, 0)
         tasks = [task(number) for number in range(400)]

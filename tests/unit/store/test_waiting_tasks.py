@@ -29,7 +29,7 @@ def creation(each: Task) -> Position:
 
 @quick
 @given(rows=rows_of_tasks)
-def test_a_task_waits_from_its_creation_to_its_start_or_end(store: Store, rows: list[Task]):
+def test_task_waits_from_creation_to_start_or_end(store: Store, rows: list[Task]):
     wanted = [
         each
         for each in rows
@@ -46,7 +46,7 @@ def test_a_task_waits_from_its_creation_to_its_start_or_end(store: Store, rows: 
 
 @quick
 @given(rows=rows_of_tasks, shared=st.lists(groups, min_size=6, max_size=6))
-def test_a_group_has_the_tasks_that_no_group_has_scored(store: Store, rows, shared):
+def test_unscored_tasks_are_returned_by_group(store: Store, rows, shared):
     rows = [replace(each, group=group) for each, group in zip(rows, shared, strict=False)]
     asked = [group_key(1), group_key(2)]
     wanted = [each for each in rows if each.group in asked and each.scored_in is None]
@@ -57,7 +57,7 @@ def test_a_group_has_the_tasks_that_no_group_has_scored(store: Store, rows, shar
     assert sorted(found, key=lambda each: each.key) == sorted(wanted, key=lambda each: each.key)
 
 
-def test_a_start_ends_the_wait_and_taking_it_back_begins_it_again(store: Store):
+def test_start_ends_waiting_and_undo_restores_it(store: Store):
     waiting = task(1, created_at=Position(7, 0, 0))
     started = replace(waiting, node=address(1), started_at=Position(8, 0, 0))
     ended = replace(waiting, ending=Ending.ABORTED)
@@ -67,7 +67,7 @@ def test_a_start_ends_the_wait_and_taking_it_back_begins_it_again(store: Store):
             assert uow.tasks.list_waiting() == found
 
 
-def test_of_no_group_there_are_no_tasks(store: Store):
+def test_empty_or_unmatched_groups_have_no_tasks(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(1)])
         assert uow.tasks.list_unscored_in_groups([]) == []
@@ -86,7 +86,7 @@ def test_of_no_group_there_are_no_tasks(store: Store):
         ),
     ],
 )
-def test_the_indexes_are_those_that_are_asked(
+def test_queries_use_partial_indexes(
     store: Store, database_url: str, chosen: Select[tuple[object, ...]], index: str
 ):
     with store.transaction() as uow:

@@ -55,13 +55,13 @@ sound = st.fixed_dictionaries(
 
 
 @given(st.sampled_from(["crynux", "relay"]), sound)
-def test_a_changed_rule_set_comes_back_from_its_json(name, changes):
+def test_changed_rule_set_round_trips(name, changes):
     rules = build_rules(name, changes)
     assert Rules.from_json(rules.to_json()) == rules
 
 
 @given(st.sampled_from([CRYNUX, RELAY]), sound)
-def test_only_what_is_named_changes(base, changes):
+def test_only_named_rules_change(base, changes):
     before, after = (
         json.loads(base.to_json()),
         json.loads(build_rules(base.name, changes).to_json()),
@@ -69,7 +69,7 @@ def test_only_what_is_named_changes(base, changes):
     assert {name for name in after if after[name] != before.get(name)} <= changes.keys()
 
 
-def test_legacy_numbers_come_back_from_their_json():
+def test_legacy_rules_round_trip():
     rules = build_rules("legacy", CHOSEN | {"legacy.window_seconds": "86400"})
     assert rules.legacy is not None
     assert rules.legacy.kickout_below == 105 * UNIT // 10
@@ -77,7 +77,7 @@ def test_legacy_numbers_come_back_from_their_json():
     assert '"speed_weight":"0.5"' in rules.to_json()
 
 
-def test_numbers_that_nobody_published_are_asked_for():
+def test_missing_unpublished_legacy_value_is_rejected():
     one_short = {name: text for name, text in CHOSEN.items() if name != "legacy.vram_weight"}
     with pytest.raises(ValueError, match=r"^legacy\.vram_weight: missing; .* never published"):
         build_rules("legacy", one_short)
@@ -106,7 +106,7 @@ def test_numbers_that_nobody_published_are_asked_for():
         ({"ranked_answers": "wrong"}, "ranked_answers: must be one of all, right"),
     ],
 )
-def test_a_change_that_cannot_be_is_named(changes, complaint):
+def test_invalid_change_is_named(changes, complaint):
     with pytest.raises(ValueError, match=f"^{complaint}"):
         build_rules("crynux", changes)
 
@@ -120,30 +120,30 @@ def test_a_change_that_cannot_be_is_named(changes, complaint):
         ({"legacy.kickout_tasks": "few"}, r"legacy\.kickout_tasks: must be a whole number"),
     ],
 )
-def test_a_legacy_change_that_cannot_be_is_named(changes, complaint):
+def test_invalid_legacy_change_is_named(changes, complaint):
     with pytest.raises(ValueError, match=f"^{complaint}"):
         build_rules("legacy", CHOSEN | changes)
 
 
 @pytest.mark.parametrize("name", ["crynux", "relay"])
-def test_a_rule_set_that_is_changed_to_what_it_is_stays_what_it_is(name):
+def test_rule_set_changed_to_published_values_is_unchanged(name):
     assert build_rules(name, get_published_rules(name)) == get_rules(name)
 
 
 @given(st.sampled_from(["crynux", "relay"]), sound)
-def test_what_was_changed_makes_the_rules_again(name, changes):
+def test_changes_in_rule_set_reproduce_it(name, changes):
     rules = build_rules(name, changes)
     found = find_rule_changes(rules)
     assert found.keys() <= changes.keys()
     assert build_rules(name, found) == rules
 
 
-def test_what_nobody_published_is_a_change():
+def test_unpublished_legacy_values_count_as_changes():
     assert "legacy.window_seconds" in get_published_rules("legacy")
     assert find_rule_changes(build_rules("legacy", CHOSEN)) == CHOSEN
 
 
-def test_a_table_of_changes_may_hold_tables_numbers_truths_and_lists():
+def test_change_table_supports_nested_tables_numbers_booleans_and_lists():
     written = {"a": 9, "b": True, "c": [10, 5, 2], "legacy": {"d": "0.3"}, "e": "none"}
     assert parse_changes(written) == {
         "a": "9",
@@ -156,7 +156,7 @@ def test_a_table_of_changes_may_hold_tables_numbers_truths_and_lists():
         parse_changes({"penalty": 0.3})
 
 
-def test_there_is_a_rule_set_of_every_name():
+def test_rule_sets_lists_every_name():
     assert list_rule_sets() == ("crynux", "relay", "crynux-docs", "legacy")
     with pytest.raises(
         ValueError, match=r"no rule set 'pocket' \(there is crynux, relay, crynux-docs, legacy"

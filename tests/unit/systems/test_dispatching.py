@@ -88,7 +88,7 @@ class World:
         return turn
 
 
-def test_a_task_is_armed_where_a_candidate_is_and_drawn_by_the_next_block():
+def test_task_is_armed_with_candidate_and_drawn_by_next_block():
     world, waiting = World(), line(task(1))
     assert world.go(1, waiting, Free({})).plan == EMPTY_PLAN
     assert world.go(2, waiting, Free({NODES[0]: 5})).plan.armed_tasks == {key(1)}
@@ -101,14 +101,14 @@ def test_a_task_is_armed_where_a_candidate_is_and_drawn_by_the_next_block():
     assert drawn.candidates == ((NODES[0], 5), (NODES[1], 0))
 
 
-def test_a_task_whose_candidate_is_gone_by_the_seed_block_waits_again():
+def test_task_without_candidate_at_seed_block_waits_again():
     world, waiting = World(), line(task(1))
     world.go(1, waiting, Free({NODES[0]: 1}))
     turn = world.go(2, waiting, Free({}))
     assert (turn.new_draws, turn.plan) == ((), EMPTY_PLAN)
 
 
-def test_one_node_goes_to_the_most_valuable_and_of_equals_to_the_older():
+def test_node_goes_to_most_valuable_then_oldest_task():
     cheap, dear, old = task(1, fee=1), task(2, fee=3), task(3, fee=3, at=-1)
     world, pool = World(), Free({NODES[0]: 1})
     world.go(1, line(cheap, dear, old), pool)
@@ -117,7 +117,7 @@ def test_one_node_goes_to_the_most_valuable_and_of_equals_to_the_older():
     assert turn.plan.armed_tasks == frozenset()
 
 
-def test_a_draw_falls_with_its_node_and_is_armed_anew_in_the_same_block():
+def test_draw_ends_with_its_node_and_task_is_armed_again():
     world, waiting = World(), line(task(1))
     world.go(1, waiting, Free({NODES[0]: 1}))
     world.go(2, waiting, Free({NODES[0]: 1}))
@@ -127,7 +127,7 @@ def test_a_draw_falls_with_its_node_and_is_armed_anew_in_the_same_block():
     assert world.go(4, waiting, Free({NODES[1]: 1})).plan.active_draws == {key(1): NODES[1]}
 
 
-def test_nobody_gives_a_second_opinion_on_its_own_result():
+def test_node_is_barred_from_second_task_of_its_group():
     fellow = task(9, group=GROUP)
     fellow.node = NODES[0]
     waiting = line(task(1, group=GROUP), fellows=[fellow])
@@ -136,7 +136,7 @@ def test_nobody_gives_a_second_opinion_on_its_own_result():
     assert world.go(1, waiting, Free({NODES[0]: 1})).plan.armed_tasks == frozenset()
 
 
-def test_a_node_of_the_group_is_not_drawn_beside_others_either():
+def test_barred_node_is_not_drawn_beside_others():
     one, fellow = task(1, group=GROUP), task(9, group=GROUP)
     fellow.node = NODES[0]
     world, pool = World(), Free({NODES[0]: 1, NODES[1]: 1})
@@ -145,7 +145,7 @@ def test_a_node_of_the_group_is_not_drawn_beside_others_either():
     assert drawn.candidates == ((NODES[1], 1),)
 
 
-def test_a_draw_falls_when_its_node_is_given_another_task_of_the_group():
+def test_draw_ends_when_node_gets_another_task_of_group():
     one, fellow = task(1, group=GROUP), task(9, group=GROUP)
     world, pool = World(), Free({NODES[0]: 1})
     world.go(1, line(one, fellows=[fellow]), pool)
@@ -154,20 +154,20 @@ def test_a_draw_falls_when_its_node_is_given_another_task_of_the_group():
     assert world.go(3, line(one, fellows=[fellow]), pool).plan == EMPTY_PLAN
 
 
-def test_a_group_that_was_given_up_starts_no_task_any_more():
+def test_timed_out_group_is_not_in_line():
     fellow = task(9, group=GROUP)
     fellow.abort_reason = AbortReason.GROUP_TIMEOUT
     assert line(task(1, group=GROUP), fellows=[fellow]) == []
 
 
-def test_rest_of_a_group_of_which_a_task_was_cancelled_is_not_in_line():
+def test_rest_of_cancelled_group_is_not_in_line():
     """The ghost group: the answer of what is left would be compared with nothing."""
     fellow = task(9, group=GROUP)
     fellow.ending, fellow.abort_reason = Ending.ABORTED, AbortReason.CANCELLED
     assert line(task(1, group=GROUP), fellows=[fellow]) == []
 
 
-def test_draw_falls_when_another_task_of_the_group_is_cancelled():
+def test_draw_ends_when_another_task_of_group_is_cancelled():
     one, fellow = task(1, group=GROUP), task(9, group=GROUP)
     world, pool = World(), Free({NODES[0]: 1})
     world.go(1, line(one, fellows=[fellow]), pool)
@@ -177,7 +177,7 @@ def test_draw_falls_when_another_task_of_the_group_is_cancelled():
 
 
 @pytest.mark.parametrize(("size", "ended", "waits"), [(2, 1, 0), (3, 1, 1), (3, 2, 0), (4, 2, 0)])
-def test_rest_of_a_group_waits_while_it_can_be_a_majority(size: int, ended: int, waits: int):
+def test_rest_of_group_waits_while_majority_is_possible(size: int, ended: int, waits: int):
     tasks = [task(number, group=GROUP) for number in range(1, size + 1)]
     for one in tasks:
         one.group_size = size
@@ -187,7 +187,7 @@ def test_rest_of_a_group_waits_while_it_can_be_a_majority(size: int, ended: int,
     assert len(in_line) == waits
 
 
-def test_group_leaves_the_queue_whole_or_not_at_all():
+def test_group_is_dropped_entirely_or_not_at_all():
     tasks = [task(number, group=GROUP) for number in (3, 1, 2)]
     whole = tuple(sorted((one.key for one in tasks), key=lambda name: int(name, 16)))
     assert find_drop(tasks[0], tasks) == Drop(whole, GROUP)
@@ -197,7 +197,7 @@ def test_group_leaves_the_queue_whole_or_not_at_all():
     assert find_drop(tasks[0], tasks) == Drop((tasks[0].key,), None)
 
 
-def test_a_group_that_nobody_completes_holds_no_node():
+def test_incomplete_group_reserves_no_node():
     tasks = [task(number, group=GROUP) for number in (1, 2, 3)]
     for one in tasks:
         one.group_size = 3
@@ -208,7 +208,7 @@ def test_a_group_that_nobody_completes_holds_no_node():
     assert world.go(1, whole, pool).plan.armed_tasks == {one.key for one in tasks}
 
 
-def test_a_new_task_is_in_the_queue_from_the_block_after_on():
+def test_new_task_enters_queue_in_next_block():
     old, new, drawn = task(1, at=4), task(2, at=5, fee=2), task(3, at=3)
     plan = AssignmentPlan({key(3): NODES[0]}, frozenset())
     waiting = line(old, new, drawn)
@@ -243,7 +243,7 @@ def staged(policy_input: Scene) -> tuple[list[QueueItem], Free]:
 
 
 @given(scenes)
-def test_no_node_stands_for_two_tasks_and_none_that_cannot_run_it(history):
+def test_node_has_at_most_single_eligible_draw(history):
     world = World()
     for number, policy_input in enumerate(history):
         waiting, pool = staged(policy_input)
@@ -258,7 +258,7 @@ def test_no_node_stands_for_two_tasks_and_none_that_cannot_run_it(history):
 
 
 @given(scenes)
-def test_what_is_drawn_was_armed_and_nobody_more_valuable_was_passed_over(history):
+def test_drawn_tasks_were_armed_and_in_order_of_value(history):
     world = World()
     for number, policy_input in enumerate(history):
         waiting, pool = staged(policy_input)
@@ -273,7 +273,7 @@ def test_what_is_drawn_was_armed_and_nobody_more_valuable_was_passed_over(histor
 
 
 @given(scenes)
-def test_a_new_task_does_not_wait_for_the_queue(history):
+def test_new_task_is_armed_when_candidates_are_left(history):
     world = World()
     for number, policy_input in enumerate(history):
         waiting, pool = staged(policy_input)
@@ -285,7 +285,7 @@ def test_a_new_task_does_not_wait_for_the_queue(history):
 
 
 @given(scenes, st.integers(0, 7))
-def test_a_restart_or_a_reorg_that_returns_changes_nothing(history, back):
+def test_restart_or_returning_reorg_changes_nothing(history, back):
     through = World()
     stages = [staged(policy_input) for policy_input in history]
     for number, (waiting, pool) in enumerate(stages):

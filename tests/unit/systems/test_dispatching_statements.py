@@ -78,42 +78,42 @@ def taken_by(queue: TaskQueue, name: str) -> str | None:
 # Who is a candidate
 
 
-def test_a_task_without_requests_goes_to_any_free_member():
+def test_task_without_requirements_has_all_free_members_as_candidates():
     assert weights(joined("4090", "3080").creates("t")).keys() == {"4090", "3080"}
 
 
-def test_a_required_gpu_leaves_the_group_of_that_card_alone():
+def test_required_gpu_limits_candidates_to_that_card():
     history = joined("4090", "4080", "3080 a", "3080 b")
     history.creates("t", required_gpu="RTX 3080", required_gpu_vram=16)
     assert weights(history).keys() == {"3080 a", "3080 b"}
 
 
-def test_a_group_of_16_gb_holds_all_cards_of_that_size_and_larger_ones_may_too():
+def test_min_vram_includes_larger_cards():
     history = joined("4090", "4080", "3080").joins("small", gpu_name="GTX", gpu_vram=8)
     assert weights(history.creates("t", min_vram=16)).keys() == {"4090", "4080", "3080"}
 
 
-def test_nobody_is_a_candidate_where_nobody_meets_the_criteria():
+def test_unmet_criteria_leave_no_candidates():
     assert weights(joined("4080").creates("t", min_vram=40)) == {}
 
 
-def test_who_has_all_models_shuts_out_everybody_else():
+def test_holders_of_all_models_exclude_other_nodes():
     history = joined("one", "all", "none").adds_model("one", "base")
     history.adds_model("all", "base").adds_model("all", "lora")
     assert weights(history.creates("t", models=("base", "lora"))).keys() == {"all"}
 
 
-def test_where_nobody_has_all_models_everybody_stays():
+def test_without_full_holder_all_nodes_stay_candidates():
     history = joined("one", "none").adds_model("one", "base")
     assert weights(history.creates("t", models=("base", "lora"))).keys() == {"one", "none"}
 
 
-def test_only_who_is_eligible_counts_as_having_the_models():
+def test_only_eligible_holders_count_for_models():
     history = joined("busy", "free").adds_model("busy", "base").starts("other", "busy")
     assert weights(history.creates("t", models=("base",))).keys() == {"free"}
 
 
-def test_an_excluded_node_is_no_candidate_and_comes_back_by_itself():
+def test_excluded_node_is_no_candidate_until_recovery():
     history = joined("A", "B")
     for name in "12":
         history.starts(name, "A").times_out(name)
@@ -129,7 +129,7 @@ def test_an_excluded_node_is_no_candidate_and_comes_back_by_itself():
     ("on_disk", "loaded", "boost"),
     [(0, False, "1"), (1, False, "1.35"), (2, False, "1.7"), (2, True, "2")],
 )
-def test_models_on_disk_and_in_memory_boost_as_the_formula_says(on_disk, loaded, boost):
+def test_models_on_disk_and_in_memory_boost_by_formula(on_disk, loaded, boost):
     models = ("base", "lora")
     history = joined("A")
     for model in models[:on_disk]:
@@ -143,26 +143,26 @@ def test_models_on_disk_and_in_memory_boost_as_the_formula_says(on_disk, loaded,
 # Stake
 
 
-def test_doubling_the_stake_raises_the_score_by_the_root_of_two():
+def test_doubled_stake_raises_score_by_square_root_of_two():
     single, double = (compute_stake_score(stake, 200) for stake in (100, 200))
     assert double == UNIT
     assert single == isqrt(UNIT * UNIT // 2)
 
 
 @given(st.integers(0, 10**30), st.integers(0, 10**30), st.integers(1, 10**30))
-def test_a_larger_stake_scores_no_less_and_none_above_one(one, other, more):
+def test_stake_score_is_monotonic_and_bounded(one, other, more):
     low, high = sorted((one, other))
     largest = high + more
     assert 0 <= compute_stake_score(low, largest) <= compute_stake_score(high, largest) <= UNIT
 
 
 @given(st.integers(1, 10**30), st.integers(1, 10**30))
-def test_the_root_dampens_large_stakes(one, other):
+def test_square_root_dampens_large_stakes(one, other):
     low, high = sorted((one, other))
     assert compute_stake_score(low, high) * high >= UNIT * low - high
 
 
-def test_a_stake_split_into_four_nodes_weighs_more_than_in_one():
+def test_split_stake_weighs_more_than_single_stake():
     # Against the document: a root prefers many small stakes, so it invites Sybils.
     whole = joined("rival", "whole").updates("rival", stake=400).updates("whole", stake=400)
     split = joined("rival", "a", "b", "c", "d").updates("rival", stake=400)
@@ -177,23 +177,23 @@ def test_a_stake_split_into_four_nodes_weighs_more_than_in_one():
 
 
 @given(parts_of_one, parts_of_one)
-def test_neither_stake_nor_qos_makes_up_for_the_other(stake, qos):
+def test_weight_never_exceeds_stake_score_or_qos(stake, qos):
     assert compute_weight(UNIT, stake, qos, UNFLOORED) <= min(stake, qos)
 
 
 @given(st.integers(1, UNIT), st.integers(1, UNIT), st.integers(UNIT, 2 * UNIT))
-def test_the_weight_is_half_of_the_harmonic_mean_times_locality(stake, qos, boost):
+def test_weight_is_half_harmonic_mean_times_locality(stake, qos, boost):
     harmonic = Fraction(2) / (Fraction(UNIT, stake) + Fraction(UNIT, qos))
     exact = harmonic / 2 * boost
     assert 0 <= exact - compute_weight(boost, stake, qos, UNFLOORED) < 1
 
 
-def test_faster_nodes_are_likelier_whatever_card_they_claim():
+def test_faster_node_has_higher_weight_regardless_of_card():
     history = joined("4090", "3080").scores("4090", 2).scores("3080", 10).creates("t")
     assert weights(history)["3080"] > weights(history)["4090"]
 
 
-def test_each_success_raises_the_chance_of_a_node_that_was_penalised():
+def test_each_success_raises_chance_of_penalised_node():
     history = joined("A", "B").starts("late", "A").times_out("late").creates("t")
     seen = []
     for n in range(5):
@@ -204,7 +204,7 @@ def test_each_success_raises_the_chance_of_a_node_that_was_penalised():
     assert seen[0] < Fraction(1, 2)
 
 
-def test_a_node_whose_mean_is_0_can_still_be_drawn():
+def test_zero_mean_node_has_floor_weight():
     found = weights(joined("A", "B").scores("A", 0).after(3600).creates("t"))
     assert found["A"] == UNIT // 100
     assert found["B"] > found["A"]
@@ -213,7 +213,7 @@ def test_a_node_whose_mean_is_0_can_still_be_drawn():
 # The queue
 
 
-def test_tasks_wait_in_groups_by_vram_and_then_by_card():
+def test_queue_groups_are_sorted_by_vram_then_card():
     queue = queued(
         ("a", 1, {"min_vram": 16}),
         ("b", 1, {"min_vram": 24}),
@@ -228,7 +228,7 @@ def test_tasks_wait_in_groups_by_vram_and_then_by_card():
     ]
 
 
-def test_a_group_is_in_order_of_value():
+def test_group_is_sorted_by_value():
     (entries,) = queued(("a", 2, {}), ("b", 9, {}), ("c", 5, {})).groups().values()
     assert [entry.value for entry in entries] == [9, 5, 2]
 
@@ -245,7 +245,7 @@ def test_value_is_fee_over_estimated_time(fixed, image, fee, images, value):
     assert pricing.compute_value(fold.ledger.tasks[task("t")]) == Fraction(value)
 
 
-def test_a_freed_node_takes_the_best_of_its_own_card_and_of_any_group_that_fits_it():
+def test_freed_node_takes_best_of_its_card_and_fitting_groups():
     orders = (
         ("any 24", 40, {"min_vram": 24}),
         ("4080", 30, {"required_gpu": "RTX 4080", "required_gpu_vram": 16}),
@@ -262,15 +262,15 @@ def test_a_freed_node_takes_the_best_of_its_own_card_and_of_any_group_that_fits_
 @pytest.mark.parametrize(
     ("members", "alpha", "room"), [(10, "5", 50), (3, "0.5", 1), (1, "0.2", 1), (7, "1.5", 10)]
 )
-def test_the_queue_has_room_for_so_many_tasks(members, alpha, room):
+def test_capacity_is_alpha_times_members(members, alpha, room):
     assert compute_queue_capacity(members, Fraction(alpha)) == room
 
 
-def test_a_full_queue_drops_its_least_valuable_task():
+def test_full_queue_drops_least_valuable_task():
     queue = queued(("a", 5, {}), ("b", 3, {"min_vram": 8}), ("new", 4, {}))
     assert [entry.key for entry in queue.overflow(2)] == [task("b")]
 
 
-def test_the_task_that_comes_last_may_be_the_one_that_is_dropped():
+def test_new_task_may_be_dropped():
     queue = queued(("a", 5, {}), ("b", 3, {}), ("new", 3, {}))
     assert [entry.key for entry in queue.overflow(2)] == [task("new")]

@@ -80,7 +80,7 @@ def task_scores(history: History) -> dict[str, list[int]]:
 # The three scores
 
 
-def test_the_three_scores_and_their_sum_are_what_the_formulas_say():
+def test_factors_and_sum_match_formulas():
     history = History().joins("A", gpu_vram=24, timeout=120).joins("B", gpu_vram=8, timeout=60)
     history.joins("C", gpu_vram=16, timeout=300)
     runs(history, "t", "B", "A", "C")
@@ -92,7 +92,7 @@ def test_the_three_scores_and_their_sum_are_what_the_formulas_say():
     assert factors(history, "B").size == UNIT // 3
 
 
-def test_a_shorter_timeout_scores_more():
+def test_shorter_timeout_has_higher_promptness():
     history = History()
     for seconds in (60, 120, 180, 300):
         history.joins(str(seconds), timeout=seconds)
@@ -100,13 +100,13 @@ def test_a_shorter_timeout_scores_more():
     assert seen == [UNIT, 3 * UNIT // 4, UNIT // 2, 0]
 
 
-def test_cards_of_one_size_score_the_same_for_it_however_fast():
+def test_equal_memory_gives_equal_size_factor():
     history = History().joins("new", gpu_name="RTX 4060", gpu_vram=8)
     history.joins("old", gpu_name="RTX 3060", gpu_vram=8).joins("big", gpu_vram=24)
     assert factors(history, "new").size == factors(history, "old").size == UNIT // 3
 
 
-def test_a_card_of_6_gb_gets_no_task_that_needs_12():
+def test_card_with_6_gb_fits_no_task_needing_12():
     history = History().joins("6", gpu_vram=6).joins("12", gpu_vram=12).creates("t", min_vram=12)
     fold, _ = folded(history, RULES)
     wanted = build_requirement(fold.ledger.tasks[task("t")])
@@ -117,7 +117,7 @@ def test_a_card_of_6_gb_gets_no_task_that_needs_12():
 # Submission speed
 
 
-def test_each_round_scores_by_order_of_submission():
+def test_each_round_scores_by_submission_order():
     history = History()
     for place, name in enumerate("ABC"):
         history.starts("t", name, place=place)
@@ -129,7 +129,7 @@ def test_each_round_scores_by_order_of_submission():
     assert task_scores(history.succeeds("t")) == {"A": [15], "B": [5], "C": [12]}
 
 
-def test_a_task_without_any_submission_is_ignored():
+def test_task_without_submissions_is_not_scored():
     history = runs(History().joins("A", "B", "C"), "t", silent=("A", "B", "C"))
     assert task_scores(history) == {}
     assert factors(history, "A").speed is None
@@ -137,7 +137,7 @@ def test_a_task_without_any_submission_is_ignored():
     assert task_scores(history) == {"A": [20], "B": [0], "C": [0]}
 
 
-def test_the_node_score_moves_where_a_task_ends():
+def test_node_score_changes_at_task_end():
     history = History().joins("A", "B", "C")
     seen = []
     for n, order in enumerate(("ABC", "BAC", "BCA")):
@@ -146,7 +146,7 @@ def test_the_node_score_moves_where_a_task_ends():
     assert seen == [20 * UNIT, 15 * UNIT, 34 * UNIT // 3]
 
 
-def test_a_new_month_begins_with_nothing():
+def test_new_month_resets_node_score():
     history = History().joins("A", "B", "C").after(IN_MARCH - GENESIS_TIME)
     runs(history, "t", "A", "B", "C")
     assert factors(history, "A").tally.node_score == 20 * UNIT
@@ -155,7 +155,7 @@ def test_a_new_month_begins_with_nothing():
     assert factors(history.after(1), "A").tally.node_score is None
 
 
-def test_a_window_may_be_so_many_seconds_instead():
+def test_window_in_seconds_resets_scores():
     rules = build_rules("legacy", CHOSEN | {"legacy.window_seconds": "100"})
     history = runs(History().joins("A", "B", "C"), "t", "A", "B", "C")
     assert count_scores(nodes_after(history, rules)["A"], history.time, rules) == 1
@@ -163,7 +163,7 @@ def test_a_window_may_be_so_many_seconds_instead():
     assert count_scores(nodes_after(history, rules)["A"], later, rules) == 0
 
 
-def test_a_node_without_a_task_in_the_window_has_no_speed_score():
+def test_node_without_task_in_window_has_no_speed():
     history = runs(History().joins("A", "B", "C", "idle"), "t", "A", "B", "C")
     assert [factors(history, name).speed for name in ("A", "idle")] == [UNIT, None]
     assert not factors(history, "idle").tally.tasks
@@ -175,11 +175,11 @@ def test_a_node_without_a_task_in_the_window_has_no_speed_score():
 @pytest.mark.parametrize(
     ("scores", "shares"), [((20, 10, 4), [588, 294, 118]), ((20, 0, 0), [1000, 0, 0])]
 )
-def test_a_fee_is_split_by_the_scores_of_its_task(scores, shares):
+def test_fee_is_split_by_task_scores(scores, shares):
     assert split_fee(1000, scores) == shares
 
 
-def test_a_node_below_the_line_with_tasks_enough_is_due_for_a_kickout():
+def test_node_below_line_with_enough_tasks_is_due_for_kickout():
     history = History().joins("A", "B", "C")
     for n in range(2):
         runs(history, str(n), "A", "B", "C")
@@ -188,7 +188,7 @@ def test_a_node_below_the_line_with_tasks_enough_is_due_for_a_kickout():
     assert [name for name in known if is_kickout_due(known[name], RULES)] == ["C"]
 
 
-def test_a_node_that_was_switched_off_scores_0_and_soon_falls_below_the_line():
+def test_silent_node_scores_0_and_becomes_due():
     history = runs(History().joins("A", "B", "off"), "good", "off", "A", "B")
     due = []
     for n in range(4):
@@ -198,7 +198,7 @@ def test_a_node_that_was_switched_off_scores_0_and_soon_falls_below_the_line():
     assert due == [False, True, True, True]
 
 
-def test_a_month_that_is_too_low_opens_a_kickout():
+def test_low_month_opens_kickout():
     history = History().joins("A", "B", "off")
     for n in range(3):
         runs(history, str(n), "A", "B", silent=("off",))
@@ -207,7 +207,7 @@ def test_a_month_that_is_too_low_opens_a_kickout():
         assert low == ([node("off")] if n == 2 else [])
 
 
-def test_the_score_that_is_reported_is_the_sum_of_the_three():
+def test_reported_qos_is_weighted_sum_of_factors():
     history = History().joins("A", "B", "C", gpu_vram=8, timeout=60)
     known = nodes_after(runs(history, "t", "A", "B", "C"))
     peers = compute_population_maxima(known.values(), history.time, RULES)
@@ -216,7 +216,7 @@ def test_the_score_that_is_reported_is_the_sum_of_the_three():
     assert told == {"A": UNIT, "B": 3 * UNIT // 4, "C": 6 * UNIT // 10}
 
 
-def test_incentives_go_by_score_and_time_online():
+def test_incentives_follow_score_and_online_time():
     history = History().joins("A", "B", "C", gpu_vram=8, timeout=60)
     runs(history, "t", "A", "B", "C").after(1000).quits("C")
     shares = compute_incentive_shares(nodes_after(history).values(), history.time, RULES)

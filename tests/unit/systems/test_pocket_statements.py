@@ -76,7 +76,7 @@ def verdicts(history: History) -> dict[str, CandidateVerdict]:
 # Who is in the session
 
 
-def test_only_a_node_that_could_serve_is_ranked():
+def test_only_eligible_nodes_are_ranked():
     history = History().joins("free", "busy", "paused", gpu_vram=24, stake=1)
     history.joins("small", gpu_vram=8, stake=1).joins("unstaked", gpu_vram=24, stake=0)
     history.starts("other", "busy").pauses("paused").creates("t", min_vram=16)
@@ -87,7 +87,7 @@ def test_only_a_node_that_could_serve_is_ranked():
     }  # fmt: skip
 
 
-def test_a_node_that_is_not_at_the_latest_height_is_not_ranked():
+def test_node_behind_latest_height_is_not_ranked():
     out = find_out_of_sync_nodes(
         {Address("fast"): 100, Address("slow"): 90, Address("new"): 100}, 5
     )
@@ -95,7 +95,7 @@ def test_a_node_that_is_not_at_the_latest_height_is_not_ranked():
     assert [row.node for row in ranking.rows] == [FAST]
 
 
-def test_events_of_a_network_are_its_relays():
+def test_network_events_count_as_relays():
     history = History().joins("A", "B", stake=1)
     for n in range(3):
         history.starts(f"a{n}", "A").starts(f"b{n}", "B").after(1).submits(f"a{n}")
@@ -110,34 +110,34 @@ def test_events_of_a_network_are_its_relays():
 # The two data points
 
 
-def test_a_failure_has_no_latency_and_leaves_the_others():
+def test_failure_keeps_latency_of_other_outcomes():
     session = session_of(("fast", 100)).fails("fast", 1_000)
     (row,) = session.ranking(1_000).rows
     assert (row.stats.median, row.stats.attempts) == (0.1, 6)
 
 
 @pytest.mark.parametrize(("since", "counted"), [(5 * MINUTE - 1, 1), (5 * MINUTE, 0)])
-def test_failures_are_forgotten_five_minutes_after_they_happened(since, counted):
+def test_failures_expire_after_five_minutes(since, counted):
     session = Session().fails("fast").fails("slow", 4 * MINUTE)
     row = session.ranking(since).find_row(FAST)
     assert row is not None
     assert row.stats.attempts == counted
 
 
-def test_success_rate_and_weighted_latency_are_what_the_formulas_say():
+def test_success_rate_and_weighted_latency_match_formulas():
     session = session_of(("fast", 200), times=25).fails("fast")
     (row,) = session.ranking().rows
     assert row.stats.success_rate == 25 / 26
     assert (row.stats.median, row.stats.weighted) == (0.2, 0.26)
 
 
-def test_every_relay_changes_the_next_ranking():
+def test_every_relay_changes_next_ranking():
     session = session_of(("fast", 100), ("slow", 300), times=1)
     assert session.tickets() == {"fast": 10, "slow": 5}
     assert session.succeeds("slow", 200, 1).tickets(1) == {"fast": 10, "slow": 6}
 
 
-def test_one_slow_outlier_does_not_move_a_median():
+def test_single_slow_outlier_keeps_median():
     session = session_of(("fast", 100)).succeeds("fast", 60_000)
     assert session.ranking().rows[0].stats.median == 0.1
 
@@ -145,29 +145,29 @@ def test_one_slow_outlier_does_not_move_a_median():
 # Tickets
 
 
-def test_latency_up_to_150_ms_is_the_top_tier_of_ten_tickets():
+def test_latency_up_to_150_ms_gives_ten_tickets():
     session = session_of(("a", 42), ("b", 106), ("c", 150))
     assert set(session.tickets().values()) == {10}
 
 
-def test_the_next_node_loses_35_tickets_a_second_against_the_one_before():
+def test_next_node_loses_35_tickets_per_second_of_difference():
     session = session_of(("first", 100), ("second", 194), ("third", 252))
     # 0.044 * 35 = 1.54 and 0.058 * 35 = 2.03, rounded: 2 and 2.
     assert session.tickets() == {"first": 10, "second": 8, "third": 6}
 
 
 @pytest.mark.parametrize("times", [5, 50])
-def test_the_least_performant_node_has_one_ticket(times):
+def test_slowest_node_has_single_ticket(times):
     assert session_of(("fast", 100), ("slow", 2_000), times=times).tickets()["slow"] == 1
 
 
-def test_a_new_node_has_full_weight():
+def test_untested_node_has_full_weight():
     session = session_of(("fast", 100))
     session.nodes.append(Address("new"))
     assert session.tickets() == {"fast": 10, "new": 10}
 
 
-def test_more_than_one_ticket_needs_success_above_95_in_100():
+def test_several_tickets_require_success_above_95_percent():
     session = Session().fails("fast").succeeds("fast", 100, 1_000, times=19)
     session.succeeds("slow", 100, 1_000)
     assert session.tickets(6_000)["fast"] == 1
@@ -177,7 +177,7 @@ def test_more_than_one_ticket_needs_success_above_95_in_100():
 # The raffle
 
 
-def test_everybody_with_a_ticket_wins_as_often_as_tickets_say():
+def test_wins_follow_tickets():
     ranking = session_of(("fast", 100), ("slow", 300), ("last", 2_000)).ranking()
     assert ranking.total == 16
     wins = Counter(pick_node(ranking, (n + 0.5) / 16) for n in range(16))
@@ -185,7 +185,7 @@ def test_everybody_with_a_ticket_wins_as_often_as_tickets_say():
 
 
 @given(st.floats(0, 1, exclude_max=True))
-def test_the_same_number_picks_the_same_node(u):
+def test_same_number_picks_same_node(u):
     ranking = session_of(("fast", 100), ("slow", 300)).ranking()
     assert pick_node(ranking, u) == (FAST if u * 15 < 10 else SLOW)
 
@@ -193,31 +193,31 @@ def test_the_same_number_picks_the_same_node(u):
 # Failures
 
 
-def test_failures_take_a_node_out_for_up_to_five_minutes():
+def test_failures_exclude_node_for_up_to_five_minutes():
     session = session_of(("fast", 100)).fails("slow", times=500)
     assert session.tickets(5 * MINUTE - 1)["slow"] == 0
     assert session.tickets(5 * MINUTE)["slow"] == 10
 
 
-def test_twice_the_failures_take_a_node_out_for_twice_the_time():
+def test_out_time_is_proportional_to_failures():
     session = session_of(("fast", 100)).fails("once", times=3).fails("twice", times=6)
     assert session.tickets(17_999) == {"fast": 10, "once": 0, "twice": 0}
     assert session.tickets(18_000) == {"fast": 10, "once": 1, "twice": 0}
     assert session.tickets(36_000) == {"fast": 10, "once": 1, "twice": 1}
 
 
-def test_in_production_a_dead_node_keeps_ten_tickets():
+def test_dead_node_keeps_ten_tickets_under_portal_api_head():
     session = Session(PORTAL_API_HEAD).fails("slow", times=50).succeeds("fast", 100)
     assert session.tickets() == {"slow": 10, "fast": 10}
 
 
-def test_where_all_fail_all_are_candidates():
+def test_all_failing_nodes_are_candidates():
     ranking = Session().fails("fast").fails("slow").ranking()
     assert ranking.degraded
     assert {row.node: row.chances for row in ranking.rows} == {FAST: 1, SLOW: 1}
 
 
-def test_latencies_are_compared_within_a_kind_of_work_only():
+def test_latencies_are_compared_within_task_kind_only():
     history = History().joins("A", stake=1).creates("image", kind=TaskKind.SD).starts("image", "A")
     history.after(9).submits("image").succeeds("image").creates("t", kind=TaskKind.LLM)
     assert verdicts(history)["A"].parts["attempts"] == "0"

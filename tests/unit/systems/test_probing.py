@@ -62,7 +62,7 @@ def firsts(probes: Sequence[Probe]) -> list[Address]:
 
 @pytest.mark.parametrize("group", [False, True])
 @given(nodes=staffs(), time=st.integers(WINDOW.start, END))
-def test_only_who_can_run_it_has_one_and_nobody_has_two(nodes: list[Node], time: int, group: Any):
+def test_probes_use_each_available_node_at_most_once(nodes: list[Node], time: int, group: Any):
     rows = {one.address: one for one in nodes}
     probes = due(nodes, time, group=group)
     used = [address for probe in probes for address in probe.nodes]
@@ -74,7 +74,7 @@ def test_only_who_can_run_it_has_one_and_nobody_has_two(nodes: list[Node], time:
 
 
 @given(staffs())
-def test_a_group_is_three_of_one_card_on_one_major_version(nodes: list[Node]):
+def test_group_probe_uses_three_nodes_with_same_card_and_major_version(nodes: list[Node]):
     rows = {one.address: one for one in nodes}
     for probe in due(nodes, group=True):
         team = [rows[one] for one in probe.nodes]
@@ -86,7 +86,7 @@ def test_a_group_is_three_of_one_card_on_one_major_version(nodes: list[Node]):
 
 
 @given(staffs())
-def test_by_the_end_of_a_window_nobody_who_could_have_one_is_left_out(nodes: list[Node]):
+def test_every_due_available_node_is_probed_by_end_of_window(nodes: list[Node]):
     used = {address for probe in due(nodes) for address in probe.nodes}
     for one in nodes:
         able = unavailability_reason(one, END, CRYNUX) is None and one.version is not None
@@ -94,13 +94,13 @@ def test_by_the_end_of_a_window_nobody_who_could_have_one_is_left_out(nodes: lis
 
 
 @given(_hashes, st.sampled_from("ABCDEFGH"), st.integers(1, 100_000))
-def test_the_time_lies_in_the_window_and_leaves_room_to_begin(seed: Hash, name: str, seconds: int):
+def test_probe_time_lies_in_first_part_of_window(seed: Hash, name: str, seconds: int):
     window = ProbeWindow(7, seconds, seed)
     when = window.compute_due_time(node(name)) - window.start
     assert 0 <= when < max(1, seconds - seconds // 10)
 
 
-def test_another_hash_gives_other_times():
+def test_probe_times_depend_on_seed():
     other = WINDOW._replace(seed=Hash("0x" + "11" * 32))
     times = [
         (WINDOW.compute_due_time(node(name)), other.compute_due_time(node(name)))
@@ -109,7 +109,7 @@ def test_another_hash_gives_other_times():
     assert all(one != two for one, two in times)
 
 
-def test_the_never_tried_come_first_then_the_nearly_excluded_then_the_recovering():
+def test_untried_nodes_are_probed_first_then_low_reliability():
     nodes = [
         at_rest("A"),
         at_rest("B", base=UNIT * 8 // 10, since=END),
@@ -120,13 +120,13 @@ def test_the_never_tried_come_first_then_the_nearly_excluded_then_the_recovering
     assert firsts(due(nodes)) == [node(name) for name in "DCBEA"]
 
 
-def test_one_group_serves_those_without_a_task_before_others():
+def test_group_probe_prefers_nodes_without_recent_task():
     busy = [at_rest(name, last_start=END - 1) for name in "ABCD"]
     idle = [at_rest(name) for name in "EFG"]
     (probe,) = due([*busy, *idle], group=True)
     assert set(probe.nodes) == {node(name) for name in "EFG"}
 
 
-def test_who_lacks_a_model_of_the_work_is_given_none():
+def test_node_lacking_model_is_not_probed():
     nodes = [at_rest("A", models=("sdxl", "x")), at_rest("B", models=("x",))]
     assert firsts(due(nodes, models=frozenset({"sdxl"}))) == [node("A")]

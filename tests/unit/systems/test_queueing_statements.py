@@ -108,14 +108,14 @@ def settled(town: Dispatch) -> dict[str, str]:
 # The queue and who takes from it
 
 
-def test_a_task_without_a_candidate_waits():
+def test_task_without_candidate_waits():
     town = busy_town()
     assert settled(town) == {}
     assert town.waits == ["rich", "poor"]
 
 
 @pytest.mark.parametrize("frees", ["finishes", "joins", "resumes"])
-def test_a_node_that_becomes_available_takes_the_most_valuable_task(frees):
+def test_available_node_takes_most_valuable_task(frees):
     town = busy_town()
     match frees:
         case "finishes":
@@ -130,7 +130,7 @@ def test_a_node_that_becomes_available_takes_the_most_valuable_task(frees):
     assert town.waits == ["poor"]
 
 
-def test_a_new_task_is_dispatched_while_others_wait_for_other_nodes():
+def test_new_task_is_dispatched_while_others_wait():
     town = Dispatch()
     town.history.joins("small", gpu_vram=8, stake=1).creates("large", fee=9, min_vram=24)
     assert settled(town) == {}
@@ -139,7 +139,7 @@ def test_a_new_task_is_dispatched_while_others_wait_for_other_nodes():
     assert town.waits == ["large"]
 
 
-def test_a_node_is_drawn_for_one_task_only():
+def test_node_is_drawn_for_single_task():
     town = Dispatch()
     town.history.joins("A", "B", stake=1).creates("1", "2", "3", fee=1)
     drawn = settled(town)
@@ -151,7 +151,7 @@ CARDS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080"
 
 
 @pytest.mark.parametrize(("freed", "taken"), [("4080", "4080"), ("4090", "any 24")])
-def test_a_freed_node_is_drawn_for_the_best_of_its_own_card_and_of_any_that_fits(freed, taken):
+def test_freed_node_is_drawn_for_best_of_its_card_and_fitting_tasks(freed, taken):
     town = Dispatch()
     town.history.creates("any 24", fee=40, min_vram=24).creates("any 16", fee=20, min_vram=16)
     for card, fee in (("4080", 30), ("3080", 35)):
@@ -176,7 +176,7 @@ def drawn_for(build: Callable[[History], object], times: int = 64) -> set[str]:
     return found
 
 
-def test_each_that_meets_the_criteria_may_be_drawn_and_nobody_else():
+def test_only_nodes_meeting_criteria_are_drawn():
     def build(history: History) -> None:
         history.joins("A", "B", gpu_vram=16, stake=1).joins("small", gpu_vram=8, stake=1)
         history.joins("paused", gpu_vram=16, stake=1).pauses("paused")
@@ -185,7 +185,7 @@ def test_each_that_meets_the_criteria_may_be_drawn_and_nobody_else():
     assert drawn_for(build) == {"A", "B"}
 
 
-def test_only_who_has_all_models_is_drawn():
+def test_only_holder_of_all_models_is_drawn():
     def build(history: History) -> None:
         history.joins("one", "all", "none", stake=1).adds_model("one", "base")
         history.adds_model("all", "base").adds_model("all", "lora")
@@ -194,7 +194,7 @@ def test_only_who_has_all_models_is_drawn():
     assert drawn_for(build) == {"all"}
 
 
-def test_where_nobody_that_is_free_has_all_models_everybody_may_be_drawn():
+def test_all_nodes_are_drawn_without_free_holder_of_models():
     def build(history: History) -> None:
         history.joins("busy", "one", "none", stake=1).adds_model("one", "base")
         history.adds_model("busy", "base").adds_model("busy", "lora").starts("other", "busy")
@@ -203,7 +203,7 @@ def test_where_nobody_that_is_free_has_all_models_everybody_may_be_drawn():
     assert drawn_for(build) == {"one", "none"}
 
 
-def test_draws_go_by_stake_and_score():
+def test_draws_follow_stake_and_score():
     history = History().joins("slow", "fast", "rich", "new", stake=100).updates("rich", stake=400)
     history.scores("slow", 2).scores("fast", 10).creates("t")
     fold, _ = folded(history)
@@ -253,5 +253,5 @@ UP_TO_TEN = [
 @pytest.mark.parametrize(
     ("holders", "others", "asked"), [*UP_TO_TEN, (0, 4, {"base": 4}), (0, 0, {})]
 )
-def test_fewer_than_three_free_holders_of_a_model_bring_others_up_to_ten(holders, others, asked):
+def test_scarce_model_is_requested_up_to_ten_holders(holders, others, asked):
     assert asked_with(holders, others) == asked

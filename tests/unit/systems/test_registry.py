@@ -15,19 +15,19 @@ from oracle.systems.rule_overrides import MEANINGS
 LINE = 80
 
 
-def test_a_system_and_its_policy_have_one_name_and_version():
+def test_system_and_policy_share_name_and_version():
     for name, system in get_systems().items():
         assert (name, name) == (system.name, system.policy.name)
         assert system.version == system.policy.version
 
 
-def test_the_systems_with_rules_are_those_that_there_are_rule_sets_of():
+def test_systems_with_rules_match_rule_sets():
     assert {name for name, system in get_systems().items() if system.has_rules} == set(
         list_rule_sets()
     )
 
 
-def test_every_policy_is_found_by_its_name():
+def test_every_policy_is_available_by_name():
     known = {
         "crynux",
         "relay",
@@ -42,7 +42,7 @@ def test_every_policy_is_found_by_its_name():
         assert get_policy(name) is policy
 
 
-def test_every_rule_has_a_meaning():
+def test_every_rule_has_meaning():
     named = {
         rule
         for name in list_rule_sets()
@@ -53,6 +53,6 @@ def test_every_rule_has_a_meaning():
     assert all(len(meaning) <= LINE for meaning in MEANINGS.values())
 
 
-def test_a_policy_that_nobody_has_is_refused_with_those_there_are():
+def test_unknown_policy_error_lists_policies():
     with pytest.raises(ValueError, match=r"no policy 'dice' \(there is crynux, relay, "):
         get_policy("dice")

@@ -70,7 +70,7 @@ def candidates(history: History) -> set[str]:
 # Who is a candidate
 
 
-def test_the_three_nodes_of_a_finished_task_are_free_again():
+def test_nodes_of_finished_task_are_candidates_again():
     history = joined(_4090=3).creates("t", kind=SD)
     for place in range(3):
         history.starts("other", f"4090 {place}", place=place)
@@ -78,7 +78,7 @@ def test_the_three_nodes_of_a_finished_task_are_free_again():
     assert len(candidates(history.succeeds("other"))) == 3
 
 
-def test_a_new_task_is_chosen_for_while_others_wait_for_other_nodes():
+def test_new_task_is_assigned_while_others_wait():
     history = joined(_3070=3).creates("large", kind=SD, min_vram=24, fee=9).queues("large")
     choice = LEGACY_POLICY.choose_nodes(
         *seen(history.creates("t", kind=SD, min_vram=8, fee=1)), SEED
@@ -95,7 +95,7 @@ def chosen(history: History, times: int) -> list[tuple[str, ...]]:
     return [tuple(named(one.node) for one in trio.nodes) for trio in found if trio is not None]
 
 
-def test_the_nodes_of_an_image_task_are_drawn_across_all_cards():
+def test_image_task_is_drawn_across_all_cards():
     trios = chosen(
         joined(_4090=2, _4080=1, _3080=2, _3070=3).creates("t", kind=SD, min_vram=16), 64
     )
@@ -108,7 +108,7 @@ def test_the_nodes_of_an_image_task_are_drawn_across_all_cards():
     }
 
 
-def test_a_card_is_drawn_for_a_text_task_as_often_as_it_has_nodes():
+def test_text_task_draws_card_in_proportion_to_its_nodes():
     trios = chosen(joined(_4090=3, _4080=6).creates("t", kind=GPT), 900)
     cards = Counter(name.partition(" ")[0] for trio in trios for name in trio)
     # 600 and 300 of 900, by the binomial within four standard deviations of 14.1; the seeds are
@@ -133,14 +133,14 @@ def with_a_laggard() -> History:
     return history.creates("t", kind=SD)
 
 
-def test_a_node_that_times_out_has_a_low_probability():
+def test_timed_out_node_has_low_weight():
     found = verdicts(with_a_laggard())
     assert found["4090 2"].weight == 0
     first, second = (found[name].weight or 0 for name in ("4090 0", "4090 1"))
     assert first == pytest.approx(2 * second)
 
 
-def test_where_chances_are_to_be_equal_qos_does_not_count():
+def test_equal_policy_ignores_qos():
     found = verdicts(with_a_laggard(), LEGACY_EQUAL_POLICY).values()
     assert {one.weight for one in found} == {UNIT // 3}
 
@@ -164,11 +164,11 @@ def offered(queue: LegacyQueue, freed: str, **cards: int) -> list[str]:
     return [named(offer.waiting.key) for offer in queue.offers_for(node, nodes)]
 
 
-def test_three_of_one_card_take_text_and_image_tasks_up_to_their_vram():
+def test_three_equal_cards_take_text_and_image_tasks_within_vram():
     queue = queued(("sd", SD, 8, 1), ("gpt", GPT, 16, 2), ("large", GPT, 24, 9))
     assert offered(queue, "4080 0", _4080=3) == ["gpt", "sd"]
 
 
-def test_three_of_different_cards_take_image_tasks_alone():
+def test_three_different_cards_take_only_image_tasks():
     queue = queued(("sd", SD, 8, 1), ("gpt", GPT, 8, 9), ("large", SD, 24, 9))
     assert offered(queue, "4080 0", _4080=1, _3080=1, _4090=1) == ["sd"]

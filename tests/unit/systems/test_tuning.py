@@ -23,14 +23,14 @@ def parameters(**changes):
     return policy.params
 
 
-def test_a_fraction_is_changed_in_units_and_the_rest_stays():
+def test_decimal_parameter_is_changed_and_others_stay():
     assert weighting(weight_floor="0.01") == Weighting(weight_floor=UNIT // 100)
     assert weighting(fallback="false", disk_boost="1") == Weighting(
         disk_boost=UNIT, fallback=False
     )
 
 
-def test_numbers_of_pocket_are_changed_by_their_types():
+def test_pocket_parameters_are_converted_by_type():
     changed = parameters(expected="2.5", max_tickets="20", window_ms="60000", needs_stake="false")
     assert changed == ArticleParameters(
         expected=2.5, max_tickets=20, window_ms=60_000, needs_stake=False
@@ -38,7 +38,7 @@ def test_numbers_of_pocket_are_changed_by_their_types():
 
 
 @pytest.mark.parametrize("name", get_policies())
-def test_every_number_is_read_back_from_its_text(name):
+def test_every_parameter_round_trips_through_text(name):
     policy = get_policy(name)
     texts = get_parameters(policy)
     assert override_parameters(policy, texts) == policy
@@ -48,27 +48,27 @@ def test_every_number_is_read_back_from_its_text(name):
             assert get_parameters(override_parameters(other, texts)) == texts
 
 
-def test_a_legacy_policy_has_no_numbers_of_its_own():
+def test_legacy_policy_has_no_parameters():
     assert get_parameters(get_policy("legacy")) == {}
 
 
-def test_no_rule_and_no_number_of_a_policy_share_a_name():
+def test_rule_and_parameter_names_are_disjoint():
     rules = {rule for name in list_rule_sets() for rule in list_changeable_rules(name)}
     assert not {name for each in get_policies().values() for name in get_parameters(each)} & rules
 
 
-def test_changes_go_to_whoever_has_the_number():
+def test_changes_are_split_between_rules_and_policy():
     changes = {"penalty": "0.5", "weight_floor": "0.01"}
     found = split_changes(changes, ("penalty",), get_policy("crynux"))
     assert found == ({"penalty": "0.5"}, {"weight_floor": "0.01"})
 
 
-def test_a_name_of_a_rule_and_of_a_policy_is_refused():
+def test_name_shared_by_rule_and_policy_is_rejected():
     with pytest.raises(ValueError, match="weight_floor: is a rule, and a parameter of the policy"):
         split_changes({"weight_floor": "1"}, ("weight_floor",), get_policy("crynux"))
 
 
-def test_a_name_of_nobody_is_refused_with_all_there_are():
+def test_unknown_name_error_lists_rules_and_parameters():
     with pytest.raises(ValueError, match=r"^luck: no such rule \(there is penalty, weight_floor,"):
         split_changes({"luck": "1"}, ("penalty",), get_policy("crynux"))
 
@@ -89,6 +89,6 @@ def test_a_name_of_nobody_is_refused_with_all_there_are():
         ("portal_api_head", {"cleared_ttl_ms": "1"}, "cleared_ttl_ms: must be flag_ttl_ms or"),
     ],
 )
-def test_a_change_that_cannot_be_is_refused_by_name(name, changes, said):
+def test_invalid_parameter_change_is_named(name, changes, said):
     with pytest.raises(ValueError, match=said):
         get_policy(name, changes)

@@ -81,7 +81,7 @@ def kept(tasks: WaitingTasks) -> list[QueueItem]:
 
 @pytest.mark.parametrize("line_up", LINE_UPS)
 @given(blocks=BLOCKS)
-def test_what_is_kept_from_block_to_block_is_what_everything_at_once_says(
+def test_incremental_waiting_line_equals_fresh_line(
     line_up: QueueBuilder, blocks: Iterable[dict[str, dict[str, object]]]
 ):
     rows, tasks = Rows(), WaitingTasks(line_up)
@@ -95,7 +95,7 @@ def test_what_is_kept_from_block_to_block_is_what_everything_at_once_says(
 
 
 @given(blocks=BLOCKS)
-def test_those_of_a_class_ask_for_the_same_and_no_class_is_empty(
+def test_classes_group_equal_requirements_and_are_never_empty(
     blocks: Iterable[dict[str, dict[str, object]]],
 ):
     rows, tasks = Rows(), WaitingTasks(LINE_UPS[0])

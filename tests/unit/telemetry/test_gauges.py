@@ -32,7 +32,7 @@ def block(number: int, time: int) -> BlockRef:
     return BlockRef(number, ZERO_HASH, ZERO_HASH, time)
 
 
-def test_how_far_behind_the_head_the_fold_is():
+def test_lag_gauges_show_distance_of_fold_from_head():
     watch, final = DaemonHealth(JobLiveness(lambda: 0.0)), block(1, 1)
     watch.note_folded_block(block(90, 1_000))
     watch.note_heads(Heads(latest=block(99, 1_301), final=final, safe=None))
@@ -43,7 +43,7 @@ def test_how_far_behind_the_head_the_fold_is():
     assert (shown("lag_seconds"), shown("lag_blocks")) == (0, 0)
 
 
-def test_what_is_counted_of_the_nodes_and_of_what_is_given_out():
+def test_statistics_gauges_show_kickouts_and_dispatch():
     dispatch = DispatchStatistics(oldest_blocks=21, balance_wei=9 * 10**15)
     metrics.publish_statistics(
         IndexStatistics(kickouts={"due": 2}, round_age=7, balance_wei=5, dispatch=dispatch)
@@ -53,18 +53,18 @@ def test_what_is_counted_of_the_nodes_and_of_what_is_given_out():
     assert (shown("draws_oldest_blocks"), shown("dispatcher_balance_wei")) == (21, 9 * 10**15)
 
 
-def test_what_is_on_its_way_and_given_up():
+def test_outbox_gauges_show_live_calls_and_abandoned_statements():
     figures = OutboxFigures(kickouts={"live": 2, "executed": 1}, abandoned_statements=3)
     outbox_metrics.publish_figures(figures)
     assert shown("kickout_calls", state="live") == 2
     assert shown("quorum_statements_abandoned") == 3
 
 
-def test_a_report_that_looks_wrong_and_one_that_others_dispute_are_told_apart():
+def test_held_and_disputed_reports_have_separate_gauges():
     sanity_gate.update_hold_metrics([ReportHold(7, "too much", {}, 1, None, None)])
     assert (shown("report_held"), shown("report_disputed")) == (1, 0)
 
 
-def test_blocks_that_were_not_read_and_logs_that_could_not_be():
+def test_integrity_gauges_show_uncovered_blocks_and_dead_letters():
     integrity_metrics.publish_statistics(IntegrityStatistics(uncovered_blocks=5, dead_letters=2))
     assert (shown("uncovered_blocks"), shown("dead_letters")) == (5, 2)

@@ -30,7 +30,7 @@ def lines(out):
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
-def test_a_line_is_one_json_document_with_time_and_level(out):
+def test_log_line_is_json_with_time_and_level(out):
     structlog.get_logger().info("step_completed", blocks="1..2", logs=3)
 
     (line,) = lines(out)
@@ -40,7 +40,7 @@ def test_a_line_is_one_json_document_with_time_and_level(out):
     assert line["timestamp"].endswith("Z")
 
 
-def test_on_a_terminal_it_is_text():
+def test_text_format_is_plain_on_terminal():
     stream = io.StringIO()
     configure_logging("text", "info", stream)
 
@@ -51,7 +51,7 @@ def test_on_a_terminal_it_is_text():
     assert not stream.getvalue().startswith("{")
 
 
-def test_lines_below_the_level_are_left_out(out):
+def test_lines_below_level_are_omitted(out):
     structlog.get_logger().debug("looked")
     assert out.getvalue() == ""
 
@@ -66,7 +66,7 @@ def test_lines_below_the_level_are_left_out(out):
         ValueError(KEYED),
     ],
 )
-def test_addresses_lose_everything_that_may_be_a_key(out, fact):
+def test_urls_lose_credentials_and_keys(out, fact):
     structlog.get_logger().info("asked", fact=fact)
 
     assert "https://eth.example.org:8443" in out.getvalue()
@@ -74,7 +74,7 @@ def test_addresses_lose_everything_that_may_be_a_key(out, fact):
         assert secret not in out.getvalue()
 
 
-def test_the_event_itself_is_read_too(out):
+def test_url_in_event_name_is_redacted(out):
     structlog.get_logger().info(f"asked {KEYED}")
     assert "xyz" not in out.getvalue()
 
@@ -82,18 +82,18 @@ def test_the_event_itself_is_read_too(out):
 @pytest.mark.parametrize(
     "name", ["password", "signer_password", "private_key", "PRIVATEKEY", "api_key", "mnemonic"]
 )
-def test_values_under_secret_names_are_blacked_out(out, name):
+def test_values_under_secret_names_are_redacted(out, name):
     structlog.get_logger().info("unlocked", **{name: "hunter2"}, nested={name: "hunter2"})
     assert "hunter2" not in out.getvalue()
 
 
-def test_hidden_values_are_blacked_out_wherever_they_turn_up(out):
+def test_hidden_values_are_redacted_everywhere(out):
     register_secret("correct horse")
     structlog.get_logger().info("unlocked", detail="the words are correct horse battery")
     assert "correct horse" not in out.getvalue()
 
 
-def test_hiding_nothing_hides_nothing(out):
+def test_hiding_blank_values_redacts_nothing(out):
     register_secret("")
     register_secret("  ")
     structlog.get_logger().info("step done")
@@ -111,7 +111,7 @@ def test_tracebacks_keep_no_secret(out):
     assert "xyz" not in out.getvalue()
 
 
-def test_what_libraries_warn_of_goes_the_same_way(out):
+def test_library_warnings_are_logged_and_redacted(out):
     logging.getLogger("some.library").warning("retrying %s", KEYED)  # noqa: TID251 - as they do
     logging.getLogger("some.library").info("connected")  # noqa: TID251
 
@@ -120,11 +120,11 @@ def test_what_libraries_warn_of_goes_the_same_way(out):
     assert "xyz" not in out.getvalue()
 
 
-def test_databases_that_are_files_keep_their_path():
+def test_sqlite_url_keeps_path():
     assert redact_secrets("sqlite:////var/lib/oracle.sqlite") == "sqlite:////var/lib/oracle.sqlite"
 
 
-def test_databases_that_are_servers_lose_user_and_password():
+def test_server_url_loses_user_and_password():
     told = redact_secrets("postgresql://me:hunter2@db.example.org:5432/oracle")
     assert told == "postgresql://db.example.org:5432"
 
@@ -138,11 +138,11 @@ def test_databases_that_are_servers_lose_user_and_password():
         ("see http://[docs for more", "see http://[redacted] for more"),
     ],
 )
-def test_an_address_in_a_sentence_stays_what_tells_endpoints_apart(said, told):
+def test_url_in_text_keeps_host_and_port(said, told):
     assert redact_secrets(said) == told
 
 
-def test_a_hidden_value_in_a_host_breaks_no_address():
+def test_hidden_value_in_host_is_redacted():
     register_secret("a-key-in-the-host")
     told = redact_secrets("https://a-key-in-the-host.example.org/x failed")
     assert told == "https://[redacted].example.org failed"

@@ -17,7 +17,7 @@ def shown(statistics):
     return metrics.render_metrics().decode().splitlines()
 
 
-def test_before_the_first_statistics_nothing_is_counted():
+def test_missing_statistics_show_no_node_counts():
     metrics.publish_statistics(None)
     assert not any(
         line.startswith("oracle_nodes") for line in metrics.render_metrics().decode().splitlines()
@@ -33,7 +33,7 @@ def test_counts_carry_their_labels():
     assert 'oracle_outbox_intents{kind="push",state="live"} 2.0' in lines
 
 
-def test_a_distribution_counts_every_member_once():
+def test_distribution_counts_every_member_once():
     lines = shown(IndexStatistics(qos=Distribution.from_shares((0.0, 0.05, 0.5, 1.0))))
 
     assert 'oracle_qos_ratio_bucket{le="0.0"} 1.0' in lines
@@ -44,21 +44,21 @@ def test_a_distribution_counts_every_member_once():
     assert "oracle_qos_ratio_sum 1.55" in lines
 
 
-def test_a_distribution_goes_down_as_well():
+def test_distribution_may_decrease():
     shown(IndexStatistics(qos=Distribution.from_shares((1.0, 1.0))))
     assert "oracle_qos_ratio_count 1.0" in shown(
         IndexStatistics(qos=Distribution.from_shares((0.3,)))
     )
 
 
-def test_what_is_not_known_is_not_shown_as_zero():
+def test_missing_value_is_not_shown_as_zero():
     names = {line.split()[0] for line in shown(IndexStatistics())}
     assert "oracle_round_age_seconds" not in names
     assert "oracle_transmitter_balance_wei" not in names
     assert "oracle_excluded_nodes" in names
 
 
-def test_no_label_names_a_node():
+def test_metric_labels_are_from_bounded_set():
     labels = {
         label
         for family in metrics.REGISTRY.collect()

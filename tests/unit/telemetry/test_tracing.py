@@ -20,7 +20,7 @@ def taken() -> Iterator[InMemorySpanExporter]:
         yield exporter
 
 
-def test_what_is_done_within_a_span_is_part_of_it(taken):
+def test_nested_spans_share_trace(taken):
     with start_span("index step"):
         with start_span("fetch", first=1, last=9):
             pass
@@ -36,7 +36,7 @@ def test_what_is_done_within_a_span_is_part_of_it(taken):
     assert step.start_time <= found["fetch"].start_time <= found["fetch"].end_time
 
 
-def test_a_turn_that_did_nothing_is_forgotten_with_its_parts(taken):
+def test_idle_job_span_is_dropped_with_children(taken):
     with start_span("publish step") as step:
         with start_span("report"):
             pass
@@ -44,7 +44,7 @@ def test_a_turn_that_did_nothing_is_forgotten_with_its_parts(taken):
     assert taken.get_finished_spans() == ()
 
 
-def test_a_turn_that_failed_is_told_and_why(taken):
+def test_failed_span_has_redacted_error_status(taken):
     register_secret(TOKEN)
     with pytest.raises(ValueError, match="no answer"), start_span("index step"):
         raise ValueError(f"no answer of https://rpc.example.org/{TOKEN} to {TOKEN}")
@@ -54,7 +54,7 @@ def test_a_turn_that_failed_is_told_and_why(taken):
     assert one.events == ()
 
 
-def test_no_attribute_shows_a_secret(taken):
+def test_span_attributes_are_redacted(taken):
     register_secret(TOKEN)
     with start_span("send", endpoint=f"https://user:{TOKEN}@rpc.example.org/v3", key=[TOKEN]):
         pass
@@ -65,7 +65,7 @@ def test_no_attribute_shows_a_secret(taken):
     }
 
 
-def test_a_number_that_the_protocol_does_not_hold_is_text(taken):
+def test_oversized_number_attribute_becomes_text(taken):
     with start_span("send", fee=2**200, nonce=7):
         pass
     (one,) = taken.get_finished_spans()

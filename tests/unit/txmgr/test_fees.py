@@ -24,7 +24,7 @@ def takes(old: Fees, new: Fees) -> bool:
 
 
 @given(max_fee=FEE, tip=FEE, base=FEE, ask=FEE, cap=FEE)
-def test_a_raise_is_accepted_by_every_pool_and_never_above_the_cap(
+def test_bumped_fees_are_accepted_by_pools_and_within_cap(
     max_fee: int, tip: int, base: int, ask: int, cap: int
 ):
     last = Fees(max_fee, min(tip, max_fee))
@@ -37,7 +37,7 @@ def test_a_raise_is_accepted_by_every_pool_and_never_above_the_cap(
 
 
 @given(max_fee=FEE, tip=FEE, base=FEE, ask=FEE, room=FEE)
-def test_where_the_cap_has_no_room_for_twice_the_base_fee_it_is_not_used_up(
+def test_bump_with_little_room_below_cap_uses_minimal_fee(
     max_fee: int, tip: int, base: int, ask: int, room: int
 ):
     last, cap = Fees(max_fee, min(tip, max_fee)), base + ask + room
@@ -47,24 +47,20 @@ def test_where_the_cap_has_no_room_for_twice_the_base_fee_it_is_not_used_up(
 
 
 @given(max_fee=FEE, tip=FEE, base=FEE, ask=FEE)
-def test_without_a_cap_in_the_way_there_is_always_a_raise(
-    max_fee: int, tip: int, base: int, ask: int
-):
+def test_bump_is_always_possible_below_cap(max_fee: int, tip: int, base: int, ask: int):
     last = Fees(max(max_fee, 8), min(tip, max_fee // 2))
     room = 4 * (max_fee + base + ask + 8)
     assert bump_fees(last, FeeMarket(base, ask), room) is not None
 
 
 @given(FEE)
-def test_a_raised_fee_is_an_eighth_more_at_least(fee: int):
+def test_raised_fee_is_at_least_nine_eighths(fee: int):
     assert raise_fee(fee) > fee
     assert 8 * raise_fee(fee) >= 9 * fee
 
 
 @given(max_fee=FEE, tip=FEE, cap=FEE)
-def test_a_raise_of_both_is_an_eighth_at_least_and_never_above_the_cap(
-    max_fee: int, tip: int, cap: int
-):
+def test_raised_fees_are_at_least_nine_eighths_within_cap(max_fee: int, tip: int, cap: int):
     last = Fees(max_fee, min(tip, max_fee))
     new = raise_both_fees(last, cap)
     if new is None:
@@ -77,7 +73,7 @@ def test_a_raise_of_both_is_an_eighth_at_least_and_never_above_the_cap(
 
 
 @given(base=FEE, tip=FEE, cap=FEE)
-def test_a_quote_can_pay_the_next_block_and_stays_under_the_cap(base: int, tip: int, cap: int):
+def test_quote_covers_base_fee_and_stays_within_cap(base: int, tip: int, cap: int):
     fees = quote(FeeMarket(base, tip), cap)
     if fees is None:
         assert base > cap
@@ -86,15 +82,15 @@ def test_a_quote_can_pay_the_next_block_and_stays_under_the_cap(base: int, tip: 
         assert fees.tip <= fees.max_fee
 
 
-def test_a_quote_is_twice_the_base_fee_and_the_tip():
+def test_quote_is_twice_base_fee_plus_tip():
     assert quote(FeeMarket(10 * GWEI, GWEI), 100 * GWEI) == Fees(21 * GWEI, GWEI)
 
 
-def test_the_market_is_the_median_of_the_tips_or_the_floor():
+def test_market_tip_is_median_of_tips_or_floor():
     assert build_fee_market(5, [9, 1, 3]).tip == 3
     assert build_fee_market(5, [0, 0, 0], min_tip=2).tip == 2
     assert build_fee_market(5, []).tip == 0
 
 
-def test_the_gas_limit_leaves_room_above_the_estimate():
+def test_gas_limit_exceeds_estimate():
     assert add_gas_margin(100_000) == 130_000

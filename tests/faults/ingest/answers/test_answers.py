@@ -37,7 +37,7 @@ def history(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> 
 # --- another node, another fork ---
 
 
-def test_case_22_ten_blocks_at_once_are_read_in_order(a_chain: AChain, open_indexer: OpenIndexer):
+def test_case_22_ten_new_blocks_are_read_in_order(a_chain: AChain, open_indexer: OpenIndexer):
     indexer = open_indexer(a_chain.urls[0])
     indexer.index()
     before, cursor = len(a_chain.provider.received_requests), indexer.cursor[0]
@@ -54,9 +54,7 @@ def test_case_22_ten_blocks_at_once_are_read_in_order(a_chain: AChain, open_inde
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_case_22_a_long_gap_is_never_held_in_memory_at_once(
-    a_chain: AChain, open_indexer: OpenIndexer
-):
+def test_case_22_long_gap_is_read_in_bounded_windows(a_chain: AChain, open_indexer: OpenIndexer):
     a_chain.quiet(350)
     a_chain.provider.tag_targets = {}
     indexer = open_indexer(a_chain.urls[0], finality=1_000)
@@ -68,7 +66,7 @@ def test_case_22_a_long_gap_is_never_held_in_memory_at_once(
     assert indexer.cursor[1] == a_chain.head.hash
 
 
-def test_case_24_logs_of_a_node_that_lacks_the_block_are_not_taken_for_none(
+def test_case_24_logs_of_lagging_node_are_rejected_instead_of_read_as_empty(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """Behind one address: the head comes from one node, the logs from one that lags."""
@@ -88,7 +86,7 @@ def test_case_24_logs_of_a_node_that_lacks_the_block_are_not_taken_for_none(
     assert indexer.canonical_logs()[-1] == (told.hash, 0)
 
 
-def test_case_24_an_empty_answer_by_number_is_compared_with_the_header_read_after_it(
+def test_case_24_empty_logs_by_number_are_checked_against_later_header(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The node that gave no logs does not have the block, and neither does the address then."""
@@ -116,7 +114,7 @@ def after_logs(a_chain: AChain) -> Callable[[Any], bool]:
     return lambda _: len(ranges(a_chain.provider)) > before
 
 
-def test_case_25_blocks_above_the_endpoints_own_head_are_not_asked_for(
+def test_case_25_blocks_above_endpoint_head_are_not_requested(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(a_chain.urls[0])
@@ -130,7 +128,7 @@ def test_case_25_blocks_above_the_endpoints_own_head_are_not_asked_for(
     assert a_chain.provider.count_requests("eth_getLogs") == 0
 
 
-def test_case_25_an_endpoint_that_calls_unknown_blocks_empty_is_not_believed_by_hash_alone(
+def test_case_25_endpoint_returning_empty_logs_for_unknown_block_is_detected(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """It forgets the newest block between the look at the head and the look at its logs."""
@@ -145,7 +143,7 @@ def test_case_25_an_endpoint_that_calls_unknown_blocks_empty_is_not_believed_by_
         source.fetch_window(BlockRange(told.number, told.number), with_headers=True)
 
 
-def test_case_26_headers_of_one_fork_and_logs_of_another_never_mix(
+def test_case_26_headers_and_logs_of_different_forks_never_mix(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     told = a_chain.say(task_created(1))
@@ -170,7 +168,7 @@ def test_case_26_headers_of_one_fork_and_logs_of_another_never_mix(
 # --- answers to no question ---
 
 
-def test_case_45_a_log_that_comes_twice_counts_once_and_is_told(history: Indexer, a_chain: AChain):
+def test_case_45_duplicate_log_counts_once_and_is_exported(history: Indexer, a_chain: AChain):
     (name,) = history.source.endpoint_names()
     before = shown("oracle_duplicate_logs_total", endpoint=name)
     twice = log_faults.duplicate_log()
@@ -192,7 +190,9 @@ def refused_by(history: Indexer, a_chain: AChain, make: Callable[[], InjectedFau
     assert history.canonical_logs() == []
 
 
-def test_case_45_two_logs_at_one_place_refuse_the_window(history: Indexer, a_chain: AChain):
+def test_case_45_conflicting_logs_at_same_position_reject_window(
+    history: Indexer, a_chain: AChain
+):
     refused_by(history, a_chain, log_faults.add_conflicting_log)
 
 
@@ -209,14 +209,12 @@ MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
 
 
 @pytest.mark.parametrize("name", MISSHAPEN)
-def test_case_46_a_log_that_is_none_refuses_the_window(
-    history: Indexer, a_chain: AChain, name: str
-):
+def test_case_46_malformed_log_rejects_window(history: Indexer, a_chain: AChain, name: str):
     refused_by(history, a_chain, MISSHAPEN[name])
 
 
 @pytest.mark.parametrize("name", MISSHAPEN)
-def test_case_46_what_one_endpoint_misshapes_another_gives_well(
+def test_case_46_malformed_log_of_one_endpoint_is_read_from_another(
     a_chain: AChain, open_indexer: OpenIndexer, name: str
 ):
     a_chain.provider.faults.append(MISSHAPEN[name]())
@@ -228,7 +226,7 @@ def test_case_46_what_one_endpoint_misshapes_another_gives_well(
 
 
 @pytest.mark.parametrize("fault", [log_faults.uppercase_hex, log_faults.reverse_logs])
-def test_case_46_what_is_only_written_otherwise_is_read_alike(
+def test_case_46_alternative_encoding_is_decoded_identically(
     history: Indexer,
     a_chain: AChain,
     open_indexer: OpenIndexer,
@@ -252,7 +250,5 @@ UNASKED: dict[str, Callable[[], InjectedFault]] = {
 
 
 @pytest.mark.parametrize("name", UNASKED)
-def test_case_47_a_log_that_nobody_asked_for_refuses_the_window(
-    history: Indexer, a_chain: AChain, name: str
-):
+def test_case_47_unrequested_log_rejects_window(history: Indexer, a_chain: AChain, name: str):
     refused_by(history, a_chain, UNASKED[name])

@@ -59,7 +59,7 @@ def splits(reason: str) -> float:
 
 
 @pytest.mark.parametrize("final", [True, False], ids=["history", "head"])
-def test_a_block_with_more_logs_than_one_answer_holds_is_proven_by_its_transactions(
+def test_block_exceeding_log_limit_is_proven_by_its_receipts(
     busy: AChain, open_indexer: OpenIndexer, *, final: bool
 ):
     indexer = limited(open_indexer(busy.urls[0], reports=False))
@@ -79,9 +79,7 @@ def test_a_block_with_more_logs_than_one_answer_holds_is_proven_by_its_transacti
     assert (window.level, len(window.logs)) == (VerificationLevel.PROVEN, LOGS)
 
 
-def test_after_a_burst_as_many_questions_are_asked_at_once_as_before(
-    busy: AChain, open_indexer: OpenIndexer
-):
+def test_batch_limit_is_restored_after_burst(busy: AChain, open_indexer: OpenIndexer):
     indexer = limited(open_indexer(busy.urls[0], reports=False))
     burst(busy, LOGS // 10, 10)
     busy.quiet(FINALITY + 2)
@@ -93,7 +91,7 @@ def test_after_a_burst_as_many_questions_are_asked_at_once_as_before(
     assert endpoint.client.batch_limit == usual
 
 
-def test_a_block_whose_receipts_cannot_be_had_is_asked_for_topic_by_topic(
+def test_block_without_available_receipts_is_read_by_topic(
     busy: AChain, open_indexer: OpenIndexer
 ):
     """Then nothing is proven of it."""
@@ -109,7 +107,7 @@ def test_a_block_whose_receipts_cannot_be_had_is_asked_for_topic_by_topic(
     assert (window.level, window.proven) == (VerificationLevel.SEAMED, ())
 
 
-def test_what_is_too_much_in_every_way_waits_and_names_the_setting(
+def test_oversized_transaction_reports_max_response_setting(
     busy: AChain, open_indexer: OpenIndexer
 ):
     told = burst(busy, 1, LOGS)
@@ -124,7 +122,7 @@ def test_what_is_too_much_in_every_way_waits_and_names_the_setting(
 
 
 @pytest.mark.parametrize("receipts", [True, False], ids=["receipts of blocks", "of transactions"])
-def test_a_whole_block_that_is_more_than_one_answer_is_read_by_its_transactions(
+def test_oversized_full_block_is_read_by_transaction(
     busy: AChain, open_indexer: OpenIndexer, *, receipts: bool
 ):
     """Where calls are watched, blocks come with all their transactions."""
@@ -144,9 +142,7 @@ def test_a_whole_block_that_is_more_than_one_answer_is_read_by_its_transactions(
 
 
 @pytest.mark.timeout(900)
-def test_a_hundred_thousand_joins_in_one_block_get_through(
-    a_chain: AChain, open_indexer: OpenIndexer
-):
+def test_hundred_thousand_joins_in_one_block_are_read(a_chain: AChain, open_indexer: OpenIndexer):
     """With the limit as it is: 64 MiB."""
     busy, indexer = made_busy(a_chain), open_indexer(a_chain.urls[0], reports=False)
     indexer.index()

@@ -60,7 +60,7 @@ def cut_off(indexer: Indexer, place: int = 0) -> float:
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "beside an honest one"])
 @pytest.mark.parametrize("headers", [true, no_blooms, no_roots])
 @pytest.mark.parametrize("most", CAPS)
-def test_a_cap_leaves_nothing_out_whatever_headers_are_worth(
+def test_log_cap_of_endpoint_omits_nothing_at_any_header_trust(
     crowded: AChain, open_indexer: OpenIndexer, most: int, headers: Headers, *, alone: bool
 ):
     cap(crowded, most, headers)
@@ -76,7 +76,7 @@ def test_a_cap_leaves_nothing_out_whatever_headers_are_worth(
 
 
 @pytest.mark.parametrize("most", CAPS)
-def test_without_receipts_and_hashes_a_cap_that_no_block_exceeds_is_found_by_halves(
+def test_log_cap_without_receipts_and_hashes_is_detected_by_splitting(
     a_chain: AChain, open_indexer: OpenIndexer, most: int
 ):
     for number in range(30):
@@ -95,7 +95,7 @@ def test_without_receipts_and_hashes_a_cap_that_no_block_exceeds_is_found_by_hal
     assert len(logs) == 30
 
 
-def test_a_cap_is_remembered_told_and_held_against_the_endpoint(
+def test_log_cap_is_stored_and_counted_against_endpoint(
     crowded: AChain, open_indexer: OpenIndexer
 ):
     kept = Kept()
@@ -111,9 +111,7 @@ def test_a_cap_is_remembered_told_and_held_against_the_endpoint(
     assert shown("oracle_endpoint_inconsistent_total", endpoint=first.name, check="logs") == 1
 
 
-def test_after_a_restart_a_known_cap_is_suspected_at_once(
-    crowded: AChain, open_indexer: OpenIndexer
-):
+def test_stored_log_cap_is_applied_after_restart(crowded: AChain, open_indexer: OpenIndexer):
     kept = Kept()
     cap(crowded, 7, no_roots)
     indexer = open_indexer(crowded.urls[0], reports=False)
@@ -138,7 +136,7 @@ def test_after_a_restart_a_known_cap_is_suspected_at_once(
     ]
 
 
-def test_ranges_that_leave_logs_out_are_found_by_the_hashes_of_blocks_and_not_asked_any_more(
+def test_range_requests_of_omitting_endpoint_are_replaced_by_block_hash_requests(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     """No limit is met: a range lacks what its blocks have."""
@@ -159,7 +157,7 @@ def test_ranges_that_leave_logs_out_are_found_by_the_hashes_of_blocks_and_not_as
     assert kept.of[indexer.source.endpoint_names()[0], OMITS_LOGS_FACT] == "1"
 
 
-def test_an_endpoint_that_stops_sooner_than_it_used_to_is_found_out(
+def test_lowered_log_cap_of_endpoint_is_detected(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """What it once gave at once says nothing of what it gives now; logs by hash it has none."""
@@ -184,7 +182,7 @@ def test_an_endpoint_that_stops_sooner_than_it_used_to_is_found_out(
     assert [len(window.logs) for window in found[-10:]] == [12] * 10
 
 
-def test_one_block_with_more_logs_than_the_cap_and_no_receipts_is_not_said_to_be_proven(
+def test_block_exceeding_log_cap_without_receipts_is_not_proven(
     crowded: AChain, open_indexer: OpenIndexer
 ):
     """Nothing can show it."""

@@ -90,7 +90,7 @@ HEADERS, LOGS, RECEIPTS = {"eth_getBlockByNumber"}, {"eth_getLogs"}, {"eth_getBl
 
 
 @pytest.mark.parametrize("txs", [[], [Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]])
-def test_an_empty_block_costs_one_batch_of_headers_and_one_question_for_logs(
+def test_empty_block_costs_one_header_batch_and_one_log_request(
     provider: Counting, open_source: Open, tree: BlockTree, txs: list[Tx]
 ):
     """The poll included: it brings the header that the logs are asked for by."""
@@ -99,7 +99,7 @@ def test_an_empty_block_costs_one_batch_of_headers_and_one_question_for_logs(
     assert requests_for(source, provider, tree.mine(txs)) == [HEADERS, LOGS]
 
 
-def test_a_block_with_logs_costs_its_receipts_too(
+def test_block_with_logs_additionally_costs_its_receipts(
     provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source()
@@ -109,7 +109,7 @@ def test_a_block_with_logs_costs_its_receipts_too(
     assert requests_for(source, provider, block) == [HEADERS, LOGS, RECEIPTS]
 
 
-def test_an_empty_block_costs_one_whole_block_where_calls_are_watched(
+def test_empty_block_costs_one_full_block_when_calls_are_watched(
     provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source(watched=True)
@@ -121,7 +121,7 @@ def test_an_empty_block_costs_one_whole_block_where_calls_are_watched(
     assert fulls[-1] is True
 
 
-def test_calls_to_watched_contracts_cost_the_receipts_of_their_block_once(
+def test_watched_calls_cost_receipts_of_their_block_once(
     provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source(watched=True)
@@ -132,7 +132,7 @@ def test_calls_to_watched_contracts_cost_the_receipts_of_their_block_once(
     assert requests_for(source, provider, block) == [HEADERS, HEADERS, LOGS, RECEIPTS]
 
 
-def test_calls_are_proven_with_whether_they_succeeded(
+def test_watched_calls_are_proven_with_success_status(
     provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source(watched=True)
@@ -145,7 +145,7 @@ def test_calls_are_proven_with_whether_they_succeeded(
     assert window.proven == (block.number - 1, block.number)
 
 
-def test_the_costs_that_are_told_are_those_that_are_asked(
+def test_reported_costs_equal_actual_requests(
     provider: Counting, open_source: Open, tree: BlockTree
 ):
     for watched in (False, True):
@@ -161,7 +161,7 @@ def test_the_costs_that_are_told_are_those_that_are_asked(
         assert (len(empty), len(busy)) == (told.empty_block, told.empty_block + told.proof)
 
 
-def test_less_proof_costs_less():
+def test_lower_verification_level_costs_fewer_requests():
     reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
 
     least, most = (

@@ -125,7 +125,7 @@ def dead(follower: Follower) -> list[tuple[str, str]]:
         return [(letter.name, letter.error) for letter in uow.dead_letters.list_open(0, 99)]
 
 
-def test_case_64_one_topic_with_other_indexed_inputs_is_read_by_the_number_of_topics(
+def test_case_64_topic_with_different_indexed_inputs_is_decoded_by_topic_count(
     received: Heard,
 ):
     joins = [said(JOINED, node(n), "RTX", 1) for n in (1, 2)]
@@ -136,7 +136,7 @@ def test_case_64_one_topic_with_other_indexed_inputs_is_read_by_the_number_of_to
     assert dead(follower) == []
 
 
-def test_case_64_one_topic_with_as_many_topics_is_read_by_the_length_of_the_data(received: Heard):
+def test_case_64_topic_with_equal_topic_count_is_decoded_by_data_length(received: Heard):
     joins = [said(JOINED, node(n), "RTX", 1) for n in (1, 2)]
     halts = [said(WORDY, node(1), "too hot"), said(TERSE, node(2), b"\1" * 32)]
 
@@ -146,7 +146,7 @@ def test_case_64_one_topic_with_as_many_topics_is_read_by_the_length_of_the_data
     assert dead(follower) == []
 
 
-def test_case_64_a_shape_that_nobody_declared_is_put_aside(received: Heard):
+def test_case_64_undeclared_event_shape_becomes_dead_letter(received: Heard):
     topic = signature(PLAIN).digest
     odd = FakeLog(CONTRACT, (topic, topic, topic), "0x")
 
@@ -158,9 +158,7 @@ def test_case_64_a_shape_that_nobody_declared_is_put_aside(received: Heard):
 
 @pytest.mark.parametrize("delta", [-(2**255), -1, 2**255 - 1])
 @pytest.mark.parametrize("blob", [b"", b"\xff" * 100_000], ids=["empty", "100 kB"])
-def test_case_65_the_largest_and_the_longest_come_through_to_the_bit(
-    received: Heard, delta: int, blob: bytes
-):
+def test_case_65_extreme_values_are_stored_exactly(received: Heard, delta: int, blob: bytes):
     log = created(fee=MOST, delta=delta, blob=blob, vram=MOST)
 
     follower = received([[log]])
@@ -174,7 +172,7 @@ def test_case_65_the_largest_and_the_longest_come_through_to_the_bit(
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"a\0b", "\ufffd0x".encode(), b"\xc3\x28"])
-def test_case_65_a_text_that_is_none_is_marked_and_keeps_every_byte(received: Heard, name: bytes):
+def test_case_65_invalid_utf8_text_is_marked_and_keeps_its_bytes(received: Heard, name: bytes):
     text = created(gpu="")
     head, tail = text.data[: -64 * 1], f"{len(name):064x}" + name.hex().ljust(64, "0")
 
@@ -186,7 +184,7 @@ def test_case_65_a_text_that_is_none_is_marked_and_keeps_every_byte(received: He
     assert bytes.fromhex(marked.removeprefix("\ufffd0x")) == name
 
 
-def test_case_65_an_address_with_dirty_high_bytes_is_put_aside_and_folds_nothing(received: Heard):
+def test_case_65_address_with_dirty_high_bytes_becomes_dead_letter(received: Heard):
     clean = said(JOINED, node(1), "RTX", 1)
     dirty = FakeLog(clean.address, clean.topics, "0x01" + clean.data[4:])
     topic = FakeLog(CONTRACT, (signature(INDEXED).digest, "0x01" + node(2)[2:].rjust(62, "0")))

@@ -31,7 +31,7 @@ def busy(a_chain: AChain) -> AChain:
 # --- what is left out ---
 
 
-def test_case_27_a_block_that_is_empty_at_one_call_and_not_at_another_is_found_out_by_its_bloom(
+def test_case_27_omitted_logs_of_block_are_detected_by_bloom(
     busy: AChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(busy.urls[0])
@@ -45,7 +45,7 @@ def test_case_27_a_block_that_is_empty_at_one_call_and_not_at_another_is_found_o
     assert indexer.canonical_logs()[-1] == (told.hash, 0)
 
 
-def test_case_27_what_no_receipt_can_prove_another_endpoint_contradicts(
+def test_case_27_omission_without_receipts_is_detected_by_second_endpoint(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
@@ -60,7 +60,7 @@ def test_case_27_what_no_receipt_can_prove_another_endpoint_contradicts(
     assert indexer.canonical_logs()[-1] == (told.hash, 0)
 
 
-def test_case_27_log_that_both_urls_of_a_provider_leave_out_is_found_at_another_provider(
+def test_case_27_log_omitted_by_both_urls_of_provider_is_detected_at_another_provider(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     urls = [f"{busy.urls[0]}/first-key", f"{busy.urls[0]}/second-key", busy.urls[1]]
@@ -75,7 +75,7 @@ def test_case_27_log_that_both_urls_of_a_provider_leave_out_is_found_at_another_
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
-def test_case_28_what_a_range_leaves_out_comes_from_the_receipts_and_the_endpoint_is_put_behind(
+def test_case_28_log_omitted_from_range_is_recovered_from_receipts_and_counted(
     busy: AChain, open_indexer: OpenIndexer
 ):
     told = busy.say(task_created(1), task_created(2), task_created(3))
@@ -91,9 +91,7 @@ def test_case_28_what_a_range_leaves_out_comes_from_the_receipts_and_the_endpoin
     assert indexer.canonical_logs() == busy.logs()
 
 
-def test_case_28_what_may_still_change_is_asked_for_by_hash(
-    busy: AChain, open_indexer: OpenIndexer
-):
+def test_case_28_unfinalized_blocks_are_requested_by_hash(busy: AChain, open_indexer: OpenIndexer):
     told = busy.say(task_created(1))
     hide(busy, log_faults.omit_logs_of_ranges())
     source = open_indexer(busy.urls[0]).source
@@ -105,7 +103,7 @@ def test_case_28_what_may_still_change_is_asked_for_by_hash(
     assert window.level == VerificationLevel.PINNED
 
 
-def test_case_28_reading_again_by_hash_finds_what_ranges_left_out(
+def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
     busy: AChain, open_indexer: OpenIndexer
 ):
     told = busy.say(task_created(1))
@@ -125,9 +123,7 @@ def test_case_28_reading_again_by_hash_finds_what_ranges_left_out(
     assert [log.block_hash for log in lost] == [told.hash]
 
 
-def test_case_29_one_log_that_is_missing_is_put_in_its_place_before_anything_is_folded(
-    busy: AChain, open_indexer: OpenIndexer
-):
+def test_case_29_missing_log_is_restored_before_fold(busy: AChain, open_indexer: OpenIndexer):
     told = busy.say(*(task_created(number) for number in range(5)))
     busy.quiet(FINALITY + 2)
     honest = open_indexer(busy.urls[1], reports=False)
@@ -143,7 +139,7 @@ def test_case_29_one_log_that_is_missing_is_put_in_its_place_before_anything_is_
     assert indexer.digest() == honest.digest()
 
 
-def test_case_29_a_block_whose_only_log_is_missing_is_proven_when_it_is_read_again(
+def test_case_29_block_with_only_log_missing_is_proven_on_reread(
     busy: AChain, open_indexer: OpenIndexer
 ):
     told = busy.say(task_created(1))
@@ -166,7 +162,7 @@ def test_case_29_a_block_whose_only_log_is_missing_is_proven_when_it_is_read_aga
 
 
 @pytest.mark.parametrize("silent", [True, False], ids=["in silence", "with an error"])
-def test_case_50_what_one_endpoint_has_forgotten_comes_from_the_archive(
+def test_case_50_history_pruned_by_one_endpoint_is_read_from_archive(
     busy: AChain, open_indexer: OpenIndexer, *, silent: bool
 ):
     if silent:
@@ -180,7 +176,7 @@ def test_case_50_what_one_endpoint_has_forgotten_comes_from_the_archive(
     assert indexer.canonical_logs() == busy.logs()
 
 
-def test_case_50_rows_stay_when_the_chain_forgets_their_blocks(
+def test_case_50_stored_rows_remain_after_chain_prunes_blocks(
     busy: AChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(busy.urls[0], reports=False)
@@ -195,7 +191,7 @@ def test_case_50_rows_stay_when_the_chain_forgets_their_blocks(
     assert indexer.canonical_logs() == busy.logs()
 
 
-def test_case_51_a_proxy_that_remembers_an_orphan_is_outvoted_by_who_sees_the_chain(
+def test_case_51_proxy_caching_orphan_is_outvoted_by_synced_endpoint(
     busy: AChain, open_indexer: OpenIndexer
 ):
     hide(busy, block_faults.serve_cached())

@@ -20,7 +20,7 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-def test_an_answer_to_another_question_is_a_broken_connection_and_asked_for_over_a_new_one(
+def test_misdirected_response_is_treated_as_broken_connection_and_retried(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     misdirected = faults.misdirect_responses(max_connections=2)
@@ -33,7 +33,7 @@ def test_an_answer_to_another_question_is_a_broken_connection_and_asked_for_over
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_an_answer_to_another_question_is_never_taken(a_chain: AChain):
+def test_misdirected_response_is_always_rejected(a_chain: AChain):
     a_chain.provider.faults.append(faults.misdirect_responses(max_connections=100))
     endpoint = JsonRpcClient(a_chain.urls[0])
 
@@ -45,7 +45,7 @@ def test_an_answer_to_another_question_is_never_taken(a_chain: AChain):
     assert caught.value.kind is ErrorKind.UNREACHABLE
 
 
-def test_no_sender_takes_an_answer_to_another_question_or_asks_over_the_same_connection(
+def test_sender_rejects_misdirected_response_and_reconnects(
     a_chain: AChain,
 ):
     a_chain.provider.faults.append(faults.misdirect_responses(max_connections=1))
@@ -58,7 +58,7 @@ def test_no_sender_takes_an_answer_to_another_question_or_asks_over_the_same_con
     line.endpoint.close()
 
 
-def test_an_answer_to_another_question_about_the_chain_shuts_nobody_out(
+def test_misdirected_chain_id_response_quarantines_no_endpoint(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*a_chain.urls, clock=clock)
@@ -76,7 +76,7 @@ def test_an_answer_to_another_question_about_the_chain_shuts_nobody_out(
     assert indexer.source.endpoints.quarantine_reasons() == {}
 
 
-def test_where_every_endpoint_told_another_chain_they_are_looked_at_again_after_seconds(
+def test_endpoints_are_rechecked_within_seconds_when_all_report_another_chain(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*a_chain.urls, clock=clock)
@@ -98,7 +98,7 @@ def test_where_every_endpoint_told_another_chain_they_are_looked_at_again_after_
     assert indexer.source.endpoints.quarantine_reasons() == {}
 
 
-def test_where_another_endpoint_is_left_one_of_another_chain_stays_out_for_minutes(
+def test_endpoint_of_another_chain_stays_quarantined_while_another_is_available(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*a_chain.urls, clock=clock)

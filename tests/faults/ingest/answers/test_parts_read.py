@@ -34,7 +34,7 @@ class OfLength:
         return cast("BlockWindow", self.chain.window(wanted, with_headers=with_headers))
 
 
-def test_case_67_what_one_part_was_read_for_further_than_another_is_not_taken_as_read(
+def test_case_67_blocks_read_for_only_some_topics_remain_gap(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.quiet(FINALITY)

@@ -24,9 +24,7 @@ IMPATIENT = (
 )
 
 
-def test_case_71_while_a_fold_is_slow_only_a_few_windows_are_read_ahead(
-    a_chain: AChain, open_indexer: OpenIndexer
-):
+def test_case_71_slow_fold_limits_prefetched_windows(a_chain: AChain, open_indexer: OpenIndexer):
     a_chain.quiet(HISTORY)
     indexer = open_indexer(a_chain.urls[0])
     last = indexer.source.fetch_heads().final.number
@@ -47,7 +45,7 @@ def test_case_71_while_a_fold_is_slow_only_a_few_windows_are_read_ahead(
     assert a_chain.provider.count_requests("eth_getLogs") <= before + 2
 
 
-def test_case_71_while_the_database_is_slow_the_lag_grows_and_the_daemon_is_not_ready(
+def test_case_71_locked_database_increases_lag_and_clears_readiness(
     a_chain: AChain, tmp_path: Path
 ):
     with daemon(config(a_chain, tmp_path), program=IMPATIENT) as running:
@@ -64,7 +62,7 @@ def test_case_71_while_the_database_is_slow_the_lag_grows_and_the_daemon_is_not_
     assert lag(metrics) == 20
 
 
-def test_case_69_a_clock_that_jumps_makes_no_standstill_and_changes_nothing(
+def test_case_69_clock_jump_causes_no_stall_and_changes_nothing(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock(seconds=10 * HOUR)

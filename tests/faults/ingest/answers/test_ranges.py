@@ -36,7 +36,7 @@ def history(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> 
 # --- too much ---
 
 
-def test_case_30_a_silent_cap_at_a_round_number_is_found_out(history: Indexer, a_chain: AChain):
+def test_case_30_silent_cap_at_round_number_is_detected(history: Indexer, a_chain: AChain):
     for _ in range(16):
         a_chain.say(*many(10))
     a_chain.quiet(FINALITY)
@@ -49,7 +49,7 @@ def test_case_30_a_silent_cap_at_a_round_number_is_found_out(history: Indexer, a
     assert shown("oracle_window_splits_total", reason="may be cut off") > 0
 
 
-def test_case_30_a_silent_cap_at_any_number_is_found_out_when_it_comes_again(
+def test_case_30_silent_cap_at_any_number_is_detected_on_repetition(
     history: Indexer, a_chain: AChain, clock: VirtualClock
 ):
     """Without receipts to prove anything by."""
@@ -67,7 +67,7 @@ def test_case_30_a_silent_cap_at_any_number_is_found_out_when_it_comes_again(
 
 
 @pytest.mark.parametrize("most", [5, 7, 30])
-def test_case_31_too_many_results_are_asked_for_in_parts_each_log_once(
+def test_case_31_too_many_results_are_split_and_each_log_is_read_once(
     history: Indexer, a_chain: AChain, most: int
 ):
     a_chain.provider.faults.append(message_faults.limit_results(most))
@@ -79,7 +79,7 @@ def test_case_31_too_many_results_are_asked_for_in_parts_each_log_once(
 
 @pytest.mark.parametrize("receipts", ["of a block", "of a transaction"])
 @pytest.mark.parametrize("final", [True, False], ids=["history", "head"])
-def test_case_32_a_block_that_is_too_much_comes_out_of_its_receipts(
+def test_case_32_oversized_block_is_read_from_its_receipts(
     history: Indexer, a_chain: AChain, receipts: str, *, final: bool
 ):
     a_chain.say(*many(12))
@@ -93,7 +93,7 @@ def test_case_32_a_block_that_is_too_much_comes_out_of_its_receipts(
     assert history.canonical_logs() == a_chain.logs()
 
 
-def test_case_32_where_there_are_no_receipts_either_it_says_so_and_stays_there(
+def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
     history: Indexer, a_chain: AChain
 ):
     told = a_chain.say(*many(12))
@@ -113,7 +113,7 @@ def test_case_32_where_there_are_no_receipts_either_it_says_so_and_stays_there(
 @pytest.mark.parametrize(
     "suggestion", ["{first}-{last}", "{last}-{first}", "1-2", "{half}-{last}"]
 )
-def test_case_34_a_suggestion_that_is_none_is_passed_over_and_the_range_halved(
+def test_case_34_invalid_range_suggestion_is_ignored_and_range_halved(
     history: Indexer, a_chain: AChain, suggestion: str
 ):
     words = ErrorMessage(-32602, "query exceeds max results 9, retry with the range " + suggestion)
@@ -125,7 +125,7 @@ def test_case_34_a_suggestion_that_is_none_is_passed_over_and_the_range_halved(
     assert max(Counter(ranges(a_chain.provider)).values()) == 1
 
 
-def test_case_34_a_suggestion_that_begins_the_range_is_taken(history: Indexer, a_chain: AChain):
+def test_case_34_valid_range_suggestion_is_used(history: Indexer, a_chain: AChain):
     words = ErrorMessage(-32602, "query exceeds max results 9, retry with the range 0-4")
     a_chain.provider.faults.append(message_faults.limit_results(9, words, times=1))
 
@@ -151,7 +151,7 @@ def limited(most: int, words: ErrorMessage) -> InjectedFault:
 # --- words that nobody knows ---
 
 
-def test_case_35_what_one_endpoint_does_not_explain_another_is_asked(
+def test_case_35_range_with_unexplained_error_is_requested_from_another_endpoint(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     a_chain.quiet(FINALITY)
@@ -164,7 +164,7 @@ def test_case_35_what_one_endpoint_does_not_explain_another_is_asked(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_case_35_what_nobody_explains_is_asked_for_in_parts_and_never_twice_the_same(
+def test_case_35_range_with_unexplained_error_everywhere_is_split(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     a_chain.quiet(FINALITY)
@@ -179,7 +179,7 @@ def test_case_35_what_nobody_explains_is_asked_for_in_parts_and_never_twice_the_
         assert max(Counter(ranges(provider)).values(), default=0) <= 2
 
 
-def test_case_36_a_limit_whose_words_change_overnight_is_found_by_halving(
+def test_case_36_range_limit_with_changed_error_text_is_detected_by_halving(
     history: Indexer, a_chain: AChain, clock: VirtualClock
 ):
     said = message_faults.limit_range(10, RANGE_MESSAGES[2])

@@ -63,7 +63,7 @@ def asked_for_logs(chain: AChain, blocks: BlockRange) -> bool:
     )
 
 
-def test_the_window_is_the_one_that_asking_for_logs_brings(
+def test_window_from_receipts_alone_equals_window_from_logs(
     dense: AChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
 ):
     source, blocks = learned(open_indexer(dense.urls[0]).source), the_end(dense)
@@ -79,7 +79,7 @@ def test_the_window_is_the_one_that_asking_for_logs_brings(
     assert alone.proven == tuple(range(blocks.first, blocks.last + 1))
 
 
-def test_who_leaves_logs_out_of_ranges_leaves_nothing_out_there(
+def test_endpoint_omitting_logs_omits_nothing_when_receipts_are_read(
     dense: AChain, open_indexer: OpenIndexer
 ):
     indexer, blocks = open_indexer(dense.urls[0], reports=False), the_end(dense)
@@ -92,9 +92,7 @@ def test_who_leaves_logs_out_of_ranges_leaves_nothing_out_there(
     assert places(list(window.logs)) == said_at_the_end(dense)
 
 
-def test_of_a_block_that_its_bloom_excludes_logs_are_asked_for(
-    dense: AChain, open_indexer: OpenIndexer
-):
+def test_logs_are_requested_when_bloom_excludes_block(dense: AChain, open_indexer: OpenIndexer):
     """Its receipts would not be read: a question for logs costs less."""
     dense.show(dense.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
     dense.say(task_created(20_000))
@@ -108,7 +106,7 @@ def test_of_a_block_that_its_bloom_excludes_logs_are_asked_for(
 
 
 @pytest.mark.parametrize("count", [LEAST - 1, 1])
-def test_of_few_blocks_logs_are_asked_for(dense: AChain, open_indexer: OpenIndexer, count: int):
+def test_logs_are_requested_for_few_blocks(dense: AChain, open_indexer: OpenIndexer, count: int):
     last = dense.head.number - FINALITY - 2 - EMPTY - 1
     blocks = BlockRange(last - count + 1, last)
     source = learned(open_indexer(dense.urls[0]).source)
@@ -118,7 +116,7 @@ def test_of_few_blocks_logs_are_asked_for(dense: AChain, open_indexer: OpenIndex
     assert asked_for_logs(dense, blocks)
 
 
-def test_beside_a_block_that_an_operator_takes_as_it_is_given_logs_are_asked_for(
+def test_logs_are_requested_beside_block_accepted_by_operator(
     dense: AChain, open_indexer: OpenIndexer
 ):
     source, blocks, calibration = open_indexer(dense.urls[0]).source, the_end(dense), Calibration()
@@ -133,9 +131,7 @@ def test_beside_a_block_that_an_operator_takes_as_it_is_given_logs_are_asked_for
     assert places(list(window.logs)) == said_at_the_end(dense)
 
 
-def test_what_is_not_wanted_as_far_as_receipts_is_asked_for(
-    dense: AChain, open_indexer: OpenIndexer
-):
+def test_logs_are_requested_when_receipts_are_disabled(dense: AChain, open_indexer: OpenIndexer):
     source, blocks = open_indexer(dense.urls[0]).source, the_end(dense)
     source.set_verification(VerificationPolicy(receipts=False))
     learned(source).fetch_window(blocks, with_headers=False)
@@ -167,7 +163,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("lie", SPOILED.values(), ids=SPOILED)
-def test_receipts_that_are_not_the_block_s_bring_no_window_and_not_a_log_less(
+def test_false_receipts_reject_window_without_requesting_logs(
     dense: AChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
     source, blocks = learned(open_indexer(dense.urls[0]).source), the_end(dense)
@@ -181,7 +177,7 @@ def test_receipts_that_are_not_the_block_s_bring_no_window_and_not_a_log_less(
 
 
 @pytest.mark.parametrize("lie", SPOILED.values(), ids=SPOILED)
-def test_beside_an_honest_one_history_is_whole(
+def test_false_receipts_beside_honest_endpoint_leave_history_complete(
     dense: AChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
     hide(dense, lie())

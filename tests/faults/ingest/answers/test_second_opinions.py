@@ -65,9 +65,7 @@ def followed(
     return done
 
 
-def test_the_audit_repairs_what_an_endpoint_left_out_that_is_in_no_setting_any_more(
-    a_chain: AChain, open_indexer: OpenIndexer
-):
+def test_audit_repairs_log_omitted_by_removed_endpoint(a_chain: AChain, open_indexer: OpenIndexer):
     a_chain.live(40)
     a_chain.quiet(FINALITY + WINDOW)
     leave_one_out(a_chain)
@@ -85,7 +83,7 @@ def test_the_audit_repairs_what_an_endpoint_left_out_that_is_in_no_setting_any_m
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_logs_invented_in_more_blocks_than_are_proven_at_once_do_not_come_in(
+def test_fabricated_logs_beyond_proof_limit_are_denied_by_audit(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     made_busy(a_chain)
@@ -103,7 +101,7 @@ def test_logs_invented_in_more_blocks_than_are_proven_at_once_do_not_come_in(
     assert {each.result for each in found if each.difference} == {"denied"}
 
 
-def test_case_26_history_of_another_fork_is_not_taken_where_nothing_can_be_proven(
+def test_case_26_history_of_another_fork_is_rejected_without_proofs(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(40)
@@ -125,9 +123,7 @@ def test_case_26_history_of_another_fork_is_not_taken_where_nothing_can_be_prove
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_at_the_head_the_audit_waits_for_whole_windows_whatever_levels_were_reached(
-    a_chain: AChain, open_indexer: OpenIndexer
-):
+def test_audit_at_head_waits_for_full_windows(a_chain: AChain, open_indexer: OpenIndexer):
     made_busy(a_chain)
     indexer = open_indexer(*a_chain.urls, reports=False)
     indexer.index()
@@ -149,7 +145,7 @@ def small_windows(indexer: Indexer, blocks: int) -> Indexer:
     return indexer
 
 
-def test_case_50_what_was_forgotten_is_not_taken_for_empty_in_small_windows_either(
+def test_case_50_pruned_history_is_not_read_as_empty_in_small_windows(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(60)
@@ -167,7 +163,7 @@ def test_case_50_what_was_forgotten_is_not_taken_for_empty_in_small_windows_eith
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_case_50_what_was_forgotten_up_to_the_middle_of_a_window_is_not_taken_for_empty(
+def test_case_50_history_pruned_within_window_is_not_read_as_empty(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(60)
@@ -185,9 +181,7 @@ def test_case_50_what_was_forgotten_up_to_the_middle_of_a_window_is_not_taken_fo
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_the_turn_does_not_wait_for_an_auditor_that_is_late(
-    a_chain: AChain, open_indexer: OpenIndexer
-):
+def test_indexing_does_not_wait_for_late_auditor(a_chain: AChain, open_indexer: OpenIndexer):
     a_chain.live(40)
     a_chain.quiet(FINALITY + WINDOW)
     leave_one_out(a_chain)

@@ -98,9 +98,7 @@ def pushed(transmitter: str = PUSHER) -> Tx:
 
 
 @pytest.mark.parametrize("kind", [LEGACY, ACCESS_LIST, DYNAMIC])
-def test_a_call_that_was_signed_by_its_sender_is_proven(
-    tree: BlockTree, open_source: Open, kind: int
-):
+def test_call_signed_by_its_sender_is_proven(tree: BlockTree, open_source: Open, kind: int):
     provider = Provider(tree)
     source = open_source(provider)
     provider.head = block = tree.mine([Tx(CALLER, NETWORK, WATCHED, tx_type=kind)])
@@ -111,9 +109,7 @@ def test_a_call_that_was_signed_by_its_sender_is_proven(
     assert (window.level, unproven(source)) == (VerificationLevel.PROVEN, 0)
 
 
-def test_a_call_that_nobody_signed_is_taken_and_said_to_be_unproven(
-    tree: BlockTree, open_source: Open
-):
+def test_unsigned_call_is_accepted_as_unproven(tree: BlockTree, open_source: Open):
     provider = Provider(tree)
     source = open_source(provider)
     provider.head = block = tree.mine([Tx(SYSTEM, NETWORK, WATCHED)])
@@ -133,7 +129,7 @@ def test_a_call_that_nobody_signed_is_taken_and_said_to_be_unproven(
     [{"type": "0x7e"}, {"r": None, "s": None, "v": None}, {"gas": None}],
     ids=str,
 )
-def test_what_we_cannot_read_of_a_transaction_leaves_its_sender_unproven(
+def test_unreadable_transaction_field_leaves_sender_unproven(
     tree: BlockTree, open_source: Open, fields: Json
 ):
     """The receipts are as proven as before."""
@@ -159,7 +155,7 @@ LIES = [{"from": THIEF}, {"value": "0x7"}, {"input": WATCHED + "00"}, {"r": "0x7
 @pytest.mark.parametrize("place", [0, 1], ids=["liar first", "liar second"])
 @pytest.mark.parametrize("roots", [True, False], ids=["true headers", "no roots"])
 @pytest.mark.parametrize("lie", LIES, ids=str)
-def test_a_call_that_its_sender_did_not_sign_costs_the_endpoint_the_window(
+def test_call_with_false_sender_is_read_from_another_endpoint(
     tree: BlockTree, open_source: Open, lie: Json, place: int, *, roots: bool
 ):
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
@@ -178,9 +174,7 @@ def test_a_call_that_its_sender_did_not_sign_costs_the_endpoint_the_window(
         assert [(c.sender, c.value, c.input) for c in window.calls] == [(CALLER, 0, WATCHED)]
 
 
-def test_a_sender_that_did_not_sign_is_counted_against_the_endpoint(
-    tree: BlockTree, open_source: Open
-):
+def test_false_sender_is_counted_against_endpoint(tree: BlockTree, open_source: Open):
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
     liar = Provider(tree)
     liar.faults.append(changed(**{"from": THIEF}))
@@ -194,7 +188,7 @@ def test_a_sender_that_did_not_sign_is_counted_against_the_endpoint(
 
 
 @pytest.mark.parametrize("lie", LIES, ids=str)
-def test_a_sender_that_did_not_sign_is_refused_at_every_try_where_nobody_else_can_be_asked(
+def test_false_sender_of_only_endpoint_is_rejected_at_every_attempt(
     tree: BlockTree, open_source: Open, lie: Json
 ):
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
@@ -210,7 +204,7 @@ def test_a_sender_that_did_not_sign_is_refused_at_every_try_where_nobody_else_ca
             read(source, block.number)
 
 
-def test_what_every_endpoint_says_is_how_the_chain_is_and_said_to_be_unproven(
+def test_false_sender_reported_by_all_endpoints_is_accepted_as_unproven(
     tree: BlockTree, open_source: Open
 ):
     """As where a chain puts calls into its blocks under a signature that is none."""
@@ -229,7 +223,7 @@ def test_what_every_endpoint_says_is_how_the_chain_is_and_said_to_be_unproven(
 # --- calls that single logs are understood with ---
 
 
-def test_the_push_of_a_round_is_proven_by_its_signature(tree: BlockTree, open_source: Open):
+def test_round_push_is_proven_by_its_signature(tree: BlockTree, open_source: Open):
     provider = Provider(tree)
     source = open_source(provider, watched=False)
     provider.head = block = tree.mine([pushed()])
@@ -240,9 +234,7 @@ def test_the_push_of_a_round_is_proven_by_its_signature(tree: BlockTree, open_so
     assert (window.level, unproven(source)) == (VerificationLevel.PROVEN, 0)
 
 
-def test_the_push_of_a_round_that_nobody_signed_is_said_to_be_unproven(
-    tree: BlockTree, open_source: Open
-):
+def test_unsigned_round_push_is_unproven(tree: BlockTree, open_source: Open):
     provider = Provider(tree)
     source = open_source(provider, watched=False)
     provider.head = block = tree.mine([pushed(SYSTEM)])
@@ -254,7 +246,7 @@ def test_the_push_of_a_round_that_nobody_signed_is_said_to_be_unproven(
 
 
 @pytest.mark.parametrize("lie", [{"from": THIEF}, {"value": "0x7"}], ids=str)
-def test_the_push_of_a_round_that_its_sender_did_not_sign_is_asked_of_another(
+def test_round_push_with_false_sender_is_read_from_another_endpoint(
     tree: BlockTree, open_source: Open, lie: Json
 ):
     block = tree.mine([pushed()])

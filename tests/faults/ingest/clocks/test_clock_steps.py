@@ -41,7 +41,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SteppedClock:
 
 
 @pytest.mark.parametrize("seconds", [-DAY, DAY])
-def test_daemon_follows_the_chain_after_its_clock_is_stepped(
+def test_daemon_follows_chain_after_clock_step(
     a_chain: AChain, clock: SteppedClock, tmp_path: Path, seconds: int
 ):
     with daemon(config(a_chain, tmp_path)) as running:
@@ -53,7 +53,7 @@ def test_daemon_follows_the_chain_after_its_clock_is_stepped(
         assert running.get("/livez").status_code == 200
 
 
-def test_standby_takes_over_from_a_leader_whose_loop_is_stuck(a_chain: AChain, tmp_path: Path):
+def test_standby_takes_over_from_leader_with_stuck_loop(a_chain: AChain, tmp_path: Path):
     hang = tmp_path / "hang"
     paths = []
     for name in ("one", "two"):
@@ -78,7 +78,7 @@ def test_standby_takes_over_from_a_leader_whose_loop_is_stuck(a_chain: AChain, t
         standby.wait_for_block(a_chain.head.number)
 
 
-def test_standby_takes_a_dead_lease_after_the_clock_is_stepped_back(
+def test_standby_takes_dead_lease_after_clock_is_stepped_back(
     a_chain: AChain, clock: SteppedClock, tmp_path: Path
 ):
     path = config(a_chain, tmp_path)

@@ -85,7 +85,7 @@ def expired(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         ("expired", "TLS failed: certificate has expired"),
     ],
 )
-def test_case_56_no_name_no_route_and_no_certificate_are_no_connection_and_another_goes_on(
+def test_case_56_dns_route_and_certificate_failures_are_unreachable_and_other_endpoint_is_used(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     request: pytest.FixtureRequest,

@@ -64,7 +64,7 @@ def fault_of(row: Dialect, limits: FaultLimits) -> InjectedFault:
 
 @ALIVE
 @rows(RefusedFeature.BLOCKS, RefusedFeature.TIME)
-def test_refused_range_is_divided_until_it_fits(
+def test_refused_range_is_split_until_accepted(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
@@ -85,7 +85,7 @@ def test_refused_range_is_divided_until_it_fits(
 
 
 @rows(RefusedFeature.TIME)
-def test_run_once_ends_well_over_an_endpoint_that_reports_its_time_limit(
+def test_run_once_succeeds_with_endpoint_reporting_its_time_limit(
     a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: Dialect
 ):
     a_chain.quiet(FINALITY)
@@ -98,7 +98,7 @@ def test_run_once_ends_well_over_an_endpoint_that_reports_its_time_limit(
 
 
 @pytest.mark.parametrize("status", [408, 504, 524])
-def test_gateway_timeout_is_divided_until_it_fits(
+def test_range_with_gateway_timeout_is_split_until_accepted(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, status: int
 ):
     indexer, provider = opened(a_chain, open_indexer, clock, is_alone=True)
@@ -112,7 +112,7 @@ def test_gateway_timeout_is_divided_until_it_fits(
     assert waited == 0
 
 
-def test_range_without_a_response_is_smaller_in_the_next_tick(
+def test_range_without_response_is_smaller_in_next_tick(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer, provider = opened(a_chain, open_indexer, clock, is_alone=True)
@@ -136,7 +136,7 @@ def test_range_without_a_response_is_smaller_in_the_next_tick(
 
 @ALIVE
 @rows(RefusedFeature.RESULTS)
-def test_refused_answer_is_divided_until_it_fits(
+def test_refused_result_size_is_split_until_accepted(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
@@ -155,7 +155,7 @@ def test_refused_answer_is_divided_until_it_fits(
 
 @ALIVE
 @rows(RefusedFeature.RATE, RefusedFeature.HEAD)
-def test_refusal_that_passes_is_waited_for(
+def test_temporary_refusal_is_retried(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
@@ -175,7 +175,7 @@ def test_refusal_that_passes_is_waited_for(
 
 @ALIVE
 @rows(RefusedFeature.HISTORY)
-def test_pruned_history_is_never_taken_for_empty(
+def test_pruned_history_is_never_read_as_empty(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
@@ -199,7 +199,7 @@ def test_pruned_history_is_never_taken_for_empty(
 @ALIVE
 @rows(RefusedFeature.METHOD)
 @pytest.mark.parametrize("is_proven", [True, False], ids=["proven", "unproven"])
-def test_missing_method_is_done_without(
+def test_missing_method_is_replaced_by_fallback(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,

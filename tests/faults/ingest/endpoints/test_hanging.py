@@ -70,7 +70,7 @@ def goes_on(chain: AChain, indexer: Indexer) -> bool:
     return any(isinstance(done, CommittedWindow) for done in indexer.index())
 
 
-def test_the_head_does_not_wait_for_the_probe_of_an_endpoint_that_hangs(
+def test_indexing_does_not_wait_for_probe_of_hanging_endpoint(
     a_chain: AChain, open_indexer: OpenIndexer, hanging: socket.socket
 ):
     indexer = open_indexer(a_chain.urls[0])
@@ -90,7 +90,7 @@ def test_the_head_does_not_wait_for_the_probe_of_an_endpoint_that_hangs(
     assert (found["did"], "failed" in found) == ("probe", True)
 
 
-def test_an_answer_that_came_late_is_taken_in(a_chain: AChain, open_indexer: OpenIndexer):
+def test_late_probe_response_is_applied(a_chain: AChain, open_indexer: OpenIndexer):
     gate = Event()
     a_chain.provider.faults.append(
         transport_faults.hold_response(gate, methods="web3_clientVersion")
@@ -107,7 +107,7 @@ def test_an_answer_that_came_late_is_taken_in(a_chain: AChain, open_indexer: Ope
     assert prober.run_due_probe() is None
 
 
-def test_who_runs_once_waits_for_what_the_probe_finds(a_chain: AChain, open_indexer: OpenIndexer):
+def test_run_once_waits_for_probe_result(a_chain: AChain, open_indexer: OpenIndexer):
     indexer = open_indexer(*a_chain.urls)
     prober = prober_of(indexer, None)
 
@@ -117,7 +117,7 @@ def test_who_runs_once_waits_for_what_the_probe_finds(a_chain: AChain, open_inde
     assert found["batch"] == 100
 
 
-def test_the_head_does_not_wait_for_the_counters_of_an_endpoint_that_hangs(
+def test_indexing_does_not_wait_for_counters_of_hanging_endpoint(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     gate = Event()

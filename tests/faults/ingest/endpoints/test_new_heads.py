@@ -68,13 +68,13 @@ def woken(
     return woken
 
 
-def test_a_new_block_wakes_us(a_chain: AChain, woken: Event):
+def test_new_head_wakes_indexer(a_chain: AChain, woken: Event):
     a_chain.live(1)
 
     assert woken.wait(_PATIENCE_SECONDS)
 
 
-def test_case_55_a_silent_websocket_is_given_up_when_polling_sees_blocks(
+def test_case_55_silent_websocket_is_reconnected_when_polling_finds_blocks(
     a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event, clock: VirtualClock
 ):
     before = shown("oracle_websocket_failures_total", reason="silent")
@@ -91,7 +91,7 @@ def test_case_55_a_silent_websocket_is_given_up_when_polling_sees_blocks(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_case_55_after_two_failures_it_backs_off_for_five_minutes_and_is_tried_again(
+def test_case_55_websocket_backs_off_five_minutes_after_two_failures(
     a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event, clock: VirtualClock
 ):
     failures = shown("oracle_websocket_failures_total", reason="silent")
@@ -118,7 +118,7 @@ def test_case_55_after_two_failures_it_backs_off_for_five_minutes_and_is_tried_a
     assert woken.wait(_PATIENCE_SECONDS)
 
 
-def test_case_55_a_websocket_that_ends_again_and_again_leaves_no_gap(
+def test_case_55_repeatedly_closed_websocket_leaves_no_gap(
     a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event
 ):
     for round_ in range(1, 5):
@@ -136,7 +136,7 @@ def test_case_55_a_websocket_that_ends_again_and_again_leaves_no_gap(
 
 
 @pytest.mark.parametrize("wrong", ["is_double", "is_backwards"])
-def test_case_55_heads_that_come_twice_or_backwards_change_nothing(
+def test_case_55_duplicate_or_unordered_heads_change_nothing(
     a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event, wrong: str
 ):
     setattr(line, wrong, True)
@@ -153,12 +153,12 @@ def test_case_55_heads_that_come_twice_or_backwards_change_nothing(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_an_address_that_is_no_websocket_is_the_users_fault(clock: VirtualClock):
+def test_non_websocket_url_is_input_error(clock: VirtualClock):
     with pytest.raises(InputError, match=r"\[chain\] websocket: .*ws:// or wss://"):
         NewHeadSubscription("http://localhost", lambda: None, lambda: PolledHead(0, 0.0), clock)
 
 
-def test_keys_in_the_address_are_not_shown(clock: VirtualClock):
+def test_websocket_name_hides_credentials_of_url(clock: VirtualClock):
     url = "wss://me:hunter2pw@localhost:1/v3/0123456789abcdefkey"
 
     wakeups = NewHeadSubscription(url, lambda: None, lambda: PolledHead(0, 0.0), clock)

@@ -40,7 +40,7 @@ from tests.support.ingest.reading import made_busy, trust
         ErrorMessage(-32099, "请求失败"),
     ],
 )
-def test_where_receipts_of_blocks_are_not_served_those_of_transactions_prove_the_chain(
+def test_transaction_receipts_prove_chain_without_block_receipts(
     a_chain: AChain, open_indexer: OpenIndexer, words: ErrorMessage
 ):
     made_busy(a_chain)
@@ -55,7 +55,7 @@ def test_where_receipts_of_blocks_are_not_served_those_of_transactions_prove_the
     assert trust("receipts_root") == 1
 
 
-def test_receipts_are_asked_for_one_by_one_where_blocks_came_with_whole_transactions(
+def test_receipts_are_requested_individually_when_blocks_contain_full_transactions(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     made_busy(a_chain)
@@ -102,7 +102,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_where_no_batches_are_served_one_question_is_asked_after_the_other_and_it_is_remembered(
+def test_endpoint_without_batch_support_gets_single_requests_permanently(
     a_chain: AChain, open_indexer: OpenIndexer, form: str
 ):
     refusal = refused(form)
@@ -121,7 +121,7 @@ def test_where_no_batches_are_served_one_question_is_asked_after_the_other_and_i
 
 
 @pytest.mark.parametrize("code", [401, 403, 405])
-def test_a_status_that_only_batches_get_says_nothing_of_the_key_or_the_method(
+def test_refused_batches_with_auth_status_do_not_stop_indexing(
     a_chain: AChain, open_indexer: OpenIndexer, code: int
 ):
     a_chain.provider.faults.append(faults.reject_batch_by_status("no", b"no batches", code))
@@ -132,7 +132,7 @@ def test_a_status_that_only_batches_get_says_nothing_of_the_key_or_the_method(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_a_method_that_is_not_served_is_no_reason_to_ask_without_batches(
+def test_unsupported_method_in_batch_does_not_disable_batches(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     made_busy(a_chain)
@@ -154,7 +154,7 @@ def test_a_method_that_is_not_served_is_no_reason_to_ask_without_batches(
     assert trust("receipts_root") == 1
 
 
-def test_a_sender_asks_one_question_after_the_other_where_no_batches_are_served(a_chain: AChain):
+def test_sender_uses_single_requests_after_batch_is_refused(a_chain: AChain):
     for form in FORMS:
         a_chain.provider.faults[:] = [refused(form)]
         line = caller_of(a_chain.urls[0])
@@ -178,7 +178,9 @@ ODD_ERRORS = {
 
 @pytest.mark.parametrize("code", [200, 400, 401, 500])
 @pytest.mark.parametrize("shape", ODD_ERRORS)
-def test_the_providers_own_words_reach_whoever_operates_us(a_chain: AChain, shape: str, code: int):
+def test_error_message_of_provider_is_included_in_raised_error(
+    a_chain: AChain, shape: str, code: int
+):
     said = faults.return_http(shape, HttpResponse(code, ODD_ERRORS[shape]))
     a_chain.provider.faults.append(said)
 
@@ -188,7 +190,7 @@ def test_the_providers_own_words_reach_whoever_operates_us(a_chain: AChain, shap
         caller_of(a_chain.urls[0]).request("eth_blockNumber")
 
 
-def test_an_error_in_json_counts_under_any_status(a_chain: AChain):
+def test_json_rpc_error_is_parsed_under_any_http_status(a_chain: AChain):
     told = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no such method"}}'
     for code in (200, 400, 404, 405, 500):
         a_chain.provider.faults[:] = [faults.return_http("error", HttpResponse(code, told))]
@@ -209,7 +211,7 @@ def test_an_error_in_json_counts_under_any_status(a_chain: AChain):
     ],
     ids=["a mark of the byte order", "blanks behind", "ids as text"],
 )
-def test_what_is_only_written_otherwise_is_understood(
+def test_alternative_json_formatting_is_parsed(
     a_chain: AChain, open_indexer: OpenIndexer, change: Callable[[bytes], bytes]
 ):
     a_chain.provider.faults.append(
@@ -236,7 +238,7 @@ TIMES = {
 
 @pytest.mark.parametrize("history", [True, False], ids=["history", "head"])
 @pytest.mark.parametrize("written", TIMES)
-def test_the_time_of_a_log_is_that_of_its_header_whatever_the_log_says(
+def test_log_timestamp_is_taken_from_header_and_mismatch_is_counted(
     a_chain: AChain, open_indexer: OpenIndexer, written: str, *, history: bool
 ):
     if history:
@@ -255,7 +257,7 @@ def test_the_time_of_a_log_is_that_of_its_header_whatever_the_log_says(
     assert shown("oracle_log_timestamp_mismatches_total", endpoint=a_chain.urls[0]) > before
 
 
-def test_logs_of_another_block_than_the_header_say_both_hashes(
+def test_block_hash_mismatch_error_contains_both_hashes(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.quiet(FINALITY)

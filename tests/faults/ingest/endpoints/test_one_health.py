@@ -78,7 +78,7 @@ def doors(running: Daemon, api: str) -> dict[str, bool]:
     }
 
 
-def test_every_door_reports_endpoints_that_hang(a_chain: AChain, config: Path):
+def test_every_interface_reports_hanging_endpoints(a_chain: AChain, config: Path):
     with daemon(config, program=("-c", HASTY)) as running:
         running.wait_until_ready()
         api = running.wait_for("daemon_started")["api"]
@@ -109,14 +109,14 @@ def test_killed_daemon_is_reported_with_its_last_health(a_chain: AChain, config:
     assert any("ended without a word" in one for one in told["reasons"])
 
 
-def test_daemon_told_to_end_leaves_no_cause(a_chain: AChain, config: Path):
+def test_orderly_stop_leaves_no_last_exit_condition(a_chain: AChain, config: Path):
     with daemon(config) as running:
         running.wait_until_ready()
         running.stop()
     assert "last_exit" not in status(config)[1]["conditions"]
 
 
-def test_status_names_the_full_disk_that_ended_the_last_daemon(
+def test_status_reports_full_disk_that_stopped_last_daemon(
     a_chain: AChain, config: Path, tmp_path: Path
 ):
     full = tmp_path / "full"
@@ -130,7 +130,7 @@ def test_status_names_the_full_disk_that_ended_the_last_daemon(
     assert any("the disk is full" in one for one in told["reasons"])
 
 
-def test_deleted_database_ends_the_daemon_and_a_person_is_needed(
+def test_deleted_database_stops_daemon_with_exit_code_2(
     a_chain: AChain, config: Path, tmp_path: Path
 ):
     with daemon(config) as running:
@@ -142,7 +142,7 @@ def test_deleted_database_ends_the_daemon_and_a_person_is_needed(
         assert "deleted or replaced while it was open" in running.log.read_text("utf-8")
 
 
-def test_replaced_database_ends_the_daemon_and_a_person_is_needed(
+def test_replaced_database_stops_daemon_with_exit_code_2(
     a_chain: AChain, config: Path, tmp_path: Path
 ):
     path, copy = tmp_path / "oracle.sqlite", tmp_path / "copy.sqlite"
@@ -155,7 +155,7 @@ def test_replaced_database_ends_the_daemon_and_a_person_is_needed(
         assert running.process.wait(PATIENCE_SECONDS) == 2
 
 
-def test_waiting_for_an_endpoint_at_the_start_is_reported(a_chain: AChain, config: Path):
+def test_waiting_for_endpoint_at_start_is_reported(a_chain: AChain, config: Path):
     for provider in a_chain.providers:
         provider.faults.append(transport_faults.return_429(3_600))
     with starting(config) as running:

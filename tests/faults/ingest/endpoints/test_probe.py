@@ -49,7 +49,9 @@ def probed(
     return facts
 
 
-def test_an_endpoint_that_has_everything(a_chain: AChain, indexer: Indexer):
+def test_probe_of_fully_capable_endpoint_reports_all_capabilities(
+    a_chain: AChain, indexer: Indexer
+):
     facts = probed(indexer)
 
     assert facts.head is not None
@@ -63,7 +65,7 @@ def test_an_endpoint_that_has_everything(a_chain: AChain, indexer: Indexer):
     assert (facts.max_batch_size, facts.oldest_log_block, facts.fault) == (100, 0, None)
 
 
-def test_what_it_does_not_have_is_found_out(a_chain: AChain, indexer: Indexer):
+def test_probe_reports_missing_capabilities(a_chain: AChain, indexer: Indexer):
     a_chain.provider.tag_targets = {"safe": 2, "finalized": None}
     a_chain.provider.unsupported = {"eth_getBlockReceipts", "web3_clientVersion"}
     a_chain.provider.faults.append(faults.reject_batch(max_calls=20))
@@ -75,7 +77,7 @@ def test_what_it_does_not_have_is_found_out(a_chain: AChain, indexer: Indexer):
     assert (facts.max_batch_size, facts.oldest_log_block) == (20, 17)
 
 
-def test_who_says_that_an_unknown_block_has_no_logs_does_not_give_logs_by_hash(
+def test_probe_reports_no_logs_by_hash_when_unknown_block_returns_empty_logs(
     a_chain: AChain, indexer: Indexer
 ):
     """As Ganache does."""
@@ -87,7 +89,7 @@ def test_who_says_that_an_unknown_block_has_no_logs_does_not_give_logs_by_hash(
     assert not probed(indexer).has_logs_by_hash
 
 
-def test_another_chain_is_shut_out_by_the_probe(a_chain: AChain, indexer: Indexer):
+def test_probe_quarantines_endpoint_of_another_chain(a_chain: AChain, indexer: Indexer):
     indexer.source.endpoints.run_with_endpoint(lambda one: one)
     a_chain.provider.faults.append(block_faults.return_wrong_chain_id(5))
 
@@ -95,7 +97,7 @@ def test_another_chain_is_shut_out_by_the_probe(a_chain: AChain, indexer: Indexe
     assert list(indexer.source.endpoints.quarantine_reasons()) == [endpoints_of(indexer)[0].name]
 
 
-def test_an_endpoint_is_probed_once_an_hour_and_what_is_costly_once_a_day(
+def test_endpoint_is_probed_hourly_and_costly_checks_run_daily(
     a_chain: AChain, indexer: Indexer, clock: VirtualClock
 ):
     prober = EndpointProber(indexer.source.endpoints, WANTED, 0)
@@ -109,9 +111,7 @@ def test_an_endpoint_is_probed_once_an_hour_and_what_is_costly_once_a_day(
     assert asked_for(a_chain.provider, prober.run_due_probe) == whole
 
 
-def test_what_was_learned_outlives_the_process(
-    a_chain: AChain, indexer: Indexer, clock: VirtualClock
-):
+def test_probe_results_survive_restart(a_chain: AChain, indexer: Indexer, clock: VirtualClock):
     notes = Notes()
     a_chain.provider.tag_targets = {}
     a_chain.provider.faults.append(faults.reject_batch(max_calls=20))
@@ -126,7 +126,7 @@ def test_what_was_learned_outlives_the_process(
     assert endpoint.capabilities.has_block_receipts
 
 
-def test_notes_of_another_form_are_passed_over(indexer: Indexer):
+def test_malformed_stored_probe_results_are_ignored(indexer: Indexer):
     notes = Notes()
     label = endpoints_of(indexer)[0].name
     for key in ("tags", "batch", "oldest_logs", "logs_by_hash"):

@@ -39,7 +39,7 @@ _ERROR = FakeRpcError(-32000, "finalized block not found")
     [{}, {"safe": None, "finalized": None}, {"safe": 2, "finalized": _ERROR}],
     ids=["unsupported", "null", "error"],
 )
-def test_case_17_without_the_tag_the_depth_says_what_is_final_and_the_metric_says_so(
+def test_case_17_missing_finalized_tag_falls_back_to_depth_and_sets_metric(
     a_chain: AChain, open_indexer: OpenIndexer, tags: dict[str, TagTarget]
 ):
     a_chain.provider.tag_targets = tags
@@ -52,9 +52,7 @@ def test_case_17_without_the_tag_the_depth_says_what_is_final_and_the_metric_say
     assert shown("oracle_endpoint_tag_known", endpoint=label, tag="finalized") == 0
 
 
-def test_case_17_a_tag_that_is_not_known_is_not_asked_for_again(
-    a_chain: AChain, open_indexer: OpenIndexer
-):
+def test_case_17_unknown_tag_is_not_requested_again(a_chain: AChain, open_indexer: OpenIndexer):
     a_chain.provider.tag_targets = {}
     indexer = open_indexer(a_chain.urls[0])
     indexer.source.fetch_heads()
@@ -62,7 +60,7 @@ def test_case_17_a_tag_that_is_not_known_is_not_asked_for_again(
     assert asked_for(a_chain.provider, indexer.source.fetch_heads) == 1
 
 
-def test_case_18_a_finalized_block_that_goes_backwards_is_ignored_and_counted(
+def test_case_18_finalized_block_going_backwards_is_ignored_and_counted(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(a_chain.urls[0], finality=2)
@@ -79,7 +77,7 @@ def test_case_18_a_finalized_block_that_goes_backwards_is_ignored_and_counted(
     assert shown("oracle_endpoint_final_regressions_total", endpoint=label) == before + 1
 
 
-def test_case_18_an_endpoint_that_finalized_less_takes_nothing_back(
+def test_case_18_endpoint_with_lower_finalized_block_reverts_nothing(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     a_chain.providers[1].tag_targets = {"finalized": 20}
@@ -91,7 +89,7 @@ def test_case_18_an_endpoint_that_finalized_less_takes_nothing_back(
     assert indexer.source.fetch_heads().final == final
 
 
-def test_case_19_an_endpoint_whose_final_block_is_above_its_newest_is_refused_and_put_back(
+def test_case_19_endpoint_with_finalized_above_latest_is_skipped_and_counted(
     a_chain: AChain, pair: Indexer
 ):
     liar, label = a_chain.provider, labels(pair)[0]
@@ -113,7 +111,7 @@ def test_case_19_an_endpoint_whose_final_block_is_above_its_newest_is_refused_an
 # --- the chain stands still ---
 
 
-def test_case_20_a_chain_without_a_new_block_for_an_hour_has_stalled_until_one_comes(
+def test_case_20_chain_without_new_block_for_one_hour_is_stalled_until_next_block(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     seen = []
@@ -134,7 +132,7 @@ def test_case_20_a_chain_without_a_new_block_for_an_hour_has_stalled_until_one_c
     assert pair.cursor[0] == 31
 
 
-def test_case_20_an_endpoint_that_stands_still_alone_is_no_stalled_chain(
+def test_case_20_single_stalled_endpoint_does_not_mark_chain_as_stalled(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     a_chain.following.remove(a_chain.provider)
@@ -150,7 +148,7 @@ def test_case_20_an_endpoint_that_stands_still_alone_is_no_stalled_chain(
 # --- behind ---
 
 
-def test_case_23_an_endpoint_behind_the_cursor_is_passed_by_and_nothing_is_rolled_back(
+def test_case_23_endpoint_behind_cursor_is_skipped_without_rollback(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     a_chain.following.remove(a_chain.provider)
@@ -164,7 +162,7 @@ def test_case_23_an_endpoint_behind_the_cursor_is_passed_by_and_nothing_is_rolle
     assert pair.canonical_logs() == a_chain.logs()
 
 
-def test_case_23_one_that_is_behind_already_at_the_start_is_passed_by(
+def test_case_23_endpoint_behind_cursor_at_start_is_skipped(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     a_chain.following.remove(a_chain.provider)
@@ -181,7 +179,7 @@ def test_case_23_one_that_is_behind_already_at_the_start_is_passed_by(
 # --- down, and back ---
 
 
-def test_case_53_after_an_hour_without_any_endpoint_all_goes_on_by_itself(
+def test_case_53_indexing_resumes_after_long_outage_of_all_endpoints(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     for provider in a_chain.providers:
@@ -205,7 +203,7 @@ def test_case_53_after_an_hour_without_any_endpoint_all_goes_on_by_itself(
     assert asked < 8 * 40
 
 
-def test_case_54_the_preferred_endpoint_is_used_again_within_a_minute_after_it_recovered(
+def test_case_54_preferred_endpoint_is_used_within_one_minute_of_recovery(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     a_chain.provider.faults.append(faults.return_status(502))
@@ -226,7 +224,7 @@ def test_case_54_the_preferred_endpoint_is_used_again_within_a_minute_after_it_r
     assert by_second == sorted(by_second, reverse=True)
 
 
-def test_case_54_after_a_single_failure_it_must_have_been_good_for_a_minute(
+def test_case_54_endpoint_must_be_healthy_for_one_minute_after_single_failure(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     a_chain.provider.faults.append(faults.return_status(502))
@@ -252,7 +250,7 @@ def eight_seconds(clock: VirtualClock) -> InjectedFault:
     return InjectedFault("8 s slow", change_body=changed)
 
 
-def test_case_57_a_slow_endpoint_loses_its_work_to_a_fast_one_and_we_keep_up(
+def test_case_57_slow_endpoint_is_replaced_by_fast_endpoint_without_lag(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     slow = eight_seconds(clock)
@@ -271,7 +269,7 @@ def test_case_57_a_slow_endpoint_loses_its_work_to_a_fast_one_and_we_keep_up(
     assert worker(pair) == 1
 
 
-def test_case_57_an_endpoint_that_became_fast_again_gets_its_work_back(
+def test_case_57_endpoint_that_becomes_fast_again_is_preferred_again(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     a_chain.provider.faults.append(eight_seconds(clock))
@@ -288,7 +286,7 @@ def test_case_57_an_endpoint_that_became_fast_again_gets_its_work_back(
     assert worker(pair) == 0
 
 
-def test_case_57_a_slow_provider_that_confirms_blocks_costs_little_of_the_time(
+def test_case_57_slow_confirming_provider_delays_finality_but_not_indexing(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     """The only other provider: the final block follows it, some minutes behind."""
@@ -313,7 +311,7 @@ def test_case_57_a_slow_provider_that_confirms_blocks_costs_little_of_the_time(
     assert a_chain.head.number - at.final_number < 60
 
 
-def test_case_57_a_quick_third_provider_confirms_in_place_of_a_slow_one(
+def test_case_57_fast_third_provider_confirms_instead_of_slow_provider(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     a_chain.serve()
@@ -338,7 +336,7 @@ def test_case_57_a_quick_third_provider_confirms_in_place_of_a_slow_one(
     assert sum(map(bool, asked)) < 4
 
 
-def test_case_57_run_once_waits_for_the_slow_provider_that_confirms_its_last_block(
+def test_case_57_run_once_waits_for_slow_provider_confirming_last_block(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     a_chain.providers[1].faults.append(eight_seconds(clock))
@@ -355,7 +353,9 @@ def test_case_57_run_once_waits_for_the_slow_provider_that_confirms_its_last_blo
         assert at.final_number == a_chain.head.number - 8
 
 
-def test_names_of_two_keys_at_one_host_differ(a_chain: AChain, open_indexer: OpenIndexer):
+def test_endpoints_with_different_keys_at_same_host_have_distinct_names(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
     url = a_chain.urls[0]
     indexer = open_indexer(f"{url}/key-of-the-first", f"{url}/key-of-the-second")
 

@@ -29,7 +29,7 @@ def pair(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Ind
 
 
 @pytest.mark.parametrize("code", [401, 403])
-def test_case_39_an_endpoint_that_refuses_our_key_is_shut_out_and_told_and_others_go_on(
+def test_case_39_endpoint_refusing_key_is_quarantined_and_others_continue(
     a_chain: AChain, pair: Indexer, clock: VirtualClock, code: int
 ):
     a_chain.provider.faults.append(faults.return_status(code))
@@ -44,7 +44,7 @@ def test_case_39_an_endpoint_that_refuses_our_key_is_shut_out_and_told_and_other
     assert pair.canonical_logs() == a_chain.logs()
 
 
-def test_case_39_when_the_key_is_taken_again_the_endpoint_is_let_in_again(
+def test_case_39_endpoint_accepting_key_again_is_readmitted(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     a_chain.provider.faults.append(faults.return_status(401))
@@ -77,7 +77,7 @@ def holding(indexer: Indexer, a_chain: AChain) -> Indexer:
     return indexer
 
 
-def test_case_52_an_endpoint_that_shows_another_chain_is_found_out_before_anything_is_written(
+def test_case_52_endpoint_showing_another_genesis_is_quarantined_before_any_write(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = holding(open_indexer(a_chain.urls[0], clock=clock), a_chain)
@@ -94,7 +94,7 @@ def test_case_52_an_endpoint_that_shows_another_chain_is_found_out_before_anythi
     assert shown("oracle_endpoints_usable") == 0
 
 
-def test_case_52_the_endpoint_that_is_right_goes_on_meanwhile(
+def test_case_52_correct_endpoint_continues_during_quarantine(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     holding(pair, a_chain)
@@ -108,7 +108,7 @@ def test_case_52_the_endpoint_that_is_right_goes_on_meanwhile(
     assert pair.canonical_logs() == a_chain.logs()
 
 
-def test_case_52_another_chain_id_is_found_on_each_switch(
+def test_case_52_chain_id_is_checked_at_every_endpoint_switch(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
     """The second one was right a moment ago; it is asked again before it takes over."""
@@ -127,9 +127,7 @@ def test_case_52_another_chain_id_is_found_on_each_switch(
     assert list(pair.source.endpoints.quarantine_reasons()) == [second.name]
 
 
-def test_case_52_at_the_start_another_chain_is_the_users_fault(
-    a_chain: AChain, open_indexer: OpenIndexer
-):
+def test_case_52_wrong_chain_at_start_is_input_error(a_chain: AChain, open_indexer: OpenIndexer):
     a_chain.provider.faults.append(return_wrong_chain_id(5))
 
     with pytest.raises(InputError, match=r"is on chain 5, \[chain\] id says 31337"):

@@ -44,7 +44,7 @@ def caught(busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     return path
 
 
-def test_it_is_shown_and_stays_out_over_restarts_until_it_is_readmitted(
+def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
     busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
 ):
     liar, at = busy.urls[0], ("--config", str(caught))
@@ -85,7 +85,7 @@ def only_the_liar(busy: AChain, caught: Path) -> None:
     write(alone, caught)
 
 
-def test_where_only_the_liar_is_left_nothing_is_asked_and_the_way_out_is_named(
+def test_only_endpoint_proven_wrong_is_not_queried_and_remedy_is_reported(
     busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
 ):
     only_the_liar(busy, caught)
@@ -97,7 +97,7 @@ def test_where_only_the_liar_is_left_nothing_is_asked_and_the_way_out_is_named(
     assert len(busy.provider.received_requests) == before
 
 
-def test_a_daemon_whose_only_endpoint_lied_waits_and_goes_on_when_it_is_readmitted(
+def test_daemon_with_only_endpoint_proven_wrong_waits_until_it_is_readmitted(
     busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
 ):
     only_the_liar(busy, caught)
@@ -113,7 +113,7 @@ def test_a_daemon_whose_only_endpoint_lied_waits_and_goes_on_when_it_is_readmitt
         running.wait_until_ready()
 
 
-def test_blocks_that_nobody_else_tells_of_are_counted_and_fail_run_once(
+def test_unconfirmed_suspect_blocks_are_counted_and_fail_run_once(
     busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = config(busy, tmp_path)
@@ -143,7 +143,7 @@ def test_blocks_that_nobody_else_tells_of_are_counted_and_fail_run_once(
     assert suspects() == 0
 
 
-def test_the_head_goes_on_though_nobody_gives_suspect_blocks_any_more(
+def test_indexing_continues_while_suspect_blocks_are_unavailable(
     busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = config(busy, tmp_path)

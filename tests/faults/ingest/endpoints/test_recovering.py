@@ -37,7 +37,7 @@ def alone(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> In
     [(2, 0), (2, 3), (20, 5)],
     ids=["above the final block", "and it goes on", "below the final block"],
 )
-def test_a_fork_that_the_only_endpoint_takes_back_is_doubted_no_more(
+def test_fork_reverted_by_only_endpoint_closes_fork_watch(
     a_chain: AChain, alone: Indexer, clock: VirtualClock, depth: int, new_blocks: int
 ):
     ours = a_chain.head
@@ -56,7 +56,7 @@ def test_a_fork_that_the_only_endpoint_takes_back_is_doubted_no_more(
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["it takes it back", "it is gone"])
-def test_a_final_block_that_one_endpoint_invented_is_forgotten_after_a_minute(
+def test_final_block_fabricated_by_one_endpoint_is_discarded_after_one_minute(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, *, dies: bool
 ):
     indexer = open_indexer(*a_chain.urls, clock=clock)
@@ -86,7 +86,7 @@ def test_a_final_block_that_one_endpoint_invented_is_forgotten_after_a_minute(
     ],
     ids=["504", "HTML", "truncated", "reset"],
 )
-def test_a_bad_moment_costs_no_day_of_single_questions(
+def test_temporary_failure_does_not_disable_batches(
     a_chain: AChain, alone: Indexer, clock: VirtualClock, fault: InjectedFault
 ):
     a_chain.provider.faults.append(fault)
@@ -98,7 +98,9 @@ def test_a_bad_moment_costs_no_day_of_single_questions(
     assert endpoints_of(alone)[0].client.batch_limit == MAX_BATCH_SIZE
 
 
-def test_silence_about_a_few_questions_is_waited_for_once(a_chain: AChain, alone: Indexer):
+def test_gateway_timeout_on_small_batch_is_not_retried_individually(
+    a_chain: AChain, alone: Indexer
+):
     a_chain.provider.faults.append(faults.return_status(504))
 
     with pytest.raises(RpcError, match=ErrorKind.SLOW):
@@ -117,7 +119,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
-def test_an_answer_that_nobody_can_read_is_a_failure_of_the_endpoint(a_chain: AChain, body: bytes):
+def test_hostile_response_body_raises_rpc_error(a_chain: AChain, body: bytes):
     a_chain.provider.faults.append(faults.return_http("hostile", HttpResponse(body=body)))
 
     with pytest.raises(RpcError):
@@ -127,9 +129,7 @@ def test_an_answer_that_nobody_can_read_is_a_failure_of_the_endpoint(a_chain: AC
 @pytest.mark.parametrize(
     ("written", "seconds"), [("²", None), ("9" * 400, 3600), ("86400", 3600), ("60", 60)]
 )
-def test_nobody_has_us_wait_for_more_than_an_hour(
-    a_chain: AChain, written: str, seconds: float | None
-):
+def test_retry_after_is_capped_at_one_hour(a_chain: AChain, written: str, seconds: float | None):
     a_chain.provider.faults.append(faults.return_429(written))
 
     with pytest.raises(RpcError) as failure:
@@ -137,13 +137,13 @@ def test_nobody_has_us_wait_for_more_than_an_hour(
     assert failure.value.retry_after == seconds
 
 
-def test_words_of_an_address_that_are_no_keys_stay_readable(a_chain: AChain):
+def test_non_secret_url_parameters_are_not_redacted(a_chain: AChain):
     JsonRpcClient(f"{a_chain.urls[0]}?network=1&tier=free")
 
     assert redact_secrets("block 11 is free") == "block 11 is free"
 
 
-def test_whoever_is_not_up_yet_is_waited_for_though_another_key_is_refused(
+def test_unavailable_endpoint_is_waited_for_although_other_key_is_refused(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*a_chain.urls, clock=clock)
@@ -156,7 +156,7 @@ def test_whoever_is_not_up_yet_is_waited_for_though_another_key_is_refused(
         indexer.source.check_endpoints()
 
 
-def test_who_takes_over_from_whom_is_told_once_with_the_reason(
+def test_endpoint_failover_is_logged_once_with_reason(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*a_chain.urls, clock=clock)

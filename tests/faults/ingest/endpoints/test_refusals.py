@@ -29,9 +29,7 @@ def all_succeeded(above: int = 0) -> InjectedFault:
     return block_faults.change_receipts("all succeeded", changed)
 
 
-def test_a_refusal_is_remembered_in_its_words_until_an_endpoint_proves_the_block(
-    a_chain: AChain, site: Site
-):
+def test_refused_block_is_reported_until_endpoint_proves_it(a_chain: AChain, site: Site):
     first = grown(a_chain, 30)[-1]
     ours = grown(a_chain, 10)
     hide(a_chain, all_succeeded(first.number))
@@ -51,9 +49,7 @@ def test_a_refusal_is_remembered_in_its_words_until_an_endpoint_proves_the_block
     assert "no block is refused" in after
 
 
-def test_what_a_block_was_refused_by_is_believed_although_nothing_else_is_known(
-    a_chain: AChain, site: Site
-):
+def test_block_stays_refused_without_receipt_samples(a_chain: AChain, site: Site):
     """What is known of a chain grows old in a day, and what is refused does not."""
     first = grown(a_chain, 30)[-1]
     grown(a_chain, 10)
@@ -68,7 +64,7 @@ def test_what_a_block_was_refused_by_is_believed_although_nothing_else_is_known(
     assert refused[0] == 1
 
 
-def test_an_operator_lets_a_refused_block_pass_as_it_is_given(a_chain: AChain, site: Site):
+def test_operator_accepts_refused_block(a_chain: AChain, site: Site):
     first = grown(a_chain, 30)[-1]
     (told,) = grown(a_chain, 1)
     hide(a_chain, all_succeeded(first.number))
@@ -84,9 +80,7 @@ def test_an_operator_lets_a_refused_block_pass_as_it_is_given(a_chain: AChain, s
     assert site.rows() == site.truth()
 
 
-def test_two_endpoints_that_give_a_refused_block_alike_do_not_explain_it(
-    a_chain: AChain, site: Site
-):
+def test_two_agreeing_endpoints_do_not_resolve_refused_block(a_chain: AChain, site: Site):
     """A level that was proven is lowered by a proof, and not by how many give the same."""
     first = grown(a_chain, 30)[-1]
     refused, *_ = grown(a_chain, 5)

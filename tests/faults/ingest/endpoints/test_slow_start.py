@@ -70,7 +70,7 @@ def dripping() -> Iterator[Dripping]:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_dripping_endpoint_does_not_hold_up_the_start_of_the_others(
+def test_dripping_endpoint_does_not_delay_start_of_others(
     a_chain: AChain, dripping: Dripping, place: int
 ):
     urls = list(a_chain.urls)
@@ -87,7 +87,7 @@ def test_dripping_endpoint_does_not_hold_up_the_start_of_the_others(
     pool.close()
 
 
-def test_start_reports_the_endpoints_that_only_drip(dripping: Dripping):
+def test_start_with_only_dripping_endpoints_fails_with_timeout(dripping: Dripping):
     pool = EndpointPool.from_urls([dripping.url], CHAIN_ID, timeout_seconds=0.3)
     reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
 
@@ -96,7 +96,7 @@ def test_start_reports_the_endpoints_that_only_drip(dripping: Dripping):
     pool.close()
 
 
-def test_body_that_drips_is_late_after_the_time_of_its_first_byte(dripping: Dripping):
+def test_dripping_body_raises_timeout(dripping: Dripping):
     client = JsonRpcClient(dripping.url, timeout_seconds=0.3)
 
     with pytest.raises(RpcTimeoutError):

@@ -45,9 +45,7 @@ def stand_still(chain: AChain, nth: int) -> None:
     chain.following.remove(chain.providers[nth])
 
 
-def test_an_endpoint_that_stands_still_does_not_say_where_the_chain_is(
-    a_chain: AChain, tmp_path: Path
-):
+def test_stalled_endpoint_does_not_determine_chain_head(a_chain: AChain, tmp_path: Path):
     stand_still(a_chain, 0)
     a_chain.quiet(3)
     with asking(a_chain, tmp_path) as opened:
@@ -57,9 +55,7 @@ def test_an_endpoint_that_stands_still_does_not_say_where_the_chain_is(
     assert seen.head.number == a_chain.head.number
 
 
-def test_where_none_has_come_near_what_we_have_how_far_the_chain_is_is_unknown(
-    a_chain: AChain, tmp_path: Path
-):
+def test_chain_head_is_unknown_when_all_endpoints_are_far_behind(a_chain: AChain, tmp_path: Path):
     number = a_chain.head.number
     with asking(a_chain, tmp_path) as opened:
         near = asked(opened, number + READY_WITHIN_BLOCKS)
@@ -72,9 +68,7 @@ def test_where_none_has_come_near_what_we_have_how_far_the_chain_is_is_unknown(
     )
 
 
-def test_why_none_answers_is_what_they_said_and_not_that_we_left_them_alone(
-    a_chain: AChain, tmp_path: Path
-):
+def test_unknown_chain_head_reports_throttling_error_of_endpoints(a_chain: AChain, tmp_path: Path):
     for provider in a_chain.providers:
         provider.faults.append(transport_faults.return_429(3_600))
     with asking(a_chain, tmp_path) as opened:
@@ -86,7 +80,7 @@ def test_why_none_answers_is_what_they_said_and_not_that_we_left_them_alone(
 
 
 @pytest.mark.parametrize("command", ["status", "selftest"])
-def test_who_was_proven_wrong_is_asked_nothing_by_who_looks(
+def test_commands_do_not_query_endpoint_proven_wrong(
     a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ):
     path = proven_wrong(a_chain, tmp_path, a_chain.urls[:1])
@@ -100,7 +94,7 @@ def test_who_was_proven_wrong_is_asked_nothing_by_who_looks(
     assert f"{a_chain.urls[0]}" in capsys.readouterr().out
 
 
-def test_where_all_were_proven_wrong_it_says_that_none_may_be_asked(
+def test_status_reports_no_endpoint_when_all_were_proven_wrong(
     a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = proven_wrong(a_chain, tmp_path, a_chain.urls)
@@ -126,7 +120,7 @@ def proven_wrong(chain: AChain, folder: Path, urls: Iterable[str]) -> Path:
 
 
 @pytest.mark.parametrize("endpoints", [1, 2])
-def test_standstill_of_the_chain_is_reported_until_a_new_block_comes(
+def test_chain_stall_is_reported_until_next_block(
     a_chain: AChain, open_indexer: OpenIndexer, endpoints: int
 ):
     clock, nowhere = VirtualClock(), CapabilityCache(None, lambda: 0.0)

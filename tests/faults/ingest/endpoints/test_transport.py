@@ -43,7 +43,7 @@ def ranges(a_chain: AChain) -> list[tuple[int, int] | None]:
 # --- quota and size ---
 
 
-def test_case_33_a_quota_is_waited_for_and_the_range_stays(
+def test_case_33_quota_error_is_waited_for_and_range_is_kept(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(a_chain.urls[0], clock=clock)
@@ -57,7 +57,7 @@ def test_case_33_a_quota_is_waited_for_and_the_range_stays(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_case_33_too_many_results_under_the_same_code_are_asked_for_in_parts(
+def test_case_33_result_limit_under_same_error_code_splits_range(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(a_chain.urls[0], clock=clock)
@@ -71,7 +71,7 @@ def test_case_33_too_many_results_under_the_same_code_are_asked_for_in_parts(
 
 
 @pytest.mark.parametrize("retry_after", [90, faults.IN_NINETY_SECONDS], ids=["seconds", "date"])
-def test_case_37_retry_after_is_kept_to_the_second(
+def test_case_37_retry_after_is_respected_exactly(
     alone: Indexer, a_chain: AChain, clock: VirtualClock, retry_after: int | str
 ):
     a_chain.live(1)
@@ -88,7 +88,7 @@ def test_case_37_retry_after_is_kept_to_the_second(
     assert alone.cursor[0] == a_chain.head.number
 
 
-def test_case_37_the_rate_is_cut_and_comes_back(
+def test_case_37_request_rate_is_reduced_and_recovers(
     alone: Indexer, a_chain: AChain, clock: VirtualClock
 ):
     (endpoint,) = endpoints_of(alone)
@@ -111,7 +111,7 @@ def test_case_37_the_rate_is_cut_and_comes_back(
 @pytest.mark.parametrize(
     "fault", [faults.return_429_in_200, faults.return_throttle_text], ids=["JSON", "text"]
 )
-def test_case_38_throttling_that_calls_itself_200_is_waited_for(
+def test_case_38_throttling_with_http_200_is_waited_for(
     alone: Indexer, a_chain: AChain, clock: VirtualClock, fault: Callable[..., InjectedFault]
 ):
     a_chain.live(1)
@@ -130,7 +130,7 @@ def test_case_38_throttling_that_calls_itself_200_is_waited_for(
 # --- time and bodies ---
 
 
-def test_case_40_an_answer_that_came_too_late_is_read_again_and_counts_once(
+def test_case_40_late_response_is_requested_again_and_counted_once(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(a_chain.urls[0], clock=clock)
@@ -160,7 +160,7 @@ def is_wide(asked: FakeRequest) -> bool:
     [faults.cut_connection, faults.reset_connection, faults.truncate_body, faults.corrupt_gzip],
     ids=lambda fault: str(getattr(fault, "__name__", fault)),
 )
-def test_case_41_an_answer_that_ends_early_is_asked_for_in_smaller_parts(
+def test_case_41_truncated_response_splits_range(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
@@ -180,7 +180,7 @@ def test_case_41_an_answer_that_ends_early_is_asked_for_in_smaller_parts(
 @pytest.mark.parametrize(
     "fault", [faults.return_html, faults.return_empty_body], ids=["HTML", "nothing"]
 )
-def test_case_42_what_is_no_json_is_an_invalid_answer(
+def test_case_42_non_json_response_is_invalid(
     alone: Indexer, a_chain: AChain, fault: Callable[..., InjectedFault]
 ):
     a_chain.provider.faults.append(fault())
@@ -192,7 +192,7 @@ def test_case_42_what_is_no_json_is_an_invalid_answer(
 @pytest.mark.parametrize(
     "fault", [faults.return_html, faults.return_empty_body], ids=["HTML", "nothing"]
 )
-def test_case_42_another_endpoint_goes_on_meanwhile(
+def test_case_42_non_json_response_switches_to_another_endpoint(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
@@ -213,7 +213,7 @@ def test_case_42_another_endpoint_goes_on_meanwhile(
     [faults.reverse_batch(), faults.omit_response(0), faults.fail_one_call(0)],
     ids=["shuffled", "with a hole", "with an error"],
 )
-def test_case_43_a_batch_is_put_in_order_and_repaired(
+def test_case_43_faulty_batch_response_is_reordered_and_completed(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, fault: InjectedFault
 ):
     a_chain.provider.faults.append(fault)
@@ -224,7 +224,7 @@ def test_case_43_a_batch_is_put_in_order_and_repaired(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_case_43_a_batch_that_is_refused_as_a_whole_is_made_smaller_for_good(
+def test_case_43_refused_batch_size_is_reduced_permanently(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     refusal = faults.reject_batch(max_calls=7)
@@ -239,7 +239,7 @@ def test_case_43_a_batch_that_is_refused_as_a_whole_is_made_smaller_for_good(
 
 
 @pytest.mark.parametrize("place", [1, 2, 3], ids=["first", "in the middle", "newest"])
-def test_case_44_a_block_that_was_just_announced_and_is_null_is_waited_for(
+def test_case_44_announced_block_returned_as_null_is_waited_for(
     alone: Indexer, a_chain: AChain, clock: VirtualClock, place: int
 ):
     a_chain.live(3)

@@ -70,7 +70,7 @@ def reach(indexer: Indexer, clock: VirtualClock, tree: BlockTree) -> None:
     raise AssertionError(f"never reached {tree.last_mined.number}")
 
 
-def test_in_bad_weather_at_least_a_third_of_the_speed_is_left(open_indexer: OpenIndexer):
+def test_unreliable_endpoints_reduce_speed_to_no_less_than_one_third(open_indexer: OpenIndexer):
     fair, foul = (seconds_of(shares, open_indexer) for shares in ({}, BAD_WEATHER_SHARES))
 
     assert fair / foul >= 1 / 3
@@ -89,7 +89,7 @@ def test_in_bad_weather_at_least_a_third_of_the_speed_is_left(open_indexer: Open
         faults.cut_connection,
     ],
 )
-def test_what_fails_now_and_then_is_asked_again_in_place(
+def test_temporary_failure_is_retried_on_same_endpoint(
     a_chain: AChain, open_indexer: OpenIndexer, fault: Callable[..., InjectedFault]
 ):
     indexer = open_indexer(a_chain.urls[0])
@@ -103,7 +103,7 @@ def test_what_fails_now_and_then_is_asked_again_in_place(
     assert indexer.source.endpoints.describe_states() == {a_chain.urls[0]: "ok"}
 
 
-def test_who_is_away_is_not_asked_everything_four_times(
+def test_unavailable_endpoint_gets_at_most_one_request_per_tick(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
@@ -139,9 +139,7 @@ def single(a_chain: AChain) -> AChain:
 
 
 @pytest.mark.parametrize("method", ["eth_chainId", "eth_getLogs"])
-def test_run_once_waits_as_long_as_it_is_asked_to_and_goes_on(
-    single: AChain, tmp_path: Path, method: str
-):
+def test_run_once_waits_for_retry_after_and_completes(single: AChain, tmp_path: Path, method: str):
     throttled = faults.return_429(3, methods=method, times=1)
     single.provider.faults.append(throttled)
 
@@ -151,15 +149,13 @@ def test_run_once_waits_as_long_as_it_is_asked_to_and_goes_on(
     assert "waiting" in done.stdout + done.stderr
 
 
-def test_run_once_waits_in_place_where_it_is_short(single: AChain, tmp_path: Path):
+def test_run_once_waits_for_short_retry_after_at_start(single: AChain, tmp_path: Path):
     single.provider.faults.append(faults.return_429(1, methods="eth_chainId", times=2))
 
     assert once(single, tmp_path).returncode == 0
 
 
-def test_run_once_gives_up_at_once_where_it_is_asked_to_wait_for_longer_than_it_would(
-    single: AChain, tmp_path: Path
-):
+def test_run_once_fails_immediately_on_long_retry_after(single: AChain, tmp_path: Path):
     assert once(single, tmp_path).returncode == 0
     single.live(1)
     single.provider.faults.append(faults.return_429(3600))
@@ -170,7 +166,7 @@ def test_run_once_gives_up_at_once_where_it_is_asked_to_wait_for_longer_than_it_
     assert "HTTP 429" in done.stderr
 
 
-def test_a_signal_ends_a_run_once_that_waits(single: AChain, tmp_path: Path):
+def test_signal_stops_waiting_run_once(single: AChain, tmp_path: Path):
     single.provider.faults.append(faults.return_429(100, methods="eth_getLogs"))
     path = write(settings(single, tmp_path), tmp_path / "config.toml")
 
@@ -180,7 +176,7 @@ def test_a_signal_ends_a_run_once_that_waits(single: AChain, tmp_path: Path):
         assert run.stop()[0] == 128 + signal.SIGTERM
 
 
-def test_of_several_that_wanted_to_be_left_alone_the_first_to_be_asked_again_counts(
+def test_shortest_retry_after_of_all_endpoints_is_raised(
     a_chain: AChain,
 ):
     clock = VirtualClock()

@@ -83,7 +83,7 @@ def fooled(a_chain: AChain, open_indexer: OpenIndexer) -> tuple[Indexer, int]:
 
 
 @pytest.mark.parametrize("policy", [MINIMAL_POLICY, VerificationPolicy()])
-def test_case_29_a_log_left_out_is_found_by_the_audit_and_put_in_by_a_fold_anew(
+def test_case_29_omitted_log_is_detected_by_audit_and_repaired_by_refold(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     fooled: tuple[Indexer, int],
@@ -106,7 +106,7 @@ def test_case_29_a_log_left_out_is_found_by_the_audit_and_put_in_by_a_fold_anew(
     assert indexer.digest() == told
 
 
-def test_case_28_what_ranges_leave_out_is_found_by_asking_another_endpoint(
+def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(40)
@@ -134,9 +134,7 @@ def test_case_28_what_ranges_leave_out_is_found_by_asking_another_endpoint(
     assert a_chain.provider.count_requests("eth_getLogs") == before
 
 
-def test_case_29_an_auditor_that_leaves_logs_out_is_not_believed(
-    a_chain: AChain, open_indexer: OpenIndexer
-):
+def test_case_29_auditor_omitting_logs_is_denied(a_chain: AChain, open_indexer: OpenIndexer):
     a_chain.live(40)
     a_chain.quiet(FINALITY + WINDOW)
     indexer = open_indexer(*a_chain.urls, reports=False)
@@ -152,7 +150,7 @@ def test_case_29_an_auditor_that_leaves_logs_out_is_not_believed(
     assert indexer.digest() == before
 
 
-def test_case_29_verify_names_what_is_missing_and_repairs_it_where_asked(
+def test_case_29_verify_reports_missing_log_and_repairs_it_on_request(
     a_chain: AChain, open_indexer: OpenIndexer, fooled: tuple[Indexer, int]
 ):
     indexer, block = fooled
@@ -180,7 +178,7 @@ def test_case_29_verify_names_what_is_missing_and_repairs_it_where_asked(
         )
 
 
-def test_verify_says_how_much_it_could_not_put_right(a_chain: AChain, fooled: tuple[Indexer, int]):
+def test_verify_reports_number_of_unrepaired_logs(a_chain: AChain, fooled: tuple[Indexer, int]):
     indexer, block = fooled
     kept = next(at for at, index in a_chain.logs() if index == 0)
     a_chain.providers[1].faults.append(log_faults.omit_logs(lambda log: log["blockHash"] == kept))

@@ -59,7 +59,7 @@ def audited_blocks(indexer: Indexer) -> int:
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
-def test_log_left_out_by_both_urls_of_one_provider_is_found_by_the_other_provider(
+def test_log_omitted_by_both_urls_of_provider_is_detected_by_other_provider(
     busy: AChain, open_indexer: OpenIndexer, *, is_restarted: bool
 ):
     leave_out(busy)
@@ -79,7 +79,7 @@ def test_log_left_out_by_both_urls_of_one_provider_is_found_by_the_other_provide
     assert indexer.digest() == whole(busy, open_indexer).digest()
 
 
-def test_nothing_is_audited_while_the_other_provider_is_silent(
+def test_nothing_is_audited_while_other_provider_is_silent(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     leave_out(busy)
@@ -100,7 +100,7 @@ def test_nothing_is_audited_while_the_other_provider_is_silent(
     assert indexer.canonical_logs() == busy.logs()
 
 
-def test_nothing_is_audited_where_the_other_provider_was_proven_wrong(
+def test_nothing_is_audited_when_other_provider_was_proven_wrong(
     busy: AChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False)
@@ -113,7 +113,7 @@ def test_nothing_is_audited_where_the_other_provider_was_proven_wrong(
     assert (audited_blocks(indexer), shown(POSSIBLE)) == (0, 0)
 
 
-def test_second_endpoint_of_the_only_provider_audits_its_first(
+def test_second_endpoint_of_only_provider_audits_its_first(
     busy: AChain, open_indexer: OpenIndexer
 ):
     leave_out(busy)

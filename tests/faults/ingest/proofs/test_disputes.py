@@ -36,7 +36,7 @@ def once(settings: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     return code, said[-1] if said else ""
 
 
-def test_what_a_second_endpoint_denies_is_told_at_each_try(
+def test_disputed_block_is_reported_at_every_run(
     a_chain: AChain, disputed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings = config(a_chain, tmp_path)
@@ -52,7 +52,7 @@ def test_what_a_second_endpoint_denies_is_told_at_each_try(
     assert "UNPROVEN" in capsys.readouterr().out
 
 
-def test_it_ends_when_an_operator_has_the_blocks_verified_by_whom_he_trusts(
+def test_dispute_ends_after_operator_verifies_blocks_with_chosen_endpoint(
     a_chain: AChain, disputed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings = config(a_chain, tmp_path)
@@ -67,7 +67,7 @@ def test_it_ends_when_an_operator_has_the_blocks_verified_by_whom_he_trusts(
     assert once(settings, capsys)[0] == 0
 
 
-def test_a_lone_endpoint_is_said_to_be_unwitnessed(
+def test_single_endpoint_is_reported_as_unwitnessed(
     a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     del a_chain.urls[1]

@@ -32,9 +32,7 @@ def forged(a_chain: AChain, at: Block, *, blocks: int) -> Block:
 
 
 @pytest.mark.parametrize("liar", [0, 1], ids=["liar first", "liar second"])
-def test_two_chains_that_both_fit_themselves_are_believed_by_nobody(
-    a_chain: AChain, site: Site, liar: int
-):
+def test_two_self_consistent_chains_are_both_refused(a_chain: AChain, site: Site, liar: int):
     ours = grown(a_chain, 40)
     honest = a_chain.head
     own = forged(a_chain, ours[10], blocks=honest.number - ours[10].number + 1)
@@ -53,7 +51,7 @@ def test_two_chains_that_both_fit_themselves_are_believed_by_nobody(
     assert "REFUSED" in said
 
 
-def test_a_third_endpoint_decides_between_two_chains(a_chain: AChain, site: Site):
+def test_third_endpoint_decides_between_two_chains(a_chain: AChain, site: Site):
     a_chain.serve()
     ours = grown(a_chain, 40)
     honest = a_chain.head
@@ -68,7 +66,7 @@ def test_a_third_endpoint_decides_between_two_chains(a_chain: AChain, site: Site
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["liar first", "liar second"])
-def test_blocks_of_ones_own_that_nothing_stands_on_are_found_out(
+def test_forged_block_without_descendants_is_detected(
     a_chain: AChain, site: Site, order: tuple[int, int]
 ):
     """One block in the middle is the liar's, with roots and bloom of its own; its child is not."""
@@ -86,9 +84,7 @@ def test_blocks_of_ones_own_that_nothing_stands_on_are_found_out(
     assert (told, site.rows()) == ((0, ""), site.truth())
 
 
-def test_history_that_no_second_provider_confirms_is_read_and_is_not_final(
-    a_chain: AChain, site: Site
-):
+def test_history_unconfirmed_by_second_provider_is_read_but_not_final(a_chain: AChain, site: Site):
     grown(a_chain, 30)
     silent = hide(a_chain, transport_faults.return_status(500), 1)
     before = shown(WITNESSED, result="unanswered")
@@ -109,9 +105,7 @@ def test_history_that_no_second_provider_confirms_is_read_and_is_not_final(
     assert "WAITING-WITNESS" not in site.tell("status")[1]
 
 
-def test_a_refused_chain_is_not_believed_because_the_other_falls_silent(
-    a_chain: AChain, site: Site
-):
+def test_refused_chain_stays_refused_when_other_endpoint_falls_silent(a_chain: AChain, site: Site):
     ours = grown(a_chain, 40)
     honest = a_chain.head
     a_chain.provider.head = forged(a_chain, ours[10], blocks=honest.number - ours[10].number + 1)

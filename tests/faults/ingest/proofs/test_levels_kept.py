@@ -77,7 +77,7 @@ def doubled_logs(receipts: list[Json]) -> list[Json]:
     ("what", "depth"),
     [("invented", Depth.RECEIPTS), ("omitted", Depth.RECEIPTS), ("time", Depth.HEADERS)],
 )
-def test_case_49_two_liars_of_three_do_not_lower_a_proven_level(
+def test_case_49_two_lying_endpoints_of_three_do_not_lower_proven_level(
     a_chain: AChain, site: Site, what: str, depth: Depth, order: tuple[int, ...]
 ):
     """The third endpoint is silent; then it answers again."""
@@ -100,7 +100,7 @@ def test_case_49_two_liars_of_three_do_not_lower_a_proven_level(
     assert (honest, site.rows()) == ((0, ""), site.truth())
 
 
-def test_case_49_a_proven_level_outlives_the_process_and_does_not_expire(
+def test_case_49_proven_level_survives_restart_and_does_not_expire(
     a_chain: AChain, site: Site, tmp_path: Path
 ):
     grown(a_chain)
@@ -114,7 +114,7 @@ def test_case_49_a_proven_level_outlives_the_process_and_does_not_expire(
     assert in_a_century["trust_header_hash"] == "right"
 
 
-def test_case_49_receipts_that_two_endpoints_spoil_alike_are_refused_while_a_third_is_silent(
+def test_case_49_receipts_falsified_by_two_endpoints_are_refused_while_third_is_silent(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
@@ -164,7 +164,7 @@ def mined_as(chain: AChain, kind: type[MinedBlock], number: int) -> Block:
 
 
 @pytest.mark.parametrize(("kind", "feature"), [(Unfilled, "receipts_root"), (Bloomless, "bloom")])
-def test_case_49_a_header_that_hashes_right_and_does_not_fit_its_block_lowers_the_level(
+def test_case_49_valid_header_contradicting_its_block_lowers_level(
     busy: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
@@ -190,7 +190,7 @@ def test_case_49_a_header_that_hashes_right_and_does_not_fit_its_block_lowers_th
 
 
 @pytest.mark.parametrize("silent_place", [0, 1, 2])
-def test_case_49_liars_of_a_first_start_refute_nothing_while_a_third_endpoint_is_silent(
+def test_case_49_lying_endpoints_at_first_start_refute_nothing_while_third_is_silent(
     a_chain: AChain, site: Site, silent_place: int
 ):
     grown(a_chain)
@@ -215,7 +215,7 @@ def test_case_49_liars_of_a_first_start_refute_nothing_while_a_third_endpoint_is
     assert (honest, site.rows()) == ((0, ""), site.truth())
 
 
-def test_case_49_headers_that_prove_nothing_are_refuted_when_every_provider_was_asked(
+def test_case_49_unprovable_headers_are_refuted_after_all_providers_responded(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:
@@ -233,7 +233,7 @@ def test_case_49_headers_that_prove_nothing_are_refuted_when_every_provider_was_
     assert indexer.canonical_logs() == busy.logs()
 
 
-def test_case_49_headers_once_refuted_hold_nobody_up_while_a_provider_is_silent(
+def test_case_49_refuted_headers_do_not_block_indexing_while_provider_is_silent(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:

@@ -24,9 +24,7 @@ def changes_data(log: Json) -> None:
     log["data"] = LIE + log["data"][66:]
 
 
-def test_every_block_of_history_is_read_as_surely_as_the_headers_allow(
-    a_chain: AChain, site: Site
-):
+def test_all_history_reaches_level_allowed_by_headers(a_chain: AChain, site: Site):
     grown(a_chain)
 
     told = site.once(0)
@@ -36,7 +34,7 @@ def test_every_block_of_history_is_read_as_surely_as_the_headers_allow(
     assert site.rows() == site.truth()
 
 
-def test_a_log_that_history_leaves_out_is_found_by_its_blocks_bloom(a_chain: AChain, site: Site):
+def test_log_omitted_from_history_is_detected_by_bloom(a_chain: AChain, site: Site):
     ours = grown(a_chain)
     hide(a_chain, log_faults.omit_logs(is_log(ours[20])))
 
@@ -46,7 +44,7 @@ def test_a_log_that_history_leaves_out_is_found_by_its_blocks_bloom(a_chain: ACh
     assert site.rows() == site.truth()
 
 
-def test_without_blooms_a_log_that_history_leaves_out_is_found_by_receipts(
+def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
     a_chain: AChain, site: Site
 ):
     """Headers with other blooms are not what was hashed: that the roots are true is only said."""
@@ -67,9 +65,7 @@ def test_without_blooms_a_log_that_history_leaves_out_is_found_by_receipts(
     [slice(0, 20), slice(20, 40), slice(40, 60)],
     ids=["oldest", "in the middle", "newest"],
 )
-def test_lies_in_one_part_of_history_are_found_wherever_it_lies(
-    a_chain: AChain, site: Site, part: slice
-):
+def test_false_logs_in_any_part_of_history_are_detected(a_chain: AChain, site: Site, part: slice):
     """The endpoint says the same in its logs and in its receipts, of these blocks alone."""
     ours = grown(a_chain)[part]
     blocks = (ours[0].number, ours[-1].number)
@@ -92,7 +88,7 @@ def test_lies_in_one_part_of_history_are_found_wherever_it_lies(
     assert (beside, site.rows()) == ((0, ""), site.truth())
 
 
-def test_what_was_read_before_the_chain_was_believed_is_read_again_and_put_right(
+def test_history_read_before_trust_was_established_is_reread_and_repaired(
     a_chain: AChain, site: Site
 ):
     ours = grown(a_chain)
@@ -109,7 +105,7 @@ def test_what_was_read_before_the_chain_was_believed_is_read_again_and_put_right
     assert min(site.levels(a_chain.head.number - FINALITY)) >= VerificationLevel.BLOOMED
 
 
-def test_what_is_below_the_level_is_said_by_status_until_it_is_read_again(
+def test_blocks_below_required_level_are_reported_by_status_until_reread(
     a_chain: AChain, site: Site
 ):
     grown(a_chain)
@@ -125,9 +121,7 @@ def test_what_is_below_the_level_is_said_by_status_until_it_is_read_again(
     assert "every block of history can be read as bloomed" in after
 
 
-def test_wrong_samples_cost_the_endpoint_that_gave_them_and_not_the_chain(
-    a_chain: AChain, site: Site
-):
+def test_false_receipt_samples_discredit_endpoint_instead_of_chain(a_chain: AChain, site: Site):
     """Of all the newest blocks the first endpoint gives other receipts than the two others."""
     a_chain.serve()
     grown(a_chain)
@@ -142,9 +136,7 @@ def test_wrong_samples_cost_the_endpoint_that_gave_them_and_not_the_chain(
     assert (told, site.rows()) == ((0, ""), site.truth())
 
 
-def test_a_chain_that_never_makes_its_roots_is_followed_and_said_to_be_unproven(
-    a_chain: AChain, site: Site
-):
+def test_chain_without_valid_roots_is_indexed_as_unproven(a_chain: AChain, site: Site):
     grown(a_chain)
     for place in (0, 1):
         hide(a_chain, block_faults.serve_wrong_receipts_root(), place)

@@ -71,7 +71,7 @@ def suspect_blocks(indexer: Indexer) -> int:
 # --- what is proof ---
 
 
-def test_who_left_out_what_the_receipts_have_is_asked_nothing_more(
+def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
     busy: AChain, fooled: Indexer, open_indexer: OpenIndexer
 ):
     liar, honest = fooled.source.endpoint_names()
@@ -94,7 +94,7 @@ def test_who_left_out_what_the_receipts_have_is_asked_nothing_more(
     assert shown("oracle_endpoint_proven_wrong", endpoint=labels(fooled)[0]) == 1
 
 
-def test_who_made_logs_up_is_found_out_while_they_are_read(
+def test_endpoint_fabricating_logs_is_detected_while_reading(
     busy: AChain, open_indexer: OpenIndexer
 ):
     indexer = learned(open_indexer(*busy.urls, reports=False))
@@ -117,7 +117,7 @@ def with_other_receipts(busy: AChain, times: int) -> None:
 
 
 @pytest.mark.parametrize(("times", "is_out"), [(1, False), (100, True)])
-def test_one_answer_that_contradicts_its_header_may_be_an_accident_and_two_are_not(
+def test_endpoint_is_proven_wrong_only_after_repeated_header_contradictions(
     busy: AChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
 ):
     indexer = learned(open_indexer(*busy.urls, reports=False))
@@ -132,7 +132,7 @@ def test_one_answer_that_contradicts_its_header_may_be_an_accident_and_two_are_n
 
 
 @pytest.mark.parametrize(("times", "is_out"), [(1, False), (100, True)])
-def test_an_auditor_that_once_leaves_something_out_is_no_liar(
+def test_auditor_is_proven_wrong_only_after_repeated_omissions(
     busy: AChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
 ):
     indexer = learned(open_indexer(*busy.urls, reports=False))
@@ -148,7 +148,7 @@ def test_an_auditor_that_once_leaves_something_out_is_no_liar(
     assert set(indexer.source.get_proven_wrong()) == ({auditor} if is_out else set())
 
 
-def test_where_nothing_can_be_proven_nobody_is_quarantined_and_it_is_said(
+def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
     busy: AChain, open_indexer: OpenIndexer
 ):
     for place in (0, 1):
@@ -167,7 +167,7 @@ def test_where_nothing_can_be_proven_nobody_is_quarantined_and_it_is_said(
 # --- what follows ---
 
 
-def test_verify_without_a_name_asks_nobody_who_was_proven_wrong(busy: AChain, fooled: Indexer):
+def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(busy: AChain, fooled: Indexer):
     list(audited(fooled, Auditor(window_blocks=a_block(busy).number + 1)))
     asked = ReverifyRequest(BlockRange(0, fooled.cursor[0]), VerificationLevel.SEAMED)
 
@@ -180,7 +180,7 @@ def test_verify_without_a_name_asks_nobody_who_was_proven_wrong(busy: AChain, fo
     assert asked_for(busy.providers[0], verified) == 0
 
 
-def test_verify_that_repairs_writes_down_who_was_proven_wrong(fooled: Indexer):
+def test_repairing_verify_stores_endpoints_proven_wrong(fooled: Indexer):
     liar, honest = fooled.source.endpoint_names()
     asked = ReverifyRequest(
         BlockRange(0, fooled.cursor[0] - 8), VerificationLevel.PROVEN, honest, repair=True
@@ -191,7 +191,9 @@ def test_verify_that_repairs_writes_down_who_was_proven_wrong(fooled: Indexer):
     assert wrong(fooled) == {liar}
 
 
-def test_what_it_had_audited_is_not_audited(busy: AChain, open_indexer: OpenIndexer):
+def test_blocks_audited_by_quarantined_endpoint_count_as_unaudited(
+    busy: AChain, open_indexer: OpenIndexer
+):
     indexer = learned(open_indexer(*busy.urls, reports=False))
     indexer.index()
     list(audited(indexer, Auditor(window_blocks=20)))

@@ -45,7 +45,7 @@ def busy(a_chain: AChain) -> AChain:
     ],
     ids=["zero", "saturated", "of logs that nobody has"],
 )
-def test_case_48_a_bloom_that_tells_nothing_is_not_believed_and_nothing_is_skipped_for_it(
+def test_case_48_meaningless_bloom_is_distrusted_and_skips_no_block(
     busy: AChain, open_indexer: OpenIndexer, bloom: Callable[[], InjectedFault]
 ):
     hide(busy, bloom())
@@ -58,9 +58,7 @@ def test_case_48_a_bloom_that_tells_nothing_is_not_believed_and_nothing_is_skipp
     assert indexer.cursor[1] == busy.head.hash
 
 
-def test_case_48_a_true_bloom_is_believed_and_raises_the_level(
-    busy: AChain, open_indexer: OpenIndexer
-):
+def test_case_48_valid_bloom_is_trusted_and_raises_level(busy: AChain, open_indexer: OpenIndexer):
     indexer = open_indexer(busy.urls[0])
     indexer.index()
     other = busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))])
@@ -85,7 +83,7 @@ def system_receipt(a_chain: AChain) -> InjectedFault:
 
 
 @pytest.mark.parametrize("fault", ["dummy root", "system receipts"])
-def test_case_49_roots_that_were_never_true_are_not_believed_and_the_chain_is_followed(
+def test_case_49_dummy_roots_are_distrusted_and_chain_is_indexed(
     busy: AChain, open_indexer: OpenIndexer, fault: str
 ):
     made = (
@@ -106,7 +104,7 @@ def test_case_49_roots_that_were_never_true_are_not_believed_and_the_chain_is_fo
     assert indexer.canonical_logs() == busy.logs()
 
 
-def test_case_49_receipts_that_fit_no_root_any_more_are_refused_and_the_level_stays(
+def test_case_49_receipts_contradicting_trusted_root_are_rejected_and_level_stays(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """Every endpoint says the same: it is a word all the same, and an operator's to believe."""
@@ -124,7 +122,7 @@ def test_case_49_receipts_that_fit_no_root_any_more_are_refused_and_the_level_st
     assert indexer.source.get_max_allowed_level() == VerificationLevel.PROVEN
 
 
-def test_case_49_one_endpoint_whose_receipts_are_wrong_costs_the_chain_nothing(
+def test_case_49_false_receipts_of_one_endpoint_do_not_lower_level(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
@@ -139,7 +137,7 @@ def test_case_49_one_endpoint_whose_receipts_are_wrong_costs_the_chain_nothing(
     assert indexer.canonical_logs() == busy.logs()
 
 
-def test_case_49_one_endpoint_alone_is_not_the_chain(
+def test_case_49_only_responding_endpoint_does_not_lower_level(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The other one is silent while it contradicts itself."""
@@ -159,7 +157,7 @@ def test_case_49_one_endpoint_alone_is_not_the_chain(
     assert indexer.canonical_logs() == busy.logs()
 
 
-def test_case_49_what_was_given_up_is_tried_again_after_an_hour(
+def test_case_49_lowered_level_is_retried_after_one_hour(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     made = hide(busy, block_faults.serve_wrong_receipts_root())

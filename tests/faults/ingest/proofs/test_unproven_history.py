@@ -29,7 +29,9 @@ def worthless(a_chain: AChain) -> AChain:
     return a_chain
 
 
-def test_one_endpoint_alone_fails_run_once_until_less_is_asked_for(worthless: AChain, site: Site):
+def test_single_endpoint_fails_run_once_until_required_level_is_lowered(
+    worthless: AChain, site: Site
+):
     told = [site.once(0) for _ in range(2)]
     _, status = site.tell("status")
 
@@ -46,7 +48,7 @@ def test_one_endpoint_alone_fails_run_once_until_less_is_asked_for(worthless: AC
     assert "UNPROVEN" not in site.tell("status")[1]
 
 
-def test_a_second_endpoint_that_agrees_about_every_block_is_enough(worthless: AChain, site: Site):
+def test_agreement_of_second_endpoint_satisfies_required_level(worthless: AChain, site: Site):
     assert site.once(0)[0] == 1
 
     assert site.once(0, 1) == (0, "")
@@ -54,7 +56,7 @@ def test_a_second_endpoint_that_agrees_about_every_block_is_enough(worthless: AC
     assert site.once(0) == (0, "")
 
 
-def test_a_second_endpoint_that_does_not_answer_agrees_to_nothing(worthless: AChain, site: Site):
+def test_silent_second_endpoint_does_not_satisfy_required_level(worthless: AChain, site: Site):
     methods = log_faults.LOG_AND_RECEIPT_METHODS
     silent = hide(worthless, transport_faults.return_status(503, methods=methods), 1)
 
@@ -65,7 +67,7 @@ def test_a_second_endpoint_that_does_not_answer_agrees_to_nothing(worthless: ACh
     assert site.once(0, 1) == (0, "")
 
 
-def test_two_urls_of_one_provider_are_no_second_witness(worthless: AChain, site: Site):
+def test_two_urls_of_one_provider_count_as_one_witness(worthless: AChain, site: Site):
     assert site.once(0)[0] == 1
     urls = [f"{worthless.urls[0]}/{key}-key" for key in ("first", "second")]
     path = site.configured(*urls, 1)
@@ -82,7 +84,7 @@ def test_two_urls_of_one_provider_are_no_second_witness(worthless: AChain, site:
     assert "there is no second one" in site.tell("status")[1]
 
 
-def test_zero_blooms_that_no_hash_binds_are_no_proof(a_chain: AChain, site: Site):
+def test_zero_blooms_not_bound_by_hash_are_no_proof(a_chain: AChain, site: Site):
     grown(a_chain)
     for place in (0, 1):
         hide(a_chain, block_faults.serve_zero_bloom(), place)
@@ -93,7 +95,7 @@ def test_zero_blooms_that_no_hash_binds_are_no_proof(a_chain: AChain, site: Site
     assert site.once(0, 1) == (0, "")
 
 
-def test_a_chain_too_short_to_be_judged_is_not_known_yet(a_chain: AChain, site: Site):
+def test_chain_too_short_to_calibrate_passes_with_status_note(a_chain: AChain, site: Site):
     grown(a_chain, blocks=1)
     hide(a_chain, block_faults.serve_wrong_receipts_root())
     hide(a_chain, block_faults.serve_zero_bloom())
@@ -104,7 +106,7 @@ def test_a_chain_too_short_to_be_judged_is_not_known_yet(a_chain: AChain, site: 
 
 
 @pytest.mark.parametrize(("history", "is_ready"), [("proven", False), ("seamed", True)])
-def test_a_daemon_is_ready_only_where_no_more_is_asked_for_than_is_reached(
+def test_daemon_is_ready_only_if_required_level_is_reached(
     worthless: AChain, site: Site, history: str, *, is_ready: bool
 ):
     with starting(site.configured(0, history=history)) as running:

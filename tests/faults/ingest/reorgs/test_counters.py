@@ -5,7 +5,7 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 
 
-def test_an_endpoint_that_cannot_count_is_not_passed_over(
+def test_endpoint_without_counter_support_still_serves_logs(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     first, second = a_chain.providers[0], a_chain.serve()

@@ -99,7 +99,7 @@ def step_on(indexer: Indexer, chain: AChain, clock: VirtualClock) -> None:
 
 
 @pytest.mark.parametrize("cell", MATRIX)
-def test_case_51_an_endpoint_on_a_fork_of_its_own_is_outvoted_before_its_blocks_are_final(
+def test_case_51_endpoint_on_own_fork_is_outvoted_before_its_blocks_are_final(
     a_chain: AChain, site: Site, open_indexer: OpenIndexer, clock: VirtualClock, cell: Cell
 ):
     liar, depth, where, mode = cell
@@ -131,7 +131,7 @@ def test_case_51_an_endpoint_on_a_fork_of_its_own_is_outvoted_before_its_blocks_
 
 
 @pytest.mark.parametrize("liar", ALL)
-def test_once_ends_well_again_and_again_while_one_of_three_is_on_another_fork(
+def test_run_once_succeeds_repeatedly_while_one_of_three_endpoints_is_on_fork(
     a_chain: AChain, site: Site, liar: int
 ):
     """Everything is stored, and the fork of one endpoint costs no run its exit code."""
@@ -147,7 +147,7 @@ def test_once_ends_well_again_and_again_while_one_of_three_is_on_another_fork(
 
 
 @pytest.mark.parametrize("liar", [0, 1])
-def test_case_05_of_two_providers_neither_is_believed_about_a_final_block(
+def test_case_05_two_disagreeing_providers_finalize_nothing(
     a_chain: AChain, site: Site, liar: int
 ):
     grown(a_chain, 12)
@@ -175,7 +175,7 @@ def silence(chain: AChain, *places: int) -> list[InjectedFault]:
     return [hide(chain, transport_faults.return_status(503), place) for place in places]
 
 
-def test_case_05_blocks_that_no_second_provider_confirms_are_not_final_until_one_answers(
+def test_case_05_blocks_unconfirmed_by_second_provider_wait_for_finality(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     grown(a_chain, 12)
@@ -202,7 +202,7 @@ def test_case_05_blocks_that_no_second_provider_confirms_are_not_final_until_one
     assert final_of(indexer)[0] == a_chain.head.number - FINALITY
 
 
-def test_case_51_a_fork_followed_while_the_others_are_silent_is_left_when_they_answer(
+def test_case_51_fork_followed_while_others_are_silent_is_abandoned_when_they_respond(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """Read from the first block on: what nobody confirms is journaled, also in history."""
@@ -226,7 +226,7 @@ def test_case_51_a_fork_followed_while_the_others_are_silent_is_left_when_they_a
 
 
 @pytest.mark.parametrize("liar", [0, 1])
-def test_case_51_two_urls_of_one_provider_are_one_witness(
+def test_case_51_two_urls_of_one_provider_do_not_outvote_another(
     a_chain: AChain, site: Site, monkeypatch: pytest.MonkeyPatch, liar: int
 ):
     """They show the same fork; the one endpoint of another provider is not outvoted by them."""
@@ -242,7 +242,7 @@ def test_case_51_two_urls_of_one_provider_are_one_witness(
     assert (site.final() or 0) < a_chain.head.number - FINALITY - 4
 
 
-def test_one_provider_alone_goes_on_and_status_says_so(
+def test_single_provider_continues_and_is_reported_by_status(
     a_chain: AChain, site: Site, monkeypatch: pytest.MonkeyPatch
 ):
     grown(a_chain, 12)
@@ -254,7 +254,7 @@ def test_one_provider_alone_goes_on_and_status_says_so(
     assert "one provider (2 endpoints)" in status
 
 
-def test_confirming_final_blocks_costs_one_header_a_block(
+def test_confirming_final_blocks_costs_one_header_per_block(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     grown(a_chain, 12)
@@ -272,7 +272,7 @@ def test_confirming_final_blocks_costs_one_header_a_block(
     assert {one.method for one in asked} == {"eth_getBlockByNumber"}
 
 
-def test_a_safe_block_counts_where_a_second_provider_shows_it(
+def test_safe_block_counts_only_when_confirmed_by_second_provider(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     grown(a_chain, 12)

@@ -50,9 +50,7 @@ def other_past(a_chain: AChain) -> Block:
     return a_chain.tree.mine_empty_blocks(FINALITY + 6, parent_block=a_chain.back(FINALITY + 3))
 
 
-def test_case_04_a_final_block_that_two_endpoints_deny_closes_the_halt(
-    indexer: Indexer, a_chain: AChain
-):
+def test_case_04_final_block_denied_by_two_endpoints_sets_halt(indexer: Indexer, a_chain: AChain):
     indexer.index()
     before, ours = rows(indexer), a_chain.head
     theirs = other_past(a_chain)
@@ -77,7 +75,7 @@ def test_case_04_a_final_block_that_two_endpoints_deny_closes_the_halt(
     assert rows(indexer) == before
 
 
-def test_case_04_the_halt_opens_when_two_endpoints_show_our_block_again(
+def test_case_04_halt_is_cleared_when_two_endpoints_confirm_stored_block_again(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
@@ -106,7 +104,7 @@ def test_case_04_the_halt_opens_when_two_endpoints_show_our_block_again(
     assert indexer.canonical_logs() == a_chain.logs(longer)
 
 
-def test_case_04_the_only_endpoint_has_to_say_it_three_times(
+def test_case_04_only_endpoint_must_deny_final_block_three_times(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
@@ -130,7 +128,7 @@ def test_case_04_the_only_endpoint_has_to_say_it_three_times(
     assert not opened.is_active
 
 
-def test_case_04_nothing_goes_out_while_the_halt_is_closed(sqlite_office: Office):
+def test_case_04_nothing_is_sent_during_halt(sqlite_office: Office):
     office, before = sqlite_office, sqlite_office.premises.nonce
     with office.store.transaction() as uow:
         uow.halts.open_halt(ANOTHER, (1, 1), "for a test")
@@ -157,7 +155,7 @@ def cleared() -> HaltClearRecord:
     return HaltClearRecord(1, "test", "for a test")
 
 
-def test_case_05_a_final_block_that_one_endpoint_alone_denies_costs_that_endpoint(
+def test_case_05_final_block_denied_by_one_endpoint_discredits_that_endpoint(
     indexer: Indexer, a_chain: AChain
 ):
     indexer.index()
@@ -181,7 +179,9 @@ def test_case_05_a_final_block_that_one_endpoint_alone_denies_costs_that_endpoin
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_case_05_at_the_start_too(indexer: Indexer, a_chain: AChain):
+def test_case_05_endpoint_denying_final_block_is_quarantined_at_start(
+    indexer: Indexer, a_chain: AChain
+):
     indexer.index()
     before = rows(indexer)
     a_chain.providers[0].head = other_past(a_chain)
@@ -198,9 +198,7 @@ def test_case_05_at_the_start_too(indexer: Indexer, a_chain: AChain):
     assert rows(indexer) == before
 
 
-def test_case_16_a_final_block_in_which_nothing_happened_is_known_by_its_hash(
-    indexer: Indexer, a_chain: AChain
-):
+def test_case_16_final_block_without_logs_is_identified_by_hash(indexer: Indexer, a_chain: AChain):
     indexer.index()
     quiet = a_chain.quiet(40)
     indexer.index()

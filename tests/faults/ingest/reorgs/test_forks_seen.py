@@ -16,9 +16,7 @@ from tests.support.ingest.indexer import Indexer
 from tests.support.ingest.speaking import tx
 
 
-def test_case_13_there_and_back_again_leaves_everything_as_it_was(
-    indexer: Indexer, a_chain: AChain
-):
+def test_case_13_reorg_and_back_restores_all_rows(indexer: Indexer, a_chain: AChain):
     indexer.index()
     first, ours = a_chain.head, dump(indexer.url, orphans=False)
     second = a_chain.live(4, on=a_chain.back(4))
@@ -35,7 +33,7 @@ def test_case_13_there_and_back_again_leaves_everything_as_it_was(
     holds_the_chain(indexer, a_chain, first)
 
 
-def test_case_14_a_fork_while_we_were_down_is_found_before_the_first_fetch(
+def test_case_14_fork_during_downtime_is_detected_before_first_log_request(
     indexer: Indexer, a_chain: AChain
 ):
     indexer.index()
@@ -52,7 +50,7 @@ def test_case_14_a_fork_while_we_were_down_is_found_before_the_first_fetch(
     holds_the_chain(indexer, a_chain)
 
 
-def test_case_15_skipped_heights_stall_nothing(indexer: Indexer, a_chain: AChain):
+def test_case_15_skipped_heights_do_not_stall_indexing(indexer: Indexer, a_chain: AChain):
     indexer.index()
     for skipped in (1, 3):
         last = a_chain.head
@@ -70,7 +68,7 @@ def test_case_15_skipped_heights_stall_nothing(indexer: Indexer, a_chain: AChain
 
 
 @pytest.mark.parametrize("seconds", [0, -5])
-def test_case_21_times_that_stand_still_or_go_back_change_no_order(
+def test_case_21_constant_or_decreasing_timestamps_do_not_change_order(
     indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer, seconds: int
 ):
     indexer.index()
@@ -85,9 +83,7 @@ def test_case_21_times_that_stand_still_or_go_back_change_no_order(
     holds_the_chain(indexer, a_chain)
 
 
-def test_case_51_a_proxy_that_keeps_an_orphan_is_outvoted(
-    a_chain: AChain, open_indexer: OpenIndexer
-):
+def test_case_51_proxy_caching_orphan_is_outvoted(a_chain: AChain, open_indexer: OpenIndexer):
     """It has our orphaned block in its cache, and the blocks after it from the chain."""
     clock = VirtualClock()
     indexer = open_indexer(*a_chain.urls, clock=clock)
@@ -109,7 +105,7 @@ def test_case_51_a_proxy_that_keeps_an_orphan_is_outvoted(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_case_51_a_fork_that_one_proxy_alone_claims_is_no_fork(
+def test_case_51_fork_claimed_by_single_proxy_is_rejected(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
@@ -129,7 +125,7 @@ def test_case_51_a_fork_that_one_proxy_alone_claims_is_no_fork(
     assert count(metrics.REORGS) == reorgs
 
 
-def test_case_51_windows_come_from_the_other_endpoint_then(
+def test_case_51_windows_are_read_from_other_endpoint_after_rejected_fork(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()

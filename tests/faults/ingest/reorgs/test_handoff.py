@@ -20,7 +20,7 @@ def outcome(indexer: Indexer) -> list[str]:
     return dump(indexer.url, orphans=False, without=HOW_IT_CAME)
 
 
-def test_case_70_history_alone_a_life_with_forks_and_two_endpoints_by_turns_end_in_the_same_bytes(
+def test_case_70_backfill_and_live_indexing_with_forks_produce_identical_results(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     live = open_indexer(*a_chain.urls, reports=False)
@@ -41,7 +41,7 @@ def test_case_70_history_alone_a_life_with_forks_and_two_endpoints_by_turns_end_
     assert outcome(by_turns) == outcome(history)
 
 
-def test_case_70_blocks_that_arrive_while_history_is_read_are_neither_lost_nor_doubled(
+def test_case_70_blocks_arriving_during_backfill_are_neither_lost_nor_duplicated(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(200)

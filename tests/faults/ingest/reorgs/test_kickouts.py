@@ -66,7 +66,7 @@ class Forbidden:
         return 0
 
 
-def test_a_kickout_waits_until_the_blocks_behind_it_are_verified(sqlite_office: Office):
+def test_kickout_waits_until_its_evidence_blocks_are_verified(sqlite_office: Office):
     office = sqlite_office
     due(office)
     with office.store.transaction() as uow:
@@ -94,7 +94,7 @@ def test_a_kickout_waits_until_the_blocks_behind_it_are_verified(sqlite_office: 
     assert (proof.unproven, proof.reason) == ((), None)
 
 
-def test_no_kickout_rests_on_blocks_that_one_proven_wrong_gave_alone(sqlite_office: Office):
+def test_kickout_based_on_blocks_of_endpoint_proven_wrong_is_not_planned(sqlite_office: Office):
     office = sqlite_office
     due(office)
     with office.store.transaction() as uow:
@@ -115,7 +115,7 @@ def test_no_kickout_rests_on_blocks_that_one_proven_wrong_gave_alone(sqlite_offi
     assert did[-1] == "kickout proposal planned"
 
 
-def test_case_20_nobody_is_kicked_out_while_the_chain_stands_still(sqlite_office: Office):
+def test_case_20_no_kickout_is_planned_while_chain_is_stalled(sqlite_office: Office):
     office = sqlite_office
     due(office)
     clock = VirtualClock()
@@ -144,7 +144,7 @@ def test_case_20_nobody_is_kicked_out_while_the_chain_stands_still(sqlite_office
     assert office.intents(PROPOSE_KICK)[0].state.value == "live"
 
 
-def test_case_75_a_push_that_a_fork_takes_back_is_sent_again_once(sqlite_office: Office):
+def test_case_75_push_removed_by_reorg_is_resent_once(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.tick()
@@ -188,7 +188,7 @@ def forget_the_evidence(office: Office, snapshot: str) -> None:
     office.index()
 
 
-def test_case_76_a_queued_kickout_whose_evidence_left_the_chain_is_cancelled(
+def test_case_76_queued_kickout_with_reorged_evidence_expires(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -214,7 +214,7 @@ def test_case_76_a_queued_kickout_whose_evidence_left_the_chain_is_cancelled(
     assert standing(office) is Standing.ACTIVE
 
 
-def test_case_76_a_kickout_on_chain_whose_evidence_is_gone_is_called_back(
+def test_case_76_onchain_kickout_with_removed_evidence_is_cancelled(
     sqlite_office: Office,
 ):
     """A repair took a score away that the proposal rests on: cancelled there, a human told."""

@@ -22,7 +22,7 @@ def rewind(indexer: Indexer, number: int) -> None:
     rewind_to_block(indexer.source, indexer.store, indexer.folder, number, RebuildOptions())
 
 
-def test_case_04_a_rewind_leaves_no_block_of_the_old_chain_behind(
+def test_case_04_rewind_removes_all_blocks_of_old_chain(
     a_chain: AChain, open_indexer: OpenIndexer, database_url: str
 ):
     indexer = open_indexer(*a_chain.urls, url=database_url)
@@ -48,9 +48,7 @@ def test_case_04_a_rewind_leaves_no_block_of_the_old_chain_behind(
     assert indexer.gaps() == []
 
 
-def test_case_04_a_rewind_where_nothing_changed_needs_no_known_hash(
-    indexer: Indexer, a_chain: AChain
-):
+def test_case_04_rewind_on_unchanged_chain_needs_no_stored_hash(indexer: Indexer, a_chain: AChain):
     a_chain.quiet(QUIET)
     indexer.index()
 
@@ -61,7 +59,7 @@ def test_case_04_a_rewind_where_nothing_changed_needs_no_known_hash(
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_chain_far_below_our_final_block_is_told_and_not_waited_for_in_silence(
+def test_chain_far_below_stored_final_block_is_reported(
     a_chain: AChain, open_indexer: OpenIndexer, *, restarts: bool
 ):
     indexer = open_indexer(*a_chain.urls)
@@ -77,7 +75,7 @@ def test_a_chain_far_below_our_final_block_is_told_and_not_waited_for_in_silence
     assert indexer.cursor == before
 
 
-def test_two_of_which_one_stands_still_on_a_fork_are_told_of_until_it_goes_on(
+def test_stalled_endpoint_on_fork_is_reported_until_it_resumes(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()

@@ -23,7 +23,7 @@ from tests.support.ingest.speaking import network, tx
 from tests.support.traffic import address
 
 
-def test_case_01_a_fork_of_one_block_is_rolled_back_once(indexer: Indexer, a_chain: AChain):
+def test_case_01_single_block_reorg_is_rolled_back_once(indexer: Indexer, a_chain: AChain):
     indexer.index()
     before = count(metrics.REORGS)
     a_chain.live(1, on=a_chain.back(1))
@@ -36,7 +36,7 @@ def test_case_01_a_fork_of_one_block_is_rolled_back_once(indexer: Indexer, a_cha
 
 
 @pytest.mark.parametrize(("depth", "finality"), [(64, 80)])
-def test_case_02_a_fork_of_64_blocks_is_found_by_one_batch_and_undone_in_one_transaction(
+def test_case_02_64_block_reorg_is_detected_in_one_batch_and_undone_in_one_transaction(
     a_chain: AChain, open_indexer: OpenIndexer, depth: int, finality: int
 ):
     for provider in a_chain.providers:
@@ -58,7 +58,7 @@ def test_case_02_a_fork_of_64_blocks_is_found_by_one_batch_and_undone_in_one_tra
     holds_the_chain(indexer, a_chain)
 
 
-def test_case_03_a_fork_deeper_than_one_batch_is_undone_from_stored_headers(
+def test_case_03_reorg_deeper_than_one_batch_is_undone_from_stored_headers(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     for provider in a_chain.providers:
@@ -77,7 +77,7 @@ def test_case_03_a_fork_deeper_than_one_batch_is_undone_from_stored_headers(
 
 
 @pytest.mark.parametrize("question", range(1, 9))
-def test_case_06_a_fork_during_a_rollback_finds_it_done_or_not_begun(
+def test_case_06_reorg_during_rollback_leaves_rollback_complete_or_not_started(
     indexer: Indexer, a_chain: AChain, question: int
 ):
     """After each of the questions that a rollback asks, the chain goes another way once more."""
@@ -106,9 +106,7 @@ def test_case_06_a_fork_during_a_rollback_finds_it_done_or_not_begun(
     holds_the_chain(indexer, a_chain, second)
 
 
-def test_case_07_a_window_of_a_fork_that_came_while_it_was_read_is_thrown_away(
-    indexer: Indexer, a_chain: AChain
-):
+def test_case_07_window_read_across_reorg_is_discarded(indexer: Indexer, a_chain: AChain):
     indexer.index()
     ours = indexer.cursor
     other = a_chain.tree.mine_empty_blocks(6, parent_block=a_chain.back(2))
@@ -122,9 +120,7 @@ def test_case_07_a_window_of_a_fork_that_came_while_it_was_read_is_thrown_away(
     holds_the_chain(indexer, a_chain, other)
 
 
-def test_case_08_a_chain_that_became_shorter_is_seen_by_the_hash_at_its_head(
-    indexer: Indexer, a_chain: AChain
-):
+def test_case_08_shortened_chain_is_detected_by_head_hash(indexer: Indexer, a_chain: AChain):
     indexer.index()
     a_chain.live(2, on=a_chain.back(5))
 
@@ -135,7 +131,7 @@ def test_case_08_a_chain_that_became_shorter_is_seen_by_the_hash_at_its_head(
     holds_the_chain(indexer, a_chain)
 
 
-def test_case_09_a_fork_that_shows_one_block_later_is_found_by_the_parent(
+def test_case_09_reorg_visible_one_block_later_is_detected_by_parent_hash(
     indexer: Indexer, a_chain: AChain
 ):
     indexer.index()
@@ -148,7 +144,7 @@ def test_case_09_a_fork_that_shows_one_block_later_is_found_by_the_parent(
     holds_the_chain(indexer, a_chain)
 
 
-def test_case_10_an_event_that_a_fork_puts_into_an_empty_height_appears(
+def test_case_10_event_added_to_empty_height_by_reorg_is_applied(
     indexer: Indexer, a_chain: AChain
 ):
     a_chain.quiet(3)
@@ -163,7 +159,7 @@ def test_case_10_an_event_that_a_fork_puts_into_an_empty_height_appears(
     holds_the_chain(indexer, a_chain)
 
 
-def test_case_11_the_only_event_of_a_block_goes_with_the_block(
+def test_case_11_only_event_of_block_is_removed_with_its_block(
     indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer
 ):
     without = open_indexer(*a_chain.urls)
@@ -185,7 +181,7 @@ def test_case_11_the_only_event_of_a_block_goes_with_the_block(
     holds_the_chain(indexer, a_chain)
 
 
-def test_case_12_a_transaction_that_is_included_again_elsewhere_counts_once(
+def test_case_12_transaction_included_again_after_reorg_counts_once(
     indexer: Indexer, a_chain: AChain
 ):
     first = a_chain.say(joins())

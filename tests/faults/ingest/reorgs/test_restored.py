@@ -28,7 +28,7 @@ __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"
 pytestmark = pytest.mark.evm
 
 
-def test_case_62_yesterdays_backup_takes_in_what_it_sent_and_kicks_nobody_out_twice(
+def test_case_62_restored_backup_recognises_sent_kickout_and_does_not_repeat_it(
     sqlite_office: Office, premises: Premises, tmp_path: Path
 ):
     office, backup = sqlite_office, tmp_path / "backup.sqlite"

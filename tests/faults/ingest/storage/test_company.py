@@ -16,7 +16,7 @@ from tests.support.ingest.daemons import config
 from tests.support.ingest.indexer import Indexer
 
 
-def test_case_60_a_second_daemon_refuses_and_names_the_first(
+def test_case_60_second_daemon_exits_and_reports_first(
     a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = config(a_chain, tmp_path)
@@ -31,7 +31,7 @@ def test_case_60_a_second_daemon_refuses_and_names_the_first(
         first.wait_for_block(a_chain.head.number)
 
 
-def test_case_60_a_writer_that_another_overtook_commits_nothing(
+def test_case_60_overtaken_writer_commits_nothing(
     a_chain: AChain, indexer: Indexer, open_indexer: OpenIndexer
 ):
     indexer.index()
@@ -51,7 +51,7 @@ def test_case_60_a_writer_that_another_overtook_commits_nothing(
     assert other.digest() == alone.digest()
 
 
-def test_case_72_told_to_stop_in_a_backfill_it_stops_in_five_seconds_at_the_end_of_a_window(
+def test_case_72_stop_during_backfill_takes_five_seconds_and_ends_at_window_boundary(
     a_chain: AChain, tmp_path: Path, open_indexer: OpenIndexer
 ):
     path = config(a_chain, tmp_path)

@@ -90,7 +90,7 @@ def missed_damage(
                 yield what
 
 
-def test_any_damaged_row_is_found(indexed: Indexer):
+def test_any_damaged_row_is_detected(indexed: Indexer):
     with indexed.store.transaction() as uow:
         connection = uow._connection
         missed = [
@@ -101,7 +101,7 @@ def test_any_damaged_row_is_found(indexed: Indexer):
     assert missed == []
 
 
-def test_rebuild_refuses_to_fold_from_damaged_logs(indexed: Indexer):
+def test_rebuild_from_damaged_logs_is_refused(indexed: Indexer):
     with indexed.store.transaction() as uow:
         before = uow.projections.compute_digest()
         connection = uow._connection
@@ -113,7 +113,7 @@ def test_rebuild_refuses_to_fold_from_damaged_logs(indexed: Indexer):
         assert uow.projections.compute_digest() == before
 
 
-def test_checksums_follow_forks_and_rewinds(a_chain: AChain, indexed: Indexer):
+def test_checksums_remain_valid_after_reorgs(a_chain: AChain, indexed: Indexer):
     a_chain.live(7, on=a_chain.back(5))
     indexed.index()
     with indexed.store.read_transaction() as uow:

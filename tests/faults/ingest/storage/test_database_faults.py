@@ -65,7 +65,7 @@ def as_without(indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer) -> 
     return seen[0] == seen[1]
 
 
-def test_case_61_a_full_disk_stops_a_window_whole_and_it_goes_on_when_there_is_room(
+def test_case_61_full_disk_rolls_back_window_and_indexing_resumes_with_space(
     begun: Indexer, a_chain: AChain, open_indexer: OpenIndexer
 ):
     before = dump(begun.url)
@@ -81,7 +81,7 @@ def test_case_61_a_full_disk_stops_a_window_whole_and_it_goes_on_when_there_is_r
     assert as_without(begun, a_chain, open_indexer)
 
 
-def test_case_61_another_writer_is_waited_for(
+def test_case_61_concurrent_writer_causes_transient_error_and_indexing_resumes(
     begun: Indexer,
     a_chain: AChain,
     open_indexer: OpenIndexer,
@@ -100,7 +100,7 @@ def test_case_61_another_writer_is_waited_for(
     assert as_without(begun, a_chain, open_indexer)
 
 
-def test_case_61_an_older_copy_of_the_database_is_gone_on_with_in_one_process(
+def test_case_61_older_database_copy_is_continued_in_same_process(
     begun: Indexer, a_chain: AChain, open_indexer: OpenIndexer, tmp_path: Path
 ):
     stale = tmp_path / "stale.sqlite"
@@ -131,7 +131,7 @@ def test_case_61_an_older_copy_of_the_database_is_gone_on_with_in_one_process(
         "PERFORM pg_terminate_backend(pg_backend_pid())",
     ],
 )
-def test_case_61_what_postgresql_refuses_leaves_nothing_half_written(
+def test_case_61_postgresql_error_leaves_no_partial_window(
     a_chain: AChain, open_indexer: OpenIndexer, postgresql_url: str, fault: str
 ):
     indexer = open_indexer(*a_chain.urls, url=postgresql_url, reports=False)
@@ -165,7 +165,7 @@ connection.close()
 """
 
 
-def test_a_second_opening_in_the_process_leaves_the_first_ones_locks(tmp_path: Path):
+def test_second_opening_of_sqlite_store_preserves_locks_of_first(tmp_path: Path):
     path = tmp_path / "oracle.sqlite"
     url = f"sqlite:///{path}"
     with Store.open(url, create=True) as store:

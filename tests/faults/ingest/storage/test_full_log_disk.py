@@ -20,7 +20,7 @@ FULL = Path("/dev/full")
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="Linux alone has a device that is always full")
-def test_full_log_disk_ends_no_run(
+def test_full_log_disk_does_not_stop_run(
     a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     site = Site(a_chain, tmp_path, capsys)
@@ -51,7 +51,7 @@ class FillingDisk(io.StringIO):
 
 @given(refused=st.frozensets(st.integers(1, 30)), lines=st.integers(1, 20))
 @examples(100)
-def test_every_line_is_written_or_counted_as_lost(refused: frozenset[int], lines: int):
+def test_every_log_line_is_written_or_counted_as_lost(refused: frozenset[int], lines: int):
     disk = FillingDisk(refused)
     stream = LogStream(disk)
     for number in range(lines):
@@ -64,7 +64,7 @@ def test_every_line_is_written_or_counted_as_lost(refused: frozenset[int], lines
     assert len(ours) + sum(lost) + stream.lost_line_count == lines
 
 
-def test_pipe_that_nobody_reads_is_raised():
+def test_broken_log_pipe_raises_broken_pipe_error():
     class Closed(io.StringIO):
         @override
         def write(self, text: str) -> int:

@@ -43,7 +43,7 @@ def everything(url: str) -> list[str]:
         engine.dispose()
 
 
-def test_case_73_a_migration_killed_at_any_statement_leaves_the_tables_as_they_were(
+def test_case_73_migration_killed_at_any_statement_leaves_tables_unchanged(
     a_chain: AChain,
     database_url: str,
     open_indexer: OpenIndexer,

@@ -89,7 +89,7 @@ def from_the_start(uow: UnitOfWork, source: SnapshotSource, block: int) -> Folde
 
 
 @pytest.mark.parametrize(("logs", "intervals"), [(5, 2), (17, 1), (2, 0)])
-def test_fold_from_a_snapshot_equals_a_fold_from_the_start(
+def test_fold_from_snapshot_equals_fold_from_start(
     indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch, logs: int, intervals: int
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", logs)
@@ -110,7 +110,7 @@ def test_fold_from_a_snapshot_equals_a_fold_from_the_start(
     assert sample.differing == ()
 
 
-def test_task_that_changed_after_a_snapshot_left_it_out_is_folded_from_an_older_one(
+def test_task_missing_from_snapshot_is_folded_from_older_snapshot(
     indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
 ):
     real = snapshot_codec.pack
@@ -129,7 +129,7 @@ def test_task_that_changed_after_a_snapshot_left_it_out_is_folded_from_an_older_
             assert (nodes, rest) == (whole_nodes, whole_rest)
 
 
-def test_other_rules_and_another_fold_use_no_snapshot(
+def test_different_rules_or_fold_version_use_no_snapshot(
     indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
@@ -143,7 +143,7 @@ def test_other_rules_and_another_fold_use_no_snapshot(
         assert fold_state_up_to(uow, reader, CRYNUX, last).snapshot_block is None
 
 
-def test_groups_that_close_by_counting_are_restored(
+def test_groups_closed_by_counting_are_restored_from_snapshots(
     indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
@@ -153,7 +153,7 @@ def test_groups_that_close_by_counting_are_restored(
     assert len(check_every_block(indexed.store, source, a_chain.head.number)) > 2
 
 
-def test_rebuild_and_rewind_take_snapshots_away(
+def test_rebuild_and_rewind_delete_snapshots(
     indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
@@ -170,7 +170,7 @@ def test_rebuild_and_rewind_take_snapshots_away(
     check_every_block(indexed.store, source, 40)
 
 
-def test_damaged_snapshot_is_passed_over(
+def test_damaged_snapshot_is_ignored(
     indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
@@ -181,7 +181,7 @@ def test_damaged_snapshot_is_passed_over(
     assert check_every_block(indexed.store, source, a_chain.head.number) == {None}
 
 
-def test_sample_check_names_a_damaged_node(indexed: Indexer, monkeypatch: pytest.MonkeyPatch):
+def test_sample_check_reports_damaged_node(indexed: Indexer, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
     source = source_of(indexed)
     all_made(source)
@@ -195,7 +195,7 @@ def test_sample_check_names_a_damaged_node(indexed: Indexer, monkeypatch: pytest
     assert found.differing == (f"node {address}",)
 
 
-def test_fold_that_is_too_far_from_a_snapshot_is_refused(
+def test_fold_too_far_from_snapshot_is_rejected(
     indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
@@ -213,7 +213,7 @@ def test_fold_that_is_too_far_from_a_snapshot_is_refused(
         )
 
 
-def test_snapshots_stay_within_their_bytes_and_thin_out_with_age():
+def test_snapshots_stay_within_size_limit_and_thin_out_with_age():
     chance = random.Random(1)  # noqa: S311  places to be drawn again
     places = [
         SnapshotInfo(number, 5_000 * number, chance.randint(900, 1_100))

@@ -72,7 +72,7 @@ def learned(indexer: Indexer) -> Indexer:
     return indexer
 
 
-def test_case_63_what_cannot_be_read_is_kept_and_read_when_the_program_has_learned(
+def test_case_63_undecodable_logs_are_kept_and_decoded_after_upgrade(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.say(changed(network("NodeQuit", node=node(1))), task_created(901))
@@ -98,7 +98,7 @@ def test_case_63_what_cannot_be_read_is_kept_and_read_when_the_program_has_learn
     assert indexer.digest() == fresh.digest()
 
 
-def test_case_63_what_could_not_be_read_leaves_with_its_block(
+def test_case_63_dead_letter_is_orphaned_with_its_block(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     base = a_chain.head
@@ -137,7 +137,7 @@ def asked_for_logs(a_chain: AChain, since: int) -> list[tuple[set[str], set[str]
     return [(set(one["address"]), set(one["topics"][0])) for one in questions]
 
 
-def test_case_67_of_new_contracts_and_events_only_what_is_missing_is_read(
+def test_case_67_only_missing_parts_of_new_contracts_and_events_are_read(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.quiet(FINALITY)
@@ -174,7 +174,7 @@ def a_task() -> str:
     return "0x" + "07" * 32
 
 
-def test_case_67_an_interrupted_reading_of_what_is_new_goes_on_where_it_was(
+def test_case_67_interrupted_scope_backfill_resumes_at_last_block(
     a_chain: AChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
 ):
     a_chain.quiet(FINALITY)
@@ -202,7 +202,7 @@ def test_case_67_an_interrupted_reading_of_what_is_new_goes_on_where_it_was(
 # --- 68: start blocks ---
 
 
-def test_case_68_a_start_block_of_the_future_is_waited_for_and_says_so(
+def test_case_68_future_start_block_is_reported_and_waited_for(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     start = a_chain.head.number + 5
@@ -218,9 +218,7 @@ def test_case_68_a_start_block_of_the_future_is_waited_for_and_says_so(
     assert indexer.canonical_logs() == a_chain.logs()[-1:]
 
 
-def test_case_68_a_start_block_at_the_head_is_itself_read(
-    a_chain: AChain, open_indexer: OpenIndexer
-):
+def test_case_68_start_block_at_head_is_included(a_chain: AChain, open_indexer: OpenIndexer):
     head = a_chain.say(task_created(700))
     indexer = open_indexer(*a_chain.urls, start_block=head.number)
 
@@ -235,7 +233,7 @@ def test_case_68_a_start_block_at_the_head_is_itself_read(
         ]
 
 
-def test_case_68_from_block_0_it_is_resumed_wherever_it_was(
+def test_case_68_backfill_from_block_0_resumes_after_every_restart(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(*a_chain.urls, start_block=0)
@@ -256,7 +254,7 @@ def test_case_68_from_block_0_it_is_resumed_wherever_it_was(
 # --- 74: another version of the fold ---
 
 
-def test_case_74_what_another_version_folded_is_folded_anew_without_the_chain(
+def test_case_74_state_of_another_version_is_refolded_without_chain_requests(
     indexer: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
 ):
     indexer.index()

@@ -33,7 +33,7 @@ def proxied(postgresql_url: str) -> Iterator[tuple[LossyProxy, str]]:
     [*product(CommitLoss, repeat=1), *product(CommitLoss, repeat=2)],
     ids=lambda losses: " then ".join(one.name.lower() for one in losses),
 )
-def test_index_equals_one_of_confirmed_commits_whatever_became_of_lost_ones(
+def test_index_is_correct_whatever_happened_to_lost_commits(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     proxied: tuple[LossyProxy, str],
@@ -57,7 +57,7 @@ def test_index_equals_one_of_confirmed_commits_whatever_became_of_lost_ones(
 
 
 @LOSS
-def test_lost_commit_is_reported_and_the_next_reader_sees_what_became_of_it(
+def test_lost_commit_is_reported_and_next_reader_sees_its_outcome(
     proxied: tuple[LossyProxy, str], loss: CommitLoss
 ):
     proxy, url = proxied
@@ -75,7 +75,7 @@ def test_lost_commit_is_reported_and_the_next_reader_sees_what_became_of_it(
 
 
 @LOSS
-def test_work_that_fails_before_its_commit_is_no_unknown_commit(
+def test_failure_before_commit_is_no_unknown_commit(
     proxied: tuple[LossyProxy, str], loss: CommitLoss
 ):
     proxy, url = proxied
@@ -88,7 +88,7 @@ def test_work_that_fails_before_its_commit_is_no_unknown_commit(
 
 
 @LOSS
-def test_lease_is_ours_where_the_answer_to_taking_it_was_lost(
+def test_lease_is_held_when_response_of_acquisition_was_lost(
     proxied: tuple[LossyProxy, str], loss: CommitLoss
 ):
     proxy, url = proxied

@@ -60,7 +60,7 @@ def veto_over(office: Office) -> None:
         pushed_without_kickouts(office)
 
 
-def test_an_execution_that_a_person_holds_is_not_planned_anew(sqlite_office: Office):
+def test_execution_held_by_operator_is_not_planned_again(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     veto_over(office)
@@ -81,7 +81,9 @@ def test_an_execution_that_a_person_holds_is_not_planned_anew(sqlite_office: Off
     assert only(office, EXECUTE_KICK).state is IntentState.LIVE
 
 
-def test_a_kickout_takes_as_many_rounds_in_a_row_as_are_asked_for(sqlite_office: Office):
+def test_kickout_is_proposed_after_configured_number_of_consecutive_low_rounds(
+    sqlite_office: Office,
+):
     office = sqlite_office
     bad_pool(office)
     pushed_until(office, ROUNDS - 1)
@@ -101,7 +103,7 @@ def test_a_kickout_takes_as_many_rounds_in_a_row_as_are_asked_for(sqlite_office:
     assert kinds(office).count("propose_kick") == 1
 
 
-def test_evidence_tells_everything_that_is_needed_to_check_it(sqlite_office: Office):
+def test_evidence_file_contains_chain_rules_rounds_and_entries(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     (file,) = office.folder_for_evidence.iterdir()
@@ -127,7 +129,9 @@ def other_office(premises: Premises, tmp_path: Path) -> Iterator[Office]:
         opened.close()
 
 
-def test_two_reporters_sign_the_same_statement(sqlite_office: Office, other_office: Office):
+def test_two_reporters_sign_identical_kickout_statement(
+    sqlite_office: Office, other_office: Office
+):
     office, other = sqlite_office, other_office
     bad_pool(office)
     shown_low(office)
@@ -146,7 +150,7 @@ def test_two_reporters_sign_the_same_statement(sqlite_office: Office, other_offi
     assert said[0][1] is not None
 
 
-def test_case_f56_a_kickout_that_waits_is_dropped_and_cancelled_once_its_node_recovered(
+def test_case_f56_waiting_kickout_is_dropped_and_cancelled_after_node_recovers(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -173,7 +177,7 @@ def test_case_f56_a_kickout_that_waits_is_dropped_and_cancelled_once_its_node_re
     assert standing(office) is Standing.ACTIVE
 
 
-def test_case_f58_an_empty_bucket_is_waited_for_without_asking_in_every_block(
+def test_case_f58_empty_bucket_defers_execution_without_polling_every_block(
     sqlite_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = sqlite_office
@@ -204,7 +208,7 @@ def test_case_f58_an_empty_bucket_is_waited_for_without_asking_in_every_block(
     assert kinds(office).count("execute_kick") == 1
 
 
-def test_case_f67_without_its_evidence_on_the_disk_nothing_is_signed(sqlite_office: Office):
+def test_case_f67_no_proposal_is_signed_while_evidence_cannot_be_written(sqlite_office: Office):
     office = sqlite_office
     bad_pool(office)
     shown_low(office)
@@ -226,7 +230,7 @@ def test_case_f67_without_its_evidence_on_the_disk_nothing_is_signed(sqlite_offi
     assert kinds(office).count("propose_kick") == 1
 
 
-def test_case_f67_a_proposal_whose_evidence_went_missing_is_not_sent(sqlite_office: Office):
+def test_case_f67_proposal_with_missing_evidence_file_is_not_sent(sqlite_office: Office):
     office = sqlite_office
     bad_pool(office)
     shown_low(office)
@@ -247,7 +251,7 @@ def test_case_f67_a_proposal_whose_evidence_went_missing_is_not_sent(sqlite_offi
     assert file.read_text() == text
 
 
-def test_a_proposal_is_called_off_by_hand_before_it_is_sent(sqlite_office: Office):
+def test_unsent_proposal_is_cancelled_by_operator(sqlite_office: Office):
     office = sqlite_office
     bad_pool(office)
     shown_low(office)
@@ -261,7 +265,7 @@ def test_a_proposal_is_called_off_by_hand_before_it_is_sent(sqlite_office: Offic
     assert cancel_manually(office.kickouts, node_two(office)) is None
 
 
-def test_kickouts_wait_while_a_report_is_held(sqlite_office: Office):
+def test_kickouts_wait_while_report_is_held(sqlite_office: Office):
     office = sqlite_office
     bad_pool(office)
     shown_low(office)

@@ -46,7 +46,7 @@ def some_rounds(office: Office) -> None:
         office.until_final()
 
 
-def test_a_node_that_cancels_its_own_dead_kickout_is_proposed_anew(office: Office):
+def test_dead_kickout_cancelled_by_its_node_is_proposed_again(office: Office):
     proposed(office)
     first = kick(office)
     died(office)
@@ -62,7 +62,7 @@ def test_a_node_that_cancels_its_own_dead_kickout_is_proposed_anew(office: Offic
     assert int(str(again["round"])) > int(str(first["round"]))
 
 
-def test_a_veto_stays_one_when_the_vetoer_is_another_later(sqlite_office: Office):
+def test_veto_remains_after_vetoer_is_replaced(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     premises = office.premises
@@ -78,7 +78,7 @@ def test_a_veto_stays_one_when_the_vetoer_is_another_later(sqlite_office: Office
     assert kinds(office).count("propose_kick") == 1
 
 
-def test_a_kickout_that_nobody_executed_in_time_is_proposed_anew(sqlite_office: Office):
+def test_kickout_not_executed_in_time_is_proposed_again(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     first = kick(office)
@@ -91,7 +91,7 @@ def test_a_kickout_that_nobody_executed_in_time_is_proposed_anew(sqlite_office: 
     assert "execute_kick" not in kinds(office)
 
 
-def test_who_only_signs_signs_again_what_nobody_executed_in_time(sqlite_office: Office):
+def test_signer_only_reporter_signs_unexecuted_kickout_again(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     died(office)
@@ -102,7 +102,7 @@ def test_who_only_signs_signs_again_what_nobody_executed_in_time(sqlite_office: 
     assert [step.action for step in office.repeat(plan_kickout_call)] == ["kickout signed"]
 
 
-def test_a_kickout_of_a_node_that_was_better_meanwhile_is_not_executed(sqlite_office: Office):
+def test_kickout_of_recovered_node_is_not_executed(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     group(office, 99, (2, 0, 1))

@@ -73,7 +73,7 @@ def pushed_by_two(office: Office, other: Signer) -> None:
     assert office.premises.round == before + 1
 
 
-def test_a_kickout_that_lacks_signatures_is_not_signed_anew_at_each_round(sqlite_office: Office):
+def test_kickout_lacking_signatures_is_signed_once_across_rounds(sqlite_office: Office):
     office = sqlite_office
     due(office)
     other = two_must_sign(office)
@@ -94,7 +94,7 @@ def test_a_kickout_that_lacks_signatures_is_not_signed_anew_at_each_round(sqlite
     assert kick(office)["live"]
 
 
-def test_a_kickout_signed_on_a_round_that_left_is_dropped_and_proposed_on_another(
+def test_kickout_signed_on_reorged_round_is_dropped_and_proposed_on_next(
     sqlite_office: Office,
 ):
     office = sqlite_office

@@ -25,7 +25,7 @@ def held_office(sqlite_office: Office) -> Office:
     return sqlite_office
 
 
-def test_a_kickout_from_one_creators_tasks_waits_for_a_person(held_office: Office):
+def test_kickout_based_on_single_creator_waits_for_operator(held_office: Office):
     office = held_office
     with office.store.read_transaction() as uow:
         (look,) = load_kickout_cases(uow, KickoutRules(HELD, SETTINGS), VerificationLevel.NOTHING)

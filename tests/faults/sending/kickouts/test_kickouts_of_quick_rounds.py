@@ -103,7 +103,7 @@ def proposed_in(opened: Company) -> list[int]:
     return [int(round_) if kick == PENDING else 0 for _, kick, *_, round_, _ in held]
 
 
-def test_twenty_nodes_are_proposed_within_three_rounds_of_being_due(quick: Company):
+def test_twenty_due_nodes_are_proposed_within_three_rounds(quick: Company):
     premises, office = quick.premises, quick.first.office
     many_bad(office)
     while due(office) < NODES:
@@ -125,7 +125,7 @@ def room(office: Office) -> int:
         return compute_round_capacity(office.kickouts, uow, standing)
 
 
-def test_a_proposal_that_landed_and_is_not_confirmed_yet_is_counted_once(sqlite_office: Office):
+def test_landed_unconfirmed_proposal_counts_once_against_round_limit(sqlite_office: Office):
     office, most = sqlite_office, LIMITS.max_kicks_per_round
     bad_pool(office)
     shown_low(office)

@@ -172,7 +172,7 @@ def deliver(results: Path, task: bytes, result: int) -> None:
     (results / f"0x{task.hex()}").write_text(f"0x{word(result).hex()}\n")
 
 
-def test_two_contests_at_once_are_settled_in_the_window_by_a_daemon_that_restarts(
+def test_two_contests_are_settled_in_window_despite_daemon_restarts(
     network: Network, config: Path, results: Path
 ):
     with daemon(config, "--dispatch") as running:

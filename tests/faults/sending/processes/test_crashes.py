@@ -32,7 +32,7 @@ def points(premises: Premises, store: Store, evidence: Path) -> list[str]:
     return fuse.passed
 
 
-def test_case_f01_whoever_dies_during_a_push_has_one_successor_who_finishes_it(
+def test_case_f01_push_is_completed_once_after_crash_at_any_point(
     premises: Premises, fresh_chain: Chain, new_store: NewStore, deaths: Deaths, tmp_path: Path
 ):
     with reused(new_store) as (emptied, _):
@@ -64,7 +64,7 @@ def test_case_f01_whoever_dies_during_a_push_has_one_successor_who_finishes_it(
                 office.close()
 
 
-def test_case_f02_whoever_dies_with_stored_bytes_leaves_them_to_be_sent_as_they_are(
+def test_case_f02_stored_bytes_are_sent_unchanged_after_crash(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, (first, second) = proxied_office, proxies

@@ -95,7 +95,7 @@ def ticked(office: Office, times: int = 1) -> int:
     return failed
 
 
-def test_case_f42_bytes_signed_by_a_leader_that_stalled_meanwhile_are_never_stored_nor_sent(
+def test_case_f42_bytes_signed_by_stalled_former_leader_are_neither_stored_nor_sent(
     office: Office,
 ):
     premises, store = office.premises, office.store
@@ -122,7 +122,7 @@ def test_case_f42_bytes_signed_by_a_leader_that_stalled_meanwhile_are_never_stor
 
 @pytest.mark.parametrize("outcome", ["made", "not made"])
 @pytest.mark.parametrize("at", range(COMMITS))
-def test_case_f43_a_commit_of_unknown_outcome_is_looked_up_before_the_push_goes_on(
+def test_case_f43_commit_of_unknown_outcome_is_resolved_before_push_continues(
     sqlite_office: Office, at: int, outcome: str
 ):
     office = sqlite_office
@@ -141,7 +141,7 @@ def test_case_f43_a_commit_of_unknown_outcome_is_looked_up_before_the_push_goes_
 
 
 @pytest.mark.parametrize("fault", ["read-only", "full disk"])
-def test_case_f44_a_database_that_cannot_be_written_sends_nothing_until_it_can(
+def test_case_f44_unwritable_database_sends_nothing_until_writable(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], fault: str
 ):
     office = proxied_office
@@ -164,7 +164,7 @@ def test_case_f44_a_database_that_cannot_be_written_sends_nothing_until_it_can(
 
 
 @pytest.mark.postgres
-def test_case_f44_a_postgresql_that_became_read_only_sends_nothing_until_it_is_not(
+def test_case_f44_read_only_postgresql_sends_nothing_until_writable(
     office: Office,
 ):
     office.period()
@@ -185,7 +185,7 @@ def test_case_f44_a_postgresql_that_became_read_only_sends_nothing_until_it_is_n
 @pytest.mark.postgres
 @pytest.mark.parametrize("code", ["40001", "40P01"])
 @pytest.mark.parametrize("table", ["pub_intent", "pub_nonce", "pub_attempt", "pub_journal"])
-def test_case_f45_a_transaction_that_the_server_breaks_off_is_done_again_from_its_beginning(
+def test_case_f45_transaction_aborted_by_server_is_retried_from_start(
     premises: Any, new_postgresql_store: Any, tmp_path: Any, table: str, code: str
 ):
     with new_postgresql_store() as store:
@@ -202,7 +202,7 @@ def test_case_f45_a_transaction_that_the_server_breaks_off_is_done_again_from_it
         office.close()
 
 
-def test_case_f45_no_transaction_is_open_while_bytes_are_sent(
+def test_case_f45_no_database_transaction_is_open_during_send(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, url = proxied_office, proxied_office.store._url
@@ -221,9 +221,7 @@ def test_case_f45_no_transaction_is_open_while_bytes_are_sent(
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR])
-def test_case_f46_a_clock_that_jumps_moves_no_deadline_no_lease_and_no_bump(
-    office: Office, jump: int
-):
+def test_case_f46_clock_jump_changes_no_deadline_lease_or_bump(office: Office, jump: int):
     chain = office.premises.chain
     office.period()
     plain = office.context.clock

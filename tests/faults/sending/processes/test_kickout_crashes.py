@@ -26,7 +26,7 @@ def stage(premises: Premises, new_store: NewStore, tmp_path: Path) -> Iterator[S
 
 
 @pytest.mark.parametrize("kind", KICKOUTS)
-def test_case_f01_whoever_dies_during_a_kickout_has_one_successor_who_finishes_it(
+def test_case_f01_kickout_is_completed_once_after_crash_at_any_point(
     stage: Stage, deaths: Deaths, kind: str
 ):
     phase = PHASES[kind]

@@ -26,7 +26,7 @@ HOUR = 3600
 
 
 @pytest.mark.parametrize("options", [[], ["--once"], ["--standby"]])
-def test_after_a_kill_the_next_one_starts_at_once(
+def test_killed_leader_is_replaced_immediately(
     resting: LocalNetwork, empty_database_url: str, tmp_path: Path, options: list[str]
 ):
     url = empty_database_url
@@ -46,7 +46,7 @@ def test_after_a_kill_the_next_one_starts_at_once(
             assert not said(following, "waiting_for_lease_expiry")
 
 
-def test_one_that_may_be_dead_is_waited_for_visibly_until_its_lease_is_over(
+def test_possibly_dead_leader_is_waited_for_until_lease_expires(
     resting: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
@@ -61,7 +61,7 @@ def test_one_that_may_be_dead_is_waited_for_visibly_until_its_lease_is_over(
         assert waiting.wait_for("daemon_started")["epoch"] == 2
 
 
-def test_one_that_renews_its_lease_lives_and_is_left_alone(
+def test_renewed_lease_is_respected_and_second_daemon_exits(
     resting: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
@@ -76,7 +76,7 @@ def test_one_that_renews_its_lease_lives_and_is_left_alone(
     assert lease(url).holder == ELSEWHERE
 
 
-def test_one_that_waits_for_a_lease_ends_when_told(
+def test_daemon_waiting_for_lease_stops_on_request(
     resting: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
 ):
     path = config(resting, tmp_path / "one", empty_sqlite_url)

@@ -91,7 +91,7 @@ def sender_of(url: str) -> Account:
         return uow.outbox.intents.list_newest(1)[0].request.account
 
 
-def test_case_f40_of_two_that_start_at_once_one_leads_and_the_other_stands_by_and_takes_over(
+def test_case_f40_simultaneous_starts_elect_one_leader_and_standby_takes_over(
     resting: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
@@ -124,7 +124,7 @@ def test_case_f40_of_two_that_start_at_once_one_leads_and_the_other_stands_by_an
         other.wait_until_ready()
 
 
-def test_case_f40_one_that_does_not_stand_by_leaves_and_names_the_leader(
+def test_case_f40_daemon_without_standby_exits_and_reports_leader(
     resting: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
@@ -137,7 +137,7 @@ def test_case_f40_one_that_does_not_stand_by_leaves_and_names_the_leader(
         assert lease(url).holder is not None
 
 
-def test_case_f41_a_leader_that_stalls_inside_a_send_doubles_nothing_and_ends(
+def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
     network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url, gate = empty_database_url, faults.Gate()
@@ -173,7 +173,7 @@ def test_case_f41_a_leader_that_stalls_inside_a_send_doubles_nothing_and_ends(
 
 
 @pytest.mark.parametrize("state", ["waiting", "standing by", "leading", "sending"])
-def test_case_f47_sigterm_ends_it_in_time_and_gives_the_lease_back(
+def test_case_f47_sigterm_stops_daemon_in_time_and_releases_lease(
     network: LocalNetwork, tmp_path: Path, state: str
 ):
     url, gate = f"sqlite:///{tmp_path / 'oracle.sqlite'}", faults.Gate()
@@ -216,7 +216,7 @@ def _reach(daemon: Daemon, state: str, gate: faults.Gate) -> None:
     daemon.wait_for(events[state])
 
 
-def test_a_lease_that_another_took_ends_the_leader_while_it_has_nothing_to_do(
+def test_lease_taken_over_stops_idle_leader(
     resting: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
 ):
     url = empty_sqlite_url
@@ -231,7 +231,7 @@ def test_a_lease_that_another_took_ends_the_leader_while_it_has_nothing_to_do(
     assert lease(url).holder == "somebody"
 
 
-def test_standing_by_and_leaving_at_once_are_not_asked_for_together(
+def test_standby_and_once_are_mutually_exclusive(
     resting: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
 ):
     path = config(resting, tmp_path / "one", empty_sqlite_url)

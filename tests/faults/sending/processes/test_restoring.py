@@ -27,7 +27,7 @@ HOUR = 3600
 COUNT = "eth_getTransactionCount"
 
 
-def test_case_f07_a_transaction_mined_during_an_hour_of_downtime_is_recognised_and_not_repeated(
+def test_case_f07_transaction_mined_during_downtime_is_recognised_and_not_resent(
     office: Office,
 ):
     office.period()
@@ -52,7 +52,7 @@ def test_case_f07_a_transaction_mined_during_an_hour_of_downtime_is_recognised_a
     assert premises.round == 1
 
 
-def test_case_f32_a_reorg_during_downtime_is_found_at_the_restart_and_the_bytes_are_sent_again(
+def test_case_f32_reorg_during_downtime_is_detected_at_restart_and_bytes_are_resent(
     office: Office,
 ):
     office.period()
@@ -85,7 +85,7 @@ def test_case_f32_a_reorg_during_downtime_is_found_at_the_restart_and_the_bytes_
     assert office.premises.round == 1
 
 
-def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_rebuilt(
+def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
     sqlite_office: Office, tmp_path: Path
 ):
     office = sqlite_office
@@ -121,7 +121,7 @@ def test_case_f19_an_old_copy_is_refused_until_what_the_chain_has_seen_is_rebuil
         assert waiting_reason(office.reporting) is None
 
 
-def test_case_f19_a_lost_database_gives_no_nonce_out_again(office: Office, new_store: NewStore):
+def test_case_f19_lost_database_reuses_no_nonce_after_rebuild(office: Office, new_store: NewStore):
     office.pushed()
     office.pushed()
     with new_store() as fresh:
@@ -144,7 +144,7 @@ def test_case_f19_a_lost_database_gives_no_nonce_out_again(office: Office, new_s
         assert compare_with_chain(office.context, 1000).is_empty
 
 
-def test_case_f19_one_endpoint_alone_that_counts_higher_stops_the_sending_and_changes_nothing(
+def test_case_f19_higher_nonce_count_of_single_endpoint_stops_sending_and_changes_nothing(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office

@@ -31,9 +31,7 @@ def empty() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_case_f74_whatever_happens_each_effect_happens_once_and_every_invariant_holds(
-    name: str, empty: Path
-):
+def test_case_f74_seeded_chaos_keeps_every_invariant(name: str, empty: Path):
     setting = SETTINGS[name]
     for seed in range(1, -(-_ROUNDS // SETTINGS[name].rounds) + 1):
         played = play(setting, seed, empty)
@@ -43,27 +41,27 @@ def test_case_f74_whatever_happens_each_effect_happens_once_and_every_invariant_
 
 @pytest.mark.parametrize("size", [3, 100])
 @pytest.mark.parametrize("name", ["two", "twice the noise", "short account balance"])
-def test_case_f74_calls_that_go_in_batches_happen_once_each_too(name: str, size: int, empty: Path):
+def test_case_f74_batched_calls_keep_every_invariant(name: str, size: int, empty: Path):
     for seed in (1, 2):
         played = play(replace(SETTINGS[name], rounds=8, batch_size=size), seed, empty)
         assert played.faults == (), f"{name}, seed {seed}"
         assert played.verdict.is_clean, f"{name}, seed {seed}: {played.verdict}"
 
 
-def test_case_f74_in_these_worlds_everything_that_can_go_wrong_does(empty: Path):
+def test_case_f74_noisy_world_contains_every_kind_of_mishap(empty: Path):
     played = play(replace(SETTINGS["twice the noise"], rounds=12), 1, empty)
     happened = " ".join(played.passed)
     for mishap in ("died", "stalled", "reorg", "spike", "lag", "answer lost", "pool lost"):
         assert mishap in happened
 
 
-def test_a_seed_is_the_same_story_every_time(empty: Path):
+def test_same_seed_produces_identical_simulation(empty: Path):
     setting = replace(SETTINGS["two"], rounds=6)
     first, second = play(setting, 11, empty), play(setting, 11, empty)
     assert (first.blocks, first.passed) == (second.blocks, second.passed)
 
 
-def test_what_the_simulation_remembers_changes_no_story(empty: Path):
+def test_simulation_cache_does_not_change_outcome(empty: Path):
     """It reads the database less often than the daemon does; it must not see anything else."""
     setting = replace(SETTINGS["twice the noise"], rounds=6)
     quick: list[str] = []
@@ -73,7 +71,7 @@ def test_what_the_simulation_remembers_changes_no_story(empty: Path):
     assert quick == slow
 
 
-def test_what_ended_without_its_effect_keeps_no_other_kickout_waiting():
+def test_expired_kickouts_do_not_block_further_kickouts():
     """It did once: three that expired together were never wanted again (decision 0101)."""
     goals = Goals(24)
     known = dict.fromkeys(goals.pushes, Wished("final", 1, is_over=True))
@@ -81,7 +79,7 @@ def test_what_ended_without_its_effect_keeps_no_other_kickout_waiting():
     assert goals.next_kick(known) == goals.kicks[0]
 
 
-def test_whoever_does_not_look_for_every_hash_is_seen(
+def test_skipped_confirmation_violates_simulation_invariant_i8(
     empty: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(TransactionManager, "confirm", lambda *_: None)
@@ -89,7 +87,9 @@ def test_whoever_does_not_look_for_every_hash_is_seen(
     assert any(fault.startswith("I8") for fault in played.faults)
 
 
-def test_whoever_reserves_more_than_it_has_is_seen(empty: Path, monkeypatch: pytest.MonkeyPatch):
+def test_reservation_above_budget_violates_simulation_invariant_i10(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(fee_bump, "nonce_budget", lambda *_: 10**30)
     monkeypatch.setattr(replacement_offer, "find_tightest_limit", lambda *_: (10**30, "nothing"))
     # Not in every world: it takes an account balance that is just too small.
@@ -100,14 +100,14 @@ def test_whoever_reserves_more_than_it_has_is_seen(empty: Path, monkeypatch: pyt
     assert any(fault.startswith("I10") for fault in faults)
 
 
-def test_a_naive_publisher_doubles_in_the_same_worlds():
+def test_naive_publisher_sends_duplicates_in_same_worlds():
     """Were it not seen here, the zeros above would mean nothing."""
     worlds = [play_naive(SETTINGS["two"], seed) for seed in range(1, _NAIVE_WORLDS + 1)]
     assert sum(world.verdict.doubles for world in worlds) > 0
     assert all(world.verdict.unfinished == 0 for world in worlds)
 
 
-def test_a_naive_publisher_does_well_where_nothing_goes_wrong():
+def test_naive_publisher_is_correct_without_faults():
     """It is no straw man: what it does wrong it does only when something happens to it."""
     worlds = [play_naive(SETTINGS["no noise"], seed) for seed in range(1, _NAIVE_WORLDS + 1)]
     assert [world.verdict.is_clean for world in worlds] == [True] * _NAIVE_WORLDS

@@ -64,7 +64,7 @@ def sqlite_stage(
 
 
 @pytest.mark.parametrize("kind", PHASES)
-def test_case_f41_a_leader_that_stands_still_anywhere_ends_and_its_successor_sends_once(
+def test_case_f41_leader_stalled_at_any_point_exits_and_successor_sends_once(
     stage: Stand, kind: str, *, bounded: bool
 ):
     phase = PHASES[kind]
@@ -80,7 +80,7 @@ def test_case_f41_a_leader_that_stands_still_anywhere_ends_and_its_successor_sen
                 stand_still(office, stage.second, kind, stop)
 
 
-def test_without_any_fence_the_nonce_alone_keeps_a_push_to_one_effect(
+def test_without_lease_fencing_nonce_alone_limits_push_to_one_effect(
     sqlite_stage: Stand, monkeypatch: pytest.MonkeyPatch
 ):
     stage, phase = sqlite_stage, PHASES[PUSH]

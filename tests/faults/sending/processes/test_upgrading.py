@@ -40,7 +40,7 @@ def upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Offic
     return upgrade
 
 
-def test_case_f49_a_push_that_is_live_while_the_tables_are_migrated_becomes_final(
+def test_case_f49_live_push_becomes_final_after_migration(
     office: Office, upgraded: Callable[[Office], str]
 ):
     office.period()
@@ -71,7 +71,7 @@ def test_case_f49_a_push_that_is_live_while_the_tables_are_migrated_becomes_fina
         office.close()
 
 
-def test_case_f49_what_is_paused_and_what_is_assigned_or_mined_stays_so_and_goes_on(
+def test_case_f49_paused_account_and_mined_push_survive_migration(
     office: Office, upgraded: Callable[[Office], str]
 ):
     office.period()
@@ -98,7 +98,7 @@ def test_case_f49_what_is_paused_and_what_is_assigned_or_mined_stays_so_and_goes
 
 
 @pytest.mark.parametrize("by_node", [False, True])
-def test_a_database_of_before_is_told_who_vetoed_and_goes_on(
+def test_kickout_cancellation_is_classified_after_upgrade_from_older_fold(
     office: Office, monkeypatch: pytest.MonkeyPatch, *, by_node: bool
 ):
     with monkeypatch.context() as older:

@@ -88,16 +88,14 @@ def locked_door(postgresql_url: str) -> Iterator[Door]:
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("path", ["/livez", "/metrics"])
-def test_case_f73_watchers_are_answered_while_the_database_stands_still(
-    locked_door: Door, path: str
-):
+def test_case_f73_requests_are_answered_while_database_is_blocked(locked_door: Door, path: str):
     assert locked_door.turns_away()
     assert requests.get(locked_door.url + path, timeout=PATIENCE).status_code == 200
     # They did not have to wait for it: the crowd still does.
     assert not all(one.done() for one in locked_door.asked)
 
 
-def test_what_is_shown_is_what_was_put_there(locked_door: Door):
+def test_board_returns_stored_report_and_404_for_missing_report(locked_door: Door):
     assert locked_door.turns_away()
     body = requests.get(f"{locked_door.shown}/v1/report/7", timeout=PATIENCE).content
 

@@ -6,7 +6,7 @@ from tests.support.office import Office
 from tests.support.sending.rounds import signed
 
 
-def test_nothing_is_signed_while_a_fault_of_the_feed_is_open(office: Office):
+def test_nothing_is_signed_while_feed_fault_is_open(office: Office):
     with office.store.transaction() as uow:
         uow.feed.record_faults([FeedFault(CHANGED, 1, 7, 1_000, "it was told in another way")])
     office.period()
@@ -19,7 +19,7 @@ def test_nothing_is_signed_while_a_fault_of_the_feed_is_open(office: Office):
     assert len(signed(office, 1)) == 1
 
 
-def test_a_row_that_says_nothing_holds_nothing(office: Office):
+def test_malformed_feed_row_does_not_block_signing(office: Office):
     with office.store.transaction() as uow:
         uow.feed.record_faults([FeedFault(BAD_ROW, 1, 7, 1_000, "args: no JSON")])
     office.period()

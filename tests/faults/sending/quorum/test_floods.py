@@ -28,7 +28,7 @@ def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
         yield until_the_end.enter_context(company(premises, stores, tmp_path))
 
 
-def test_of_a_signer_that_never_says_the_same_a_few_statements_are_kept(three: Company):
+def test_signer_with_ever_changing_statements_is_limited_in_stored_statements(three: Company):
     (second, liar), first = three.others, three.first.office
     three.period()
     for one in (second, liar):
@@ -46,7 +46,7 @@ def test_of_a_signer_that_never_says_the_same_a_few_statements_are_kept(three: C
     assert three.premises.round == 1
 
 
-def test_whoever_was_flooding_is_received_again_later_and_at_once_where_it_says_what_we_say(
+def test_flooding_signer_is_accepted_later_or_immediately_when_it_agrees(
     three: Company,
 ):
     liar, first = three.others[1], three.first.office

@@ -159,7 +159,7 @@ REPLAYED: dict[str, Telling] = {
 
 
 @pytest.mark.parametrize("what", REPLAYED)
-def test_a_signature_of_elsewhere_is_neither_counted_nor_kept(asked: Asked, what: str):
+def test_replayed_signature_is_neither_counted_nor_stored(asked: Asked, what: str):
     asked.hears(REPLAYED[what](asked))
     assert asked.turns() == []
     assert asked.asked
@@ -171,7 +171,7 @@ def test_a_signature_of_elsewhere_is_neither_counted_nor_kept(asked: Asked, what
     assert asked.kept() == [asked.peer.address]
 
 
-def test_a_signature_under_another_configuration_is_none_of_ours(asked: Asked):
+def test_signature_under_another_configuration_is_stored_but_not_counted(asked: Asked):
     asked.hears(asked.told(replace(asked.statement(), config=HASH), asked.domain, asked.peer))
     assert "push planned" not in asked.turns()
     assert asked.kept() == [asked.peer.address]
@@ -196,7 +196,7 @@ def _nonsense(asked: Asked) -> dict[str, Answer]:
     }
 
 
-def test_nonsense_in_any_form_counts_for_nothing_and_the_next_answer_does(asked: Asked):
+def test_malformed_response_is_ignored_and_next_response_is_counted(asked: Asked):
     for answer in _nonsense(asked).values():
         asked.answer = answer
         assert asked.turns() == []
@@ -205,7 +205,7 @@ def test_nonsense_in_any_form_counts_for_nothing_and_the_next_answer_does(asked:
     assert asked.turns() == ["push planned"]
 
 
-def test_a_statement_of_our_own_key_from_elsewhere_is_no_second_signature(asked: Asked):
+def test_own_statement_returned_by_peer_is_no_second_signature(asked: Asked):
     # The same one that we hold: a peer that shows us ourselves.
     (ours,) = asked.board.get_statements("report/1")
     asked.hears(ours, ours)
@@ -214,7 +214,7 @@ def test_a_statement_of_our_own_key_from_elsewhere_is_no_second_signature(asked:
     assert asked.office.intents() == []
 
 
-def test_our_board_shows_nothing_that_others_told(asked: Asked):
+def test_board_shows_only_own_statements(asked: Asked):
     asked.hears(_good(asked))
     assert asked.turns() == ["push planned"]
     shown = asked.board.get_statements("report/1")

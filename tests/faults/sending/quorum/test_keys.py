@@ -102,7 +102,7 @@ def lands(guarded: Guarded, nonce: int) -> None:
     assert (office.premises.round, office.premises.nonce) == (before + 1, nonce + 1)
 
 
-def test_case_f70_of_a_guard_that_is_slow_nothing_is_stored_and_the_nonce_is_kept(
+def test_case_f70_signing_timeout_stores_nothing_and_keeps_nonce(
     guarded: Guarded,
 ):
     office, nonce = guarded.office, guarded.office.premises.nonce
@@ -122,7 +122,7 @@ def test_case_f70_of_a_guard_that_is_slow_nothing_is_stored_and_the_nonce_is_kep
     lands(guarded, nonce)
 
 
-def test_case_f70_a_guard_that_is_down_keeps_everything_as_it_is(guarded: Guarded):
+def test_case_f70_unavailable_signer_leaves_state_unchanged(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
     guarded.signer.instead = (503, {}, b"")
     for _ in range(3):
@@ -148,9 +148,7 @@ WRONG_TRANSACTIONS = {
 
 
 @pytest.mark.parametrize("what", WRONG_TRANSACTIONS)
-def test_case_f70_a_transaction_that_was_not_asked_for_is_neither_stored_nor_sent(
-    guarded: Guarded, what: str
-):
+def test_case_f70_unrequested_transaction_is_neither_stored_nor_sent(guarded: Guarded, what: str):
     office, nonce = guarded.office, guarded.office.premises.nonce
     guarded.transmitter.wrong = WRONG_TRANSACTIONS[what]
 
@@ -165,7 +163,9 @@ def test_case_f70_a_transaction_that_was_not_asked_for_is_neither_stored_nor_sen
     lands(guarded, nonce)
 
 
-def test_case_f70_who_signed_something_else_is_asked_again_by_a_human_alone(guarded: Guarded):
+def test_case_f70_signer_that_signed_wrong_transaction_is_retried_only_after_operator_release(
+    guarded: Guarded,
+):
     office, nonce = guarded.office, guarded.office.premises.nonce
     guarded.transmitter.wrong = WRONG_TRANSACTIONS["another contract"]
     with pytest.raises(TransientError):
@@ -195,14 +195,14 @@ WRONG_STATEMENTS = {
 
 
 @pytest.mark.parametrize("what", WRONG_STATEMENTS)
-def test_case_f70_a_statement_that_was_not_asked_for_is_never_stored(guarded: Guarded, what: str):
+def test_case_f70_unrequested_statement_is_never_stored(guarded: Guarded, what: str):
     guarded.signer.wrong = WRONG_STATEMENTS[what]
     with pytest.raises(TransientError, match="nothing is signed: "):
         guarded.office.tick()
     assert (guarded.statements(), guarded.slots(), guarded.sent) == (0, [], 0)
 
 
-def test_case_f70_a_signer_that_refused_is_left_alone_and_asked_again_later(guarded: Guarded):
+def test_case_f70_signer_with_wrong_statement_is_retried_after_backoff(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
     # Its rest ends when the test says so.
     office.context.publisher.signer_backoff = Backoff(lambda: 0.0)
@@ -219,7 +219,7 @@ def test_case_f70_a_signer_that_refused_is_left_alone_and_asked_again_later(guar
     lands(guarded, nonce)
 
 
-def test_case_f70_what_the_guards_policy_refuses_is_not_sent(guarded: Guarded):
+def test_case_f70_transaction_refused_by_signer_policy_is_not_sent(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
     contract = office.premises.address
     office.context.publisher.payer_backoff = Backoff(lambda: 0.0)

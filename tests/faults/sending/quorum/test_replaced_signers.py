@@ -31,7 +31,7 @@ def digests(office: Office) -> list[tuple[str, str | None]]:
     return [(one.digest, one.expiry_reason) for one in found]
 
 
-def test_case_f62_what_was_planned_under_other_signers_is_signed_anew(three: Company):
+def test_case_f62_report_planned_under_replaced_signers_is_signed_again(three: Company):
     first = three.first.office
     three.period()
     for one in three.others:
@@ -54,7 +54,7 @@ def test_case_f62_what_was_planned_under_other_signers_is_signed_anew(three: Com
     assert first.states()[0] == "expired"
 
 
-def test_a_push_in_the_pool_is_replaced_by_what_was_signed_anew(sqlite_office: Office):
+def test_pending_push_is_replaced_by_report_signed_under_new_signers(sqlite_office: Office):
     office, mine = sqlite_office, sqlite_office.context.publisher.signer
     in_flight(office)
     nonce = only(office).nonce

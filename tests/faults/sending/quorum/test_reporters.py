@@ -28,7 +28,7 @@ def disagreements(reporter: Reporter) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-def test_every_period_has_the_same_bytes_whatever_the_database_window_and_restarts(
+def test_reporters_with_different_databases_and_restarts_produce_identical_reports(
     three: Company,
 ):
     for number in range(4):
@@ -44,7 +44,7 @@ def test_every_period_has_the_same_bytes_whatever_the_database_window_and_restar
     assert others_signed == [signed, signed]
 
 
-def test_alerts_see_a_zero_of_each_signer_before_anything_is_amiss(three: Company):
+def test_quorum_counters_are_initialised_to_zero_per_signer(three: Company):
     """A counter that is born at 1 has risen by nothing; admins replace signers while we run."""
     for counter in (quorum_metrics.EQUIVOCATION, quorum_metrics.DISAGREEMENT):
         counter.clear()
@@ -55,7 +55,7 @@ def test_alerts_see_a_zero_of_each_signer_before_anything_is_amiss(three: Compan
             assert REGISTRY.get_sample_value(name, labels) == 0
 
 
-def test_rounds_go_on_while_one_is_down(three: Company):
+def test_rounds_continue_while_one_reporter_is_down(three: Company):
     three.round()
     three.others[1].is_down = True
     for _ in range(2):
@@ -64,7 +64,7 @@ def test_rounds_go_on_while_one_is_down(three: Company):
     assert three.premises.round == 3
 
 
-def test_a_reporter_that_comes_back_signs_what_the_others_sign(three: Company):
+def test_returning_reporter_signs_same_digests_as_others(three: Company):
     three.round()
     late = three.others[1]
     late.is_down = True
@@ -80,7 +80,7 @@ def test_a_reporter_that_comes_back_signs_what_the_others_sign(three: Company):
     assert late.reports() == three.first.reports()
 
 
-def test_case_f66_a_round_is_pushed_by_two_and_the_third_who_disagrees_is_named(three: Company):
+def test_case_f66_round_is_pushed_by_two_and_disagreeing_signer_is_reported(three: Company):
     liar = three.others[1]
     before = disagreements(liar)
     three.period()
@@ -102,7 +102,7 @@ def test_case_f66_a_round_is_pushed_by_two_and_the_third_who_disagrees_is_named(
     assert digests[liar.signer] != digests[three.others[0].signer] == three.first.signed()[1]
 
 
-def test_who_disagrees_after_the_round_was_pushed_is_named_by_all(three: Company):
+def test_late_disagreeing_signer_is_reported_by_all(three: Company):
     signing, liar = three.others
     liar.is_down = True
     before = disagreements(liar)
@@ -135,7 +135,7 @@ def other_words(reporter: Reporter) -> ReportStatement:
     return replace(build_report_statement(other, reporter.office.contract.get_status()), round=1)
 
 
-def test_our_own_key_in_another_process_is_told_of_and_we_sign_nothing_else(three: Company):
+def test_own_key_in_another_process_is_reported_and_signs_nothing_else(three: Company):
     first, other = three.first, three.others[0]
     other.is_down = three.others[1].is_down = True
     before = equivocations(first)
@@ -156,7 +156,7 @@ def test_our_own_key_in_another_process_is_told_of_and_we_sign_nothing_else(thre
     assert equivocations(first) == before + 1
 
 
-def test_who_did_not_cut_a_period_accuses_nobody_of_it(three: Company):
+def test_reporter_without_stored_period_reports_no_disagreement(three: Company):
     late = three.others[1]
     late.is_down = True
     before = [disagreements(one) for one in three.reporters]
@@ -178,7 +178,7 @@ def equivocations(reporter: Reporter) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-def test_a_signer_with_two_statements_for_a_round_is_told_of(three: Company):
+def test_equivocation_of_signer_is_reported(three: Company):
     first, twice = three.first.office, three.others[1]
     three.others[0].is_down = True
     before = equivocations(twice)
@@ -203,7 +203,7 @@ def test_a_signer_with_two_statements_for_a_round_is_told_of(three: Company):
     assert [intent.request.digest for intent in first.intents()] == [told.digest]
 
 
-def test_what_is_forged_or_a_strangers_counts_for_nothing(three: Company):
+def test_forged_and_unknown_statements_are_ignored(three: Company):
     first, liar = three.first.office, three.others[1]
     three.others[0].is_down = True
     three.period()
@@ -230,7 +230,7 @@ def test_what_is_forged_or_a_strangers_counts_for_nothing(three: Company):
         assert uow.peer_statements.list_for_round(three.premises.address, "report", 1) == []
 
 
-def test_nothing_is_sent_where_no_quorum_is_left_and_it_is_seen(three: Company):
+def test_missing_quorum_stops_sending_and_raises_gauge(three: Company):
     liar = three.others[1]
     three.others[0].is_down = True
     three.period()
@@ -272,7 +272,7 @@ def gauges() -> tuple[float, float]:
     return quorum_metrics.HELD._value.get(), quorum_metrics.DISPUTED._value.get()
 
 
-def test_a_kickout_is_proposed_by_two_signatures(three: Company):
+def test_kickout_is_proposed_with_two_signatures(three: Company):
     bad_pool(three.first.office)
     for _ in range(1 + ROUNDS):
         three.round()

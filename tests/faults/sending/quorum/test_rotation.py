@@ -18,7 +18,7 @@ def changed(office: Office, folder: Path) -> None:
     office.restart(premises=replace(premises, keys=keys))
 
 
-def test_an_account_that_is_paused_ends_what_it_sent_and_another_takes_its_place(
+def test_paused_account_finishes_its_push_and_replacement_account_continues(
     office: Office, tmp_path: Path
 ):
     in_flight(office)
@@ -42,9 +42,7 @@ def test_an_account_that_is_paused_ends_what_it_sent_and_another_takes_its_place
     assert second.request.account.address == office.premises.transmitter
 
 
-def test_an_account_that_was_changed_in_haste_strands_nothing_but_itself(
-    sqlite_office: Office, tmp_path: Path
-):
+def test_hasty_account_change_strands_only_its_own_push(sqlite_office: Office, tmp_path: Path):
     office = sqlite_office
     in_flight(office)
     changed(office, tmp_path)

@@ -62,7 +62,7 @@ def test_metrics(key): metrics.RPC_CALLS.labels(key.hex()).inc()
 """
 
 
-def test_case_f72_a_test_that_shows_a_secret_fails_and_does_not_show_it_again(tmp_path: Path):
+def test_case_f72_test_that_leaks_secret_fails_without_showing_it(tmp_path: Path):
     inner = tmp_path / "test_leaking.py"
     inner.write_text(LEAKS)
     options = ("-p", "tests.support.leaks", "-p", "no:cacheprovider", "-rA", "-q")
@@ -106,7 +106,7 @@ cli.main()
 """
 
 
-def test_case_f72_the_traceback_of_a_bug_tells_no_key_and_no_core_is_dumped(tmp_path: Path):
+def test_case_f72_traceback_redacts_keys_and_core_dumps_are_disabled(tmp_path: Path):
     files = key_files(tmp_path, "signer")
     ran = subprocess.run(  # noqa: PLW1510  it is to fail
         [sys.executable, "-c", CRASH, *map(str, files)], cwd=ROOT, capture_output=True, text=True
@@ -116,7 +116,7 @@ def test_case_f72_the_traceback_of_a_bug_tells_no_key_and_no_core_is_dumped(tmp_
     assert unlock_keystore(*files).hex() not in ran.stderr.lower()
 
 
-def test_case_f72_neither_repr_nor_metrics_nor_a_keystore_shows_a_key(tmp_path: Path):
+def test_case_f72_repr_metrics_and_keystore_contain_no_key(tmp_path: Path):
     files = tmp_path / "k.json", tmp_path / "k.password"
     create_keystore(*files, iterations=QUICK)
     key = unlock_keystore(*files)
@@ -129,7 +129,7 @@ def test_case_f72_neither_repr_nor_metrics_nor_a_keystore_shows_a_key(tmp_path: 
     assert seen.leaks() == []
 
 
-def test_a_watch_finds_a_key_in_every_form(tmp_path: Path):
+def test_leak_detector_finds_key_in_every_encoding(tmp_path: Path):
     key = unlock_keystore(*key_files(tmp_path, "signer"))
     for form in (key.hex(), key.hex().upper(), str(int.from_bytes(key, "big")), repr(key)):
         seen = Watch()
@@ -140,7 +140,7 @@ def test_a_watch_finds_a_key_in_every_form(tmp_path: Path):
 
 
 @pytest.mark.parametrize("made_by_hand", [bytes(32), b"\x01" * 32])
-def test_a_constant_is_no_secret(made_by_hand: bytes):
+def test_constant_is_not_reported_as_leaked_secret(made_by_hand: bytes):
     seen = Watch()
     seen.learn(made_by_hand, "a key")
     seen.said("output", made_by_hand.hex())

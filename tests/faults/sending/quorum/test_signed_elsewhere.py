@@ -119,7 +119,7 @@ def statements(office: Office) -> int:
         return sum(len(uow.statements.list_for_round(contract, "report", n)) for n in rounds)
 
 
-def test_a_round_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_beside_it(
+def test_report_signed_elsewhere_with_own_key_is_logged_once_and_starts_embargo(
     office: Office, thief: Office
 ):
     assert watched(office) == []
@@ -143,7 +143,7 @@ def test_a_round_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_
     assert office.premises.chain.time > embargoed_until
 
 
-def test_the_daemon_looks_before_it_signs(sqlite_office: Office, thief: Office):
+def test_daemon_checks_for_foreign_signatures_before_signing(sqlite_office: Office, thief: Office):
     office = sqlite_office
     office.index()
     jobs = sending_jobs_of(office)
@@ -158,7 +158,7 @@ def test_the_daemon_looks_before_it_signs(sqlite_office: Office, thief: Office):
     assert statements(office) == 0
 
 
-def test_what_we_signed_is_ours_and_not_told_also_after_a_restart(sqlite_office: Office):
+def test_own_reports_are_recognised_after_restart(sqlite_office: Office):
     office = sqlite_office
     assert watched(office) == []
     for _ in range(2):
@@ -169,18 +169,14 @@ def test_what_we_signed_is_ours_and_not_told_also_after_a_restart(sqlite_office:
     assert watched(office) == []
 
 
-def test_what_was_signed_before_this_database_came_to_the_head_is_not_told(
-    sqlite_office: Office, thief: Office
-):
+def test_reports_signed_before_initial_sync_are_not_logged(sqlite_office: Office, thief: Office):
     thief.pushed()
     assert watched(sqlite_office) == []
     thief.pushed()
     assert [line["round"] for line in watched(sqlite_office)] == [2]
 
 
-def test_whoever_rebuilt_a_key_is_quiet_already_and_hears_nothing(
-    sqlite_office: Office, thief: Office
-):
+def test_rebuilt_key_under_embargo_logs_nothing(sqlite_office: Office, thief: Office):
     office = sqlite_office
     assert watched(office) == []
     domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
@@ -197,7 +193,7 @@ def test_whoever_rebuilt_a_key_is_quiet_already_and_hears_nothing(
     assert quiet > until
 
 
-def test_a_kickout_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothing_beside_it(
+def test_kickout_signed_elsewhere_with_own_key_is_logged_once_and_starts_embargo(
     office: Office,
 ):
     low_on_chain(office)
@@ -222,7 +218,7 @@ def test_a_kickout_that_our_key_signed_elsewhere_is_told_once_and_we_sign_nothin
     assert office.premises.chain.time > embargoed_until
 
 
-def test_a_kickout_that_we_signed_is_ours_whoever_sends_it_by_whatever_way(
+def test_own_kickout_is_recognised_from_any_sender(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -238,14 +234,14 @@ def test_a_kickout_that_we_signed_is_ours_whoever_sends_it_by_whatever_way(
     assert watched(office) == []
 
 
-def test_a_proposal_of_ours_is_told_by_nobody(sqlite_office: Office):
+def test_own_proposal_is_not_logged_as_signed_elsewhere(sqlite_office: Office):
     office = sqlite_office
     assert watched(office) == []
     proposed(office)
     assert (watched(office), kicks_signed(office)) == ([], 1)
 
 
-def test_a_kickout_whose_signatures_are_hidden_is_ours_where_nobody_else_signs(
+def test_kickout_with_hidden_signatures_is_attributed_to_only_signer(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -254,7 +250,7 @@ def test_a_kickout_whose_signatures_are_hidden_is_ours_where_nobody_else_signs(
     assert [line["round"] for line in watched(office)] == [2]
 
 
-def test_whose_a_kickout_is_that_hides_its_signatures_is_not_known_where_others_sign(
+def test_kickout_with_hidden_signatures_is_not_attributed_among_several_signers(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -268,7 +264,7 @@ def test_whose_a_kickout_is_that_hides_its_signatures_is_not_known_where_others_
     assert [line["event"] for line in logs] == ["proposal_decode_failed"]
 
 
-def test_a_kickout_that_no_endpoint_shows_is_asked_for_until_one_does(
+def test_kickout_unavailable_at_all_endpoints_is_requested_until_returned(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -284,7 +280,7 @@ def test_a_kickout_that_no_endpoint_shows_is_asked_for_until_one_does(
     assert [line["round"] for line in watched(office)] == [2]
 
 
-def test_a_kickout_that_one_endpoint_has_lost_is_asked_of_the_next(
+def test_kickout_missing_at_one_endpoint_is_fetched_from_next(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office

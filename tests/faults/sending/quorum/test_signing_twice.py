@@ -65,7 +65,7 @@ def signed(office: Office) -> list[SignedStatement]:
         return uow.statements.list_for_round(office.premises.address, "report", 1)
 
 
-def test_what_another_process_signed_meanwhile_is_all_that_is_signed(office: Office):
+def test_statement_signed_by_another_process_during_signing_is_only_statement(office: Office):
     kept: list[SignedStatement] = []
 
     def meanwhile(statement: ReportStatement) -> None:
@@ -83,7 +83,7 @@ def test_what_another_process_signed_meanwhile_is_all_that_is_signed(office: Off
     assert office.intents() == []
 
 
-def test_a_statement_that_is_live_when_the_answer_comes_stays_the_only_one(office: Office):
+def test_live_statement_stored_during_signing_stays_only_statement(office: Office):
     kept: list[SignedStatement] = []
 
     def meanwhile(statement: ReportStatement) -> None:
@@ -98,7 +98,7 @@ def test_a_statement_that_is_live_when_the_answer_comes_stays_the_only_one(offic
     assert office.intents() == []
 
 
-def test_a_signer_that_was_told_to_keep_quiet_meanwhile_has_signed_nothing(office: Office):
+def test_embargo_set_during_signing_discards_signature(office: Office):
     def meanwhile(statement: ReportStatement) -> None:
         domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
         with office.context.writing() as uow:

@@ -46,7 +46,7 @@ def both_planned(
         yield first, second
 
 
-def test_case_f48_who_transmits_the_same_report_later_pays_nothing(
+def test_case_f48_second_transmitter_of_same_report_pays_nothing(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ):
     standby = second_transmitter(premises, tmp_path)
@@ -78,7 +78,7 @@ def test_case_f48_who_transmits_the_same_report_later_pays_nothing(
         assert "landed" in [state for state, _ in second.reports()]
 
 
-def test_a_standby_transmitter_leaves_the_first_a_head_start(
+def test_standby_transmitter_waits_for_head_start_of_first(
     premises: Premises, both_planned: tuple[Office, Office]
 ):
     _, second = both_planned
@@ -94,7 +94,7 @@ def test_a_standby_transmitter_leaves_the_first_a_head_start(
     assert sent_by(second) == 1
 
 
-def test_case_f54_a_node_that_joins_after_the_signature_changes_nothing(sqlite_office: Office):
+def test_case_f54_node_joining_after_signature_does_not_change_report(sqlite_office: Office):
     office = sqlite_office
     planned(office)
     network = office.premises.network
@@ -109,7 +109,7 @@ def test_case_f54_a_node_that_joins_after_the_signature_changes_nothing(sqlite_o
     assert not office.premises.oracle.functions.scoreOf(node).call()[0]
 
 
-def test_case_f61_a_second_statement_for_a_round_is_refused_and_told(office: Office):
+def test_case_f61_second_statement_for_round_is_refused_and_counted(office: Office):
     planned(office)
     (first,) = signed(office, 1)
     quorum = office.quorum
@@ -134,7 +134,7 @@ def refused() -> float:
     return REGISTRY.get_sample_value(name, {"kind": "report"}) or 0.0
 
 
-def test_the_contract_is_not_asked_again_while_a_round_becomes_final(
+def test_contract_is_not_called_while_round_becomes_final(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -148,7 +148,7 @@ def test_the_contract_is_not_asked_again_while_a_round_becomes_final(
     assert [one.count("eth_call") for one in proxies] == [0, 0]
 
 
-def test_a_signed_report_that_nobody_sent_in_time_is_missed(
+def test_signed_report_not_sent_before_deadline_is_missed(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with (
@@ -172,7 +172,7 @@ def test_a_signed_report_that_nobody_sent_in_time_is_missed(
         assert fates[0] == ("missed", "its deadline passed")
 
 
-def test_who_sees_anothers_push_in_the_pool_leaves_it_one_more_head_start(
+def test_pending_push_of_another_transmitter_extends_head_start(
     premises: Premises, both_planned: tuple[Office, Office]
 ):
     first, second = both_planned
@@ -191,7 +191,7 @@ def test_who_sees_anothers_push_in_the_pool_leaves_it_one_more_head_start(
     assert sent_by(second) == 0
 
 
-def test_who_has_a_nonce_already_leaves_the_round_to_a_push_that_is_in_the_pool_by_then(
+def test_assigned_nonce_is_released_when_another_push_is_pending(
     premises: Premises, both_planned: tuple[Office, Office]
 ):
     first, second = both_planned
@@ -211,7 +211,7 @@ def test_who_has_a_nonce_already_leaves_the_round_to_a_push_that_is_in_the_pool_
     assert (second.states(), premises.round, sent_by(second)) == (["superseded"], 1, 0)
 
 
-def test_an_endpoint_that_sees_others_everywhere_keeps_nobody_from_sending(
+def test_endpoint_reporting_round_as_taken_does_not_prevent_sending(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, chain = proxied_office, proxied_office.premises.chain

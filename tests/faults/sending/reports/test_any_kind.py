@@ -72,7 +72,7 @@ def wanted(office: Office) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_a_ping_is_planned_sent_confirmed_and_closed_in_batches_of_any_size(
+def test_registered_call_kind_is_sent_confirmed_and_closed_in_any_batch_size(
     sqlite_office: Office, size: int
 ):
     office = sqlite_office
@@ -97,7 +97,7 @@ def test_a_ping_is_planned_sent_confirmed_and_closed_in_batches_of_any_size(
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_what_its_kind_gives_up_leaves_no_gap_among_the_nonces(sqlite_office: Office, size: int):
+def test_call_dropped_by_its_kind_leaves_no_nonce_gap(sqlite_office: Office, size: int):
     office = sqlite_office
     kind, names = at_once(office, size), wanted(office)
     office.index()
@@ -115,7 +115,7 @@ def test_what_its_kind_gives_up_leaves_no_gap_among_the_nonces(sqlite_office: Of
     assert nonces == list(range(nonces[0], nonces[0] + COUNT - 1))
 
 
-def test_a_kind_that_nobody_registered_is_not_sent(sqlite_office: Office):
+def test_unregistered_call_kind_is_not_sent(sqlite_office: Office):
     office = sqlite_office
     wanted(office)
     office.index()
@@ -123,7 +123,7 @@ def test_a_kind_that_nobody_registered_is_not_sent(sqlite_office: Office):
         office.repeat(next_step)
 
 
-def test_two_kinds_of_one_name_are_refused(sqlite_office: Office):
+def test_duplicate_call_kind_name_is_rejected(sqlite_office: Office):
     at_once(sqlite_office, 1)
     with pytest.raises(FatalError, match="two kinds of calls are named ping"):
         sqlite_office.context.registry.register(Ping())

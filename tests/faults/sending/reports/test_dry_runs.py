@@ -116,7 +116,7 @@ def words(site: Site, command: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", DRY)
-def test_case_f71_a_dry_run_sends_nothing_and_asks_no_key(
+def test_case_f71_dry_run_sends_nothing_and_uses_no_key(
     site: Site, command: str, capsys: pytest.CaptureFixture[str]
 ):
     # 2: the node is not due yet, which the dry run is asked for to say.
@@ -127,14 +127,14 @@ def test_case_f71_a_dry_run_sends_nothing_and_asks_no_key(
 
 
 @pytest.mark.parametrize("command", [one for one in DRY if one != "run"])
-def test_a_dry_run_changes_no_row(site: Site, command: str, sqlite_url: str):
+def test_dry_run_changes_no_row(site: Site, command: str, sqlite_url: str):
     before = rows_of(sqlite_url)
     site.run(*words(site, command))
     assert rows_of(sqlite_url) == before
     assert not (site.folder / "by-hand").exists()
 
 
-def test_case_f71_the_same_run_without_dry_run_asks_both_keys_and_sends(
+def test_case_f71_run_without_dry_run_uses_both_keys_and_sends(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     assert site.run("run", "--once") == 0, capsys.readouterr().err
@@ -196,7 +196,7 @@ def as_it_is(_: Site) -> None:
         (by_other_rules, "the contract is not as configured: rulesHash"),
     ],
 )
-def test_a_push_by_hand_is_refused_by_its_dry_run_for_what_refuses_the_real_one(
+def test_dry_run_of_report_push_returns_same_refusal_as_real_push(
     site: Site,
     change: Callable[[Site], None],
     complaint: str,
@@ -225,7 +225,7 @@ def test_a_push_by_hand_is_refused_by_its_dry_run_for_what_refuses_the_real_one(
         )
 
 
-def test_a_deployment_that_is_too_dear_is_refused_by_its_dry_run_too(
+def test_deployment_above_cost_limit_is_rejected_in_dry_run_too(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     site.settings["limits"] = {"max_cost_per_transaction_wei": 1}
@@ -241,7 +241,7 @@ def test_a_deployment_that_is_too_dear_is_refused_by_its_dry_run_too(
     assert site.sent == 0
 
 
-def test_another_networks_database_is_refused_by_the_dry_run_of_rebuilding_too(
+def test_rebuild_of_another_networks_database_is_rejected_in_dry_run_too(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     site.settings["chain"]["start_block"] = 1
@@ -267,7 +267,7 @@ def keystores(site: Site) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_case_f69_a_key_of_another_address_ends_the_start_with_one_line(
+def test_case_f69_mismatching_key_address_stops_start_with_one_line(
     site: Site, role: str, capsys: pytest.CaptureFixture[str]
 ):
     other = "0x" + 40 * "9"
@@ -281,7 +281,7 @@ def test_case_f69_a_key_of_another_address_ends_the_start_with_one_line(
     assert (site.sent, site.office.intents()) == (0, before)
 
 
-def test_case_f69_the_addresses_that_are_meant_are_no_hindrance(
+def test_case_f69_matching_key_addresses_are_accepted(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     meant = {f"{role}_address": host.address for role, host in site.hosts.items()}

@@ -138,7 +138,7 @@ CASES = (
 @pytest.mark.parametrize(
     ("story", "command", "code"), CASES, ids=[f"{one[0].__name__}-{one[1]}" for one in CASES]
 )
-def test_a_dry_run_says_what_the_real_one_then_does_and_changes_no_row(
+def test_dry_run_reports_fees_of_real_command_and_changes_no_row(
     operator: Operator, proxies: Proxies, story: Story, command: str, code: int
 ):
     office = operator.office
@@ -168,7 +168,7 @@ def test_a_dry_run_says_what_the_real_one_then_does_and_changes_no_row(
     assert proxies[0].count(SEND) > sent
 
 
-def test_a_dry_run_names_the_daemon_that_the_real_one_needs_stopped(
+def test_dry_run_reports_running_daemon_that_blocks_real_command(
     operator: Operator, proxies: Proxies
 ):
     a_push_waits(operator.office, proxies)
@@ -179,7 +179,7 @@ def test_a_dry_run_names_the_daemon_that_the_real_one_needs_stopped(
     assert "another process works on this database: test" in real.complaint
 
 
-def test_of_what_is_mined_nothing_else_is_said(operator: Operator, proxies: Proxies):
+def test_bump_of_mined_call_reports_that_it_is_in_block(operator: Operator, proxies: Proxies):
     it_is_mined(operator.office, proxies)
     operator.go_home()
     said = operator.does("outbox", "bump", operator.office.intents()[0].id)

@@ -48,7 +48,7 @@ def ready(office: Office) -> list[str]:
     return [one.format_line() for one in watch.build_report().findings]
 
 
-def test_case_f50_a_fold_behind_the_head_reports_nothing(sqlite_office: Office):
+def test_case_f50_fold_behind_head_reports_nothing(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
@@ -63,7 +63,7 @@ def test_case_f50_a_fold_behind_the_head_reports_nothing(sqlite_office: Office):
     assert ready(office) == []
 
 
-def test_case_f50_a_fold_with_a_gap_reports_nothing(sqlite_office: Office):
+def test_case_f50_fold_with_gap_reports_nothing(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
@@ -96,7 +96,7 @@ def dropped(office: Office) -> None:
     office.period()
 
 
-def test_case_f51_a_mass_drop_is_held_until_a_human_releases_it(sqlite_office: Office):
+def test_case_f51_mass_drop_is_held_until_operator_releases_it(sqlite_office: Office):
     office = sqlite_office
     dropped(office)
     before = signatures(office)
@@ -132,7 +132,7 @@ def next_turn(office: Office) -> None:
     office.tick()
 
 
-def test_case_f51_the_next_report_is_examined_too_beside_what_was_released(
+def test_case_f51_report_after_released_report_is_checked_again(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -154,7 +154,7 @@ def test_case_f51_the_next_report_is_examined_too_beside_what_was_released(
         assert first.period in {gate.period for gate in uow.holds.list_held()}
 
 
-def test_report_after_a_held_one_is_published_once_the_state_is_right(sqlite_office: Office):
+def test_report_after_held_report_is_published_once_state_recovers(sqlite_office: Office):
     """The hold of one report concerns that report alone, and keeps the turn from no other."""
     office, network = sqlite_office, sqlite_office.premises.network
     dropped(office)
@@ -169,13 +169,13 @@ def test_report_after_a_held_one_is_published_once_the_state_is_right(sqlite_off
     assert (office.premises.round, held()) == (2, 0)
 
 
-def test_a_period_that_is_not_held_cannot_be_released(sqlite_office: Office):
+def test_release_of_period_that_is_not_held_is_rejected(sqlite_office: Office):
     office = sqlite_office
     with office.context.writing() as uow, pytest.raises(InputError, match="held are: none"):
         release_held_report(uow, 7, office.context.stamp)
 
 
-def test_case_f52_more_falls_than_a_round_takes_are_spread_over_rounds(sqlite_office: Office):
+def test_case_f52_falls_above_share_cap_are_spread_over_rounds(sqlite_office: Office):
     """See docs/reference/report-format.md#share-cap."""
     office = sqlite_office
     network, oracle = office.premises.network, office.premises.oracle
@@ -208,7 +208,7 @@ def waiting() -> int:
     return int(quorum_metrics.FALLS_WAITING._value.get())
 
 
-def test_a_report_that_tighter_limits_have_overtaken_is_not_sent_and_the_next_one_is(
+def test_report_violating_tightened_limits_is_skipped_and_next_report_is_sent(
     sqlite_office: Office,
 ):
     office, network = sqlite_office, sqlite_office.premises.network

@@ -28,7 +28,7 @@ def counted(office: Office, name: str, **labels: str) -> float | None:
     return REGISTRY.get_sample_value(name, labels)
 
 
-def test_how_the_contract_stands_is_told(sqlite_office: Office):
+def test_contract_state_is_exported_as_metrics(sqlite_office: Office):
     office, premises = sqlite_office, sqlite_office.premises
     office.pushed()
     assert counted(office, "oracle_report_heartbeat_seconds") == SETTINGS.heartbeat_seconds
@@ -46,7 +46,7 @@ def test_how_the_contract_stands_is_told(sqlite_office: Office):
     assert counted(office, "oracle_report_rules_agree") == 0
 
 
-def test_what_may_still_be_spent_is_told_while_nothing_is_sent(sqlite_office: Office):
+def test_budget_metrics_are_updated_while_nothing_is_sent(sqlite_office: Office):
     office = sqlite_office
     caps = replace(CAPS, cost_per_hour=CAPS.cost_per_day // 2)
     office.restart(caps=caps)
@@ -75,7 +75,7 @@ def test_what_may_still_be_spent_is_told_while_nothing_is_sent(sqlite_office: Of
     assert used == 0
 
 
-def test_a_nonce_that_nobody_holds_is_told(sqlite_office: Office):
+def test_nonce_gap_is_exported_as_metric(sqlite_office: Office):
     office = sqlite_office
     in_flight(office)
     with office.store.transaction() as uow:
@@ -83,7 +83,7 @@ def test_a_nonce_that_nobody_holds_is_told(sqlite_office: Office):
     assert counted(office, "oracle_txmgr_nonce_gap", account="transmitter") == 1
 
 
-def test_who_is_paused_and_for_how_long_a_call_waits_is_told(sqlite_office: Office):
+def test_pause_and_call_age_are_exported_as_metrics(sqlite_office: Office):
     office = sqlite_office
     in_flight(office)
     since = only(office).created_at

@@ -51,7 +51,7 @@ def told(office: Office, statistics: OutboxCounter) -> tuple[int, list[dict[str,
     return figures.abandoned_statements, lines
 
 
-def test_a_statement_that_is_not_tried_any_more_is_told_once_and_what_to_do(office: Office):
+def test_statement_out_of_attempts_is_logged_once_with_remedy(office: Office):
     office.period()
     office.index()
     statistics = OutboxCounter()
@@ -68,7 +68,7 @@ def test_a_statement_that_is_not_tried_any_more_is_told_once_and_what_to_do(offi
     assert told(office, statistics) == (1, [])
 
 
-def test_whoever_starts_again_is_told_again(sqlite_office: Office):
+def test_statement_out_of_attempts_is_logged_again_after_restart(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
@@ -78,7 +78,7 @@ def test_whoever_starts_again_is_told_again(sqlite_office: Office):
     assert len(told(office, OutboxCounter())[1]) == 1
 
 
-def test_a_statement_that_is_too_old_is_not_given_up_any_more(sqlite_office: Office):
+def test_expired_statement_is_not_counted_as_given_up(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
@@ -91,7 +91,7 @@ def test_a_statement_that_is_too_old_is_not_given_up_any_more(sqlite_office: Off
     assert told(office, OutboxCounter()) == (0, [])
 
 
-def test_a_statement_that_is_on_its_way_is_not_given_up(sqlite_office: Office):
+def test_statement_in_flight_is_not_counted_as_given_up(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
@@ -101,7 +101,7 @@ def test_a_statement_that_is_on_its_way_is_not_given_up(sqlite_office: Office):
         assert find_abandoned_statements(uow) == []
 
 
-def test_forks_that_give_a_round_and_take_it_back_make_a_statement_given_up(
+def test_repeated_reorgs_of_round_make_statement_given_up(
     sqlite_office: Office,
 ):
     office, statistics = sqlite_office, OutboxCounter()
@@ -117,7 +117,7 @@ def test_forks_that_give_a_round_and_take_it_back_make_a_statement_given_up(
     assert (count, line["round"]) == (1, 1)
 
 
-def test_a_statement_that_another_brought_after_all_is_not_given_up(sqlite_office: Office):
+def test_statement_delivered_by_another_transmitter_is_not_given_up(sqlite_office: Office):
     office, statistics = sqlite_office, OutboxCounter()
     office.period()
     office.index()

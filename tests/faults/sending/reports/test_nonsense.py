@@ -21,7 +21,7 @@ HUGE = hex(1 << 80)
         ("l1Fee", "-0x1"),
     ],
 )
-def test_a_receipt_of_figures_that_cannot_be_is_none(
+def test_receipt_with_impossible_figures_is_ignored(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], field: str, told: str
 ):
     def forged(_: Question, answer: Answer) -> Answer:

@@ -18,7 +18,7 @@ def pausable(office: Office) -> Office:
     return office
 
 
-def test_a_pause_that_is_lifted_before_its_time_is_over_for_a_push_within_a_period(
+def test_pause_lifted_early_is_noticed_by_push_within_one_period(
     pausable: Office,
 ):
     office, chain = pausable, pausable.premises.chain
@@ -42,7 +42,7 @@ def test_a_pause_that_is_lifted_before_its_time_is_over_for_a_push_within_a_peri
 
 
 @pytest.mark.parametrize(("blocks", "fate"), [(1, "mined"), (FINALITY + 1, "reverted")])
-def test_a_push_that_met_a_pause_in_its_own_block_goes_again_once_that_is_over(
+def test_push_reverted_by_pause_is_sent_again_after_pause_ends(
     pausable: Office, blocks: int, fate: str
 ):
     office, chain = pausable, pausable.premises.chain
@@ -69,7 +69,7 @@ def test_a_push_that_met_a_pause_in_its_own_block_goes_again_once_that_is_over(
     assert office.reports()[0] == ("landed", None)
 
 
-def test_a_push_that_failed_for_another_reason_is_not_paid_for_again(office: Office):
+def test_push_reverted_for_other_reason_is_not_retried(office: Office):
     office.period()
     office.tick()
     chain, address = office.premises.chain, office.premises.oracle.address

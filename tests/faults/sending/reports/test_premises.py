@@ -35,7 +35,7 @@ def different(office: Office, wanted: ExpectedConfiguration) -> list[str]:
     return [one.subject for one in find_mismatches(constitution, wanted)]
 
 
-def test_case_f65_a_contract_of_other_code_or_other_rules_is_refused(sqlite_office: Office):
+def test_case_f65_contract_with_different_code_or_rules_is_reported(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
     assert different(office, expected(office)) == []
 
@@ -48,7 +48,7 @@ def test_case_f65_a_contract_of_other_code_or_other_rules_is_refused(sqlite_offi
     assert different(office, expected(office)) == ["code hash"]
 
 
-def test_a_quorum_of_several_signers_is_no_difference(sqlite_office: Office):
+def test_quorum_of_several_signers_is_accepted(sqlite_office: Office):
     office = sqlite_office
     constitution = office.contract.get_configuration()
     three = tuple(Address(f"0x{40 * digit}") for digit in "123")
@@ -72,7 +72,7 @@ def stranger(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Proxy:
     return second
 
 
-def test_case_f68_an_endpoint_of_another_chain_is_refused_at_the_start(
+def test_case_f68_endpoint_of_another_chain_is_rejected_at_start(
     sqlite_office: Office, stranger: Proxy
 ):
     stranger.rule("eth_chainId", another_chain(1))
@@ -80,7 +80,7 @@ def test_case_f68_an_endpoint_of_another_chain_is_refused_at_the_start(
         reconcile(sqlite_office.context)
 
 
-def test_case_f68_an_endpoint_that_comes_back_as_another_chain_stops_every_signature(
+def test_case_f68_endpoint_returning_as_another_chain_stops_signing(
     sqlite_office: Office, stranger: Proxy
 ):
     office = sqlite_office

@@ -15,7 +15,7 @@ def ask(proxy: Proxy, method: str, *params: object) -> Any:
     return requests.post(proxy.url, json=body, timeout=120).json()
 
 
-def test_an_office_pushes_through_two_proxies_and_each_sees_the_same_bytes(
+def test_push_through_two_proxies_sends_same_bytes_to_each(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     proxied_office.pushed()
@@ -24,7 +24,7 @@ def test_an_office_pushes_through_two_proxies_and_each_sees_the_same_bytes(
     assert first.sent == second.sent
 
 
-def test_a_rule_skips_then_hits_so_often_and_then_lets_through(premises: Premises, open_proxy):
+def test_proxy_rule_skips_then_applies_limited_times(premises: Premises, open_proxy):
     proxy = open_proxy()
     rule = proxy.rule("eth_blockNumber", faults.error("busy", -32005), skip=1, times=2)
     told = [ask(proxy, "eth_blockNumber") for _ in range(4)]
@@ -33,7 +33,7 @@ def test_a_rule_skips_then_hits_so_often_and_then_lets_through(premises: Premise
     assert proxy.count("eth_blockNumber") == 4
 
 
-def test_a_batch_is_spoilt_question_by_question(open_proxy):
+def test_proxy_rule_applies_per_call_within_batch(open_proxy):
     proxy = open_proxy()
     proxy.rule("eth_chainId", faults.another_chain(5))
     body = [
@@ -46,14 +46,14 @@ def test_a_batch_is_spoilt_question_by_question(open_proxy):
 
 
 @pytest.mark.parametrize("fault", [faults.answer_dropped(), faults.cut_off()])
-def test_a_broken_line_is_no_answer(open_proxy, fault):
+def test_broken_connection_raises_request_error(open_proxy, fault):
     proxy = open_proxy()
     proxy.rule(EVERY, fault)
     with pytest.raises(requests.exceptions.RequestException):
         ask(proxy, "eth_blockNumber")
 
 
-def test_a_stale_endpoint_stands_at_its_block(premises: Premises, open_proxy):
+def test_stale_endpoint_stays_at_its_block(premises: Premises, open_proxy):
     proxy = open_proxy()
     head = premises.chain.block - 1
     proxy.rule(EVERY, faults.stale(head))
@@ -77,7 +77,7 @@ def test_another_fork_links_its_own_blocks(premises: Premises, open_proxy):
     assert lower["hash"] != true["hash"]
 
 
-def test_an_answer_waits_at_its_gate_until_it_is_released(premises: Premises, open_proxy):
+def test_response_is_held_at_gate_until_released(premises: Premises, open_proxy):
     proxy = open_proxy()
     gate = faults.Gate()
     proxy.rule(SEND, faults.held_before(gate))

@@ -11,7 +11,7 @@ from tests.faults.sending.reports.test_dry_runs import Site, site, without_old_r
 __all__ = ["site"]
 
 
-def test_a_push_whose_report_loses_its_turn_meanwhile_is_no_success(
+def test_manual_push_of_report_that_is_no_longer_due_fails(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     without_old_reports(site.office)
@@ -26,7 +26,7 @@ def test_a_push_whose_report_loses_its_turn_meanwhile_is_no_success(
     assert (site.sent, site.signed) == (0, 0)
 
 
-def test_a_push_whose_reports_are_all_too_old_says_how_to_come_by_the_next(
+def test_manual_push_of_expired_reports_fails_with_explanation(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     without_old_reports(site.office)
@@ -35,7 +35,7 @@ def test_a_push_whose_reports_are_all_too_old_says_how_to_come_by_the_next(
     assert "nothing that is due can be accepted any more" in capsys.readouterr().err
 
 
-def test_what_was_signed_and_not_sent_says_what_it_waits_for(
+def test_manual_push_reports_why_signed_report_was_not_sent(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     # Nobody mines: the first push is on its way when the next report has the turn.

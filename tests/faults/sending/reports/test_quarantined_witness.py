@@ -5,7 +5,7 @@ from tests.support.office import FINALITY, Office
 from tests.support.sending.proxy import Proxy
 
 
-def test_one_good_endpoint_of_two_waits_and_does_not_decide_alone(
+def test_receipt_is_not_final_while_second_endpoint_is_quarantined(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office

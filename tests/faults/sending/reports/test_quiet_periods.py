@@ -77,7 +77,7 @@ def held_periods(office: Office) -> list[int]:
         return [hold.period for hold in uow.holds.list_held()]
 
 
-def test_quiet_period_of_unproven_blocks_is_held_and_the_next_one_lands(sqlite_office: Office):
+def test_quiet_period_of_unproven_blocks_is_held_and_next_report_lands(sqlite_office: Office):
     office = sqlite_office
     before = busy_periods(office)
 
@@ -97,7 +97,7 @@ def test_quiet_period_of_proven_blocks_lands(sqlite_office: Office):
     assert (held_periods(office), office.premises.round) == ([], before + 1)
 
 
-def test_tasks_bought_before_a_period_hold_no_report(sqlite_office: Office):
+def test_tasks_bought_before_period_hold_no_report(sqlite_office: Office):
     """All thirty nodes work in each period, whatever a stranger orders."""
     office = sqlite_office
     before = busy_periods(office, tasks=10 * TASKS)

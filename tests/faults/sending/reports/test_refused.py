@@ -14,7 +14,7 @@ from tests.support.sending.proxy import SEND, Proxy
 
 
 @pytest.mark.parametrize("age", [100, 300])
-def test_case_f35_an_as_of_beyond_256_blocks_works_where_the_chain_keeps_hashes_for_longer(
+def test_case_f35_as_of_beyond_256_blocks_is_accepted_with_larger_anchor_window(
     sqlite_office: Office, monkeypatch: pytest.MonkeyPatch, age: int
 ):
     office = sqlite_office
@@ -34,7 +34,7 @@ def test_case_f35_an_as_of_beyond_256_blocks_works_where_the_chain_keeps_hashes_
     assert (only(office).request.as_of_block or 0) < premises.chain.block - age
 
 
-def test_case_f35_an_as_of_beyond_the_window_is_missed_before_anything_is_signed(
+def test_case_f35_as_of_beyond_anchor_window_is_missed_before_signing(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -49,7 +49,7 @@ def test_case_f35_an_as_of_beyond_the_window_is_missed_before_anything_is_signed
     assert (signed, office.intents()) == ([], [])
 
 
-def test_case_f39_no_call_is_tried_on_the_block_that_it_speaks_of(
+def test_case_f39_call_is_not_simulated_on_its_own_as_of_block(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -72,7 +72,7 @@ def test_case_f39_no_call_is_tried_on_the_block_that_it_speaks_of(
     assert [block for call, block in tried if call["data"] == last.request.calldata] != []
 
 
-def test_case_f63_nothing_leaves_under_rules_that_were_changed_on_chain(
+def test_case_f63_nothing_is_sent_after_rules_change_on_chain(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -105,7 +105,7 @@ def test_case_f63_nothing_leaves_under_rules_that_were_changed_on_chain(
     assert premises.round == 1
 
 
-def test_case_f64_a_pause_is_waited_for_until_it_ends_by_itself(sqlite_office: Office):
+def test_case_f64_push_waits_until_contract_pause_ends(sqlite_office: Office):
     office = sqlite_office
     premises, chain = office.premises, office.premises.chain
     admin = premises.network.admin

@@ -23,7 +23,7 @@ def forked(office: Office, snapshot: str) -> None:
         chain.later(1)
 
 
-def test_case_f33_a_report_of_a_block_that_left_is_cut_and_signed_again(office: Office):
+def test_case_f33_report_with_reorged_as_of_block_is_signed_again(office: Office):
     snapshot = office.premises.chain.rpc("evm_snapshot")
     office.mine()
     planned(office)
@@ -43,7 +43,7 @@ def test_case_f33_a_report_of_a_block_that_left_is_cut_and_signed_again(office: 
     assert office.premises.round == 1
 
 
-def test_case_f34_a_report_on_a_round_that_left_is_refused_and_signed_again(office: Office):
+def test_case_f34_report_on_reorged_round_is_refused_and_signed_again(office: Office):
     snapshot = office.premises.chain.rpc("evm_snapshot")
     office.mine()
     planned(office)

@@ -20,7 +20,7 @@ Confirm = Callable[[TxContext, Any], StepResult | None]
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_rounds_go_on_while_one_endpoint_stands_still(
+def test_rounds_continue_while_one_endpoint_is_stalled(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
 ):
     office = proxied_office
@@ -32,7 +32,7 @@ def test_rounds_go_on_while_one_endpoint_stands_still(
     assert office.states() == ["mined"] * 3
 
 
-def test_an_endpoint_that_reads_the_chain_from_its_start_again_ends_no_daemon(
+def test_endpoint_resyncing_from_genesis_does_not_stop_daemon(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -43,7 +43,7 @@ def test_an_endpoint_that_reads_the_chain_from_its_start_again_ends_no_daemon(
     assert office.premises.round == 2
 
 
-def test_one_that_lost_the_chain_and_answers_alone_ends_no_daemon(
+def test_only_responding_endpoint_that_lost_chain_raises_transient_error(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -57,7 +57,7 @@ def test_one_that_lost_the_chain_and_answers_alone_ends_no_daemon(
         plan_push(office.reporting, heads)
 
 
-def test_where_all_endpoints_stand_still_nothing_is_lost(
+def test_pushes_resume_after_all_endpoints_were_stalled(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -75,7 +75,7 @@ def test_where_all_endpoints_stand_still_nothing_is_lost(
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_receipt_on_a_fork_that_one_endpoint_stands_on_keeps_no_push_from_landing(
+def test_receipt_on_fork_of_one_endpoint_does_not_prevent_landing(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
 ):
     office, chain = proxied_office, proxied_office.premises.chain
@@ -100,7 +100,7 @@ def test_a_receipt_on_a_fork_that_one_endpoint_stands_on_keeps_no_push_from_land
     assert office.states()[0] == "mined"
 
 
-def test_a_push_that_the_chain_left_is_sent_again_though_a_standing_endpoint_shows_its_block(
+def test_reorged_push_is_resent_although_stalled_endpoint_shows_its_block(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, chain = proxied_office, proxied_office.premises.chain

@@ -42,7 +42,7 @@ def pushes(office: Office) -> int:
     return len(office.intents(PUSH))
 
 
-def test_dear_news_is_signed_and_waits_for_a_cheaper_block(patient_office: Office):
+def test_report_is_signed_and_waits_for_cheaper_block(patient_office: Office):
     office = patient_office
     office.period()
     dear_blocks(office, 50 * GWEI)
@@ -55,7 +55,7 @@ def test_dear_news_is_signed_and_waits_for_a_cheaper_block(patient_office: Offic
     assert planned(office) == ["push planned"]
 
 
-def test_at_the_heartbeat_news_goes_at_whatever_the_cap_allows(patient_office: Office):
+def test_report_is_pushed_at_heartbeat_despite_high_fees(patient_office: Office):
     office = patient_office
     office.premises.chain.later(HEARTBEAT)
     office.premises.chain.mine()
@@ -67,7 +67,7 @@ def test_at_the_heartbeat_news_goes_at_whatever_the_cap_allows(patient_office: O
     assert office.states()[-1] == "live"
 
 
-def test_too_few_words_wait_for_the_heartbeat(patient_office: Office):
+def test_report_below_min_words_waits_for_heartbeat(patient_office: Office):
     office = patient_office
     office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy(min_words=2))
     office.period()
@@ -79,7 +79,7 @@ def test_too_few_words_wait_for_the_heartbeat(patient_office: Office):
     assert planned(office) == ["push planned"]
 
 
-def test_a_planned_push_is_weighed_again_before_it_gets_a_nonce(patient_office: Office):
+def test_planned_push_is_re_evaluated_before_nonce_is_assigned(patient_office: Office):
     office = patient_office
     office.reporting = replace(office.reporting, submission_policy=SubmissionPolicy())
     office.period()

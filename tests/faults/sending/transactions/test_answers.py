@@ -22,7 +22,7 @@ from tests.support.sending.rollups import price_oracle
         ("oversized data", PauseKind.MALFORMED),
     ],
 )
-def test_a_refusal_that_no_fee_bump_can_repair_stops_the_sender_by_its_kind(
+def test_refusal_not_fixable_by_fee_bump_pauses_sender_with_its_kind(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], text: str, kind: PauseKind
 ):
     office = proxied_office
@@ -38,7 +38,7 @@ def test_a_refusal_that_no_fee_bump_can_repair_stops_the_sender_by_its_kind(
     assert (office.states(), len(attempts(office))) == (["live"], 1)
 
 
-def test_one_endpoint_that_takes_it_is_enough(
+def test_acceptance_by_single_endpoint_is_sufficient(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -51,7 +51,7 @@ def test_one_endpoint_that_takes_it_is_enough(
     assert office.premises.round == 1
 
 
-def test_a_gateway_that_takes_no_sends_stops_nobody_while_the_other_endpoint_is_silent(
+def test_gateway_that_forbids_sends_does_not_pause_sender_while_other_endpoint_is_silent(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -68,7 +68,7 @@ def test_a_gateway_that_takes_no_sends_stops_nobody_while_the_other_endpoint_is_
     assert office.premises.round == 1
 
 
-def test_bytes_of_another_chain_stop_the_daemon_and_are_noted_first(
+def test_transaction_of_wrong_chain_stops_daemon_after_recording_pause(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -85,7 +85,7 @@ def test_bytes_of_another_chain_stop_the_daemon_and_are_noted_first(
     assert (attempts(office)[0].sends, attempts(office)[0].last_error_class) == (1, "chain")
 
 
-def test_what_a_rollup_takes_for_data_is_reserved_too(sqlite_office: Office):
+def test_rollup_data_fee_is_included_in_reserved_cost(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
     fee = ETHER // 10**6
     chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, price_oracle(fee))
@@ -105,7 +105,7 @@ def test_what_a_rollup_takes_for_data_is_reserved_too(sqlite_office: Office):
     assert office.intents()[-1].error_class == "funds"
 
 
-def test_arbitrum_tells_the_price_of_a_byte(sqlite_office: Office):
+def test_arbitrum_l1_fee_is_computed_from_price_per_byte(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
     lines = office.context.publisher.pool_view
     with pytest.raises(TransientError, match=r"check limits[.]l1_fee"):

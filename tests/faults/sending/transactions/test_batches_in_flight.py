@@ -12,7 +12,7 @@ from tests.support.txmgr.office_fixtures import fresh_chain
 __all__ = ["chain", "fresh_chain", "fresh_stage", "office", "premises"]
 
 
-def test_only_the_lowest_nonce_of_a_batch_gets_a_fee_bump(office: DispatchOffice):
+def test_only_lowest_nonce_of_batch_gets_fee_bump(office: DispatchOffice):
     network = office.premises.network
     for _ in range(2):
         network.create()
@@ -30,7 +30,7 @@ def test_only_the_lowest_nonce_of_a_batch_gets_a_fee_bump(office: DispatchOffice
     assert takes((old.max_fee_wei, old.tip_wei), (new.max_fee_wei, new.tip_wei))
 
 
-def test_a_dispatcher_without_ether_is_paused_and_goes_on_by_itself(office: DispatchOffice):
+def test_dispatcher_paused_for_funds_resumes_automatically(office: DispatchOffice):
     with office.starts.writing() as uow:
         uow.outbox.accounts.pause(
             office.starts.account, PauseKind.FUNDS, "for a test", office.starts.stamp

@@ -33,9 +33,7 @@ from tests.support.sending.proxy import SEND, Proxy
 FEE = st.integers(0, 10_000 * GWEI)
 
 
-def test_a_push_that_waits_gets_a_fee_bump_and_is_mined(
-    office: Office, proxies: tuple[Proxy, Proxy]
-):
+def test_pending_push_gets_fee_bump_and_is_mined(office: Office, proxies: tuple[Proxy, Proxy]):
     office.restart(urls=[one.url for one in proxies])
     remembering(*proxies)
     in_flight(office)
@@ -55,7 +53,7 @@ def test_a_push_that_waits_gets_a_fee_bump_and_is_mined(
     assert slots(office)[0].won_attempt == attempts(office)[1].id
 
 
-def test_a_fee_bump_waits_for_blocks_and_for_seconds(
+def test_fee_bump_requires_both_blocks_and_seconds(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -72,7 +70,7 @@ def test_a_fee_bump_waits_for_blocks_and_for_seconds(
     assert len(attempts(office)) == 2
 
 
-def test_an_urgent_report_behind_a_push_makes_it_dearer_sooner(
+def test_urgent_report_behind_push_triggers_earlier_fee_bump(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -105,7 +103,7 @@ def test_an_urgent_report_behind_a_push_makes_it_dearer_sooner(
         ),
     ],
 )
-def test_case_f09_a_refused_replacement_is_not_sent_and_the_next_pays_what_the_pool_wants(
+def test_case_f09_refused_replacement_is_followed_by_bump_at_fee_required_by_pool(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], words: str, told: str, wanted: int
 ):
     office = proxied_office
@@ -136,7 +134,7 @@ def test_case_f09_a_refused_replacement_is_not_sent_and_the_next_pays_what_the_p
     assert office.states() == ["final"]
 
 
-def test_case_f12_fee_bumps_stop_at_the_cap_while_the_base_fee_is_above_it_and_land_after_its_fall(
+def test_case_f12_fee_bumps_stop_at_cap_and_push_lands_after_base_fee_falls(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -168,7 +166,7 @@ def test_case_f12_fee_bumps_stop_at_the_cap_while_the_base_fee_is_above_it_and_l
     assert _gauge("oracle_txmgr_fee_capped") == 0
 
 
-def test_case_f13_a_cap_too_near_means_no_fee_bump_no_error_and_the_best_is_sent_again(
+def test_case_f13_cap_below_minimum_bump_resends_best_attempt_without_error(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -188,7 +186,7 @@ def test_case_f13_a_cap_too_near_means_no_fee_bump_no_error_and_the_best_is_sent
 
 @pytest.mark.parametrize("tip", [0, 1, 9])
 @given(max_fee=FEE, base=FEE, ask=FEE)
-def test_case_f14_a_fee_bump_of_a_tip_of_a_few_wei_is_taken_by_every_pool(
+def test_case_f14_fee_bump_of_tiny_tip_meets_replacement_rule_of_every_pool(
     tip: int, max_fee: int, base: int, ask: int
 ):
     last = Fees(max_fee + tip, tip)
@@ -199,7 +197,7 @@ def test_case_f14_a_fee_bump_of_a_tip_of_a_few_wei_is_taken_by_every_pool(
     assert twin.tip <= twin.max_fee
 
 
-def test_no_more_than_max_attempts_are_signed_for_a_nonce(sqlite_office: Office):
+def test_at_most_max_attempts_are_signed_per_nonce(sqlite_office: Office):
     office = sqlite_office
     in_flight(office, SendSettings(bump_seconds=0, bump_blocks=1, max_attempts=3))
     for _ in range(8):
@@ -211,9 +209,7 @@ def test_no_more_than_max_attempts_are_signed_for_a_nonce(sqlite_office: Office)
     assert attempts(office)[-1].sends > 1
 
 
-def test_a_nonce_that_was_used_gets_no_fee_bump(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
-):
+def test_used_nonce_gets_no_fee_bump(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
     office = proxied_office
     in_flight(office)
     for proxy in proxies:
@@ -226,7 +222,9 @@ def test_a_nonce_that_was_used_gets_no_fee_bump(
     assert len(attempts(office)) == 1
 
 
-def test_an_operator_may_pay_more_at_once(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
+def test_operator_bump_sends_higher_fee_attempt_immediately(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
     office = proxied_office
     remembering(*proxies)
     in_flight(office, SendSettings(bump_seconds=600))
@@ -242,7 +240,7 @@ def test_an_operator_may_pay_more_at_once(proxied_office: Office, proxies: tuple
         bump_now(office.context, office.source.fetch_heads(), only(office).id)
 
 
-def test_what_is_in_a_block_is_neither_bumped_nor_given_up_though_nobody_took_note_of_it_yet(
+def test_unrecorded_mined_transaction_is_neither_bumped_nor_cancelled(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -259,7 +257,7 @@ def test_what_is_in_a_block_is_neither_bumped_nor_given_up_though_nobody_took_no
     assert len(attempts(office)) == 1
 
 
-def test_what_is_in_a_block_is_not_bumped_for_what_waits_behind_it(sqlite_office: Office):
+def test_mined_transaction_is_not_bumped_for_calls_behind_it(sqlite_office: Office):
     office = sqlite_office
     in_flight(office)
     background_call(office, "behind")
@@ -273,7 +271,7 @@ def test_what_is_in_a_block_is_not_bumped_for_what_waits_behind_it(sqlite_office
     assert len(attempts(office)) == 1
 
 
-def test_an_operator_cannot_pay_more_than_the_caps(sqlite_office: Office):
+def test_operator_bump_above_fee_cap_is_rejected(sqlite_office: Office):
     office = sqlite_office
     in_flight(office)
     office.restart(caps=replace(CAPS, fee_per_gas=fees(office)[0][0] + 1))

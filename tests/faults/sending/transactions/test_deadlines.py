@@ -18,7 +18,7 @@ def at_before_deadline(office: Office, seconds: int) -> None:
     office.premises.chain.mine()
 
 
-def test_a_push_with_about_one_block_left_is_not_signed_and_its_report_is_missed(
+def test_push_with_one_block_left_is_not_signed_and_report_is_missed(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -38,7 +38,7 @@ def test_a_push_with_about_one_block_left_is_not_signed_and_its_report_is_missed
     assert office.states()[-1] == "mined"
 
 
-def test_a_push_that_can_still_land_goes(sqlite_office: Office):
+def test_push_that_can_still_land_is_sent(sqlite_office: Office):
     office = sqlite_office
     planned(office)
     at_before_deadline(office, 3)
@@ -48,7 +48,7 @@ def test_a_push_that_can_still_land_goes(sqlite_office: Office):
     assert (office.states()[0], office.premises.round) == ("mined", 1)
 
 
-def test_the_margin_is_what_our_own_pushes_took_into_their_blocks(sqlite_office: Office):
+def test_deadline_margin_is_derived_from_landing_times_of_own_pushes(sqlite_office: Office):
     office = sqlite_office
     for blocks in (5, 6, 5, 30):
         lands_after(office, blocks)
@@ -67,7 +67,7 @@ def test_the_margin_is_what_our_own_pushes_took_into_their_blocks(sqlite_office:
     assert office.states()[-1] == "expired"
 
 
-def test_the_margin_is_never_more_than_half_of_the_time_to_live(sqlite_office: Office):
+def test_deadline_margin_is_capped_by_most_margin_seconds(sqlite_office: Office):
     office = sqlite_office
     lands_after(office, 25)
     short = replace(office.context.send_settings, max_margin_seconds=20)
@@ -76,7 +76,7 @@ def test_the_margin_is_never_more_than_half_of_the_time_to_live(sqlite_office: O
         assert compute_margin_seconds(replace(office.context, send_settings=short), uow) == 20
 
 
-def test_no_fee_bump_is_signed_for_what_is_too_late(sqlite_office: Office):
+def test_no_fee_bump_is_signed_after_deadline_margin(sqlite_office: Office):
     office = sqlite_office
     in_flight(office, replace(BY_BLOCKS, bump_blocks=3))
     chain = office.premises.chain
@@ -88,7 +88,7 @@ def test_no_fee_bump_is_signed_for_what_is_too_late(sqlite_office: Office):
     assert (office.states()[0], len(attempts(office))) == ("live", 1)
 
 
-def test_case_f12_what_is_too_late_gets_a_fee_bump_where_something_waits_behind_it(
+def test_case_f12_late_push_gets_fee_bump_when_another_call_waits_behind_it(
     sqlite_office: Office,
 ):
     office = sqlite_office

@@ -22,9 +22,7 @@ Proxies = tuple[Proxy, Proxy]
 CAP = 8 * GWEI
 
 
-def test_case_f16_a_nonce_that_somebody_else_used_stops_the_sender_once_that_is_final(
-    proxied_office: Office, proxies: Proxies
-):
+def test_case_f16_foreign_nonce_pauses_sender_once_final(proxied_office: Office, proxies: Proxies):
     office, before = proxied_office, FOREIGN._value.get()
     office.period()
     office.tick()
@@ -46,7 +44,7 @@ def test_case_f16_a_nonce_that_somebody_else_used_stops_the_sender_once_that_is_
     assert (office.states()[0], len(slots(office))) == ("held", 1)
 
 
-def test_case_f16_one_endpoint_alone_does_not_make_a_nonce_foreign(
+def test_case_f16_single_endpoint_does_not_make_nonce_foreign(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -63,7 +61,7 @@ def test_case_f16_one_endpoint_alone_does_not_make_a_nonce_foreign(
     assert other.count("eth_getTransactionCount") > 0
 
 
-def test_case_f17_a_foreign_transaction_that_only_waits_is_waited_for(
+def test_case_f17_pending_foreign_transaction_does_not_pause_sender(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office

@@ -19,7 +19,7 @@ from tests.support.sending.proxy import SEND, Proxy
 _ESTIMATE = "eth_estimateGas"
 
 
-def test_case_f23_a_failed_estimate_is_asked_of_the_other_endpoint_and_never_made_up(
+def test_case_f23_failed_estimate_leaves_push_planned_without_gas_limit(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -37,7 +37,7 @@ def test_case_f23_a_failed_estimate_is_asked_of_the_other_endpoint_and_never_mad
     assert (only(office).gas_limit or 0) > 100_000
 
 
-def test_case_f24_a_push_that_ran_out_of_gas_goes_again_with_a_fresh_estimate(
+def test_case_f24_push_out_of_gas_is_sent_again_with_fresh_estimate(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -63,7 +63,7 @@ def test_case_f24_a_push_that_ran_out_of_gas_goes_again_with_a_fresh_estimate(
     assert len(slots(office)) == 2
 
 
-def test_case_f28_a_report_of_many_words_is_split_and_the_next_round_carries_the_rest(
+def test_case_f28_oversized_report_is_split_over_two_rounds(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -79,7 +79,7 @@ def test_case_f28_a_report_of_many_words_is_split_and_the_next_round_carries_the
     assert sorted(carried) == [[0], [1]]
 
 
-def test_case_f28_a_push_that_no_block_holds_waits_with_the_reason_until_its_deadline(
+def test_case_f28_push_above_block_gas_limit_waits_with_reason(
     sqlite_office: Office,
 ):
     office, chain = sqlite_office, sqlite_office.premises.chain
@@ -100,7 +100,7 @@ def test_case_f28_a_push_that_no_block_holds_waits_with_the_reason_until_its_dea
     assert office.premises.round == 1
 
 
-def test_case_f28_bytes_that_a_pool_refuses_for_their_gas_get_a_fee_bump_with_more(
+def test_case_f28_intrinsic_gas_refusal_leads_to_attempt_with_more_gas(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -122,7 +122,7 @@ def test_case_f28_bytes_that_a_pool_refuses_for_their_gas_get_a_fee_bump_with_mo
     assert office.premises.round == 1
 
 
-def test_no_limit_is_below_the_floor_of_the_calldata():
+def test_gas_limit_is_never_below_calldata_floor():
     calldata = "0x" + 1000 * "11" + 100 * "00"
     assert compute_floor_gas(calldata) == 21_000 + 10 * (4 * 1000 + 100)
     assert compute_gas_limit(22_000, calldata, 30_000_000) == compute_floor_gas(calldata)
@@ -157,7 +157,7 @@ def _one_word_a_report(office: Office) -> None:
 
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("absurd", [10**9, 25_000])
-def test_an_estimate_far_from_the_others_is_tried_and_keeps_no_push_waiting(
+def test_absurd_estimate_of_single_endpoint_does_not_delay_push(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int, absurd: int
 ):
     office = proxied_office
@@ -169,7 +169,7 @@ def test_an_estimate_far_from_the_others_is_tried_and_keeps_no_push_waiting(
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_one_endpoint_that_tells_of_a_tiny_block_keeps_no_push_waiting(
+def test_tiny_block_gas_limit_of_single_endpoint_does_not_delay_push(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
 ):
     office = proxied_office

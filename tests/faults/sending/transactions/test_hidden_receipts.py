@@ -63,7 +63,7 @@ def confirmed(office: Office) -> list[str]:
     return [step.action for step in office.repeat(confirm_transactions) if step.action != "sent"]
 
 
-def test_one_endpoint_that_hides_receipts_makes_no_nonce_foreign(
+def test_receipts_hidden_by_only_endpoint_do_not_make_nonce_foreign(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -89,7 +89,7 @@ def test_one_endpoint_that_hides_receipts_makes_no_nonce_foreign(
     assert (without_receipt(), missing_receipt_reason(office.context)) == (0, None)
 
 
-def test_a_nonce_whose_block_shows_our_transaction_is_ours_before_any_log_says_so(
+def test_nonce_is_own_when_its_block_contains_own_transaction(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -100,7 +100,7 @@ def test_a_nonce_whose_block_shows_our_transaction_is_ours_before_any_log_says_s
     assert (office.states(), pause_of(office)) == (["live"], None)
 
 
-def test_what_is_used_is_not_made_dearer_while_receipts_are_hidden(
+def test_used_nonce_is_not_bumped_while_receipts_are_hidden(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -112,7 +112,7 @@ def test_what_is_used_is_not_made_dearer_while_receipts_are_hidden(
     assert (office.states()[0], len(attempts(office))) == ("live", 1)
 
 
-def test_two_endpoints_that_hide_receipts_at_random_make_no_nonce_foreign(
+def test_receipts_hidden_randomly_by_two_endpoints_do_not_make_nonce_foreign(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -131,7 +131,7 @@ def test_two_endpoints_that_hide_receipts_at_random_make_no_nonce_foreign(
     assert office.premises.round == len(office.states())
 
 
-def test_a_receipt_that_all_hide_is_not_taken_back_while_its_block_has_the_transaction(
+def test_receipt_hidden_by_all_endpoints_stays_mined_while_block_has_transaction(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -152,7 +152,7 @@ def test_a_receipt_that_all_hide_is_not_taken_back_while_its_block_has_the_trans
     assert "landed" in [state for state, _ in office.reports()]
 
 
-def test_a_real_foreign_transaction_is_named_with_its_block_and_target(
+def test_foreign_transaction_is_reported_with_block_and_target(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -170,7 +170,7 @@ def test_a_real_foreign_transaction_is_named_with_its_block_and_target(
     assert only(office).error_text == pause.reason
 
 
-def test_a_foreign_transaction_of_our_own_is_rebuilt_and_the_sender_goes_on(
+def test_rebuild_resolves_foreign_nonce_and_sender_can_be_resumed(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -186,7 +186,7 @@ def test_a_foreign_transaction_of_our_own_is_rebuilt_and_the_sender_goes_on(
     assert (office.states(PUSH), pause_of(office)) == (["superseded"], None)
 
 
-def test_a_foreign_transaction_is_found_by_an_endpoint_without_old_state(
+def test_foreign_transaction_is_detected_without_historical_state(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -201,7 +201,7 @@ def test_a_foreign_transaction_is_found_by_an_endpoint_without_old_state(
 
 
 @pytest.mark.parametrize("told", ["of another", "of no key", "without it"])
-def test_a_transaction_that_another_endpoint_does_not_show_is_waited_for(
+def test_transaction_not_shown_by_second_endpoint_does_not_pause_sender(
     proxied_office: Office, proxies: Proxies, told: str
 ):
     office = proxied_office
@@ -225,7 +225,7 @@ def test_a_transaction_that_another_endpoint_does_not_show_is_waited_for(
     assert pause_of(office) is PauseKind.FOREIGN
 
 
-def test_a_lone_endpoint_that_makes_a_transaction_up_is_not_believed(
+def test_transaction_fabricated_by_only_endpoint_does_not_pause_sender(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office

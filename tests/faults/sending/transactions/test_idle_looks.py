@@ -64,7 +64,7 @@ def one_down(
     return office, up, down
 
 
-def test_a_look_asks_for_no_more_while_an_endpoint_is_down_and_more_and_more_waits(
+def test_requests_per_tick_stay_bounded_while_endpoint_is_down(
     one_down: tuple[DispatchOffice, Proxy, Proxy],
 ):
     office, up, down = one_down
@@ -87,7 +87,7 @@ def test_a_look_asks_for_no_more_while_an_endpoint_is_down_and_more_and_more_wai
     assert undecided() == 0
 
 
-def test_the_lowest_is_always_looked_at_and_the_others_by_turns(
+def test_every_tick_checks_lowest_nonces_and_rotates_through_others(
     one_down: tuple[DispatchOffice, Proxy, Proxy],
 ):
     office, up, _ = one_down
@@ -109,9 +109,7 @@ def test_the_lowest_is_always_looked_at_and_the_others_by_turns(
     assert seen == set(waiting)
 
 
-def test_a_day_that_is_spent_is_written_down_once_not_block_by_block(
-    office: DispatchOffice, dear: Callable[[], None]
-):
+def test_exhausted_day_cap_is_logged_once(office: DispatchOffice, dear: Callable[[], None]):
     for _ in range(3):
         office.premises.network.create()
     office.restart(caps=replace(CAPS, cost_per_day=1))

@@ -56,9 +56,7 @@ def gas_paid(office: Office) -> int:
     return (slot.gas_used or 0) * (slot.gas_price_wei or 0)
 
 
-def test_what_was_taken_for_data_is_spent_in_budgets_and_metrics(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
-):
+def test_l1_fee_counts_in_budget_and_metrics(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
     office = proxied_office
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
     dear_blocks(office, GWEI)
@@ -73,9 +71,7 @@ def test_what_was_taken_for_data_is_spent_in_budgets_and_metrics(
     assert figures.wei["push"] == gas_paid(office) + L1_FEE
 
 
-def test_a_day_that_data_has_used_up_is_used_up(
-    proxied_office: Office, proxies: tuple[Proxy, Proxy]
-):
+def test_l1_fee_uses_up_day_cap(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
     office = proxied_office
     office.restart(caps=replace(CAPS, cost_per_day=L1_FEE - 1))
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
@@ -86,7 +82,9 @@ def test_a_day_that_data_has_used_up_is_used_up(
     assert (waiting.state.value, waiting.error_class) == ("planned", "day_cap")
 
 
-def test_what_a_reorg_took_back_was_not_paid(proxied_office: Office, proxies: tuple[Proxy, Proxy]):
+def test_reorged_transaction_reserves_its_max_cost_without_l1_fee(
+    proxied_office: Office, proxies: tuple[Proxy, Proxy]
+):
     office = proxied_office
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
     office.pushed()
@@ -97,14 +95,14 @@ def test_what_a_reorg_took_back_was_not_paid(proxied_office: Office, proxies: tu
         assert uow.outbox.slots.compute_cost_wei(slot) == signed.gas_limit * signed.max_fee_wei
 
 
-def test_gas_for_data_that_is_part_of_the_gas_is_not_counted_twice():
+def test_l1_gas_included_in_gas_used_is_not_counted_twice():
     assert decode_l1_fee({"gasUsed": "0x100", "gasUsedForL1": "0x80"}) == 0
     assert decode_l1_fee({"l1Fee": None}) == 0
     assert decode_l1_fee({"l1Fee": "0x0"}) == 0
 
 
 @pytest.mark.parametrize("nonsense", ["-0x1", hex(10**30), "much"])
-def test_a_fee_that_no_chain_takes_makes_a_receipt_no_answer(
+def test_receipt_with_invalid_l1_fee_is_rejected(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], nonsense: str
 ):
     office = proxied_office
@@ -116,7 +114,7 @@ def test_a_fee_that_no_chain_takes_makes_a_receipt_no_answer(
         )
 
 
-def test_what_a_raise_reserves_holds_the_fee_for_data_too(sqlite_office: Office):
+def test_fee_bump_reservation_includes_l1_fee(sqlite_office: Office):
     office = sqlite_office
     on_op_stack(office)
     in_flight(office, OP_STACK)
@@ -130,7 +128,7 @@ def test_what_a_raise_reserves_holds_the_fee_for_data_too(sqlite_office: Office)
     assert reserved == limit * fees(office)[1][0] + L1_FEE
 
 
-def test_what_a_no_op_reserves_holds_the_fee_for_data_too(sqlite_office: Office):
+def test_noop_reservation_includes_l1_fee(sqlite_office: Office):
     office = sqlite_office
     on_op_stack(office)
     in_flight(office, OP_STACK)
@@ -140,7 +138,7 @@ def test_what_a_no_op_reserves_holds_the_fee_for_data_too(sqlite_office: Office)
     assert no_op.max_cost_wei == signed.gas_limit * signed.max_fee_wei + L1_FEE
 
 
-def test_what_the_operator_of_a_rollup_takes_is_reserved_and_booked(
+def test_rollup_operator_fee_is_reserved_and_booked(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -157,7 +155,7 @@ def test_what_the_operator_of_a_rollup_takes_is_reserved_and_booked(
 
 
 @pytest.mark.parametrize("liar", [0, 1])
-def test_one_endpoint_that_tells_a_huge_fee_uses_up_no_budget(
+def test_huge_l1_fee_of_single_endpoint_uses_up_no_budget(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], liar: int
 ):
     office = proxied_office
@@ -172,7 +170,7 @@ def test_one_endpoint_that_tells_a_huge_fee_uses_up_no_budget(
     assert GWEI <= (slot.gas_price_wei or 0) < fees(office)[0][0]
 
 
-def test_what_one_endpoint_alone_tells_is_put_right_once_two_tell_the_same(
+def test_l1_fee_of_single_endpoint_is_corrected_once_two_endpoints_agree(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -194,7 +192,7 @@ def test_what_one_endpoint_alone_tells_is_put_right_once_two_tell_the_same(
     assert booked(office) == L1_FEE
 
 
-def test_a_price_above_what_was_signed_is_not_booked(
+def test_gas_price_above_signed_max_fee_is_not_booked(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office

@@ -53,7 +53,7 @@ def lands(office: Office) -> None:
     office.until_final()
 
 
-def test_case_f03_an_accepted_send_without_an_answer_is_known_already_the_next_time(
+def test_case_f03_accepted_send_without_response_is_not_duplicated_on_resend(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -74,9 +74,7 @@ def test_case_f03_an_accepted_send_without_an_answer_is_known_already_the_next_t
     assert office.states() == ["final"]
 
 
-def test_case_f04_a_send_that_never_arrived_goes_out_again_with_the_same_bytes(
-    proxied_office: Office, proxies: Proxies
-):
+def test_case_f04_lost_send_is_repeated_with_same_bytes(proxied_office: Office, proxies: Proxies):
     office = proxied_office
     all_of(proxies, SEND, request_dropped(), times=1)
     office.period()
@@ -91,7 +89,7 @@ def test_case_f04_a_send_that_never_arrived_goes_out_again_with_the_same_bytes(
     assert (office.premises.round, office.premises.nonce, office.states()) == (1, 2, ["final"])
 
 
-def test_case_f05_the_library_sends_once_and_where_it_does_not_that_is_known_already(
+def test_case_f05_library_sends_once_and_forced_retry_is_harmless(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -115,7 +113,7 @@ def test_case_f05_the_library_sends_once_and_where_it_does_not_that_is_known_alr
     assert (once.last_error_class, len(set(proxies[0].sent))) == (None, 1)
 
 
-def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
+def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -171,7 +169,7 @@ def test_case_f06_half_an_hour_without_any_endpoint_changes_nothing(
     ],
     ids=["500", "503", "html", "empty", "wrong id", "truncated", "cut off"],
 )
-def test_case_f26_a_broken_answer_is_ambiguous_and_no_reason_to_send_in_a_loop(
+def test_case_f26_malformed_send_response_is_ambiguous_and_not_resent_in_loop(
     proxied_office: Office, proxies: Proxies, fault: Fault
 ):
     office = proxied_office
@@ -195,9 +193,7 @@ def test_case_f26_a_broken_answer_is_ambiguous_and_no_reason_to_send_in_a_loop(
     assert (office.premises.round, office.premises.nonce) == (1, 2)
 
 
-def test_case_f26_an_endpoint_that_asks_us_to_wait_is_left_alone_for_as_long_as_it_says(
-    proxied_office: Office, proxies: Proxies
-):
+def test_case_f26_retry_after_of_endpoint_is_respected(proxied_office: Office, proxies: Proxies):
     office, clock = proxied_office, Clock()
     by_clock(office, clock)
     in_flight(office)
@@ -218,7 +214,7 @@ def test_case_f26_an_endpoint_that_asks_us_to_wait_is_left_alone_for_as_long_as_
     assert first.count("eth_getTransactionReceipt") > asked
 
 
-def test_case_f26_without_a_time_the_rest_doubles_and_never_exceeds_a_minute(
+def test_case_f26_backoff_without_retry_after_doubles_up_to_one_minute(
     proxied_office: Office, proxies: Proxies
 ):
     clock = Clock()
@@ -237,7 +233,7 @@ def test_case_f26_without_a_time_the_rest_doubles_and_never_exceeds_a_minute(
     assert line.endpoint.health.backoff.seconds_left() == 0
 
 
-def test_case_f27_what_a_relay_calls_failed_is_watched_and_gets_no_other_nonce(
+def test_case_f27_transaction_reported_failed_by_relay_keeps_its_nonce(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office

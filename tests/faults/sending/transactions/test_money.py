@@ -27,7 +27,7 @@ from tests.support.sending.in_flight import (
 from tests.support.sending.proxy import Proxy
 
 
-def test_case_f22_ether_that_runs_out_in_mid_flight_burns_no_attempts_and_a_top_up_is_enough(
+def test_case_f22_insufficient_funds_in_flight_pause_sender_without_new_attempts(
     office: Office,
 ):
     chain, sender = office.premises.chain, office.context.account.address
@@ -56,7 +56,7 @@ def test_case_f22_ether_that_runs_out_in_mid_flight_burns_no_attempts_and_a_top_
     assert len(attempts(office)) == 1
 
 
-def test_case_f29_a_spent_budget_opens_no_nonce_and_what_is_open_goes_on_up_to_its_cap(
+def test_case_f29_spent_budget_opens_no_nonce_while_open_nonce_is_bumped_to_cap(
     office: Office,
 ):
     in_flight(office)
@@ -85,7 +85,7 @@ def test_case_f29_a_spent_budget_opens_no_nonce_and_what_is_open_goes_on_up_to_i
     assert office.premises.round == 1
 
 
-def test_the_budget_of_an_hour_is_free_again_after_it(sqlite_office: Office):
+def test_hourly_budget_is_available_again_after_one_hour(sqlite_office: Office):
     office = sqlite_office
     dear_blocks(office, GWEI)
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
@@ -98,7 +98,7 @@ def test_the_budget_of_an_hour_is_free_again_after_it(sqlite_office: Office):
         assert Budget.from_outbox(uow, office.context, 0).remaining == 1
 
 
-def test_a_budget_is_counted_in_the_commit_that_gives_the_nonce(sqlite_office: Office):
+def test_budget_is_counted_in_commit_that_assigns_nonce(sqlite_office: Office):
     office = sqlite_office
     dear_blocks(office, GWEI)
     _paused(office, is_paused=True)
@@ -116,7 +116,7 @@ def test_a_budget_is_counted_in_the_commit_that_gives_the_nonce(sqlite_office: O
     assert len(slots(office)) == 1
 
 
-def test_no_more_nonces_are_open_than_are_set(sqlite_office: Office):
+def test_open_nonces_never_exceed_max_in_flight(sqlite_office: Office):
     office = sqlite_office
     office.context = replace(office.context, send_settings=SendSettings(max_in_flight=1))
     for name in ("one", "two"):
@@ -131,7 +131,7 @@ def test_no_more_nonces_are_open_than_are_set(sqlite_office: Office):
     assert office.states().count("live") == 1
 
 
-def test_what_a_nonce_may_cost_counts_what_it_reserves_once(sqlite_office: Office):
+def test_nonce_budget_counts_own_reservation_once(sqlite_office: Office):
     office = sqlite_office
     in_flight(office)
     (slot,) = slots(office)
@@ -144,7 +144,7 @@ def test_what_a_nonce_may_cost_counts_what_it_reserves_once(sqlite_office: Offic
         assert Budget.from_outbox(uow, office.context, 0).remaining == 5
 
 
-def test_the_balance_lasts_as_long_as_the_last_day_was_dear(sqlite_office: Office):
+def test_runway_is_derived_from_spending_of_last_day(sqlite_office: Office):
     office = sqlite_office
     account = office.context.account
     with office.store.read_transaction() as uow:
@@ -189,7 +189,7 @@ def _pause(office: Office) -> Pause | None:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_ether_that_one_standing_endpoint_has_not_seen_is_there(
+def test_balance_missing_at_stalled_endpoint_is_available_elsewhere(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
 ):
     office, chain = proxied_office, proxied_office.premises.chain
@@ -211,7 +211,7 @@ def test_ether_that_one_standing_endpoint_has_not_seen_is_there(
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_gas_that_was_dear_when_an_endpoint_stood_still_is_not_dear_now(
+def test_gas_price_of_stalled_endpoint_does_not_block_push(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
 ):
     office, chain = proxied_office, proxied_office.premises.chain
@@ -225,7 +225,7 @@ def test_gas_that_was_dear_when_an_endpoint_stood_still_is_not_dear_now(
     assert office.premises.round == 1
 
 
-def test_what_is_open_counts_however_old_and_what_landed_from_then_on(sqlite_office: Office):
+def test_open_nonces_count_at_any_age_and_mined_nonces_from_landing(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
     account = office.context.account
     in_flight(office)
@@ -252,7 +252,7 @@ def test_what_is_open_counts_however_old_and_what_landed_from_then_on(sqlite_off
         assert spent == uow.outbox.slots.compute_cost_wei(slot) > 0
 
 
-def test_a_clock_that_was_ahead_uses_up_no_budget_for_ever(sqlite_office: Office):
+def test_fast_clock_does_not_use_up_budget_forever(sqlite_office: Office):
     office = sqlite_office
     year, right = 365 * DAY_SECONDS, office.context.clock
     office.context = replace(office.context, clock=lambda: right() + year)

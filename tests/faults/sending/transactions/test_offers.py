@@ -24,7 +24,7 @@ from tests.support.sending.in_flight import (
 from tests.support.sending.proxy import Proxy
 
 
-def test_a_market_above_the_cap_is_named_and_leaves_room_for_the_raise_that_lands(
+def test_bump_above_cap_is_rejected_and_bump_at_market_price_is_sent(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, cap = proxied_office, 6 * GWEI
@@ -48,7 +48,7 @@ def test_a_market_above_the_cap_is_named_and_leaves_room_for_the_raise_that_land
     assert fees(office)[1][0] == market.base_fee + market.tip
 
 
-def test_while_the_market_is_above_the_cap_the_daemon_raises_step_by_step(
+def test_fee_is_raised_stepwise_while_market_is_above_cap(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, cap = proxied_office, 6 * GWEI
@@ -69,7 +69,7 @@ def test_while_the_market_is_above_the_cap_the_daemon_raises_step_by_step(
         ({"cost_per_day": 0}, r"limits\.max_cost_per_day_wei allows"),
     ],
 )
-def test_whichever_limit_is_in_the_way_is_named(
+def test_rejected_bump_reports_limiting_setting(
     sqlite_office: Office, changed: dict[str, int], setting: str
 ):
     office = sqlite_office
@@ -79,7 +79,7 @@ def test_whichever_limit_is_in_the_way_is_named(
         bump_now(office.context, office.source.fetch_heads(), only(office).id)
 
 
-def test_ether_that_does_not_suffice_is_named(sqlite_office: Office):
+def test_rejected_bump_reports_insufficient_balance(sqlite_office: Office):
     office = sqlite_office
     in_flight(office)
     sender = office.context.account.address
@@ -88,7 +88,7 @@ def test_ether_that_does_not_suffice_is_named(sqlite_office: Office):
         bump_now(office.context, office.source.fetch_heads(), only(office).id)
 
 
-def test_a_call_is_given_up_though_the_market_is_above_the_cap(
+def test_call_is_cancelled_while_market_is_above_cap(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office

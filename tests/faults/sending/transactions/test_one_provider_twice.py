@@ -113,7 +113,7 @@ def claim(lie: str, office: Office, liar: Proxy, honest: Proxy) -> None:
 
 @pytest.mark.parametrize("lie", ["reverted", "mined"])
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
-def test_false_receipt_of_one_provider_makes_nothing_final(
+def test_false_receipt_from_two_endpoints_of_single_provider_is_not_final(
     outnumbered_office: Office, liar: Proxy, honest: Proxy, lie: str, *, is_restarted: bool
 ):
     office = outnumbered_office
@@ -139,7 +139,7 @@ def test_false_receipt_of_one_provider_makes_nothing_final(
     assert undecided_nonces() == 0
 
 
-def test_false_receipt_is_final_with_one_provider_where_both_its_endpoints_show_it(
+def test_false_receipt_from_both_endpoints_of_only_provider_is_final(
     sqlite_office: Office, liar: Proxy
 ):
     office = sqlite_office
@@ -151,7 +151,7 @@ def test_false_receipt_is_final_with_one_provider_where_both_its_endpoints_show_
 
 
 @pytest.mark.parametrize("fault", [null(), changed_receipt({"status": "0x0"})])
-def test_nothing_is_final_with_one_provider_while_its_endpoints_differ(
+def test_disagreeing_endpoints_of_only_provider_make_nothing_final(
     sqlite_office: Office, open_proxy: OpenProxy, fault: Fault
 ):
     office, first, odd = sqlite_office, open_proxy(), open_proxy()
@@ -172,7 +172,7 @@ def test_nothing_is_final_with_one_provider_while_its_endpoints_differ(
     assert office.states() == ["final"]
 
 
-def test_honest_endpoint_is_not_outvoted_by_hosts_that_the_settings_name_as_one_provider(
+def test_honest_endpoint_is_not_outvoted_by_hosts_configured_as_single_provider(
     sqlite_office: Office, open_proxy: OpenProxy, liar: Proxy
 ):
     office, other = sqlite_office, open_proxy()
@@ -185,7 +185,7 @@ def test_honest_endpoint_is_not_outvoted_by_hosts_that_the_settings_name_as_one_
     assert (office.states(), undecided_nonces()) == (["mined"], 1)
 
 
-def test_price_that_one_provider_reports_twice_is_not_booked(
+def test_price_reported_twice_by_single_provider_is_not_booked(
     outnumbered_office: Office, liar: Proxy
 ):
     office = outnumbered_office
@@ -198,7 +198,7 @@ def test_price_that_one_provider_reports_twice_is_not_booked(
     assert GWEI <= (slot.gas_price_wei or 0) < fees(office)[0][0]
 
 
-def test_l1_fee_that_one_provider_reports_twice_is_not_the_median(
+def test_l1_fee_reported_twice_by_single_provider_is_not_median(
     outnumbered_office: Office, liar: Proxy
 ):
     office, lines = outnumbered_office, outnumbered_office.context.publisher.pool_view
@@ -215,7 +215,7 @@ def is_latest(question: Question) -> bool:
     return bool(question["params"][1] == "latest")
 
 
-def test_nonce_that_one_provider_alone_counts_as_used_is_still_bumped(
+def test_nonce_counted_as_used_by_single_provider_is_still_bumped(
     outnumbered_office: Office, liar: Proxy
 ):
     office = outnumbered_office
@@ -228,9 +228,7 @@ def test_nonce_that_one_provider_alone_counts_as_used_is_still_bumped(
     assert (office.states(), len(attempts(office))) == (["live"], 2)
 
 
-def test_nonce_that_one_provider_counts_as_used_is_not_bumped_where_there_is_no_other(
-    sqlite_office: Office, liar: Proxy
-):
+def test_nonce_counted_as_used_by_only_provider_is_not_bumped(sqlite_office: Office, liar: Proxy):
     office = sqlite_office
     office.restart(urls=two_urls_of(liar))
     in_flight(office)
@@ -240,7 +238,7 @@ def test_nonce_that_one_provider_counts_as_used_is_not_bumped_where_there_is_no_
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
-def test_foreign_transaction_that_one_provider_alone_shows_pauses_no_sender(
+def test_foreign_transaction_shown_by_single_provider_does_not_pause_sender(
     outnumbered_office: Office, honest: Proxy, *, is_restarted: bool
 ):
     office = outnumbered_office
@@ -266,7 +264,7 @@ def test_foreign_transaction_that_one_provider_alone_shows_pauses_no_sender(
     assert pause_of(office) is PauseKind.FOREIGN
 
 
-def test_foreign_transaction_pauses_the_sender_where_the_only_provider_shows_it_twice(
+def test_foreign_transaction_shown_twice_by_only_provider_pauses_sender(
     sqlite_office: Office, liar: Proxy
 ):
     office = sqlite_office
@@ -280,7 +278,7 @@ def test_foreign_transaction_pauses_the_sender_where_the_only_provider_shows_it_
     assert pause_of(office) is PauseKind.FOREIGN
 
 
-def test_higher_count_of_one_provider_stops_a_start_and_refuses_no_database(
+def test_higher_nonce_count_of_single_provider_stops_start_without_refusing_database(
     outnumbered_office: Office, liar: Proxy
 ):
     office = outnumbered_office
@@ -300,9 +298,7 @@ def test_higher_count_of_one_provider_stops_a_start_and_refuses_no_database(
     office.pushed()
 
 
-def test_higher_count_of_the_only_provider_refuses_the_database(
-    sqlite_office: Office, liar: Proxy
-):
+def test_higher_nonce_count_of_only_provider_refuses_database(sqlite_office: Office, liar: Proxy):
     office = sqlite_office
     office.restart(urls=two_urls_of(liar))
     liar.rule(COUNT, moved_by(5))
@@ -315,7 +311,7 @@ def test_higher_count_of_the_only_provider_refuses_the_database(
     )
 
 
-def test_account_is_not_enrolled_where_one_provider_alone_reports_that_it_never_sent(
+def test_account_without_sends_per_single_provider_is_not_enrolled(
     outnumbered_office: Office, liar: Proxy, honest: Proxy, new_sqlite_store: NewStore
 ):
     office = outnumbered_office
@@ -333,7 +329,7 @@ def test_account_is_not_enrolled_where_one_provider_alone_reports_that_it_never_
         assert next_nonce(context) is None
 
 
-def test_account_is_enrolled_where_the_only_provider_reports_twice_that_it_never_sent(
+def test_account_without_sends_per_both_endpoints_of_only_provider_is_enrolled(
     sqlite_office: Office, liar: Proxy, new_sqlite_store: NewStore
 ):
     office = sqlite_office
@@ -345,9 +341,7 @@ def test_account_is_enrolled_where_the_only_provider_reports_twice_that_it_never
         assert next_nonce(context) == 0
 
 
-def test_rebuild_refuses_a_count_that_one_provider_alone_reports(
-    outnumbered_office: Office, liar: Proxy
-):
+def test_rebuild_rejects_nonce_count_of_single_provider(outnumbered_office: Office, liar: Proxy):
     office = outnumbered_office
     liar.rule(COUNT, moved_by(3))
     with pytest.raises(TransientError, match="two providers have to agree"):
@@ -357,7 +351,7 @@ def test_rebuild_refuses_a_count_that_one_provider_alone_reports(
     assert compare_with_chain(office.context, 1000).is_empty
 
 
-def test_rebuild_takes_the_count_that_both_endpoints_of_the_only_provider_report(
+def test_rebuild_accepts_nonce_count_of_both_endpoints_of_only_provider(
     sqlite_office: Office, liar: Proxy
 ):
     office = sqlite_office
@@ -396,7 +390,7 @@ LIES_ABOUT_NONCES = {
 
 
 @pytest.mark.parametrize("lie", LIES_ABOUT_NONCES)
-def test_nonces_are_not_rebuilt_from_transactions_that_one_provider_alone_shows(
+def test_nonces_are_not_rebuilt_from_transactions_of_single_provider(
     outnumbered_office: Office, liar: Proxy, new_sqlite_store: NewStore, lie: str
 ):
     office = outnumbered_office
@@ -414,7 +408,7 @@ def test_nonces_are_not_rebuilt_from_transactions_that_one_provider_alone_shows(
 
 
 @pytest.mark.parametrize("lie", LIES_ABOUT_NONCES)
-def test_nonces_are_rebuilt_from_what_two_providers_show_beside_a_liar(
+def test_nonces_are_rebuilt_from_two_agreeing_providers_despite_false_responses(
     sqlite_office: Office,
     liar: Proxy,
     honest: Proxy,
@@ -433,7 +427,7 @@ def test_nonces_are_rebuilt_from_what_two_providers_show_beside_a_liar(
         assert compare_with_chain(context, 1000) == findings
 
 
-def test_nonces_are_not_rebuilt_while_only_one_provider_shows_blocks(
+def test_nonces_are_not_rebuilt_while_single_provider_returns_blocks(
     outnumbered_office: Office, honest: Proxy, new_sqlite_store: NewStore
 ):
     office = outnumbered_office
@@ -445,7 +439,7 @@ def test_nonces_are_not_rebuilt_while_only_one_provider_shows_blocks(
             compare_with_chain(context, 1000)
 
 
-def test_price_of_a_rebuilt_nonce_is_the_lowest_that_is_reported(
+def test_price_of_rebuilt_nonce_is_lowest_reported(
     outnumbered_office: Office, liar: Proxy, new_sqlite_store: NewStore
 ):
     office = outnumbered_office

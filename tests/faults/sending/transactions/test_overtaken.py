@@ -26,7 +26,7 @@ def paused(jobs: SendingJobs) -> list[str]:
     return [one.detail for one in findings if one.condition is Condition.PAUSED_SENDER]
 
 
-def test_case_f16_a_key_used_while_nothing_of_ours_was_open_stops_its_sender_and_nothing_else(
+def test_case_f16_key_used_elsewhere_while_outbox_is_empty_pauses_only_its_sender(
     office: Office,
 ):
     jobs, before = daemon(office), FOREIGN._value.get()
@@ -54,7 +54,7 @@ def test_case_f16_a_key_used_while_nothing_of_ours_was_open_stops_its_sender_and
     assert logs == []
 
 
-def test_a_pause_that_ends_by_itself_is_none_beside_a_key_that_is_used_elsewhere(
+def test_foreign_pause_replaces_temporary_funds_pause(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -76,7 +76,7 @@ def test_a_pause_that_ends_by_itself_is_none_beside_a_key_that_is_used_elsewhere
     assert reason.endswith("it rested before, funds: no ether")
 
 
-def test_a_daemon_whose_sender_is_paused_for_it_starts_and_its_signer_is_quiet_for_a_while(
+def test_daemon_starts_with_foreign_pause_and_signs_nothing_during_embargo(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -102,7 +102,7 @@ def test_a_daemon_whose_sender_is_paused_for_it_starts_and_its_signer_is_quiet_f
     assert (next_nonce(office.context), slots_given_out(office)) == (2, [1])
 
 
-def test_whoever_comes_once_is_refused_also_where_the_sender_is_paused(sqlite_office: Office):
+def test_run_once_is_refused_even_when_sender_is_paused_as_foreign(sqlite_office: Office):
     office = sqlite_office
     jobs = daemon(office)
     used_elsewhere(office)
@@ -113,7 +113,7 @@ def test_whoever_comes_once_is_refused_also_where_the_sender_is_paused(sqlite_of
         once.reconcile_nonces()
 
 
-def test_one_endpoint_alone_stops_no_sender_that_is_at_work(
+def test_nonce_count_of_single_endpoint_does_not_pause_running_sender(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office
@@ -128,7 +128,7 @@ def test_one_endpoint_alone_stops_no_sender_that_is_at_work(
     assert office.states() == ["live"]
 
 
-def test_what_was_rebuilt_and_released_goes_on_with_a_nonce_that_nobody_used(
+def test_released_sender_continues_with_unused_nonce_after_rebuild(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -153,7 +153,7 @@ def test_what_was_rebuilt_and_released_goes_on_with_a_nonce_that_nobody_used(
     assert slots_given_out(office) == [1, 2]
 
 
-def test_who_uses_our_open_nonce_and_more_is_told_of_both_and_none_is_given_out_again(
+def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reused(
     sqlite_office: Office,
 ):
     office, before = sqlite_office, FOREIGN._value.get()
@@ -183,7 +183,7 @@ def test_who_uses_our_open_nonce_and_more_is_told_of_both_and_none_is_given_out_
     assert next_nonce(office.context) == 3
 
 
-def test_nothing_is_signed_for_a_nonce_of_a_key_that_is_used_elsewhere(sqlite_office: Office):
+def test_nothing_is_signed_for_assigned_nonce_of_key_used_elsewhere(sqlite_office: Office):
     office = sqlite_office
     jobs = daemon(office)
     office.period()
@@ -202,7 +202,7 @@ def test_nothing_is_signed_for_a_nonce_of_a_key_that_is_used_elsewhere(sqlite_of
     assert (office.states(), attempts(office)) == (["held"], [])
 
 
-def test_a_database_that_lost_nonces_of_its_own_ends_the_daemon(sqlite_office: Office):
+def test_database_missing_own_nonces_stops_daemon(sqlite_office: Office):
     office = sqlite_office
     jobs = daemon(office)
     with office.context.writing() as uow:

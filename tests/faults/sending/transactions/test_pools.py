@@ -20,7 +20,7 @@ Proxies = tuple[Proxy, Proxy]
 CAP = 8 * GWEI
 
 
-def test_case_f08_what_fell_out_of_the_pool_is_in_it_again_two_blocks_later(
+def test_case_f08_transaction_dropped_from_pool_is_resent_after_two_blocks(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -51,7 +51,7 @@ def twins(office: Office, proxies: Proxies, number: int) -> list[str]:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_case_f10_an_older_fee_bump_that_is_mined_is_ours_and_counts_once(
+def test_case_f10_mined_older_attempt_is_recognised_and_counted_once(
     proxied_office: Office, proxies: Proxies, *, restarts: bool
 ):
     office = proxied_office
@@ -70,7 +70,7 @@ def test_case_f10_an_older_fee_bump_that_is_mined_is_ours_and_counts_once(
     assert office.journal().count("final") == 1
 
 
-def test_case_f11_of_three_the_middle_one_is_mined_while_nobody_looks(
+def test_case_f11_middle_of_three_attempts_mined_during_downtime_is_recognised(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -85,7 +85,7 @@ def test_case_f11_of_three_the_middle_one_is_mined_while_nobody_looks(
     assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
 
 
-def test_what_a_pool_took_is_sent_again_beside_a_fee_bump_that_it_refuses(
+def test_accepted_attempt_is_resent_beside_refused_fee_bump(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -120,7 +120,7 @@ def mined_alone(office: Office, raw: str) -> None:
     assert office.premises.nonce == 2
 
 
-def test_case_f15_nonce_too_low_is_no_error_where_our_own_hash_was_mined(
+def test_case_f15_nonce_too_low_is_no_error_when_own_hash_was_mined(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -142,7 +142,7 @@ def test_case_f15_nonce_too_low_is_no_error_where_our_own_hash_was_mined(
     assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
 
 
-def test_case_f18_a_nonce_that_an_endpoint_counts_too_low_is_not_used_again(
+def test_case_f18_nonce_undercounted_by_endpoint_is_not_reused(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -157,7 +157,7 @@ def test_case_f18_a_nonce_that_an_endpoint_counts_too_low_is_not_used_again(
     assert (office.states(), office.premises.round) == (["final", "final"], 2)
 
 
-def test_case_f20_the_lower_nonce_is_sent_again_before_the_higher_that_waits_for_it(
+def test_case_f20_lower_nonce_is_resent_before_waiting_higher_nonce(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -180,7 +180,7 @@ def test_case_f20_the_lower_nonce_is_sent_again_before_the_higher_that_waits_for
     assert (office.states(), office.premises.nonce) == (["final", "final"], 3)
 
 
-def test_case_f21_a_node_that_lost_its_pool_gets_everything_again_in_the_order_of_nonces(
+def test_case_f21_all_transactions_are_resent_in_nonce_order_after_pool_loss(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office

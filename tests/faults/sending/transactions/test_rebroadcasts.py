@@ -42,7 +42,7 @@ def wait_for_blocks(office: Office, blocks: int) -> tuple[list[int], list[StepRe
         ("something that nobody knows", "unknown"),
     ],
 )
-def test_a_transaction_answered_alike_each_time_is_sent_ever_more_seldom_and_logged_once(
+def test_transaction_with_unchanged_response_is_resent_less_often_and_logged_once(
     proxied_office: Office, proxies: Proxies, answer: str, error_class: str | None
 ):
     office = proxied_office
@@ -72,12 +72,12 @@ def drop_for_blocks(office: Office, blocks: int) -> list[int]:
     return sent_after
 
 
-def test_a_transaction_that_the_pool_drops_each_time_is_sent_ever_more_seldom(office: Office):
+def test_transaction_dropped_repeatedly_by_pool_is_resent_less_often(office: Office):
     in_flight(office, ONE_ATTEMPT)
     assert drop_for_blocks(office, 30) == [2, 6, 14, 22, 30]
 
 
-def test_a_changed_answer_is_logged_and_the_next_wait_is_short(
+def test_changed_send_response_is_logged_and_resets_resend_interval(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -94,7 +94,7 @@ def test_a_changed_answer_is_logged_and_the_next_wait_is_short(
     assert "underpriced" in step.detail
 
 
-def test_a_transaction_that_a_reorg_took_back_is_sent_again_at_once(office: Office):
+def test_transaction_removed_by_reorg_is_resent_immediately(office: Office):
     in_flight(office, ONE_ATTEMPT)
     assert drop_for_blocks(office, 14) == [2, 6, 14]
     chain, sends = office.premises.chain, attempts(office)[0].sends

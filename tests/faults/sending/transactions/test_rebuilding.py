@@ -27,7 +27,7 @@ from tests.support.txmgr.stores import NewStore
 COUNT = "eth_getTransactionCount"
 
 
-def test_a_nonce_that_waits_in_the_pool_is_counted_and_not_looked_for_in_blocks(
+def test_rebuild_counts_pending_nonce_without_searching_blocks(
     office: Office, new_store: NewStore
 ):
     office.period()
@@ -40,7 +40,7 @@ def test_a_nonce_that_waits_in_the_pool_is_counted_and_not_looked_for_in_blocks(
         assert adopted(office)[1] is None
 
 
-def test_what_was_rebuilt_in_the_pool_and_dropped_there_is_filled_and_strands_nobody(
+def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
     office: Office, new_store: NewStore
 ):
     office.period()
@@ -81,9 +81,7 @@ def test_what_was_rebuilt_in_the_pool_and_dropped_there_is_filled_and_strands_no
         assert compare_with_chain(office.context, 1000).is_empty
 
 
-def test_what_lies_deeper_than_the_walk_is_rebuilt_without_a_hash(
-    sqlite_office: Office, tmp_path: Path
-):
+def test_nonce_below_search_depth_is_rebuilt_without_hash(sqlite_office: Office, tmp_path: Path):
     office = sqlite_office
     with copied(office, tmp_path) as copy:
         office.pushed()
@@ -96,7 +94,7 @@ def test_what_lies_deeper_than_the_walk_is_rebuilt_without_a_hash(
         assert [text is None for text in adopted(office).values()] == [True, False]
 
 
-def test_a_call_whose_nonce_the_lost_database_used_for_another_is_over_and_nobody_is_alarmed(
+def test_call_on_nonce_used_by_lost_database_is_superseded_without_pause(
     sqlite_office: Office, tmp_path: Path
 ):
     office = sqlite_office
@@ -123,7 +121,7 @@ def test_a_call_whose_nonce_the_lost_database_used_for_another_is_over_and_nobod
         assert (push.state, push.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
 
 
-def test_a_gap_in_what_was_given_out_is_refused_and_not_repaired(sqlite_office: Office):
+def test_gap_in_assigned_nonces_is_refused_and_not_repaired(sqlite_office: Office):
     office = sqlite_office
     with office.context.writing() as uow:
         outbox, account = uow.outbox, office.context.account
@@ -136,7 +134,7 @@ def test_a_gap_in_what_was_given_out_is_refused_and_not_repaired(sqlite_office: 
         assert uow.outbox.slots.list_missing_nonces(office.context.account, 4) == [2]
 
 
-def test_a_new_account_is_enrolled_where_two_endpoints_say_that_it_never_sent(
+def test_new_account_is_enrolled_when_two_endpoints_report_zero_nonce(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], new_sqlite_store: NewStore
 ):
     office = proxied_office

@@ -42,7 +42,7 @@ def pushed_late(office: Office) -> None:
     assert office.premises.nonce == 2
 
 
-def test_case_f25_a_revert_is_told_in_the_contracts_words_and_counts_once_it_is_final(
+def test_case_f25_revert_is_reported_with_contract_error_once_final(
     office: Office,
 ):
     office.period()
@@ -59,7 +59,7 @@ def test_case_f25_a_revert_is_told_in_the_contracts_words_and_counts_once_it_is_
     assert ("landed", None) in office.reports()
 
 
-def test_case_f30_a_push_that_three_blocks_take_back_is_sent_and_mined_again(office: Office):
+def test_case_f30_push_removed_by_three_block_reorg_is_resent_and_mined_again(office: Office):
     before = TAKEN_BACK._value.get()
     office.period()
     office.tick()
@@ -81,7 +81,7 @@ def test_case_f30_a_push_that_three_blocks_take_back_is_sent_and_mined_again(off
     assert [one.signed.tx_hash for one in attempts(office)] == [sent]
 
 
-def test_case_f31_the_outcome_is_that_of_the_block_that_stays(office: Office):
+def test_case_f31_outcome_comes_from_canonical_block_after_reorg(office: Office):
     office.period()
     office.tick()
     office.mine()
@@ -99,7 +99,7 @@ def test_case_f31_the_outcome_is_that_of_the_block_that_stays(office: Office):
     assert slots(office)[0].state is NonceState.FINAL
 
 
-def test_case_f36_a_chain_that_does_not_finalize_ends_nothing_and_pushes_go_on(
+def test_case_f36_pushes_continue_without_finality_and_stay_mined(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -129,7 +129,7 @@ def test_case_f36_a_chain_that_does_not_finalize_ends_nothing_and_pushes_go_on(
     assert outcomes(office) == {("push", "success"): 3}
 
 
-def test_a_block_that_an_endpoint_lacks_for_once_makes_its_receipt_final_no_sooner(
+def test_block_missing_once_at_endpoint_delays_finality_of_receipt(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -158,7 +158,7 @@ def standing_at(number: str) -> Callable[[Question], Question]:
 
 
 @pytest.mark.parametrize("fault", [null(), another_fork(0)], ids=["stale", "on a fork"])
-def test_case_f37_where_one_of_two_endpoints_says_otherwise_nothing_ends(
+def test_case_f37_disagreement_of_two_endpoints_on_receipt_makes_nothing_final(
     proxied_office: Office, proxies: Proxies, fault: Fault
 ):
     office, (_, odd) = proxied_office, proxies
@@ -176,7 +176,7 @@ def test_case_f37_where_one_of_two_endpoints_says_otherwise_nothing_ends(
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_case_f38_a_receipt_that_one_node_lacks_is_not_lost(
+def test_case_f38_receipt_missing_at_single_node_is_not_lost(
     proxied_office: Office, proxies: Proxies, place: int
 ):
     office, lacking = proxied_office, proxies[place]
@@ -202,7 +202,7 @@ def overloaded(asked: Question, _: Answer) -> Answer:
     return {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32603, "message": "busy"}}
 
 
-def test_a_push_that_succeeds_without_its_round_is_held(office: Office):
+def test_successful_push_without_new_round_is_held(office: Office):
     before, chain = WITHOUT_EFFECT._value.get(), office.premises.chain
     office.period()
     office.tick()

@@ -20,7 +20,7 @@ from tests.support.sending.in_flight import (
 )
 
 
-def test_a_push_that_can_no_longer_land_gives_its_nonce_to_the_next(office: Office):
+def test_expired_push_passes_its_nonce_to_next_push(office: Office):
     in_flight(office)
     _dead(office)
     office.tick()
@@ -40,7 +40,7 @@ def test_a_push_that_can_no_longer_land_gives_its_nonce_to_the_next(office: Offi
     assert ("landed", None) in office.reports()
 
 
-def test_the_dead_push_may_still_take_the_nonce_and_the_next_goes_on_another(
+def test_expired_push_that_takes_nonce_moves_next_push_to_another_nonce(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -60,7 +60,7 @@ def test_the_dead_push_may_still_take_the_nonce_and_the_next_goes_on_another(
     assert (office.premises.round, len(slots(office))) == (1, 2)
 
 
-def test_a_dead_push_that_is_in_a_block_keeps_its_nonce_though_nobody_took_note_of_it_yet(
+def test_mined_unrecorded_expired_push_keeps_its_nonce(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -79,7 +79,7 @@ def test_a_dead_push_that_is_in_a_block_keeps_its_nonce_though_nobody_took_note_
     assert len(slots(office)) == 2
 
 
-def test_a_push_that_may_still_land_is_never_replaced(sqlite_office: Office):
+def test_push_that_can_still_land_is_never_replaced(sqlite_office: Office):
     office = sqlite_office
     in_flight(office)
     dear_blocks(office, 5 * GWEI, 5)
@@ -91,7 +91,7 @@ def test_a_push_that_may_still_land_is_never_replaced(sqlite_office: Office):
     assert {one.reason for one in attempts(office)} <= {AttemptReason.FIRST, AttemptReason.BUMP}
 
 
-def test_an_operator_cancels_a_call_by_a_no_op_on_its_nonce(office: Office):
+def test_operator_cancels_call_with_noop_on_its_nonce(office: Office):
     in_flight(office)
     dear_blocks(office, 5 * GWEI)
     step = cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
@@ -108,7 +108,7 @@ def test_an_operator_cancels_a_call_by_a_no_op_on_its_nonce(office: Office):
     assert office.premises.round == 0
 
 
-def test_what_is_mined_cannot_be_cancelled(sqlite_office: Office):
+def test_mined_call_cannot_be_cancelled(sqlite_office: Office):
     office = sqlite_office
     in_flight(office)
     dear_blocks(office, GWEI)
@@ -117,7 +117,7 @@ def test_what_is_mined_cannot_be_cancelled(sqlite_office: Office):
         cancel_intent(office.context, office.source.fetch_heads(), only(office).id)
 
 
-def test_what_has_no_nonce_is_cancelled_without_a_transaction(sqlite_office: Office):
+def test_call_without_nonce_is_cancelled_without_transaction(sqlite_office: Office):
     office = sqlite_office
     chain, sender = office.premises.chain, office.context.account.address
     chain.rpc("anvil_setBalance", sender, "0x0")

@@ -5,7 +5,9 @@ from tests.support.sending.background_calls import rival_push
 from tests.support.sending.in_flight import GWEI, attempts, dear_blocks, in_flight, only, slots
 
 
-def test_a_push_that_somebody_else_brought_gives_its_nonce_to_the_next(sqlite_office: Office):
+def test_push_delivered_by_another_transmitter_passes_its_nonce_to_next_push(
+    sqlite_office: Office,
+):
     office = sqlite_office
     in_flight(office)
     _brought_by_another(office)
@@ -24,7 +26,7 @@ def test_a_push_that_somebody_else_brought_gives_its_nonce_to_the_next(sqlite_of
     assert [state for state, _ in office.reports()].count("landed") == 2
 
 
-def test_nothing_more_is_paid_for_a_push_that_somebody_else_brought(sqlite_office: Office):
+def test_push_delivered_by_another_transmitter_gets_no_fee_bump(sqlite_office: Office):
     office = sqlite_office
     in_flight(office)
     _brought_by_another(office)

@@ -51,7 +51,7 @@ def pair(
         yield first, second
 
 
-def test_two_transmitters_on_a_quick_chain_never_pay_for_the_same_round(
+def test_two_transmitters_on_fast_chain_never_pay_for_same_round(
     pair: tuple[Office, Office],
 ):
     premises, chance = pair[0].premises, random.Random(1)  # noqa: S311  the same luck each time
@@ -66,7 +66,7 @@ def test_two_transmitters_on_a_quick_chain_never_pay_for_the_same_round(
     assert reverted(pair, began) == []
 
 
-def test_a_push_whose_seconds_are_over_waits_for_the_blocks_of_its_head_start(
+def test_push_with_elapsed_delay_waits_for_head_start_blocks(
     pair: tuple[Office, Office],
 ):
     first, second = pair
@@ -89,7 +89,7 @@ def test_a_push_whose_seconds_are_over_waits_for_the_blocks_of_its_head_start(
     assert reverted(pair, began) == []
 
 
-def test_one_kickout_is_proposed_and_executed_by_one_of_two_transmitters(
+def test_kickout_is_proposed_and_executed_by_one_of_two_transmitters(
     pair: tuple[Office, Office],
 ):
     first, second = pair
@@ -110,7 +110,7 @@ def test_one_kickout_is_proposed_and_executed_by_one_of_two_transmitters(
     assert {one.state.value for one in second.intents(EXECUTE_KICK)} <= {"superseded"}
 
 
-def test_who_is_second_brings_what_the_first_does_not(
+def test_second_transmitter_sends_report_missed_by_first(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ):
     standby = second_transmitter(premises, tmp_path)
@@ -135,7 +135,7 @@ def test_who_is_second_brings_what_the_first_does_not(
         assert premises.round == 1
 
 
-def test_who_goes_first_leaves_the_round_to_anothers_push_that_is_in_the_pool(
+def test_first_transmitter_yields_round_to_pending_push_of_another(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ):
     standby = second_transmitter(premises, tmp_path)

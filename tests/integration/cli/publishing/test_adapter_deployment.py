@@ -124,7 +124,7 @@ def behind_a_timelock(unwatched: Unwatched) -> list[str]:
     return ["contract", "deploy", *people, *told, "--config", unwatched.config()]
 
 
-def test_an_adapter_comes_with_the_oracle_and_works_once_it_has_the_role(
+def test_adapter_is_deployed_with_oracle_and_works_once_it_has_role(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     command = deploy(unwatched, "--contract", unwatched.qos, config=unwatched.config())
@@ -145,7 +145,7 @@ def test_an_adapter_comes_with_the_oracle_and_works_once_it_has_the_role(
     assert before == {"owner of Node"}
 
 
-def test_a_kick_target_of_which_nobody_knows_what_it_does_is_named_unless_for_development(
+def test_unknown_kick_target_is_reported_except_in_development(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     unknown = unwatched.network.contracts["Node"].lower()
@@ -161,7 +161,7 @@ def test_a_kick_target_of_which_nobody_knows_what_it_does_is_named_unless_for_de
     assert run([*check, "--dev"]) == 0
 
 
-def test_an_oracle_in_anothers_place_says_who_hands_the_role_on(
+def test_replacement_oracle_reports_how_role_is_handed_over(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     told = ["--contract", unwatched.qos, "--yes"]
@@ -182,7 +182,7 @@ def test_an_oracle_in_anothers_place_says_who_hands_the_role_on(
     assert f'address = "{second["address"]}" in place of {first["address"]}' in said.err
 
 
-def test_whom_the_oracle_before_has_expelled_the_next_one_expels_from_the_start(
+def test_nodes_expelled_by_previous_oracle_are_expelled_by_next(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     told = ["--adapter", "none", "--yes"]
@@ -220,7 +220,7 @@ def test_whom_the_oracle_before_has_expelled_the_next_one_expels_from_the_start(
         (["--contract", "QOS=0x" + "1" * 40], "refuses this setup"),
     ],
 )
-def test_an_adapter_that_cannot_be_is_one_clear_line(
+def test_invalid_adapter_is_rejected_in_one_line(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str], told: list[str], fault: str
 ):
     assert run(deploy(unwatched, *told, config=unwatched.config())) == 2
@@ -229,7 +229,7 @@ def test_an_adapter_that_cannot_be_is_one_clear_line(
     assert said.count("\n") == 1
 
 
-def test_fake_timelock_pending_admin_and_loose_kick_limits_are_found(
+def test_fake_timelock_pending_admin_and_loose_kick_limits_are_reported(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     """Everything that `contract check` let pass while it looked at the delay alone."""
@@ -264,7 +264,7 @@ def test_fake_timelock_pending_admin_and_loose_kick_limits_are_found(
     assert found() == before | loose | {"code of the timelock"}
 
 
-def test_who_else_may_propose_to_the_timelock_is_found(
+def test_additional_timelock_proposers_are_reported(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     assert run([*behind_a_timelock(unwatched), "--yes"]) == 0
@@ -289,7 +289,7 @@ def test_who_else_may_propose_to_the_timelock_is_found(
     assert found("--proposers", ",".join(both)) == {}
 
 
-def test_nothing_is_sent_where_nobody_knows_who_would_hand_the_role_over(
+def test_deployment_without_role_owner_sends_nothing(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     staking = f"NodeStaking={unwatched.network.contracts['Node']}"
@@ -303,7 +303,7 @@ def test_nothing_is_sent_where_nobody_knows_who_would_hand_the_role_over(
     assert unwatched.sent == 0
 
 
-def test_nothing_is_sent_where_the_account_cannot_pay_for_all_of_it(
+def test_deployment_with_insufficient_funds_sends_nothing(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     command = behind_a_timelock(unwatched)
@@ -320,7 +320,7 @@ def test_nothing_is_sent_where_the_account_cannot_pay_for_all_of_it(
     assert unwatched.sent == 0
 
 
-def test_without_an_adapter_kickouts_end_in_an_event(
+def test_deployment_without_adapter_has_zero_kick_target(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     assert run(deploy(unwatched, "--adapter", "none", "--dry-run", config=unwatched.config())) == 0

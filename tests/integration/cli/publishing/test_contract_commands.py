@@ -25,7 +25,7 @@ def watched(network):
         yield endpoint
 
 
-def test_show_tells_how_the_contract_stands(config, network, capsys):
+def test_show_returns_contract_state(config, network, capsys):
     assert run(["contract", "show", "--config", str(config), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["is_our_code"] is True
@@ -34,25 +34,25 @@ def test_show_tells_how_the_contract_stands(config, network, capsys):
     assert answer["head"]["config_count"] == 1
 
 
-def test_show_is_readable_without_json(config, capsys):
+def test_show_prints_readable_text(config, capsys):
     assert run(["contract", "show", "--config", str(config)]) == 0
     said = capsys.readouterr().out
     for line in (r"is our code +yes", r"limits\.kick below +QoS 0\.2000"):
         assert re.search(f"^{line}$", said, re.MULTILINE)
 
 
-def test_check_finds_nothing_where_all_is_as_configured(config, capsys):
+def test_check_of_configured_contract_finds_nothing(config, capsys):
     assert run(["contract", "check", "--dev", "--config", str(config)]) == 0
     assert "is as configured" in capsys.readouterr().out
 
 
-def test_check_names_who_has_too_much_power(config, capsys):
+def test_check_reports_excessive_powers(config, capsys):
     assert run(["contract", "check", "--config", str(config), "--json"]) == 2
     named = {one["what"] for one in json.loads(capsys.readouterr().out)}
     assert {"admin", "signers", "pauser", "limits.veto_delay", "floors.fall_share"} <= named
 
 
-def test_check_names_other_rules(settings, tmp_path, capsys):
+def test_check_reports_different_rules(settings, tmp_path, capsys):
     settings["oracle"]["deviation"] = 77
     path = write(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path), "--json"]) == 2
@@ -60,7 +60,7 @@ def test_check_names_other_rules(settings, tmp_path, capsys):
     assert difference["what"] == "rulesHash"
 
 
-def test_check_names_a_signer_that_the_contract_does_not_know(settings, tmp_path, capsys):
+def test_check_reports_signer_unknown_to_contract(settings, tmp_path, capsys):
     files = KeyFiles(tmp_path / "other.json", tmp_path / "other.password")
     address = create_keystore(*files, iterations=1000)
     settings["keys"] |= {
@@ -72,7 +72,7 @@ def test_check_names_a_signer_that_the_contract_does_not_know(settings, tmp_path
     assert f"signers: expected {address} among them" in capsys.readouterr().out
 
 
-def test_check_refuses_a_contract_that_is_no_oracle(settings, network, tmp_path, capsys):
+def test_check_rejects_contract_that_is_no_oracle(settings, network, tmp_path, capsys):
     settings["oracle"]["address"] = network.stage.network
     path = write(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path)]) == 2
@@ -89,9 +89,7 @@ def test_check_refuses_a_contract_that_is_no_oracle(settings, network, tmp_path,
         ({"network": {"contracts": {"TaskNetwork": NOBODY}}}, "there is no contract at", 2),
     ],
 )
-def test_every_command_looks_whether_it_is_the_right_network(
-    settings, tmp_path, capsys, command, fault
-):
+def test_every_contract_command_rejects_wrong_network(settings, tmp_path, capsys, command, fault):
     wrong, words, code = fault
     for section, values in wrong.items():
         settings[section] |= values
@@ -102,14 +100,14 @@ def test_every_command_looks_whether_it_is_the_right_network(
     assert said.count("\n") == 1
 
 
-def test_what_would_be_deployed_is_readable_without_json(config, capsys):
+def test_deploy_dry_run_prints_readable_text(config, capsys):
     told = ["--dev", "--admin", ADMIN, "--config", str(config), "--dry-run"]
     assert run(["contract", "deploy", *told]) == 0
     said = capsys.readouterr().out
     assert re.search(r"(?m)^arguments\.limits\.max age seconds +2 h \(7200 s\)$", said)
 
 
-def test_run_publishes_nothing_to_a_contract_that_differs(settings, tmp_path, capsys, watched):
+def test_run_publishes_nothing_to_differing_contract(settings, tmp_path, capsys, watched):
     settings["oracle"]["deviation"] = 77
     settings["chain"]["endpoints"] = [watched.url]
     path = write(settings, tmp_path / "config.toml")
@@ -120,14 +118,14 @@ def test_run_publishes_nothing_to_a_contract_that_differs(settings, tmp_path, ca
     assert "eth_sendRawTransaction" not in watched.seen
 
 
-def test_a_run_without_publish_signs_and_sends_nothing(settings, tmp_path, watched):
+def test_run_without_publish_signs_and_sends_nothing(settings, tmp_path, watched):
     settings["chain"]["endpoints"] = [watched.url]
     path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
     assert "eth_sendRawTransaction" not in watched.seen
 
 
-def test_two_hosts_of_one_provider_are_one_witness_of_a_deployment(tmp_path, capsys):
+def test_two_hosts_of_one_provider_are_one_witness_of_deployment(tmp_path, capsys):
     """They report alike that it failed; the honest provider stands first."""
     (tmp_path / "keys").mkdir()
     with (
@@ -159,7 +157,9 @@ def reverted(_, response):
     return {**response, "result": receipt and {**receipt, "status": "0x0"}}
 
 
-def test_nothing_is_deployed_where_nobody_can_be_asked_or_dry(settings, tmp_path, capsys, watched):
+def test_deployment_without_confirmation_or_with_dry_run_sends_nothing(
+    settings, tmp_path, capsys, watched
+):
     settings["chain"]["endpoints"] = [watched.url]
     path = write(settings, tmp_path / "config.toml")
     command = ["contract", "deploy", "--dev", "--admin", ADMIN, "--config", str(path), "--json"]
@@ -194,21 +194,21 @@ def test_nothing_is_deployed_where_nobody_can_be_asked_or_dry(settings, tmp_path
         ),
     ],
 )
-def test_a_setup_that_cannot_be_is_one_clear_line(config, capsys, told, fault):
+def test_invalid_deployment_is_rejected_in_one_line(config, capsys, told, fault):
     assert run(["contract", "deploy", "--dev", "--config", str(config), *told]) == 2
     said = capsys.readouterr().err
     assert fault in said
     assert said.count("\n") == 1
 
 
-def test_a_deployment_that_one_key_could_turn_is_refused(config, capsys):
+def test_deployment_controlled_by_single_key_is_rejected(config, capsys):
     assert run(["contract", "deploy", "--admin", ADMIN, "--config", str(config)]) == 2
     said = capsys.readouterr().err
     assert "at least two have to sign" in said
     assert "--pauser and --vetoer" in said
 
 
-def test_a_timelock_is_the_admin_of_what_would_be_deployed(config, capsys):
+def test_planned_deployment_has_timelock_as_admin(config, capsys):
     people = ["--signers", f"{ADMIN},{NOBODY}", "--quorum", "2"]
     people += ["--pauser", "0x" + "1" * 40, "--vetoer", "0x" + "2" * 40]
     command = ["contract", "deploy", "--admin", ADMIN, *people, "--config", str(config), "--json"]
@@ -228,7 +228,7 @@ def test_a_timelock_is_the_admin_of_what_would_be_deployed(config, capsys):
         (["set-signers", f"{ADMIN},{NOBODY}", "2"], "setSigners(address[],uint8)", "admin"),
     ],
 )
-def test_the_calls_of_an_emergency_are_printed_and_not_sent(config, capsys, act, selector, role):
+def test_emergency_calldata_is_printed_and_not_sent(config, capsys, act, selector, role):
     assert run(["contract", "calldata", *act, "--config", str(config), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["calldata"][:10] == "0x" + keccak(text=selector)[:4].hex()
@@ -236,6 +236,6 @@ def test_the_calls_of_an_emergency_are_printed_and_not_sent(config, capsys, act,
 
 
 @pytest.mark.parametrize("act", [["pause"], ["pause", "long"], ["drop-signer", "0x1"], ["fly"]])
-def test_a_call_that_cannot_be_written_is_one_clear_line(config, capsys, act):
+def test_invalid_calldata_arguments_are_rejected_in_one_line(config, capsys, act):
     assert run(["contract", "calldata", *act, "--config", str(config)]) == 2
     assert capsys.readouterr().err.count("\n") == 1

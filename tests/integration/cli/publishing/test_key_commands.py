@@ -20,7 +20,7 @@ def told(capsys, code, *arguments):
 
 
 @pytest.mark.slow
-def test_a_new_key_opens_is_its_owners_alone_and_is_never_written_over(capsys, tmp_path):
+def test_new_key_is_owner_only_and_never_overwritten(capsys, tmp_path):
     files = tmp_path / "new" / "signer.json", tmp_path / "new" / "signer.password"
     out, advice = told(capsys, 0, "keys", "create", *files)
     key = unlock_keystore(*files)
@@ -34,18 +34,18 @@ def test_a_new_key_opens_is_its_owners_alone_and_is_never_written_over(capsys, t
     assert [path.read_bytes() for path in files] == before
 
 
-def test_a_dry_run_of_a_new_key_writes_nothing(capsys, tmp_path):
+def test_dry_run_of_keys_create_writes_nothing(capsys, tmp_path):
     files = tmp_path / "signer.json", tmp_path / "signer.password"
     answer = told(capsys, 0, "keys", "create", *files, "--dry-run", "--json").out
     assert json.loads(answer)["address"] is None
     assert not list(tmp_path.iterdir())
 
 
-def test_a_keystore_and_its_password_are_two_files(capsys, tmp_path):
+def test_keystore_and_password_in_same_file_are_rejected(capsys, tmp_path):
     assert "two files" in told(capsys, 2, "keys", "create", tmp_path / "k", tmp_path / "k").err
 
 
-def test_whose_keys_are_configured_is_shown_with_where_they_lie(capsys, settings, tmp_path):
+def test_keys_show_lists_configured_keys_with_their_location(capsys, settings, tmp_path):
     settings["keys"]["dispatcher_env"] = "THERE_IS_NO_SUCH_VARIABLE"
     path = write(settings, tmp_path / "config.toml")
 
@@ -71,7 +71,7 @@ def checks(capsys, code, path, *options):
 
 @pytest.mark.evm
 @pytest.mark.slow
-def test_a_sound_installation_passes_and_nothing_is_sent(capsys, indexed, network, tmp_path):
+def test_valid_installation_passes_selftest_and_sends_nothing(capsys, indexed, network, tmp_path):
     with faulty_endpoint(network.url) as watched:
         text = indexed.read_text().replace(network.url, watched.url)
         path = tmp_path / "config.toml"
@@ -87,7 +87,7 @@ def test_a_sound_installation_passes_and_nothing_is_sent(capsys, indexed, networ
     assert made["transmitter's balance"]["detail"].endswith(" ether")
 
 
-def test_two_roles_with_one_key_are_told(capsys, settings, tmp_path):
+def test_same_key_for_two_roles_is_reported(capsys, settings, tmp_path):
     keys = settings["keys"]
     for part in ("keystore", "password_file"):
         keys[f"transmitter_{part}"] = keys[f"signer_{part}"]
@@ -98,7 +98,7 @@ def test_two_roles_with_one_key_are_told(capsys, settings, tmp_path):
     assert not made["keys apart"]["passed"]
 
 
-def test_a_remote_signer_is_said_not_to_have_been_asked(capsys, settings, tmp_path):
+def test_address_of_remote_signer_is_reported_as_configured(capsys, settings, tmp_path):
     settings["keys"] = {
         "signer_remote_url": "http://127.0.0.1:1",
         "signer_address": "0x" + 40 * "1",
@@ -112,9 +112,7 @@ def test_a_remote_signer_is_said_not_to_have_been_asked(capsys, settings, tmp_pa
 
 @pytest.mark.evm
 @pytest.mark.slow
-def test_each_fault_is_found_and_the_rest_is_tried_all_the_same(
-    capsys, network, settings, tmp_path
-):
+def test_selftest_reports_every_fault(capsys, network, settings, tmp_path):
     # An empty database, an endpoint of nowhere, and a guard that signs with another key.
     settings["chain"]["endpoints"] = [network.url, "http://127.0.0.1:1/a-key-in-the-path"]
     address = json.loads(
@@ -153,7 +151,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("said", FAULTS)
-def test_settings_of_keys_that_cannot_be_are_told(capsys, sound, tmp_path, said):
+def test_invalid_key_settings_are_reported_without_showing_key(capsys, sound, tmp_path, said):
     sound["keys"] = FAULTS[said]
     path = write(sound, tmp_path / "config.toml")
     error = told(capsys, 2, "status", "--config", path).err
@@ -165,9 +163,7 @@ def test_settings_of_keys_that_cannot_be_are_told(capsys, sound, tmp_path, said)
     ("url", "is_told"),
     [("http://10.0.0.9:9000", True), ("http://127.0.0.1:1", False), ("https://signer", False)],
 )
-def test_a_signer_that_is_spoken_to_in_the_clear_is_warned_of(
-    capsys, sound, tmp_path, url, is_told
-):
+def test_unencrypted_remote_signer_is_warned_of(capsys, sound, tmp_path, url, is_told):
     sound["keys"] = {"signer_remote_url": url, "signer_address": "0x" + 40 * "1"}
     path = write(sound, tmp_path / "config.toml")
     capsys.readouterr()
@@ -180,7 +176,7 @@ TOKEN = "a-token-that-nobody-sees"  # noqa: S105  made for this test
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_a_check_of_the_configuration_shows_no_token_of_any_address(capsys, sound, tmp_path, form):
+def test_config_check_shows_no_token_of_any_url(capsys, sound, tmp_path, form):
     sound["chain"] |= {
         "endpoints": [f"http://user:{TOKEN}@127.0.0.1:1/{TOKEN}?key={TOKEN}"],
         "websocket": f"ws://127.0.0.1:1/{TOKEN}",

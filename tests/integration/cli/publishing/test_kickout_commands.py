@@ -10,19 +10,19 @@ from oracle.domain.reports.kicks import NEVER_EXPIRES, NO_TARGET, Expulsion, Kic
 from oracle.queries.kickout_view import build_expulsion_entries
 
 
-def test_nobody_is_due_at_first(indexed, capsys):
+def test_kickout_list_is_empty_at_first(indexed, capsys):
     assert run(["kickout", "list", "--config", str(indexed)]) == 0
     assert "no kickout is due" in capsys.readouterr().out
 
 
-def test_a_node_that_is_not_due_cannot_be_proposed(indexed, network, capsys):
+def test_node_that_is_not_due_cannot_be_proposed(indexed, network, capsys):
     node = next(iter(network.stage.nodes.values()))
     for command in ("propose", "execute", "evidence"):
         assert run(["kickout", command, node, "--config", str(indexed)]) == 2
         assert f"{node}: its kickout is not due" in capsys.readouterr().err
 
 
-def test_what_names_no_node_is_told_apart_from_a_node_that_is_not_due(indexed, capsys):
+def test_unknown_node_is_distinguished_from_node_not_due(indexed, capsys):
     for command in ("propose", "execute", "evidence", "cancel"):
         assert run(["kickout", command, "0x1234", "--config", str(indexed)]) == 2
         assert "no node that begins so is known" in capsys.readouterr().err
@@ -32,7 +32,7 @@ def test_what_names_no_node_is_told_apart_from_a_node_that_is_not_due(indexed, c
         assert "no node of this address has ever joined" in capsys.readouterr().err
 
 
-def test_a_veto_whose_time_is_over_is_not_said_to_be_open():
+def test_expired_veto_period_is_not_reported_as_open():
     node = Address("0x" + 40 * "b")
     assert (
         format_veto_deadline(node, 5_000, 4_999) == "the vetoer has until 1970-01-01 01:23:20 UTC"
@@ -50,7 +50,7 @@ def expelled(number: int, target: Address, state: KickState) -> Kick:
     return Kick(node, 6, ZERO_HASH, 5_000, 9_000, Position(1, 1, 1), state, gone)
 
 
-def test_who_was_expelled_is_exported_for_the_networks_operator():
+def test_expelled_nodes_are_exported_for_network_operator():
     kicks = [
         expelled(2, NO_TARGET, KickState.EXECUTED),
         expelled(1, Address("0x" + 40 * "a"), KickState.REFUSED),
@@ -65,18 +65,18 @@ def test_who_was_expelled_is_exported_for_the_networks_operator():
     assert list(build_expulsion_entries(kicks, min_block=22)) == entries[1:]
 
 
-def test_where_nobody_was_expelled_the_list_has_a_head_alone(indexed, capsys):
+def test_export_without_expulsions_prints_only_header(indexed, capsys):
     assert run(["kickout", "export", "--config", str(indexed)]) == 0
     assert capsys.readouterr().out == "node,evidence,round,block,until,network\n"
     assert run(["kickout", "export", "--config", str(indexed), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_an_empty_outbox_is_listed(indexed, capsys):
+def test_empty_outbox_is_listed(indexed, capsys):
     assert run(["outbox", "list", "--config", str(indexed), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_an_intent_that_is_not_there_is_one_clear_line(indexed, capsys):
+def test_unknown_intent_is_rejected_in_one_line(indexed, capsys):
     assert run(["outbox", "show", "7", "--config", str(indexed)]) == 2
     assert "the outbox has no 7" in capsys.readouterr().err

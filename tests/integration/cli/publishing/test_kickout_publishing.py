@@ -98,9 +98,7 @@ def node_of(office):
     return office.premises.network.nodes[2].lower()
 
 
-def test_a_dry_run_says_what_the_contract_would_make_of_it(
-    office, config, endpoint, capsys, tmp_path
-):
+def test_dry_run_reports_verdict_of_contract(office, config, endpoint, capsys, tmp_path):
     propose = ["kickout", "propose", node_of(office), "--config", config, "--dry-run"]
     assert run([*propose, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -120,7 +118,7 @@ def test_a_dry_run_says_what_the_contract_would_make_of_it(
     assert "eth_sendRawTransaction" not in endpoint.seen
 
 
-def test_the_evidence_is_printed_and_exported_under_its_hash(office, config, tmp_path, capsys):
+def test_evidence_is_printed_and_exported_under_its_hash(office, config, tmp_path, capsys):
     assert run(["kickout", "evidence", node_of(office), "--config", config]) == 0
     text = capsys.readouterr().out
     assert json.loads(text)["node"] == node_of(office)
@@ -130,7 +128,7 @@ def test_the_evidence_is_printed_and_exported_under_its_hash(office, config, tmp
     assert written.read_text() == text
 
 
-def test_a_proposal_by_hand_is_sent_and_then_waits_for_its_veto(office, config, capsys):
+def test_manual_proposal_is_sent_and_waits_for_veto(office, config, capsys):
     assert run(["kickout", "propose", node_of(office), "--config", config, "--yes"]) == 0
     assert "propose_kick signed" in capsys.readouterr().out
     office.mine()
@@ -153,9 +151,7 @@ def test_a_proposal_by_hand_is_sent_and_then_waits_for_its_veto(office, config, 
 
 
 @pytest.mark.parametrize("manner", ["--yes", "--dry-run"])
-def test_a_database_that_is_behind_the_head_accuses_nobody(
-    office, config, endpoint, capsys, manner
-):
+def test_database_behind_head_proposes_no_kickout(office, config, endpoint, capsys, manner):
     office.mine(FINALITY)
     assert run(["kickout", "propose", node_of(office), "--config", config, manner]) == 2
     assert "run `qos-oracle run --once` first" in capsys.readouterr().err
@@ -163,7 +159,7 @@ def test_a_database_that_is_behind_the_head_accuses_nobody(
 
 
 @pytest.mark.parametrize("manner", ["--yes", "--dry-run"])
-def test_nobody_is_accused_by_hand_while_a_report_is_held(
+def test_kickout_is_not_proposed_manually_while_report_is_held(
     office, config, endpoint, capsys, manner
 ):
     with office.store.transaction() as uow:
@@ -174,7 +170,7 @@ def test_nobody_is_accused_by_hand_while_a_report_is_held(
     assert "eth_sendRawTransaction" not in endpoint.seen
 
 
-def test_a_kickout_on_other_evidence_is_not_executed_by_hand(office, config, endpoint, capsys):
+def test_kickout_on_different_evidence_is_not_executed_manually(office, config, endpoint, capsys):
     assert run(["kickout", "propose", node_of(office), "--config", config, "--yes"]) == 0
     office.mine()
     office.index()
@@ -189,16 +185,14 @@ def test_a_kickout_on_other_evidence_is_not_executed_by_hand(office, config, end
     assert endpoint.seen.count("eth_sendRawTransaction") == before
 
 
-def test_a_daemon_at_work_is_not_disturbed(office, config, capsys):
+def test_manual_proposal_is_refused_while_daemon_holds_lease(office, config, capsys):
     with office.store.transaction() as uow:
         assert uow.lease.acquire("the daemon", 60) is not None
     assert run(["kickout", "propose", node_of(office), "--config", config, "--yes"]) == 1
     assert "another process works on this database: the daemon" in capsys.readouterr().err
 
 
-def test_the_list_shows_how_far_a_kickout_is_and_what_is_left_in_the_bucket(
-    office, config, capsys
-):
+def test_kickout_list_shows_progress_and_remaining_bucket(office, config, capsys):
     assert run(["kickout", "list", "--config", config, "--ask-chain", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     (one,) = answer["kickouts"]
@@ -212,9 +206,7 @@ def test_the_list_shows_how_far_a_kickout_is_and_what_is_left_in_the_bucket(
     assert "bucket: 3 of 3 kickouts left" in said
 
 
-def test_what_was_proposed_is_cancelled_by_hand_only_when_the_contract_lets_us(
-    office, config, capsys
-):
+def test_proposal_is_cancelled_manually_only_when_contract_permits(office, config, capsys):
     cancel = ["kickout", "cancel", node_of(office), "--config", config]
     assert run(cancel) == 2
     assert "nothing of ours to cancel: no kickout of it is proposed" in capsys.readouterr().err
@@ -251,9 +243,7 @@ def test_what_was_proposed_is_cancelled_by_hand_only_when_the_contract_lets_us(
     assert not kick(office)["live"]
 
 
-def test_the_selftest_finds_what_would_refuse_the_first_start(
-    office, config, sqlite_template, tmp_path, capsys
-):
+def test_selftest_reports_lost_nonces(office, config, sqlite_template, tmp_path, capsys):
     assert run(["selftest", "--config", config, "--json"]) == 0
     knows = {row["check"]: row["detail"] for row in json.loads(capsys.readouterr().out)}
     assert knows["transmitter's nonces"] == "this database knows all that the chain has counted"
@@ -269,7 +259,7 @@ def test_the_selftest_finds_what_would_refuse_the_first_start(
     assert "`qos-oracle outbox rebuild --from-chain`" in failed[0]["detail"]
 
 
-def test_after_an_execution_one_is_told_where_the_evidence_lies(office, config, capsys):
+def test_evidence_location_is_reported_after_execution(office, config, capsys):
     with office.store.transaction() as uow:
         epoch = uow.lease.acquire("the daemon", 60)
     office.restart(epoch=epoch)

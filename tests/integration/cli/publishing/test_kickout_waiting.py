@@ -44,7 +44,7 @@ pytestmark = pytest.mark.slow
 HELD = replace(RULES, kick_creator_share=UNIT // 2)
 
 
-def test_one_that_is_held_is_proposed_by_who_says_that_he_knows(
+def test_held_kickout_is_proposed_with_one_creator_option(
     office, config, endpoint, capsys, monkeypatch
 ):
     judged = CreatorSpread.hold_reason
@@ -68,7 +68,7 @@ def test_one_that_is_held_is_proposed_by_who_says_that_he_knows(
 
 
 @pytest.mark.nightly
-def test_what_was_tried_already_is_refused_dry_as_in_earnest(office, config, capsys):
+def test_kickout_tried_already_is_refused_in_dry_run_and_real_run(office, config, capsys):
     propose = ["kickout", "propose", node_of(office), "--config", config]
     # Its sender is paused: the proposal gets no nonce, and is called off.
     hold = ["outbox", "hold", office.context.account.address, "--config", config]
@@ -91,7 +91,7 @@ def test_what_was_tried_already_is_refused_dry_as_in_earnest(office, config, cap
     assert "It is signed anew in 8 rounds at the latest" in told[0]
 
 
-def test_a_round_that_is_full_is_named(office, config, capsys):
+def test_full_round_is_reported(office, config, capsys):
     premises = office.premises
     none = [getattr(LIMITS, one.name) for one in fields(LIMITS)]
     none[9] = 0
@@ -104,7 +104,7 @@ def test_a_round_that_is_full_is_named(office, config, capsys):
 
 
 @pytest.mark.parametrize("manner", ["--yes", "--dry-run"])
-def test_a_proposal_that_waits_names_what_it_waits_for(office, config, capsys, manner):
+def test_pending_proposal_is_reported_with_its_intent(office, config, capsys, manner):
     propose = ["kickout", "propose", node_of(office), "--config", config]
     assert run([*propose, "--yes"]) == 0
     with office.store.read_transaction() as uow:
@@ -116,7 +116,7 @@ def test_a_proposal_that_waits_names_what_it_waits_for(office, config, capsys, m
     assert f"`qos-oracle outbox show {live.id}`" in said
 
 
-def test_a_proposal_by_too_few_says_who_did_not_sign(office, config, capsys):
+def test_proposal_lacking_signatures_reports_missing_signers(office, config, capsys):
     premises = office.premises
     others = ["0x" + 40 * "1", "0x" + 40 * "2"]
     named = [to_checksum_address(office.context.publisher.signer.address), *others]

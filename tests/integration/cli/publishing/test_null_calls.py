@@ -104,7 +104,7 @@ def turns(running: Daemon) -> dict[str, float]:
 
 
 @pytest.mark.nightly
-def test_a_running_daemon_outlives_null_calls_after_its_first_round(
+def test_running_daemon_survives_null_calls_after_first_round(
     network: LocalNetwork, door: Proxy, config: Path
 ):
     network.play(2)
@@ -118,7 +118,7 @@ def test_a_running_daemon_outlives_null_calls_after_its_first_round(
 
 
 @pytest.mark.nightly
-def test_a_running_daemon_outlives_null_calls_before_its_first_round(
+def test_running_daemon_survives_null_calls_before_first_round(
     network: LocalNetwork, door: Proxy, config: Path
 ):
     with daemon(config, "--publish", program=OFTEN) as running:
@@ -132,7 +132,7 @@ def test_a_running_daemon_outlives_null_calls_before_its_first_round(
         assert running.stop()[0] == 0
 
 
-def test_a_daemon_that_starts_among_null_calls_waits_for_answers(
+def test_daemon_starting_among_null_calls_waits_for_endpoint(
     network: LocalNetwork, door: Proxy, config: Path
 ):
     network.play(2)

@@ -76,7 +76,7 @@ def state(url: str, number: int) -> IntentState:
         return named(uow, number).state
 
 
-def test_a_call_is_held_and_released_and_the_journal_names_who_did_it(act: Act, url: str, capsys):
+def test_call_is_held_and_released_with_actor_in_journal(act: Act, url: str, capsys):
     assert act("hold", 1, "--reason", "not tonight", "--dry-run") == 0
     assert state(url, 1) is IntentState.PLANNED
     assert act("hold", 1, "--reason", "not tonight") == 0
@@ -93,7 +93,7 @@ def test_a_call_is_held_and_released_and_the_journal_names_who_did_it(act: Act, 
     assert state(url, 1) is IntentState.PLANNED
 
 
-def test_a_sender_is_paused_and_goes_on(act: Act, url: str, capsys):
+def test_sender_is_paused_and_released(act: Act, url: str, capsys):
     assert act("hold", ME.address, "--json") == 0
     assert json.loads(capsys.readouterr().out)["address"] == ME.address
     with Store.open(url) as store, store.read_transaction() as uow:
@@ -107,7 +107,7 @@ def test_a_sender_is_paused_and_goes_on(act: Act, url: str, capsys):
         assert uow.outbox.accounts.get_pause(ME) is None
 
 
-def test_what_has_no_nonce_is_cancelled_by_whoever_means_it(act: Act, url: str, capsys):
+def test_call_without_nonce_is_cancelled_after_confirmation(act: Act, url: str, capsys):
     assert act("cancel", 1) == 2
     assert "--yes does it" in capsys.readouterr().err
     assert act("cancel", 1, "--dry-run") == 0
@@ -116,9 +116,7 @@ def test_what_has_no_nonce_is_cancelled_by_whoever_means_it(act: Act, url: str, 
     assert state(url, 1) is IntentState.CANCELLED
 
 
-def test_what_is_held_because_of_its_nonce_is_closed_once_it_was_looked_at(
-    act: Act, url: str, capsys
-):
+def test_call_held_for_its_nonce_can_be_cancelled(act: Act, url: str, capsys):
     assert act("show", 3) == 0
     assert "`outbox cancel 3 --yes` closes it" in " ".join(capsys.readouterr().out.split())
     assert act("cancel", 3, "--yes") == 0
@@ -144,7 +142,7 @@ def test_what_is_held_because_of_its_nonce_is_closed_once_it_was_looked_at(
         (("rebuild", "--from-chain"), "--yes does it, --dry-run says"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_that_says_why(
+def test_impossible_action_is_rejected_in_one_line(
     act: Act, url: str, capsys, words: tuple[object, ...], complaint: str
 ):
     assert act(*words) == 2
@@ -154,7 +152,7 @@ def test_what_cannot_be_done_is_one_line_that_says_why(
     assert state(url, 2) is IntentState.LIVE
 
 
-def test_while_a_daemon_runs_it_is_named_and_what_to_do_is_said(act: Act, url: str, capsys):
+def test_running_daemon_is_reported_with_remedy(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
         uow.lease.acquire("qos-oracle run on host, process 7", 30)
     assert act("hold", 1) == 1
@@ -164,7 +162,7 @@ def test_while_a_daemon_runs_it_is_named_and_what_to_do_is_said(act: Act, url: s
     assert state(url, 1) is IntentState.PLANNED
 
 
-def test_the_list_and_one_of_it_tell_everything_about_what_was_sent(act: Act, capsys):
+def test_list_and_show_report_sent_call_completely(act: Act, capsys):
     assert act("list") == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if "live" in line)
     assert row.split()[:6] == ["2", "propose", "kick", "ix=2", "live", "5"]
@@ -182,7 +180,7 @@ def test_the_list_and_one_of_it_tell_everything_about_what_was_sent(act: Act, ca
 
 
 @pytest.mark.parametrize("pasted", ["0x" + 64 * "1", "0x1", "0x11111…", "0x" + 64 * "1" + "..."])
-def test_a_call_is_named_by_a_transaction_as_it_is_shown(act: Act, capsys, pasted: str):
+def test_call_is_selected_by_transaction_hash(act: Act, capsys, pasted: str):
     assert act("show", pasted, "--json") == 0
     assert shown(capsys)["id"] == 2
     assert act("cancel", pasted) == 2
@@ -192,7 +190,7 @@ def test_a_call_is_named_by_a_transaction_as_it_is_shown(act: Act, capsys, paste
     assert "intent 3 cannot be bumped: it is held" in capsys.readouterr().err
 
 
-def test_of_transactions_that_begin_alike_none_is_taken(act: Act, url: str, capsys):
+def test_ambiguous_transaction_hash_prefix_is_rejected(act: Act, url: str, capsys):
     lost, twin = Hash("0x4" + 63 * "0"), Hash("0x1" + 63 * "0")
     with Store.open(url) as store, store.transaction() as uow:
         block = CallReceipt(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=9, gas_price_wei=1)
@@ -207,9 +205,7 @@ def test_of_transactions_that_begin_alike_none_is_taken(act: Act, url: str, caps
     assert shown(capsys)["id"] == 2
 
 
-def test_what_was_put_on_anothers_nonce_and_what_is_paused_is_told_apart(
-    act: Act, url: str, capsys
-):
+def test_replaced_call_and_paused_sender_are_reported_separately(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
         outbox = uow.outbox
         outbox.intents.mark_ready(named(uow, 1), 100, 100, NOW)
@@ -234,7 +230,7 @@ def test_what_was_put_on_anothers_nonce_and_what_is_paused_is_told_apart(
     assert "not bumped: send ether to" in heir["what_to_do"]
 
 
-def test_what_landed_without_its_effect_is_not_said_to_be_released(act: Act, url: str, capsys):
+def test_call_landed_without_effect_cannot_be_released(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
         (slot,) = uow.outbox.slots.list_unfinished(ME)
         (attempt,) = uow.outbox.slots.list_attempts(slot)

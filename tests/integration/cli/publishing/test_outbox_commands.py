@@ -42,7 +42,7 @@ def published(busy: LocalNetwork, tmp_path_factory) -> Path:
     return config
 
 
-def test_the_list_tells_what_was_wanted_and_how_far_it_came(published, capsys):
+def test_list_shows_push_with_its_round_and_state(published, capsys):
     assert run(["outbox", "list", "--config", str(published), "--json"]) == 0
     pushes = json.loads(capsys.readouterr().out)
     assert (pushes[-1]["kind"], pushes[-1]["round"]) == ("push", 1)
@@ -52,19 +52,19 @@ def test_the_list_tells_what_was_wanted_and_how_far_it_came(published, capsys):
     assert "round 1" in capsys.readouterr().out
 
 
-def test_the_list_can_be_narrowed_to_a_state(published, capsys):
+def test_list_is_filtered_by_state(published, capsys):
     assert run(["outbox", "list", "--state", "held", "--config", str(published), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_the_list_can_be_narrowed_to_a_kind(published, capsys):
+def test_list_is_filtered_by_kind(published, capsys):
     assert run(["outbox", "list", "--kind", "push", "--config", str(published), "--json"]) == 0
     assert {one["kind"] for one in json.loads(capsys.readouterr().out)} == {"push"}
     assert run(["outbox", "list", "--kind", "noop", "--config", str(published), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_a_push_that_worked_has_no_reason_and_a_journal_that_says_so(published, capsys):
+def test_successful_push_has_no_reason_and_its_journal_shows_success(published, capsys):
     assert run(["outbox", "show", "1", "--config", str(published), "--json"]) == 0
     push = json.loads(capsys.readouterr().out)
     assert push["reason"] is None
@@ -77,7 +77,7 @@ def test_a_push_that_worked_has_no_reason_and_a_journal_that_says_so(published, 
     assert "error_text" not in text
 
 
-def test_one_of_them_is_shown_with_its_transactions_and_its_journal(published, capsys):
+def test_push_is_shown_with_its_transactions_and_journal(published, capsys):
     assert run(["outbox", "show", "1", "--config", str(published), "--json"]) == 0
     push = json.loads(capsys.readouterr().out)
     events = [entry["event"] for entry in push["journal"]]
@@ -89,9 +89,7 @@ def test_one_of_them_is_shown_with_its_transactions_and_its_journal(published, c
     assert push["attempts"][0]["hash"] in capsys.readouterr().out
 
 
-def test_an_explanation_of_a_round_ends_at_the_transaction_that_wrote_it(
-    busy: LocalNetwork, published, capsys
-):
+def test_explanation_of_round_references_its_transaction(busy: LocalNetwork, published, capsys):
     assert run(["nodes", "--json", "--config", str(published)]) == 0
     nodes = [one["node"] for one in json.loads(capsys.readouterr().out)["nodes"]]
     commands = [["explain", node, "--round", "1", "--config", str(published)] for node in nodes]
@@ -117,12 +115,12 @@ def _told(command, capsys):
     return json.loads(capsys.readouterr().out)
 
 
-def test_status_counts_the_outbox(published, capsys):
+def test_status_counts_outbox(published, capsys):
     assert run(["status", "--config", str(published)]) == Severity.ATTENTION
     assert "push" in capsys.readouterr().out
 
 
-def test_nothing_secret_is_said_or_stored(busy: LocalNetwork, published, capsys):
+def test_no_secret_is_printed_or_stored(busy: LocalNetwork, published, capsys):
     busy.mine(6)
     assert run(["run", "--once", "--publish", "--config", str(published)]) == 0
     assert run(["outbox", "show", "1", "--config", str(published), "--json"]) == 0
@@ -140,7 +138,7 @@ def test_nothing_secret_is_said_or_stored(busy: LocalNetwork, published, capsys)
         assert password.encode() not in stored
 
 
-def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp_path, capsys):
+def test_stopped_sender_is_shown_and_released(busy: LocalNetwork, tmp_path, capsys):
     config = write(busy.settings(tmp_path), tmp_path / "config.toml")
     account = Account(CHAIN_ID, Address("0x" + 40 * "1"))
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
@@ -162,7 +160,7 @@ def test_a_stopped_sender_is_shown_and_goes_on_when_told(busy: LocalNetwork, tmp
     assert "is not stopped" in capsys.readouterr().err
 
 
-def test_a_database_that_was_lost_is_rebuilt_from_the_chain_before_anything_is_sent(
+def test_lost_database_is_rebuilt_from_chain_before_sending(
     busy: LocalNetwork, published, tmp_path, capsys
 ):
     config = write(busy.settings(tmp_path), tmp_path / "config.toml")

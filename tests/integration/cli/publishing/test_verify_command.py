@@ -112,14 +112,14 @@ def drawn_node(config: Path, key: str) -> str:
     return drawn.node
 
 
-def test_a_task_that_its_drawn_node_started_agrees(played, capsys):
+def test_task_started_by_drawn_node_agrees(played, capsys):
     check = told(capsys, played.config, played.keys[DRAWN], 0)
 
     assert check["verdict"] == "agrees"
     assert check["started_by"] == played.forecast[DRAWN] == check["draws"][-1]["node"]
 
 
-def test_the_draw_can_be_made_by_hand_from_what_is_shown(played, capsys):
+def test_draw_is_reproducible_by_hand_from_output(played, capsys):
     check = told(capsys, played.config, played.keys[DRAWN], 0)
     draw = check["draws"][-1]
 
@@ -136,14 +136,14 @@ def test_the_draw_can_be_made_by_hand_from_what_is_shown(played, capsys):
     assert weights[first][0] == draw["node"]
 
 
-def test_a_task_that_another_node_started_differs(played, capsys):
+def test_task_started_by_another_node_differs(played, capsys):
     check = told(capsys, played.config, played.keys[DEFIED], 1)
 
     assert check["verdict"] == "differs"
     assert check["draws"][-1]["node"] == played.forecast[DEFIED] != check["started_by"]
 
 
-def test_a_task_that_waits_shows_who_is_drawn(played, capsys):
+def test_waiting_task_shows_drawn_node(played, capsys):
     check = told(capsys, played.config, played.keys[WAITING], 2)
 
     assert check["verdict"] == "waiting"
@@ -151,7 +151,7 @@ def test_a_task_that_waits_shows_who_is_drawn(played, capsys):
     assert check["draws"][-1]["node"] == played.forecast[WAITING]
 
 
-def test_people_read_the_same(played, capsys):
+def test_text_output_reports_difference(played, capsys):
     key = played.keys[DEFIED]
     assert run(["select", "--verify", key, "--config", str(played.config)]) == 1
     text = capsys.readouterr().out
@@ -161,7 +161,7 @@ def test_people_read_the_same(played, capsys):
     assert "\ndiffers: " in text
 
 
-def test_a_drawn_node_is_taken_from_other_tasks_by_hand_as_well(played, capsys, tmp_path):
+def test_drawn_node_is_not_available_to_other_tasks(played, capsys, tmp_path):
     options = ["--config", str(played.config), "--json"]
     assert run(["select", "--task", str(task_in(tmp_path, kind="sd")), *options]) == 0
     rows = {row["node"]: row for row in json.loads(capsys.readouterr().out)["nodes"]}
@@ -172,7 +172,7 @@ def test_a_drawn_node_is_taken_from_other_tasks_by_hand_as_well(played, capsys, 
     assert entry["drawn"] == [played.forecast[WAITING]]
 
 
-def test_a_policy_with_a_memory_follows_the_stored_events(played, capsys, tmp_path):
+def test_policy_with_memory_uses_stored_events(played, capsys, tmp_path):
     options = ["--policy", "pocket", "--config", str(played.config), "--json"]
     assert run(["select", "--task", str(task_in(tmp_path, kind="sd")), *options]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -183,7 +183,7 @@ def test_a_policy_with_a_memory_follows_the_stored_events(played, capsys, tmp_pa
     assert len(answer["nodes"]) - len(out) == 9
 
 
-def test_all_tasks_are_drawn_again_in_one_pass(played, capsys):
+def test_all_tasks_are_verified_in_one_pass(played, capsys):
     check = told(capsys, played.config, "all", 1)
 
     assert (check["verdict"], check["started"], check["agree"]) == ("differs", 2, 1)
@@ -192,7 +192,7 @@ def test_all_tasks_are_drawn_again_in_one_pass(played, capsys):
     assert differing["drawn"] == played.forecast[DEFIED] != differing["started_by"]
 
 
-def test_people_read_which_of_all_tasks_went_elsewhere(played, capsys):
+def test_text_output_lists_differing_tasks(played, capsys):
     assert run(["select", "--verify", "all", "--config", str(played.config)]) == 1
     text = capsys.readouterr().out
 
@@ -206,14 +206,14 @@ def test_people_read_which_of_all_tasks_went_elsewhere(played, capsys):
 @pytest.mark.parametrize(
     "setting", ["DISPATCH__WEIGHT_FLOOR=0.5", "DISPATCH__START_BLOCK=1", "RULES__SET=relay"]
 )
-def test_nobody_is_accused_by_settings_that_did_not_draw(played, monkeypatch, named, setting):
+def test_settings_that_did_not_draw_are_rejected(played, monkeypatch, named, setting):
     name, value = setting.split("=")
     monkeypatch.setenv(f"QOS_ORACLE_{name}", value)
     task = played.keys.get(named, named)
     assert run(["select", "--verify", task, "--config", str(played.config)]) == 2
 
 
-def test_an_unknown_task_is_wrong_input(played, capsys):
+def test_unknown_task_is_input_error(played, capsys):
     line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, "--config", played.config)
     assert "no task 0xabab" in line
     unnamed = refused(capsys, "select", "--verify", "1", "--config", played.config)
@@ -225,12 +225,12 @@ def test_an_unknown_task_is_wrong_input(played, capsys):
     [("--policy", "relay"), ("--draws", "2"), ("--at", "5"), ("--set", "tau_seconds=5")],
     ids=lambda option: option[0],
 )
-def test_nothing_else_stands_beside_verify(capsys, option):
+def test_verify_rejects_other_selection_options(capsys, option):
     line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, *option)
     assert "--verify: stands with" in line
 
 
-def test_without_a_start_block_nothing_was_drawn(capsys, config):
+def test_missing_start_block_is_reported(capsys, config):
     assert run(["migrate", "--config", str(config)]) == 0
     capsys.readouterr()
     line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, "--config", config)

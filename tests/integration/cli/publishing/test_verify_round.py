@@ -47,7 +47,7 @@ def copied(settings, folder):
     return settings | {"database": {"url": f"sqlite:///{folder / 'copy.sqlite'}"}}
 
 
-def test_a_round_is_found_again_to_its_signed_digest(settings, tmp_path, capsys):
+def test_accepted_round_is_reproduced_to_its_signed_digest(settings, tmp_path, capsys):
     code, told = verified(capsys, settings, tmp_path)
 
     assert code == 0
@@ -55,7 +55,7 @@ def test_a_round_is_found_again_to_its_signed_digest(settings, tmp_path, capsys)
     assert told["differences"] == []
 
 
-def test_a_log_that_is_missing_here_shows_as_lanes_that_differ(settings, tmp_path, capsys):
+def test_missing_log_is_reported_as_differing_lanes(settings, tmp_path, capsys):
     spoiled = copied(settings, tmp_path)
     path = spoiled["database"]["url"].removeprefix("sqlite:///")
     with sqlite3.connect(path) as connection:
@@ -72,7 +72,7 @@ def test_a_log_that_is_missing_here_shows_as_lanes_that_differ(settings, tmp_pat
     assert all(one["accepted"] != one["computed"] for one in told["differences"])
 
 
-def test_other_settings_of_reports_show_as_another_digest(settings, tmp_path, capsys):
+def test_different_report_settings_are_reported_as_different_digest(settings, tmp_path, capsys):
     other = settings | {"oracle": settings["oracle"] | {"report_ttl_seconds": 601}}
     code, told = verified(capsys, other, tmp_path)
 
@@ -80,7 +80,7 @@ def test_other_settings_of_reports_show_as_another_digest(settings, tmp_path, ca
     assert (told["same_digest"], told["differences"]) == (False, [])
 
 
-def test_a_round_that_was_never_accepted_is_said_in_one_line(settings, tmp_path, capsys):
+def test_round_never_accepted_is_rejected_in_one_line(settings, tmp_path, capsys):
     path = write(settings, tmp_path / "config.toml")
     assert run(["report", "verify", "99", "--config", str(path)]) == 2
     assert "round 99 was not accepted in what is indexed" in capsys.readouterr().err

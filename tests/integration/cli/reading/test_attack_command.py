@@ -24,12 +24,12 @@ def refused(capsys, *arguments):
     return err
 
 
-def test_the_same_seed_prints_the_same_bytes(capsys):
+def test_same_seed_prints_same_output(capsys):
     assert printed(capsys, "attack", *ONE) == printed(capsys, "attack", *ONE)
     assert printed(capsys, "attack", *ONE) != printed(capsys, "attack", *ONE, "--seed", "1")
 
 
-def test_a_table_is_printed_in_lines_of_a_hundred_columns(capsys):
+def test_table_fits_hundred_columns(capsys):
     code, out, _ = printed(capsys, "attack", *ONE, "--strategy", "fake-alone")
     assert code == 0
     assert "silent" in out
@@ -37,7 +37,7 @@ def test_a_table_is_printed_in_lines_of_a_hundred_columns(capsys):
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_json_says_what_was_played_and_every_run(capsys):
+def test_json_contains_plan_and_every_run(capsys):
     _, out, _ = printed(capsys, "attack", *ONE, "--runs", "2", "--json")
     answer = json.loads(out)
     assert answer["plan"]["network"]["tolls"] is True
@@ -49,7 +49,7 @@ def test_json_says_what_was_played_and_every_run(capsys):
     assert attacker["earned"] == 0 < attacker["computing"] + attacker["hosting"]
 
 
-def test_what_nobody_has_accepted_ends_with_exit_code_1(capsys):
+def test_gain_above_limit_exits_with_1(capsys):
     arguments = ("attack", "--rules", "crynux", "--strategy", "fake-alone", *SMALL)
     assert printed(capsys, *arguments, "--limit", "5")[0] == 0
     # Free for the attacker, dear for the others.
@@ -60,7 +60,7 @@ def test_what_nobody_has_accepted_ends_with_exit_code_1(capsys):
     assert "found: gain" in out
 
 
-def test_the_page_is_one_file_that_loads_nothing(capsys, tmp_path):
+def test_html_page_is_one_file_without_external_resources(capsys, tmp_path):
     page = tmp_path / "attack.html"
     code, _, err = printed(capsys, "attack", *ONE, "--html", page)
     assert code == 0
@@ -82,11 +82,11 @@ def test_the_page_is_one_file_that_loads_nothing(capsys, tmp_path):
         (("--rules", "crynux", "--nodes", "2"), "--nodes: must be 3 to"),
     ],
 )
-def test_what_cannot_be_played_is_refused_in_a_line(capsys, arguments, said):
+def test_invalid_arguments_are_rejected_in_one_line(capsys, arguments, said):
     assert said in refused(capsys, "attack", *arguments)
 
 
-def test_a_closed_loop_compares_systems_without_any_history(capsys):
+def test_closed_loop_compares_systems_without_history(capsys):
     loop = ("backtest", "--closed-loop", "--rules", "crynux", "--rules", "relay", *SMALL)
     code, out, _ = printed(capsys, *loop)
     assert code == 0
@@ -95,7 +95,7 @@ def test_a_closed_loop_compares_systems_without_any_history(capsys):
     assert [each["system"] for each in json.loads(out)["systems"]] == ["crynux", "relay"]
 
 
-def test_a_search_prints_what_it_tried_and_looks_again_on_other_seeds(capsys):
+def test_search_reports_trials_and_best_parameters(capsys):
     asked = ("--search", "weight_floor=0,0.5", "--goal", "wasted=2,gini", "--json")
     _, out, _ = printed(capsys, "backtest", "--closed-loop", "--rules", "crynux", *asked, *SMALL)
     answer = json.loads(out)
@@ -118,5 +118,5 @@ def test_a_search_prints_what_it_tried_and_looks_again_on_other_seeds(capsys):
         (("--closed-loop", "--search", "boost=0", "--set", "penalty=0.5"), "goes without --set"),
     ],
 )
-def test_a_loop_that_cannot_be_is_refused_in_a_line(capsys, arguments, said):
+def test_invalid_closed_loop_arguments_are_rejected_in_one_line(capsys, arguments, said):
     assert said in refused(capsys, "backtest", "--rules", "crynux", *SMALL, *arguments)

@@ -48,7 +48,7 @@ def refused(capsys, *arguments):
     return told.err
 
 
-def test_systems_are_compared_on_a_file_without_any_configuration(capsys, file):
+def test_systems_are_compared_on_event_file_without_configuration(capsys, file):
     answer = answered(capsys, "--events", file, "--rules", "crynux", "--rules", "relay")
     assert [system["name"] for system in answer["systems"]] == ["crynux", "relay"]
     assert answer["rank_correlation"]["crynux"]["crynux"] == "1.000000000000000000"
@@ -57,13 +57,13 @@ def test_systems_are_compared_on_a_file_without_any_configuration(capsys, file):
     assert sum(each["tasks"] for each in answer["nodes"]) == answer["history"]["tasks_started"]
 
 
-def test_a_dash_reads_stdin(capsys, file, monkeypatch):
+def test_dash_reads_stdin(capsys, file, monkeypatch):
     answer = answered(capsys, "--events", file, "--rules", "crynux")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
     assert answered(capsys, "--events", "-", "--rules", "crynux") == answer
 
 
-def test_a_file_in_any_order_makes_the_same_comparison(capsys, file, tmp_path):
+def test_event_file_order_does_not_change_comparison(capsys, file, tmp_path):
     lines = file.read_text().splitlines(keepends=True)
     other = tmp_path / "other.jsonl"
     other.write_text("".join(reversed(lines)))
@@ -73,14 +73,14 @@ def test_a_file_in_any_order_makes_the_same_comparison(capsys, file, tmp_path):
     )
 
 
-def test_a_fault_of_the_file_is_found_behind_the_last_block_too(capsys, file):
+def test_malformed_line_after_last_block_is_reported(capsys, file):
     file.write_text(file.read_text() + "{\n")
     said = refused(capsys, "--events", file, "--rules", "crynux", "--to", 5)
     assert f"{file}: line " in said
     assert "broken JSON" in said
 
 
-def test_the_table_names_every_node_within_a_hundred_columns(capsys, file):
+def test_table_lists_every_node_within_hundred_columns(capsys, file):
     names = ("crynux", "relay", "crynux@relay", "relay@crynux")
     assert backtest("--events", file, *(part for name in names for part in ("--rules", name))) == 0
     told = capsys.readouterr()
@@ -90,7 +90,7 @@ def test_the_table_names_every_node_within_a_hundred_columns(capsys, file):
     assert max(map(len, told.out.splitlines())) <= 100
 
 
-def test_names_too_long_for_a_table_are_numbered_and_told_apart(capsys, file):
+def test_long_system_names_are_numbered_with_legend(capsys, file):
     names = ["crynux", "relay", *(f"crynux tau_seconds={tau} penalty=0.05" for tau in (900, 901))]
     assert backtest("--events", file, *(part for name in names for part in ("--rules", name))) == 0
     out = capsys.readouterr().out
@@ -104,7 +104,7 @@ def test_names_too_long_for_a_table_are_numbered_and_told_apart(capsys, file):
         assert out.count(f"\nsystem {number}: crynux tau_seconds={tau} penalty=0.05\n") == 3
 
 
-def test_a_grid_too_wide_for_nodes_still_has_its_sums(capsys, file, tmp_path):
+def test_too_wide_grid_prints_only_totals(capsys, file, tmp_path):
     grid = tmp_path / "grid.toml"
     grid.write_text('rules = "crynux"\nset.tau_seconds = [300, 600, 900, 1200, 1500]\n')
     assert backtest("--events", file, "--grid", grid) == 0
@@ -114,7 +114,7 @@ def test_a_grid_too_wide_for_nodes_still_has_its_sums(capsys, file, tmp_path):
     assert max(map(len, out.splitlines())) <= 100
 
 
-def test_any_number_of_jobs_prints_and_writes_the_same_bytes(capsys, file, tmp_path, monkeypatch):
+def test_number_of_jobs_does_not_change_output(capsys, file, tmp_path, monkeypatch):
     monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
     page, seen = tmp_path / "page.html", []
     for jobs in ("1", "2"):
@@ -124,7 +124,7 @@ def test_any_number_of_jobs_prints_and_writes_the_same_bytes(capsys, file, tmp_p
     assert seen[0] == seen[1]
 
 
-def test_a_rule_set_may_be_a_file(capsys, file, tmp_path):
+def test_rule_set_may_be_read_from_file(capsys, file, tmp_path):
     ours = tmp_path / "ours.json"
     ours.write_text('{"name": "ours", "version": 1, "penalty": "0.01"}')
     (system,) = answered(capsys, "--events", file, "--rules", ours)["systems"]
@@ -134,7 +134,7 @@ def test_a_rule_set_may_be_a_file(capsys, file, tmp_path):
     assert system["exclusion"]["intervals"] > 0
 
 
-def test_a_system_stands_beside_itself_with_a_change_behind_its_name(capsys, file):
+def test_system_may_be_compared_with_changed_copy_of_itself(capsys, file):
     floored = "crynux  weight_floor=0.5 boost=1"
     answer = answered(capsys, "--events", file, "--rules", "crynux", "--rules", floored)
     bare, other = answer["systems"]
@@ -147,7 +147,7 @@ def test_a_system_stands_beside_itself_with_a_change_behind_its_name(capsys, fil
     assert other["rules"]["boost"] == "1"
 
 
-def test_a_file_of_rules_may_have_changes_behind_it_and_any_name(capsys, file, tmp_path):
+def test_rules_file_may_have_changes_and_any_name(capsys, file, tmp_path):
     for name in ("ours.json", "our own.json"):
         ours = tmp_path / name
         ours.write_text('{"name": "ours", "version": 1}')
@@ -156,7 +156,7 @@ def test_a_file_of_rules_may_have_changes_behind_it_and_any_name(capsys, file, t
         assert (plain["name"], system["name"]) == ("ours", "ours boost=1")
 
 
-def test_a_change_that_one_system_cannot_have_is_noted(capsys, file):
+def test_change_not_applicable_to_system_is_noted(capsys, file):
     legacy = (
         "legacy.vram_weight=1", "legacy.timeout_weight=0", "legacy.speed_weight=0",
         "legacy.least_timeout_seconds=1", "legacy.kickout_below=0", "legacy.kickout_tasks=1",
@@ -201,7 +201,7 @@ def page(file, tmp_path, capsys):
     return path.read_text(encoding="utf-8")
 
 
-def test_the_page_is_whole_and_shows_every_node(page):
+def test_html_page_is_well_formed_and_shows_every_node(page):
     seen = Page(page)
     assert seen.open == []
     words = "".join(seen.words)
@@ -210,7 +210,7 @@ def test_the_page_is_whole_and_shows_every_node(page):
     assert {"svg", "rect", "polyline", "circle", "table"} <= seen.tags
 
 
-def test_the_page_loads_nothing(page):
+def test_html_page_loads_nothing(page):
     seen = Page(page)
     assert seen.loads == []
     assert not {"script", "link", "img", "iframe", "object", "image"} & seen.tags
@@ -218,12 +218,12 @@ def test_the_page_loads_nothing(page):
     assert "@import" not in page
 
 
-def test_foreign_text_is_shown_and_does_nothing(page):
+def test_foreign_text_is_escaped(page):
     assert "&lt;script src=&#34;http://evil.example/x.js&#34;&gt;\\u202e" in page
     assert "\u202e" not in page
 
 
-def test_an_old_page_is_replaced_and_nothing_else_is_left(file, tmp_path):
+def test_existing_page_is_replaced_without_temporary_files(file, tmp_path):
     path = tmp_path / "pages" / "page.html"
     path.parent.mkdir()
     path.write_text("old")
@@ -232,7 +232,7 @@ def test_an_old_page_is_replaced_and_nothing_else_is_left(file, tmp_path):
     assert [each.name for each in path.parent.iterdir()] == ["page.html"]
 
 
-def test_a_page_is_not_touched_when_the_comparison_fails(capsys, file, tmp_path):
+def test_page_is_unchanged_when_comparison_fails(capsys, file, tmp_path):
     path = tmp_path / "pages" / "page.html"
     path.parent.mkdir()
     path.write_text("old")
@@ -241,7 +241,7 @@ def test_a_page_is_not_touched_when_the_comparison_fails(capsys, file, tmp_path)
     assert [each.name for each in path.parent.iterdir()] == ["page.html"]
 
 
-def test_blocks_bound_what_is_counted(capsys, file):
+def test_block_range_limits_counted_events(capsys, file):
     whole = answered(capsys, "--events", file, "--rules", "crynux")["history"]
     part = answered(capsys, "--events", file, "--rules", "crynux", "--from", 3, "--to", 5)[
         "history"
@@ -272,11 +272,11 @@ def test_blocks_bound_what_is_counted(capsys, file):
         (["--rules", "crynux", "--draws", "-1"], "--draws"),
     ],
 )
-def test_wrong_input_is_one_line(capsys, file, arguments, said):
+def test_invalid_input_is_reported_in_one_line(capsys, file, arguments, said):
     assert said in refused(capsys, "--events", file, *arguments)
 
 
-def test_an_empty_or_missing_file_is_refused(capsys, tmp_path):
+def test_empty_or_missing_file_is_rejected(capsys, tmp_path):
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
     assert "empty" in refused(capsys, "--events", empty, "--rules", "crynux")
@@ -284,14 +284,14 @@ def test_an_empty_or_missing_file_is_refused(capsys, tmp_path):
     assert "No such file" in refused(capsys, "--events", missing, "--rules", "crynux")
 
 
-def test_a_bad_grid_is_refused_with_its_file(capsys, file, tmp_path):
+def test_invalid_grid_is_rejected_with_its_file(capsys, file, tmp_path):
     grid = tmp_path / "grid.json"
     grid.write_text('{"rules": "crynux"}')
     assert f"--grid: {grid}: set: must say" in refused(capsys, "--events", file, "--grid", grid)
 
 
 @pytest.mark.evm
-def test_the_stored_logs_are_compared_as_their_export_is(capsys, indexed, tmp_path):
+def test_stored_logs_and_their_export_give_same_comparison(capsys, indexed, tmp_path):
     assert run(["export", "--config", str(indexed)]) == 0
     exported = tmp_path / "exported.jsonl"
     exported.write_text(capsys.readouterr().out)

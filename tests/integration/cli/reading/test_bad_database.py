@@ -12,7 +12,7 @@ from tests.support.cli.local_network import write
 from tests.support.cli.refusal import refused
 
 
-def test_a_database_without_tables_names_migrate(capsys, sound, tmp_path):
+def test_database_without_tables_suggests_migrate(capsys, sound, tmp_path):
     path = write(sound, tmp_path / "config.toml")
     assert "qos-oracle migrate" in refused(capsys, "status", "--config", path)
 
@@ -25,7 +25,9 @@ def test_a_database_without_tables_names_migrate(capsys, sound, tmp_path):
         ("0005", "name an empty one in [database] url"),
     ],
 )
-def test_a_database_of_another_age_says_what_to_do(capsys, sound, tmp_path, revision, words):
+def test_database_of_other_schema_version_is_rejected_with_remedy(
+    capsys, sound, tmp_path, revision, words
+):
     path = write(sound, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
     with sqlite3.connect(tmp_path / "oracle.sqlite") as database:
@@ -37,26 +39,26 @@ def test_a_database_of_another_age_says_what_to_do(capsys, sound, tmp_path, revi
             assert words in refused(capsys, *command, "--config", path)
 
 
-def test_a_file_that_is_no_database(capsys, sound, tmp_path):
+def test_non_database_file_is_rejected(capsys, sound, tmp_path):
     (tmp_path / "oracle.sqlite").write_text("not a database at all, whatever its name says" * 50)
     path = write(sound, tmp_path / "config.toml")
     assert "no SQLite database" in refused(capsys, "migrate", "--config", path)
 
 
-def test_a_folder_that_is_not_there(capsys, sound, tmp_path):
+def test_database_in_missing_folder_is_rejected(capsys, sound, tmp_path):
     sound["database"]["url"] = f"sqlite:///{tmp_path / 'no' / 'oracle.sqlite'}"
     path = write(sound, tmp_path / "config.toml")
     assert "cannot be opened" in refused(capsys, "migrate", "--config", path)
 
 
-def test_an_unreachable_server(capsys, sound, tmp_path):
+def test_unreachable_database_server_is_reported(capsys, sound, tmp_path):
     sound["database"]["url"] = "postgresql://me@127.0.0.1:1/oracle"
     path = write(sound, tmp_path / "config.toml")
     assert "127.0.0.1:1/oracle" in refused(capsys, "status", "--config", path, code=1)
 
 
 @pytest.mark.slow
-def test_a_database_that_another_process_writes_to_is_not_waited_for_long(capsys, sound, tmp_path):
+def test_database_locked_by_another_writer_is_reported(capsys, sound, tmp_path):
     path = write(sound, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
     other = sqlite3.connect(tmp_path / "oracle.sqlite", isolation_level=None)
@@ -69,7 +71,7 @@ def test_a_database_that_another_process_writes_to_is_not_waited_for_long(capsys
 
 
 @pytest.mark.slow
-def test_a_database_that_may_not_be_written(sound, tmp_path):
+def test_read_only_database_is_rejected_without_traceback(sound, tmp_path):
     path = write(sound, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
     (tmp_path / "oracle.sqlite").chmod(0o400)

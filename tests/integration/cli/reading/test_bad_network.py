@@ -10,7 +10,7 @@ from tests.support.cli.local_network import write
 from tests.support.cli.refusal import refused, refused_run
 
 
-def test_no_endpoint_answers(capsys, sound, tmp_path):
+def test_unreachable_endpoint_is_reported_and_creates_no_files(capsys, sound, tmp_path):
     line = refused_run(capsys, sound, tmp_path, code=1)
     assert "127.0.0.1" in line
     assert not any(Path(tmp_path).glob("evidence"))
@@ -18,7 +18,7 @@ def test_no_endpoint_answers(capsys, sound, tmp_path):
 
 
 @pytest.mark.evm
-def test_another_chain(capsys, settings, tmp_path):
+def test_wrong_chain_is_reported_and_creates_no_database(capsys, settings, tmp_path):
     settings["chain"]["id"] = 1
     line = refused_run(capsys, settings, tmp_path)
     assert "31337" in line
@@ -27,27 +27,27 @@ def test_another_chain(capsys, settings, tmp_path):
 
 
 @pytest.mark.evm
-def test_another_chain_ends_the_daemon_too(capsys, settings, tmp_path):
+def test_wrong_chain_stops_daemon(capsys, settings, tmp_path):
     settings["chain"]["id"] = 1
     path = write(settings, tmp_path / "config.toml")
     assert "31337" in refused(capsys, "run", "--config", path)
 
 
 @pytest.mark.evm
-def test_an_address_without_a_contract(capsys, settings, tmp_path):
+def test_address_without_contract_is_reported(capsys, settings, tmp_path):
     settings["network"]["contracts"]["TaskNetwork"] = "0x" + "9" * 40
     assert "0x" + "9" * 40 in refused_run(capsys, settings, tmp_path)
 
 
 @pytest.mark.evm
-def test_the_address_of_another_contract(capsys, settings, network, tmp_path):
+def test_swapped_contract_addresses_are_reported(capsys, settings, network, tmp_path):
     settings["network"]["contracts"]["TaskNetwork"] = network.stage.oracle
     settings["oracle"]["address"] = network.stage.network
     assert network.stage.oracle in refused_run(capsys, settings, tmp_path)
 
 
 @pytest.mark.evm
-def test_a_database_of_another_network(capsys, settings, network, tmp_path):
+def test_database_of_another_network_is_rejected(capsys, settings, network, tmp_path):
     path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
     capsys.readouterr()
@@ -61,7 +61,7 @@ def test_a_database_of_another_network(capsys, settings, network, tmp_path):
 
 
 @pytest.mark.evm
-def test_a_contract_with_other_rules_is_not_published_to(capsys, settings, tmp_path):
+def test_contract_with_different_rules_is_not_published_to(capsys, settings, tmp_path):
     settings["oracle"]["deviation"] = 50
     path = write(settings, tmp_path / "config.toml")
     said = refused(capsys, "run", "--once", "--publish", "--config", path)
@@ -70,7 +70,7 @@ def test_a_contract_with_other_rules_is_not_published_to(capsys, settings, tmp_p
 
 
 @pytest.mark.evm
-def test_a_key_file_that_others_may_read(capsys, settings, tmp_path):
+def test_key_file_readable_by_others_is_rejected(capsys, settings, tmp_path):
     copy = tmp_path / "signer.json"
     copy.write_bytes(Path(settings["keys"]["signer_keystore"]).read_bytes())
     copy.chmod(0o644)
@@ -83,7 +83,7 @@ def test_a_key_file_that_others_may_read(capsys, settings, tmp_path):
 
 
 @pytest.mark.evm
-def test_a_wrong_password(capsys, settings, tmp_path):
+def test_wrong_keystore_password_is_reported_without_showing_it(capsys, settings, tmp_path):
     wrong = tmp_path / "wrong.password"
     wrong.write_text("not it\n")
     wrong.chmod(0o600)
@@ -95,7 +95,7 @@ def test_a_wrong_password(capsys, settings, tmp_path):
 
 
 @pytest.mark.evm
-def test_a_port_in_use(capsys, settings, tmp_path):
+def test_port_in_use_is_reported(capsys, settings, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings["web"]["port"] = taken.getsockname()[1]
         path = write(settings, tmp_path / "config.toml")
@@ -104,13 +104,13 @@ def test_a_port_in_use(capsys, settings, tmp_path):
 
 
 @pytest.mark.evm
-def test_a_node_that_nobody_knows(capsys, indexed):
+def test_unknown_node_is_rejected_with_hint(capsys, indexed):
     line = refused(capsys, "explain", "0x" + "7" * 40, "--config", indexed)
     assert "qos-oracle nodes" in line
 
 
 @pytest.mark.evm
-def test_a_block_or_round_that_is_not_indexed(capsys, indexed):
+def test_unindexed_block_or_round_is_rejected(capsys, indexed):
     node = "0x" + "7" * 40
     assert "not indexed" in refused(capsys, "explain", node, "--at", 10**6, "--config", indexed)
     assert "round 77" in refused(capsys, "explain", node, "--round", 77, "--config", indexed)

@@ -50,14 +50,14 @@ def modules_of(asked: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-def test_the_version_needs_no_library_but_the_command_line_s():
+def test_version_imports_no_slow_library():
     found = modules_of("--version")
 
     assert not found & {*_SLOW_LIBRARIES, "sqlalchemy", "pydantic", "rich"}
     assert len(found) <= _BARE
 
 
-def test_nodes_needs_no_endpoint_no_contract_and_no_key():
+def test_nodes_command_imports_no_chain_or_contract_module():
     found = modules_of("nodes")
 
     # Who asks for JSON draws no table.
@@ -65,13 +65,13 @@ def test_nodes_needs_no_endpoint_no_contract_and_no_key():
     assert len(found) <= _OF_THE_BOOKS
 
 
-def test_a_run_needs_no_server_and_no_abi_before_it_serves_or_sends():
+def test_run_command_defers_import_of_server_and_abi_libraries():
     assert not modules_of("run") & {"fastapi", "uvicorn", "jinja2", "eth_abi", "regex", "web3"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_imports_no_more_than_its_share(name):
+def test_command_imports_at_most_its_allowance(name):
     found = modules_of(name)
 
     assert "web3" not in found
@@ -79,24 +79,24 @@ def test_a_command_imports_no_more_than_its_share(name):
 
 
 @pytest.mark.parametrize("modules", sorted(set(COMMANDS.values())))
-def test_the_index_names_what_its_modules_register(modules):
+def test_command_index_equals_registered_commands(modules):
     indexed = {name for name, place in COMMANDS.items() if place == modules}
 
     assert set(load_commands(modules)) == indexed
 
 
-def test_garbage_is_looked_for_again_when_a_command_was_imported():
+def test_garbage_collection_is_enabled_after_command_import():
     load_commands(COMMANDS["nodes"])
     assert gc.isenabled()
 
 
-def test_the_help_names_every_command_in_the_order_of_the_index():
+def test_help_lists_every_command_in_index_order():
     top = get_group(build())
 
     assert top.list_commands(typer.Context(top)) == [*COMMANDS]
 
 
-def test_a_command_that_is_not_there_imports_nothing(monkeypatch):
+def test_unknown_command_imports_nothing(monkeypatch):
     asked: list[str] = []
     monkeypatch.setattr(command_index, "load_commands", asked.append)
 

@@ -87,26 +87,26 @@ def options(name):
     }
 
 
-def test_every_command_of_the_plan_is_there():
+def test_all_expected_commands_exist():
     assert {"demo", "status", "nodes", "explain", "config check"} <= set(COMMANDS)
     assert set(COMMANDS) >= CHANGING
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_shows_an_example(name, capsys):
+def test_help_shows_example(name, capsys):
     assert run([*name.split(), "--help"]) == 0
     _, _, example = capsys.readouterr().out.partition("Example: ")
     assert f"qos-oracle {name}" in example
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_calls_no_value_by_a_type_of_python(name, capsys):
+def test_help_shows_no_python_type_names(name, capsys):
     assert run([*name.split(), "--help"]) == 0
     assert not re.search(r"<\w|\bPATH\b|INTEGER|FLOAT", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_completes_commands(shell, capsys, monkeypatch):
+def test_shell_completes_commands(shell, capsys, monkeypatch):
     asked = {"bash": "complete_bash", "zsh": "complete_zsh", "fish": "complete_fish"}[shell]
     monkeypatch.setenv("_QOS_ORACLE_COMPLETE", asked)
     monkeypatch.setenv("COMP_WORDS", "qos-oracle expl")
@@ -119,11 +119,11 @@ def test_a_shell_completes_commands(shell, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("name", sorted(CHANGING))
-def test_what_changes_something_can_be_tried_dry(name):
+def test_state_changing_commands_have_dry_run(name):
     assert "--dry-run" in options(name)
 
 
-def test_what_cannot_be_taken_back_asks_and_nothing_else_does():
+def test_only_irreversible_commands_require_confirmation():
     # `init` asks for what it does not know.
     assert {name for name in COMMANDS if "--yes" in options(name)} - {"init"} == ASKING
 
@@ -131,24 +131,24 @@ def test_what_cannot_be_taken_back_asks_and_nothing_else_does():
 @pytest.mark.parametrize(
     ("yes", "dry_run", "is_done"), [(True, False, True), (True, True, False), (False, True, False)]
 )
-def test_a_flag_answers_instead_of_a_person(yes, dry_run, is_done):
+def test_yes_and_dry_run_flags_replace_confirmation(yes, dry_run, is_done):
     assert confirm_action("sending it", yes=yes, dry_run=dry_run) is is_done
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n"])
-def test_who_does_not_say_yes_at_a_terminal_has_nothing_done(monkeypatch, answer):
+def test_declined_confirmation_does_nothing(monkeypatch, answer):
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     with pytest.raises(InputError, match="sending it: nothing was done; --yes does it"):
         confirm_action("sending it", yes=False, dry_run=False)
 
 
-def test_who_says_yes_at_a_terminal_has_it_done(monkeypatch):
+def test_accepted_confirmation_proceeds(monkeypatch):
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))
     assert confirm_action("sending it", yes=False, dry_run=False)
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - WITHOUT_JSON))
-def test_what_prints_answers_programs_too(name):
+def test_printing_commands_have_json_option(name):
     assert "--json" in options(name)
 
 
@@ -162,7 +162,7 @@ def test_what_prints_answers_programs_too(name):
         (OSError(errno.EACCES, "Permission denied", "evidence"), 1),
     ],
 )
-def test_failures_leave_by_one_door(failure, code, monkeypatch, capsys):
+def test_failures_print_one_line_and_exit_with_their_code(failure, code, monkeypatch, capsys):
     def fail() -> None:
         raise failure
 
@@ -180,7 +180,7 @@ def test_failures_leave_by_one_door(failure, code, monkeypatch, capsys):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
-def test_a_full_disk_is_one_clear_line(tmp_path):
+def test_full_disk_on_output_prints_one_line(tmp_path):
     events = tmp_path / "events.jsonl"
     events.write_text(
         '{"type":"node_joined","block":1,"log":0,"time":1,"node":"0x' + "a" * 40 + '"}\n'
@@ -196,7 +196,7 @@ def test_a_full_disk_is_one_clear_line(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", ["--version", "rules list --json"])
-def test_who_reads_no_further_is_told_nothing(asked):
+def test_closed_output_pipe_prints_nothing(asked):
     """As `head` does that has its line: the pipe is there, and nobody reads from it."""
     read, written = os.pipe()
     os.close(read)
@@ -207,7 +207,7 @@ def test_who_reads_no_further_is_told_nothing(asked):
 
 
 @pytest.mark.slow
-def test_who_has_the_first_line_and_leaves_is_told_nothing(tmp_path):
+def test_output_pipe_closed_after_first_line_prints_nothing(tmp_path):
     events = tmp_path / "events.jsonl"
     joined = '{"type":"node_joined","block":%d,"log":0,"time":%d,"node":"0x%040x"}\n'
     # What is said of them is more than a pipe holds.
@@ -234,7 +234,7 @@ def test_who_has_the_first_line_and_leaves_is_told_nothing(tmp_path):
         OSError(errno.ENOSPC, "No space left on device"),
     ],
 )
-def test_error_of_another_file_than_the_output_keeps_its_traceback(failure, monkeypatch):
+def test_error_of_file_other_than_output_keeps_traceback(failure, monkeypatch):
     def fail() -> None:
         raise failure
 
@@ -246,7 +246,7 @@ def test_error_of_another_file_than_the_output_keeps_its_traceback(failure, monk
         run([])
 
 
-def test_a_bug_keeps_its_traceback(monkeypatch):
+def test_unexpected_exception_keeps_traceback(monkeypatch):
     def fail() -> None:
         raise KeyError("a bug")
 
@@ -258,6 +258,6 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
         run([])
 
 
-def test_a_group_without_a_command_is_answered_with_its_help(capsys):
+def test_group_without_command_prints_its_help(capsys):
     assert run(["outbox"]) == 2
     assert capsys.readouterr().err.startswith("Usage: qos-oracle outbox")

@@ -39,7 +39,7 @@ def config(sound, endpoints: Endpoints, tmp_path: Path) -> Path:
     return write(sound, tmp_path / "config.toml")
 
 
-def test_endpoints_that_are_fit_are_shown_and_nothing_is_written(
+def test_fit_endpoints_are_shown_and_nothing_is_written(
     capsys: pytest.CaptureFixture[str], config: Path, tmp_path: Path
 ):
     assert run(["endpoint", "probe", "--config", str(config)]) == 0
@@ -51,7 +51,7 @@ def test_endpoints_that_are_fit_are_shown_and_nothing_is_written(
     assert not any(tmp_path.glob("*.sqlite*"))
 
 
-def test_one_that_is_unfit_is_named_and_fails_the_command(
+def test_unfit_endpoint_is_reported_and_fails_command(
     capsys: pytest.CaptureFixture[str], config: Path, endpoints: Endpoints
 ):
     _, second, _ = endpoints
@@ -68,7 +68,7 @@ def test_one_that_is_unfit_is_named_and_fails_the_command(
     )
 
 
-def test_one_of_another_chain_is_unfit(
+def test_endpoint_of_another_chain_is_unfit(
     capsys: pytest.CaptureFixture[str], config: Path, endpoints: Endpoints
 ):
     endpoints[0].chain_id = 5
@@ -78,7 +78,7 @@ def test_one_of_another_chain_is_unfit(
     assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "2"]) == 0
 
 
-def test_one_that_does_not_show_the_checkpoint_is_unfit(
+def test_endpoint_without_checkpoint_is_unfit(
     capsys: pytest.CaptureFixture[str], sound, endpoints: Endpoints, tmp_path: Path
 ):
     anchor = {"checkpoint_block": 3, "checkpoint_hash": "0x" + "ab" * 32}
@@ -102,7 +102,7 @@ def test_one_that_does_not_show_the_checkpoint_is_unfit(
         ({"providers": {'"elsewhere.example"': "one"}}, "is the host of no endpoint"),
     ],
 )
-def test_settings_that_are_wrong_are_refused(
+def test_invalid_settings_are_rejected(
     capsys: pytest.CaptureFixture[str], sound, tmp_path: Path, chain, complaint: str
 ):
     sound["chain"] |= chain
@@ -112,7 +112,7 @@ def test_settings_that_are_wrong_are_refused(
     assert complaint in capsys.readouterr().err
 
 
-def test_an_endpoint_that_is_not_in_the_settings_is_refused(
+def test_endpoint_number_outside_settings_is_rejected(
     capsys: pytest.CaptureFixture[str], config: Path
 ):
     assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "3"]) == 2

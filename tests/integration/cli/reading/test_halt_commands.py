@@ -41,14 +41,14 @@ def told(capsys, *arguments: object):
     return json.loads(capsys.readouterr().out)
 
 
-def test_the_list_names_the_block_and_both_hashes(halted: Path, capsys):
+def test_halt_list_shows_block_and_both_hashes(halted: Path, capsys):
     (halt,) = told(capsys, "halt", "list", "--config", halted)
 
     assert halt["active"]
     assert (halt["block"], halt["our_hash"], halt["their_hash"]) == (22, OURS, THEIRS)
 
 
-def test_a_halt_is_cleared_by_hand_with_a_reason_that_stays(halted: Path, capsys):
+def test_halt_is_cleared_by_operator_with_stored_reason(halted: Path, capsys):
     answer = told(capsys, "halt", "clear", "--reason", "ticket 12", "--config", halted)
 
     assert answer == {"halt": FINALITY_VIOLATION, "cleared": True, "reason": "ticket 12"}
@@ -61,7 +61,7 @@ def test_a_halt_is_cleared_by_hand_with_a_reason_that_stays(halted: Path, capsys
 
 
 @pytest.mark.parametrize("reason", ["", "  "])
-def test_without_a_reason_nothing_is_cleared(halted: Path, capsys, reason: str):
+def test_halt_is_not_cleared_without_reason(halted: Path, capsys, reason: str):
     line = refused(capsys, "halt", "clear", "--reason", reason, "--config", halted)
 
     assert "--reason: say why" in line
@@ -70,7 +70,7 @@ def test_without_a_reason_nothing_is_cleared(halted: Path, capsys, reason: str):
 
 
 @pytest.mark.slow
-def test_a_dry_run_clears_nothing(halted: Path, capsys):
+def test_dry_run_clears_no_halt(halted: Path, capsys):
     arguments = ["halt", "clear", "--reason", "x", "--dry-run", "--config", str(halted)]
     assert run(arguments) == 0
 
@@ -80,14 +80,14 @@ def test_a_dry_run_clears_nothing(halted: Path, capsys):
 
 
 @pytest.mark.slow
-def test_whoever_works_on_the_database_keeps_the_halt(halted: Path, sqlite_url: str, capsys):
+def test_halt_is_not_cleared_while_daemon_holds_lease(halted: Path, sqlite_url: str, capsys):
     with Store.open(sqlite_url) as store, hold_lease(store, "a daemon"):
         line = refused(capsys, "halt", "clear", "--reason", "x", "--config", halted, code=1)
 
     assert "a daemon" in line
 
 
-def test_status_says_first_that_a_halt_lasts(halted: Path, capsys):
+def test_status_shows_active_halt_first(halted: Path, capsys):
     assert run(["status", "--config", str(halted)]) == Severity.DOWN
 
     health, first, *_ = capsys.readouterr().out.splitlines()
@@ -97,7 +97,7 @@ def test_status_says_first_that_a_halt_lasts(halted: Path, capsys):
 
 
 @pytest.mark.slow
-def test_a_list_without_halts_says_so(sound, sqlite_url: str, tmp_path: Path, capsys):
+def test_empty_halt_list_is_reported(sound, sqlite_url: str, tmp_path: Path, capsys):
     sound["database"]["url"] = sqlite_url
     path = write(sound, tmp_path / "config.toml")
 
@@ -123,7 +123,7 @@ def reasons(store: Store, watch: DaemonHealth) -> list[str]:
     return found
 
 
-def test_readyz_says_what_holds_the_index(sqlite_url: str):
+def test_readyz_reports_reason_that_blocks_index(sqlite_url: str):
     clock = Clock()
     with Store.open(sqlite_url) as store:
         watch = DaemonHealth(JobLiveness(clock))

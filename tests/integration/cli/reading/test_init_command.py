@@ -38,7 +38,7 @@ def first_block_with_code(network: LocalNetwork) -> int:
     )
 
 
-def test_what_it_writes_can_be_run_at_once_and_reads_the_whole_network(
+def test_written_configuration_indexes_entire_network(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
     assert run(told(network, tmp_path)) == 0
@@ -53,9 +53,7 @@ def test_what_it_writes_can_be_run_at_once_and_reads_the_whole_network(
     assert len(json.loads(capsys.readouterr().out)["nodes"]) == 12
 
 
-def test_it_finds_the_block_of_the_contract_and_proposes_what_is_final(
-    network: LocalNetwork, tmp_path: Path
-):
+def test_start_block_and_finality_are_detected(network: LocalNetwork, tmp_path: Path):
     assert run(told(network, tmp_path)) == 0
     path = tmp_path / "config.toml"
     chain = tomllib.loads(path.read_text("utf-8"))["chain"]
@@ -66,7 +64,7 @@ def test_it_finds_the_block_of_the_contract_and_proposes_what_is_final(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_what_no_flag_says_is_asked_for(
+def test_missing_options_are_prompted_for(
     network: LocalNetwork, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ):
     answers = [network.url, "", network.stage.network, network.stage.oracle]
@@ -88,7 +86,7 @@ def without_states_below(door: Proxy, block: int) -> None:
     )
 
 
-def test_an_endpoint_without_old_states_leaves_the_block_to_a_person(
+def test_endpoint_without_historical_state_leaves_start_block_to_operator(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
     with proxy(network.url) as door:
@@ -100,7 +98,7 @@ def test_an_endpoint_without_old_states_leaves_the_block_to_a_person(
     assert "put it here" in written
 
 
-def test_of_several_endpoints_one_with_old_states_is_enough(
+def test_single_endpoint_with_historical_state_is_sufficient(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
     with proxy(network.url) as door:
@@ -113,7 +111,9 @@ def test_of_several_endpoints_one_with_old_states_is_enough(
     assert f"start_block = {first_block_with_code(network)}\n" in written
 
 
-def test_it_overwrites_nothing(network: LocalNetwork, tmp_path: Path, capsys: Capture):
+def test_existing_configuration_is_not_overwritten(
+    network: LocalNetwork, tmp_path: Path, capsys: Capture
+):
     (tmp_path / "config.toml").write_text("mine", "utf-8")
     assert "is there already" in refused(capsys, *told(network, tmp_path))
     assert (tmp_path / "config.toml").read_text("utf-8") == "mine"
@@ -127,7 +127,7 @@ def test_it_overwrites_nothing(network: LocalNetwork, tmp_path: Path, capsys: Ca
         (["--profile", "nobody"], "no 'nobody'"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_written(
+def test_invalid_options_are_rejected_before_writing(
     network: LocalNetwork, tmp_path: Path, capsys: Capture, changed: list[str], why: str
 ):
     assert run([*told(network, tmp_path), *changed]) == 2
@@ -136,14 +136,12 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     assert not (tmp_path / "config.toml").exists()
 
 
-def test_without_an_answer_and_with_yes_the_missing_option_is_named(
-    tmp_path: Path, capsys: Capture
-):
+def test_missing_option_with_yes_is_reported(tmp_path: Path, capsys: Capture):
     said = refused(capsys, "init", "--yes", "--config", tmp_path / "config.toml")
     assert said == "qos-oracle: --endpoint: is missing; without --yes it is asked for"
 
 
-def test_no_endpoint_that_answers_may_pass(tmp_path: Path, capsys: Capture):
+def test_unreachable_endpoint_is_transient_error(tmp_path: Path, capsys: Capture):
     gone = ["--endpoint", "http://127.0.0.1:1", "--contract", "TaskNetwork=0x" + "1" * 40]
     path = tmp_path / "config.toml"
     assert "none answers" in refused(capsys, "init", "--yes", "--config", path, *gone, code=1)
@@ -158,7 +156,7 @@ def test_no_endpoint_that_answers_may_pass(tmp_path: Path, capsys: Capture):
         (0.25, {"finalized"}, (12, 0)),
     ],
 )
-def test_a_chain_that_says_nothing_of_finality_gets_depth_and_quick_ones_seconds_too(
+def test_finality_is_proposed_from_tags_and_block_time(
     block_seconds: float, tags: set[str], proposed: tuple[int, int]
 ):
     found = propose_finality(block_seconds, tags)

@@ -57,7 +57,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_whole_index_has_no_gap_and_says_how_sure_it_is(
+def test_complete_index_has_no_gap_and_reports_verification_levels(
     config: str, chain: AChain, capsys: pytest.CaptureFixture[str]
 ):
     found = told(capsys, "resync", "gaps", "--config", config)
@@ -69,7 +69,7 @@ def test_a_whole_index_has_no_gap_and_says_how_sure_it_is(
     assert capsys.readouterr().out.endswith(f"blocks 0 to {chain.head.number}: no gap\n")
 
 
-def test_a_gap_is_exit_code_1(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_gap_exits_with_1(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url) as store, store.transaction() as uow:
         uow.coverage.delete_above(20)
@@ -77,7 +77,7 @@ def test_a_gap_is_exit_code_1(config: str, tmp_path: Path, capsys: pytest.Captur
     assert [each["from"] for each in found["unread"]] == [21]
 
 
-def test_verify_names_the_endpoint_that_it_asked_and_what_differs(
+def test_verify_reports_endpoint_and_differences(
     config: str, chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
@@ -105,7 +105,7 @@ def test_verify_names_the_endpoint_that_it_asked_and_what_differs(
         (["--from", "0", "--to", "4", "--endpoint", "http://nobody"], "http://nobody"),
     ],
 )
-def test_a_wrong_question_is_refused_in_one_line(
+def test_invalid_verify_arguments_are_rejected_in_one_line(
     config: str, arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ):
     assert run(["resync", "verify", *arguments, "--config", config]) == 2
@@ -114,7 +114,7 @@ def test_a_wrong_question_is_refused_in_one_line(
     assert "Traceback" not in error
 
 
-def test_what_could_not_be_read_is_listed_and_tried_again(
+def test_dead_letters_are_listed_and_retried(
     config: str, chain: AChain, capsys: pytest.CaptureFixture[str]
 ):
     (letter,) = told(capsys, "resync", "dead-letters", "list", "--config", config)
@@ -125,7 +125,7 @@ def test_what_could_not_be_read_is_listed_and_tried_again(
     assert (retried["readable"], len(retried["left"])) == ([], 1)
 
 
-def test_recorded_blocks_are_played_again_as_they_were(
+def test_recorded_fixture_replays_to_same_state(
     config: str, chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = tmp_path / "fixture.jsonl.gz"
@@ -157,7 +157,7 @@ def test_recorded_blocks_are_played_again_as_they_were(
     assert states[0][0] == states[1][0]
 
 
-def test_an_interrupted_recording_goes_on_where_it_was(
+def test_interrupted_recording_resumes(
     config: str, chain: AChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
@@ -181,7 +181,7 @@ def test_an_interrupted_recording_goes_on_where_it_was(
     assert parts.read_text("utf-8") == whole.read_text("utf-8")
 
 
-def test_a_recording_of_two_forks_is_never_made(config: str, chain: AChain, tmp_path: Path):
+def test_recording_never_mixes_two_forks(config: str, chain: AChain, tmp_path: Path):
     path = tmp_path / "forked.jsonl"
 
     def interrupted(_block: int, _last: int) -> None:
@@ -202,7 +202,7 @@ def test_a_recording_of_two_forks_is_never_made(config: str, chain: AChain, tmp_
     ]
 
 
-def test_where_no_receipts_are_served_logs_and_outcomes_are_recorded(
+def test_recording_without_block_receipts_contains_logs(
     config: str, chain: AChain, tmp_path: Path
 ):
     for provider in chain.providers:
@@ -219,7 +219,7 @@ def test_where_no_receipts_are_served_logs_and_outcomes_are_recorded(
 
 
 @pytest.mark.evm
-def test_the_contracts_count_what_we_counted(indexed: Path):
+def test_contract_counters_equal_indexed_counts(indexed: Path):
     with open_records(read_config(indexed)) as records, open_index(records) as index:
         heads = check_index_chain(index).fetch_heads()
         counts = compare_counters(index.chain, index.store, heads)

@@ -145,7 +145,7 @@ def called(name: str, path: Path) -> list[str]:
     return [*told, *(["--config", str(path)] if takes_config else [])]
 
 
-def test_every_command_that_answers_programs_is_walked():
+def test_every_command_with_json_option_is_covered():
     answering = {
         name
         for name, command in COMMANDS.items()
@@ -155,7 +155,7 @@ def test_every_command_that_answers_programs_is_walked():
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_a_command_that_has_read_no_settings_logs_to_stderr(capsys: Capture, name: str):
+def test_command_without_settings_logs_to_stderr(capsys: Capture, name: str):
     assert run([*name.split(), "--help"]) == 0
     capsys.readouterr()
     structlog.get_logger().warning(LOGGED)
@@ -164,7 +164,7 @@ def test_a_command_that_has_read_no_settings_logs_to_stderr(capsys: Capture, nam
 
 
 @pytest.mark.parametrize("name", sorted(CALLED))
-def test_without_a_configuration_a_command_prints_one_document_or_none(
+def test_command_without_configuration_prints_one_json_document_or_none(
     tmp_path: Path, capsys: Capture, name: str
 ):
     code = run(called(name, tmp_path / "config.toml"))
@@ -179,7 +179,7 @@ def test_without_a_configuration_a_command_prints_one_document_or_none(
 @pytest.mark.evm
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CALLED))
-def test_a_command_prints_one_document_where_all_is_well(copied: Path, capsys: Capture, name: str):
+def test_command_prints_one_json_document(copied: Path, capsys: Capture, name: str):
     capsys.readouterr()
     code = run(called(name, copied))
     written = capsys.readouterr()
@@ -196,7 +196,7 @@ def test_a_command_prints_one_document_where_all_is_well(copied: Path, capsys: C
 @pytest.mark.evm
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CALLED))
-def test_a_command_prints_one_document_or_none_where_no_endpoint_answers(
+def test_command_without_endpoint_prints_one_json_document_or_none(
     copied: Path, capsys: Capture, name: str
 ):
     """Some need no endpoint; some print what they know, and fail all the same."""
@@ -214,7 +214,7 @@ def test_a_command_prints_one_document_or_none_where_no_endpoint_answers(
 
 @pytest.mark.evm
 @pytest.mark.slow
-def test_what_was_deployed_is_one_document(network: LocalNetwork, copied: Path, capsys: Capture):
+def test_deployment_prints_one_json_document(network: LocalNetwork, copied: Path, capsys: Capture):
     # It waits for its block.
     network.stage.chain.make_request("evm_setAutomine", True)
     told = ["contract", "deploy", "--dev", "--admin", ADMIN, "--yes", "--json"]

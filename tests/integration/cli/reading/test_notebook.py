@@ -19,7 +19,7 @@ def cells() -> list[str]:
     return ["".join(one["source"]) for one in written["cells"] if one["cell_type"] == "code"]
 
 
-def test_every_cell_runs_and_both_sources_say_the_same(
+def test_every_notebook_cell_runs_and_both_sources_agree(
     indexed: Path, cells: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     history = tmp_path / "history"
@@ -38,6 +38,6 @@ def test_every_cell_runs_and_both_sources_say_the_same(
     assert known["over_time"].height > 0
 
 
-def test_the_notebook_was_kept_without_what_it_printed():
+def test_notebook_is_stored_without_outputs():
     written = json.loads(NOTEBOOK.read_text("utf-8"))
     assert [one for one in written["cells"] if one.get("outputs")] == []

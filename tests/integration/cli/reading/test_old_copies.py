@@ -11,7 +11,7 @@ from tests.support.cli.local_network import local_network, write
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 
-def test_after_run_refused_an_old_copy_status_does_not_say_that_it_may_send(
+def test_status_after_refused_old_copy_reports_that_nothing_is_sent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "keys").mkdir()

@@ -18,7 +18,7 @@ def exported(indexed, tmp_path, capsys):
     return path, json.loads(capsys.readouterr().out)
 
 
-def test_a_second_run_says_that_nothing_is_new(indexed, exported, capsys):
+def test_second_export_reports_nothing_new(indexed, exported, capsys):
     path, said = exported
     assert said["rows"]["events"] > 0
     assert said["final_to"] == said["to"]
@@ -26,7 +26,7 @@ def test_a_second_run_says_that_nothing_is_new(indexed, exported, capsys):
     assert capsys.readouterr().out.startswith("nothing new is final: ")
 
 
-def test_a_dry_run_says_the_blocks_and_writes_nothing(indexed, exported, capsys, tmp_path):
+def test_dry_run_reports_blocks_and_writes_nothing(indexed, exported, capsys, tmp_path):
     _, said = exported
     other = tmp_path / "other"
     arguments = ["--config", str(indexed), "--parquet", str(other), "--dry-run", "--json"]
@@ -36,7 +36,7 @@ def test_a_dry_run_says_the_blocks_and_writes_nothing(indexed, exported, capsys,
     assert not other.exists()
 
 
-def test_a_backtest_of_the_folder_is_that_of_the_lines(indexed, exported, capsys, tmp_path):
+def test_backtest_of_parquet_equals_backtest_of_json_lines(indexed, exported, capsys, tmp_path):
     path, said = exported
     lines = tmp_path / "events.jsonl"
     assert run(["export", "--config", str(indexed), "--to", str(said["to"])]) == 0
@@ -57,12 +57,12 @@ def test_a_backtest_of_the_folder_is_that_of_the_lines(indexed, exported, capsys
         (["--recent"], "--recent is for --parquet"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(indexed, capsys, arguments, said):
+def test_incompatible_options_are_rejected(indexed, capsys, arguments, said):
     assert run(["export", "--config", str(indexed), *arguments]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_without_pyarrow_one_line_says_what_to_install(indexed, capsys, tmp_path, monkeypatch):
+def test_missing_pyarrow_is_reported_with_install_command(indexed, capsys, tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("oracle.queries.parquet")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -70,12 +70,12 @@ def test_without_pyarrow_one_line_says_what_to_install(indexed, capsys, tmp_path
     assert f"{sys.executable} -m pip install 'pyarrow>=21'" in capsys.readouterr().err
 
 
-def test_a_folder_without_an_export_is_named(capsys, tmp_path):
+def test_folder_without_export_is_reported(capsys, tmp_path):
     assert run(["backtest", "--events", str(tmp_path), "--rules", "crynux"]) == 2
     assert "export.json: No such file or directory: no export" in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_written_is_named(indexed, capsys, tmp_path):
+def test_unwritable_folder_is_reported(indexed, capsys, tmp_path):
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "history"
     assert run(["export", "--config", str(indexed), "--parquet", str(path)]) == 2

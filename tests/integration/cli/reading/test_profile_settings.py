@@ -46,7 +46,7 @@ def checked(capsys, path):
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_shipped_profile_is_checked_with_its_options(capsys, settings):
+def test_shipped_profile_is_checked_with_its_options(capsys, settings):
     found = checked(capsys, settings({**VSS, "options": {"blame_missing_upload": False}}))
 
     assert "blame_missing_upload = false" in found["facts"]["profile"]
@@ -55,7 +55,7 @@ def test_a_shipped_profile_is_checked_with_its_options(capsys, settings):
     assert found["warnings"] == []
 
 
-def test_an_own_profile_says_what_scoring_loses_by_it(capsys, settings, tmp_path):
+def test_custom_profile_reports_missing_scoring_inputs(capsys, settings, tmp_path):
     profile = tmp_path / "own.toml"
     profile.write_text(OWN)
 
@@ -77,7 +77,7 @@ def test_an_own_profile_says_what_scoring_loses_by_it(capsys, settings, tmp_path
         (('node = "node"', ""), "contracts.Work.events.Began: task_started needs node"),
     ],
 )
-def test_a_fault_of_an_own_profile_ends_a_command_with_one_line(capsys, settings, change, fault):
+def test_invalid_custom_profile_is_reported_in_one_line(capsys, settings, change, fault):
     path = settings({})
     profile = path.parent / "own.toml"
     profile.write_text(OWN.replace(*change))
@@ -88,7 +88,7 @@ def test_a_fault_of_an_own_profile_ends_a_command_with_one_line(capsys, settings
         raise AssertionError(line)
 
 
-def test_contracts_that_the_profile_needs_are_named(capsys, settings):
+def test_contracts_missing_for_profile_are_reported(capsys, settings):
     path = settings({**VSS, "contracts": {"Node": NODES}})
 
     assert "network.contracts: the profile crynux-vss needs VSSTask" in refused(
@@ -103,7 +103,7 @@ def test_contracts_that_the_profile_needs_are_named(capsys, settings):
         ({"Work": NODES, "More": NODES}, f"Work and More have the same address, {NODES}"),
     ],
 )
-def test_a_contract_too_many_is_one_fault(capsys, settings, contracts, fault):
+def test_superfluous_contract_is_one_fault(capsys, settings, contracts, fault):
     profile = settings({}).parent / "own.toml"
     more = OWN[OWN.index("[") :].replace("Work", "More").replace(TASKS, "0x" + "4d" * 20)
     profile.write_text(OWN + (more if "More" in contracts else ""))
@@ -115,7 +115,7 @@ def test_a_contract_too_many_is_one_fault(capsys, settings, contracts, fault):
     assert len(said.splitlines()) == 1
 
 
-def test_the_faults_of_a_profile_are_counted_as_they_are(capsys, settings):
+def test_profile_faults_are_counted(capsys, settings):
     profile = settings({}).parent / "own.toml"
     profile.write_text(OWN.replace("bytes32 task", "bytes33 task"))
     path = settings({"profile": str(profile)})
@@ -126,7 +126,7 @@ def test_the_faults_of_a_profile_are_counted_as_they_are(capsys, settings):
     assert len(said.splitlines()) == 3
 
 
-def test_a_network_that_starts_no_tasks_by_draws_cannot_be_dispatched_for(capsys, settings, sound):
+def test_dispatch_is_rejected_for_network_without_draws(capsys, settings, sound):
     sound["dispatch"] = {"start_block": 0}
 
     line = refused(capsys, "status", "--config", settings(VSS))
@@ -151,9 +151,7 @@ def test_any_network_can_be_published_for(settings, sound):
         ),
     ],
 )
-def test_what_a_profile_can_put_on_chain_is_said_before_anything_is(
-    capsys, settings, network, possible
-):
+def test_publishing_capabilities_of_profile_are_reported(capsys, settings, network, possible):
     found = checked(capsys, settings(network))["facts"]["on chain"]
 
     assert found.startswith(possible)

@@ -33,7 +33,7 @@ def printed(capsys, *arguments):
 
 
 @pytest.mark.main_path
-def test_status_says_how_far_the_database_has_come(indexed, capsys):
+def test_status_reports_indexed_block_and_nodes(indexed, capsys):
     status = told(capsys, "status", "--config", indexed)
 
     assert status["chain_id"] == 31337
@@ -42,12 +42,12 @@ def test_status_says_how_far_the_database_has_come(indexed, capsys):
     assert status["lease"] is None
 
 
-def test_status_before_the_first_block_says_what_to_do(config, capsys):
+def test_status_of_empty_database_suggests_run(config, capsys):
     assert run(["migrate", "--config", str(config)]) == 0
     assert "qos-oracle run" in printed(capsys, "status", "--config", config)
 
 
-def test_nodes_come_the_best_first(indexed, capsys):
+def test_nodes_are_sorted_by_descending_score(indexed, capsys):
     nodes = told(capsys, "nodes", "--config", indexed)["nodes"]
 
     assert len(nodes) == 12
@@ -56,14 +56,14 @@ def test_nodes_come_the_best_first(indexed, capsys):
     assert scores[0] > scores[-1]
 
 
-def test_the_table_of_nodes_has_a_whole_line_for_each(indexed, capsys):
+def test_nodes_table_has_one_full_line_per_node(indexed, capsys):
     lines = printed(capsys, "nodes", "--config", indexed).splitlines()
 
     assert len(lines) == 13
     assert all(re.search(r"0x[0-9a-f]{40} ", line) for line in lines[1:])
 
 
-def test_an_explanation_adds_up_to_the_score(indexed, capsys):
+def test_explanation_adds_up_to_score(indexed, capsys):
     for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
         why = told(capsys, "explain", node["node"], "--config", indexed)
         entries = why["pool"]["entries"]
@@ -76,7 +76,7 @@ def test_an_explanation_adds_up_to_the_score(indexed, capsys):
         assert node["lane"] in {1, int(qos * 10_000) + 2}
 
 
-def test_every_entry_names_the_transaction_and_log_it_comes_from(indexed, network, capsys):
+def test_every_entry_references_its_transaction_and_log(indexed, network, capsys):
     best = told(capsys, "nodes", "--config", indexed)["nodes"][0]["node"]
     why = told(capsys, "explain", best, "--config", indexed)
 
@@ -86,7 +86,7 @@ def test_every_entry_names_the_transaction_and_log_it_comes_from(indexed, networ
         assert hex(entry["log"]) in {log["logIndex"] for log in receipt["logs"]}
 
 
-def test_an_explanation_of_an_earlier_block_knows_nothing_of_what_came_later(indexed, capsys):
+def test_explanation_of_earlier_block_excludes_later_entries(indexed, capsys):
     best = told(capsys, "nodes", "--config", indexed)["nodes"][0]["node"]
     now = told(capsys, "explain", best, "--config", indexed)
     block = now["pool"]["entries"][2]["block"]
@@ -100,7 +100,7 @@ def test_an_explanation_of_an_earlier_block_knows_nothing_of_what_came_later(ind
     assert len(then["pool"]["scores"]) < len(now["pool"]["scores"])
 
 
-def test_people_read_the_same_numbers(indexed, capsys):
+def test_text_output_contains_numbers_of_json(indexed, capsys):
     worst = told(capsys, "nodes", "--config", indexed)["nodes"][-1]["node"]
     why = told(capsys, "explain", worst, "--config", indexed)
     text = printed(capsys, "explain", worst, "--full", "--config", indexed)
@@ -110,7 +110,7 @@ def test_people_read_the_same_numbers(indexed, capsys):
     assert all(entry["transaction"] in text for entry in why["pool"]["entries"])
 
 
-def test_the_answer_comes_first_and_the_costs_by_weight(indexed, capsys):
+def test_explanation_starts_with_score_and_sorts_costs(indexed, capsys):
     worst = told(capsys, "nodes", "--config", indexed)["nodes"][-1]
     first, *others = printed(
         capsys, "explain", worst["node"][:12], "--config", indexed
@@ -125,7 +125,7 @@ def test_the_answer_comes_first_and_the_costs_by_weight(indexed, capsys):
     assert any(worst["node"] in line for line in others)
 
 
-def test_a_beginning_that_several_nodes_share_ends_with_2_and_names_them(indexed, capsys):
+def test_ambiguous_node_prefix_exits_with_2_and_lists_matches(indexed, capsys):
     nodes = [node["node"] for node in told(capsys, "nodes", "--config", indexed)["nodes"]]
     shared = next(
         one[:3] for one in nodes if sum(other.startswith(one[:3]) for other in nodes) > 1
@@ -137,7 +137,7 @@ def test_a_beginning_that_several_nodes_share_ends_with_2_and_names_them(indexed
 
 
 @pytest.mark.slow
-def test_an_entry_shows_whom_the_node_was_compared_with(indexed, capsys):
+def test_entry_shows_compared_group_members(indexed, capsys):
     found = 0
     for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
         why = told(capsys, "explain", node["node"], "--config", indexed)
@@ -160,7 +160,7 @@ def test_an_entry_shows_whom_the_node_was_compared_with(indexed, capsys):
     assert found > 0
 
 
-def test_every_healing_it_tells_can_be_computed_again(indexed, capsys):
+def test_every_recovery_shown_can_be_recomputed(indexed, capsys):
     healing = re.compile(r"healed in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)")
     found = []
     for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
@@ -175,7 +175,7 @@ def test_every_healing_it_tells_can_be_computed_again(indexed, capsys):
         assert abs(healed - float(result)) < 1e-12
 
 
-def test_a_timeout_says_by_what_it_cuts(indexed, capsys):
+def test_timeout_shows_its_penalty_factor(indexed, capsys):
     text = "".join(
         printed(capsys, "explain", node["node"], "--full", "--config", indexed)
         for node in told(capsys, "nodes", "--config", indexed)["nodes"]
@@ -185,7 +185,7 @@ def test_a_timeout_says_by_what_it_cuts(indexed, capsys):
     assert all(abs(float(before) * 0.3 - float(after)) < 1e-12 for before, after in cuts)
 
 
-def test_config_check_reads_a_sound_configuration_aloud(config, capsys):
+def test_config_check_reports_facts_of_valid_configuration(config, capsys):
     found = told(capsys, "config", "check", "--config", config)
 
     assert found["faults"] == []
@@ -195,7 +195,7 @@ def test_config_check_reads_a_sound_configuration_aloud(config, capsys):
     assert "135 s" in found["facts"]["rules"]
 
 
-def test_config_check_warns_of_nothing_where_all_is_as_by_default(config, indexed, capsys):
+def test_config_check_of_default_configuration_has_no_warnings(config, indexed, capsys):
     found = told(capsys, "config", "check", "--config", config)
     assert found["warnings"] == []
     assert told(capsys, "config", "check", "--offline", "--config", indexed)["warnings"] == []
@@ -209,7 +209,7 @@ def test_config_check_warns_of_nothing_where_all_is_as_by_default(config, indexe
         (HIGHEST - 1, "no report with a new node fits at the highest fee"),
     ],
 )
-def test_config_check_warns_of_new_nodes_that_do_not_fit_a_report(indexed, capsys, most, warned):
+def test_config_check_warns_of_new_nodes_exceeding_one_report(indexed, capsys, most, warned):
     """No round was reported: whoever has a score waits for an index."""
     told_now = tomllib.loads(indexed.read_text("utf-8"))
     told_now["limits"] = {"max_cost_per_transaction_wei": most}
@@ -219,7 +219,7 @@ def test_config_check_warns_of_new_nodes_that_do_not_fit_a_report(indexed, capsy
     assert warned in warning
 
 
-def test_config_check_warns_of_a_period_longer_than_any_exclusion(settings, tmp_path, capsys):
+def test_config_check_warns_of_period_longer_than_any_exclusion(settings, tmp_path, capsys):
     settings["oracle"] |= {"period_seconds": 600}
     path = write(settings, tmp_path / "config.toml")
 
@@ -228,7 +228,7 @@ def test_config_check_warns_of_a_period_longer_than_any_exclusion(settings, tmp_
     assert len([warning for warning in warnings if "135 s" in warning]) == 1
 
 
-def test_config_check_warns_of_a_transmitter_without_funds(settings, tmp_path, capsys):
+def test_config_check_warns_of_transmitter_without_funds(settings, tmp_path, capsys):
     files = KeyFiles(tmp_path / "poor.json", tmp_path / "poor.password")
     poor = create_keystore(*files, iterations=1_000)
     settings["keys"] |= {

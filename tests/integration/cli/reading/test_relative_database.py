@@ -10,7 +10,7 @@ from oracle.daemon.config.loader import resolve_relative_to_config
 
 
 @pytest.mark.slow
-def test_command_started_in_two_folders_opens_the_same_database(tmp_path: Path):
+def test_command_started_in_two_folders_opens_same_database(tmp_path: Path):
     folder, elsewhere = tmp_path / "settings", tmp_path / "elsewhere"
     folder.mkdir()
     elsewhere.mkdir()
@@ -34,7 +34,7 @@ def test_command_started_in_two_folders_opens_the_same_database(tmp_path: Path):
 @pytest.mark.parametrize(
     "url", ["sqlite:////var/x.sqlite", "postgresql://me@db/oracle", "sqlite:///:memory:"]
 )
-def test_absolute_and_remote_databases_are_left_as_they_are(url: str):
+def test_absolute_and_remote_database_urls_are_unchanged(url: str):
     written = {"database": {"url": url}}
     resolve_relative_to_config(Path("/etc/qos-oracle/config.toml"), written, "database", "url")
     assert written == {"database": {"url": url}}

@@ -38,28 +38,28 @@ def refused(capsys, *arguments):
     return told.err
 
 
-def test_a_file_is_scored_and_printed_as_json(capsys, file):
+def test_event_file_is_scored_and_printed_as_json(capsys, file):
     assert run(["replay", str(file)]) == 0
     document = printed(capsys)
     assert document["rules"] == "crynux"
     assert document["nodes"][0]["reliability"] == "0.300000000000000000"
 
 
-def test_a_dash_reads_stdin(capsys, file, monkeypatch):
+def test_dash_reads_stdin(capsys, file, monkeypatch):
     stdin = io.TextIOWrapper(io.BytesIO(file.read_bytes()))
     monkeypatch.setattr(sys, "stdin", stdin)
     assert run(["replay", "-"]) == 0
     assert printed(capsys)["nodes"][0]["node"] == node("A")
 
 
-def test_rules_are_taken_by_name(capsys, file):
+def test_rules_are_selected_by_name(capsys, file):
     assert run(["replay", str(file), "--rules", "relay"]) == 0
     document = printed(capsys)
     assert document["rules"] == "relay"
     assert document["nodes"][0]["reliability"] == "0.950000000000000000"
 
 
-def test_rules_are_taken_from_a_file(capsys, file, tmp_path):
+def test_rules_are_read_from_file(capsys, file, tmp_path):
     rules = tmp_path / "ours.json"
     rules.write_text('{"name": "ours", "version": 1, "penalty": "0.5"}')
     assert run(["replay", str(file), "--rules", str(rules)]) == 0
@@ -68,42 +68,42 @@ def test_rules_are_taken_from_a_file(capsys, file, tmp_path):
     assert document["nodes"][0]["reliability"] == "0.500000000000000000"
 
 
-def test_at_and_close_reach_the_fold(capsys, file):
+def test_at_and_close_options_affect_fold(capsys, file):
     assert run(["replay", str(file), "--at", "1015", "--close", "terminal"]) == 0
     document = printed(capsys)
     assert document["as_of"] == {"block": 2, "time": 1015}
     assert document["nodes"][0]["status"] == "busy"
 
 
-def test_wrong_input_is_one_line_with_the_file_the_line_and_the_field(capsys, file):
+def test_invalid_input_reports_file_line_and_field(capsys, file):
     with file.open("a") as stream:
         stream.write('{"type":"node_quit","block":9,"log":0,"time":"soon"}\n')
     line = refused(capsys, "replay", file)
     assert f"{file}: line 4: time: must be a whole number" in line
 
 
-def test_a_truncated_file_is_refused(capsys, file):
+def test_truncated_file_is_rejected(capsys, file):
     file.write_bytes(file.read_bytes()[:-30])
     assert "line 3: broken JSON" in refused(capsys, "replay", file)
 
 
-def test_bytes_that_are_no_text_are_refused(capsys, file):
+def test_non_utf8_file_is_rejected(capsys, file):
     file.write_bytes(file.read_bytes() + b"\xff\n")
     assert "line 4: not UTF-8" in refused(capsys, "replay", file)
 
 
 @pytest.mark.parametrize("content", ["", "\n \n"])
-def test_an_empty_file_is_refused(capsys, file, content):
+def test_empty_file_is_rejected(capsys, file, content):
     file.write_text(content)
     assert "the file is empty" in refused(capsys, "replay", file)
 
 
-def test_a_file_that_is_not_there_is_refused(capsys, tmp_path):
+def test_missing_file_is_rejected(capsys, tmp_path):
     assert "No such file" in refused(capsys, "replay", tmp_path / "none.jsonl")
     assert "Is a directory" in refused(capsys, "replay", tmp_path)
 
 
-def test_wrong_rules_are_refused(capsys, file, tmp_path):
+def test_invalid_rules_are_rejected(capsys, file, tmp_path):
     assert "no rule set 'fair' (there is crynux, relay, crynux-docs, legacy)" in refused(
         capsys, "replay", file, "--rules", "fair"
     )
@@ -114,7 +114,7 @@ def test_wrong_rules_are_refused(capsys, file, tmp_path):
     assert f"--rules: {rules}: " in refused(capsys, "replay", file, "--rules", rules)
 
 
-def test_rules_that_nobody_published_are_asked_for_and_can_be_given(capsys, file, tmp_path):
+def test_unpublished_rule_values_are_required_and_can_be_set(capsys, file, tmp_path):
     complaint = refused(capsys, "replay", file, "--rules", "legacy")
     assert "--rules legacy: legacy.vram_weight, " in complaint
     assert "--set" in complaint
@@ -131,12 +131,12 @@ def test_rules_that_nobody_published_are_asked_for_and_can_be_given(capsys, file
 
 
 @pytest.mark.parametrize("option", [["--at", "-1"], ["--at", "now"], ["--close", "never"]])
-def test_wrong_options_are_refused(capsys, file, option):
+def test_invalid_options_are_rejected(capsys, file, option):
     refused(capsys, "replay", file, *option)
 
 
 @pytest.mark.evm
-def test_an_export_replays_to_what_the_daemon_shows(capsys, indexed, tmp_path):
+def test_export_replays_to_scores_shown_by_daemon(capsys, indexed, tmp_path):
     assert run(["export", "--config", str(indexed)]) == 0
     exported = tmp_path / "exported.jsonl"
     exported.write_text(capsys.readouterr().out)
@@ -155,7 +155,7 @@ def test_an_export_replays_to_what_the_daemon_shows(capsys, indexed, tmp_path):
 
 
 @pytest.mark.evm
-def test_an_export_of_some_blocks_is_a_part_of_the_whole(capsys, indexed):
+def test_partial_exports_concatenate_to_full_export(capsys, indexed):
     run(["export", "--config", str(indexed)])
     whole = capsys.readouterr().out.splitlines()
     run(["export", "--config", str(indexed), "--to", "20"])

@@ -47,7 +47,7 @@ def changed(database, statement, *values):
         return connection.execute(statement, values).rowcount
 
 
-def test_rebuild_finds_nothing_to_tell(config, database, capsys):
+def test_rebuild_of_unchanged_database_finds_no_difference(config, database, capsys):
     before = state(database)
 
     answer = told(capsys, "rebuild", "--config", config)
@@ -59,7 +59,7 @@ def test_rebuild_finds_nothing_to_tell(config, database, capsys):
     assert state(database) == before
 
 
-def test_rebuild_repairs_what_somebody_changed_and_exits_with_1(config, database, capsys):
+def test_rebuild_repairs_changed_rows_and_exits_with_1(config, database, capsys):
     before = state(database)
     assert changed(database, "UPDATE node SET base = 0")
 
@@ -72,7 +72,7 @@ def test_rebuild_repairs_what_somebody_changed_and_exits_with_1(config, database
     assert state(database) == before
 
 
-def test_a_report_that_does_not_come_out_again_is_named(config, database, capsys):
+def test_rebuild_reports_report_that_is_not_reproduced(config, database, capsys):
     assert changed(database, "UPDATE report SET deadline = deadline + 1") > 0
 
     answer = told(capsys, "rebuild", "--config", config, code=1)
@@ -82,7 +82,7 @@ def test_a_report_that_does_not_come_out_again_is_named(config, database, capsys
 
 
 @pytest.mark.parametrize(("back", "way"), [(2, "journal"), (30, "rebuild")])
-def test_rewind_and_run_again_end_where_we_were(config, database, capsys, back, way):
+def test_rewind_and_run_restore_previous_state(config, database, capsys, back, way):
     head, digest, logs = state(database)
 
     answer = told(capsys, "rewind", "--to-block", head - back, "--config", config)
@@ -97,7 +97,7 @@ def test_rewind_and_run_again_end_where_we_were(config, database, capsys, back, 
     assert told(capsys, "rebuild", "--config", config)["same_state"]
 
 
-def test_backfill_puts_in_the_logs_that_are_missing(config, database, capsys):
+def test_backfill_restores_missing_logs(config, database, capsys):
     head, digest, logs = state(database)
     number = "(SELECT max(block) FROM log WHERE block < ?)"
     one_block = f"DELETE FROM log_row WHERE id >> 24 = {number}"  # noqa: S608
@@ -112,17 +112,17 @@ def test_backfill_puts_in_the_logs_that_are_missing(config, database, capsys):
     assert "none was missing" in capsys.readouterr().out
 
 
-def test_a_range_upside_down_is_wrong_input(config, capsys):
+def test_inverted_range_is_input_error(config, capsys):
     assert run(["resync", "backfill", "--from", "9", "--to", "1", "--config", str(config)]) == 2
     assert "--from 9 lies above --to 1" in capsys.readouterr().err
 
 
-def test_a_block_above_the_cursor_is_wrong_input(config, capsys):
+def test_block_above_cursor_is_input_error(config, capsys):
     assert run(["resync", "rewind", "--to-block", "99999", "--config", str(config)]) == 2
     assert "below the cursor" in capsys.readouterr().err
 
 
-def test_while_a_daemon_works_on_the_database_nothing_is_done(config, database, capsys):
+def test_resync_is_refused_while_daemon_holds_lease(config, database, capsys):
     with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:
         uow.lease.acquire("run on elsewhere", 60)
 
@@ -140,9 +140,7 @@ def test_while_a_daemon_works_on_the_database_nothing_is_done(config, database, 
         ("dead-letters", "retry"),
     ],
 )
-def test_a_dry_run_works_beside_a_daemon_and_leaves_all_as_it_was(
-    config, database, capsys, command
-):
+def test_dry_run_works_beside_daemon_and_changes_nothing(config, database, capsys, command):
     with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:
         uow.lease.acquire("run on elsewhere", 60)
     before = state(database)
@@ -155,7 +153,7 @@ def test_a_dry_run_works_beside_a_daemon_and_leaves_all_as_it_was(
     assert capsys.readouterr().out.startswith("dry run, nothing changed")
 
 
-def test_the_settings_of_another_network_are_wrong_input(network, database, tmp_path, capsys):
+def test_settings_of_another_network_are_input_error(network, database, tmp_path, capsys):
     settings = network.settings(tmp_path)
     settings["network"]["contracts"]["TaskNetwork"] = "0x" + 40 * "9"
     elsewhere = write(settings, tmp_path / "elsewhere.toml")
@@ -165,7 +163,7 @@ def test_the_settings_of_another_network_are_wrong_input(network, database, tmp_
     assert "0x" + 40 * "9" in capsys.readouterr().err
 
 
-def test_rebuild_asks_no_endpoint(network, database, tmp_path, capsys):
+def test_rebuild_requests_no_endpoint(network, database, tmp_path, capsys):
     settings = network.settings(tmp_path)
     settings["chain"]["endpoints"] = ["http://127.0.0.1:1"]
     offline = write(settings, tmp_path / "offline.toml")
@@ -173,7 +171,7 @@ def test_rebuild_asks_no_endpoint(network, database, tmp_path, capsys):
     assert told(capsys, "rebuild", "--config", offline)["same_state"]
 
 
-def test_before_the_first_block_the_user_is_told_to_run(settings, tmp_path, capsys):
+def test_empty_database_suggests_run(settings, tmp_path, capsys):
     settings["database"]["url"] = f"sqlite:///{tmp_path / 'new.sqlite'}"
     new = write(settings, tmp_path / "new.toml")
     assert run(["migrate", "--config", str(new)]) == 0

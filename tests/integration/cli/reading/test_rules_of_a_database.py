@@ -43,7 +43,7 @@ def copied(indexed: Path, settings, tmp_path: Path):
         ("kickout", "list"),
     ],
 )
-def test_a_command_that_reads_refuses_other_rules(copied, tmp_path, capsys, command):
+def test_reading_command_rejects_database_with_different_rules(copied, tmp_path, capsys, command):
     copied["rules"] = {"set": "relay"}
     path = write(copied, tmp_path / "config.toml")
 
@@ -53,7 +53,7 @@ def test_a_command_that_reads_refuses_other_rules(copied, tmp_path, capsys, comm
     assert "\n" not in line
 
 
-def test_one_changed_rule_is_another_rule_set(copied, tmp_path, capsys):
+def test_changed_rule_counts_as_different_rule_set(copied, tmp_path, capsys):
     copied["rules"] = {"change": {"tau_seconds": 900}}
     path = write(copied, tmp_path / "config.toml")
 
@@ -63,7 +63,7 @@ def test_one_changed_rule_is_another_rule_set(copied, tmp_path, capsys):
     assert line.count("ea527e3ad706") == 1
 
 
-def test_what_is_folded_anew_names_the_new_rules(copied, tmp_path, capsys):
+def test_rebuilt_database_reports_new_rules(copied, tmp_path, capsys):
     copied["rules"] = {"set": "relay", "change": {"tau_seconds": 900}}
     path = write(copied, tmp_path / "config.toml")
 
@@ -82,7 +82,7 @@ def test_what_is_folded_anew_names_the_new_rules(copied, tmp_path, capsys):
     assert all(entry["rules"] == rules for entry in why["pool"]["entries"])
 
 
-def test_config_check_says_what_differs_from_the_set(copied, tmp_path, capsys):
+def test_config_check_reports_changes_to_rule_set(copied, tmp_path, capsys):
     copied["oracle"] = {}
     copied["rules"] = {"set": "relay", "change": {"tau_seconds": 900, "penalty": "0.5"}}
     path = write(copied, tmp_path / "config.toml")

@@ -19,7 +19,7 @@ EMPTY = {"Which kickouts are due now?", "Which notifications were sent, and wher
 
 
 @pytest.mark.slow
-def test_each_example_runs_and_finds_something(database_url: str):
+def test_every_sql_example_runs_and_returns_rows(database_url: str):
     with Store.open(database_url) as store:
         Follower(mined(Traffic(3).blocks(150)), store).catch_up()
     engine = create_engine(parse_database_url(database_url))

@@ -44,7 +44,7 @@ def handed_in(scores: Mapping[int, str]) -> dict[str, SubmittedResult]:
 ALIKE = {5: "0xaa", 6: "0xaa", 7: "0xaa"}
 
 
-def test_a_winner_and_its_refunds_are_one_group_in_the_order_of_their_rows():
+def test_winner_and_its_refunds_form_group_in_row_order():
     rows = [
         row(41, "TaskValidated", 7),
         row(42, "TaskStarted", 9),
@@ -55,7 +55,7 @@ def test_a_winner_and_its_refunds_are_one_group_in_the_order_of_their_rows():
     assert found(rows, ALIKE) == [[7, 5, 6]]
 
 
-def test_a_wrong_result_keeps_its_place_before_the_winner():
+def test_invalidated_result_keeps_its_place_before_winner():
     rows = [
         row(50, "TaskEndInvalidated", 1),
         row(51, "TaskValidated", 2),
@@ -66,15 +66,15 @@ def test_a_wrong_result_keeps_its_place_before_the_winner():
     assert [one.id for one in group.invalid] == [50]
 
 
-def test_a_single_task_is_no_group():
+def test_single_task_forms_no_group():
     assert found([row(1, "TaskValidated", 7), row(2, "TaskEndSuccess", 7)], ALIKE) == []
 
 
-def test_two_finishers_are_a_group_of_two():
+def test_two_finishers_form_group_of_two():
     assert found([row(1, "TaskValidated", 7), row(2, "TaskEndGroupRefund", 5)], ALIKE) == [[7, 5]]
 
 
-def test_a_refund_of_another_result_is_of_another_group():
+def test_refund_joins_group_with_same_result():
     rows = [
         row(1, "TaskValidated", 7),
         row(2, "TaskValidated", 8),
@@ -84,7 +84,7 @@ def test_a_refund_of_another_result_is_of_another_group():
     assert found(rows, {7: "0xaa", 5: "0xaa", 8: "0xbb", 9: "0xbb"}) == [[7, 5], [8, 9]]
 
 
-def test_two_groups_of_equal_results_side_by_side_score_nobody():
+def test_adjacent_groups_with_equal_results_are_ambiguous():
     rows = [
         row(1, "TaskValidated", 7),
         row(2, "TaskValidated", 8),
@@ -96,67 +96,67 @@ def test_two_groups_of_equal_results_side_by_side_score_nobody():
     assert {one.id for one in told.ambiguous} == {3, 4}
 
 
-def test_a_full_group_before_makes_the_next_one_plain():
+def test_full_group_resolves_next_group_with_equal_results():
     rows = [row(1, "TaskValidated", 1), row(4, "TaskValidated", 4)]
     rows += [row(number, "TaskEndGroupRefund", number) for number in (2, 3, 5, 6)]
     assert found(rows, dict.fromkeys(range(1, 7), "0xaa")) == [[1, 2, 3], [4, 5, 6]]
 
 
-def test_pictures_agree_that_differ_in_a_few_bits():
+def test_similar_image_hashes_match_within_bit_threshold():
     rows = [row(1, "TaskValidated", 7), row(2, "TaskEndGroupRefund", 5)]
     first = "0x" + "00" * 16
     assert found(rows, {7: first, 5: "0x" + "0f" + "00" * 15}) == [[7, 5]]
     assert found(rows, {7: first, 5: "0x" + "1f" + "00" * 15}) == []
 
 
-def test_rows_far_apart_in_ids_or_time_are_no_group():
+def test_rows_distant_in_id_or_time_form_no_group():
     refund = row(2, "TaskEndGroupRefund", 5)
     assert found([row(1, "TaskValidated", 7, seen=90), refund], ALIKE) == []
     late = row(10, "TaskEndGroupRefund", 5)
     assert found([row(1, "TaskValidated", 7), late], ALIKE) == []
 
 
-def test_three_wrong_results_of_one_creator_are_a_group_without_majority():
+def test_three_invalidated_results_of_same_creator_form_group():
     rows = [wrong(1, 7), wrong(2, 5, status=3), wrong(3, 6), wrong(4, 8, issuer=OTHER)]
     assert found(rows, {}) == [[7, 5, 6]]
 
 
-def test_four_wrong_results_of_one_creator_could_be_any_three():
+def test_four_invalidated_results_of_same_creator_are_ambiguous():
     told = find_groups([wrong(number, number) for number in range(1, 5)], {})
     assert told.groups == []
     assert len(told.ambiguous) == 4
 
 
-def test_a_group_timeout_is_a_group_with_one_finisher():
+def test_group_timeout_forms_group_with_single_finisher():
     args = {"abort_reason": 5, "last_status": 4, "abort_issuer": CREATOR}
     assert found([abort(1, 7, **args)], {}) == [[7]]
 
 
-def test_a_result_that_is_handed_in_after_the_row_decides_nothing_of_it():
+def test_result_submitted_after_row_is_ignored():
     """Another one that came later would change what was found before it came."""
     rows = [row(41, "TaskValidated", 7), row(43, "TaskEndGroupRefund", 5)]
     late = handed_in(ALIKE) | {task(5): SubmittedResult(44, "0xaa")}
     assert find_groups(rows, late).groups == []
 
 
-def test_two_wrong_results_of_one_creator_are_a_group_whose_third_ended_before():
+def test_two_invalidated_results_of_same_creator_form_group():
     assert found([wrong(1, 7), wrong(2, 5, status=3)], {7: "0xaa"}) == [[7, 5]]
 
 
-def test_two_wrong_results_that_are_alike_are_no_group():
+def test_two_equal_invalidated_results_form_no_group():
     told = find_groups([wrong(1, 7), wrong(2, 5)], handed_in(ALIKE))
     assert told.groups == []
     assert len(told.ambiguous) == 2
 
 
-def test_two_error_reports_make_the_result_beside_them_wrong():
+def test_two_error_reports_invalidate_result_between_them():
     rows = [wrong(1, 7, status=3), row(2, "TaskEndInvalidated", 5), wrong(3, 6, status=3)]
     (group,) = find_groups(rows, handed_in({5: "0xaa"})).groups
     assert [one.id for one in group.rows] == [1, 2, 3]
     assert [one.id for one in group.invalid] == [2]
 
 
-def test_a_wrong_result_between_two_groups_belongs_to_the_one_it_stands_next_to():
+def test_invalidated_result_joins_adjacent_group():
     rows = [
         row(1, "TaskValidated", 1),
         row(2, "TaskEndGroupRefund", 2),
@@ -177,7 +177,7 @@ KINDS = st.sampled_from(["TaskValidated", "TaskEndGroupRefund", "TaskEndInvalida
     said=st.lists(st.tuples(KINDS, st.integers(1, 4), st.booleans()), max_size=150),
     cut=st.integers(0, 150),
 )
-def test_any_part_of_a_stream_gives_the_groups_of_the_whole(
+def test_split_stream_yields_same_groups_as_full_stream(
     said: list[tuple[str, int, bool]], cut: int
 ):
     rows, scores, number = [], {}, 0

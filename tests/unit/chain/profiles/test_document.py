@@ -22,7 +22,7 @@ def example() -> str:
     return max(blocks, key=len)
 
 
-def test_the_worked_example_is_a_profile_without_faults(tmp_path: Path):
+def test_documented_example_profile_is_valid(tmp_path: Path):
     (tmp_path / "abi").mkdir()
     (tmp_path / "abi" / "Workers.json").write_text(json.dumps({"abi": [EXPELLED]}))
     (tmp_path / "ours.toml").write_text(example())
@@ -35,7 +35,7 @@ def test_the_worked_example_is_a_profile_without_faults(tmp_path: Path):
     assert loss in PAGE.read_text("utf-8")
 
 
-def test_every_shipped_profile_stands_in_the_list():
+def test_every_shipped_profile_is_listed_in_docs():
     listed = re.findall(r"^\| `([\w-]+)` \|", PAGE.read_text("utf-8"), re.MULTILINE)
 
     assert {"reference", "crynux-vss", "crynux-commit"} <= set(listed)

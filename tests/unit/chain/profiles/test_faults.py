@@ -126,7 +126,7 @@ def refusal(folder: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize(("old", "new", "key", "words"), FAULTS)
-def test_a_fault_is_one_line_with_the_file_and_the_key(
+def test_profile_fault_is_reported_with_file_and_key(
     tmp_path: Path, old: str, new: str, key: str, words: str
 ):
     assert GOOD.count(old) == 1
@@ -138,11 +138,11 @@ def test_a_fault_is_one_line_with_the_file_and_the_key(
         raise AssertionError(told[0])
 
 
-def test_the_profile_without_faults_is_read(tmp_path: Path):
+def test_valid_profile_opens(tmp_path: Path):
     assert opened(tmp_path, GOOD).profile.name == "ours"
 
 
-def test_every_fault_is_told_at_once(tmp_path: Path):
+def test_all_profile_faults_are_reported_together(tmp_path: Path):
     broken = GOOD.replace('node = "who"', 'node = "whom"').replace('"task_started"', '"started"')
 
     first, *rest = refusal(tmp_path, broken).splitlines()
@@ -155,14 +155,14 @@ def test_every_fault_is_told_at_once(tmp_path: Path):
     ("content", "words"),
     [(b"a = ", "is not TOML"), (b"\xff", "is not UTF-8"), (b"", "contracts: is missing")],
 )
-def test_a_file_that_is_no_profile_is_told(tmp_path: Path, content: bytes, words: str):
+def test_malformed_profile_file_is_rejected(tmp_path: Path, content: bytes, words: str):
     (tmp_path / "odd.toml").write_bytes(content)
 
     with pytest.raises(InputError, match=f"odd.toml: {words}"):
         load_profile(str(tmp_path / "odd.toml"))
 
 
-def test_a_profile_that_is_not_there_is_told(tmp_path: Path):
+def test_missing_profile_is_rejected(tmp_path: Path):
     with pytest.raises(InputError, match="cannot be read: No such file"):
         load_profile(str(tmp_path / "none.toml"))
     with pytest.raises(InputError, match=r"no 'crynux'; there is .*reference, or"):
@@ -176,12 +176,12 @@ def test_a_profile_that_is_not_there_is_told(tmp_path: Path):
         ({"blame": 1}, "to 1, and must be true or false"),
     ],
 )
-def test_an_option_that_is_none_is_told(tmp_path: Path, options: dict[str, bool], words: str):
+def test_invalid_profile_option_is_rejected(tmp_path: Path, options: dict[str, bool], words: str):
     with pytest.raises(InputError, match=words):
         load_profile(written(tmp_path, GOOD), options)
 
 
-def test_a_fault_is_told_also_where_the_options_rule_it_out(tmp_path: Path):
+def test_fault_of_event_disabled_by_option_is_reported(tmp_path: Path):
     ruled_out = """
 [[contracts.Network.events.Ended]]
 when = { "$blame" = false }
@@ -193,7 +193,7 @@ task = "tsk"
     assert f"{ENDED}[1].task: " in refusal(tmp_path, text + ruled_out)
 
 
-def test_events_that_no_log_could_tell_apart_are_refused(tmp_path: Path):
+def test_indistinguishable_events_are_rejected(tmp_path: Path):
     twins = [
         f"event Left(address {a}, address {b})"
         for a, b in (("indexed a", "b"), ("a", "indexed b"))
@@ -211,7 +211,7 @@ node = "a"
 # --- what it is known by ---
 
 
-def test_a_contract_may_have_calls_alone_beside_one_with_events(tmp_path: Path):
+def test_contract_with_calls_only_needs_another_with_events(tmp_path: Path):
     calls_alone = """
 [contracts.Register]
 abi = ["function enter()"]
@@ -227,7 +227,7 @@ node = "@sender"
     assert "contracts.Register: needs events or calls" in refusal(tmp_path, nothing)
 
 
-def test_what_changes_the_meaning_changes_the_identity(tmp_path: Path):
+def test_semantic_changes_change_profile_identity(tmp_path: Path):
     identity = opened(tmp_path, GOOD).profile.identity
 
     changed = [
@@ -242,7 +242,7 @@ def test_what_changes_the_meaning_changes_the_identity(tmp_path: Path):
     assert len({*identities, identity}) == 5
 
 
-def test_what_only_explains_or_says_where_does_not(tmp_path: Path):
+def test_comments_and_addresses_keep_profile_identity(tmp_path: Path):
     identity = opened(tmp_path, GOOD).profile.identity
     places = f'address = "0x{"1" * 40}"\nstart_block = 9\n'
     placed = GOOD.replace("[contracts.Network]\n", "[contracts.Network]\n" + places)
@@ -255,7 +255,7 @@ def test_what_only_explains_or_says_where_does_not(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", list_shipped_profiles())
-def test_every_shipped_profile_is_read_and_explains_itself(name: str):
+def test_every_shipped_profile_opens_and_has_description(name: str):
     profile = load_profile(name)
 
     assert profile.name == name

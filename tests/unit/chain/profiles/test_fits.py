@@ -25,7 +25,7 @@ FITS = [
 
 
 @pytest.mark.parametrize(("kind", "value", "field", "expected"), FITS)
-def test_a_value_fits_its_field(
+def test_value_is_converted_to_field_range(
     tmp_path: Path, kind: str, value: Any, field: str, expected: object
 ):
     text = f"event Told(address node, {kind} what)"
@@ -43,7 +43,7 @@ node = "node"
     assert getattr(event, field) == expected
 
 
-def test_a_task_may_be_a_number_and_its_round_is_one_of_three(tmp_path: Path):
+def test_numeric_task_key_and_round_are_decoded(tmp_path: Path):
     text = "event Began(uint256 task, address node, uint256 round)"
     profile = f"""
 [contracts.Network]

@@ -135,7 +135,7 @@ def ended(status: int, reason: int, block: int = BLOCK) -> Any:
 # --- calls ---
 
 
-def test_a_call_says_what_stands_in_its_input_its_sender_and_its_value(reader: EventReader):
+def test_call_is_decoded_from_input_sender_and_value(reader: EventReader):
     call = call_of(MADE, (bytes.fromhex(TASK[2:]), ["a", "b"]), [2, 5, 2**40], b"", value=7)
 
     (event,) = read(reader, call).events
@@ -146,11 +146,11 @@ def test_a_call_says_what_stands_in_its_input_its_sender_and_its_value(reader: E
     )
 
 
-def test_a_call_that_was_reverted_says_nothing(reader: EventReader):
+def test_reverted_call_yields_no_events(reader: EventReader):
     assert read(reader, call_of("function leave()", succeeded=False)).events == []
 
 
-def test_what_a_call_says_comes_before_the_logs_of_its_transaction(reader: EventReader):
+def test_call_events_precede_logs_of_same_transaction(reader: EventReader):
     log = log_of(STARTED, TASK, NODE)
 
     events = read(reader, log, call_of("function leave()")).events
@@ -158,7 +158,7 @@ def test_what_a_call_says_comes_before_the_logs_of_its_transaction(reader: Event
     assert [type(event) for event in events] == [NodePaused, TaskStarted]
 
 
-def test_a_list_is_put_together_of_several_arguments(reader: EventReader):
+def test_list_field_is_built_from_several_arguments(reader: EventReader):
     a, b, group = (f"0x{number:064x}" for number in (1, 2, 3))
 
     call = call_of("function check(bytes32 a, bytes32 b, bytes32 group)", a, b, group)
@@ -167,7 +167,7 @@ def test_a_list_is_put_together_of_several_arguments(reader: EventReader):
     assert read(reader, call).events == [GroupValidated(CALLED, TIME, GroupKey(group), tasks)]
 
 
-def test_a_call_that_is_laid_out_in_another_way_says_the_same(reader: EventReader):
+def test_noncanonical_calldata_decodes_to_same_event(reader: EventReader):
     usual = call_of(MADE, (bytes.fromhex(TASK[2:]), ["a"]), [1, 2, 3], b"proof")
     words = [usual.input[10:][at : at + 64] for at in range(0, len(usual.input) - 10, 64)]
     # 64 bytes of nothing between the head and what it points at, and something at the end.
@@ -178,7 +178,7 @@ def test_a_call_that_is_laid_out_in_another_way_says_the_same(reader: EventReade
 
 
 @pytest.mark.parametrize("cut", [1, 31, 32, 64])
-def test_a_call_that_cannot_be_read_is_put_aside_under_its_name(reader: EventReader, cut: int):
+def test_truncated_call_becomes_dead_letter_with_its_name(reader: EventReader, cut: int):
     whole = call_of(MADE, (bytes.fromhex(TASK[2:]), ["a"]), [1, 2, 3], b"").input
 
     decoded = read(reader, with_input(whole[: -2 * cut]))
@@ -188,7 +188,7 @@ def test_a_call_that_cannot_be_read_is_put_aside_under_its_name(reader: EventRea
     assert (letter.index, letter.name, letter.error) == (-1, "make", "too short")
 
 
-def test_offsets_that_meet_again_and_again_do_not_fill_the_memory():
+def test_repeated_offsets_beyond_size_limit_are_rejected():
     text = f"{32:064x}" + f"{100_000:064x}" + f"{100_000 * 32:064x}" * 100_000
     # Every string of the list is the same 1,000 bytes.
     text += f"{1000:064x}" + "61" * 1000
@@ -200,7 +200,7 @@ def test_offsets_that_meet_again_and_again_do_not_fill_the_memory():
 
 @examples(200)
 @given(noise=st.binary(max_size=400))
-def test_no_input_whatever_raises_anything_but_a_fault_of_its_own(noise: bytes):
+def test_arbitrary_input_raises_only_value_error(noise: bytes):
     kinds = ["(bytes32,string[])", "uint256[3]", "bytes", "uint8[][2]", "(bool,address)[]"]
     try:
         build_arguments_decoder(kinds)(noise)
@@ -212,7 +212,7 @@ def test_no_input_whatever_raises_anything_but_a_fault_of_its_own(noise: bytes):
 # --- conditions, words and several things at once ---
 
 
-def test_the_first_reading_is_one_thing_and_the_second_another(reader: EventReader):
+def test_first_matching_reading_wins(reader: EventReader):
     assert read(reader, ended(1, 5)).events == [
         TaskTimedOut(AT, TIME, TASK, None, LastStatus.STARTED)
     ]
@@ -221,13 +221,13 @@ def test_the_first_reading_is_one_thing_and_the_second_another(reader: EventRead
     ]
 
 
-def test_a_reading_that_an_option_rules_out_is_not_there(tmp_path: Path):
+def test_reading_disabled_by_option_is_skipped(tmp_path: Path):
     decoded = read(opened(tmp_path, PROFILE, blame=False), ended(1, 1))
 
     assert (decoded.events, [letter.name for letter in decoded.dead_letters]) == ([], ["Ended"])
 
 
-def test_where_no_reading_holds_it_is_put_aside_and_where_nothing_is_said_it_is_not(
+def test_log_without_matching_reading_becomes_dead_letter(
     reader: EventReader,
 ):
     assert [letter.error for letter in read(reader, ended(7, 0)).dead_letters] == [
@@ -245,7 +245,7 @@ def test_where_no_reading_holds_it_is_put_aside_and_where_nothing_is_said_it_is_
         (100, 1, AbortReason.TIMEOUT),
     ],
 )
-def test_the_words_of_an_enum_shift_at_their_block(
+def test_enum_mapping_changes_at_configured_block(
     reader: EventReader, block: int, number: int, reason: AbortReason
 ):
     (event,) = read(reader, ended(0, number, block)).events
@@ -254,13 +254,13 @@ def test_the_words_of_an_enum_shift_at_their_block(
     assert event.reason is reason
 
 
-def test_a_number_without_a_word_is_put_aside(reader: EventReader):
+def test_unmapped_enum_value_becomes_dead_letter(reader: EventReader):
     (letter,) = read(reader, ended(0, 2)).dead_letters
 
     assert letter.error == "enums.reason has no word for '2'"
 
 
-def test_one_log_may_say_two_things_at_two_positions(reader: EventReader):
+def test_single_log_yields_two_events_with_sub_positions(reader: EventReader):
     joined = "event Joined(address node, uint32 vram)"
 
     assert read(reader, log_of(joined, NODE, 24)).events == [

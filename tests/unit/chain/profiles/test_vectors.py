@@ -35,7 +35,7 @@ def written(row: dict[str, Any]) -> tuple[str, list[tuple[str, bool]]]:
         ("crynux-staking", {"credits": True}),
     ],
 )
-def test_every_event_was_released_with_this_topic_and_these_indexed_inputs(
+def test_profile_events_match_released_topics_and_indexed_inputs(
     name: str, options: dict[str, bool], released: dict[str, Any]
 ):
     known = {(row["contract"], row["topic0"], str(written(row))) for row in released["events"]}
@@ -50,7 +50,7 @@ def test_every_event_was_released_with_this_topic_and_these_indexed_inputs(
 
 
 @pytest.mark.parametrize("name", ["crynux-vss", "crynux-commit"])
-def test_every_function_was_released_with_this_selector(name: str, released: dict[str, Any]):
+def test_profile_functions_match_released_selectors(name: str, released: dict[str, Any]):
     known = {(row["contract"], row["selector"], row["signature"]) for row in released["functions"]}
 
     read = {

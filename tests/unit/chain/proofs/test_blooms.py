@@ -29,7 +29,7 @@ def bits_by_the_paper(word: bytes) -> set[int]:
 
 @examples(15)
 @given(logs)
-def test_a_bloom_sets_three_bits_for_each_address_and_topic(said):
+def test_bloom_sets_three_bits_per_address_and_topic(said):
     filled = bytearray(256)
     for log in said:
         for word in (log.address, *log.topics):
@@ -40,12 +40,12 @@ def test_a_bloom_sets_three_bits_for_each_address_and_topic(said):
 
 @examples(15)
 @given(logs)
-def test_a_bloom_may_hold_all_that_is_in_it(said):
+def test_bloom_contains_every_logged_address(said):
     bits = compute_bloom(said)
     assert all(may_contain(bits, compute_bloom_mask(log.address)) for log in said)
 
 
-def test_a_bloom_without_one_of_the_bits_holds_no_such_log():
+def test_bloom_without_required_bit_excludes_log():
     whole = compute_bloom_mask(SPEAKER) | compute_bloom_mask(TRANSFER)
     lowest = compute_bloom_mask(TRANSFER) & -compute_bloom_mask(TRANSFER)
     assert may_contain_log(whole, [compute_bloom_mask(SPEAKER)], [compute_bloom_mask(TRANSFER)])
@@ -54,7 +54,7 @@ def test_a_bloom_without_one_of_the_bits_holds_no_such_log():
     )
 
 
-def test_an_address_alone_makes_no_log():
+def test_bloom_with_address_only_excludes_log():
     assert not may_contain_log(
         compute_bloom_mask(SPEAKER), [compute_bloom_mask(SPEAKER)], [compute_bloom_mask(TRANSFER)]
     )
@@ -62,5 +62,5 @@ def test_an_address_alone_makes_no_log():
 
 @examples(15)
 @given(st.binary(max_size=400))
-def test_both_libraries_hash_alike(content):
+def test_keccak_implementations_agree(content):
     assert keccak(content) == keccak_pycryptodome(content) == bytes(Web3.keccak(content))

@@ -66,12 +66,12 @@ def proven(receipt, **more):
 
 @examples(25)
 @given(receipts)
-def test_a_receipt_is_encoded_as_the_library_does(receipt):
+def test_receipt_encoding_matches_library(receipt):
     if int(receipt["logsBloom"], 16):
         assert proven(receipt).encode_leaf() == leaf_by_library(receipt)
 
 
-def test_the_root_of_receipts_is_that_of_the_library():
+def test_receipts_root_matches_library():
     block = [
         {
             "type": hex(place % 5),
@@ -88,7 +88,7 @@ def test_the_root_of_receipts_is_that_of_the_library():
     assert compute_receipts_root([proven(one) for one in block]) == "0x" + tree.root_hash.hex()
 
 
-def test_a_bloom_that_an_endpoint_leaves_out_is_made_of_the_logs():
+def test_omitted_bloom_is_computed_from_logs():
     log = {"address": "0x" + "aa" * 20, "topics": [ZEROS], "data": "0x"}
     said = {"type": "0x2", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
     zeros = proven(said, logsBloom="0x" + "00" * 256).encode_leaf()
@@ -96,20 +96,20 @@ def test_a_bloom_that_an_endpoint_leaves_out_is_made_of_the_logs():
     assert zeros != leaf_by_library({**said, "logsBloom": "0x" + "00" * 256})
 
 
-def test_a_receipt_of_a_type_to_come_is_not_proven():
+def test_receipt_of_unknown_type_is_rejected():
     said = {"type": "0x7e", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": []}
     with pytest.raises(ValueError, match="unknown type 126"):
         proven(said).encode_leaf()
 
 
-def test_half_a_byte_in_a_log_is_not_proven():
+def test_log_with_half_byte_is_rejected():
     log = {"address": "0x" + "aa" * 20, "topics": [], "data": "0x123"}
     said = {"status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
     with pytest.raises(ValueError, match="no chain can hold"):
         proven(said).encode_leaf()
 
 
-def test_before_byzantium_a_receipt_holds_the_root_of_the_state():
+def test_pre_byzantium_receipt_encodes_state_root():
     said: dict[str, object] = {"status": None, "cumulativeGasUsed": "0x5208", "logs": []}
     root = "0x" + "7e" * 32
     expected = rlp.encode([octets(root), whole("0x5208"), bytes(256), []])
@@ -164,7 +164,7 @@ def as_answered(request, signed, delegated=()):
 
 
 @pytest.mark.parametrize("kind", SIGNED)
-def test_a_transaction_hashes_to_what_its_signer_says(kind):
+def test_transaction_hash_matches_signing_library(kind):
     request = {"to": "0x" + "11" * 20, **SIGNED[kind]}
     delegated = [authorization()] if kind == "set code" else []
     if delegated:
@@ -174,12 +174,12 @@ def test_a_transaction_hashes_to_what_its_signer_says(kind):
     assert answered.compute_hash() == answered.hash
 
 
-def test_the_root_of_no_transactions_is_that_of_nothing():
+def test_empty_transactions_root_equals_empty_trie_root():
     empty = "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
     assert compute_transactions_root([]) == compute_receipts_root([]) == empty
 
 
-def test_a_transaction_without_what_its_type_needs_is_not_proven():
+def test_transaction_missing_required_field_is_rejected():
     bare = SignedTransaction(
         ZEROS, "0x0", "0x0", "0x0", "0x", ZEROS[:42], "0x1", "0x1", type="0x2"
     )

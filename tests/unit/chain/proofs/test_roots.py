@@ -22,11 +22,11 @@ def flat(content: RlpItem) -> object:
 
 @examples(40)
 @given(nested)
-def test_rlp_is_that_of_the_library(content):
+def test_rlp_encoding_matches_library(content):
     assert encode_rlp(content) == rlp.encode(flat(content))
 
 
-def test_long_strings_and_lists_tell_how_long_their_length_is():
+def test_rlp_length_prefixes_match_library():
     for size in (55, 56, 255, 256):
         assert encode_rlp(b"\x01" * size) == rlp.encode(b"\x01" * size)
         assert encode_rlp([b"\x01"] * size) == rlp.encode([b"\x01"] * size)
@@ -42,22 +42,22 @@ def root_by_library(leaves):
 
 @examples(20)
 @given(st.lists(st.binary(min_size=1, max_size=80), max_size=24))
-def test_the_root_is_that_of_the_library(leaves):
+def test_trie_root_matches_library(leaves):
     assert compute_trie_root(leaves) == root_by_library(leaves)
 
 
-def test_the_order_of_the_leaves_is_part_of_the_root():
+def test_trie_root_depends_on_leaf_order():
     assert compute_trie_root([b"first", b"second"]) == root_by_library([b"first", b"second"])
 
 
-def test_the_root_of_nothing_is_known():
+def test_empty_trie_root_matches_constant():
     assert (
         compute_trie_root([]).hex()
         == "56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
     )
 
 
-def test_places_above_127_take_two_bytes_of_key():
+def test_trie_keys_above_127_match_library():
     for count in (128, 129, 257):
         leaves = [f"leaf {place}".encode() * 8 for place in range(count)]
         assert compute_trie_root(leaves) == root_by_library(leaves)

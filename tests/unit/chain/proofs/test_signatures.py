@@ -34,22 +34,22 @@ def rehashed(one):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_signer_of_every_type_is_recovered(kind):
+def test_signer_is_recovered_for_every_transaction_type(kind):
     assert recover_signer(signed(kind)) == SENDER
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_not_signed_has_another_hash(kind):
+def test_altered_transaction_fails_hash_check(kind):
     with pytest.raises(ValueError, match="do not make its hash"):
         recover_signer(signed(kind, value="0x6"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_with_a_hash_that_fits_it_is_another_account_that_signed(kind):
+def test_rehashed_altered_transaction_recovers_another_signer(kind):
     assert recover_signer(rehashed(signed(kind, value="0x6"))) not in {SENDER, None}
 
 
-def test_the_upper_half_of_the_curve_signs_too():
+def test_high_s_signature_recovers_signer():
     """As it could before Homestead."""
     one = signed("unprotected")
     one.s, one.v = hex(ORDER - int(one.s, 16)), hex(55 - int(one.v, 16))
@@ -61,26 +61,26 @@ def test_the_upper_half_of_the_curve_signs_too():
     [{"type": "0x7e"}, {"r": None}, {"s": None}, {"v": None}, {"r": "0x0"}, {"s": "0x0"}],
     ids=str,
 )
-def test_of_what_nobody_signed_nothing_is_said(changed):
+def test_unsigned_or_unknown_transaction_returns_no_signer(changed):
     assert recover_signer(signed("dynamic fee", **changed)) is None
 
 
 @pytest.mark.parametrize("changed", [{"r": hex(ORDER)}, {"s": hex(ORDER)}, {"v": "0x5"}], ids=str)
 @pytest.mark.parametrize("kind", ["unprotected", "dynamic fee"])
-def test_numbers_that_are_no_signature_are_told_from_none(kind, changed):
+def test_invalid_signature_numbers_are_rejected(kind, changed):
     with pytest.raises(ValueError, match="nobody's"):
         recover_signer(rehashed(signed(kind, **changed)))
 
 
 @pytest.mark.parametrize("kind", [LEGACY, ACCESS_LIST, DYNAMIC])
-def test_our_own_chain_signs_for_the_accounts_whose_keys_it_has(kind):
+def test_test_chain_signs_for_accounts_with_keys(kind):
     somebody = create_account(1)
     block = BlockTree().mine([Tx(somebody, somebody, "0x12", 3, tx_type=kind)])
     (one,) = msgspec.convert(block.transactions, list[SignedTransaction])
     assert recover_signer(one) == somebody
 
 
-def test_our_own_chain_signs_for_nobody_else():
+def test_test_chain_leaves_other_accounts_unsigned():
     block = BlockTree().mine([Tx(ZEROS[:42], ZEROS[:42])])
     (one,) = msgspec.convert(block.transactions, list[SignedTransaction])
     assert (one.compute_hash(), recover_signer(one)) == (one.hash, None)

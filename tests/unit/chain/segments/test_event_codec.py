@@ -26,25 +26,25 @@ def travelled(events: "list[DomainEvent | ContractEvent]") -> object:
 
 
 @given(any_histories(max_size=30))
-def test_every_history_comes_back_as_it_was_sent(history: list[DomainEvent]):
+def test_event_history_round_trips(history: list[DomainEvent]):
     assert travelled([*history]) == history
 
 
 @pytest.mark.parametrize("amount", [0, 1, 2**63, 2**64, 2**256 - 1, None])
-def test_amounts_of_any_size_come_back(amount: int | None):
+def test_amounts_of_any_size_round_trip(amount: int | None):
     event = replace(JOINED, stake=amount)
 
     assert travelled([event]) == [event]
 
 
-def test_a_round_comes_back_with_its_words_and_whom_it_registers():
+def test_accepted_round_with_registrations_round_trips():
     registered = Registrations((IndexReuse(NODE, Address("0x" + "cd" * 20)),), (NODE,))
     event = replace(accepted(3, {0: WORD, 9: 1}), registrations=registered)
 
     assert travelled([event, JOINED]) == [event, JOINED]
 
 
-def test_a_number_that_no_field_is_known_to_get_is_not_sent():
+def test_out_of_range_number_is_not_encoded():
     event = KickProposed(AT, 1, NODE, 2**70, Hash("0x" + "00" * 32), 1, 2)
 
     with pytest.raises(OverflowError):
@@ -58,7 +58,7 @@ def ragged(columns: msgspec.Raw) -> msgspec.Raw:
 
 
 @given(st.sampled_from(["fewer", "more", "unknown", "mixed", "ragged"]))
-def test_what_is_no_list_of_events_is_refused(fault: str):
+def test_malformed_event_rows_are_rejected(fault: str):
     rows = encode_events([JOINED, JOINED])
     (number,) = rows.columns_by_class
     wrong = {

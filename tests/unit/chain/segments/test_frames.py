@@ -20,7 +20,7 @@ def pipe_with(*contents: bytes) -> BytesIO:
 
 
 @given(st.lists(st.binary(max_size=MOST)))
-def test_frames_are_read_as_they_were_written(contents: list[bytes]):
+def test_frames_round_trip_through_pipe(contents: list[bytes]):
     pipe = pipe_with(*contents)
 
     assert [read_frame(pipe, MOST) for _ in contents] == contents
@@ -28,7 +28,7 @@ def test_frames_are_read_as_they_were_written(contents: list[bytes]):
 
 
 @given(st.binary(min_size=1, max_size=50), st.data())
-def test_a_frame_of_somebody_who_died_while_writing_is_none(content: bytes, data: st.DataObject):
+def test_truncated_frame_raises_frame_error(content: bytes, data: st.DataObject):
     whole = pipe_with(content).getvalue()
     cut = data.draw(st.integers(1, len(whole) - 1))
 
@@ -36,12 +36,12 @@ def test_a_frame_of_somebody_who_died_while_writing_is_none(content: bytes, data
         read_frame(BytesIO(whole[:cut]), MOST)
 
 
-def test_a_length_that_no_frame_has_is_not_waited_for():
+def test_oversized_frame_length_raises_frame_error():
     with pytest.raises(FrameError):
         read_frame(BytesIO(b"\xff\xff\xff\xffxx"), MOST)
 
 
-def test_what_a_worker_is_opened_with_does_not_show_its_addresses():
+def test_worker_opening_repr_hides_endpoint_addresses():
     plan = SegmentPlan(1, "reference", {}, None, {}, "x", 4, True, False, 1)
 
     assert "secret" not in repr(WorkerSetup(plan, ("http://host/secret",)))

@@ -39,7 +39,7 @@ class Fetching:
         return self.ahead.take_window(BlockRange(first, LAST)).range.first
 
 
-def test_windows_that_were_fetched_stay_when_the_one_before_them_fails():
+def test_fetched_windows_survive_failure_of_earlier_window():
     fetching = Fetching({20: TransientError("no connection")})
     taken = [fetching.take(0), fetching.take(10)]
     with pytest.raises(TransientError):
@@ -51,7 +51,7 @@ def test_windows_that_were_fetched_stay_when_the_one_before_them_fails():
     assert fetching.fetched == {first: 1 + (first == 20) for first in taken}
 
 
-def test_a_window_that_fails_again_and_again_costs_the_others_nothing():
+def test_repeated_failure_does_not_refetch_other_windows():
     fetching = Fetching({0: TransientError("no connection")})
     for _ in range(3):
         with pytest.raises(TransientError):
@@ -63,7 +63,7 @@ def test_a_window_that_fails_again_and_again_costs_the_others_nothing():
     assert len(fetching.fetched) <= DEFAULT_DEPTH + 1
 
 
-def test_where_somebody_goes_on_elsewhere_nothing_is_kept():
+def test_taking_different_window_after_failure_returns_that_window():
     fetching = Fetching({0: TransientError("no connection")})
     with pytest.raises(TransientError):
         fetching.take(0)
@@ -71,7 +71,7 @@ def test_where_somebody_goes_on_elsewhere_nothing_is_kept():
     assert fetching.take(5) == 5
 
 
-def test_what_does_not_pass_leaves_nothing_read_ahead():
+def test_permanent_error_discards_windows_read_ahead():
     fetching = Fetching({0: InputError("another chain")})
     with pytest.raises(InputError):
         fetching.take(0)

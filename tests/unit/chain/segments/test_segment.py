@@ -47,7 +47,7 @@ def segment() -> Segment:
     return build_segment(ORDER, WINDOW, WINDOW.decoded, WorkerObservations(4, (), {}, 30, 0.5))
 
 
-def test_a_segment_is_the_window_that_it_was_made_of():
+def test_segment_unpacks_to_original_window():
     answer = decode_answer(encode_answer(segment()), ORDER)
 
     assert isinstance(answer, Segment)
@@ -55,7 +55,7 @@ def test_a_segment_is_the_window_that_it_was_made_of():
 
 
 @given(st.data())
-def test_one_changed_byte_anywhere_is_noticed(data: st.DataObject):
+def test_any_changed_byte_is_detected(data: st.DataObject):
     given_bytes = bytearray(encode_answer(segment()))
     at = data.draw(st.integers(0, len(given_bytes) - 1))
     given_bytes[at] ^= data.draw(st.integers(1, 255))
@@ -65,7 +65,7 @@ def test_one_changed_byte_anywhere_is_noticed(data: st.DataObject):
 
 
 @given(st.integers(0, 400))
-def test_a_torn_segment_is_noticed(length: int):
+def test_truncated_segment_is_rejected(length: int):
     with pytest.raises(SegmentError):
         decode_answer(encode_answer(segment())[:length], ORDER)
 
@@ -80,7 +80,7 @@ def test_a_torn_segment_is_noticed(length: int):
     ],
     ids=["plan", "number", "first", "last"],
 )
-def test_the_answer_to_another_order_is_none(order: SegmentOrder):
+def test_segment_of_another_order_is_rejected(order: SegmentOrder):
     with pytest.raises(SegmentError):
         decode_answer(encode_answer(segment()), order)
 
@@ -90,7 +90,7 @@ def test_the_answer_to_another_order_is_none(order: SegmentOrder):
     [[LOGS[1], LOGS[0]], [LOGS[0], LOGS[0]], [replace(LOGS[0], block=9)], [*LOGS, LOGS[0]]],
     ids=["order", "twice", "below", "again"],
 )
-def test_rows_that_no_endpoint_could_give_are_refused(logs: list[Log]):
+def test_impossible_log_rows_are_rejected(logs: list[Log]):
     window = replace(WINDOW, logs=logs)
     assert window.decoded is not None
     packed = encode_answer(build_segment(ORDER, window, window.decoded, WorkerObservations()))
@@ -109,7 +109,7 @@ def test_rows_that_no_endpoint_could_give_are_refused(logs: list[Log]):
     ],
     ids=["a block is missing", "a block too many", "a source is missing", "a source too many"],
 )
-def test_rows_without_what_they_share_are_refused(changed: dict[str, object]):
+def test_rows_without_shared_blocks_or_sources_are_rejected(changed: dict[str, object]):
     whole = segment()
     logs = msgspec.structs.replace(whole.logs, **changed)
 
@@ -117,7 +117,7 @@ def test_rows_without_what_they_share_are_refused(changed: dict[str, object]):
         decode_answer(encode_answer(msgspec.structs.replace(whole, logs=logs)), ORDER)
 
 
-def test_a_refusal_says_why():
+def test_segment_refusal_round_trips():
     refusal = SegmentRefusal(
         b"plan", 3, "throttled", "asked us to wait", 2.5, WorkerObservations(1)
     )

@@ -22,7 +22,7 @@ def sampled(outcomes: list[bool]) -> Calibration:
 
 
 @given(outcomes=samples)
-def test_a_chain_is_given_up_where_twenty_samples_are_wrong_and_none_is_right(
+def test_feature_is_refuted_after_enough_wrong_samples_without_right_sample(
     outcomes: list[bool],
 ):
     calibration = sampled(outcomes)
@@ -33,7 +33,7 @@ def test_a_chain_is_given_up_where_twenty_samples_are_wrong_and_none_is_right(
 
 
 @pytest.mark.parametrize("wrong", [0, 3 * REQUIRED_SAMPLES])
-def test_twenty_right_samples_prove_it_whatever_else_was_told(wrong: int):
+def test_enough_right_samples_prove_feature_despite_wrong_samples(wrong: int):
     assert sampled([False] * wrong + [True] * REQUIRED_SAMPLES).is_proven(FEATURE)
 
 
@@ -42,7 +42,7 @@ judged = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4 * REQUIRED
 
 
 @given(outcomes=judged)
-def test_a_wrong_sample_that_a_provider_was_not_asked_about_refutes_nothing(
+def test_wrong_sample_with_unanswered_provider_does_not_refute(
     outcomes: list[tuple[bool, bool]],
 ):
     calibration = Calibration()
@@ -57,7 +57,7 @@ def test_a_wrong_sample_that_a_provider_was_not_asked_about_refutes_nothing(
     assert calibration.is_refuted(FEATURE) is (right == 0 and heard_wrong >= REQUIRED_SAMPLES)
 
 
-def test_a_sample_that_is_heard_later_answers_the_open_question():
+def test_later_answered_sample_closes_open_question():
     calibration = Calibration()
     calibration.record_sample("0x01", {FEATURE: False}, ["provider"])
     question = calibration.find_undecided_sample()
@@ -69,7 +69,7 @@ def test_a_sample_that_is_heard_later_answers_the_open_question():
 
 
 @given(outcomes=judged)
-def test_no_sample_takes_a_proven_feature_back(outcomes: list[tuple[bool, bool]]):
+def test_proven_feature_stays_proven_despite_later_samples(outcomes: list[tuple[bool, bool]]):
     calibration = sampled([True] * REQUIRED_SAMPLES)
     for number, (is_right, is_unheard) in enumerate(outcomes):
         unheard = ["provider"] if is_unheard else []

@@ -29,13 +29,13 @@ def client(new_sqlite_store):
         yield TestClient(create_read_api(source, streams=ApiSection()))
 
 
-def test_stake_is_shown_in_the_token_of_the_network(client):
+def test_stake_is_shown_in_network_token(client):
     page = client.get(f"/nodes/{node('A')}").text
     assert "<dd>400 CNX</dd>" in page
     assert str(400 * UNIT) not in page
 
 
-def test_node_without_a_score_shows_no_equation(client):
+def test_node_without_score_shows_no_equation(client):
     page = client.get(f"/nodes/{node('B')}").text
     equation = page.partition('class="card equation"')[2].partition("</section>")[0]
     assert "not a member: kicked out" in equation
@@ -43,7 +43,7 @@ def test_node_without_a_score_shows_no_equation(client):
     assert "\N{MULTIPLICATION SIGN}" not in equation
 
 
-def test_label_stands_on_the_pages_and_in_the_read_api(client):
+def test_label_is_shown_on_pages_and_in_api(client):
     assert f'title="{node("A")}">rack 3</a>' in client.get("/nodes").text
     assert "<b>rack 3</b>" in client.get(f"/nodes/{node('A')}").text
     rows = {row["node"]: row["label"] for row in client.get("/v1/nodes").json()["nodes"]}
@@ -59,13 +59,13 @@ def test_label_stands_on_the_pages_and_in_the_read_api(client):
         ("shelf", 422, None),
     ],
 )
-def test_search_finds_a_node_by_its_label(client, query, status, location):
+def test_search_by_label_redirects_to_node(client, query, status, location):
     answer = client.get("/search", params={"q": query}, follow_redirects=False)
     assert (answer.status_code, answer.headers.get("location")) == (status, location)
 
 
 @given(st.integers(0, 10**40), st.integers(0, 30))
-def test_amount_is_never_rounded_up_and_loses_less_than_a_millionth(units: int, decimals: int):
+def test_amount_is_rounded_down_within_six_decimals(units: int, decimals: int):
     text = format_amount(units, "CNX", decimals)
     assert text.endswith(" CNX")
     figure = text.removesuffix(" CNX").replace(",", "")

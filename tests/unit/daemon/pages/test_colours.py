@@ -39,7 +39,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_can_be_read_on_every_ground(theme):
+def test_text_contrast_is_sufficient_on_every_background(theme):
     told = themes()[theme]
     faint = [
         (name, ground)
@@ -52,18 +52,18 @@ def test_text_can_be_read_on_every_ground(theme):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("state", ["selectable", "recovering", "excluded", "out", "away"])
-def test_the_word_of_a_state_can_be_read_on_its_chip(theme, state):
+def test_state_label_contrast_is_sufficient_on_its_chip(theme, state):
     told = themes()[theme]
     assert contrast(told[f"{state}-text"], told[f"{state}-ground"]) >= TEXT
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_what_is_drawn_is_seen_on_a_card(theme):
+def test_graphics_contrast_is_sufficient_on_card(theme):
     told = themes()[theme]
     assert [name for name in FILLS if contrast(told[name], told["card"]) < DRAWN] == []
 
 
-def test_every_state_has_a_sign_and_a_colour_of_its_own():
+def test_every_state_has_sign_and_colour_class():
     for state in STATE_SIGNS:
         assert f".chip.{state}" in CSS
         assert f".fill-{state}" in CSS

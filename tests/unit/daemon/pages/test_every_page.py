@@ -99,18 +99,18 @@ def pages(client) -> dict[str, str]:
     return seen
 
 
-def test_every_link_of_every_page_is_answered(pages):
+def test_every_internal_link_resolves(pages):
     assert set(WITHOUT_PARTS) <= set(pages)
     assert f"/nodes/{node('A')}" in pages
     assert f"/tasks/{task('0A')}" in pages
 
 
-def test_the_page_of_a_node_names_the_tasks_it_was_drawn_for(pages):
+def test_node_page_links_draws_of_node(pages):
     assert f"/draws/{task('0A')}" in pages[f"/nodes/{node('B')}"]
     assert "drawn for" not in pages[f"/nodes/{node('A')}"]
 
 
-def test_no_page_lets_a_stranger_write_html(pages):
+def test_pages_escape_untrusted_html(pages):
     for path, text in pages.items():
         tags = {name for name, _ in Elements(text).elements}
         assert "img" not in tags, path
@@ -118,7 +118,7 @@ def test_no_page_lets_a_stranger_write_html(pages):
     assert "&lt;img src=x" in pages[f"/nodes/{node('A')}"]
 
 
-def test_no_page_has_a_script_or_a_style_in_it(pages):
+def test_pages_contain_no_inline_script_or_style(pages):
     for path, text in pages.items():
         for tag, told in Elements(text).elements:
             assert tag != "style", path
@@ -126,7 +126,7 @@ def test_no_page_has_a_script_or_a_style_in_it(pages):
             assert [name for name in told if name.startswith("on") or name == "style"] == [], path
 
 
-def test_every_page_can_be_heard_and_walked_by_keyboard(pages):
+def test_every_page_is_accessible_by_screen_reader_and_keyboard(pages):
     for path, text in pages.items():
         if not text:
             continue
@@ -149,7 +149,7 @@ def is_in_label(text: str, told: dict[str, str | None]) -> bool:
     return any(f'name="{told.get("name")}"' in label for label in labels)
 
 
-def test_the_first_thing_a_keyboard_comes_to_leads_past_the_navigation(pages):
+def test_first_link_skips_navigation(pages):
     for path, text in pages.items():
         links = Elements(text).links
         first = [link for link in links if not link.startswith("/static/")][:1]
@@ -158,18 +158,18 @@ def test_the_first_thing_a_keyboard_comes_to_leads_past_the_navigation(pages):
 
 
 @pytest.mark.parametrize("path", [*WITHOUT_PARTS, "/nodes/0xabc", "/nothing", "/static/0/no.js"])
-def test_every_answer_tells_the_browser_what_it_must_not_do(client, path):
+def test_every_response_has_security_headers(client, path):
     told = client.get(path).headers
     assert {name: told.get(name) for name in HEADERS} == HEADERS
 
 
-def test_the_policy_allows_nothing_from_elsewhere_and_nothing_inline():
+def test_content_security_policy_forbids_external_and_inline_sources():
     policy = HEADERS["content-security-policy"]
     assert policy.startswith("default-src 'none'")
     assert not re.search(r"unsafe|\*|https?:|data:", policy)
 
 
-def test_no_template_switches_the_escaping_off():
+def test_templates_never_disable_escaping():
     lab_folder = Path(lab.page.__file__).parent
     templates = [*(FOLDER / "templates").glob("*.html"), *lab_folder.glob("templates/*.html")]
     assert {"node.html", "attack.html"} <= {template.name for template in templates}
@@ -178,38 +178,38 @@ def test_no_template_switches_the_escaping_off():
         assert not re.search(r"\|\s*safe|autoescape|Markup|hx-on|\bjs:", text), template.name
 
 
-def test_the_page_of_a_node_says_the_answer_first(client):
+def test_node_page_headline_summarises_node(client):
     text = client.get(f"/nodes/{node('A')}").text
     assert "<h1>First of three in all of its last three tasks.</h1>" in text
 
 
-def test_the_network_tells_what_happened_in_the_last_hour(pages):
+def test_network_page_lists_recent_events(pages):
     feed = pages["/"].partition("What is happening")[2]
     assert re.search(rf'{node("C")}">[^<]*</a>\s*timed out: reliability 1\.00 to 0\.30', feed)
 
 
-def test_a_round_tells_whose_lane_it_changed_and_from_what(pages):
+def test_round_page_shows_changed_node_and_previous_score(pages):
     text = pages["/rounds/2"]
     assert "Round 2 changed what the contract says of one node." in text
     assert re.search(rf'/nodes/{node("A")}".*?<td>1\.0000</td><td>0\.5000</td>', text)
 
 
-def test_a_kickout_that_is_proposed_says_how_long_the_veto_runs(pages):
+def test_proposed_kickout_shows_remaining_veto_time(pages):
     assert "The veto runs for" in pages["/kickouts"]
     assert "To be kicked out in" in pages[f"/nodes/{node('C')}"]
 
 
-def test_a_draw_that_stands_names_its_seed(pages):
+def test_pending_draw_shows_its_seed(pages):
     assert "One draw stands." in pages["/draws"]
     assert a_block(1, 1).hash in pages["/draws"]
 
 
-def test_a_node_is_found_by_the_beginning_of_its_address(client):
+def test_search_by_address_redirects_to_node(client):
     found = client.get("/search", params={"q": node("A")}, follow_redirects=False)
     assert (found.status_code, found.headers["location"]) == (303, f"/nodes/{node('A')}")
 
 
-def test_a_beginning_of_several_lists_them_and_guesses_nothing(client):
+def test_ambiguous_address_prefix_returns_list_of_matches(client):
     answer = client.get("/nodes/0x0")
     assert answer.status_code == 300
     assert {f"/nodes/{node(name)}" for name in "ABCD"} <= set(Elements(answer.text).links)
@@ -229,18 +229,18 @@ def test_a_beginning_of_several_lists_them_and_guesses_nothing(client):
         ("/v1/nothing", 404),
     ],
 )
-def test_what_cannot_be_shown_is_said_in_a_page(client, path, status):
+def test_invalid_page_request_returns_error_status(client, path, status):
     assert client.get(path).status_code == status
 
 
-def test_a_page_that_did_not_change_is_not_sent_again(client):
+def test_unchanged_page_returns_304(client):
     first = client.get("/nodes")
     again = client.get("/nodes", headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert client.get("/nodes").text == first.text
 
 
-def test_a_page_follows_the_blocks(new_sqlite_store):
+def test_page_changes_with_new_blocks(new_sqlite_store):
     history = History().joins("A")
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(history)
@@ -254,7 +254,7 @@ def test_a_page_follows_the_blocks(new_sqlite_store):
     assert "2 nodes, the best first." in after
 
 
-def test_before_the_first_block_every_page_says_that_there_is_nothing_yet(new_sqlite_store):
+def test_page_before_first_block_returns_503(new_sqlite_store):
     with new_sqlite_store() as store:
         answer = IndexedHistory(store).client().get("/")
     assert answer.status_code == 503

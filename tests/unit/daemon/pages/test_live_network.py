@@ -16,7 +16,7 @@ from tests.support.histories import node
 from tests.unit.daemon.pages.test_every_page import a_network
 
 
-def test_the_stream_goes_on_where_the_page_ends(new_sqlite_store):
+def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
     history = a_network()
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(history)
@@ -32,7 +32,7 @@ def test_the_stream_goes_on_where_the_page_ends(new_sqlite_store):
     assert f'data-event="{joined.cursor_after}"' not in text
 
 
-def test_reports_that_nothing_came_between_are_one_row():
+def test_consecutive_reports_are_merged_into_single_row():
     kinds = ["report_accepted"] * 3 + ["timed_out", "report_accepted"]
     rows = merge_report_runs(
         NumberedEvent(
@@ -48,13 +48,13 @@ def test_reports_that_nothing_came_between_are_one_row():
     ]
 
 
-def test_an_act_is_said_of_a_demonstration_alone(new_sqlite_store):
+def test_demo_act_is_hidden_outside_demo(new_sqlite_store):
     with new_sqlite_store() as store:
         client = IndexedHistory(store).whole(a_network()).client()
         assert "Demo, act" not in client.get("/").text
 
 
-def test_an_act_is_shown_as_soon_as_it_begins_though_no_block_came(new_sqlite_store):
+def test_new_demo_act_is_shown_without_new_block(new_sqlite_store):
     acts = [DemoAct("1 of 2: nodes work", "they do"), DemoAct("2 of 2: the end", "it is over")]
     with new_sqlite_store() as store:
         client = IndexedHistory(store).whole(a_network()).client(get_act=lambda: acts[0])

@@ -19,7 +19,7 @@ def asked(new_store: NewStore, history: History, path: str) -> str:
     return answer.text
 
 
-def test_a_node_that_paused_says_since_when(new_sqlite_store: NewStore):
+def test_paused_node_shows_pause_time(new_sqlite_store: NewStore):
     history = History().joins("A").scores("A", 10).pauses("A")
     since = format_time(history.time)
     page = asked(new_sqlite_store, history.after(2 * DAYS), f"/nodes/{node('A')}")
@@ -28,7 +28,7 @@ def test_a_node_that_paused_says_since_when(new_sqlite_store: NewStore):
 
 @pytest.mark.parametrize("span", ["1h", "6h", "24h", "7d", "30d", "all"])
 @pytest.mark.parametrize("leaves", [History.quits, History.is_slashed, History.is_kicked_out])
-def test_the_course_of_a_node_that_left_long_ago_ends_where_it_left(
+def test_history_chart_of_departed_node_ends_at_departure(
     new_sqlite_store: NewStore, leaves: Callable[[History, str], History], span: str
 ):
     history = leaves(History().joins("A").scores("A", 10, 0).after(60), "A")

@@ -22,7 +22,7 @@ def listed(text: str) -> set[str]:
     return set(re.findall(r'href="/nodes/(0x[0-9a-f]{40})"', text))
 
 
-def test_a_card_is_found_by_a_part_of_its_name_in_any_case(client):
+def test_gpu_filter_matches_part_of_name_in_any_case(client):
     asked = {"gpu": "rtx"}
     assert {node("A"), node("B")} <= listed(client.get("/nodes", params=asked).text)
     assert node("C") not in listed(client.get("/nodes", params=asked).text)
@@ -30,7 +30,7 @@ def test_a_card_is_found_by_a_part_of_its_name_in_any_case(client):
     assert [row["node"] for row in rows] == [node("C")]
 
 
-def test_a_link_may_name_the_nodes_that_it_shows(client):
+def test_node_list_is_limited_to_addresses_in_link(client):
     text = client.get("/nodes", params={"of": f"{node('C')},{node('A')}"}).text
     assert listed(text) == {node("A"), node("C")}
     assert "Of two addresses that this link names." in text
@@ -41,11 +41,11 @@ def test_a_link_may_name_the_nodes_that_it_shows(client):
 
 
 @pytest.mark.parametrize("of", ["0xabc", "hello", ",".join([node("A")] * 201)])
-def test_a_list_that_is_none_is_refused(client, of):
+def test_invalid_address_list_returns_422(client, of):
     assert client.get("/nodes", params={"of": of}).status_code == 422
 
 
-def test_a_node_with_a_past_has_its_course_beside_it_and_one_without_has_none(client):
+def test_sparkline_is_shown_only_for_node_with_history(client):
     rows = re.split("<tr>", client.get("/nodes").text)
     mine = next(row for row in rows if node("A") in row)
     other = next(row for row in rows if node("C") in row)

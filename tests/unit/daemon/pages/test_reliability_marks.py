@@ -22,20 +22,20 @@ def drawn(cause: ReliabilityCause, after: str = "0.500000000000000000") -> tuple
 
 
 @pytest.mark.parametrize("cause", ReliabilityCause)
-def test_change_of_reliability_is_drawn_by_the_mark_of_its_cause(cause: ReliabilityCause):
+def test_reliability_change_is_drawn_with_mark_of_its_cause(cause: ReliabilityCause):
     mark = CAUSES[cause].mark
     assert drawn(cause) == (mark is ReliabilityMark.FALL, mark is ReliabilityMark.RISE)
 
 
-def test_void_timeout_is_no_success():
+def test_void_timeout_draws_no_mark():
     assert drawn(ReliabilityCause.TIMEOUT_VOID) == (0, 0)
 
 
-def test_change_that_changed_nothing_is_not_drawn():
+def test_unchanged_reliability_draws_no_mark():
     assert drawn(ReliabilityCause.SUCCEEDED, after="0.900000000000000000") == (0, 0)
 
 
-def test_every_cause_is_declared_and_names_rules_that_exist():
+def test_every_cause_is_declared_with_existing_rules():
     assert set(CAUSES) == set(ReliabilityCause)
     named = [rule for info in CAUSES.values() for rule in (info.factor_rule, info.increase_rule)]
     assert [rule for rule in named if rule is not None and not hasattr(CRYNUX, rule)] == []

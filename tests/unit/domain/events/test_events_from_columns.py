@@ -13,7 +13,7 @@ NAMES = [field.name for field in fields(NodeJoined)]
 
 
 @given(any_histories())
-def test_each_kind_of_event_is_what_it_was(events: list[DomainEvent]):
+def test_events_rebuilt_from_columns_equal_originals(events: list[DomainEvent]):
     for kind in {type(event) for event in events}:
         of_kind = [event for event in events if type(event) is kind]
         columns = {
@@ -22,12 +22,12 @@ def test_each_kind_of_event_is_what_it_was(events: list[DomainEvent]):
         assert build_events(kind, columns) == of_kind
 
 
-def test_a_field_without_a_column_is_refused():
+def test_event_columns_without_required_field_are_rejected():
     with pytest.raises(ValueError, match="NodeJoined has other fields than at, time"):
         build_events(NodeJoined, {"at": [], "time": []})
 
 
-def test_columns_of_different_lengths_are_refused():
+def test_columns_of_different_lengths_are_rejected():
     columns: dict[str, list[object]] = {name: [None] for name in NAMES}
     with pytest.raises(ValueError, match="different lengths"):
         build_events(NodeJoined, columns | {"node": [None, None]})

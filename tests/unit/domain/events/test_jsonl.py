@@ -53,7 +53,7 @@ def without(base, key):
     return json.dumps({name: value for name, value in base.items() if name != key})
 
 
-def test_the_examples_of_the_format_are_read():
+def test_documented_example_line_parses():
     joined = parse_event(
         '{"type":"node_joined","block":1,"log":0,"time":1000,'
         '"node":"0x00000000000000000000000000000000000000a1",'
@@ -69,7 +69,7 @@ def test_the_examples_of_the_format_are_read():
     )
 
 
-def test_a_line_is_written_as_the_format_shows_it():
+def test_event_is_written_in_documented_format():
     history = History().joins("A", stake=400 * 10**18, gpu_vram=24, models=("m",))
     assert event_to_json(history.events[0]) == (
         f'{{"type":"node_joined","block":1,"log":0,"time":1000,"node":"{node("A")}",'
@@ -77,14 +77,14 @@ def test_a_line_is_written_as_the_format_shows_it():
     )
 
 
-def test_tx_and_sub_are_written_where_they_are_not_0():
+def test_nonzero_tx_and_sub_are_written():
     event = said.TaskQueued(at=Position(5, 2, -1, 1), time=9, task=task("1"))
     assert event_to_json(event) == (
         f'{{"type":"task_queued","block":5,"tx":2,"log":-1,"sub":1,"time":9,"task":"{task("1")}"}}'
     )
 
 
-def test_every_field_of_every_event_comes_back():
+def test_every_event_field_round_trips():
     place: dict[str, Any] = {"at": Position(2**53, 1, 2, 3), "time": 2**53 + 1}
     full: list[DomainEvent] = [
         said.NodeJoined(
@@ -126,12 +126,12 @@ def test_every_field_of_every_event_comes_back():
 
 
 @given((any_histories() | disturbed_histories()).filter(bool))
-def test_what_was_written_is_read_back(events):
+def test_written_events_parse_to_same_events(events):
     assert parse_events(map(event_to_json, events)) == events
 
 
 @given(any_histories().filter(bool), st.data())
-def test_a_file_is_read_in_order_as_it_is_read_whole_or_not_at_all(events, data):
+def test_ordered_file_is_streamed_and_unordered_file_is_rejected(events, data):
     lines = [event_to_json(event) for event in events]
     assert list(iter_ordered_events(["\n", *lines])) == events
     moved = data.draw(st.permutations(lines))
@@ -144,19 +144,19 @@ def test_a_file_is_read_in_order_as_it_is_read_whole_or_not_at_all(events, data)
     "second",
     [line(JOIN), line(JOIN, log=1, time=1001), line(JOIN, block=0), "{", line(JOIN, log=1, x=1)],
 )
-def test_a_line_that_is_wrong_or_out_of_order_ends_reading_in_order(second):
+def test_invalid_or_unordered_line_stops_ordered_reading(second):
     with pytest.raises(OutOfOrderError):
         list(iter_ordered_events([line(JOIN), second]))
 
 
-def test_a_node_that_stands_in_many_events_stands_in_memory_once():
+def test_repeated_node_address_is_interned():
     one, other = parse_events([line(JOIN), line(JOIN, log=1)])
     assert isinstance(one, said.NodeJoined)
     assert isinstance(other, said.NodeJoined)
     assert one.node is other.node
 
 
-def test_every_event_type_has_its_name():
+def test_event_type_name_is_snake_case():
     assert NAME_BY_TYPE[said.TaskErrorReported] == "task_error_reported"
 
 
@@ -169,7 +169,7 @@ def test_numbers_above_2_53_are_decimal_strings():
     assert parse_event(line(JOIN, time=above)).time == above
 
 
-def test_a_stake_may_be_a_number_or_a_string():
+def test_stake_is_accepted_as_number_or_string():
     assert parse_event(line(JOIN, stake=5)) == parse_event(line(JOIN, stake="5"))
 
 
@@ -263,7 +263,7 @@ def test_null_means_absent():
         (line(GROUP, tasks=[NODE]), "tasks: must be 0x and 64 hex digits"),
     ],
 )
-def test_wrong_input_is_named_by_line_and_field(bad, complaint):
+def test_invalid_line_is_reported_with_line_number_and_field(bad, complaint):
     lines = ["\n", json.dumps(JOIN | {"block": 0}) + "\n", bad + "\n"]
     with pytest.raises(InputError, match=f"^line 3: {complaint}") as caught:
         parse_events(lines)
@@ -271,14 +271,14 @@ def test_wrong_input_is_named_by_line_and_field(bad, complaint):
     assert len(str(caught.value)) < 300
 
 
-def test_two_events_at_one_position_are_refused():
+def test_two_events_at_same_position_are_rejected():
     lines = [line(START), "", line(START, tx=0, sub=0, type="task_submitted")]
     complaint = r"line 3: log: the position of line 1 again \(block 7, tx 0, log 0, sub 0\)"
     with pytest.raises(InputError, match=complaint):
         parse_events(lines)
 
 
-def test_a_block_with_two_times_is_refused():
+def test_block_with_two_timestamps_is_rejected():
     lines = [line(START), line(START, log=1, time=1061)]
     complaint = "line 2: time: block 7 has the time 1061 here and 1060 on line 1"
     with pytest.raises(InputError, match=complaint):
@@ -286,27 +286,27 @@ def test_a_block_with_two_times_is_refused():
 
 
 @pytest.mark.parametrize("lines", [[], ["\n", "  \n", "\t"]])
-def test_a_file_without_events_is_refused(lines):
+def test_file_without_events_is_rejected(lines):
     with pytest.raises(InputError, match="empty"):
         parse_events(lines)
 
 
-def test_lines_need_not_be_sorted():
+def test_unsorted_lines_are_sorted_by_position():
     lines = [line(START, block=9, time=3), line(JOIN, block=2), line(ABORT, block=9, tx=1, time=3)]
     assert [event.at[:2] for event in parse_events(lines)] == [(2, 0), (9, 0), (9, 1)]
 
 
 @given(st.text(max_size=40))
-def test_no_text_whatever_breaks_the_reader(text):
+def test_arbitrary_text_raises_only_value_error(text):
     with pytest.raises(ValueError, match=r"."):
         parse_event(text)
 
 
-def test_every_event_type_has_a_handler_in_the_fold():
+def test_every_event_type_has_fold_handler():
     assert fold.HANDLERS.keys() == NAME_BY_TYPE.keys()
 
 
-def test_field_without_a_kind_is_refused():
+def test_field_without_declared_kind_is_rejected():
     @dataclass(frozen=True, slots=True)
     class Unfinished(TimedEvent):
         node: str

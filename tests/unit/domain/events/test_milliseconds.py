@@ -13,7 +13,7 @@ QUEUED = f'{{"type":"task_queued","block":5,"log":0,"time":7,"time_ms":%s,"task"
 
 
 @given(time=st.integers(0, 2**40), rest=st.none() | st.integers(0, 999))
-def test_a_time_in_milliseconds_comes_back_and_an_unknown_one_is_left_out(time, rest):
+def test_time_in_milliseconds_round_trips_and_is_optional(time, rest):
     time_ms = None if rest is None else time * 1000 + rest
     event = TaskQueued(at=Position(5, 0, 0), time=time, task=task("1"), time_ms=time_ms)
     line = event_to_json(event)
@@ -23,23 +23,23 @@ def test_a_time_in_milliseconds_comes_back_and_an_unknown_one_is_left_out(time, 
 
 
 @pytest.mark.parametrize("kind", TYPE_BY_NAME.values(), ids=TYPE_BY_NAME)
-def test_every_event_may_have_one_and_none_needs_it(kind):
+def test_time_ms_defaults_to_none_for_every_event(kind):
     assert kind.__dataclass_fields__["time_ms"].default is None
 
 
 @pytest.mark.parametrize("other", [6999, 8000, 0])
-def test_milliseconds_of_another_second_are_refused(other):
+def test_milliseconds_outside_second_are_rejected(other):
     with pytest.raises(ValueError, match=f"^time_ms: {other} does not lie in the second of time"):
         parse_event(QUEUED % other)
 
 
 @pytest.mark.parametrize("wrong", ["7000.5", '"7000"', "true", "-1"])
-def test_milliseconds_are_a_whole_number(wrong):
+def test_malformed_milliseconds_are_rejected(wrong):
     with pytest.raises(ValueError, match=r"^time_ms: must be a whole number"):
         parse_event(QUEUED % wrong)
 
 
-def test_a_wanted_task_may_have_them_as_an_exported_line_has():
+def test_select_task_accepts_milliseconds_of_exported_line():
     assert parse_task_request('{"time":7,"time_ms":7250}').time_ms == 7250
     with pytest.raises(ValueError, match="time_ms: 7250"):
         parse_task_request('{"time_ms":7250}')

@@ -43,7 +43,7 @@ def endings(history: History) -> str:
 
 
 @pytest.mark.parametrize("vector", VECTORS)
-def test_the_vectors_on_who_timed_out(vector):
+def test_timeout_blame_matches_vectors(vector):
     names = {f"r{place}": name for place, name in enumerate("ABC")}
     committed, disclosed = (
         "".join(names[one] for one in vector[key]) for key in ("commits", "disclosures")
@@ -62,7 +62,7 @@ def test_the_vectors_on_who_timed_out(vector):
     assert {one for one, ending in zip(names, told, strict=True) if ending == "t"} == {*blamed}
 
 
-def test_who_is_cancelled_without_fault_is_aborted_and_keeps_its_h():
+def test_blameless_cancelled_nodes_are_aborted_and_keep_reliability():
     history = cancels(three("AB"), "A", "B", "C")
     fold, _ = folded(history)
     assert endings(history) == "aat"
@@ -70,24 +70,24 @@ def test_who_is_cancelled_without_fault_is_aborted_and_keeps_its_h():
     assert fold.ledger.tasks[task("1")].ending is Ending.TIMED_OUT
 
 
-def test_an_error_report_is_a_commitment_and_a_disclosure():
+def test_error_report_counts_as_commitment_and_disclosure():
     history = three("A").reports_error("1", "B").after(900)
     assert endings(cancels(history, "A", "B", "C")) == "aat"
     history = three("AC").reports_error("1", "B").discloses("1", "C").after(900)
     assert endings(cancels(history, "A", "B", "C")) == "taa"
 
 
-def test_three_results_of_which_none_is_another_are_nobodys_fault():
+def test_three_distinct_results_time_out_no_node():
     assert endings(cancels(three("ABC", "CBA"), "C", "B", "A")) == "aaa"
 
 
-def test_a_cancellation_of_nobodys_task_aborts_it():
+def test_cancellation_of_unassigned_task_aborts_it():
     history = History().creates("1").says(TaskCancelled, task=task("1"))
     made = task_after(history)
     assert (made.ending, made.abort_reason) == (Ending.ABORTED, AbortReason.CANCELLED)
 
 
-def test_a_cancellation_that_names_nobody_ends_no_part_of_a_started_task():
+def test_cancellation_without_node_ends_no_run():
     history = three("AB").says(TaskCancelled, task=task("1"))
     _, changes = folded(history)
     assert (endings(history), changes.anomalies) == ("---", [])
@@ -107,6 +107,6 @@ def test_a_cancellation_that_names_nobody_ends_no_part_of_a_started_task():
         (cancels(History().joins("A").starts("1", "A"), "A"), "not_of_this_generation"),
     ],
 )
-def test_what_breaks_a_rule_is_listed_and_changes_nothing(history, rule):
+def test_illegal_cancellation_is_listed_and_ignored(history, rule):
     _, changes = folded(history)
     assert [(one.rule, one.event) for one in changes.anomalies] == [(rule, "task_cancelled")]

@@ -4,12 +4,12 @@ from oracle.domain.state.node import DOWNLOAD_HISTORY_SECONDS, DownloadRequest
 from tests.support.histories import History, node_after
 
 
-def test_a_request_stands_in_the_nodes_row():
+def test_download_request_is_stored_in_node_row():
     history = History().joins("A").after(5).is_asked_to_download("A", "m", until=9000)
     assert node_after(history, "A").downloads == (DownloadRequest("m", history.time, 9000),)
 
 
-def test_a_request_is_forgotten_a_day_later_when_another_comes():
+def test_old_download_request_is_dropped_after_24_hours():
     history = History().joins("A").is_asked_to_download("A", "m")
     history.after(DOWNLOAD_HISTORY_SECONDS - 1).is_asked_to_download("A", "n")
     assert [each.model for each in node_after(history, "A").downloads] == ["m", "n"]
@@ -17,7 +17,7 @@ def test_a_request_is_forgotten_a_day_later_when_another_comes():
     assert [each.model for each in node_after(history, "A").downloads] == ["n", "o"]
 
 
-def test_a_request_changes_no_score_and_no_membership():
+def test_download_request_changes_no_score_or_membership():
     plain = History().joins("A")
     asked = History().joins("A").is_asked_to_download("A", "m")
     before, after = node_after(plain, "A"), node_after(asked, "A")

@@ -20,7 +20,7 @@ from oracle.domain.fixed_point import (
 
 
 @pytest.mark.parametrize("tau", [1, 60, 1800, 86_400])
-def test_the_table_is_exact_by_twice_as_many_digits(tau):
+def test_decay_table_matches_high_precision_computation(tau):
     with localcontext() as context:
         context.prec = 120
         exact = [Decimal(ONE) * (-Decimal(1 << k) / tau).exp() for k in range(21)]
@@ -28,7 +28,7 @@ def test_the_table_is_exact_by_twice_as_many_digits(tau):
     assert compute_decay_table(tau) == floors
 
 
-def test_the_table_is_the_same_in_any_decimal_context():
+def test_decay_table_is_independent_of_decimal_context():
     usual = compute_decay_table(1801)
     compute_decay_table.cache_clear()
     before = getcontext().prec
@@ -39,21 +39,21 @@ def test_the_table_is_the_same_in_any_decimal_context():
         getcontext().prec = before
 
 
-def test_the_worked_example_of_the_events_document_holds_exactly():
+def test_documented_recovery_example_is_exact():
     assert close_gap_to_one(3 * UNIT // 10, compute_decay(600, 1800)) == 498428082598347524
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(-5, ONE), (0, ONE), (2**21, 0), (2**70, 0)])
-def test_decay_ends_where_the_rules_say(seconds, left):
+def test_decay_has_documented_limits(seconds, left):
     assert compute_decay(seconds, 1800) == left
 
 
-def test_the_last_second_before_the_end_is_still_computed():
+def test_decay_is_positive_last_second_before_end():
     assert compute_decay(2**21 - 1, 10**6) > 0
 
 
 @given(st.integers(0, 2**21), st.integers(0, 2**21), st.integers(0, UNIT))
-def test_recovery_only_rises_with_time_and_stays_below_one(a, b, base):
+def test_recovery_increases_with_time_and_stays_below_maximum(a, b, base):
     early, late = sorted((a, b))
     first, then = (
         close_gap_to_one(base, compute_decay(early, 1800)),
@@ -66,13 +66,13 @@ def test_recovery_only_rises_with_time_and_stays_below_one(a, b, base):
 
 @given(st.integers(0, UNIT), st.integers(0, UNIT))
 @example(1, UNIT - 1)
-def test_a_product_is_rounded_down(one, other):
+def test_product_is_rounded_down(one, other):
     product = multiply_fixed(one, other)
     assert product * UNIT <= one * other < (product + 1) * UNIT
 
 
 @given(st.integers(0, UNIT))
-def test_decimals_have_eighteen_digits(value):
+def test_decimal_text_has_eighteen_digits(value):
     text = format_decimal(value)
     assert len(text) == 20
     assert Decimal(text).scaleb(18) == value

@@ -10,32 +10,32 @@ from tests.support.histories import History, folded, node, task
 BLOCK = History().joins("A").starts("1", "A").events
 
 
-def test_events_of_another_block_are_a_bug():
+def test_events_of_another_block_raise_error():
     with pytest.raises(ValueError, match="given as block 2"):
         Fold(CRYNUX).fold_block(2, BLOCK, journal=True)
 
 
 @pytest.mark.parametrize("events", [BLOCK[::-1], [*BLOCK, BLOCK[0]], [BLOCK[0], BLOCK[0]]])
-def test_events_out_of_order_are_a_bug(events):
+def test_unordered_events_raise_error(events):
     with pytest.raises(ValueError, match="is not after"):
         Fold(CRYNUX).fold_events(events)
 
 
-def test_a_fold_that_goes_on_knows_what_came_last():
+def test_resumed_fold_rejects_earlier_events():
     fold = Fold(CRYNUX)
     fold.last = LastEvent(BLOCK[-1].at, BLOCK[-1].time)
     with pytest.raises(ValueError, match="is not after"):
         fold.fold_events(BLOCK)
 
 
-def test_a_block_without_events_leaves_no_trace():
+def test_empty_block_leaves_no_pre_image():
     fold = Fold(CRYNUX)
     fold.fold_block(7, [], journal=True)
     assert fold.drain_changes().pre_images == []
     assert fold.last is None
 
 
-def test_pre_images_are_kept_only_where_they_are_asked_for():
+def test_pre_images_are_kept_only_when_journaling():
     fold = Fold(CRYNUX)
     fold.fold_block(1, BLOCK, journal=False)
     assert fold.drain_changes().pre_images == []
@@ -49,7 +49,7 @@ def test_pre_images_are_kept_only_where_they_are_asked_for():
     assert images.last == (LastEvent(BLOCK[-1].at, BLOCK[-1].time),)
 
 
-def test_what_was_drained_is_not_handed_out_again():
+def test_second_drain_is_empty():
     fold, changes = folded(BLOCK)
     assert set(changes.nodes) == {node("A")}
     assert changes.last == fold.last
@@ -57,12 +57,12 @@ def test_what_was_drained_is_not_handed_out_again():
     assert (again.nodes, again.tasks, again.reliability, again.last) == ({}, {}, [], None)
 
 
-def test_a_row_knows_the_block_of_its_last_change():
+def test_row_stores_block_of_last_change():
     history = History().joins("A", "B").after(5, blocks=3).pauses("A")
     fold, _ = folded(history)
     assert [fold.ledger.nodes[node(name)].changed_at for name in "AB"] == [4, 1]
 
 
-def test_a_success_at_full_reliability_is_no_change_of_it():
+def test_success_at_full_reliability_records_no_change():
     _, changes = folded(History().joins("A").starts("1", "A").succeeds("1"))
     assert [change.cause for change in changes.reliability] == ["joined"]

@@ -71,7 +71,7 @@ def rows_of(fold: Fold) -> tuple[object, ...]:
 
 @quick
 @given(histories, rule_sets, st.data())
-def test_a_fold_in_pieces_is_the_fold_at_once(events, rules, data):
+def test_fold_in_pieces_equals_fold_at_once(events, rules, data):
     whole, changes = folded(events, rules)
     cuts = data.draw(st.lists(st.integers(0, len(events)), max_size=5).map(sorted))
     pieces = Fold(rules)
@@ -90,7 +90,7 @@ def test_a_fold_in_pieces_is_the_fold_at_once(events, rules, data):
 
 @quick
 @given(histories, rule_sets)
-def test_a_fold_with_a_journal_is_the_fold_at_once(events, rules):
+def test_journaled_fold_equals_plain_fold(events, rules):
     whole, changes = folded(events, rules)
     journaled = Fold(rules)
     for number, block in groupby(events, key=lambda event: event.at.block):
@@ -117,7 +117,7 @@ def undone(fold: Fold, images: PreImages) -> None:
 
 @quick
 @given(histories, rule_sets)
-def test_pre_images_bring_every_block_back(events, rules):
+def test_pre_images_restore_every_block(events, rules):
     fold = Fold(rules)
     before = []
     for number, block in groupby(events, key=lambda event: event.at.block):
@@ -133,7 +133,7 @@ def test_pre_images_bring_every_block_back(events, rules):
 
 @quick
 @given(histories, rule_sets)
-def test_only_rows_that_were_asked_for_are_touched(events, rules):
+def test_fold_needs_only_rows_named_by_needs(events, rules):
     """Every block is folded by a fold that has only the rows that `needs` names."""
     stored = Fold(rules)
     for number, block in groupby(events, key=lambda event: event.at.block):
@@ -168,7 +168,7 @@ def test_only_rows_that_were_asked_for_are_touched(events, rules):
 
 @quick
 @given(histories.filter(bool), st.randoms(use_true_random=False))
-def test_the_order_of_the_file_does_not_matter(events, random):
+def test_replay_is_independent_of_line_order(events, random):
     lines = [event_to_json(event) for event in events]
     shuffled = list(lines)
     random.shuffle(shuffled)
@@ -197,7 +197,7 @@ def test_numbers_stay_in_their_ranges(events, rules, later):
 
 @quick
 @given(any_histories() | disturbed_histories(), rule_sets)
-def test_ignored_events_change_nothing(events, rules):
+def test_ignored_events_change_no_rows(events, rules):
     """What was folded without them is the same, but for the anomalies themselves."""
     listed = {"node_differs", "last_status_differs", "time_fell", "group_names_unseen_task"}
     listed |= {"task_scored_before", "limit_not_believed"}
@@ -212,7 +212,7 @@ def test_ignored_events_change_nothing(events, rules):
 
 @quick
 @given(legal_histories())
-def test_legal_life_has_no_anomaly(events):
+def test_legal_history_has_no_anomalies(events):
     _, changes = folded(events)
     assert changes.anomalies == []
 
@@ -223,7 +223,7 @@ def test_legal_life_has_no_anomaly(events):
     ordinary_histories.filter(bool),
     st.none() | st.integers(0, 40_000),
 )
-def test_seed_is_what_an_independent_reading_of_the_rules_says(events, at):
+def test_crynux_replay_matches_reference_implementation(events, at):
     lines = [event_to_json(event) for event in events]
     told = json.loads(replay_events(lines, CRYNUX, None, at))
     time = told["as_of"]["time"]
@@ -259,7 +259,7 @@ def standing(turns: list[MembershipTransition]) -> tuple[Membership, bool, Pendi
 
 @quick
 @given(histories, rule_sets)
-def test_the_turns_of_its_membership_tell_where_a_node_stands(events, rules):
+def test_membership_changes_reproduce_node_membership(events, rules):
     fold, changes = folded(events, rules)
     for address, node in fold.ledger.nodes.items():
         turns = [one.transition for one in changes.memberships if one.node == address]

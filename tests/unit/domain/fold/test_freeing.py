@@ -21,25 +21,25 @@ def status(history: History) -> str:
 
 
 @pytest.mark.parametrize("kind", [said.TaskSubmitted, said.TaskErrorReported])
-def test_an_answer_frees_the_node_where_the_network_says_so(kind: type):
+def test_submission_frees_node_only_when_flagged(kind: type):
     assert status(answered(frees=True, kind=kind)) == "available"
     assert status(answered(frees=None, kind=kind)) == "busy"
 
 
-def test_the_end_of_a_task_frees_its_node_once():
+def test_task_end_frees_its_node_once():
     history = answered(frees=True).starts("2", "A")
     assert status(history) == "busy"
     assert status(history.succeeds("1", by="A")) == "busy"
     assert status(history.times_out("2")) == "available"
 
 
-def test_an_error_that_is_revealed_frees_nobody_again():
+def test_revealed_error_does_not_free_node_again():
     history = answered(frees=True).starts("2", "A")
     history.says(said.TaskErrorReported, task=task("1"), node=node("A"), frees=True)
     assert status(history) == "busy"
 
 
-def test_who_asked_to_quit_is_gone_with_its_answer():
+def test_pending_quit_takes_effect_when_submission_frees_node():
     history = History().joins("A").starts("1", "A").says(said.NodeQuitAsked, node=node("A"))
     history.says(said.TaskSubmitted, task=task("1"), node=node("A"), frees=True)
     fold, _ = folded(history)
@@ -47,7 +47,7 @@ def test_who_asked_to_quit_is_gone_with_its_answer():
 
 
 @given(st.lists(st.tuples(st.sampled_from("123"), st.sampled_from("sfe"), st.booleans())))
-def test_no_node_ever_runs_fewer_tasks_than_none(steps):
+def test_running_count_equals_unfinished_tasks(steps):
     """Started, answered (freed or not) and ended, in any order, legal or not."""
     history = History().joins("A")
     for name, what, frees in steps:

@@ -123,7 +123,7 @@ ILLEGAL = [
 
 
 @pytest.mark.parametrize(("rule", "history"), ILLEGAL)
-def test_an_illegal_event_is_listed_and_ignored_whole(rule, history):
+def test_illegal_event_is_listed_and_ignored(rule, history):
     events = history().events
     fold, changes = folded(events)
     before, _ = folded(events[:-1])
@@ -138,7 +138,7 @@ LISTED_ONLY = {"group_names_unseen_task", "task_scored_before", "node_differs"}
 LISTED_ONLY |= {"last_status_differs", "limit_not_believed", "time_fell"}
 
 
-def test_every_rule_that_makes_an_event_ignored_is_broken_above():
+def test_every_ignoring_rule_has_test_case():
     assert {rule for rule, _ in ILLEGAL} == {breach.value for breach in Breach} - LISTED_ONLY
 
 
@@ -171,17 +171,17 @@ LEGAL = [
 
 
 @pytest.mark.parametrize("history", LEGAL)
-def test_what_may_happen_is_no_anomaly(history):
+def test_legal_history_reports_no_anomaly(history):
     assert folded(history())[1].anomalies == []
 
 
-def test_a_terminal_that_names_another_node_is_listed_and_our_record_used():
+def test_terminal_event_with_other_node_is_listed_and_recorded_node_is_used():
     fold, changes = folded(submitted().times_out("1", by="B"))
     assert [anomaly.rule for anomaly in changes.anomalies] == ["node_differs"]
     assert fold.ledger.nodes[node("A")].base < fold.ledger.nodes[node("B")].base
 
 
-def test_a_terminal_that_names_another_status_is_listed_and_our_record_used():
+def test_terminal_event_with_other_status_is_listed_and_recorded_status_is_used():
     fold, changes = folded(submitted().aborts("1", last_status=LastStatus.STARTED))
     assert [anomaly.rule for anomaly in changes.anomalies] == ["last_status_differs"]
     assert fold.ledger.tasks[task("1")].ending == "aborted"
@@ -198,16 +198,16 @@ def test_a_terminal_that_names_another_status_is_listed_and_our_record_used():
         (LastStatus.VALIDATED, lambda: submitted().validates("1")),
     ],
 )
-def test_a_terminal_that_names_the_status_we_know_is_no_anomaly(status, history):
+def test_terminal_event_with_matching_status_is_no_anomaly(status, history):
     assert folded(history().aborts("1", last_status=status))[1].anomalies == []
 
 
-def test_a_task_never_seen_may_end_with_any_status():
+def test_unseen_task_ends_with_any_status():
     history = History().aborts("1", last_status=LastStatus.STARTED, by="A")
     assert folded(history)[1].anomalies == []
 
 
-def test_an_error_that_a_submission_hid_has_the_submissions_time():
+def test_error_after_submission_keeps_submission_time():
     history = started().submits("1").after(60).reports_error("1")
     made = folded(history)[0].ledger.tasks[task("1")]
     submission = history.events[-2]
@@ -216,14 +216,14 @@ def test_an_error_that_a_submission_hid_has_the_submissions_time():
     assert made.error_reported
 
 
-def test_a_disclosure_changes_nobody_s_time():
+def test_disclosure_keeps_submission_time():
     history = started().submits("1").after(60).discloses("1", "A")
     made = folded(history)[0].ledger.tasks[task("1")]
 
     assert (made.stopped_time, made.error_reported) == (history.events[-2].time, False)
 
 
-def test_a_falling_time_is_listed_once_and_the_event_counts():
+def test_decreasing_time_is_listed_and_event_is_applied():
     history = History().joins("A").after(-10).pauses("A").after(5).resumes("A")
     fold, changes = folded(history)
     assert [(a.rule, a.event) for a in changes.anomalies] == [("time_fell", "node_paused")]

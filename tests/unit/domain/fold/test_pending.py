@@ -47,15 +47,13 @@ def after(events: list[DomainEvent]) -> tuple[Node, list[str]]:
         ("available", lambda: busy().asks_to_quit("A").joins("A").succeeds("1")),
     ],
 )
-def test_what_a_node_asks_for_waits_for_the_end_of_its_task(
-    status: str, history: Callable[[], History]
-):
+def test_pending_request_takes_effect_when_task_ends(status: str, history: Callable[[], History]):
     made, broken = after(history().events)
     assert (get_status(made), broken) == (status, [])
 
 
 @pytest.mark.parametrize("asks", [History.asks_to_pause, History.asks_to_quit])
-def test_what_waits_is_kept_until_the_task_ends(asks: Callable[[History, str], History]):
+def test_pending_request_is_kept_until_task_ends(asks: Callable[[History, str], History]):
     waiting = node_after(asks(busy(), "A"), "A")
     done = node_after(asks(busy(), "A").succeeds("1"), "A")
 
@@ -66,7 +64,7 @@ def test_what_waits_is_kept_until_the_task_ends(asks: Callable[[History, str], H
 @pytest.mark.parametrize(
     ("status", "end"), [("kicked_out", History.is_kicked_out), ("slashed", History.is_slashed)]
 )
-def test_a_kickout_or_slash_at_the_end_of_the_task_wins_over_a_pending_quit(
+def test_kickout_or_slash_at_task_end_overrides_pending_quit(
     status: str, end: Callable[[History, str], History]
 ):
     history = end(busy().asks_to_quit("A").after(5).is_invalidated("1"), "A")
@@ -76,7 +74,7 @@ def test_a_kickout_or_slash_at_the_end_of_the_task_wins_over_a_pending_quit(
     assert (get_status(made), broken) == (status, [])
 
 
-def test_a_kickout_before_the_end_of_the_task_wins_too():
+def test_kickout_before_task_end_overrides_pending_quit():
     history = busy().asks_to_quit("A").after(5).is_kicked_out("A").succeeds("1")
 
     made, broken = after(in_one_transaction(history, 2))
@@ -84,13 +82,13 @@ def test_a_kickout_before_the_end_of_the_task_wins_too():
     assert (get_status(made), broken, made.pending) == ("kicked_out", [], None)
 
 
-def test_a_node_that_quit_in_an_earlier_transaction_cannot_be_kicked_out():
+def test_node_that_quit_in_earlier_transaction_cannot_be_kicked_out():
     made, broken = after(busy().asks_to_quit("A").succeeds("1").is_kicked_out("A").events)
 
     assert (get_status(made), broken) == ("quit", ["not_a_member"])
 
 
-def test_a_node_that_quit_and_came_back_is_not_kicked_out_twice():
+def test_rejoined_node_is_not_kicked_out_twice():
     history = busy().asks_to_quit("A").after(5).succeeds("1").joins("A")
     history.is_slashed("A").is_kicked_out("A")
 
@@ -99,7 +97,7 @@ def test_a_node_that_quit_and_came_back_is_not_kicked_out_twice():
     assert (get_status(made), broken) == ("slashed", ["not_a_member"])
 
 
-def test_a_kickout_that_is_due_is_over_when_a_pending_quit_takes_effect():
+def test_due_kickout_closes_when_pending_quit_takes_effect():
     history = History().joins("A").scores("A", *50 * [0]).starts("x", "A").asks_to_quit("A")
     end = history.after(3).succeeds("x").events[-1]
 

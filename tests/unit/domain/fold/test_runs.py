@@ -19,7 +19,7 @@ def task_after(history):
     return folded(history)[0].ledger.tasks[task("1")]
 
 
-def test_every_node_has_a_part_of_its_own():
+def test_every_node_has_its_own_run():
     history = three().commits("1", "B").after(1).commits("1", "A").discloses("1", "B")
     runs = task_after(history.reports_error("1", "C")).runs
     assert [run.node for run in runs] == [node("A"), node("B"), node("C")]
@@ -28,7 +28,7 @@ def test_every_node_has_a_part_of_its_own():
     assert [run.reported_at is not None for run in runs] == [False, False, True]
 
 
-def test_a_terminal_with_a_node_ends_its_part_only():
+def test_terminal_event_with_node_ends_only_its_run():
     history = three().succeeds("1", "B")
     fold, _ = folded(history)
     made = fold.ledger.tasks[task("1")]
@@ -37,7 +37,7 @@ def test_a_terminal_with_a_node_ends_its_part_only():
     assert [fold.ledger.nodes[node(name)].running for name in "ABC"] == [1, 0, 1]
 
 
-def test_a_terminal_without_a_node_ends_what_is_left():
+def test_terminal_event_without_node_ends_remaining_runs():
     history = three().succeeds("1", "B").aborts("1")
     made = task_after(history)
     assert [run.ending for run in made.runs] == [
@@ -48,19 +48,19 @@ def test_a_terminal_without_a_node_ends_what_is_left():
     assert (made.ending, made.ended_at) == (Ending.ABORTED, history.events[-1].at)
 
 
-def test_the_task_ends_with_its_last_part():
+def test_task_ends_with_its_last_run():
     made = task_after(three().succeeds("1", "A").succeeds("1", "B").is_invalidated("1", "C"))
     assert made.ending is Ending.INVALIDATED
 
 
-def test_a_timeout_costs_the_nodes_that_had_not_ended():
+def test_timeout_penalises_only_unfinished_nodes():
     fold, changes = folded(three().succeeds("1", "A").times_out("1"))
     bases = [fold.ledger.nodes[node(name)].base for name in "ABC"]
     assert bases == [UNIT, 3 * UNIT // 10, 3 * UNIT // 10]
     assert [change.cause.value for change in changes.reliability[3:]] == 2 * ["timed_out"]
 
 
-def test_seed_gives_no_task_score_for_such_a_task():
+def test_crynux_gives_no_score_for_multi_node_task():
     history = three().commits("1", "A").discloses("1", "A").closes("g", "1")
     fold, changes = folded(history)
     assert changes.scores == []

@@ -69,7 +69,7 @@ class Told:
         return self._say(event(self.at, self.block, *values))
 
 
-def test_a_proposal_that_was_executed_expels_the_node_for_good():
+def test_executed_kick_expels_node_permanently():
     told = Told().proposed().executed()
 
     assert told.kick.state is KickState.EXECUTED
@@ -77,7 +77,7 @@ def test_a_proposal_that_was_executed_expels_the_node_for_good():
     assert told.kick.evidence == PROOF
 
 
-def test_an_expulsion_is_over_when_its_time_is():
+def test_expulsion_ends_after_cooldown():
     told = Told().other(KickLimitsSet, 50).proposed().executed()
     over = told.block - 1 + 50
 
@@ -85,14 +85,14 @@ def test_an_expulsion_is_over_when_its_time_is():
     assert not told.kick.is_expelled(over)
 
 
-def test_nobody_to_ask_is_an_expulsion_all_the_same():
+def test_executed_kick_without_target_still_expels_node():
     told = Told().proposed().executed(target=NO_TARGET)
 
     assert told.kick.state is KickState.EXECUTED
     assert told.gone.target == NO_TARGET
 
 
-def test_a_refusal_of_the_network_leaves_the_node_expelled():
+def test_kick_refused_by_network_leaves_node_expelled():
     told = Told().proposed().refused(BUSY)
 
     assert told.kick.state is KickState.REFUSED
@@ -110,7 +110,7 @@ def test_a_refusal_of_the_network_leaves_the_node_expelled():
         ([BUSY, POOR, POOR], True),
     ],
 )
-def test_two_refusals_with_one_reason_are_the_networks_last_word(reasons, is_settled):
+def test_two_consecutive_refusals_with_same_reason_settle_kick(reasons, is_settled):
     told = Told().proposed()
     for reason in reasons:
         told.refused(reason)
@@ -118,13 +118,13 @@ def test_two_refusals_with_one_reason_are_the_networks_last_word(reasons, is_set
     assert told.kick.requires_operator is is_settled
 
 
-def test_a_node_that_came_back_after_it_was_put_out_is_asked_about_anew():
+def test_execution_after_refusal_reopens_kick():
     told = Told().proposed().refused(BUSY).executed().refused(BUSY)
 
     assert not told.kick.requires_operator
 
 
-def test_where_it_was_first_executed_stays_known_over_every_try():
+def test_first_execution_position_is_kept_through_retries():
     told = Told().proposed().executed()
     first = told.gone.at
     take(told.rounds, accepted(2, {}))
@@ -135,25 +135,25 @@ def test_where_it_was_first_executed_stays_known_over_every_try():
     assert (gone.tried_in, gone.tried_at > first) == (2, True)
 
 
-def test_a_proposal_dies_with_the_signers_that_made_it():
+def test_signer_change_outdates_proposal():
     told = Told().proposed().other(ConfigSet, 2, ZERO_HASH)
 
     assert told.kick.state is KickState.OUTDATED
     assert told.rounds.get_live_kick(NODE) is None
 
 
-def test_an_expulsion_outlives_the_signers_that_made_it():
+def test_expulsion_survives_signer_change():
     told = Told().proposed().executed().other(ConfigSet, 2, ZERO_HASH)
 
     assert told.kick.is_expelled(0)
 
 
 @pytest.mark.parametrize(("who", "state"), [(VETO, KickState.VETOED), (NODE, KickState.CANCELLED)])
-def test_what_the_vetoer_cancels_is_vetoed(who, state):
+def test_cancellation_by_vetoer_marks_kick_vetoed(who, state):
     assert Told().proposed().other(KickCancelled, NODE, who, ZERO_HASH).kick.state is state
 
 
-def test_only_readmission_ends_an_expulsion():
+def test_only_readmission_ends_expulsion():
     told = Told().proposed().executed()
     told.other(KickCancelled, NODE, VETO, ZERO_HASH)
     assert told.kick.is_expelled(0)
@@ -162,20 +162,20 @@ def test_only_readmission_ends_an_expulsion():
     assert not told.kick.is_expelled(0)
 
 
-def test_whom_the_oracle_before_had_expelled_is_expelled():
+def test_node_expelled_by_previous_oracle_is_expelled():
     told = Told().other(NodeExpelled, NODE)
 
     assert told.kick.is_expelled(10**9)
 
 
-def test_a_dead_proposal_goes_with_the_index_that_it_stood_in_the_way_of():
+def test_index_reuse_cancels_proposal_of_previous_node():
     told = Told().proposed()
     take(told.rounds, accepted(2, {0: 5002}, Registrations((IndexReuse(address(1), NODE),), ())))
 
     assert told.kick.state is KickState.CANCELLED
 
 
-def test_what_was_proposed_before_the_first_block_is_known_by_its_end():
+def test_refusal_of_kick_proposed_before_first_block_expels_node():
     rounds = Rounds()
     at = Position(5, 0, 0)
     rounds.fold_block(5, [KickRefused(at, 1, NODE, NETWORK, BUSY)], journal=False)

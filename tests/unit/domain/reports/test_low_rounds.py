@@ -30,17 +30,17 @@ def rounds(*lanes: int | None) -> list[RoundAccepted]:
     return [a_round(number, lane) for number, lane in enumerate(lanes, start=1)]
 
 
-def test_a_round_without_the_word_leaves_the_lane_as_it_was():
+def test_round_without_lane_update_keeps_previous_lane():
     seen = list(iter_lane_observations(rounds(None, 1500, None), INDEX, 5002))
     assert [one.lane for one in seen] == [5002, 1500, 1500]
 
 
-def test_the_first_rounds_in_a_row_are_named():
+def test_first_low_run_is_returned():
     seen = iter_lane_observations(rounds(1500, 9000, 1400, None, 1300, 9000), INDEX, 5002)
     assert [one.round for one in find_first_low_run(seen, LINE, 3)] == [3, 4, 5]
 
 
-def test_a_lane_that_was_never_reported_or_stands_on_the_line_is_not_low():
+def test_unreported_or_threshold_lane_is_not_low():
     assert count_newest_low_run(list(iter_lane_observations(rounds(2002), INDEX, 0)), LINE) == 0
     assert count_newest_low_run(list(iter_lane_observations(rounds(None), INDEX, 0)), LINE) == 0
     assert count_newest_low_run(list(iter_lane_observations(rounds(1, None), INDEX, 0)), LINE) == 2
@@ -51,7 +51,7 @@ lanes = st.lists(st.none() | st.sampled_from([0, 1, 1500, 2001, 2002, 9000]), ma
 
 @examples(25)
 @given(lanes, lanes, st.integers(min_value=1, max_value=4))
-def test_later_rounds_do_not_change_the_first_run(before, after, count):
+def test_later_rounds_keep_first_low_run(before, after, count):
     run = find_first_low_run(iter_lane_observations(rounds(*before), INDEX, 0), LINE, count)
     if len(run) == count:
         assert (
@@ -64,7 +64,7 @@ def test_later_rounds_do_not_change_the_first_run(before, after, count):
 
 @examples(25)
 @given(lanes, st.integers(min_value=1, max_value=4))
-def test_a_newest_run_of_so_many_means_that_there_is_a_first_one(lanes, count):
+def test_newest_low_run_implies_first_low_run(lanes, count):
     seen = list(iter_lane_observations(rounds(*lanes), INDEX, 0))
     if count_newest_low_run(seen, LINE) >= count:
         assert len(find_first_low_run(seen, LINE, count)) == count

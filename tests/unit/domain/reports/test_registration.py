@@ -51,7 +51,7 @@ def with_limit(rounds, most: int):
 
 
 @given(newcomers, st.randoms(use_true_random=False), st.integers(0, 4))
-def test_the_order_in_which_newcomers_became_known_changes_nothing(found, shuffler, free):
+def test_registration_is_independent_of_newcomer_order(found, shuffler, free):
     rounds = registered(*map(address, range(100, 104)), words=closed(0, 1, 2, 3))
     mixed = list(found)
     shuffler.shuffle(mixed)
@@ -63,7 +63,7 @@ def test_the_order_in_which_newcomers_became_known_changes_nothing(found, shuffl
 
 
 @given(newcomers, st.integers(0, 4), st.integers(0, 5))
-def test_the_first_ones_take_the_free_indexes_and_the_rest_new_ones(found, free, most):
+def test_newcomers_take_free_indexes_before_appended_indexes(found, free, most):
     rounds = with_limit(registered(*map(address, range(100, 104)), words=closed()), most)
 
     given_ = choose_registrations(rounds, found, list(range(free)), MANY)
@@ -77,7 +77,7 @@ def test_the_first_ones_take_the_free_indexes_and_the_rest_new_ones(found, free,
 
 
 @given(newcomers, st.integers(0, 40), st.sets(st.integers(0, 39)), st.integers(1, 4))
-def test_whom_a_report_registers_its_words_can_speak_of(found, known, free, max_words):
+def test_registered_newcomers_fit_within_max_words(found, known, free, max_words):
     holders = [address(100 + place) for place in range(known)]
     rounds = registered(*holders, words={})
     free = sorted(index for index in free if index < known)
@@ -93,14 +93,14 @@ def test_whom_a_report_registers_its_words_can_speak_of(found, known, free, max_
     assert all(len(words | {index // 16}) > max_words for index in following)
 
 
-def test_members_of_one_group_come_in_the_groups_order_then_by_address():
+def test_newcomers_of_same_group_follow_group_order_then_address():
     at = Position(5, 1, 2)
     found = [Newcomer(at, 1, A), Newcomer(at, 0, C), Newcomer(at, 1, B)]
 
     assert choose_registrations(registered(), found, [], MANY).new_nodes == (C, A, B)
 
 
-def test_what_does_not_fit_in_a_round_waits_and_leads_the_next():
+def test_newcomers_beyond_limit_lead_next_round():
     rounds = with_limit(registered(), 2)
     found = [Newcomer(Position(number, 0, 0), 0, address(number)) for number in (3, 1, 2)]
 
@@ -112,7 +112,7 @@ def test_what_does_not_fit_in_a_round_waits_and_leads_the_next():
     assert choose_registrations(rounds, rest, [], MANY).appended == (address(3),)
 
 
-def test_an_index_is_free_after_two_rounds_have_shown_its_lane_closed():
+def test_index_is_free_after_two_rounds_with_closed_lane():
     rounds = registered(A, B, words=closed(0))
     assert find_reusable_indexes(rounds, NOW, nobody_is_a_member) == []
 
@@ -120,7 +120,7 @@ def test_an_index_is_free_after_two_rounds_have_shown_its_lane_closed():
     assert find_reusable_indexes(rounds, NOW, nobody_is_a_member) == [0]
 
 
-def test_a_lane_that_opened_in_between_is_counted_anew():
+def test_reopened_lane_restarts_count_of_closed_rounds():
     rounds = registered(A, words=closed(0))
     take(rounds, accepted(2, closed()))
     take(rounds, accepted(3, closed(0)))
@@ -130,14 +130,14 @@ def test_a_lane_that_opened_in_between_is_counted_anew():
     assert find_reusable_indexes(rounds, NOW, nobody_is_a_member) == [0]
 
 
-def test_the_index_of_a_member_is_not_free_however_long_it_is_excluded():
+def test_index_of_member_is_never_free():
     rounds = registered(A, B, words=closed(0, 1))
     take(rounds, accepted(2, {}))
 
     assert find_reusable_indexes(rounds, NOW, lambda asked: {A} & set(asked)) == [1]
 
 
-def test_the_index_of_a_node_that_can_still_be_kicked_out_is_not_free():
+def test_index_of_node_with_pending_kick_is_not_free():
     rounds = registered(A, words=closed(0))
     take(rounds, accepted(2, {}))
     kick = KickProposed(Position(3, 0, 0), 0, A, 2, ZERO_HASH, ready_at=NOW, dies_at=NOW + 10)
@@ -147,7 +147,7 @@ def test_the_index_of_a_node_that_can_still_be_kicked_out_is_not_free():
     assert find_reusable_indexes(rounds, NOW + 11, nobody_is_a_member) == [0]
 
 
-def test_who_takes_an_index_is_never_told_of_as_the_one_before():
+def test_reused_index_belongs_to_new_node():
     rounds = registered(A, words=closed(0))
     take(rounds, accepted(2, {}))
     take(rounds, accepted(3, closed(), Registrations((IndexReuse(B, A),))))
@@ -164,7 +164,7 @@ def folded(history: History):
     return fold.ledger.nodes, first
 
 
-def test_a_node_that_only_joined_and_paused_is_not_known():
+def test_node_without_tasks_is_not_registered():
     nodes, first = folded(History().joins("A").pauses("A"))
     (node,) = nodes.values()
 
@@ -172,7 +172,7 @@ def test_a_node_that_only_joined_and_paused_is_not_known():
     assert first.find_newcomer(node.address) is None
 
 
-def test_an_excluded_node_is_known_without_scores_and_placed_by_its_first_timeout():
+def test_excluded_node_is_registered_at_its_first_timeout():
     history = History().joins("A")
     for task in "12345":
         history.starts(task, "A").after(60).times_out(task)
@@ -187,7 +187,7 @@ def test_an_excluded_node_is_known_without_scores_and_placed_by_its_first_timeou
     assert first.find_newcomer(node.address) == Newcomer(timeouts[0], 0, node.address)
 
 
-def test_a_node_that_left_is_no_newcomer():
+def test_departed_node_is_no_newcomer():
     nodes, _ = folded(History().joins("A").starts("1", "A").after(60).times_out("1").quits("A"))
     (node,) = nodes.values()
 
@@ -195,7 +195,7 @@ def test_a_node_that_left_is_no_newcomer():
 
 
 @given(st.integers(0, 4), st.integers(1, 4))
-def test_so_many_scores_are_needed_as_the_reporters_agree_on(scored, needed):
+def test_registration_requires_min_scores(scored, needed):
     nodes, _ = folded(History().joins("A"))
     (node,) = nodes.values()
 

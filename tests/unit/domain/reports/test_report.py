@@ -58,12 +58,12 @@ lanes = st.integers(0, 10_002)
 
 
 @given(words)
-def test_records_are_read_back_as_they_were_written(wanted):
+def test_records_round_trip(wanted):
     assert decode_records(encode_records(sorted(wanted.items()))) == sorted(wanted.items())
 
 
 @given(words, st.integers(0, 9))
-def test_one_word_is_found_among_many(wanted, place):
+def test_find_word_returns_value_by_index(wanted, place):
     records = encode_records(sorted(wanted.items()))
     for number in [*wanted, place]:
         assert find_word(records, number) == wanted.get(number)
@@ -72,13 +72,13 @@ def test_one_word_is_found_among_many(wanted, place):
 @pytest.mark.parametrize(
     "records", [b"x", encode_records([(2, 1), (1, 1)]), encode_records([(1, 1), (1, 2)])]
 )
-def test_records_that_no_encoder_wrote_are_refused(records):
+def test_malformed_records_are_rejected(records):
     with pytest.raises(ValueError, match=r"records|ascend"):
         decode_records(records)
 
 
 @given(st.integers(0, 2**256 - 1), st.integers(0, 2**24 - 1), lanes)
-def test_setting_a_lane_leaves_the_other_fifteen_alone(word, index, lane):
+def test_setting_lane_keeps_other_lanes(word, index, lane):
     changed = replace_lane(word, index, lane)
 
     assert extract_lane(changed, index) == lane
@@ -87,16 +87,16 @@ def test_setting_a_lane_leaves_the_other_fifteen_alone(word, index, lane):
     assert before == after
 
 
-def test_a_word_that_never_was_on_chain_is_sent():
+def test_new_word_is_sent():
     assert sent(Rounds(), one_lane(5002)) == one_lane(5002)
 
 
-def test_a_word_that_stands_on_chain_is_not_sent_again():
+def test_unchanged_word_is_not_sent():
     assert sent(on_chain(one_lane(5002)), one_lane(5002)) == {}
 
 
 @pytest.mark.parametrize(("lane", "is_sent"), [(5101, False), (5102, True), (4902, True)])
-def test_a_change_is_sent_from_the_deviation_on(lane, is_sent):
+def test_change_is_sent_from_deviation_upwards(lane, is_sent):
     assert bool(sent(on_chain(one_lane(5002)), one_lane(lane))) is is_sent
 
 
@@ -105,11 +105,11 @@ def test_a_change_is_sent_from_the_deviation_on(lane, is_sent):
     [(2, 1), (1, 2), (2001, 2002), (2002, 2001), (0, 1)],
     ids=["excluded", "selectable again", "over the kickout line", "under it", "first report"],
 )
-def test_crossing_a_line_is_sent_at_once_however_small_the_step(before, after):
+def test_band_crossing_is_sent_regardless_of_size(before, after):
     assert sent(on_chain(one_lane(before)), one_lane(after)) == one_lane(after)
 
 
-def test_after_a_heartbeat_without_a_write_every_word_is_sent():
+def test_all_words_are_sent_after_heartbeat():
     same = {0: 5002, 1: 6002}
     at = block(time=AT + SETTINGS.heartbeat_seconds)
 
@@ -117,7 +117,7 @@ def test_after_a_heartbeat_without_a_write_every_word_is_sent():
     assert sent(on_chain(same, time=AT), same, at=at) == same
 
 
-def test_what_does_not_fit_is_led_by_the_words_that_cross_a_line():
+def test_band_crossings_come_first_when_report_is_full():
     before = {index: replace_lane(0, 0, 5002) for index in range(MAX_WORDS + 1)}
     wanted = {index: replace_lane(0, 0, 7002) for index in range(MAX_WORDS + 1)}
     wanted[MAX_WORDS] = replace_lane(0, 0, 1)
@@ -129,7 +129,7 @@ def test_what_does_not_fit_is_led_by_the_words_that_cross_a_line():
     assert MAX_WORDS - 1 not in chosen
 
 
-def test_a_report_builds_on_the_last_round_at_its_as_of_block():
+def test_report_builds_on_last_round_at_as_of_block():
     report = drawn(on_chain(one_lane(5002)), one_lane(7002))
 
     assert (report.head_round, report.prev) == (1, Hash(f"0x{1:064x}"))
@@ -137,7 +137,7 @@ def test_a_report_builds_on_the_last_round_at_its_as_of_block():
 
 
 @given(words, words, st.randoms(use_true_random=False))
-def test_the_order_in_which_words_became_known_does_not_change_a_byte(before, wanted, shuffler):
+def test_report_bytes_are_independent_of_word_order(before, wanted, shuffler):
     mixed = list(wanted.items())
     shuffler.shuffle(mixed)
 
@@ -147,7 +147,7 @@ def test_the_order_in_which_words_became_known_does_not_change_a_byte(before, wa
     assert plain.fingerprint == other.fingerprint
 
 
-def test_the_fingerprint_tells_reports_of_different_blocks_apart():
+def test_fingerprint_differs_by_block():
     prints = {
         drawn(Rounds(), one_lane(5002), at=at).fingerprint
         for at in (block(), block(number=101), block(time=AT + 1))
@@ -155,7 +155,7 @@ def test_the_fingerprint_tells_reports_of_different_blocks_apart():
     assert len(prints) == 3
 
 
-def test_the_rules_id_changes_with_everything_that_reporters_must_share():
+def test_rules_id_depends_on_every_shared_setting():
     ids = {
         compute_rules_id(CRYNUX, "reference", SETTINGS),
         compute_rules_id(RELAY, "reference", SETTINGS),
@@ -178,16 +178,16 @@ def test_the_rules_id_changes_with_everything_that_reporters_must_share():
 
 
 @pytest.mark.parametrize("name", ["period_seconds", "heartbeat_seconds", "deviation"])
-def test_settings_of_zero_are_refused(name):
+def test_zero_report_settings_are_rejected(name):
     with pytest.raises(ValueError, match=name):
         ReportSettings(**{name: 0})
 
 
-def test_a_period_is_a_whole_number_of_its_length():
+def test_period_is_time_divided_by_length():
     assert [compute_period(time, 60) for time in (0, 59, 60, 121)] == [0, 0, 1, 2]
 
 
-def test_whom_a_report_registers_it_speaks_of_whatever_waits():
+def test_full_report_still_includes_words_of_registered_nodes():
     before = {index: replace_lane(0, 0, 5002) for index in range(MAX_WORDS)}
     wanted = {index: replace_lane(0, 0, 1) for index in range(MAX_WORDS)}
     fresh = {MAX_WORDS: replace_lane(0, 0, 5002)}
@@ -203,17 +203,17 @@ def test_whom_a_report_registers_it_speaks_of_whatever_waits():
     assert decode_round(report.data).registrations.appended == (address(1),)
 
 
-def test_a_word_that_never_was_on_chain_brings_no_others_along():
+def test_new_word_does_not_include_unchanged_words():
     before = one_lane(5002, index=3)
 
     assert sent(on_chain(before), before | one_lane(7002, index=40)) == one_lane(7002, index=40)
 
 
-def test_a_report_with_nothing_to_say_has_no_data():
+def test_unchanged_report_has_no_data():
     assert drawn(on_chain(one_lane(5002)), one_lane(5002)).data == b""
 
 
-def test_indexes_are_those_of_accepted_rounds_and_of_nothing_else():
+def test_accepted_rounds_determine_indexes():
     rounds = registered(address(1))
     told = [*round_of(rounds, accepted(2, {}, Registrations((), (address(2),))))]
     rounds.fold_block(2, told, journal=False)
@@ -222,7 +222,7 @@ def test_indexes_are_those_of_accepted_rounds_and_of_nothing_else():
 
 
 @pytest.mark.parametrize("said", [[], [(address(2), 7)], [(address(3), 1)]])
-def test_where_the_contract_says_otherwise_than_its_rounds_everything_stops(said):
+def test_registration_mismatch_with_contract_raises_fatal_error(said):
     rounds = registered(address(1))
     events = [NodeRegistered(Position(2, 0, 0), 0, node, index) for node, index in said]
     taken = accepted(2, {}, Registrations((), (address(2),)))

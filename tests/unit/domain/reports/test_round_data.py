@@ -27,12 +27,12 @@ words = st.dictionaries(st.integers(0, 2**24 - 1), st.integers(0, 2**256 - 1), m
 
 
 @given(registrations, words)
-def test_a_blob_is_read_back_as_it_was_written(new, said):
+def test_round_data_round_trips(new, said):
     assert decode_round(encode_round(new, encode_records(said))) == (new, said)
 
 
 @given(st.binary(max_size=200))
-def test_bytes_that_are_read_at_all_are_written_again_as_they_were(blob):
+def test_decodable_bytes_reencode_identically(blob):
     try:
         new, said = decode_round(blob)
     except ValueError:
@@ -41,7 +41,7 @@ def test_bytes_that_are_read_at_all_are_written_again_as_they_were(blob):
 
 
 @given(registrations, words)
-def test_a_blob_that_ends_too_soon_is_refused(new, said):
+def test_truncated_round_data_is_rejected(new, said):
     blob = encode_round(new, encode_records(said))
     for missing in {1, len(blob) - len(extract_records(blob)), len(blob)}:
         cut_off = blob[: len(blob) - missing]
@@ -51,19 +51,19 @@ def test_a_blob_that_ends_too_soon_is_refused(new, said):
 
 
 @pytest.mark.parametrize("blob", [b"", b"\0\0\0", b"\0\0\0\1", b"\0\1\0\0" + bytes(39)])
-def test_a_blob_without_what_it_counts_is_refused(blob):
+def test_round_data_shorter_than_its_counts_is_rejected(blob):
     with pytest.raises(ValueError, match="too few"):
         split_registrations(blob)
 
 
-def test_an_index_that_nobody_has_cannot_change_hands():
+def test_reuse_of_unassigned_index_is_rejected():
     given_ = Registrations((IndexReuse(address(1), address(2)),))
 
     with pytest.raises(ValueError, match="cannot take"):
         given_.assign_indexes({}, 3)
 
 
-def test_nobody_gets_a_second_index():
+def test_second_index_for_same_node_is_rejected():
     for new in (
         Registrations((), (address(1), address(1))),
         Registrations((IndexReuse(address(1), address(2)),), (address(1),)),
@@ -73,14 +73,14 @@ def test_nobody_gets_a_second_index():
             new.assign_indexes({address(2): 0}, 1)
 
 
-def test_who_gave_its_index_up_in_a_round_may_get_another_in_it():
+def test_node_that_gave_up_index_gets_another_in_same_round():
     new = Registrations((IndexReuse(address(1), address(2)),), (address(2),))
 
     assert new.assign_indexes({address(2): 0}, 1) == {0: address(1), 1: address(2)}
 
 
 @vectors_of("data", file="rounds")
-def test_the_blob_is_that_of_the_vector(vector: Vector):
+def test_round_data_matches_vector(vector: Vector):
     new = Registrations(
         tuple(IndexReuse(*map(address_of, pair)) for pair in vector["reused"]),
         tuple(map(address_of, vector["appended"])),

@@ -35,7 +35,7 @@ def fallen(before: dict[int, int], after: dict[int, int], cap: RoundLimits) -> i
 
 
 @given(some_words, some_words, caps)
-def test_never_more_fall_than_the_contract_takes(before, wanted, cap):
+def test_falls_never_exceed_contract_limit(before, wanted, cap):
     kept = limit_falls(before, wanted, cap, causes_by(FallCause.OTHER))
     most = max(4, count_open_lanes(before) * cap.fall_share // 10_000)
 
@@ -46,7 +46,7 @@ def test_never_more_fall_than_the_contract_takes(before, wanted, cap):
 
 
 @given(some_words, some_words, caps)
-def test_a_lane_is_as_it_was_or_as_it_is_wanted(before, wanted, cap):
+def test_every_lane_is_either_old_or_new_value(before, wanted, cap):
     kept = limit_falls(before, wanted, cap, causes_by(FallCause.OTHER)).words
 
     for number, word in kept.items():
@@ -60,7 +60,7 @@ def test_a_lane_is_as_it_was_or_as_it_is_wanted(before, wanted, cap):
 
 
 @given(some_words, some_words, caps)
-def test_rounds_that_follow_each_other_come_to_what_is_wanted(before, wanted, cap):
+def test_repeated_rounds_reach_target_values(before, wanted, cap):
     reached = dict(before)
     # Lanes that sink without falling are written at once; of the others at least four a round.
     for _ in range(1 + 4 * 16 // 4):
@@ -81,7 +81,7 @@ def closed_first(causes) -> list[int]:
     return [place for place, lane in enumerate(unpack_lanes(kept.words[0])[:10]) if lane == 1]
 
 
-def test_those_due_to_be_kicked_out_fall_before_those_that_are_only_paused():
+def test_kickout_due_lanes_fall_before_paused_lanes():
     causes = dict.fromkeys(range(10), FallCause.OTHER) | {
         9: FallCause.KICKOUT_DUE,
         8: FallCause.EXCLUDED,
@@ -91,11 +91,11 @@ def test_those_due_to_be_kicked_out_fall_before_those_that_are_only_paused():
     assert closed_first(causes) == [6, 7, 8, 9]
 
 
-def test_of_one_cause_the_lowest_indexes_fall_first():
+def test_lowest_indexes_fall_first_within_same_cause():
     assert closed_first(dict.fromkeys(range(10), FallCause.EXCLUDED)) == [0, 1, 2, 3]
 
 
-def test_nobody_is_asked_why_where_no_lane_has_to_wait():
+def test_causes_are_not_looked_up_when_no_lane_waits():
     before, wanted, cap = ten_fall(share=10_000)
 
     def unasked(_):
@@ -104,14 +104,14 @@ def test_nobody_is_asked_why_where_no_lane_has_to_wait():
     assert limit_falls(before, wanted, cap, unasked).deferred_falls == 0
 
 
-def test_the_first_lane_of_a_node_is_no_fall():
+def test_first_lane_of_node_is_no_fall():
     assert (
         list(iter_falling_lanes({}, {0: replace_lane(0, 3, 1)}, RoundLimits(fall_share=0))) == []
     )
 
 
 @vectors_of("falls", file="rounds")
-def test_so_many_lanes_fall_as_the_vector_says(vector: Vector):
+def test_falling_lanes_match_vector(vector: Vector):
     before = {number: int(word, 16) for number, word in vector["before"]}
     after = {number: int(word, 16) for number, word in vector["after"]}
     cap = RoundLimits(fall_share=vector["fall_share"], big_fall=vector["big_fall"])

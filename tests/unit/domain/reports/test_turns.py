@@ -80,7 +80,7 @@ def chosen(chain: Chain, complete_from: int, moments: Sequence[int]) -> dict[int
 
 @examples(20)
 @given(CHAINS, LOOKS, LOOKS)
-def test_two_reporters_sign_the_same_of_every_slot_that_both_have_whole(chain, one, other):
+def test_reporters_with_complete_slot_sign_same_cut(chain, one, other):
     firsts = []
     for complete_from, looks in (one, other):
         by_turn: dict[tuple[int, int], set[ReportHeader]] = {}
@@ -100,7 +100,7 @@ def test_two_reporters_sign_the_same_of_every_slot_that_both_have_whole(chain, o
 
 @examples(20)
 @given(CHAINS, LOOKS)
-def test_a_second_one_comes_only_when_the_first_can_no_longer_land(chain, look):
+def test_second_cut_follows_only_when_first_cannot_land(chain, look):
     complete_from, looks = look
     signed = chosen(chain, complete_from, sorted(looks))
     for time, cut in signed.items():
@@ -110,13 +110,13 @@ def test_a_second_one_comes_only_when_the_first_can_no_longer_land(chain, look):
 
 @examples(20)
 @given(CHAINS, st.integers(0, PERIODS * PERIOD - 1))
-def test_what_has_the_turn_can_land(chain, time):
+def test_chosen_cut_can_land(chain, time):
     turn = chosen(chain, 0, [time]).get(time)
 
     assert turn is None or (turn.has_records and not chain.moment(time).is_expired(turn))
 
 
-def test_who_did_not_see_the_start_of_a_slot_waits_for_the_next():
+def test_reporter_without_slot_start_waits_for_next_slot():
     chain = Chain([True] * PERIODS, frozenset(), 200)
     middle = LENGTH + 2
     time = (middle + 2) * PERIOD
@@ -127,7 +127,7 @@ def test_who_did_not_see_the_start_of_a_slot_waits_for_the_next():
     assert chosen(chain, middle, [later])[later].period == 2 * LENGTH
 
 
-def test_who_saw_the_round_accepted_need_not_have_seen_the_start():
+def test_accepted_round_replaces_missing_slot_start():
     accepted = LENGTH + 3
     chain = Chain([True] * PERIODS, frozenset({accepted}), 200)
     time = (accepted + 1) * PERIOD

@@ -35,7 +35,7 @@ news = st.builds(
 
 @examples(25)
 @given(seconds, seconds, submission_policy, bounds)
-def test_what_we_are_willing_to_pay_never_falls_with_age(one, other, submission_policy, bounds):
+def test_max_fee_never_decreases_with_age(one, other, submission_policy, bounds):
     younger, older = sorted((one, other))
     assert compute_max_fee(younger, submission_policy, **bounds) <= compute_max_fee(
         older, submission_policy, **bounds
@@ -44,7 +44,7 @@ def test_what_we_are_willing_to_pay_never_falls_with_age(one, other, submission_
 
 @examples(25)
 @given(news, submission_policy, bounds)
-def test_nothing_costs_more_than_the_cap(news, submission_policy, bounds):
+def test_submission_fee_never_exceeds_cap(news, submission_policy, bounds):
     assert (
         0 < decide_submission(news, submission_policy, **bounds).max_fee_per_gas <= bounds["cap"]
     )
@@ -52,7 +52,7 @@ def test_nothing_costs_more_than_the_cap(news, submission_policy, bounds):
 
 @examples(25)
 @given(news, submission_policy, bounds)
-def test_nothing_waits_past_the_heartbeat(news, submission_policy, bounds):
+def test_change_older_than_heartbeat_is_sent_at_cap(news, submission_policy, bounds):
     old = ReportChange(news.words, news.change, news.is_urgent, bounds["heartbeat"])
     worth = decide_submission(old, submission_policy, **bounds)
     assert (worth.should_send, worth.max_fee_per_gas) == (True, bounds["cap"])
@@ -60,7 +60,7 @@ def test_nothing_waits_past_the_heartbeat(news, submission_policy, bounds):
 
 @examples(25)
 @given(news, submission_policy, bounds)
-def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, submission_policy, bounds):
+def test_band_crossing_is_sent_immediately_up_to_cap(news, submission_policy, bounds):
     urgent = ReportChange(news.words, news.change, is_urgent=True, age=news.age)
     assert decide_submission(urgent, submission_policy, **bounds) == SubmissionDecision(
         should_send=True, reason="a node crosses a band", max_fee_per_gas=bounds["cap"]
@@ -69,13 +69,13 @@ def test_a_crossing_of_bands_goes_at_once_up_to_the_cap(news, submission_policy,
 
 @examples(25)
 @given(news, bounds)
-def test_by_default_ordinary_news_of_a_word_goes_at_once_up_to_the_cap(news, bounds):
+def test_default_policy_sends_any_change_immediately_up_to_cap(news, bounds):
     some = ReportChange(max(1, news.words), news.change, news.is_urgent, news.age)
     worth = decide_submission(some, SubmissionPolicy(), **bounds)
     assert (worth.should_send, worth.max_fee_per_gas) == (True, bounds["cap"])
 
 
-def test_few_words_wait_unless_their_lanes_move_by_enough():
+def test_few_words_wait_unless_change_is_large_enough():
     submission_policy, bounds = (
         SubmissionPolicy(min_words=3, min_change=500),
         {"heartbeat": 3600, "cap": 100},
@@ -85,7 +85,7 @@ def test_few_words_wait_unless_their_lanes_move_by_enough():
     assert decide_submission(_calm(1, 500), submission_policy, **bounds).should_send
 
 
-def test_the_price_grows_in_step_with_the_age():
+def test_max_fee_grows_linearly_with_age():
     submission_policy, bounds = SubmissionPolicy(cheap_fee_wei=20), {"heartbeat": 100, "cap": 120}
     assert [compute_max_fee(age, submission_policy, **bounds) for age in (0, 50, 100, 999)] == [
         20,
@@ -95,13 +95,13 @@ def test_the_price_grows_in_step_with_the_age():
     ]
 
 
-def test_steps_are_summed_over_the_lanes_of_all_words():
+def test_change_sums_steps_over_all_lanes():
     before = {0: replace_lane(replace_lane(0, 0, 5000), 1, 6000)}
     wanted = [(0, replace_lane(replace_lane(0, 0, 5100), 1, 5950)), (7, 0)]
     assert measure_change(before, wanted, 2002) == (150, False)
 
 
-def test_a_lane_that_falls_under_the_line_or_appears_crosses_a_band():
+def test_lane_falling_below_line_or_appearing_crosses_band():
     assert measure_change({0: 2002}, [(0, 2001)], 2002) == (1, True)
     assert measure_change({}, [(0, 5002)], 2002) == (5002, True)
     assert measure_change({0: 5002}, [(0, 1)], 2002) == (5001, True)

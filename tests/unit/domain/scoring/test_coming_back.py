@@ -30,7 +30,7 @@ def timed_out(history: History, times: int) -> History:
 
 
 @pytest.mark.parametrize("leaves", LEAVING)
-def test_leaving_and_coming_back_heals_nothing(leaves):
+def test_rejoining_restores_no_reliability(leaves):
     stayed = timed_out(History().joins("A"), 3)
     left = timed_out(History().joins("A"), 3)
     leaves(left, "A").after(1).joins("A")
@@ -42,20 +42,20 @@ def test_leaving_and_coming_back_heals_nothing(leaves):
         )
 
 
-def test_a_join_that_changes_nothing_is_no_change_of_reliability():
+def test_rejoin_without_change_records_no_reliability_change():
     _, changes = folded(timed_out(History().joins("A"), 1).quits("A").joins("A"))
     assert [change.cause for change in changes.reliability] == ["joined", "timed_out"]
 
 
 @pytest.mark.parametrize("leaves", LEAVING)
 @given(scores.filter(lambda given: len(given) < 50 or sum(given[-50:]) >= 100))
-def test_who_was_not_due_comes_back_with_every_score(leaves, given_scores):
+def test_node_not_due_for_kickout_keeps_scores_after_rejoin(leaves, given_scores):
     history = leaves(History().joins("A").scores("A", *given_scores), "A").after(9).joins("A")
     assert node_after(history, "A").pool == bytes(given_scores[-50:])
 
 
 @given(scores, st.sampled_from(LEAVING), st.integers(0, 5000), st.integers(0, 5000))
-def test_no_way_out_and_back_in_is_better_than_staying(given_scores, leaves, away, later):
+def test_rejoining_never_improves_qos(given_scores, leaves, away, later):
     """But for who was kicked out while due: somebody readmitted that one."""
     stayed = History().joins("A").scores("A", *given_scores)
     left = History().joins("A").scores("A", *given_scores)
@@ -69,7 +69,7 @@ def test_no_way_out_and_back_in_is_better_than_staying(given_scores, leaves, awa
         assert qos_at(back, time, CRYNUX) == qos_at(remained, time, CRYNUX)
 
 
-def test_a_kickout_while_due_is_followed_by_an_empty_pool_and_whole_reliability():
+def test_kickout_while_due_clears_pool_and_restores_reliability_on_rejoin():
     history = History().joins("A").scores("A", *[0] * 50).is_kicked_out("A")
     assert node_after(history, "A").pool == bytes(50)
 
@@ -82,14 +82,14 @@ def test_a_kickout_while_due_is_followed_by_an_empty_pool_and_whole_reliability(
     assert node_after(history, "A").pool == bytes([2])
 
 
-def test_who_quits_while_due_is_due_again_as_soon_as_it_is_back():
+def test_node_that_quit_while_due_is_due_again_after_rejoin():
     history = History().joins("A").scores("A", *[0] * 50).quits("A").after(3600).joins("A")
     made = node_after(history, "A")
     assert made.kickout_due_since == history.events[-1].at
     assert compute_long_term(made, CRYNUX, history.time) == 0
 
 
-def test_a_kickout_in_the_transaction_of_a_quit_starts_nobody_anew():
+def test_kickout_in_transaction_of_quit_keeps_pool():
     """A network may end a membership by both: the node was no member any more, so not due."""
     history = History().joins("A").scores("A", *[0] * 50).starts("1", "A").asks_to_quit("A")
     events = in_one_transaction(history.after(12).aborts("1").is_kicked_out("A"), 2)
@@ -99,20 +99,20 @@ def test_a_kickout_in_the_transaction_of_a_quit_starts_nobody_anew():
     assert fold.ledger.nodes[node("A")].pool == bytes(50)
 
 
-def test_scores_that_arrive_while_it_is_away_do_not_save_a_kicked_out_pool():
+def test_scores_during_absence_do_not_restore_cleared_pool():
     history = History().joins("A").scores("A", *[0] * 50).starts("1", "A").is_kicked_out("A")
     history.after(1).submits("1").closes("g", "1").joins("A")
     assert node_after(history, "A").pool == b""
 
 
-def test_the_letter_of_the_page_heals_whoever_joins_again():
+def test_literal_rules_restore_reliability_on_rejoin():
     history = timed_out(History().joins("A"), 3).quits("A").after(1).joins("A")
     made = node_after(history, "A", TO_THE_LETTER)
     assert (made.base, made.since) == (UNIT, history.time)
     assert node_after(history, "A", RELAY).base == UNIT
 
 
-def test_the_relay_starts_nobody_anew():
+def test_relay_keeps_pool_after_kickout():
     history = History().joins("A").scores("A", *[0] * 50).is_kicked_out("A").joins("A")
     assert node_after(history, "A", RELAY).pool == bytes(50)
     _, changes = folded(history, RELAY)

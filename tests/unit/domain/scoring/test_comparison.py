@@ -44,7 +44,7 @@ def pearson_squared(one, other):
 
 
 @given(amounts)
-def test_gini_is_half_the_relative_mean_difference(values):
+def test_gini_equals_half_relative_mean_difference(values):
     if not any(values):
         assert compute_gini(values) is None
         return
@@ -53,16 +53,16 @@ def test_gini_is_half_the_relative_mean_difference(values):
 
 
 @given(st.integers(1, 10**30), st.integers(1, 50))
-def test_equal_amounts_have_a_gini_of_nothing(amount, count):
+def test_equal_amounts_have_zero_gini(amount, count):
     assert compute_gini([amount] * count) == 0
 
 
-def test_one_of_four_having_all_is_three_quarters():
+def test_gini_of_single_owner_among_four_is_three_quarters():
     assert compute_gini([0, 0, 7, 0]) == 3 * UNIT // 4
 
 
 @given(pairs)
-def test_rank_correlation_is_pearsons_of_the_mean_ranks(values):
+def test_rank_correlation_equals_pearson_of_mean_ranks(values):
     one, other = [a for a, _ in values], [b for _, b in values]
     if len(set(one)) == 1 or len(set(other)) == 1:
         assert compute_rank_correlation(one, other) is None
@@ -75,31 +75,31 @@ def test_rank_correlation_is_pearsons_of_the_mean_ranks(values):
 
 
 @given(st.lists(st.integers(), min_size=2, max_size=30, unique=True))
-def test_an_order_is_wholly_like_itself_and_wholly_unlike_its_opposite(values):
+def test_rank_correlation_with_itself_is_1_and_with_reverse_is_minus_1(values):
     assert compute_rank_correlation(values, values) == UNIT
     assert compute_rank_correlation(values, [-value for value in values]) == -UNIT
 
 
-def test_lists_that_order_nothing_have_no_correlation():
+def test_constant_lists_have_no_rank_correlation():
     assert compute_rank_correlation([], []) is None
     assert compute_rank_correlation([1], [2]) is None
     assert compute_rank_correlation([3, 3, 3], [1, 2, 3]) is None
 
 
-def test_lists_of_unequal_length_are_refused():
+def test_lists_of_different_lengths_are_rejected():
     with pytest.raises(ValueError, match="shorter"):
         compute_rank_correlation([1, 2], [1])
 
 
 @given(amounts)
-def test_a_rank_is_one_more_than_the_number_of_larger_values(values):
+def test_rank_counts_larger_values(values):
     assert compute_ranks(values) == [
         1 + sum(other > value for other in values) for value in values
     ]
 
 
 @given(amounts)
-def test_a_lorenz_curve_rises_from_nothing_to_all_ever_faster(values):
+def test_lorenz_curve_is_convex_from_0_to_1(values):
     curve = compute_lorenz_curve(values)
     if not any(values):
         assert curve == []

@@ -22,21 +22,21 @@ def failed_first():
     return history.closes("g", *NAMES)
 
 
-def test_an_instant_error_never_wins_a_group():
+def test_instant_error_ranks_below_results():
     assert told(failed_first()) == [(1, 2, 10), (3, 1, 2), (2, 3, 5)]
 
 
-def test_under_the_relay_an_instant_error_wins():
+def test_relay_ranks_instant_error_first():
     assert told(failed_first(), RELAY) == [(2, 2, 5), (1, 1, 10), (3, 3, 2)]
 
 
-def test_among_errors_alone_the_times_decide():
+def test_errors_alone_rank_by_time():
     history = of_three().after(1).reports_error("2").after(1).reports_error("1").after(9)
     assert told(history.closes("g", *NAMES)) == [(2, 2, 5), (1, 1, 10), (None, None, 0)]
 
 
 @given(st.permutations(NAMES), st.sets(st.sampled_from(NAMES)))
-def test_no_error_ranks_before_a_result_and_times_decide_within_each(order, failing):
+def test_errors_rank_after_results_by_time(order, failing):
     history = of_three()
     for name in order:
         history.after(1)
@@ -61,7 +61,7 @@ def impossible(limit):
     return history.after(1).times_out("1").closes("g", *NAMES).after(1).times_out("2")
 
 
-def test_a_limit_that_is_not_believed_costs_neither_a_score_nor_reliability():
+def test_timeout_below_min_limit_costs_no_score_or_reliability():
     fold, changes = folded(impossible(59), DOUBTING)
     assert told(impossible(59), DOUBTING) == [(None, None, None), (None, None, None), (1, 1, 10)]
     victims = [fold.ledger.nodes[node(name)] for name in "AB"]
@@ -76,7 +76,7 @@ def test_a_limit_that_is_not_believed_costs_neither_a_score_nor_reliability():
 
 
 @pytest.mark.parametrize("limit", [60, None])
-def test_a_limit_that_is_long_enough_or_never_said_counts(limit):
+def test_sufficient_or_missing_timeout_limit_counts(limit):
     fold, changes = folded(impossible(limit), DOUBTING)
     assert [bytes(fold.ledger.nodes[node(name)].pool) for name in "ABC"] == [
         bytes([0]),
@@ -86,14 +86,14 @@ def test_a_limit_that_is_long_enough_or_never_said_counts(limit):
     assert changes.anomalies == []
 
 
-def test_by_default_every_limit_counts():
+def test_default_rules_count_every_timeout_limit():
     fold, changes = folded(impossible(1))
     assert fold.ledger.nodes[node("A")].base == 3 * UNIT // 10
     assert changes.anomalies == []
 
 
 @given(st.integers(0, 10**5), st.integers(0, 10**5))
-def test_a_void_timeout_leaves_reliability_to_heal_as_if_it_had_not_been(wait, later):
+def test_void_timeout_leaves_reliability_recovery_unchanged(wait, later):
     """Not even a rounding: H is the same to the last digit."""
     told_of = History().joins("A").starts("0", "A").times_out("0")
     told_of.creates("1", timeout=1).starts("1", "A").after(wait).times_out("1")

@@ -34,12 +34,12 @@ def rules_broken(history, rules=ALL):
     return [anomaly.rule for anomaly in folded(history, rules)[1].anomalies]
 
 
-def test_the_fastest_gets_10_then_5_then_2():
+def test_fastest_three_score_10_5_2():
     history = of_three().after(7).submits("3").after(1).submits("1").after(1).submits("2")
     assert told(history.closes("g", *NAMES)) == [(2, 8, 5), (3, 9, 2), (1, 7, 10)]
 
 
-def test_members_below_the_table_get_its_last_score():
+def test_ranks_beyond_table_get_last_score():
     history = of_three().starts("4", "D").starts("5", "E")
     for name in ("1", "2", "3", "4", "5"):
         history.after(1).submits(name)
@@ -52,40 +52,40 @@ def test_members_below_the_table_get_its_last_score():
     ]
 
 
-def test_a_tie_goes_to_the_task_created_first():
+def test_tie_ranks_task_created_first():
     history = History().creates("2", "1").starts("1", "A").starts("2", "B")
     history.after(5).submits("1").submits("2").closes("g", "1", "2")
     assert told(history) == [(2, 5, 5), (1, 5, 10)]
 
 
-def test_a_tie_of_tasks_never_seen_created_goes_to_the_one_started_first():
+def test_tie_of_unseen_tasks_ranks_task_started_first():
     history = History().starts("2", "B").starts("1", "A").after(5).submits("1").submits("2")
     assert told(history.closes("g", "1", "2")) == [(2, 5, 5), (1, 5, 10)]
 
 
-def test_a_member_still_running_scores_0():
+def test_running_member_scores_0():
     history = of_three().after(4).submits("1").closes("g", *NAMES)
     assert told(history) == [(1, 4, 10), (None, None, 0), (None, None, 0)]
 
 
-def test_a_member_that_submitted_and_was_aborted_before_scores_0_without_a_rank():
+def test_member_aborted_after_submission_scores_0_without_rank():
     history = of_three().after(4).submits("1").after(1).submits("2").aborts("1")
     assert told(history.closes("g", *NAMES)) == [(None, 4, 0), (1, 5, 10), (None, None, 0)]
 
 
-def test_a_member_that_is_aborted_after_the_close_keeps_its_score():
+def test_member_aborted_after_close_keeps_score():
     history = of_three().after(4).submits("1").closes("g", *NAMES).aborts("1")
     assert told(history)[0] == (1, 4, 10)
 
 
-def test_an_invalidated_result_keeps_the_score_of_its_rank():
+def test_invalidated_result_keeps_score_of_its_rank():
     history = of_three().after(1).submits("1").is_invalidated("1").is_slashed("A")
     history.after(1).submits("2").closes("g", *NAMES)
     assert told(history)[:2] == [(1, 1, 10), (2, 2, 5)]
     assert folded(history, ALL)[0].ledger.nodes[node("A")].pool == bytes([10])
 
 
-def test_a_member_that_never_started_scores_nobody():
+def test_unstarted_member_gets_no_score():
     history = History().creates(*NAMES).starts("1", "A").after(3).submits("1").aborts("2")
     assert told(history.closes("g", *NAMES)) == [
         (1, 3, 10),
@@ -95,13 +95,13 @@ def test_a_member_that_never_started_scores_nobody():
     assert rules_broken(history) == []
 
 
-def test_a_member_never_seen_scores_nobody_and_is_an_anomaly():
+def test_unseen_member_gets_no_score_and_is_anomaly():
     history = History().starts("1", "A").after(3).submits("1").closes("g", "1", "2")
     assert told(history) == [(1, 3, 10), (None, None, None)]
     assert rules_broken(history) == ["group_names_unseen_task"]
 
 
-def test_without_a_ranked_member_nothing_enters_any_pool():
+def test_group_without_ranked_member_adds_no_scores():
     history = of_three().after(9).times_out("1").times_out("2").closes("g", *NAMES)
     fold, changes = folded(history, ALL)
     assert told(history) == 3 * [(None, None, None)]
@@ -110,7 +110,7 @@ def test_without_a_ranked_member_nothing_enters_any_pool():
     assert all(known.pool == b"" for known in fold.ledger.nodes.values())
 
 
-def test_a_task_is_scored_by_the_first_group_that_names_it_only():
+def test_task_is_scored_only_by_first_group_naming_it():
     history = of_three().after(1).submits("1").after(1).submits("2").after(1).submits("3")
     history.closes("g", "1", "2").closes("h", "2", "3")
     _, changes = folded(history, ALL)
@@ -120,27 +120,27 @@ def test_a_task_is_scored_by_the_first_group_that_names_it_only():
     assert [anomaly.rule for anomaly in changes.anomalies] == ["task_scored_before"]
 
 
-def test_a_group_without_a_score_leaves_its_tasks_to_the_next():
+def test_unscored_group_leaves_its_tasks_to_next_group():
     history = of_three().times_out("1").closes("g", "1").after(3).submits("2")
     history.closes("h", "1", "2")
     _, changes = folded(history, ALL)
     assert [member.score for member in changes.results[1].members] == [0, 10]
 
 
-def test_a_group_that_names_a_task_twice_is_ignored():
+def test_group_naming_task_twice_is_ignored():
     history = of_three().after(1).submits("1").closes("g", "1", "1")
     _, changes = folded(history, ALL)
     assert changes.results == []
     assert [anomaly.rule for anomaly in changes.anomalies] == ["group_names_task_twice"]
 
 
-def test_elapsed_is_never_negative():
+def test_elapsed_time_is_never_negative():
     history = History().starts("1", "A").after(-5).submits("1").closes("g", "1")
     assert told(history) == [(1, 0, 10)]
     assert rules_broken(history) == ["time_fell"]
 
 
-def test_scores_enter_the_pools_in_member_order_where_the_group_closes():
+def test_scores_enter_pools_in_member_order_at_group_close():
     history = of_three().starts("4", "A").after(1).submits("4").after(1).submits("1")
     history.after(3).closes("g", "1", "2", "4")
     fold, changes = folded(history, ALL)
@@ -158,7 +158,7 @@ def test_scores_enter_the_pools_in_member_order_where_the_group_closes():
 # Groups closed by counting
 
 
-def test_a_group_closes_where_its_last_member_ends():
+def test_group_closes_when_last_member_ends():
     history = of_three(of="g").after(1).submits("1").succeeds("1").after(1).submits("2")
     history.is_refunded("2")
     assert folded(history, TERMINAL)[1].results == []
@@ -170,19 +170,19 @@ def test_a_group_closes_where_its_last_member_ends():
     assert changes.results[0].group == group("g")
 
 
-def test_a_smaller_group_never_closes():
+def test_smaller_group_never_closes():
     history = History().creates("1", "2", of="g").starts("1", "A").starts("2", "B")
     history.after(1).submits("1").submits("2").succeeds("1").is_refunded("2")
     assert folded(history, TERMINAL)[1].results == []
 
 
-def test_what_a_chain_says_of_groups_is_not_used_where_they_close_by_counting():
+def test_terminal_close_ignores_group_events_of_chain():
     history = of_three(of="g").after(1).submits("1").closes("g", *NAMES)
     assert folded(history, TERMINAL)[1].results == []
     assert folded(history, ALL)[1].results != []
 
 
-def test_a_task_created_after_its_group_closed_changes_nothing():
+def test_task_created_after_group_close_changes_nothing():
     history = of_three(of="g").after(1).submits("1").submits("2").submits("3")
     history.succeeds("1").is_refunded("2").is_refunded("3")
     history.creates("4", of="g").starts("4", "A").after(1).submits("4").succeeds("4")
@@ -192,21 +192,21 @@ def test_a_task_created_after_its_group_closed_changes_nothing():
 # What the relay does
 
 
-def test_the_relay_spares_aborted_members_unless_they_timed_out():
+def test_relay_scores_timed_out_but_not_aborted_members():
     history = of_three().after(1).submits("1").aborts("2").times_out("3").closes("g", *NAMES)
     _, changes = folded(history, RELAY)
     assert told(history, RELAY) == [(1, 1, 10), (None, None, 0), (None, None, 0)]
     assert {entry.node for entry in changes.scores} == {node("A"), node("C")}
 
 
-def test_the_relay_rejects_a_group_whose_creator_was_silent():
+def test_relay_rejects_group_with_silent_creator():
     history = of_three().after(1).submits("1").submits("2")
     history.aborts("2", AbortReason.CREATOR_VALIDATION_TIMEOUT).closes("g", *NAMES)
     assert told(history, RELAY) == [(None, 1, None), (None, 1, None), (None, None, None)]
     assert told(history, ALL)[0] == (1, 1, 10)
 
 
-def test_restarts_that_nobody_scored_after_show_in_no_score():
+def test_restart_without_later_scores_changes_no_score():
     history = History().joins("A").scores("A", 10, 5)
     rules = replace(RELAY, restarts=(history.time + 5,))
     fold, changes = folded(history, rules)
@@ -217,7 +217,7 @@ def test_restarts_that_nobody_scored_after_show_in_no_score():
 @given(
     st.integers(0, 2**256 - 1), st.lists(st.sampled_from((0, 2, 5, 10)), min_size=1, max_size=5)
 )
-def test_a_fee_is_paid_to_the_last_wei_and_nobody_gets_too_little(fee, scores):
+def test_fee_shares_sum_to_fee_and_are_never_too_small(fee, scores):
     shares = split_fee(fee, scores)
     total = sum(scores)
     assert sum(shares) == fee

@@ -35,28 +35,28 @@ from tests.support.histories import History, folded, node, node_after
         ("available", lambda: History().joins("A").pauses("A").quits("A").joins("A")),
     ],
 )
-def test_a_nodes_status_is_what_happened_to_it_last(status, history):
+def test_node_status_follows_last_event(status, history):
     assert get_status(node_after(history(), "A")) == status
 
 
-def test_a_node_that_is_no_member_has_no_qos():
+def test_departed_node_has_no_qos():
     made = node_after(History().joins("A").starts("1", "A").times_out("1").quits("A"), "A")
     assert qos_at(made, 10**6, CRYNUX) is None
     assert not is_excluded(made, 0, CRYNUX)
 
 
-def test_a_node_never_seen_joining_is_scored_like_any_other():
+def test_node_never_seen_joining_is_scored():
     made = node_after(History().scores("A", 10).starts("1", "A").times_out("1"), "A")
     assert (made.pool, made.base) == (bytes([10]), 3 * UNIT // 10)
 
 
-def test_scores_that_arrive_after_a_quit_are_kept():
+def test_scores_after_quit_are_kept():
     history = History().joins("A").starts("1", "A").after(3).submits("1").quits("A")
     history.closes("g", "1").succeeds("1")
     assert node_after(history, "A").pool == bytes([10])
 
 
-def test_what_a_node_says_of_itself_replaces_only_what_it_says():
+def test_node_update_replaces_only_given_fields():
     history = History().joins("A", stake=5, gpu_name="X", models=("a",), version=(1, 2, 3))
     history.updates("A", stake=7).adds_model("A", "b").adds_model("A", "b")
     made = node_after(history, "A")
@@ -64,7 +64,7 @@ def test_what_a_node_says_of_itself_replaces_only_what_it_says():
     assert made.version == (1, 2, 3)
 
 
-def test_models_in_use_are_those_of_the_last_task_started():
+def test_models_in_use_are_of_last_started_task():
     history = History().creates("1", models=("x",)).creates("2", models=("y",))
     history.starts("1", "A").succeeds("1").starts("2", "A")
     assert node_after(history, "A").in_use == ("y",)
@@ -82,14 +82,14 @@ def intervals(history, rules=CRYNUX):
     ]
 
 
-def test_a_node_that_is_always_third_stays():
+def test_node_that_is_always_third_is_not_due_for_kickout():
     history = History().joins("A").scores("A", *[2] * 60)
     assert not is_kickout_due(node_after(history, "A"), CRYNUX)
     assert intervals(history) == []
     assert is_kickout_due(node_after(history.scores("A", 0), "A"), CRYNUX)
 
 
-def test_a_interval_opens_with_the_score_that_fills_a_bad_pool():
+def test_kickout_interval_opens_with_score_filling_bad_pool():
     history = History().joins("A").scores("A", *[2] * 48, 0)
     assert intervals(history) == []
 
@@ -101,7 +101,7 @@ def test_a_interval_opens_with_the_score_that_fills_a_bad_pool():
     assert closed is None
 
 
-def test_a_interval_closes_where_the_pool_gets_better():
+def test_kickout_interval_closes_when_pool_improves():
     history = History().joins("A").scores("A", 0, *[2] * 49).scores("A", 2)
     (opened, _), (again, closed) = intervals(history)
     assert opened == again
@@ -109,7 +109,7 @@ def test_a_interval_closes_where_the_pool_gets_better():
     assert node_after(history, "A").kickout_due_since is None
 
 
-def test_a_interval_closes_with_membership_and_opens_again_with_it():
+def test_kickout_interval_closes_on_quit_and_reopens_on_rejoin():
     history = History().joins("A").scores("A", 0, *[2] * 49).quits("A")
     left = history.events[-1].at
     history.joins("A")
@@ -118,7 +118,7 @@ def test_a_interval_closes_with_membership_and_opens_again_with_it():
     assert reopened == history.events[-1].at > opened
 
 
-def test_reliability_alone_never_makes_a_kickout_due():
+def test_low_reliability_alone_makes_no_kickout_due():
     history = History().joins("A").scores("A", *[10] * 50)
     for n in range(20):
         history.starts(str(n), "A").times_out(str(n))
@@ -129,13 +129,13 @@ def test_reliability_alone_never_makes_a_kickout_due():
     assert len(intervals(history.scores("A", *[0] * 50))) == 1
 
 
-def test_the_relay_reads_a_mean_of_0_as_new():
+def test_relay_treats_zero_mean_as_new_node():
     made = node_after(History().joins("A").scores("A", 0, 0), "A", RELAY)
     assert compute_long_term(made, RELAY, 0) == UNIT // 2
     assert compute_long_term(made, CRYNUX, 0) == 0
 
 
-def test_restart_keeps_the_exact_mean_and_makes_no_kickout_due():
+def test_restart_keeps_exact_mean_and_clears_kickout_due():
     history = History().joins("A").scores("A", *[0] * 49, 10)
     made = node_after(history, "A", RELAY)
     assert is_kickout_due(made, RELAY)
@@ -148,7 +148,7 @@ def test_restart_keeps_the_exact_mean_and_makes_no_kickout_due():
     assert compute_long_term(made, restarting, history.time + 9) == UNIT // 50
 
 
-def test_a_prior_is_copied_once_and_then_forgotten():
+def test_prior_is_copied_once_after_rejoin():
     history = History().joins("A").scores("A", 0, 2).quits("A").joins("A").scores("A", 10, 5)
     made = node_after(history, "A", RELAY)
     assert made.pool == bytes([3] * 48 + [10, 5])

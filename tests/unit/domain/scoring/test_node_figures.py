@@ -31,7 +31,7 @@ from tests.unit.systems.legacy.networks import RULES as LEGACY
 @pytest.mark.parametrize("rules", [CRYNUX, RELAY, LEGACY], ids=lambda rules: rules.name)
 @examples(60)
 @given(history=disturbed_histories())
-def test_figures_agree_with_the_functions_of_each(rules, history):
+def test_figures_match_individual_functions(rules, history):
     fold, _ = folded(history, rules)
     nodes, time = fold.ledger.nodes, max((event.time for event in history), default=0) + 60
     peers = compute_population_maxima(nodes.values(), time, rules)
@@ -47,7 +47,7 @@ def test_figures_agree_with_the_functions_of_each(rules, history):
         assert lane_from_figures(figures) == lane_of(node, time, rules, peers)
 
 
-def test_excluded_node_has_the_time_at_which_it_is_back():
+def test_excluded_node_has_back_at_time():
     node = node_after(History().joins("A"), "A")
     node.base = CRYNUX.exclude_enter - 1
     figures = figures_at(node, node.since, CRYNUX)
@@ -55,6 +55,6 @@ def test_excluded_node_has_the_time_at_which_it_is_back():
     assert (figures.state, lane_from_figures(figures)) == ("excluded", DO_NOT_SELECT)
 
 
-def test_lanes_without_a_score_state_no_qos():
+def test_unscored_lanes_have_no_qos():
     assert [decode_qos(lane) for lane in (0, DO_NOT_SELECT)] == [None, None]
     assert decode_qos(HIGHEST_SCORE) == 10**18

@@ -55,7 +55,7 @@ STEPS = st.one_of(
 
 @given(st.lists(STEPS, min_size=1, max_size=10))
 @examples(150)
-def test_any_restarts_scores_and_rejoins_leave_the_mean_that_the_relay_keeps(
+def test_mean_matches_relay_through_restarts_and_rejoins(
     steps: list[tuple[int, int] | str],
 ):
     history, relay, restarts = History().joins("A"), RelayNode(), []
@@ -80,7 +80,7 @@ def test_any_restarts_scores_and_rejoins_leave_the_mean_that_the_relay_keeps(
         assert is_kickout_due(made, rules, history.time) == relay.is_due
 
 
-def test_restart_between_two_scores_keeps_the_exact_mean_until_the_second():
+def test_restart_keeps_exact_mean_until_next_score():
     history = History().joins("A").scores("A", 10, 10, 10, 5, 2)
     made = node_after(history, "A", RELAY)
     exact = compute_long_term(made, RELAY, history.time)

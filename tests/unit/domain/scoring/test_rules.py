@@ -49,7 +49,7 @@ def rule_sets(draw):
 
 
 @given(rule_sets())
-def test_rules_come_back_from_their_json(rules):
+def test_rules_round_trip_through_json(rules):
     text = rules.to_json()
     assert Rules.from_json(text) == rules
     assert Rules.from_json(text).to_json() == text
@@ -62,7 +62,7 @@ def test_rules_come_back_from_their_json(rules):
         (RELAY, "995edd6c9121d575f928bb6efb82b89dc588b768942d80aec75a7e9675edf688"),
     ],
 )
-def test_a_rule_set_never_changes_under_its_version(rules, digest):
+def test_published_rule_set_keeps_its_hash(rules, digest):
     """Reports name their rules by this hash, and databases are bound to it.
 
     Red after a new rule: either its default changes nothing, then declare it with
@@ -83,26 +83,26 @@ def test_canonical_json_is_sorted_and_has_no_spaces():
     )
 
 
-def test_a_rule_left_out_at_its_default_is_read_back_as_it():
+def test_rule_at_default_is_omitted_from_json():
     """So a rule set from before there was the rule keeps its hash."""
     assert "legacy" not in json.loads(CRYNUX.to_json())
     assert Rules.from_json(CRYNUX.to_json()).legacy is None
 
 
 @pytest.mark.parametrize("text", ["2", "2.0", "2.000000000000000000"])
-def test_the_kickout_line_is_a_decimal_and_has_one_spelling_in_the_json(text):
+def test_kickout_line_has_canonical_spelling_in_json(text):
     rules = Rules.from_json(json.dumps({"name": "ours", "version": 1, "kickout_below": text}))
     assert rules.kickout_below == 2 * UNIT
     assert json.loads(rules.to_json())["kickout_below"] == "2"
 
 
-def test_rules_are_found_by_name():
+def test_rules_named_returns_published_set():
     assert get_rules("relay") == RELAY
     with pytest.raises(ValueError, match=r"no rule set 'pocket' \(there is crynux, relay"):
         get_rules("pocket")
 
 
-def test_fields_that_a_file_leaves_out_are_as_in_version_2_of_seed():
+def test_omitted_fields_default_to_crynux_version_2():
     rules = Rules.from_json('{"name":"ours","version":2,"penalty":"0.5"}')
     second = replace(CRYNUX, ranked_answers="all")
     assert rules == replace(second, name="ours", version=2, penalty=UNIT // 2)
@@ -148,19 +148,19 @@ def test_fields_that_a_file_leaves_out_are_as_in_version_2_of_seed():
         ({"zero_mean_is_new": 1}, "zero_mean_is_new: must be true or false"),
     ],
 )
-def test_a_rule_without_sense_is_named(changes, complaint):
+def test_invalid_rule_is_named_in_error(changes, complaint):
     text = json.dumps({"name": "ours", "version": 1} | changes)
     with pytest.raises(ValueError, match=f"^{complaint}"):
         Rules.from_json(text)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "7", '{"name":"x"}', "{"])
-def test_what_is_no_rule_set_is_refused(text):
+def test_malformed_rule_set_is_rejected(text):
     with pytest.raises(ValueError, match=r"version: missing|must be a JSON object|Expecting"):
         Rules.from_json(text)
 
 
-def test_the_rules_written_as_decimals_are_those_of_type_fraction():
+def test_decimal_rules_are_exactly_fraction_fields():
     decimals = {
         name for name, (field, _) in get_declared_rules(Rules).items() if is_fraction(field)
     }
@@ -170,7 +170,7 @@ def test_the_rules_written_as_decimals_are_those_of_type_fraction():
     assert words - texts == decimals & values.keys()
 
 
-def test_every_rule_has_a_meaning_that_names_its_source():
+def test_every_rule_meaning_names_its_source():
     for rules in (Rules, LegacyRules):
         for name, (_, info) in get_declared_rules(rules).items():
             assert re.fullmatch(r"\S.* \([^()]+\)", str(info.meaning)), name

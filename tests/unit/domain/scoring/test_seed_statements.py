@@ -51,7 +51,7 @@ def full_of(score: int) -> History:
 # The two factors
 
 
-def test_the_score_moves_with_every_task_of_the_node():
+def test_qos_changes_with_every_task():
     history = History().joins("A")
     seen = [qos_after(history, "A")]
     for happens in (lambda: history.scores("A", 10), lambda: times_out_on(history, "A", 1)):
@@ -60,18 +60,18 @@ def test_the_score_moves_with_every_task_of_the_node():
     assert seen == [Fraction(1, 2), 1, Fraction(3, 10)]
 
 
-def test_a_new_node_is_half_as_good_as_the_best():
+def test_new_node_has_half_of_best_qos():
     assert qos_after(History().joins("A"), "A") == Fraction(1, 2)
     assert qos_after(History().joins("A").scores("A", 10), "A") == 1
 
 
-def test_long_term_alone_would_come_too_late():
+def test_reliability_excludes_before_long_term_score_falls():
     made = node_after(times_out_on(full_of(10), "A", 2).scores("A", 0, 0), "A")
     assert compute_long_term(made, CRYNUX, GENESIS_TIME) == 96 * UNIT // 100
     assert is_excluded(made, GENESIS_TIME, CRYNUX)
 
 
-def test_short_term_alone_would_not_tell_fast_from_slow():
+def test_long_term_score_separates_fast_from_slow_node():
     history = History().joins("fast", "slow").scores("fast", 10).scores("slow", 2)
     fast, slow = node_after(history, "fast"), node_after(history, "slow")
     assert compute_reliability(fast, history.time, CRYNUX) == compute_reliability(
@@ -83,14 +83,14 @@ def test_short_term_alone_would_not_tell_fast_from_slow():
 # Task scores and their mean
 
 
-def test_hardware_that_a_node_claims_earns_no_score():
+def test_claimed_hardware_does_not_affect_score():
     history = History().joins("A", gpu_name="H100", gpu_vram=80).joins("B", gpu_name="GTX 1060")
     history.starts("1", "A").starts("2", "B").after(5).submits("2").after(1).submits("1")
     _, changes = folded(history.closes("g", "1", "2"))
     assert {entry.node: entry.score for entry in changes.scores} == {node("A"): 5, node("B"): 10}
 
 
-def test_an_invalid_task_that_all_time_out_on_leaves_every_mean_alone():
+def test_task_timed_out_by_whole_group_leaves_means_unchanged():
     history = History().joins("A", "B", "C")
     for name in "ABC":
         history.starts(name, name)
@@ -109,14 +109,14 @@ def test_an_invalid_task_that_all_time_out_on_leaves_every_mean_alone():
 
 
 @given(st.lists(st.sampled_from((0, 2, 5, 10)), min_size=50, max_size=50), st.integers(0, 10))
-def test_one_score_moves_a_full_pool_by_a_fiftieth_of_the_range_at_most(scores, new):
+def test_single_score_moves_full_pool_by_at_most_2_percent(scores, new):
     before = bytes(scores)
     after = append_score(before, new, CRYNUX)
     assert len(after) == 50
     assert abs(sum(after) - sum(before)) * UNIT // (50 * CRYNUX.q_max) <= UNIT // 50
 
 
-def test_a_node_that_got_better_hardware_leaves_its_old_scores_behind():
+def test_faster_hardware_raises_mean_to_maximum():
     pool = node_after(full_of(2), "A").pool
     seen = []
     for _ in range(50):
@@ -126,7 +126,7 @@ def test_a_node_that_got_better_hardware_leaves_its_old_scores_behind():
     assert (seen[0], seen[-1]) == (216 * UNIT // 1000, UNIT)
 
 
-def test_dozens_of_zeros_pass_before_a_good_node_is_due_for_a_kickout():
+def test_good_node_becomes_due_for_kickout_after_41_zeros():
     # 50 scores of 10: the sum stays at 100 or more until the 41st zero.
     history = full_of(10).scores("A", *[0] * 40)
     assert not is_kickout_due(node_after(history, "A"), CRYNUX)
@@ -137,7 +137,7 @@ def test_dozens_of_zeros_pass_before_a_good_node_is_due_for_a_kickout():
 
 
 @pytest.mark.parametrize(("timeouts", "h"), [(0, "1"), (1, "0.3"), (2, "0.09"), (3, "0.027")])
-def test_timeouts_in_a_row_leave_what_the_table_says(timeouts, h):
+def test_consecutive_timeouts_leave_documented_reliability(timeouts, h):
     history = times_out_on(full_of(10), "A", timeouts)
     made = node_after(history, "A")
     assert compute_reliability(made, history.time, CRYNUX) == Fraction(h) * UNIT
@@ -146,30 +146,30 @@ def test_timeouts_in_a_row_leave_what_the_table_says(timeouts, h):
 
 
 @given(reliabilities)
-def test_two_timeouts_leave_less_than_a_tenth_of_any_score(h):
+def test_two_timeouts_leave_less_than_10_percent_of_reliability(h):
     twice = penalize_reliability(penalize_reliability(h, CRYNUX), CRYNUX)
     assert twice * 10 < h or h == 0
 
 
 @given(reliabilities)
-def test_a_timeout_leaves_three_tenths_of_any_h(h):
+def test_timeout_leaves_30_percent_of_reliability(h):
     assert penalize_reliability(h, CRYNUX) == h * 3 // 10
 
 
-def test_one_timeout_alone_does_not_exclude_a_healthy_node():
+def test_single_timeout_does_not_exclude_healthy_node():
     once, twice = (node_after(times_out_on(full_of(10), "A", n), "A") for n in (1, 2))
     assert not is_excluded(once, once.since, CRYNUX)
     assert is_excluded(twice, twice.since, CRYNUX)
 
 
-def test_an_excluded_node_is_told_to_a_contract_as_not_to_be_selected():
+def test_excluded_node_is_reported_as_do_not_select():
     made = node_after(times_out_on(full_of(10), "A", 2), "A")
     lanes = [lane_of(made, made.since + seconds, CRYNUX) for seconds in (0, 30 * MINUTE)]
     assert lanes[0] == DO_NOT_SELECT < lanes[1]
 
 
 @given(reliabilities)
-def test_exclusion_begins_strictly_below_a_tenth(h):
+def test_exclusion_begins_strictly_below_10_percent(h):
     made = node_after(History().joins("A"), "A")
     made.base = h
     assert is_excluded(made, made.since, CRYNUX) is (h < TENTH)
@@ -180,19 +180,19 @@ def test_exclusion_begins_strictly_below_a_tenth(h):
 
 @pytest.mark.parametrize(("minutes", "percent"), [(30, 63), (60, 86), (90, 95)])
 @pytest.mark.parametrize("base", [0, 27 * UNIT // 1000, 3 * TENTH])
-def test_waiting_closes_so_much_of_the_gap(minutes, percent, base):
+def test_waiting_closes_documented_share_of_gap(minutes, percent, base):
     h = heal_reliability(base, 0, minutes * MINUTE, CRYNUX)
     assert round(Fraction(100 * (h - base), UNIT - base)) == percent
 
 
-def test_a_node_without_tasks_drifts_back_and_never_beyond_one():
+def test_idle_node_recovers_towards_maximum_and_never_beyond():
     made = node_after(times_out_on(full_of(10), "A", 3), "A")
     seen = [compute_reliability(made, made.since + hours * 3600, CRYNUX) for hours in range(24)]
     assert seen == sorted(seen)
     assert 999 * UNIT // 1000 < seen[-1] <= UNIT
 
 
-def test_an_excluded_node_comes_back_by_waiting_alone():
+def test_excluded_node_recovers_by_waiting():
     made = node_after(times_out_on(full_of(10), "A", 2), "A")
     # 0.09 needs a good 20 seconds to reach 0.1.
     assert is_excluded(made, made.since + 19, CRYNUX)
@@ -200,11 +200,11 @@ def test_an_excluded_node_comes_back_by_waiting_alone():
 
 
 @given(reliabilities)
-def test_a_success_adds_fifteen_hundredths_and_never_more_than_one(h):
+def test_success_adds_15_percent_up_to_maximum(h):
     assert boost_reliability(h, CRYNUX) == min(UNIT, h + 15 * UNIT // 100)
 
 
-def test_a_success_heals_as_much_as_minutes_of_waiting():
+def test_success_recovers_as_much_as_435_seconds_of_waiting():
     low = 3 * TENTH
     waited = next(
         s
@@ -215,11 +215,11 @@ def test_a_success_heals_as_much_as_minutes_of_waiting():
 
 
 @pytest.mark.parametrize(("h", "gain"), [(TENTH, "1.5"), (3 * TENTH, "0.5")])
-def test_a_success_is_a_large_part_of_a_low_h(h, gain):
+def test_success_gain_is_large_at_low_reliability(h, gain):
     assert Fraction(boost_reliability(h, CRYNUX) - h, h) == Fraction(gain)
 
 
-def test_successes_in_a_row_bring_h_back_to_one():
+def test_consecutive_successes_restore_full_reliability():
     history = times_out_on(full_of(10), "A", 1)
     seen = [qos_after(history, "A")]
     for n in range(5):
@@ -228,7 +228,7 @@ def test_successes_in_a_row_bring_h_back_to_one():
     assert seen == [Fraction(h) for h in ("0.3", "0.45", "0.6", "0.75", "0.9", "1")]
 
 
-def test_who_joins_for_the_first_time_begins_with_h_at_one():
+def test_first_join_starts_with_full_reliability():
     history = History().starts("1", "A").times_out("1").after(1).joins("A")
     assert compute_reliability(node_after(history, "A"), history.time, CRYNUX) == UNIT
 
@@ -237,7 +237,7 @@ def test_who_joins_for_the_first_time_begins_with_h_at_one():
 
 
 @given(st.integers(0, 49))
-def test_a_pool_that_is_not_full_kicks_nobody_out_however_bad(count):
+def test_incomplete_pool_makes_no_kickout_due(count):
     made = node_after(History().joins("A"), "A")
     made.pool, made.pool_sum = bytes(count), 0
     assert not is_kickout_due(made, CRYNUX)
@@ -245,13 +245,13 @@ def test_a_pool_that_is_not_full_kicks_nobody_out_however_bad(count):
     assert is_kickout_due(made, CRYNUX)
 
 
-def test_a_kicked_out_node_is_no_member_and_has_no_qos():
+def test_kicked_out_node_has_no_qos():
     made: Node = node_after(full_of(0).is_kicked_out("A"), "A")
     assert made.membership is Membership.KICKED_OUT
     assert qos_at(made, made.since, CRYNUX) is None
 
 
-def test_a_kickout_is_told_from_the_penalty_for_cheating():
+def test_kickout_and_slash_have_different_membership():
     kicked, slashed = full_of(0).is_kicked_out("A"), full_of(0).is_slashed("A")
     assert [node_after(one, "A").membership for one in (kicked, slashed)] == [
         Membership.KICKED_OUT,
@@ -259,7 +259,7 @@ def test_a_kickout_is_told_from_the_penalty_for_cheating():
     ]
 
 
-def test_a_short_burst_of_failures_costs_an_hour_or_two_and_no_membership():
+def test_short_burst_of_failures_recovers_without_kickout():
     history = times_out_on(full_of(5), "A", 3)
     made = node_after(history, "A")
     assert not is_kickout_due(made, CRYNUX)

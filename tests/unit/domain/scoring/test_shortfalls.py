@@ -31,7 +31,7 @@ LEGACY = WEIGHTS | {"least_timeout_seconds": "60", "kickout_below": "5", "kickou
         ({said.TaskSucceeded, said.TaskRefunded}, "by time alone"),
     ],
 )
-def test_what_is_never_said_is_told_with_what_it_costs(
+def test_missing_event_type_is_reported_with_its_effect(
     missing: set[type[DomainEvent]], words: str
 ):
     (sentence,) = describe_missing_event_types(EVERYTHING - missing, build_rules("crynux", {}))
@@ -50,11 +50,11 @@ def test_other_rules_need_other_events():
     assert list(describe_missing_event_types(EVERYTHING - rounds - {said.GroupValidated}, legacy))
 
 
-def test_a_network_that_says_everything_costs_nothing():
+def test_profile_with_all_event_types_has_no_shortfall():
     assert list(describe_missing_event_types(EVERYTHING, build_rules("crynux", {}))) == []
 
 
-def test_a_field_that_is_never_told_costs_what_rests_on_it():
+def test_missing_field_is_reported_with_its_effect():
     terminal = build_rules("crynux", {"close": "terminal"})
     legacy = build_rules("legacy", {f"legacy.{name}": text for name, text in LEGACY.items()})
     tells = {said.TaskCreated: {"task"}, said.NodeJoined: {"node", "gpu_vram"}}

@@ -38,7 +38,7 @@ def test_error_reports_rank_by_their_time(vector):
 
 
 @vectors_of("verdicts", file="crynux-docs")
-def test_every_answer_ranks_whatever_the_verdict(vector):
+def test_every_answer_ranks_regardless_of_verdict(vector):
     names = [str(place) for place, _ in enumerate(vector["seconds"], start=1)]
     history = answered(*vector["seconds"])
     history.judges("g", *names, right=vector["right"], wrong=vector["wrong"])
@@ -46,7 +46,7 @@ def test_every_answer_ranks_whatever_the_verdict(vector):
 
 
 @vectors_of("rejoin", file="crynux-docs")
-def test_rejoin_heals_and_keeps_the_pool(vector):
+def test_rejoin_restores_reliability_and_keeps_pool(vector):
     history = History().joins("A").scores("A", *vector["scores"]).after(10**7)
     for late in range(vector["timeouts"]):
         history.starts(f"late {late}", "A").times_out(f"late {late}")
@@ -63,12 +63,12 @@ def test_weight_has_no_floor(vector):
 
 
 @vectors_of("one_creator", file="crynux-docs")
-def test_kickout_is_not_held_for_one_creator(vector):
+def test_kickout_is_not_held_for_single_creator(vector):
     spread = compute_creator_spread([(node("creator"), 0)] * vector["scores"], CRYNUX_DOCS)
     assert (spread.hold_reason(CRYNUX_DOCS) is not None) is vector["held"]
 
 
-def test_crynux_departs_from_the_letter_where_the_page_says_and_nowhere_else():
+def test_crynux_differs_from_literal_rules_only_as_documented():
     section = PAGE.read_text("utf-8").partition("## Crynux against its letter")[2]
     rows = {row[0]: row[1:] for row in _ROW.findall(section.partition("\n## ")[0])}
     rules, seed = get_published_rules("crynux-docs"), get_published_rules("crynux")
@@ -79,7 +79,7 @@ def test_crynux_departs_from_the_letter_where_the_page_says_and_nowhere_else():
     assert all(getattr(DOCS_WEIGHTING, name) == getattr(CRYNUX_WEIGHTING, name) for name in others)
 
 
-def test_rules_and_policy_of_the_letter_have_one_name_and_version():
+def test_literal_rules_and_policy_share_name_and_version():
     policy = get_policy("crynux-docs")
     assert isinstance(CRYNUX_DOCS, Rules)
     assert (policy.name, policy.version) == (CRYNUX_DOCS.name, CRYNUX_DOCS.version)

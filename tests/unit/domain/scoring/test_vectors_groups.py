@@ -79,7 +79,7 @@ def result_of(history: History, profile: str) -> tuple[GroupResult, dict[str, in
 
 
 @vectors_of("group_scores")
-def test_a_group_scores_as_the_vector_says(vector):
+def test_group_scores_match_vectors(vector):
     if "members_already_in_time_order" in vector:
         check_by_statuses(vector)
     elif isinstance(vector["members"][0], str):
@@ -120,7 +120,7 @@ def check_rejection(vector: Vector) -> None:
 
 
 @vectors_of("figure_tables")
-def test_the_figure_holds_but_for_its_last_table(vector):
+def test_figure_tables_match_except_unscored_group(vector):
     statuses = [
         "EndAborted/Timeout" if status == "Timeout" else status
         for status in vector["status_in_submission_order"]
@@ -143,7 +143,7 @@ def test_fees_are_shared_by_task_score(vector):
 
 
 @vectors_of("penalty_decision/persist_group_score_on_abort_test")
-def test_an_abort_after_the_group_closed_takes_no_score_away(vector):
+def test_abort_after_group_close_keeps_score(vector):
     names = ("1", "2", "3")
     history = History()
     for name in names:
@@ -163,10 +163,10 @@ def test_an_abort_after_the_group_closed_takes_no_score_away(vector):
     assert changes.results[0].members[1].task == task("2")
 
 
-def test_nobody_to_pay_is_refused():
+def test_fee_shares_without_members_are_rejected():
     with pytest.raises(ValueError, match="one or more"):
         split_fee(100, [])
 
 
-def test_the_last_one_gets_a_fee_that_nobody_scored_for():
+def test_last_member_receives_fee_without_scores():
     assert split_fee(100, [0, 0]) == [0, 100]

@@ -46,7 +46,7 @@ MODULES = (
 )
 
 
-def test_every_entry_is_either_run_or_listed():
+def test_every_vector_is_run_or_listed():
     assert MODULES
     forgotten = [
         name
@@ -56,19 +56,19 @@ def test_every_entry_is_either_run_or_listed():
     assert forgotten == []
 
 
-def test_every_row_of_the_list_names_an_entry_and_gives_a_reason():
+def test_every_listed_pattern_matches_vector_and_gives_reason():
     names = list(entries())
     for pattern, reason in listed().items():
         assert any(fnmatchcase(name, pattern) for name in names), pattern
         assert len(reason) > 10, pattern
 
 
-def test_most_of_what_scoring_decides_is_run():
+def test_at_least_ninety_vectors_are_run():
     run = [name for name in entries() if not is_listed(name)]
     assert len(run) >= 90
 
 
-def test_what_is_superseded_is_run_to_the_letter_and_has_something_in_its_place():
+def test_superseded_vector_and_replacement_are_both_run():
     names = [name for name in entries() if not is_listed(name)]
     rows = superseded()
     assert rows

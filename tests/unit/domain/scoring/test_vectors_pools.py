@@ -52,7 +52,7 @@ def pool_of_mean(mean: str, size: int | None = None) -> bytes:
 
 
 @vectors_of("long_term")
-def test_the_long_term_score_is_the_mean_of_the_last_scores(vector):
+def test_long_term_score_is_mean_of_last_scores(vector):
     pool = b""
     for score in vector["scores_oldest_first"]:
         if score is not None:
@@ -84,7 +84,7 @@ def kickout_input(said: Vector) -> Node:
 
 
 @vectors_of("kickout")
-def test_a_kickout_is_due_below_the_line_with_a_full_pool(vector):
+def test_kickout_is_due_below_line_with_full_pool(vector):
     rules = PROFILES[vector["profile"]]
     made = kickout_input(vector["input"])
     assert is_kickout_due(made, rules) is vector["expected"]["kickout"]
@@ -105,7 +105,7 @@ def back_again(*scores: int) -> History:
 
 
 @vectors_of("long_term_reseed_relay")
-def test_the_relay_reseeds_as_the_vector_says(vector):
+def test_relay_reseed_matches_vectors(vector):
     _RESEEDS[vector["id"].split()[0]](vector["expected"])
 
 

@@ -77,7 +77,7 @@ class Patient:
 
 
 @vectors_of("health")
-def test_reliability_goes_as_the_vector_says(vector):
+def test_reliability_matches_vectors(vector):
     rules = PROFILES[vector["profile"]]
     if "trace" in vector:
         check_trace(vector, rules)
@@ -156,7 +156,7 @@ _HEALTH = {
 
 
 @vectors_of("health_metrics_events")
-def test_exclusion_is_entered_and_left_as_the_relay_counts_it(vector):
+def test_exclusion_transitions_match_relay_metrics(vector):
     start, event, minutes = _METRICS[vector["id"].split()[0]]
     patient = Patient(RELAY, units(start), excluded=minutes is not None)
     if minutes is not None:
@@ -212,7 +212,7 @@ def brought_to(history: History, status: LastStatus) -> History:
 
 
 @vectors_of("penalty_decision/rows")
-def test_only_what_the_node_answers_for_costs_it_reliability(vector):
+def test_only_blamed_endings_reduce_reliability(vector):
     """Where the relay blames the node, the profile says so by `task_timed_out`."""
     said = re.findall(r"\w+", vector["last_status"].replace("(legacy task)", ""))
     reason = _REASONS[vector["reason"].partition("(")[0]]
@@ -240,7 +240,7 @@ _ENDS = {
 
 
 @vectors_of("penalty_decision/boost_events")
-def test_a_task_boosts_once_where_it_ends_well(vector):
+def test_successful_ending_boosts_reliability_once(vector):
     patient = Patient(RELAY, UNIT // 2)
     _ENDS[vector["terminal"]](patient.history.starts("1", "A").submits("1"), "1")
     patient.suffers("read")

@@ -39,14 +39,14 @@ def rules_of(said: Vector) -> Rules:
 
 
 @vectors_of("config_validation/invalid")
-def test_numbers_without_sense_are_refused(vector):
+def test_invalid_rule_values_are_rejected(vector):
     (key,) = vector
     field = "tau_seconds" if key == "recovery_tau_minutes" else _SETTINGS[key]
     with pytest.raises(ValueError, match=f"^{field}: must be|^exclude_enter: must be"):
         rules_of(vector)
 
 
-def test_the_relays_own_settings_are_ours():
+def test_valid_relay_settings_equal_relay_rules():
     assert rules_of(VALID) == RELAY
 
 
@@ -58,7 +58,7 @@ RELAY_PROFILE = the_vector("profiles/relay_head")
     ("said", "rules"),
     [(SEED_PROFILE, CRYNUX), (SEED_PROFILE, CRYNUX_DOCS), (RELAY_PROFILE, RELAY)],
 )
-def test_the_rule_sets_have_the_numbers_of_their_profiles(said, rules):
+def test_rule_sets_match_their_vector_profiles(said, rules):
     numbers = json.loads(rules.to_json())
 
     assert list(rules.rank_scores) == said["task_scores"]

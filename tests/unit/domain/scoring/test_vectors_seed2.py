@@ -23,7 +23,7 @@ def units(text: str) -> int:
 
 
 @vectors_of("error_rank", file="seed-2")
-def test_a_group_ranks_errors_behind_results(vector):
+def test_errors_rank_behind_results(vector):
     _, changes = folded(told_by_times(vector["members"]))
     (result,) = changes.results
     expected = {node(name): score for name, score in vector["expected"].items()}
@@ -31,7 +31,7 @@ def test_a_group_ranks_errors_behind_results(vector):
 
 
 @vectors_of("coming_back", file="seed-2")
-def test_a_node_comes_back_with_what_the_vector_says(vector):
+def test_rejoined_node_matches_vectors(vector):
     history = History().joins("A")
     # Before the zeros' own timeouts are healed nothing else is looked at.
     history.scores("A", *vector["scores"]).after(10**7)
@@ -47,13 +47,13 @@ def test_a_node_comes_back_with_what_the_vector_says(vector):
 
 
 @vectors_of("kickout_line", file="seed-2")
-def test_a_full_pool_is_below_the_line_or_not(vector):
+def test_kickout_line_matches_vectors(vector):
     rules = rules_with(kickout_below=units(vector["kickout_below"]))
     assert is_below_line(vector["sum"], rules) is vector["due"]
 
 
 @vectors_of("least_timeout", file="seed-2")
-def test_a_timeout_counts_as_far_as_its_limit_is_believed(vector):
+def test_timeout_below_min_limit_matches_vectors(vector):
     rules = rules_with(least_timeout_seconds=vector["least_timeout_seconds"])
     history = History().joins("A", "B", "C").creates("1", "2", "3", timeout=vector["limit"])
     history.starts("1", "A").starts("2", "B").starts("3", "C").after(1).submits("2").submits("3")
@@ -63,7 +63,7 @@ def test_a_timeout_counts_as_far_as_its_limit_is_believed(vector):
 
 
 @vectors_of("creator_share", file="seed-2")
-def test_a_kickout_is_held_where_one_creator_has_too_many_of_its_scores(vector):
+def test_kickout_is_held_when_single_creator_dominates_scores(vector):
     rules = rules_with(kick_creator_share=units(vector["share"]))
     named: list[Address | None] = [
         node(f"creator {n}") for n, count in enumerate(vector["scores"]) for _ in range(count)
@@ -74,6 +74,6 @@ def test_a_kickout_is_held_where_one_creator_has_too_many_of_its_scores(vector):
 
 
 @vectors_of("weight_floor", file="seed-2")
-def test_no_eligible_node_weighs_less_than_the_floor(vector):
+def test_eligible_node_weighs_at_least_floor(vector):
     stake, qos = units(vector["s"]), units(vector["qos"])
     assert compute_weight(UNIT, stake, qos, CRYNUX_WEIGHTING) == units(vector["weight"])

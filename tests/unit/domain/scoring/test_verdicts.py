@@ -35,7 +35,7 @@ def scores(history: History, rules=CRYNUX) -> list[int | None]:
 
 
 @vectors_of("verdicts", file="seed-3")
-def test_group_scores_by_its_verdict(vector):
+def test_group_scores_follow_verdict(vector):
     names = [str(place) for place, _ in enumerate(vector["seconds"], start=1)]
     history = answered(*vector["seconds"])
     if vector["decided"]:
@@ -53,7 +53,7 @@ def test_wrong_answer_ranks_under_relay():
     assert scores(history, RELAY) == [10, 5, 2]
 
 
-def test_error_reports_of_the_majority_are_right():
+def test_error_reports_of_majority_rank_as_right():
     history = History().starts("1", "A").starts("2", "B").starts("3", "C").after(1)
     history.submits("1").after(1).reports_error("2").after(1).reports_error("3").after(1)
     history.judges_nothing("g", *NAMES, errors=("2", "3"))
@@ -61,12 +61,12 @@ def test_error_reports_of_the_majority_are_right():
     assert scores(history) == [0, 10, 5]
 
 
-def test_verdict_of_a_later_transaction_changes_nothing():
+def test_verdict_in_later_transaction_changes_no_score():
     history = answered(1, 5, 7).closes("g", *NAMES).is_invalidated("1").is_slashed("A")
     assert scores(history) == [10, 5, 2]
 
 
-def test_honest_nodes_keep_their_mean_beside_garbage_and_the_liar_is_due():
+def test_wrong_answers_make_node_due_and_keep_honest_means():
     history = History().joins("A", "B", "C")
     for turn in range(50):
         names = [f"{turn}/{place}" for place in range(3)]
@@ -82,7 +82,7 @@ def test_honest_nodes_keep_their_mean_beside_garbage_and_the_liar_is_due():
 
 @examples(50)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.data())
-def test_wrong_answers_take_no_rank_from_right_ones(seconds, data):
+def test_wrong_answers_take_no_rank_from_right_answers(seconds, data):
     """Right answers get what they would get if the wrong ones had never been given."""
     names = [str(place) for place, _ in enumerate(seconds, start=1)]
     wrong = data.draw(st.sets(st.sampled_from(names), max_size=(len(names) - 1) // 2))
@@ -99,7 +99,7 @@ def test_wrong_answers_take_no_rank_from_right_ones(seconds, data):
 
 @examples(50)
 @given(st.integers(1, 60))
-def test_verdict_is_the_same_wherever_a_run_of_events_ends(cut):
+def test_verdict_is_independent_of_event_batch_boundaries(cut):
     """Whoever folds by pieces ends the last transaction by itself."""
     history = answered(1, 5, 7).judges("g", *NAMES, right=("2", "3"), wrong=("1",))
     history.after(1).judges("h", "1")

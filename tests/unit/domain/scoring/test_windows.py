@@ -14,13 +14,13 @@ times = st.integers(0, LAST)
 
 
 @given(times)
-def test_a_month_is_that_of_the_calendar(time):
+def test_month_window_matches_calendar(time):
     known = datetime.fromtimestamp(time, UTC)
     assert compute_window(time, MONTHS) == (known.year - 1970) * 12 + known.month - 1
 
 
 @given(st.integers(1970, 9999), st.integers(1, 12))
-def test_a_month_begins_on_its_first_at_midnight(year, month):
+def test_month_window_starts_on_first_at_midnight(year, month):
     first = int(datetime(year, month, 1, tzinfo=UTC).timestamp())
     window = (year - 1970) * 12 + month - 1
     assert compute_window_start(window, MONTHS) == first
@@ -29,7 +29,7 @@ def test_a_month_begins_on_its_first_at_midnight(year, month):
 
 
 @given(st.integers(0, 2**63 - 1), st.none() | st.integers(1, 10**9))
-def test_every_time_lies_in_one_window(time, seconds):
+def test_every_time_lies_in_exactly_its_window(time, seconds):
     legacy = legacy_with(window_seconds=seconds)
     window = compute_window(time, legacy)
     assert compute_window_start(window, legacy) <= time < compute_window_start(window + 1, legacy)
@@ -38,5 +38,5 @@ def test_every_time_lies_in_one_window(time, seconds):
 @pytest.mark.parametrize(
     ("seconds", "time", "window"), [(60, 59, 0), (60, 60, 1), (7, 0, 0), (86_400, 10**6, 11)]
 )
-def test_a_window_of_seconds_is_counted_from_the_epoch(seconds, time, window):
+def test_window_in_seconds_is_counted_from_epoch(seconds, time, window):
     assert compute_window(time, legacy_with(window_seconds=seconds)) == window

@@ -48,14 +48,14 @@ def indexed(store):
     return IndexedHistory(store).whole(a_history())
 
 
-def test_timeouts_and_who_came_back_are_told(indexed):
+def test_feed_contains_timeouts_and_recovery(indexed):
     kinds = [event.kind for event in all_of(indexed) if event.node == node("A")]
     assert kinds[0] == "joined"
     assert kinds.count("timed_out") == 3
     assert kinds[-1] == "recovered"
 
 
-def test_turns_of_membership_are_told_and_what_is_asked_for_only_when_it_happens(store):
+def test_membership_changes_are_reported_when_they_take_effect(store):
     history = History().joins("A").after(5).starts("1", "A").asks_to_pause("A").after(5)
     history.submits("1").succeeds("1").after(5).resumes("A").after(5)
     for leaves in (History.quits, History.is_slashed, History.is_kicked_out):
@@ -73,31 +73,31 @@ def test_turns_of_membership_are_told_and_what_is_asked_for_only_when_it_happens
     ]
 
 
-def test_who_heals_is_told_when_the_exclusion_ends(indexed):
+def test_recovery_event_has_time_of_exclusion_end(indexed):
     events = [event for event in all_of(indexed) if event.node == node("A")]
     last_timeout = [event for event in events if event.kind == "timed_out"][-1]
     recovered = [event for event in events if event.kind == "recovered"][-1]
     assert recovered.time == last_timeout.excluded_until
 
 
-def test_times_never_go_back(indexed):
+def test_event_times_are_non_decreasing(indexed):
     times = [event.time for event in all_of(indexed)]
     assert times == sorted(times)
 
 
 @pytest.mark.parametrize("most", [1, 2, 7])
-def test_whoever_is_cut_off_hears_each_event_once(indexed, most):
+def test_paged_feed_returns_each_event_once(indexed, most):
     assert all_of(indexed, most) == all_of(indexed)
 
 
-def test_who_begins_now_hears_nothing_old(indexed):
+def test_newest_place_returns_no_older_events(indexed):
     with open_snapshot(indexed.source) as look:
         assert load_events_after(look, find_newest_cursor(look), 500) == []
 
 
 @examples(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(cuts=st.lists(st.integers(1, 30), min_size=1, max_size=6))
-def test_however_the_blocks_come_the_events_are_the_same(new_sqlite_store, cuts):
+def test_events_are_independent_of_block_batches(new_sqlite_store, cuts):
     history = a_history()
     with new_sqlite_store() as whole, new_sqlite_store() as parted:
         wanted = all_of(IndexedHistory(whole).whole(history))
@@ -115,7 +115,7 @@ def test_however_the_blocks_come_the_events_are_the_same(new_sqlite_store, cuts)
         assert seen == wanted
 
 
-def test_a_reorg_is_told_before_what_took_the_place_of_others(indexed):
+def test_reorg_event_precedes_events_of_new_blocks(indexed):
     with open_snapshot(indexed.source) as look:
         place = find_newest_cursor(look)
         cursor = look.cursor
@@ -142,7 +142,7 @@ def cleared(indexed):
         uow.halts.clear("finality_violation", HaltClearRecord(2_000, "operator@host", "ticket 12"))
 
 
-def test_a_halt_is_told_when_it_begins_and_when_it_is_over(indexed):
+def test_halt_is_reported_at_begin_and_end(indexed):
     with open_snapshot(indexed.source) as look:
         before = find_newest_cursor(look)
     halted(indexed)
@@ -158,7 +158,7 @@ def test_a_halt_is_told_when_it_begins_and_when_it_is_over(indexed):
     assert [one.event.kind for one in read(indexed, over.cursor_after)] == ["halted"]
 
 
-def test_who_listens_hears_of_a_halt_while_it_lasts(indexed):
+def test_event_stream_reports_halt_without_new_blocks(indexed):
     """No cursor moves then, which is what all streams together look for."""
     streams = EventStreams(indexed.source, ApiSection())
 
@@ -178,7 +178,7 @@ def test_who_listens_hears_of_a_halt_while_it_lasts(indexed):
     assert asyncio.run(told()) == [[], [b"halted"], [b"halt_cleared"]]
 
 
-def test_however_many_listen_the_database_is_read_once_for_all(indexed):
+def test_database_is_read_once_for_all_listeners(indexed):
     reads: list[int] = []
 
     def counted() -> int:
@@ -212,7 +212,7 @@ def test_however_many_listen_the_database_is_read_once_for_all(indexed):
     assert asyncio.run(told()) == 2
 
 
-def test_an_answer_is_another_one_as_soon_as_a_halt_begins_or_is_over(indexed):
+def test_halt_begin_and_end_change_etag(indexed):
     client = indexed.client()
     tags = []
     for act in (lambda _: None, halted, cleared):
@@ -224,6 +224,6 @@ def test_an_answer_is_another_one_as_soon_as_a_halt_begins_or_is_over(indexed):
 
 
 @pytest.mark.parametrize("text", ["", "1", "1-2-3", "a-b-c-d", "-1-0-0-0", "1-1-1-1\n"])
-def test_an_id_of_somebody_elses_making_is_refused(text):
+def test_malformed_last_event_id_is_rejected(text):
     with pytest.raises(QuestionError, match="Last-Event-ID"):
         EventCursor.parse(text)

@@ -47,7 +47,7 @@ def record_of(changes) -> NodeRecord:
 
 
 @given(steps)
-def test_the_course_ends_where_the_fold_does(turns):
+def test_history_ends_at_current_node_figures(turns):
     history = played(turns)
     fold, changes = folded(history)
     found = fold.ledger.nodes[node("A")]
@@ -84,7 +84,7 @@ def played_career(career) -> History:
 
 
 @given(careers)
-def test_whoever_comes_back_begins_anew_only_after_a_kickout_that_was_due(career):
+def test_history_after_rejoin_matches_node_figures(career):
     history = played_career(career)
     fold, changes = folded(history)
     found, at = fold.ledger.nodes[node("A")], history.time
@@ -96,7 +96,7 @@ def test_whoever_comes_back_begins_anew_only_after_a_kickout_that_was_due(career
 
 
 @given(st.one_of(steps.map(played), careers.map(played_career)), st.integers(0, 100))
-def test_a_course_that_begins_later_says_the_same(history, share):
+def test_history_from_later_start_ends_at_same_point(history, share):
     _, changes = folded(history)
     record = record_of(changes)
     start = 1_000 + (history.time - 1_000) * share // 100
@@ -111,7 +111,7 @@ def test_a_course_that_begins_later_says_the_same(history, share):
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), points), min_size=2, max_size=400))
-def test_thinning_takes_no_extreme_away_and_makes_nothing_up(drawn):
+def test_thinned_history_keeps_extremes_and_original_points(drawn):
     time, course_points = 0, []
     for pause, point in drawn:
         time += pause
@@ -139,7 +139,7 @@ def asked(indexed, **query):
         return build_node_history(look, node("A"), HistoryQuery(**query))
 
 
-def test_the_newest_point_is_what_the_node_is_now(indexed):
+def test_newest_history_point_matches_current_qos(indexed):
     history = asked(indexed)
     with indexed.store.read_transaction() as uow:
         found, cursor = uow.nodes.get_many([node("A")])[node("A")], uow.cursor.get()
@@ -149,23 +149,23 @@ def test_the_newest_point_is_what_the_node_is_now(indexed):
     assert (history.exact, history.thinned) == (True, False)
 
 
-def test_timeouts_are_marked_and_say_until_when_they_exclude(indexed):
+def test_timeout_marks_include_exclusion_end(indexed):
     marks = asked(indexed).marks
     assert [mark.cause for mark in marks].count("timed_out") == 3
     assert marks[-1].back_at is None or marks[-1].back_at > marks[-1].time
     assert any(mark.back_at is not None for mark in marks)
 
 
-def test_never_more_points_than_were_asked_for(indexed):
+def test_history_is_limited_to_requested_points(indexed):
     history = asked(indexed, points=12)
     assert (len(history.rows) <= 12, history.thinned) == (True, True)
 
 
-def test_of_the_time_before_a_node_was_known_nothing_is_told(indexed):
+def test_history_starts_when_node_first_appears(indexed):
     history = asked(indexed, first=0)
     assert history.first == history.rows[0][0] == 1_000
 
 
-def test_a_span_that_ends_before_it_begins_is_refused(indexed):
+def test_reversed_time_span_is_rejected(indexed):
     with pytest.raises(QuestionError, match="in order"):
         asked(indexed, first=1_050, last=1_010)

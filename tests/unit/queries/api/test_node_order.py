@@ -53,7 +53,7 @@ def all_pages(indexed, **asked):
         cursor = page.next
 
 
-def test_the_order_is_that_of_the_command_line(indexed):
+def test_node_order_matches_command_line(indexed):
     indexed.whole(a_network())
     assert listed(indexed, limit=MAX_ROWS) == load_all_nodes(
         indexed.store, indexed.rules, {}, indexed.now
@@ -62,14 +62,14 @@ def test_the_order_is_that_of_the_command_line(indexed):
 
 @pytest.mark.parametrize("sort", ["qos", "-qos", "long_term", "-reliability", "scored", "address"])
 @pytest.mark.parametrize("limit", [1, 3, 200])
-def test_pages_of_one_block_show_each_node_once(indexed, sort, limit):
+def test_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
     indexed.whole(a_network())
     seen = all_pages(indexed, sort=sort, limit=limit)
     everybody = {row.node for row in listed(indexed, limit=MAX_ROWS).nodes}
     assert (len(seen), set(seen)) == (len(everybody), everybody)
 
 
-def test_what_is_held_in_memory_follows_the_blocks(indexed):
+def test_ranking_in_memory_follows_blocks(indexed):
     history = History().joins(*TEN)
     indexed.whole(history)
     assert listed(indexed).total == len(TEN)
@@ -84,9 +84,7 @@ def test_what_is_held_in_memory_follows_the_blocks(indexed):
         ]
 
 
-def test_in_history_of_which_no_header_is_kept_only_what_changed_is_read_again(
-    indexed, monkeypatch
-):
+def test_only_changed_nodes_are_read_again_during_backfill(indexed, monkeypatch):
     history = History().joins(*TEN)
     indexed.whole(history)
     before = listed(indexed)
@@ -119,9 +117,7 @@ def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
         max_size=6,
     ),
 )
-def test_what_is_brought_from_block_to_block_is_what_is_made_anew(
-    new_sqlite_store, events, rules, steps
-):
+def test_incremental_ranking_equals_fresh_ranking(new_sqlite_store, events, rules, steps):
     blocks = [list(block) for _, block in groupby(events, key=lambda event: event.at.block)]
     with new_sqlite_store() as store:
         indexed, block, time = IndexedHistory(store, rules), 0, 1_000
@@ -138,7 +134,7 @@ def test_what_is_brought_from_block_to_block_is_what_is_made_anew(
             assert orders_of(held) == orders_of(anew)
 
 
-def test_a_node_that_heals_rises_without_any_event(indexed):
+def test_recovering_node_rises_without_events(indexed):
     history = History().joins("A", "B").scores("A", 10, 10).scores("B", 10, 5)
     history.creates("1").starts("1", "A").after(5).times_out("1")
     indexed.whole(history)
@@ -149,7 +145,7 @@ def test_a_node_that_heals_rises_without_any_event(indexed):
     assert (before, after) == ([node("B"), node("A")], [node("A"), node("B")])
 
 
-def test_after_a_rewind_nothing_of_the_blocks_that_went_is_held(indexed):
+def test_rewind_clears_ranking(indexed):
     indexed.whole(a_network())
     before = listed(indexed)
     with indexed.store.transaction() as uow:
@@ -160,7 +156,7 @@ def test_after_a_rewind_nothing_of_the_blocks_that_went_is_held(indexed):
     assert (before.total > 0, listed(indexed).total) == (True, 0)
 
 
-def test_a_page_of_an_earlier_block_goes_on_and_says_so(indexed):
+def test_next_page_at_later_block_is_marked_moved(indexed):
     history = a_network()
     indexed.whole(history)
     first = listed(indexed, limit=3)
@@ -172,20 +168,20 @@ def test_a_page_of_an_earlier_block_goes_on_and_says_so(indexed):
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "WzFd", "bnVsbA", "WyIiLCJxb3MiLDAsMCwiIl0", "_-_-"])
-def test_a_cursor_of_somebody_elses_making_is_refused(indexed, cursor):
+def test_malformed_cursor_is_rejected(indexed, cursor):
     indexed.whole(a_network())
     with pytest.raises(QuestionError, match="cursor"):
         listed(indexed, cursor=cursor)
 
 
-def test_a_cursor_of_another_order_is_refused(indexed):
+def test_cursor_of_another_sort_is_rejected(indexed):
     indexed.whole(a_network())
     cursor = listed(indexed, limit=1).next
     with pytest.raises(QuestionError, match="another sort"):
         listed(indexed, sort="scored", cursor=cursor)
 
 
-def test_filters_leave_the_places_as_they_are(indexed):
+def test_filters_keep_places(indexed):
     indexed.whole(a_network())
     everybody = {row.node: row.place for row in listed(indexed).nodes}
     found = listed(indexed, of=frozenset({node("n3"), node("n7")})).nodes

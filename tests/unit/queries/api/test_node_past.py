@@ -34,7 +34,7 @@ def past(new_sqlite_store):
             yield build_node_past(look, node("A"))
 
 
-def test_turns_are_told_the_newest_first(past):
+def test_membership_changes_are_listed_newest_first(past):
     assert [turn.what for turn in past.membership] == [
         "quit",
         "paused",
@@ -46,12 +46,12 @@ def test_turns_are_told_the_newest_first(past):
     assert past.membership[2].evidence == "0x" + 64 * "e"
 
 
-def test_a_pause_and_a_leave_have_their_times(past):
+def test_pause_and_quit_have_their_times(past):
     quit_, paused = past.membership[:2]
     assert quit_.time - paused.time == 7
 
 
-def test_a_round_that_left_the_lane_as_it_was_is_not_told(past):
+def test_round_with_unchanged_lane_is_omitted(past):
     assert [(one.round, one.before[:6], one.after[:6]) for one in past.reported] == [
         (3, "1.0000", "0.5000"),
         (1, "never ", "1.0000"),

@@ -51,7 +51,7 @@ def courses_in(indexed: IndexedHistory, kept: TrendCache):
 
 
 @pytest.mark.parametrize(("seed", "turns"), [(1, 3), (2, 40), (3, 400)])
-def test_each_value_is_what_the_fold_said_at_the_end_of_its_block(store, seed, turns):
+def test_recent_history_values_match_fold_at_end_of_block(store, seed, turns):
     history = a_history(seed, turns)
     found = courses_in(IndexedHistory(store).whole(history), TrendCache(CRYNUX))
     for name in NAMES:
@@ -59,7 +59,7 @@ def test_each_value_is_what_the_fold_said_at_the_end_of_its_block(store, seed, t
         assert list(course) == told_by_the_fold(history, name)[-MAX_TREND_POINTS:]
 
 
-def test_all_nodes_are_asked_for_at_once_and_those_that_stand_not_again(new_sqlite_store):
+def test_recent_histories_are_read_in_single_query_and_cached(new_sqlite_store):
     asked = []
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(a_history(4, 60))
@@ -78,7 +78,7 @@ def test_all_nodes_are_asked_for_at_once_and_those_that_stand_not_again(new_sqli
             assert len(asked) == 1
 
 
-def test_a_past_that_does_not_end_in_the_row_is_not_drawn(new_sqlite_store):
+def test_inconsistent_history_is_not_drawn(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(a_history(5, 60))
         with open_snapshot(indexed.source) as look:
@@ -94,7 +94,7 @@ def test_a_past_that_does_not_end_in_the_row_is_not_drawn(new_sqlite_store):
     assert compute_trend(wrong, row, CRYNUX) == ()
 
 
-def test_under_rules_that_restart_pools_nothing_is_drawn(new_sqlite_store):
+def test_rules_with_restarts_draw_no_recent_history(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, RELAY).whole(a_history(6, 20))
         assert courses_in(indexed, TrendCache(RELAY)) == {}

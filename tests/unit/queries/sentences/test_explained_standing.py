@@ -92,14 +92,14 @@ def raced(*ranks: int, history: History | None = None) -> History:
     return history
 
 
-def test_a_node_that_was_always_first_is_told_so():
+def test_headline_names_node_that_was_always_first():
     assert (
         format_headline(standing(raced(1, 1, 1)))
         == "First of three in all of its last three tasks."
     )
 
 
-def test_the_place_it_mostly_had_comes_first():
+def test_headline_names_majority_rank():
     history = raced(3, 3, 3, 1)
     seen = standing(history)
     assert format_headline(seen) == "Third of three in three of its last four tasks."
@@ -108,12 +108,12 @@ def test_the_place_it_mostly_had_comes_first():
     ]
 
 
-def test_places_without_a_majority_are_counted():
+def test_ranks_without_majority_are_counted():
     said = format_headline(standing(raced(1, 1, 2, 2, 3)))
     assert said == "Of its last five tasks it was first in two, second in two, and third in one."
 
 
-def test_timeouts_that_exclude_say_for_how_long():
+def test_exclusion_headline_shows_remaining_time():
     seen = standing(raced(1, 0, 0, 0), later=5)
     said = format_headline(seen)
     assert re.fullmatch(r"Excluded for .+ more: three timeouts in the last \d+ s\.", said)
@@ -121,7 +121,7 @@ def test_timeouts_that_exclude_say_for_how_long():
     assert re.match(r"In \d+ .+ it can be given tasks again", format_improvement(seen) or "")
 
 
-def test_an_exclusion_is_over_when_it_was_said_to_be():
+def test_exclusion_ends_at_announced_time():
     seen = told(raced(1, 0, 0, 0))
     back = exclusion_end_time(seen.node.base, seen.node.since, CRYNUX)
     assert is_excluded(seen.node, back - 1, CRYNUX)
@@ -131,7 +131,7 @@ def test_an_exclusion_is_over_when_it_was_said_to_be():
     )
 
 
-def test_who_left_was_slashed_or_never_had_a_task_is_told_that():
+def test_departed_slashed_new_and_paused_nodes_have_own_headline():
     left, slashed = raced(1).quits("A"), raced(1).is_slashed("A")
     assert format_headline(standing(left)) == f"It left the network on {format_time(left.time)}."
     slashed_at = f"Slashed on {format_time(slashed.time)}, and out of the network."
@@ -144,7 +144,7 @@ def test_who_left_was_slashed_or_never_had_a_task_is_told_that():
     )
 
 
-def test_a_full_pool_under_the_line_says_how_many_first_places_lift_it():
+def test_low_full_pool_shows_first_places_needed():
     seen = standing(History().joins("A").scores("A", *[0] * 40, *[5] * 10))
     assert format_headline(seen) == "To be kicked out: its last 50 tasks brought 1.00 on average."
     assert format_details(seen).startswith("At least 2.00 are needed.")
@@ -157,7 +157,7 @@ def test_a_full_pool_under_the_line_says_how_many_first_places_lift_it():
 @pytest.mark.parametrize("rules", [CRYNUX, RELAY])
 @examples(60)
 @given(ranks=st.lists(st.integers(0, 3), max_size=12), later=st.integers(0, 5_000), ends=st.data())
-def test_every_state_has_sound_sentences_and_reasons_that_add_up(rules, ranks, later, ends):
+def test_every_state_has_valid_sentences_and_consistent_reasons(rules, ranks, later, ends):
     history = raced(*ranks)
     how = ends.draw(st.sampled_from(["stays", "quits", "pauses", "is_slashed", "is_kicked_out"]))
     if how != "stays":

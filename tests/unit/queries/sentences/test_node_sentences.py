@@ -70,11 +70,11 @@ def calm_but(**changes: Any) -> NodeSummary:
          "Kicked out: its last 50 tasks brought 1.74 points on average."),
     ],
 )  # fmt: skip
-def test_the_headline_is_the_answer(changes, said):
+def test_headline_matches_node_standing(changes, said):
     assert format_headline(calm_but(**changes)) == said
 
 
-def test_what_would_lift_an_excluded_node_begins_with_the_wait():
+def test_lift_of_excluded_node_begins_with_waiting_time():
     lift = NO_LIFT.model_copy(update={"first_places": 1, "place_then": 11})
     told = calm_but(state="excluded", back_at=NOW + 41, place=12, lift=lift)
     assert format_improvement(told) == (
@@ -82,7 +82,7 @@ def test_what_would_lift_an_excluded_node_begins_with_the_wait():
     )
 
 
-def test_what_costs_as_much_as_the_ranks_is_said_too():
+def test_details_mention_reliability_as_costly_as_ranks():
     told = calm_but(reliability=UNIT // 2)
     assert format_details(told) == (
         "Reliability is down to 0.50, and heals by itself. Best of 12 nodes."
@@ -116,7 +116,7 @@ standings = st.builds(
 
 
 @given(standings)
-def test_every_sentence_is_one(told):
+def test_every_sentence_is_well_formed(told):
     for text in (
         format_headline(told),
         format_details(told),

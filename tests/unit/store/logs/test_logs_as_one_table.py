@@ -84,7 +84,7 @@ ACTS = st.lists(
 
 
 @given(acts=ACTS)
-def test_whatever_is_done_to_logs_they_read_as_one_table(store: Store, acts):
+def test_log_operations_match_single_table_model(store: Store, acts):
     table = OneTable()
     with undone(store) as uow:
         for name, given_to in acts:
@@ -111,19 +111,19 @@ def assert_alike(uow: UnitOfWork, table: OneTable) -> None:
         assert uow.logs.get_lowest_block_hash(number) == (hashes[min(above)] if above else None)
 
 
-def test_an_index_that_no_key_has_room_for_is_refused(store: Store):
+def test_log_index_above_maximum_is_rejected(store: Store):
     with pytest.raises(FatalError, match="index"), store.transaction() as uow:
         uow.logs.append([log(1, MAX_LOG_INDEX + 1, data="0x")])
 
 
-def test_the_time_of_a_block_is_that_of_its_last_replacement(store: Store):
+def test_block_time_is_that_of_last_replacement(store: Store):
     with store.transaction() as uow:
         uow.logs.append([log(1), log(1, 1)])
         uow.logs.replace([log(1, time=77)])
         assert [each.time for each in uow.logs.iterate_between(1, 1)] == [77, 77]
 
 
-def test_a_transaction_is_found_by_a_canonical_log_of_it(store: Store):
+def test_transaction_block_is_looked_up_in_canonical_logs(store: Store):
     with store.transaction() as uow:
         uow.logs.append([log(3), log(4)])
         uow.logs.orphan_above(3)

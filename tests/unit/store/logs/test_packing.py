@@ -26,21 +26,21 @@ DATA = st.builds(
 @example(b"\xff" * 32)
 @example(b"\0" + b"\xff" * 31)
 @example(b"\xff" * 31 + b"\0")
-def test_packed_data_come_back_as_they_were(data: bytes):
+def test_packed_data_round_trips(data: bytes):
     assert unpack_hex(pack_hex(encode_hex(data))) == encode_hex(data)
 
 
 @given(DATA)
-def test_packing_adds_at_most_a_byte_a_word(data: bytes):
+def test_packing_adds_at_most_byte_per_word(data: bytes):
     assert len(pack_hex(encode_hex(data))) <= len(data) + (len(data) + 31) // 32
 
 
-def test_a_number_takes_its_own_bytes_and_one_more():
+def test_packed_number_uses_its_own_bytes_plus_header():
     assert pack_hex(a_hash(300)) == b"\x22\x01\x2c"
     assert pack_hex("0x" + "00" * 32) == b" "
 
 
-def test_the_view_has_every_log_in_plain_columns(store: Store):
+def test_view_has_every_log_in_plain_columns(store: Store):
     logs = [
         log(1, 0, data="0x"),
         log(1, 7, data=a_hash(1) + "00" * 32 + "ff" * 32, topics=(a_hash(9),)),
@@ -55,7 +55,7 @@ def test_the_view_has_every_log_in_plain_columns(store: Store):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(data=st.lists(DATA, min_size=1, max_size=20))
-def test_the_view_unpacks_what_python_packed(store: Store, data: list[bytes]):
+def test_view_unpacks_packed_data(store: Store, data: list[bytes]):
     logs = [log(1, place, data=encode_hex(each)) for place, each in enumerate(data)]
     with store.transaction() as uow:
         # Rows of longer examples stay behind these.

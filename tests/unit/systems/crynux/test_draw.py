@@ -25,32 +25,32 @@ def names(drawn: list[NodeDraw]) -> list[Address]:
 
 
 @given(CANDIDATES, SEEDS, st.integers(0, 9))
-def test_nobody_is_drawn_twice_and_nobody_is_left_out(candidates, seed, draws):
+def test_draw_selects_distinct_candidates_until_exhausted(candidates, seed, draws):
     drawn = names(draw_nodes(candidates, seed, draws))
     assert len(set(drawn)) == len(drawn) == min(draws, len(candidates))
     assert set(drawn) <= {address for address, _ in candidates}
 
 
 @given(CANDIDATES, SEEDS, st.randoms())
-def test_the_order_of_the_candidates_says_nothing(candidates, seed, random):
+def test_draw_is_independent_of_candidate_order(candidates, seed, random):
     shuffled = random.sample(candidates, len(candidates))
     assert draw_nodes(shuffled, seed, 8) == draw_nodes(candidates, seed, 8)
 
 
 @given(CANDIDATES, SEEDS, st.integers(1, 8))
-def test_more_draws_begin_with_the_fewer_ones(candidates, seed, draws):
+def test_more_draws_extend_fewer_draws(candidates, seed, draws):
     assert draw_nodes(candidates, seed, draws) == draw_nodes(candidates, seed, 8)[:draws]
 
 
 @given(CANDIDATES, SEEDS)
-def test_a_node_of_weight_zero_comes_after_all_the_others(candidates, seed):
+def test_zero_weight_nodes_are_drawn_last(candidates, seed):
     weights = dict(candidates)
     drawn = [weights[each] > 0 for each in names(draw_nodes(candidates, seed, 8))]
     assert drawn == sorted((weight > 0 for weight in weights.values()), reverse=True)
 
 
 @given(CANDIDATES, SEEDS)
-def test_each_draw_can_be_checked_by_hand(candidates, seed):
+def test_each_draw_is_verifiable_from_digest(candidates, seed):
     left = dict(sorted(candidates))
     for i, drawn in enumerate(draw_nodes(candidates, seed, 8)):
         counting = left if any(left.values()) else dict.fromkeys(left, 1)
@@ -62,19 +62,19 @@ def test_each_draw_can_be_checked_by_hand(candidates, seed):
         del left[drawn.node]
 
 
-def test_of_equal_weights_x_counts_the_nodes():
+def test_equal_weights_draw_node_by_index():
     nodes = sorted(map(node, "ABCDEFGH"))
     for n in range(20):
         (drawn,) = draw_nodes([(each, 1) for each in nodes], bytes(31) + bytes((n,)), 1)
         assert drawn.node == nodes[drawn.x]
 
 
-def test_where_no_weight_is_left_each_that_is_left_counts_one():
+def test_zero_weights_are_drawn_equally():
     drawn = draw_nodes([(node(name), 0) for name in "ABCDE"], bytes(32), 5)
     assert [each.total for each in drawn] == [5, 4, 3, 2, 1]
 
 
-def test_a_seed_of_another_length_is_refused():
+def test_seed_of_wrong_length_is_rejected():
     with pytest.raises(ValueError, match="32 bytes, this one 31"):
         draw_nodes([(node("A"), 1)], bytes(31), 1)
 
@@ -82,12 +82,12 @@ def test_a_seed_of_another_length_is_refused():
 @pytest.mark.parametrize(
     "candidates", [[(node("A"), -1)], [(node("A"), 1), (node("A"), 2)]], ids=["negative", "twice"]
 )
-def test_candidates_that_make_no_sense_are_refused(candidates):
+def test_invalid_candidates_are_rejected(candidates):
     with pytest.raises(ValueError, match=r"0 or more|stands twice"):
         draw_nodes(candidates, bytes(32), 1)
 
 
-def test_a_hundred_thousand_draws_follow_the_weights():
+def test_many_draws_follow_weights():
     weights = {node(str(weight)): weight for weight in (1, 2, 3, 5, 8, 13)}
     firsts, seconds = dict.fromkeys(weights, 0), dict.fromkeys(weights, 0)
     candidates = list(weights.items())

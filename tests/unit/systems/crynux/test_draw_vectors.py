@@ -28,12 +28,12 @@ def node_of(vector: Vector) -> Node:
     return node
 
 
-def test_the_file_is_what_the_reference_computes():
+def test_vector_file_matches_reference():
     assert (FOLDER / "draw.json").read_text(encoding="utf-8") == text()
 
 
 @vectors_of("draws", file="draw")
-def test_every_step_of_a_worked_draw_is_ours(vector):
+def test_worked_draws_match_vectors(vector):
     expected, nodes = vector["expected"], [node_of(each) for each in vector["nodes"]]
     task = create_task(TaskKey(vector["task"]))
     task.models = tuple(vector["models"])

@@ -41,7 +41,7 @@ def fits(node: Node, task: Task, weighting: Weighting) -> bool:
     tasks=st.lists(requests(), min_size=1, max_size=4),
     weighting=st.sampled_from([CRYNUX_WEIGHTING, RELAY_WEIGHTING]),
 )
-def test_a_free_node_is_found_where_a_look_at_every_node_finds_one(
+def test_free_nodes_match_check_of_every_node(
     turns: list[tuple[list[Node], int, set[int]]],
     tasks: list[Task],
     weighting: Weighting,
@@ -71,7 +71,7 @@ def test_a_free_node_is_found_where_a_look_at_every_node_finds_one(
                 assert found == any(fits(each, task, weighting) for each in left)
 
 
-def test_who_waits_in_vain_costs_a_look_at_those_who_came_free_and_no_more(monkeypatch):
+def test_unfit_task_rechecks_only_newly_freed_nodes(monkeypatch):
     looks: list[Node] = []
 
     def look(node: Node, wanted: Any) -> IneligibilityReason | None:

@@ -34,7 +34,7 @@ def verdicts(
 
 @quick
 @given(networks(), requests(), POLICIES)
-def test_every_member_has_either_a_weight_or_a_reason(nodes, task, policy):
+def test_every_member_has_either_weight_or_reason(nodes, task, policy):
     said = verdicts(policy, task, a_policy_input(nodes))
     members = [each.address for each in nodes if each.membership is Membership.MEMBER]
     assert [each.node for each in said] == sorted(members)
@@ -49,7 +49,7 @@ def test_every_member_has_either_a_weight_or_a_reason(nodes, task, policy):
 
 @quick
 @given(networks(), requests(), POLICIES, st.randoms())
-def test_the_order_of_the_nodes_says_nothing(nodes, task, policy, random):
+def test_verdicts_are_independent_of_node_order(nodes, task, policy, random):
     shuffled = random.sample(nodes, len(nodes))
     assert verdicts(policy, task, a_policy_input(shuffled)) == verdicts(
         policy, task, a_policy_input(nodes)
@@ -58,7 +58,7 @@ def test_the_order_of_the_nodes_says_nothing(nodes, task, policy, random):
 
 @quick
 @given(networks(), requests())
-def test_a_stake_counts_beside_the_largest_only(nodes, task):
+def test_stake_counts_relative_to_largest_stake_only(nodes, task):
     doubled = [replace(each, stake=2 * (each.stake or 0)) for each in nodes]
     before = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
     after = verdicts(CRYNUX_POLICY, task, a_policy_input(doubled))
@@ -67,14 +67,14 @@ def test_a_stake_counts_beside_the_largest_only(nodes, task):
 
 @quick
 @given(networks(), requests())
-def test_an_excluded_node_is_out_whatever_else_it_has(nodes, task):
+def test_excluded_node_is_ineligible(nodes, task):
     policy_input = a_policy_input([replace(each, base=UNIT // 11, since=NOW) for each in nodes])
     assert all(each.weight is None for each in verdicts(CRYNUX_POLICY, task, policy_input))
 
 
 @quick
 @given(networks(), requests())
-def test_nobody_loses_weight_by_a_further_model(nodes, task):
+def test_additional_models_never_reduce_weight(nodes, task):
     policy_input = a_policy_input(nodes)
     for each in verdicts(CRYNUX_POLICY, task, policy_input):
         if each.weight is not None:
@@ -89,7 +89,7 @@ def test_nobody_loses_weight_by_a_further_model(nodes, task):
 
 @quick
 @given(networks(), requests())
-def test_the_seed_leaves_nobody_out_for_models_that_nobody_has(nodes, task):
+def test_models_exclude_nodes_only_when_candidate_holds_all_of_them(nodes, task):
     said = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
     if any(each.reason == IneligibilityReason.MODELS_NOT_ON_DISK for each in said):
         chosen = [each.node for each in said if each.weight is not None]
@@ -100,7 +100,7 @@ def test_the_seed_leaves_nobody_out_for_models_that_nobody_has(nodes, task):
 
 @quick
 @given(networks(), requests(), st.integers(0, UNIT))
-def test_no_candidate_weighs_less_than_the_floor(nodes, task, floor):
+def test_candidate_weighs_at_least_floor(nodes, task, floor):
     policy = CrynuxPolicy("crynux", 2, Weighting(weight_floor=floor))
     bare = CrynuxPolicy("crynux", 2, Weighting(weight_floor=0))
     plain = verdicts(bare, task, a_policy_input(nodes))
@@ -151,19 +151,19 @@ REASONS: dict[str, tuple[IneligibilityReason | None, dict[str, Any], dict[str, A
 
 
 @pytest.mark.parametrize("name", REASONS)
-def test_a_reason_is_one_of_a_closed_list(name):
+def test_ineligibility_reason_matches_listed_cases(name):
     out, values, asked = REASONS[name]
     said = verdicts(CRYNUX_POLICY, a_task(**asked), a_policy_input([a_node("A", **values)]))
     assert [each.reason for each in said] == [out]
 
 
-def test_a_node_taken_for_another_task_is_out():
+def test_node_taken_for_another_task_is_ineligible():
     policy_input = a_policy_input([a_node("A"), a_node("B")], taken=frozenset({node("A")}))
     said = verdicts(CRYNUX_POLICY, a_task(), policy_input)
     assert [each.reason for each in said] == [IneligibilityReason.TAKEN, None]
 
 
-def test_a_taken_node_that_alone_has_the_models_leaves_the_task_to_all():
+def test_taken_sole_holder_of_models_leaves_task_to_others():
     nodes = [a_node("A", models=("base:a",)), a_node("B")]
     task = a_task(models=("base:a",))
     outs = [
@@ -176,7 +176,7 @@ def test_a_taken_node_that_alone_has_the_models_leaves_the_task_to_all():
     ]
 
 
-def test_a_verdict_shows_what_the_weight_is_made_of():
+def test_verdict_shows_parts_of_weight():
     nodes = [a_node("A", stake=25 * UNIT, pool=bytes([8])), a_node("B")]
     said = verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))[0]
     expected = {"S": Fraction(1, 2), "QoS": Fraction(4, 5), "M": Fraction(1)}
@@ -188,33 +188,33 @@ def test_a_verdict_shows_what_the_weight_is_made_of():
     assert said.weight == int(Fraction(said.parts["W"]) * UNIT)
 
 
-def test_locality_is_rounded_down_line_by_line():
+def test_locality_boost_is_rounded_down_per_term():
     counted = frozenset("abcdefghijk")
     owner = a_node("A", models=("a",), in_use=("a",))
     # 1 + 0.7/11 + 0.3/11, both rounded down: one unit less than 1 + 1/11 rounded down.
     assert compute_locality_boost(owner, counted, CRYNUX_WEIGHTING) == UNIT + UNIT // 11 - 1
 
 
-def test_a_node_whose_mean_is_0_weighs_the_floor_and_no_more():
+def test_zero_mean_node_has_floor_weight():
     nodes = [a_node("A", pool=bytes(3)), a_node("B")]
     weights = [each.weight for each in verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))]
     assert weights == [UNIT // 100, UNIT // 3]
 
 
-def test_the_largest_stake_counts_also_where_its_node_is_busy():
+def test_largest_stake_counts_from_busy_node():
     nodes = [a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)]
     # S and QoS are one half.
     weights = [each.weight for each in verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))]
     assert weights == [None, UNIT // 4]
 
 
-def test_a_model_in_use_counts_also_where_its_disk_was_never_told():
+def test_model_in_use_counts_without_disk_report():
     nodes = [a_node("A", in_use=("base:a",)), a_node("B")]
     said = verdicts(CRYNUX_POLICY, a_task(models=("base:a", "lora:c")), a_policy_input(nodes))
     assert [Fraction(each.parts["M"]) for each in said] == [Fraction(23, 20), 1]
 
 
-def test_the_relay_asks_for_base_models_and_looks_at_no_others():
+def test_relay_requires_base_models_only():
     nodes = [
         a_node("A", models=("base:a", "plain"), in_use=("base:a", "lora:c")),
         a_node("B", models=("base:a", "lora:c"), in_use=("base:a",)),
@@ -227,13 +227,13 @@ def test_the_relay_asks_for_base_models_and_looks_at_no_others():
 
 
 @pytest.mark.parametrize("field", ["weight_floor", "disk_boost", "memory_boost"])
-def test_a_negative_parameter_is_refused_by_name(field):
+def test_negative_parameter_is_rejected_by_name(field):
     values: dict[str, Any] = {field: -1}
     with pytest.raises(ValueError, match=field):
         Weighting(**values)
 
 
-def test_a_relay_node_stays_out_until_its_reliability_is_back():
+def test_relay_node_stays_excluded_until_recovery():
     member: Node = a_node("A", excluded=True, base=79 * UNIT // 100)
     outs = [
         verdicts(RELAY_POLICY, a_task(), a_policy_input([member], RELAY, time=NOW + seconds))[

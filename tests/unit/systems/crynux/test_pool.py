@@ -118,7 +118,7 @@ TestNetwork = Network.TestCase
 TestNetwork.settings = settings(examples(60), stateful_step_count=25)
 
 
-def test_a_node_that_is_changed_is_seen_only_when_the_pool_is_told():
+def test_changed_node_takes_effect_only_after_put():
     pool, member = CandidatePool(CRYNUX, CRYNUX_WEIGHTING), a_node("A")
     pool.update_node(member)
     assert pool.has_candidate(a_task(), NOW)
@@ -128,7 +128,7 @@ def test_a_node_that_is_changed_is_seen_only_when_the_pool_is_told():
     assert not pool.has_candidate(a_task(), NOW)
 
 
-def test_the_largest_stake_counts_whoever_has_it_and_is_forgotten_with_him():
+def test_largest_stake_is_tracked_through_put_and_drop():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     rich, poor = a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)
     weights = []
@@ -143,7 +143,7 @@ def test_the_largest_stake_counts_whoever_has_it_and_is_forgotten_with_him():
     assert weights == [UNIT // 3, UNIT // 4, UNIT // 3]
 
 
-def test_time_may_go_back_to_where_a_node_was_excluded():
+def test_pool_evaluates_exclusion_at_earlier_time():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     pool.update_node(a_node("A", base=UNIT // 20))
     pool.update_node(a_node("B"))
@@ -154,13 +154,13 @@ def test_time_may_go_back_to_where_a_node_was_excluded():
         assert {each.node for each in drawn} == set(found)
 
 
-def test_the_floor_holds_while_a_node_heals():
+def test_weight_floor_applies_during_recovery():
     pool = CandidatePool(CRYNUX, Weighting(weight_floor=UNIT // 50))
     pool.update_node(a_node("A", pool=bytes(3), base=UNIT // 2))
     assert pool.list_candidates(a_task(), NOW) == [(histories.node("A"), UNIT // 50)]
 
 
-def test_without_a_fallback_nobody_has_a_task_whose_models_nobody_has():
+def test_task_without_model_holders_has_no_candidate_without_fallback():
     pool, task = CandidatePool(RELAY, RELAY_WEIGHTING), a_task(models=("base:a",))
     pool.update_node(a_node("A"))
     assert not pool.has_candidate(task, NOW)
@@ -168,7 +168,7 @@ def test_without_a_fallback_nobody_has_a_task_whose_models_nobody_has():
     assert [address for address, _ in pool.list_candidates(task, NOW)] == [histories.node("B")]
 
 
-def test_restart_without_a_score_since_changes_no_weight():
+def test_restart_without_later_score_keeps_weight():
     rules = replace(RELAY, restarts=(NOW + 30,))
     pool = CandidatePool(rules, CRYNUX_WEIGHTING)
     pool.update_node(a_node("A", pool=bytes([10, 5])))
@@ -176,7 +176,7 @@ def test_restart_without_a_score_since_changes_no_weight():
     assert weights == [75 * UNIT // 175] * 3
 
 
-def test_many_changes_at_once_are_all_seen():
+def test_many_changes_are_applied():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     nodes = [a_node(f"{n}", stake=n * UNIT) for n in range(300)]
     for each in nodes:
@@ -189,7 +189,7 @@ def test_many_changes_at_once_are_all_seen():
     assert found == sorted(each.address for each in nodes[250:])
 
 
-def test_invented_requirements_do_not_fill_the_memory():
+def test_number_of_cached_requirements_is_limited():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     pool.update_node(a_node("A", gpu_vram=10_000))
     for vram in range(1, 300):
@@ -197,7 +197,7 @@ def test_invented_requirements_do_not_fill_the_memory():
     assert len(pool._views) == pool_module._MAX_VIEWS
 
 
-def test_invented_requirements_do_not_fill_the_memory_of_a_large_network(monkeypatch):
+def test_cached_requirements_are_limited_in_large_network(monkeypatch):
     monkeypatch.setattr(pool_module, "_MAX_INDEXED_NODES", 1_000)
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for n in range(300):
@@ -209,7 +209,7 @@ def test_invented_requirements_do_not_fill_the_memory_of_a_large_network(monkeyp
     assert len(pool._views) == 3
 
 
-def test_one_kind_of_task_is_kept_ready_however_large_the_network(monkeypatch):
+def test_single_requirement_stays_cached_in_large_network(monkeypatch):
     monkeypatch.setattr(pool_module, "_MAX_INDEXED_NODES", 100)
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for n in range(300):
@@ -219,7 +219,7 @@ def test_one_kind_of_task_is_kept_ready_however_large_the_network(monkeypatch):
         assert kept_in(pool) == 300
 
 
-def test_changes_that_no_task_asks_about_do_not_pile_up():
+def test_unused_requirements_do_not_accumulate_changes():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     nodes = [a_node(f"{n}", gpu_vram=24) for n in range(300)]
     for each in nodes:

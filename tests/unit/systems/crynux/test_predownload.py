@@ -36,7 +36,7 @@ def request(minutes_ago: int, *, model: str = MODEL) -> DownloadRequest:
 
 @quick
 @given(networks(), requests())
-def test_those_asked_could_run_the_task_when_free_but_for_the_model(nodes, task):
+def test_predownload_targets_fit_task_and_lack_scarce_model(nodes, task):
     policy_input = a_policy_input(nodes)
     # The same with nobody busy and no models: nobody is out for them.
     rested = a_policy_input([replace(each, running=0) for each in nodes])
@@ -59,7 +59,7 @@ def test_those_asked_could_run_the_task_when_free_but_for_the_model(nodes, task)
     assert has_scarce_model(task.models, free, 3) == bool(said)
 
 
-def test_from_three_available_nodes_on_nobody_is_asked():
+def test_three_available_holders_need_no_predownload():
     holders = [a_node(name, models=(MODEL,)) for name in "ABC"]
     other = a_node("D")
     assert asked([*holders, other]) == []
@@ -68,7 +68,7 @@ def test_from_three_available_nodes_on_nobody_is_asked():
         assert asked(fewer) == [Predownload(MODEL, 2, 0, (node("D"),))]
 
 
-def test_so_many_are_asked_that_ten_have_it_the_likeliest_first():
+def test_enough_nodes_are_selected_by_weight():
     nodes = [a_node(f"{n:02}", stake=n * UNIT) for n in range(20)]
     ((_, _, _, names),) = asked(nodes)
     assert names == tuple(node(f"{n}") for n in range(19, 9, -1))
@@ -76,11 +76,11 @@ def test_so_many_are_asked_that_ten_have_it_the_likeliest_first():
     assert len(names) == 2
 
 
-def test_a_busy_node_is_asked_it_downloads_beside_its_task():
+def test_busy_node_is_selected_for_predownload():
     assert asked([a_node("A", running=1)]) == [Predownload(MODEL, 0, 0, (node("A"),))]
 
 
-def test_who_runs_the_task_is_not_asked_it_downloads_by_itself():
+def test_node_running_task_is_not_selected_for_predownload():
     runs, other = a_node("A", running=1), a_node("B")
     scene = replace(a_policy_input([runs, other]), reserved=frozenset({node("A")}))
     task = a_task(models=(MODEL,))
@@ -89,19 +89,19 @@ def test_who_runs_the_task_is_not_asked_it_downloads_by_itself():
     ]
 
 
-def test_who_was_asked_and_may_still_answer_counts_as_one_who_has_it():
+def test_open_request_counts_as_pending_holder():
     nodes = [a_node("A", downloads=(request(29),)), a_node("B"), a_node("C")]
     assert asked(nodes, target_nodes=2) == [Predownload(MODEL, 0, 1, (node("B"),))]
 
 
-def test_nobody_is_asked_for_the_same_model_again_within_a_day():
+def test_unanswered_request_is_not_repeated_within_24_hours():
     silent = a_node("A", downloads=(request(31),))
     assert asked([silent]) == [Predownload(MODEL, 0, 0, ())]
     long_ago = replace(silent, downloads=(request(DOWNLOAD_HISTORY_SECONDS // MINUTES),))
     assert asked([long_ago]) == [Predownload(MODEL, 0, 0, (node("A"),))]
 
 
-def test_a_node_is_asked_for_so_many_models_a_day_and_no_more():
+def test_requests_per_node_and_day_are_limited():
     busy = a_node("A", downloads=(request(50, model="x"), request(40, model="y")))
     task = a_task(models=(MODEL, "lora:c"))
     ((_, _, _, first), (_, _, _, second)) = asked([busy], task, per_node_per_day=3)
@@ -109,7 +109,7 @@ def test_a_node_is_asked_for_so_many_models_a_day_and_no_more():
 
 
 @given(st.integers(0, 12), st.integers(0, 12))
-def test_all_requests_of_a_day_together_are_bounded(per_day, before):
+def test_total_requests_per_day_are_limited(per_day, before):
     nodes = [a_node(f"{n:02}") for n in range(12)]
     for each in nodes[:before]:
         each.downloads = (request(100, model="x"),)
@@ -117,7 +117,7 @@ def test_all_requests_of_a_day_together_are_bounded(per_day, before):
     assert len(names) == min(12, max(0, per_day - before))
 
 
-def test_each_model_is_looked_at_by_itself():
+def test_each_model_is_evaluated_separately():
     task = a_task(models=("lora:c", MODEL, "lora:c"))
     nodes = [a_node("A", models=(MODEL,)), a_node("B")]
     assert asked(nodes, task) == [
@@ -126,12 +126,12 @@ def test_each_model_is_looked_at_by_itself():
     ]
 
 
-def test_nobody_is_asked_who_does_not_fit_the_task():
+def test_unfit_node_is_not_selected_for_predownload():
     misfit = [a_node("A", gpu_vram=8)]
     assert asked(misfit, a_task(models=(MODEL,), min_vram=9)) == [Predownload(MODEL, 0, 0, ())]
 
 
-def test_a_request_is_open_until_its_time_and_answered_where_the_model_is_there():
+def test_request_state_is_open_answered_or_unanswered():
     requests = (request(40, model="late"), request(20, model="soon"), request(50, model="there"))
     told = a_node("A", models=("there",), downloads=requests)
     states = {each.request.model: each.state for each in list_requests(told, NOW)}

@@ -47,7 +47,7 @@ def by_value(tasks: list[Task]) -> list[Task]:
 
 @quick
 @given(queues(), st.sampled_from([CRYNUX_POLICY, RELAY_POLICY]), a_row("A"))
-def test_a_freed_node_takes_the_best_task_that_it_could_be_drawn_for(tasks, policy, node):
+def test_freed_node_takes_best_task_it_is_eligible_for(tasks, policy, node):
     """Heads of groups and all tasks one by one come to the same."""
     freed = replace(node, membership=a_node("A").membership, paused=False, running=0)
     freed = replace(freed, base=a_node("A").base, excluded=False)
@@ -63,7 +63,7 @@ def test_a_freed_node_takes_the_best_task_that_it_could_be_drawn_for(tasks, poli
 
 @quick
 @given(queues())
-def test_every_task_waits_in_one_group_the_most_valuable_first(tasks):
+def test_every_task_waits_in_single_group_by_value(tasks):
     queue = TaskQueue(PRICING, CRYNUX_WEIGHTING, tasks)
     assert [each.task for each in queue.in_order()] == by_value(tasks)
     groups = queue.groups()
@@ -78,7 +78,7 @@ def test_every_task_waits_in_one_group_the_most_valuable_first(tasks):
 
 @quick
 @given(queues(), st.integers(1, 9))
-def test_what_is_dropped_is_worth_no_more_than_what_stays(tasks, room):
+def test_dropped_tasks_are_worth_no_more_than_kept_tasks(tasks, room):
     queue = TaskQueue(PRICING, CRYNUX_WEIGHTING, tasks)
     dropped = queue.overflow(room)
     for each in dropped:
@@ -90,7 +90,7 @@ def test_what_is_dropped_is_worth_no_more_than_what_stays(tasks, room):
 
 @quick
 @given(queues(), st.randoms())
-def test_a_queue_is_what_is_in_it_however_it_came_there(tasks, random):
+def test_queue_is_independent_of_insertion_order(tasks, random):
     queue = TaskQueue(PRICING, CRYNUX_WEIGHTING, random.sample(tasks, len(tasks)))
     for task in tasks[::2]:
         queue.discard(task.key)
@@ -103,14 +103,14 @@ def test_a_queue_is_what_is_in_it_however_it_came_there(tasks, random):
     assert queue.groups() == TaskQueue(PRICING, CRYNUX_WEIGHTING, left).groups()
 
 
-def test_of_equal_tasks_the_oldest_is_taken_and_the_newest_dropped():
+def test_equal_tasks_are_taken_oldest_first_and_dropped_newest_first():
     tasks = [a_task(f"{9 - n}", fee=10, created_at=Position(n, 0, 0)) for n in range(3)]
     queue = TaskQueue(PRICING, CRYNUX_WEIGHTING, tasks)
     assert [each.task for each in queue.in_order()] == tasks
     assert [each.task for each in queue.overflow(1)] == [tasks[2], tasks[1]]
 
 
-def test_groups_stand_by_memory_then_by_card_and_any_card_last():
+def test_groups_are_sorted_by_memory_then_card():
     tasks = [
         a_task("1", min_vram=16),
         a_task("2", required_gpu="T4", required_gpu_vram=16),
@@ -121,7 +121,7 @@ def test_groups_stand_by_memory_then_by_card_and_any_card_last():
     assert [*groups] == [(24, None), (16, "A4"), (16, "T4"), (16, None)]
 
 
-def test_a_head_is_passed_over_by_a_node_that_cannot_run_it():
+def test_head_unfit_for_node_is_skipped():
     tasks = [
         a_task("1", fee=90, version=(2, 0, 0)),
         a_task("2", fee=80, models=("base:a",)),
@@ -136,20 +136,20 @@ def test_a_head_is_passed_over_by_a_node_that_cannot_run_it():
     assert taken == [80, 70]
 
 
-def test_a_value_is_exact_and_an_estimate_at_least_a_second():
+def test_value_is_exact_with_minimum_estimate_of_1_s():
     assert PRICING.compute_value(a_task(fee=7, size=1, kind=TaskKind.LLM)) == Fraction(70, 101)
     assert PRICING.compute_value(a_task(fee=7, size=9, kind=TaskKind.SD_FT)) == 7
     half = dict.fromkeys(TaskKind, Fraction(1, 4))
     assert Pricing(half, half).compute_value(a_task(fee=7, size=1)) == 7
 
 
-def test_silence_about_kind_or_size_gains_nothing():
+def test_missing_kind_or_size_gains_no_value():
     assert PRICING.estimate_seconds(a_task(size=3)) == 30 + 3 * 20
     assert PRICING.estimate_seconds(a_task(kind=TaskKind.SD)) == 30 + 20
     assert PRICING.compute_value(a_task()) == 0
 
 
-def test_a_price_list_is_whole_and_not_negative():
+def test_incomplete_or_negative_pricing_is_rejected():
     seconds = dict.fromkeys(TaskKind, Fraction(1))
     with pytest.raises(ValueError, match="unit_seconds: nothing said of sd"):
         Pricing(seconds, {})
@@ -161,12 +161,12 @@ def test_a_price_list_is_whole_and_not_negative():
     ("members", "alpha", "room"),
     [(0, "5", 1), (3, "0.5", 1), (5, "0.5", 2), (10, "0.3", 3), (7, "5", 35), (10**6, "1e-9", 1)],
 )
-def test_the_room_is_a_share_of_the_members_and_at_least_one(members, alpha, room):
+def test_capacity_is_share_of_members_and_at_least_1(members, alpha, room):
     assert compute_queue_capacity(members, Fraction(alpha)) == room
 
 
 @pytest.mark.parametrize("alpha", [0, -1])
-def test_a_room_of_nothing_is_refused(alpha):
+def test_zero_alpha_is_rejected(alpha):
     with pytest.raises(ValueError, match="alpha"):
         compute_queue_capacity(10, Fraction(alpha))
 
@@ -181,5 +181,5 @@ def test_a_room_of_nothing_is_refused(alpha):
         (False, {"ending": Ending.ABORTED}),
     ],
 )
-def test_a_task_waits_from_its_creation_to_its_start_or_end(waits, values):
+def test_task_is_waiting_until_start_or_end(waits, values):
     assert is_waiting(a_task(**values)) == waits

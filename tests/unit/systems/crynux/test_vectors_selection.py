@@ -45,7 +45,7 @@ def system_of(vector: Vector) -> tuple[Rules, CrynuxPolicy]:
 
 
 @vectors_of("selection")
-def test_a_weight_is_made_of_stake_qos_and_locality(vector):
+def test_weight_combines_stake_qos_and_locality(vector):
     rules, policy = system_of(vector)
     total = vector["nodes"][0]["total"]
     nodes = [weighed_node(f"{n}", each) for n, each in enumerate(vector["nodes"])]
@@ -77,7 +77,7 @@ def weighed_node(name: str, vector: Vector) -> Node:
     )
 
 
-def test_a_mean_of_zero_is_no_new_node():
+def test_zero_mean_is_new_node_only_for_relay():
     """Which the relay has otherwise (sel-05 is `crynux`'s)."""
     nodes = [a_node("A", pool=bytes(3))]
     assert [
@@ -89,7 +89,7 @@ def test_a_mean_of_zero_is_no_new_node():
 
 
 @vectors_of("locality_table")
-def test_more_models_at_hand_boost_more(vector):
+def test_more_local_models_increase_boost(vector):
     made = a_node("A", models=MODELS[: vector["local"]], in_use=MODELS[: vector["in_use"]])
     boost = compute_locality_boost(
         made, frozenset(MODELS[: vector["total"]]), CRYNUX_POLICY.weighting
@@ -139,7 +139,7 @@ def addresses(names: list[str]) -> list[Address]:
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_candidates_are_those_that_fit_and_have_the_models(name):
+def test_candidates_fit_task_and_have_models(name):
     vector = PLAIN[name]
     nodes = [candidate(each, values) for each, values in vector["nodes"].items()]
     systems = [system_of(vector)] if "profile" in vector else SYSTEMS.values()
@@ -147,7 +147,7 @@ def test_candidates_are_those_that_fit_and_have_the_models(name):
         assert candidates(asking(vector["task"]), nodes, system) == addresses(vector["expected"])
 
 
-def test_the_relay_weighs_no_model_on_disk():
+def test_relay_ignores_models_on_disk_in_weight():
     vector = FILTERS[GATED]
     nodes = [candidate(each, values) for each, values in vector["nodes"].items()]
     verdicts = RELAY_POLICY.create_follower().judge_candidates(
@@ -158,13 +158,13 @@ def test_the_relay_weighs_no_model_on_disk():
 
 
 @pytest.mark.parametrize("case", FILTERS[EXCLUDING]["cases"])
-def test_an_excluded_node_is_gone_until_it_recovers(case):
+def test_excluded_node_is_no_candidate_until_recovery(case):
     nodes = [candidate(each["id"], each) for each in case["nodes"]]
     assert candidates(a_task(), nodes, SYSTEMS["relay_head"]) == addresses(case["expected"])
 
 
 @pytest.mark.parametrize("case", FILTERS[RESERVING]["cases"])
-def test_a_reserved_node_is_not_drawn_again(case):
+def test_reserved_node_is_not_drawn_again(case):
     nodes = [a_node(name) for name in FILTERS[RESERVING]["candidates"]]
     taken = frozenset(addresses(case["reserved"]))
     verdicts = RELAY_POLICY.create_follower().judge_candidates(
@@ -178,7 +178,7 @@ def test_a_reserved_node_is_not_drawn_again(case):
 
 
 @pytest.mark.parametrize("case", FILTERS[VERSIONS]["cases"])
-def test_a_version_suits_within_its_major(case):
+def test_version_fits_within_same_major(case):
     nodes = [a_node("A", version=version_of(case["node"]))]
     task = a_task(version=version_of(case["task"]))
     assert bool(candidates(task, nodes, SYSTEMS["seed_current"])) == case["ok"]
@@ -190,7 +190,7 @@ ZERO_WEIGHT_LAST = the_vector(
 )
 
 
-def test_nodes_of_weight_zero_are_asked_last_in_order_of_address():
+def test_zero_weight_nodes_are_sorted_last_by_address():
     vector = ZERO_WEIGHT_LAST
     weights = [(Address(each["address"]), each["stake"]) for each in vector["nodes"]]
     assert sort_by_weight(weights) == vector["expected"]

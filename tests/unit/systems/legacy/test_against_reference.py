@@ -44,7 +44,7 @@ def reference_of(events, legacy):
 
 @examples(100)
 @given(histories(), numbers(), st.integers(0, 50 * 86_400))
-def test_a_replay_says_what_the_reference_says(events, legacy, later):
+def test_legacy_replay_matches_reference(events, legacy, later):
     time = events[-1]["time"] + later
     told = json.loads(replay_events(lines_of(events), replace(RULES, legacy=legacy), None, time))
     reference = reference_of(events, legacy)
@@ -61,7 +61,7 @@ def test_a_replay_says_what_the_reference_says(events, legacy, later):
 
 @examples(30)
 @given(histories(), numbers(), st.data())
-def test_folded_in_pieces_or_at_once_comes_to_the_same(events, legacy, data):
+def test_legacy_fold_in_pieces_equals_fold_at_once(events, legacy, data):
     rules, parsed = replace(RULES, legacy=legacy), parse_events(lines_of(events))
     cut = data.draw(st.integers(0, len(parsed)))
     whole, pieces = Fold(rules), Fold(rules)
@@ -77,7 +77,7 @@ def test_folded_in_pieces_or_at_once_comes_to_the_same(events, legacy, data):
 
 @examples(30)
 @given(histories(), numbers())
-def test_an_open_interval_holds_exactly_where_the_predicate_did(events, legacy):
+def test_kickout_interval_is_open_iff_due(events, legacy):
     """As each node's last event left it; the turn of a window alone closes none."""
     fold = Fold(replace(RULES, legacy=legacy))
     fold.fold_events(parse_events(lines_of(events)))
@@ -90,7 +90,7 @@ def test_an_open_interval_holds_exactly_where_the_predicate_did(events, legacy):
 
 @examples(60)
 @given(histories(), numbers())
-def test_no_interval_lasts_from_one_window_into_another(events, legacy):
+def test_kickout_interval_ends_with_its_window(events, legacy):
     fold = Fold(replace(RULES, legacy=legacy))
     windows = {}
     for event in parse_events(lines_of(events)):

@@ -54,7 +54,7 @@ def chosen_for(task, policy_input, seed=SEED32):
     return chosen
 
 
-def test_nodes_are_grouped_by_card_and_cards_by_video_memory():
+def test_nodes_are_grouped_by_card_and_video_memory():
     groups = groupby(group_by_card(cards(FIGURE)), attrgetter("vram"))
     assert {vram: [card.model for card in those] for vram, those in groups} == {
         12: ["RTX 4070"],
@@ -63,7 +63,7 @@ def test_nodes_are_grouped_by_card_and_cards_by_video_memory():
     }
 
 
-def test_a_gpt_task_takes_cards_that_three_nodes_have():
+def test_gpt_task_needs_three_nodes_with_same_card():
     found = find_candidate_groups(wanted(gpt=True, min_vram=16), policy_input_of(cards(FIGURE)))
     assert list(found.groups) == [
         CardGroup(16, "RTX 3080"),
@@ -76,14 +76,14 @@ def test_a_gpt_task_takes_cards_that_three_nodes_have():
     }
 
 
-def test_another_task_takes_any_three_with_video_memory_enough():
+def test_other_task_takes_any_three_nodes_with_enough_memory():
     found = find_candidate_groups(wanted(min_vram=16), policy_input_of(cards(FIGURE)))
     assert (list(found.groups), found.candidate_count) == ([None], 13)
     few = find_candidate_groups(wanted(), policy_input_of(cards({("RTX 4090", 24): 2})))
     assert (few.groups, set(few.reason_by_node.values())) == ({}, {"too_few_candidates"})
 
 
-def test_busy_paused_and_taken_nodes_and_unknown_cards_are_out():
+def test_ineligible_nodes_have_legacy_reasons():
     nodes = cards({("RTX 4090", 24): 6})
     nodes[0].running, nodes[1].paused = 1, True
     nodes += [member("x"), member("y", gpu_name="RTX 4090"), member("z", gpu_vram=24)]
@@ -99,14 +99,14 @@ def test_busy_paused_and_taken_nodes_and_unknown_cards_are_out():
     }
 
 
-def test_a_task_without_enough_candidates_has_to_wait():
+def test_task_without_enough_candidates_is_not_assigned():
     policy_input = policy_input_of(cards({("RTX 4090", 24): 2, ("RTX 3090", 24): 2}))
     assert LEGACY_POLICY.choose_nodes(wanted(gpt=True), policy_input, SEED32) is None
     assert LEGACY_POLICY.choose_nodes(wanted(), policy_input, SEED32) is not None
 
 
 @given(st.binary(min_size=32, max_size=32), st.booleans())
-def test_three_different_candidates_are_chosen_of_one_card_where_it_must_be(seed, gpt):
+def test_three_distinct_candidates_are_chosen_from_single_card_for_gpt(seed, gpt):
     nodes = cards(FIGURE)
     task, policy_input = wanted(gpt=gpt, min_vram=16), policy_input_of(nodes)
     chosen = chosen_for(task, policy_input, seed)
@@ -143,14 +143,14 @@ def fixed(x, weights, *_):
 
 
 @pytest.mark.parametrize("sizes", [(3,), (3, 4), (3, 3, 9), (5, 4, 3, 7)])
-def test_every_node_of_a_gpt_task_has_the_same_chance_however_large_its_group(sizes, monkeypatch):
+def test_gpt_nodes_have_equal_chances_in_groups_of_any_size(sizes, monkeypatch):
     chances = chances_to_run(sizes, monkeypatch)
     assert set(chances.values()) == {Fraction(3, sum(sizes))}
     assert len(chances) == sum(sizes)
 
 
 @pytest.mark.parametrize("gpt", [True, False])
-def test_equal_chances_show_in_the_verdicts(gpt):
+def test_equal_policy_gives_equal_weights(gpt):
     nodes = cards({("RTX 4090", 24): 3, ("RTX 3090", 24): 7})
     scored(nodes[0], 1, 1)
     scored(nodes[5], 20, 1)
@@ -160,7 +160,7 @@ def test_equal_chances_show_in_the_verdicts(gpt):
     assert UNIT - 10 <= sum(weights.values()) <= UNIT
 
 
-def test_within_a_group_nodes_are_drawn_by_their_speed():
+def test_nodes_within_card_group_are_drawn_by_speed():
     nodes = cards({("RTX 4090", 24): 3, ("RTX 3090", 24): 3})
     for made, total in zip(nodes, (20, 10, 0), strict=False):
         scored(made, total, 1)
@@ -181,20 +181,20 @@ def test_within_a_group_nodes_are_drawn_by_their_speed():
     assert told[nodes[4].address].parts["B"] == "none"
 
 
-def test_of_nodes_without_any_weight_each_counts_the_same():
+def test_nodes_without_speed_are_drawn_equally():
     nodes = [scored(made, 0, 1) for made in cards({("RTX 4090", 24): 4})]
     assert set(weights_of(wanted(), policy_input_of(nodes)).values()) == {UNIT // 4}
     assert len(chosen_for(wanted(), policy_input_of(nodes)).nodes) == 3
 
 
-def test_under_other_rules_the_pool_stands_for_the_window():
+def test_pool_replaces_window_under_other_rules():
     nodes = cards({("RTX 4090", 24): 3})
     nodes[0].pool, nodes[1].pool = bytes([10, 10]), bytes([5])
     found = compute_submission_speeds(nodes, 0, CRYNUX, equal=False)
     assert [found[made.address].share for made in nodes] == [UNIT, UNIT // 2, None]
 
 
-def test_the_draws_are_those_of_the_seed():
+def test_draws_are_reproducible_from_seed():
     """The group by a seed of its own, the nodes as any draw: anybody can repeat it."""
     nodes = cards(FIGURE)
     chosen = chosen_for(wanted(gpt=True), policy_input_of(nodes))
@@ -208,7 +208,7 @@ def test_the_draws_are_those_of_the_seed():
 
 @examples(30)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.booleans())
-def test_every_member_gets_a_verdict_and_the_weights_make_one(counts, gpt):
+def test_every_member_has_verdict_and_weights_sum_to_1(counts, gpt):
     nodes = cards({(f"card {n}", 8): count for n, count in enumerate(counts)})
     told = verdicts_of(wanted(gpt=gpt), policy_input_of(nodes))
     assert list(told) == sorted(made.address for made in nodes)
@@ -217,6 +217,6 @@ def test_every_member_gets_a_verdict_and_the_weights_make_one(counts, gpt):
     assert not weights or UNIT - 2 * len(nodes) <= sum(weights) <= UNIT
 
 
-def test_products_of_cards_and_memory_are_groups_of_their_own():
+def test_card_and_memory_combinations_form_separate_groups():
     nodes = cards(dict.fromkeys(product(("A", "B"), (8, 16)), 1))
     assert len(group_by_card(nodes)) == 4

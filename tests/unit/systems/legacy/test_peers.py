@@ -27,27 +27,27 @@ from tests.unit.systems.legacy.networks import RULES, legacy_with, member, ran, 
 LEGACY = legacy_with()
 
 
-def test_who_is_no_member_is_nobodys_peer():
+def test_departed_node_is_no_peer():
     gone = scored(member("A", gpu_vram=80, timeout=900, membership=Membership.QUIT), 20, 1)
     assert compute_population_maxima(
         [gone, member("B", gpu_vram=8, timeout=60)], 0, RULES
     ) == PopulationMaxima(8, 60, 0)
 
 
-def test_other_rules_know_no_peers():
+def test_other_rules_have_no_peers():
     assert compute_population_maxima([member("A")], 0, CRYNUX) is None
     assert compute_legacy_factors(member("A"), 0, CRYNUX, None) is None
     assert compute_incentive_shares([member("A")], 0, CRYNUX) == {}
 
 
-def test_legacy_rules_do_not_score_a_node_without_its_peers():
+def test_legacy_score_without_peers_is_rejected():
     with pytest.raises(ValueError, match="compare a node with its peers, and none were given"):
         qos_at(member("A"), 0, RULES)
     assert qos_at(member("A", membership=Membership.QUIT), 0, RULES) is None
 
 
 @pytest.mark.parametrize(("vram", "most", "size"), [(None, 24, 0), (0, 0, 0), (24, 24, UNIT)])
-def test_video_memory_that_nobody_knows_or_has_counts_nothing(vram, most, size):
+def test_unknown_or_zero_video_memory_counts_zero(vram, most, size):
     assert compute_vram_share(vram, PopulationMaxima(most, 0, 0)) == size
 
 
@@ -63,16 +63,16 @@ def test_video_memory_that_nobody_knows_or_has_counts_nothing(vram, most, size):
         (180, 300, UNIT // 2),
     ],
 )
-def test_a_short_timeout_is_worth_most(timeout, longest, promptness):
+def test_shorter_timeout_has_higher_promptness(timeout, longest, promptness):
     assert compute_promptness(timeout, PopulationMaxima(0, longest, 0), LEGACY) == promptness
 
 
-def test_speed_is_0_where_nobody_has_any_and_none_without_tasks():
+def test_speed_is_zero_without_peers_and_none_without_tasks():
     assert compute_speed(0, PopulationMaxima(0, 0, 0)) == 0
     assert compute_speed(None, PopulationMaxima(0, 0, UNIT)) is None
 
 
-def test_no_speed_counts_as_0_in_the_sum():
+def test_missing_speed_counts_zero_in_sum():
     fresh, old = member("A", gpu_vram=8, timeout=60), scored(member("B"), 20, 1)
     peers = compute_population_maxima([fresh, old], 0, RULES)
     assert peers is not None
@@ -82,7 +82,7 @@ def test_no_speed_counts_as_0_in_the_sum():
     assert compute_long_term(scored(old, 33, 2), RULES, 0) == 33 * UNIT // 40
 
 
-def test_incentive_shares_are_those_of_online_time_and_make_at_most_one():
+def test_incentive_shares_follow_online_time():
     nodes = [member(name, gpu_vram=8, timeout=60, online_since=0) for name in "ABC"]
     nodes[2].online_since = 30
     shares = compute_incentive_shares(nodes, 60, RULES)
@@ -90,7 +90,7 @@ def test_incentive_shares_are_those_of_online_time_and_make_at_most_one():
     assert set(compute_incentive_shares(nodes, 0, RULES).values()) == {0}
 
 
-def test_online_time_is_membership_inside_the_window_paused_or_not():
+def test_online_time_counts_membership_within_window_even_when_paused():
     history = History().joins("A").after(100).pauses("A").after(50).quits("A").after(1000)
     history.joins("A").after(7)
     tally = compute_factors(
@@ -111,7 +111,7 @@ def low():
     return history
 
 
-def test_a_kickout_is_due_with_tasks_enough_and_over_with_the_window():
+def test_kickout_is_due_with_enough_tasks_until_window_ends():
     history = low()
     made = node_after(history, "A", RULES)
     assert made.kickout_due_since == history.events[-1].at
@@ -121,7 +121,7 @@ def test_a_kickout_is_due_with_tasks_enough_and_over_with_the_window():
     assert not is_kickout_due(node_after(low().quits("A"), "A", RULES), RULES)
 
 
-def test_groups_of_the_window_make_a_kickout_due_like_rounds():
+def test_group_scores_make_kickout_due_like_rounds():
     history = History().joins("A", "B", "C")
     for group in "xyz":
         names = [f"{group}{place}" for place in "ABC"]
@@ -138,14 +138,14 @@ def test_groups_of_the_window_make_a_kickout_due_like_rounds():
     assert not is_kickout_due(node_after(history, "B", RULES), RULES)
 
 
-def test_the_line_itself_is_no_kickout():
+def test_score_at_kickout_line_is_not_due():
     made = scored(member("A"), 21, 3)
     assert not is_kickout_due(made, RULES, 0)
     assert is_kickout_due(scored(made, 20, 3), RULES, 0)
     assert not is_kickout_due(scored(made, 0, 2), RULES, 0)
 
 
-def test_the_contracts_line_of_kickout_is_that_of_the_node_score():
+def test_contract_kickout_line_follows_node_score_line():
     assert compute_kick_below(rules_with(kickout_below=4 * UNIT)) == 2000
     assert compute_kick_below(rules_with(kickout_below=20 * UNIT)) == 10_000
     assert compute_kick_below(CRYNUX) == 2000

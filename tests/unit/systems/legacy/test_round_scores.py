@@ -33,22 +33,22 @@ def started(*names):
     return history.after(5)
 
 
-def test_every_round_scores_by_its_own_order():
+def test_each_round_scores_by_its_own_order():
     assert scored(ran(History().joins("A", "B", "C"), "1", "ABC", "CBA"), A=12, B=10, C=12)
 
 
-def test_a_node_that_commits_and_falls_silent_keeps_its_commitment_score():
+def test_node_silent_after_commitment_keeps_commitment_score():
     history = started("A", "B", "C").commits("1", "A").commits("1", "B").discloses("1", "B")
     assert scored(history.times_out("1"), A=10, B=15, C=0)
 
 
-def test_an_error_reported_before_committing_stands_in_both_rounds():
+def test_error_reported_before_commitment_ranks_in_both_rounds():
     history = started("A", "B", "C").reports_error("1", "A").commits("1", "B").commits("1", "C")
     history.discloses("1", "C").discloses("1", "B").succeeds("1")
     assert scored(history, A=20, B=7, C=7)
 
 
-def test_an_error_reported_after_committing_stands_in_the_disclosure_alone():
+def test_error_reported_after_commitment_ranks_only_in_disclosure():
     history = started("A", "B", "C").commits("1", "A").commits("1", "B").reports_error("1", "B")
     assert scored(history.discloses("1", "A").succeeds("1"), A=15, B=15, C=0)
 
@@ -60,14 +60,14 @@ def test_three_error_reports_score_like_submissions():
     assert scored(history.aborts("1"), B=20, C=10, A=4)
 
 
-def test_a_task_that_nobody_submitted_anything_of_is_ignored():
+def test_task_without_submissions_is_ignored():
     fold, changes = folded(started("A", "B", "C").aborts("1"), RULES)
     assert changes.scores == []
     assert all(made.window_count == 0 for made in fold.ledger.nodes.values())
     assert fold.ledger.tasks[task("1")].scored_in is None
 
 
-def test_a_task_scores_where_the_last_of_its_parts_ends():
+def test_task_is_scored_when_its_last_run_ends():
     history = started("A", "B", "C").commits("1", "A").succeeds("1", "A").succeeds("1", "B")
     assert scores_of(history) == {}
     _, changes = folded(history.after(7).times_out("1", by="C"), RULES)
@@ -76,24 +76,24 @@ def test_a_task_scores_where_the_last_of_its_parts_ends():
     ] * 3
 
 
-def test_a_slashed_node_keeps_what_its_order_gave():
+def test_slashed_node_keeps_its_ranks():
     history = started("A", "B").commits("1", "B").commits("1", "A").discloses("1", "B")
     history.is_invalidated("1", "B").is_slashed("B").succeeds("1", "A")
     assert scored(history, A=5, B=20)
 
 
-def test_a_score_that_comes_after_the_node_has_left_is_recorded_like_any_other():
+def test_score_after_node_left_is_recorded():
     history = started("A", "B").commits("1", "A").quits("A").succeeds("1")
     assert scored(history, A=10, B=0)
 
 
-def test_a_score_names_its_task_as_group():
+def test_score_uses_task_key_as_group():
     _, changes = folded(ran(History().joins("A", "B", "C"), "1", "ABC", "ABC"), RULES)
     assert {entry.group for entry in changes.scores} == {GroupKey(task("1"))}
     assert [entry.seq for entry in changes.scores] == [1, 1, 1]
 
 
-def test_a_validation_group_brings_each_place_twice_into_the_window():
+def test_validation_group_counts_each_rank_twice():
     history = History()
     for name, place in zip("123", "ABC", strict=True):
         history.joins(place).starts(name, place)
@@ -125,7 +125,7 @@ def committed_group(commits, reveals, *, errors="", size=3):
 
 
 @given(st.permutations("ABC"), st.permutations("ABC"), st.integers(0, 3), st.integers(1, 3))
-def test_group_that_commits_and_reveals_scores_as_the_parts_of_one_task(
+def test_committed_and_revealed_group_scores_like_single_task(
     commits, reveals, committed, revealed
 ):
     commits = commits[:committed]
@@ -140,31 +140,31 @@ def test_group_that_commits_and_reveals_scores_as_the_parts_of_one_task(
     assert scores_of(committed_group(commits, reveals)) == expected
 
 
-def test_committed_error_report_takes_its_place_among_the_disclosures():
+def test_committed_error_report_ranks_among_disclosures():
     history = committed_group("ABC", "BAC", errors="B")
     assert scored(history, A=15, B=15, C=4)
 
 
-def test_group_member_that_commits_and_falls_silent_keeps_its_commitment_score():
+def test_group_member_silent_after_commitment_keeps_commitment_score():
     fold, changes = folded(committed_group("CAB", "AB"), RULES)
     (result,) = changes.results
     assert [(member.rank, member.score) for member in result.members] == [(2, 15), (3, 7), (1, 10)]
     assert {made.window_count for made in fold.ledger.nodes.values()} == {1}
 
 
-def test_reveals_score_nothing_under_rules_without_rounds():
+def test_reveals_are_not_scored_under_rules_without_rounds():
     entries = folded(committed_group("ABC", "CBA"), CRYNUX)[1].scores
     assert [entry.score for entry in entries] == [10, 5, 2]
 
 
-def test_reliability_stays_whole_whatever_happens():
+def test_legacy_reliability_stays_full():
     history = started("A", "B").times_out("1")
     fold, changes = folded(history, RULES)
     assert {made.base for made in fold.ledger.nodes.values()} == {UNIT}
     assert {change.cause.value for change in changes.reliability} == {"joined"}
 
 
-def test_positions_alone_decide_not_the_places_in_the_task():
+def test_round_ranks_depend_on_positions_only():
     history = started("A", "B", "C").commits("1", "C").commits("1", "B").succeeds("1")
     runs = folded(history, RULES)[0].ledger.tasks[task("1")].runs
     told = compute_round_scores(runs, RULES)
@@ -186,7 +186,7 @@ def of_window(history, name, rules=RULES):
     return made.window, made.window_sum, made.window_count
 
 
-def test_a_task_counts_in_the_month_in_which_it_ends():
+def test_task_counts_in_month_of_its_end():
     history = at(History().joins("A", "B", "C"), NEW_MONTH - timedelta(seconds=10))
     ran(history, "1", "ABC", "ABC")
     assert of_window(history, "A") == (54 * 12, 20, 1)
@@ -195,27 +195,27 @@ def test_a_task_counts_in_the_month_in_which_it_ends():
     assert of_window(history, "A") == (54 * 12 + 1, 20, 1)
 
 
-def test_a_new_window_starts_from_nothing():
+def test_new_window_starts_empty():
     history = ran(History().joins("A", "B", "C"), "1", "ABC", "ABC")
     ran(history.after(40 * 86_400), "2", "CBA", "CBA")
     assert of_window(history, "A") == (1, 4, 1)
 
 
-def test_a_window_may_be_of_seconds():
+def test_window_length_in_seconds_is_supported():
     rules = rules_with(window_seconds=100)
     history = ran(History().joins("A", "B", "C"), "1", "ABC", "ABC")
     ran(history.after(100), "2", "BCA", "BCA")
     assert of_window(history, "B", rules) == ((GENESIS_TIME + 114) // 100, 20, 1)
 
 
-def test_time_that_falls_back_opens_no_earlier_window():
+def test_decreasing_time_opens_no_earlier_window():
     rules = rules_with(window_seconds=100)
     history = ran(History().joins("A", "B", "C"), "1", "ABC", "ABC")
     ran(history.after(-500), "2", "ABC", "ABC")
     assert of_window(history, "A", rules) == (10, 40, 2)
 
 
-def test_who_was_kicked_out_while_due_comes_back_with_an_empty_window():
+def test_node_kicked_out_while_due_rejoins_with_empty_window():
     history = History().joins("A", "B", "C")
     for name in "123":
         ran(history, name, "BCA", "BCA")
@@ -236,7 +236,7 @@ def test_who_was_kicked_out_while_due_comes_back_with_an_empty_window():
         ({"rejoin_floor": UNIT}, "^rejoin_floor: must not be there under legacy rules"),
     ],
 )
-def test_rules_that_would_mix_both_systems_are_refused(changes, complaint):
+def test_rules_mixing_both_systems_are_rejected(changes, complaint):
     with pytest.raises(ValueError, match=complaint):
         replace(RULES, **changes)
 
@@ -254,6 +254,6 @@ def test_rules_that_would_mix_both_systems_are_refused(changes, complaint):
         ({"least_timeout_seconds": 9}, "^least_timeout_seconds: .*legacy.least_timeout_seconds"),
     ],
 )
-def test_a_rule_that_would_do_nothing_is_refused_with_what_does_it(changes, told):
+def test_ineffective_legacy_rule_is_rejected_with_alternative(changes, told):
     with pytest.raises(ValueError, match=told):
         replace(RULES, **changes)

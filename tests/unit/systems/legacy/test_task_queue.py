@@ -37,7 +37,7 @@ def taken(queue, freed, others):
     return None if offer is None else (offer.group.text, int(offer.waiting.value))
 
 
-def test_the_same_card_makes_a_trio_of_its_own():
+def test_freed_node_with_same_cards_forms_own_trio():
     nodes = cards({("RTX 4080", 16): 3, ("RTX 4090", 24): 2})
     same, largest = combinations(nodes[0], nodes)
     assert (same.card, same.vram) == (CardGroup(16, "RTX 4080"), 16)
@@ -46,7 +46,7 @@ def test_the_same_card_makes_a_trio_of_its_own():
     assert (largest.card, largest.vram, len(largest.partners)) == (None, 16, 4)
 
 
-def test_the_largest_minimum_leaves_out_who_would_lower_it():
+def test_largest_minimum_memory_excludes_smaller_cards():
     nodes = cards({("RTX 4090", 24): 1, ("A", 8): 1, ("B", 12): 1, ("C", 16): 1})
     (found,) = combinations(nodes[0], nodes)
     assert (found.vram, [each.gpu_name for each in found.partners]) == (12, ["B", "C"])
@@ -58,20 +58,20 @@ def test_two_free_nodes_make_no_trio():
     assert queue_of(costs(9, 0)).next_for(nodes[0], nodes) is None
 
 
-def test_cards_that_nobody_knows_make_no_trio_of_one_card():
+def test_unknown_cards_form_no_single_card_trio():
     nodes = [member(name) for name in "ABC"]
     (found,) = combinations(nodes[0], nodes)
     assert (found.card, found.vram) == (None, 0)
     assert taken(queue_of(costs(5, 0), costs(9, 0, gpt=True)), nodes[0], nodes) == ("SD/0GB", 5)
 
 
-def test_without_two_of_its_card_a_freed_node_takes_no_gpt_task():
+def test_freed_node_without_two_equal_cards_takes_no_gpt_task():
     nodes = cards({("RTX 4090", 24): 2, ("RTX 3090", 24): 2})
     queue = queue_of(costs(90, 8, gpt=True), costs(10, 24), costs(5, 8))
     assert taken(queue, nodes[0], nodes) == ("SD/24GB", 10)
 
 
-def test_the_most_valuable_head_wins_and_of_equal_ones_the_older():
+def test_most_valuable_head_wins_and_ties_go_to_oldest():
     nodes = cards({("RTX 4090", 24): 3})
     queue = queue_of(costs(40, 16, block=2), costs(40, 24, gpt=True, block=1), costs(30, 8))
     assert taken(queue, nodes[0], nodes) == ("GPT/24GB", 40)
@@ -79,7 +79,7 @@ def test_the_most_valuable_head_wins_and_of_equal_ones_the_older():
     assert taken(queue, nodes[0], nodes) == ("SD/16GB", 40)
 
 
-def test_a_head_that_the_nodes_cannot_run_is_passed_over():
+def test_head_unfit_for_nodes_is_skipped():
     nodes = cards({("RTX 4090", 24): 3})
     for made in nodes:
         made.version = (1, 2, 0)
@@ -89,7 +89,7 @@ def test_a_head_that_the_nodes_cannot_run_is_passed_over():
     assert taken(queue, nodes[0], nodes) is None
 
 
-def test_partners_are_drawn_by_weight_among_those_that_can_run_it():
+def test_partners_are_drawn_among_nodes_able_to_run_task():
     nodes = cards({("RTX 4090", 24): 4})
     nodes[1].version = (1, 0, 0)
     for made in (nodes[0], *nodes[2:]):
@@ -100,7 +100,7 @@ def test_partners_are_drawn_by_weight_among_those_that_can_run_it():
     assert set(trio[1:]) == {node("2"), node("3")}
 
 
-def test_what_is_put_again_stands_once():
+def test_task_added_again_is_queued_once():
     queue = queue_of(costs(1, 8), costs(1, 8))
     assert len(queue) == 1
     queue.discard(task("1/8/False/1"))
@@ -117,7 +117,7 @@ def test_what_is_put_again_stands_once():
         ([(5, 1), (5, 2), (5, 3)], [5]),
     ],
 )
-def test_a_queue_that_is_too_long_drops_the_least_valuable(waits, dropped):
+def test_overlong_queue_drops_least_valuable_task(waits, dropped):
     queue = queue_of(*(costs(fee, 8 * block, block=block) for fee, block in waits))
     assert [int(each.value) for each in queue.overflow(2)] == dropped
     assert (
@@ -133,7 +133,7 @@ FREE = st.lists(st.tuples(st.sampled_from("AB"), VRAMS), min_size=1, max_size=7)
 
 @examples(60)
 @given(st.sets(WAITING, max_size=8), FREE)
-def test_the_best_task_that_any_three_with_the_freed_node_can_run_is_taken(waits, free):
+def test_offer_equals_best_task_over_all_trios(waits, free):
     """All threes tried one by one: the short way misses none.
 
     See docs/reference/sources.md#crynux-dispatching-of-2024.
@@ -162,7 +162,7 @@ def can_run(made, trio):
     return large and (alike or made.kind.value != "llm")
 
 
-def test_groups_are_listed_with_their_tasks_by_value():
+def test_groups_list_their_tasks_by_value():
     queue = queue_of(costs(1, 8), costs(2, 8), costs(3, 24, gpt=True), costs(4, 16))
     told = {group: [int(each.value) for each in waits] for group, waits in queue.groups().items()}
     assert told == {

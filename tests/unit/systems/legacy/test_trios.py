@@ -74,7 +74,7 @@ def drawn_by(nodes: Iterable[Node], tasks: Sequence[Task]) -> dict[str, Address]
 # --- which wait ---
 
 
-def test_a_group_is_worth_what_its_tasks_are_and_as_old_as_the_last_of_them():
+def test_group_value_is_sum_of_tasks_and_age_is_of_last_task():
     cheap, dear, late = trio("c", fee=1, at=1), trio("d", fee=2, at=2), trio("l", fee=2, at=1)
     late[2].created_at = Position(3, 0, 0)
     tasks = [*cheap, *late, *dear]
@@ -84,13 +84,13 @@ def test_a_group_is_worth_what_its_tasks_are_and_as_old_as_the_last_of_them():
 
 
 @pytest.mark.parametrize("there", [1, 2])
-def test_a_group_waits_for_its_third_task(there: int):
+def test_incomplete_group_waits_for_third_task(there: int):
     tasks = trio("g")[:there]
     assert build_trio_queue(tasks, tasks, PRICING.compute_value) == []
     assert find_unstartable_tasks(tasks, tasks) == []
 
 
-def test_what_is_left_of_a_group_never_starts():
+def test_remainder_of_group_never_starts():
     for spoil in (
         {"ending": Ending.ABORTED},
         {"node": node("n"), "started_at": Position(2, 0, 0)},
@@ -103,7 +103,7 @@ def test_what_is_left_of_a_group_never_starts():
         assert find_unstartable_tasks(rest, tasks) == rest
 
 
-def test_a_task_by_itself_or_in_a_larger_group_never_starts():
+def test_task_alone_or_in_larger_group_never_starts():
     alone, four = wanted("a"), [*trio("f"), wanted("f4", group=group("f"))]
     tasks = [alone, *four]
     assert build_trio_queue(tasks, tasks, PRICING.compute_value) == []
@@ -112,7 +112,7 @@ def test_a_task_by_itself_or_in_a_larger_group_never_starts():
     }
 
 
-def test_the_queue_counts_a_group_once_with_all_its_fees():
+def test_queue_counts_group_once_with_all_fees():
     tasks = [*trio("g", fee=2, at=4), *trio("h")[:2], wanted("a")]
     (entry,) = build_trio_queue(tasks, tasks, PRICING.compute_value)
     queued = as_one_task(entry)
@@ -120,7 +120,7 @@ def test_the_queue_counts_a_group_once_with_all_its_fees():
     assert queued.created_at == entry.tasks[-1].created_at
 
 
-def test_three_tasks_of_a_group_that_is_to_be_larger_hold_nobody_up():
+def test_three_tasks_of_larger_group_are_unstartable():
     tasks = trio("g", group_size=5)
     assert build_trio_queue(tasks, tasks, PRICING.compute_value) == []
     assert find_unstartable_tasks(tasks, tasks) == tasks
@@ -129,7 +129,7 @@ def test_three_tasks_of_a_group_that_is_to_be_larger_hold_nobody_up():
 # --- who is drawn ---
 
 
-def test_of_three_nodes_each_gets_one_task_by_one_seed():
+def test_three_distinct_nodes_are_drawn_with_same_group_seed():
     drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g")
     seen = Seen(cards({("RTX 4090", 24): 5}), tasks)
     drawer.resume(seen, block(1), {})
@@ -142,7 +142,7 @@ def test_of_three_nodes_each_gets_one_task_by_one_seed():
     assert {len(one.candidates) for one in drawn} == {5}
 
 
-def test_text_goes_to_three_of_one_card_and_is_said_so():
+def test_gpt_group_is_drawn_from_single_card():
     drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g", gpt=True, min_vram=16)
     nodes = cards({("RTX 4090", 24): 3, ("RTX 4080", 16): 3, ("RTX 3080", 8): 3})
     seen = Seen(nodes, tasks)
@@ -157,14 +157,14 @@ def test_text_goes_to_three_of_one_card_and_is_said_so():
     }
 
 
-def test_who_was_silent_in_all_his_tasks_is_not_drawn_beside_others():
+def test_zero_speed_node_is_not_drawn_beside_others():
     nodes = [
         scored(member(name), total, 4) for name, total in zip("abcd", (0, 9, 9, 9), strict=True)
     ]
     assert node("a") not in drawn_by(nodes, trio("g")).values()
 
 
-def test_a_draw_falls_whole_where_one_of_its_nodes_cannot_start_any_more():
+def test_unavailable_node_voids_entire_group_draw():
     nodes, tasks = cards({("RTX 4090", 24): 4}), trio("g")
     drawer, seen = BlockDrawer(LEGACY), Seen(nodes, tasks)
     drawer.resume(seen, block(1), {})
@@ -177,7 +177,7 @@ def test_a_draw_falls_whole_where_one_of_its_nodes_cannot_start_any_more():
     assert again == {one.address for one in nodes} - {first[1]}
 
 
-def test_three_free_cards_get_the_group_of_the_sources_figure():
+def test_three_free_cards_get_group_of_figure():
     figure = the_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) free")
     groups = {}
     for name, fees in figure["groups"].items():
@@ -213,7 +213,7 @@ def staged(
 
 
 @given(networks, orders)
-def test_the_plan_does_for_a_freed_node_what_the_sources_two_steps_do(models, asked):
+def test_draws_for_freed_node_match_source_procedure(models, asked):
     """Where nothing that waits could run before, one node more runs the best task with it."""
     (freed, *others), groups = staged(models, asked)
     tasks = [task for tasks in groups for task in tasks]
@@ -237,7 +237,7 @@ def test_the_plan_does_for_a_freed_node_what_the_sources_two_steps_do(models, as
 
 
 @given(networks, orders)
-def test_all_three_are_drawn_or_none_and_nobody_twice(models, asked):
+def test_group_is_drawn_entirely_or_not_at_all(models, asked):
     nodes, groups = staged(models, asked)
     drawn = drawn_by(nodes, [task for tasks in groups for task in tasks])
     assert len(set(drawn.values())) == len(drawn)
@@ -251,7 +251,7 @@ def test_all_three_are_drawn_or_none_and_nobody_twice(models, asked):
 
 
 @given(networks, orders, st.integers(0, 3))
-def test_a_restart_changes_no_draw(models, asked, runs):
+def test_restart_changes_no_draw(models, asked, runs):
     nodes, groups = staged(models, asked)
     tasks = [task for tasks in groups for task in tasks]
     seen = Seen(nodes, tasks)

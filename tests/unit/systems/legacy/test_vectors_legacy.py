@@ -35,7 +35,7 @@ from tests.unit.systems.legacy.networks import (
 
 
 @vectors_of("legacy_scores")
-def test_the_scores_are_those_of_the_document(vector):
+def test_legacy_scores_match_vectors(vector):
     _SCORES[vector["id"].split()[0]](vector)
 
 
@@ -132,7 +132,7 @@ _SCORES = {
 PROFILE = the_vector("profiles/legacy_doc")
 
 
-def test_the_rules_are_those_of_the_document():
+def test_legacy_rules_match_document_profile():
     said, numbers = PROFILE, json.loads(RULES.to_json())
     assert numbers["rank_scores"] == said["round_scores"]
     assert numbers["absent_score"] == said["timeout_score"]
@@ -149,7 +149,7 @@ CONTRACT = replace(RULES, rank_scores=(10, 9, 6))
 
 
 @vectors_of("legacy_contract_qos")
-def test_the_contracts_scored_by_the_same_orders_where_nobody_failed(vector):
+def test_contract_scores_match_vectors_without_failures(vector):
     history = History().joins("n0", "n1", "n2")
     for place in range(3):
         history.starts("1", f"n{place}", place=place)
@@ -169,7 +169,7 @@ FIGURE = the_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) free
 PRICES = the_vector("queue/q-11 legacy contract queue, price = fee/cap")
 
 
-def test_three_free_4090_take_the_task_of_the_figure():
+def test_three_free_4090_take_task_of_figure():
     tasks = []
     for group, fees in FIGURE["groups"].items():
         kind, vram = group.removesuffix("GB").split("/")
@@ -190,7 +190,7 @@ def test_three_free_4090_take_the_task_of_the_figure():
     ]
 
 
-def test_the_contracts_queue_is_ours_with_its_own_value():
+def test_contract_queue_vector_matches_with_fee_per_size():
     tasks = [
         wanted(f"{n}", fee=said["fee"], size=said["cap"]) for n, said in enumerate(PRICES["tasks"])
     ]
@@ -201,5 +201,5 @@ def test_the_contracts_queue_is_ours_with_its_own_value():
 
 
 @pytest.mark.parametrize("nodes", [[], [member("A")]])
-def test_a_network_without_numbers_has_no_scores(nodes):
+def test_network_without_factors_has_zero_maxima(nodes):
     assert compute_population_maxima(nodes, 0, RULES) == PopulationMaxima(0, 0, 0)

@@ -87,7 +87,7 @@ class Both:
 @pytest.mark.parametrize("params", [MEANT, PORTAL_API_HEAD], ids=["meant", "head"])
 @examples(150)
 @given(steps=_steps)
-def test_every_evaluation_of_a_history_is_the_references(steps, params):
+def test_evaluations_match_reference_gateway(steps, params):
     both, now = Both(params), 0.0
     for gap, (what, name, value, times) in steps:
         now += gap
@@ -99,7 +99,7 @@ def test_every_evaluation_of_a_history_is_the_references(steps, params):
 
 @given(durations=st.lists(_durations, min_size=495, max_size=520))
 @examples(10)
-def test_more_samples_than_are_kept_are_halved_as_the_reference_does(durations):
+def test_excess_samples_are_halved_like_reference(durations):
     both = Both(MEANT)
     for duration in durations:
         both.step(0, "relayed", "a", duration, 1)

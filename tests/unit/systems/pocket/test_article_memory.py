@@ -54,7 +54,7 @@ def near(stats: NodeStats) -> tuple[object, ...]:
 
 @examples(200)
 @given(outcomes=_outcomes, later=_gaps, asks=st.booleans())
-def test_a_history_is_what_its_last_five_minutes_say(outcomes, later, asks):
+def test_stats_match_outcomes_of_last_five_minutes(outcomes, later, asks):
     memory, told, now = ArticleMemory(ARTICLE), list[tuple[int, float | None]](), 0
     for gap, latency in outcomes:
         now += gap
@@ -70,7 +70,7 @@ def test_a_history_is_what_its_last_five_minutes_say(outcomes, later, asks):
 
 @examples(60)
 @given(outcomes=_outcomes, asked=st.lists(st.integers(0, 10**7), max_size=5))
-def test_asking_changes_nothing_whatever_time_is_asked_about(outcomes, asked):
+def test_reading_stats_changes_nothing(outcomes, asked):
     quiet, asking, now = ArticleMemory(ARTICLE), ArticleMemory(ARTICLE), 0
     for gap, latency in outcomes:
         now += gap
@@ -85,7 +85,7 @@ def test_asking_changes_nothing_whatever_time_is_asked_about(outcomes, asked):
 
 @examples(60)
 @given(times=st.lists(st.integers(0, WINDOW - 1), min_size=1, max_size=30))
-def test_successes_that_are_told_late_count_as_if_in_time(times):
+def test_late_successes_count_as_if_in_order(times):
     late, in_time = ArticleMemory(ARTICLE), ArticleMemory(ARTICLE)
     for at in times:
         late.record_success(A, at / WINDOW, at)
@@ -95,7 +95,7 @@ def test_successes_that_are_told_late_count_as_if_in_time(times):
         assert late.compute_stats(A, now) == in_time.compute_stats(A, now)
 
 
-def test_what_is_yet_to_come_does_not_count():
+def test_future_outcomes_do_not_count():
     memory = ArticleMemory(ARTICLE)
     memory.record_success(A, 0.1, 5_000)
     assert (memory.compute_stats(A, 4_999).attempts, memory.compute_stats(A, 5_000).attempts) == (
@@ -104,7 +104,7 @@ def test_what_is_yet_to_come_does_not_count():
     )
 
 
-def test_a_failure_told_late_takes_back_nothing():
+def test_late_failure_does_not_shorten_out_time():
     memory = ArticleMemory(ARTICLE)
     for _ in range(60):
         memory.record_failure(A, 100_000)
@@ -112,7 +112,7 @@ def test_a_failure_told_late_takes_back_nothing():
     assert memory.compute_stats(A, 399_999).failing
 
 
-def test_a_check_ends_the_time_out_and_no_later_one():
+def test_passed_check_ends_current_failure_only():
     memory = ArticleMemory(ARTICLE)
     memory.record_failure(A, 0)
     memory.record_health_pass(A, 3_000)
@@ -121,7 +121,7 @@ def test_a_check_ends_the_time_out_and_no_later_one():
     assert memory.compute_stats(A, 9_999).failing
 
 
-def test_only_a_window_of_outcomes_is_kept():
+def test_only_outcomes_within_window_are_kept():
     memory = ArticleMemory(ARTICLE)
     for n in range(5_000):
         memory.record_success(A, 0.1, n * 1_000)

@@ -59,7 +59,9 @@ def outcomes(history: History) -> list[TaskOutcome]:
         ("AC", "C", "B", ""),
     ],
 )
-def test_the_same_nodes_are_blamed(commits: str, discloses: str, errors: str, accepted: str):
+def test_blamed_nodes_match_fold_timeouts(
+    commits: str, discloses: str, errors: str, accepted: str
+):
     history = three(commits, discloses, errors, accepted)
     _, changes = folded(history)
     timed_out = {

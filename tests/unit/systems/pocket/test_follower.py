@@ -77,25 +77,25 @@ def misses(history: History, name: str, *, times: int = 1, seconds: int = 1) -> 
 
 
 @EACH
-def test_who_has_done_nothing_has_every_ticket(policy: SelectionPolicy):
+def test_untested_node_has_all_tickets(policy: SelectionPolicy):
     verdict = judged(joined("A"), policy)["A"]
     assert (verdict.weight, verdict.reason, verdict.parts["reason"]) == (10, None, "untested")
 
 
-def test_a_success_lasts_from_start_to_submission_whenever_it_is_validated():
+def test_success_duration_spans_start_to_submission():
     history = joined("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(7).submits("t").after(20).validates("t").succeeds("t")
     parts = judged(history)["A"].parts
     assert (parts["attempts"], parts["median"]) == ("1", "7.00000")
 
 
-def test_a_refunded_member_of_a_group_has_succeeded_like_the_paid_one():
+def test_refunded_group_member_counts_as_success():
     history = joined("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(3).reports_error("t").after(1).validates("t").is_refunded("t")
     assert judged(history)["A"].parts["median"] == "3.00000"
 
 
-def test_a_committed_result_stops_the_clock_of_its_node_alone():
+def test_commitment_stops_duration_of_its_node_only():
     history = joined("A", "B").creates("t", kind=TaskKind.SD)
     history.starts("t", "A", place=0).starts("t", "B", place=1)
     history.after(4).commits("t", "A").after(5).commits("t", "B")
@@ -104,20 +104,20 @@ def test_a_committed_result_stops_the_clock_of_its_node_alone():
     assert (parts["A"]["median"], parts["B"]["median"]) == ("4.00000", "9.00000")
 
 
-def test_a_nodes_clock_stops_once():
+def test_duration_ends_at_first_submission():
     history = joined("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(4).submits("t").after(5).submits("t").succeeds("t")
     assert judged(history)["A"].parts["median"] == "4.00000"
 
 
 @pytest.mark.parametrize("reason", [*AbortReason, None])
-def test_an_abort_is_nobodys_attempt_whatever_its_reason(reason: AbortReason | None):
+def test_abort_is_no_attempt_for_any_reason(reason: AbortReason | None):
     history = joined("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(5).aborts("t", reason)
     assert judged(history)["A"].parts["attempts"] == "0"
 
 
-def test_an_invalidated_result_is_a_failure():
+def test_invalidated_result_is_failure():
     history = joined("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(5).submits("t").is_invalidated("t")
     parts = judged(history)["A"].parts
@@ -129,13 +129,13 @@ def test_an_invalidated_result_is_a_failure():
     (MEANT, 0, "flagged"),
     (PORTAL_API_HEAD, 10, "top_tier"),
 ], ids=["article", "meant", "head"])  # fmt: skip
-def test_a_dead_node_is_out_in_the_article_and_favoured_at_the_head(policy, weight, reason):
+def test_dead_node_is_out_under_article_but_favoured_under_head(policy, weight, reason):
     history = misses(does(joined("A", "B"), "B"), "A", times=51)
     verdict = judged(history, policy)["A"]
     assert (verdict.weight, verdict.parts["reason"]) == (weight, reason)
 
 
-def test_failures_take_a_node_out_six_seconds_each():
+def test_each_failure_excludes_node_for_six_seconds():
     history = misses(joined("A", "B"), "A", times=2)
     last = history.time
     # The first was a second before.
@@ -144,7 +144,7 @@ def test_failures_take_a_node_out_six_seconds_each():
         assert judged(history)["A"].weight == weight
 
 
-def test_a_node_of_unknown_stake_is_no_candidate_of_the_article():
+def test_node_with_unknown_stake_is_no_candidate_under_article():
     history = joined("known").joins("unknown").joins("none", stake=0)
     article, head = judged(history), judged(history, PORTAL_API_HEAD)
     assert {name: verdict.reason for name, verdict in article.items()} == {
@@ -153,7 +153,7 @@ def test_a_node_of_unknown_stake_is_no_candidate_of_the_article():
     assert {verdict.weight for verdict in head.values()} == {10}
 
 
-def test_times_in_milliseconds_count_to_the_millisecond():
+def test_millisecond_times_are_used_for_durations():
     history = joined("A").creates("t", kind=TaskKind.SD)
     history.says(TaskStarted, task=task("t"), node=node("A"))
     history.after(1).says(TaskSubmitted, task=task("t"), node=node("A"))
@@ -165,7 +165,7 @@ def test_times_in_milliseconds_count_to_the_millisecond():
 
 
 @EACH
-def test_alternating_success_and_timeout_leaves_one_ticket(policy: SelectionPolicy):
+def test_alternating_success_and_timeout_leaves_single_ticket(policy: SelectionPolicy):
     history = joined("A", "B")
     for _ in range(30):
         misses(does(history, "A", seconds=4), "A", seconds=4)
@@ -175,35 +175,35 @@ def test_alternating_success_and_timeout_leaves_one_ticket(policy: SelectionPoli
     assert (verdict.weight, verdict.parts["reason"]) == (1, "low_success")
 
 
-def test_where_all_are_shelved_all_have_the_same_weight():
+def test_all_shelved_nodes_have_equal_weight():
     verdicts = judged(misses(misses(joined("A", "B"), "A", times=50), "B", times=2))
     assert [v.weight for v in verdicts.values()] == [1, 1]
     assert [v.parts["tickets"] for v in verdicts.values()] == ["0", "0"]
 
 
-def test_a_node_that_joins_anew_has_no_history():
+def test_rejoined_node_has_no_history():
     history = misses(joined("A"), "A", times=60).quits("A")
     assert judged(history.joins("A", stake=1))["A"].parts["reason"] == "untested"
 
 
-def test_joining_twice_washes_nothing():
+def test_second_join_keeps_history():
     history = misses(joined("A", "B"), "A", times=60).joins("A")
     assert judged(history)["A"].weight == 0
 
 
-def test_kinds_of_work_are_scopes_of_their_own():
+def test_task_kinds_are_scored_separately():
     history = misses(joined("A", "B"), "A", times=60)
     llm = replace(SD, kind=TaskKind.LLM)
     assert judged(history, asked=llm)["A"].weight == 10
 
 
-def test_a_task_that_is_created_again_stays_what_it_was():
+def test_task_created_again_keeps_its_kind():
     history = joined("A").creates("t", kind=TaskKind.SD).creates("t", kind=TaskKind.LLM)
     history.starts("t", "A").after(5).submits("t").succeeds("t")
     assert judged(history)["A"].parts["attempts"] == "1"
 
 
-def test_slow_work_is_told_apart_where_it_is_expected_to_be_slow():
+def test_expected_duration_scales_latency_penalty():
     history = does(does(joined("A", "B"), "A", seconds=20), "B", seconds=30)
     slow = replace(ARTICLE, params=replace(ARTICLE.params, expected=20.0))
     assert judged(history)["B"].weight == 1
@@ -211,7 +211,7 @@ def test_slow_work_is_told_apart_where_it_is_expected_to_be_slow():
     assert judged(history, slow)["B"].weight == 7
 
 
-def test_members_that_cannot_have_the_task_are_named_with_the_reason():
+def test_ineligible_members_are_listed_with_reason():
     history = joined("A", "B", "C", gpu_vram=8).joins("D", "E", "F", gpu_vram=24)
     history.pauses("D").creates("t").starts("t", "E").joins("Q").quits("Q")
     asked = replace(SD, min_vram=16)
@@ -226,7 +226,7 @@ def test_members_that_cannot_have_the_task_are_named_with_the_reason():
     assert node("Q") not in found
 
 
-def test_a_flag_is_set_where_a_task_starts_and_not_where_somebody_asks():
+def test_flag_is_set_at_task_start_only():
     history = misses(joined("A", "B"), "A", times=50)
     for _ in range(3):
         assert judged(history, MEANT)["A"].parts["reason"] == "shelved"
@@ -253,7 +253,7 @@ def told(follower: PocketFollower, now: int) -> dict[str, object]:
 @pytest.mark.parametrize("policy", [*POLICIES, MEANT], ids=lambda policy: policy.name)
 @examples(60)
 @given(events=any_histories(), cut=st.integers(0, 80))
-def test_a_replay_is_the_same_as_going_along_and_asking(events: list[DomainEvent], cut, policy):
+def test_replay_equals_incremental_evaluation(events: list[DomainEvent], cut, policy):
     asking, replaying, fold = policy.create_follower(), policy.create_follower(), Fold(CRYNUX)
     for event in events:
         asking.apply_event(event)
@@ -271,7 +271,7 @@ def test_a_replay_is_the_same_as_going_along_and_asking(events: list[DomainEvent
 @EACH
 @given(events=any_histories())
 @examples(40)
-def test_every_member_is_judged_once_in_order_of_address(events: list[DomainEvent], policy):
+def test_every_member_has_verdict_in_address_order(events: list[DomainEvent], policy):
     follower, fold = policy.create_follower(), Fold(CRYNUX)
     fold.fold_events(events)
     for event in events:

@@ -27,9 +27,7 @@ def row(selector: NodeSelector, node: Address = A, chain: str = "eth") -> Ranked
 
 @EACH
 @pytest.mark.parametrize("kind", OutcomeKind)
-def test_an_outcome_counts_for_its_node_where_the_node_is_to_blame(
-    kind: OutcomeKind, params: Parameters
-):
+def test_outcome_counts_for_node_only_if_blamed(kind: OutcomeKind, params: Parameters):
     selector = NodeSelector(params)
     selector.record_outcome(RelayOutcome(A, "eth", 0, kind, 80.0))
     stats = row(selector).stats
@@ -38,20 +36,20 @@ def test_an_outcome_counts_for_its_node_where_the_node_is_to_blame(
     assert stats.median == (0.08 if served else 0.0)
 
 
-def test_every_kind_of_outcome_is_somebodys_or_nobodys():
+def test_every_outcome_kind_has_blame():
     assert BLAME_BY_KIND.keys() == set(OutcomeKind)
     assert Counter(BLAME_BY_KIND.values()) == {Blame.SUCCESS: 2, Blame.FAILURE: 8, Blame.NOBODY: 7}
 
 
 @EACH
-def test_chains_know_nothing_of_each_other(params: Parameters):
+def test_chains_are_scored_separately(params: Parameters):
     selector = NodeSelector(params)
     selector.record_outcome(RelayOutcome(A, "eth", 0, OutcomeKind.TIMEOUT))
     assert (row(selector).stats.attempts, row(selector, chain="gno").stats.attempts) == (1, 0)
 
 
 @EACH
-def test_a_forgotten_node_is_untested_in_every_chain(params: Parameters):
+def test_reset_node_is_untested_in_every_chain(params: Parameters):
     selector = NodeSelector(params)
     for chain in ("eth", "gno"):
         selector.record_outcome(RelayOutcome(A, chain, 0, OutcomeKind.TIMEOUT))
@@ -59,7 +57,7 @@ def test_a_forgotten_node_is_untested_in_every_chain(params: Parameters):
     assert [row(selector, chain=chain).tickets for chain in ("eth", "gno")] == [10, 10]
 
 
-def test_whom_a_check_keeps_out_is_named_and_moves_no_benchmark():
+def test_left_out_node_is_listed_and_excluded_from_benchmark():
     selector = NodeSelector(ARTICLE)
     for node, latency in ((A, 160.0), (B, 400.0)):
         selector.record_outcome(RelayOutcome(node, "eth", 0, OutcomeKind.OK, latency))
@@ -68,7 +66,7 @@ def test_whom_a_check_keeps_out_is_named_and_moves_no_benchmark():
     assert ranking.left_out == {A: "behind"}
 
 
-def test_a_chain_that_nobody_served_is_ranked_and_not_remembered():
+def test_unserved_chain_is_ranked_but_not_stored():
     selector = NodeSelector(ARTICLE)
     assert row(selector, chain="new").tickets == 10
     assert selector.chains == {}
@@ -80,7 +78,7 @@ _heights = st.dictionaries(
 
 
 @given(heights=_heights, allowance=st.integers(0, 50), lie=st.integers(10**7, 10**9))
-def test_one_liar_among_four_moves_no_height(heights, allowance, lie):
+def test_single_inflated_height_does_not_raise_best_height(heights, allowance, lie):
     told = find_best_height([*heights.values(), lie], allowance)
     assert told is not None
     assert told <= max(heights.values())
@@ -94,11 +92,11 @@ def test_one_liar_among_four_moves_no_height(heights, allowance, lie):
     ([100, 101, 116], 116),
     ([100, 101, 117], 101),
 ])  # fmt: skip
-def test_the_height_that_is_believed(heights, best):
+def test_best_height_requires_agreement(heights, best):
     assert find_best_height(heights, 5) == best
 
 
-def test_who_is_behind_or_beyond_the_believed_height_is_out():
+def test_node_behind_or_beyond_best_height_is_out_of_sync():
     heights = {Address(n): h for n, h in zip("abcdef", (100, 95, 94, 99, 900, None), strict=True)}
     assert find_out_of_sync_nodes(heights, 5) == {
         "c": HeightIneligibility.BEHIND,

@@ -41,18 +41,18 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("params", "changes", "line"), REFUSED)
-def test_a_setting_that_means_nothing_is_refused_by_name(
+def test_invalid_parameter_is_rejected_by_name(
     params: Parameters, changes: dict[str, Any], line: str
 ):
     with pytest.raises(ValueError, match=line):
         replace(params, **changes)
 
 
-def test_a_failure_is_out_for_a_fiftieth_of_the_window():
+def test_failure_out_time_is_window_divided_by_50():
     assert ARTICLE.out_ms_per_failure * PORTAL_API_HEAD.shelve_failures == ARTICLE.out_cap_ms
     assert ARTICLE.out_cap_ms == ARTICLE.window_ms == 5 * 60 * 1000
 
 
-def test_one_expected_duration_costs_the_same_whatever_is_expected():
+def test_cost_per_expected_duration_is_constant():
     assert ARTICLE.multiplier == 35
     assert replace(ARTICLE, expected=20).multiplier * 20 == ARTICLE.cost_per_expected

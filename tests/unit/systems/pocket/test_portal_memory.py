@@ -28,14 +28,14 @@ def failing(times: int, params: PortalParameters = MEANT) -> PortalMemory:
     return memory
 
 
-def test_counts_end_three_hundred_seconds_after_the_last_outcome():
+def test_counts_expire_300_seconds_after_last_outcome():
     memory = failing(1)
     memory.record_failure(A, 299_000)
     assert memory.compute_stats(A, 598_999).attempts == 2
     assert memory.compute_stats(A, 599_000).attempts == 0
 
 
-def test_samples_end_three_hundred_seconds_after_the_first_outcome():
+def test_samples_expire_300_seconds_after_first_outcome():
     memory = PortalMemory(PORTAL_API_HEAD)
     memory.record_failure(A, 0)
     memory.record_success(A, 1.0, 299_000)
@@ -45,7 +45,7 @@ def test_samples_end_three_hundred_seconds_after_the_first_outcome():
     assert memory.compute_stats(A, 300_000).median == 5.0
 
 
-def test_a_first_success_is_its_own_median_whatever_samples_are_left():
+def test_first_success_sets_median_despite_remaining_samples():
     memory = PortalMemory(replace(PORTAL_API_HEAD, samples_ttl_ms=900_000))
     memory.record_success(A, 1.0, 0)
     memory.record_success(A, 3.0, 300_000)
@@ -56,7 +56,7 @@ def test_a_first_success_is_its_own_median_whatever_samples_are_left():
     assert memory.compute_stats(A, 302_000).median == 2.0
 
 
-def test_a_flag_ends_three_hundred_seconds_after_it_was_set():
+def test_flag_expires_300_seconds_after_it_was_set():
     memory = failing(50)
     memory.evaluate_nodes([A], 10_000)
     # Its counts ended before; without them it has the one ticket of a flagged node.
@@ -64,7 +64,7 @@ def test_a_flag_ends_three_hundred_seconds_after_it_was_set():
     assert row(memory, 310_000).reason is TicketReason.UNTESTED
 
 
-def test_a_cleared_flag_is_known_for_two_hours():
+def test_cleared_flag_is_stored_for_two_hours():
     memory = failing(1)
     memory.set_flag(A, 300_000, flag=True)
     memory.record_success(A, 0.1, 1_000)
@@ -73,14 +73,14 @@ def test_a_cleared_flag_is_known_for_two_hours():
 
 
 @pytest.mark.parametrize(("params", "tickets"), [(MEANT, 0), (PORTAL_API_HEAD, 10)])
-def test_a_dead_node_has_no_ticket_as_it_was_meant_and_all_of_them_at_the_head(params, tickets):
+def test_dead_node_has_no_ticket_as_intended_and_all_tickets_at_head(params, tickets):
     memory = failing(50, params)
     for now in (1_000, 100_000, 299_000):
         memory.evaluate_nodes([A], now)
         assert row(memory, now, params).tickets == tickets
 
 
-def test_alternating_success_and_failure_leaves_one_ticket():
+def test_alternating_success_and_failure_leaves_single_ticket():
     memory = PortalMemory(PORTAL_API_HEAD)
     for n in range(40):
         memory.record_success(A, 0.1, 2_000 * n)
@@ -89,14 +89,14 @@ def test_alternating_success_and_failure_leaves_one_ticket():
     assert (last.stats.success_rate, last.tickets) == (0.5, 1)
 
 
-def test_the_samples_of_a_node_are_bounded():
+def test_samples_per_node_are_limited():
     memory = PortalMemory(PORTAL_API_HEAD)
     for n in range(2000):
         memory.record_success(A, (n * 7919 % 2000) / 1000, 100 * n)
         assert len(memory.records[A].samples) <= PORTAL_API_HEAD.max_samples
 
 
-def test_a_passed_check_clears_the_flag():
+def test_passed_check_clears_flag():
     memory = failing(50)
     memory.evaluate_nodes([A], 0)
     memory.record_health_pass(A, 1)
@@ -115,7 +115,7 @@ _runs = st.sampled_from((1, 2, 49, 50, 51))
         max_size=30,
     )
 )
-def test_looking_at_suspects_does_what_looking_at_everybody_does(steps, params):
+def test_checking_suspects_equals_checking_every_node(steps, params):
     quick, plain, now = PortalMemory(params), PortalMemory(params), 0
     for gap, node, well, times, absent in steps:
         now += gap

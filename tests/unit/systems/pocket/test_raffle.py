@@ -31,7 +31,7 @@ def candidates() -> list[tuple[Address, int]]:
     return [(one.node, one.weight) for one in said if one.weight is not None]
 
 
-def test_everybody_wins_as_often_as_his_tickets_say():
+def test_win_frequency_follows_tickets():
     tickets = dict(candidates())
     assert tickets == {node("fast"): 10, node("slow"): 1, node("new"): 10}
     seeds = (sha256(n.to_bytes(4, "big")).digest() for n in range(2100))
@@ -43,7 +43,7 @@ def test_everybody_wins_as_often_as_his_tickets_say():
 
 
 @given(st.binary(min_size=32, max_size=32), st.permutations(range(3)))
-def test_the_same_seed_picks_the_same_node(seed, order):
+def test_same_seed_picks_same_node_in_any_order(seed, order):
     tickets = candidates()
     (drawn,) = draw_nodes([tickets[n] for n in order], seed, 1)
     assert [drawn] == draw_nodes(tickets, seed, 1)

@@ -57,7 +57,7 @@ def tickets(standings: list[NodeStats], params: Parameters) -> list[int]:
 @EVERY
 @examples(50)
 @given(standings=_standings())
-def test_tickets_are_whole_and_between_none_and_ten(standings, params):
+def test_tickets_are_between_zero_and_maximum(standings, params):
     ranking = rank_nodes(standings, params)
     assert all(0 <= row.tickets <= params.max_tickets for row in ranking.rows)
     assert ranking.total == sum(row.tickets for row in ranking.rows)
@@ -66,7 +66,7 @@ def test_tickets_are_whole_and_between_none_and_ten(standings, params):
 @EVERY
 @examples(50)
 @given(standings=_standings())
-def test_chances_sum_to_one_and_follow_the_tickets(standings, params):
+def test_probabilities_sum_to_1_and_follow_tickets(standings, params):
     ranking = rank_nodes(standings, params)
     assert sum(row.probability for row in ranking.rows) == pytest.approx(min(len(standings), 1))
     if not ranking.degraded:
@@ -76,7 +76,7 @@ def test_chances_sum_to_one_and_follow_the_tickets(standings, params):
 @EVERY
 @examples(50)
 @given(standings=_standings(), order=st.randoms(use_true_random=False))
-def test_another_order_of_candidates_changes_only_ties(standings, order, params):
+def test_candidate_order_affects_only_ties(standings, order, params):
     shuffled = list(standings)
     order.shuffle(shuffled)
     ranked, again = rank_nodes(standings, params), rank_nodes(shuffled, params)
@@ -88,7 +88,7 @@ def test_another_order_of_candidates_changes_only_ties(standings, order, params)
 
 @examples(50)
 @given(standings=_standings(), power=st.integers(-6, 12))
-def test_latencies_and_expectation_at_another_scale_give_the_same_tickets(standings, power):
+def test_tickets_are_invariant_under_common_latency_scale(standings, power):
     # By powers of two nothing is rounded, so that there is no edge to fall over.
     scale = 2.0**power
     scaled = [s._replace(median=s.median * scale, weighted=s.weighted * scale) for s in standings]
@@ -98,7 +98,7 @@ def test_latencies_and_expectation_at_another_scale_give_the_same_tickets(standi
 
 @examples(50)
 @given(standings=_standings())
-def test_the_trace_adds_up_to_the_tickets(standings):
+def test_ranking_trace_adds_up_to_tickets(standings):
     factor = 10
     for row in rank_nodes(standings, ARTICLE).rows:
         assert row.factor_before == factor
@@ -109,28 +109,28 @@ def test_the_trace_adds_up_to_the_tickets(standings):
 
 
 @pytest.mark.parametrize("params", [ARTICLE, PORTAL_API_HEAD])
-def test_a_staircase_of_small_steps_costs_nobody_a_ticket(params):
+def test_small_latency_steps_cost_no_tickets(params):
     cases = {case["name"]: case for case in named_vectors("ranking", file="pocket").values()}
     stairs = alike(*(n["median_s"] for n in cases["staircase_hides_slow_nodes"]["input"]))
     assert tickets(stairs, params) == [10] * 24
 
 
-def test_a_lone_slow_node_is_compared_with_nothing():
+def test_single_slow_node_keeps_all_tickets():
     assert tickets(alike(0.25), ARTICLE) == [10]
 
 
-def test_a_slow_node_keeps_one_ticket_in_the_article_and_none_in_the_code():
+def test_slow_node_keeps_single_ticket_under_article_and_none_under_head():
     slow = alike(0.1, 9.0, attempts=500)
     assert tickets(slow, ARTICLE) == [10, 1]
     assert tickets(slow, PORTAL_API_HEAD) == [10, 0]
 
 
-def test_whoever_is_out_for_failures_has_no_ticket_in_the_article_whatever_else_it_did():
+def test_node_out_for_failures_has_no_tickets_under_article():
     good = NodeStats(Address("good"), 500, 0.99, 0.1, 0.1, failing=True, out_until_ms=6000)
     assert tickets([good, *alike(0.1)], ARTICLE) == [0, 10]
 
 
-def test_the_two_limits_of_failures_are_apart():
+def test_failure_limits_are_independent():
     dead = NodeStats(Address("dead"), 3, 0.0, 0.0, 0.0, failing=False)
     slow = NodeStats(Address("slow"), 3, 1.0, 9.0, 9.0, failing=False)
     fast = NodeStats(Address("fast"), 3, 1.0, 0.1, 0.1, failing=False)
@@ -145,13 +145,13 @@ def shelved() -> list[NodeStats]:
     ]
 
 
-def test_where_all_are_shelved_all_have_the_same_chance_and_the_callers_order():
+def test_all_shelved_nodes_have_equal_chance_in_caller_order():
     ranking = rank_nodes(shelved(), MEANT)
     assert ranking.degraded
     assert [pick_node(ranking, u) for u in (0, 0.34, 0.99)] == ["flagged", "worse", "bad"]
 
 
-def test_where_all_are_shelved_latency_is_no_order():
+def test_latency_does_not_order_picks_among_shelved_nodes():
     slow = NodeStats(Address("slow"), 50, 1.0, 2.0, 2.0, failing=True)
     fast = NodeStats(Address("fast"), 50, 1.0, 1.0, 1.0, failing=True)
     ranking = rank_nodes([slow, fast], ARTICLE)
@@ -161,7 +161,7 @@ def test_where_all_are_shelved_latency_is_no_order():
 
 @examples(50)
 @given(standings=_standings(), us=st.lists(st.floats(0, 1, exclude_max=True), max_size=30))
-def test_nobody_is_picked_twice_for_a_group(standings, us):
+def test_pick_many_returns_distinct_nodes_with_tickets_first(standings, us):
     ranking = rank_nodes(standings, ARTICLE)
     chosen = pick_nodes(ranking, us)
     assert len(chosen) == len(set(chosen)) == min(len(us), len(standings))
@@ -177,23 +177,23 @@ def _tickets_of(chosen: list[Address], standings: list[NodeStats]) -> Iterator[i
     return (found[node] for node in chosen)
 
 
-def test_a_number_of_one_or_more_picks_nobody():
+def test_random_number_outside_unit_interval_is_rejected():
     with pytest.raises(ValueError, match=r"u must be at least 0 and below 1, not 1\.0"):
         pick_node(rank_nodes(alike(0.1), ARTICLE), 1.0)
 
 
-def test_nobody_ranked_is_nobody_picked():
+def test_pick_from_empty_ranking_is_rejected():
     with pytest.raises(ValueError, match="nobody is ranked"):
         pick_node(rank_nodes([], ARTICLE), 0.5)
 
 
 @given(seed=st.binary(min_size=32, max_size=32), counter=st.integers(0, 2**64 - 1))
-def test_a_seed_gives_a_number_that_picks_somebody(seed, counter):
+def test_seed_number_picks_ranked_node(seed, counter):
     u = compute_unit_draw(seed, "session", counter)
     assert pick_node(rank_nodes(alike(0.1, 0.2, 0.9), ARTICLE), u) in {"n00", "n01", "n02"}
 
 
-def test_a_seed_of_all_ones_is_below_one_to_the_last_bit():
+def test_largest_seed_number_picks_last_node():
     # As a double it would be 1, and hold no ticket.
     almost = Fraction(2**64 - 1, 2**64)
     assert float(almost) == 1
@@ -209,7 +209,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("why", ASKED)
-def test_an_operator_is_told_why_in_a_line(why: str):
+def test_explanation_line_gives_reason_for_tickets(why: str):
     latency, attempts, rate = ASKED[why]
     node = NodeStats(Address("n"), attempts, rate, latency, latency, failing=False)
     (row,) = rank_nodes([node], ARTICLE).rows
@@ -217,7 +217,7 @@ def test_an_operator_is_told_why_in_a_line(why: str):
     assert build_parts(row)["why"] == format_explanation(row)
 
 
-def test_an_operator_is_told_what_the_nodes_before_have_cost_it():
+def test_explanation_line_gives_cost_of_preceding_nodes():
     first, second, third = (
         format_explanation(row) for row in rank_nodes(alike(0.16, 0.3, 0.4), ARTICLE).rows
     )
@@ -229,7 +229,7 @@ def test_an_operator_is_told_what_the_nodes_before_have_cost_it():
     )
 
 
-def test_an_operator_is_told_until_when_failures_keep_it_out():
+def test_explanation_line_gives_end_of_out_time():
     node = NodeStats(Address("n"), 20, 0.9, 0.1, 0.1, failing=True, out_until_ms=1_006_500)
     (row,) = rank_nodes([node], ARTICLE).rows
     assert format_explanation(row) == (
@@ -243,7 +243,7 @@ def test_an_operator_is_told_until_when_failures_keep_it_out():
     (70, False, "0 of 10 tickets: no success in 70 attempts"),
     (70, True, "0 of 10 tickets: flagged as failing, with 70 attempts"),
 ])  # fmt: skip
-def test_an_operator_is_told_why_the_code_shelves_it(attempts, failing, why):
+def test_explanation_line_gives_reason_for_shelving(attempts, failing, why):
     node = NodeStats(Address("n"), attempts, 0.0, 0.0, 0.0, failing)
     (row,) = rank_nodes([node], MEANT).rows
     assert format_explanation(row) == why

@@ -31,7 +31,7 @@ def relayed(node: str, t_ms: int, latency_ms: float | None) -> RelayOutcome:
 
 
 @vectors_of("examples", file=FILE)
-def test_an_example_of_the_article_comes_out_as_by_hand(vector: Vector):
+def test_article_examples_match_manual_results(vector: Vector):
     outcomes = sorted(vector["outcomes"], key=lambda one: one["t_ms"])
     for expected in vector["expected"]:
         selector, now = NodeSelector(ARTICLE), expected["now_ms"]
@@ -53,7 +53,7 @@ def the_table() -> Ranking:
     return selector.rank_nodes(CHAIN, [Address(row["id"]) for row in ROWS], 0)
 
 
-def test_the_table_has_the_tickets_that_were_worked_out():
+def test_article_table_yields_expected_tickets():
     ranking = the_table()
     assert [row.node for row in ranking.rows] == ORDER
     for row in ROWS:
@@ -72,7 +72,7 @@ def drawn() -> Counter[Address]:
     )
 
 
-def test_the_draws_of_a_session_follow_the_tickets():
+def test_session_draws_follow_tickets():
     wins, relays = drawn(), sum(row["relays"] for row in ROWS)
     assert wins.total() == relays == 9085
     expected = {row["id"]: relays * row["tickets"] / TOTAL for row in ROWS}
@@ -80,7 +80,7 @@ def test_the_draws_of_a_session_follow_the_tickets():
     assert chi_square < MOST
 
 
-def test_the_tiers_of_a_session_are_the_articles_and_the_slow_come_in_its_order():
+def test_session_tier_shares_match_article():
     # Within equal tickets chance decides: no order is asked for there.
     wins, rows = drawn(), iter(ROWS)
     for size, share in zip(TIERS, SHARES, strict=True):
@@ -94,7 +94,7 @@ def test_the_tiers_of_a_session_are_the_articles_and_the_slow_come_in_its_order(
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
-def test_failures_take_a_node_out_in_proportion(row: Vector):
+def test_failures_exclude_node_proportionally(row: Vector):
     selector, node = NodeSelector(ARTICLE), Address(row["id"])
     apart = HOUR // row["failures"]
     seconds_out = 0

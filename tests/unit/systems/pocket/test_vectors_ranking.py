@@ -42,39 +42,39 @@ APART = {"latency_decimals"}
 
 @pytest.mark.parametrize("constant", sorted(CONSTANTS.keys() - APART))
 @PROFILES
-def test_the_constants_are_upstreams(constant: str, params: PortalParameters):
+def test_constants_match_upstream(constant: str, params: PortalParameters):
     name = FIELDS[constant]
     unit = 1000 if name.endswith("_ms") else 1
     assert getattr(params, name) == CONSTANTS[constant] * unit
 
 
 @PROFILES
-def test_one_number_of_upstream_sets_two_of_ours(params: PortalParameters):
+def test_upstream_failure_limit_sets_both_parameters(params: PortalParameters):
     assert params.zero_weight_attempts == params.shelve_failures
 
 
-def test_five_decimals_are_kept():
+def test_fixed_decimals_count_is_five():
     assert to_fixed(1 / 3) == "0." + CONSTANTS["latency_decimals"] * "3"
 
 
 @vectors_of("arithmetic/round", file=POCKET)
-def test_numbers_are_rounded_as_in_javascript(vector: Vector):
+def test_rounding_matches_javascript(vector: Vector):
     assert round_half_up(vector["x"]) == vector["expected"]
 
 
 @vectors_of("arithmetic/to_fixed_5", file=POCKET)
-def test_numbers_are_written_as_in_javascript(vector: Vector):
+def test_fixed_formatting_matches_javascript(vector: Vector):
     assert to_fixed(vector["x"]) == vector["expected"]
 
 
 @vectors_of("arithmetic/quantiles", file=POCKET)
-def test_quantiles_lie_between_two_samples(vector: Vector):
+def test_quantiles_interpolate_between_samples(vector: Vector):
     assert quantile(vector["sorted"], 0.5) == vector["median"]
     assert quantile(vector["sorted"], 0.9) == vector["p90"]
 
 
 @vectors_of("arithmetic/reduce", file=POCKET)
-def test_every_second_sample_stays_once_there_are_too_many(vector: Vector):
+def test_every_second_sample_is_kept_beyond_limit(vector: Vector):
     # One more success on top of what the list holds; it comes last.
     samples = [float(n) for n in range(1, vector["n"])]
     record = PortalRecord(samples=samples, samples_until=300_000)
@@ -108,7 +108,7 @@ def limited(params: PortalParameters, failures: int) -> PortalParameters:
 
 @vectors_of("ranking", file=POCKET)
 @PROFILES
-def test_nodes_are_ranked_as_upstream_ranks_them(vector: Vector, params: PortalParameters):
+def test_ranking_matches_upstream(vector: Vector, params: PortalParameters):
     ranking = rank_nodes(standings(vector["input"]), limited(params, vector["max_failures"]))
     expected = vector["expected"]
     assert [row.node for row in ranking.rows] == expected["order"]
@@ -125,7 +125,7 @@ def test_nodes_are_ranked_as_upstream_ranks_them(vector: Vector, params: PortalP
 
 @vectors_of("article_table/cases", file=POCKET)
 @PROFILES
-def test_the_articles_table_comes_out_step_by_step(vector: Vector, params: PortalParameters):
+def test_article_table_matches_step_by_step(vector: Vector, params: PortalParameters):
     rows = {f"n{row['rank']}": row for row in ROWS.values()}
     weighted = {step["id"]: step["weighted_s"] for step in vector["steps"]}
     ranking = rank_nodes(
@@ -167,7 +167,7 @@ def distance(shares: dict[Address, float], rows: dict[str, Vector]) -> float:
 
 
 @vectors_of("article_table/rows", file=POCKET)
-def test_the_articles_rows_say_what_their_counts_say(vector: Vector):
+def test_article_row_rates_match_counts(vector: Vector):
     rate = vector["relays"] / (vector["relays"] + vector["failures"])
     assert round(rate, 6) == vector["success_rate_if_relays_are_successes"]
     assert round(vector["relays"] / RELAYS, 6) == vector["observed_share"]
@@ -175,9 +175,7 @@ def test_the_articles_rows_say_what_their_counts_say(vector: Vector):
 
 @vectors_of("scaled_to_slow_work", file=POCKET)
 @PROFILES
-def test_slow_work_is_told_apart_where_it_is_expected_to_be_slow(
-    vector: Vector, params: PortalParameters
-):
+def test_slow_work_is_ranked_with_expected_duration(vector: Vector, params: PortalParameters):
     in_seconds = replace(params, expected=vector["expected_s"])
     assert in_seconds.multiplier == pytest.approx(vector["multiplier_per_s"], abs=1e-12)
     ranked = [
@@ -191,7 +189,7 @@ def test_slow_work_is_told_apart_where_it_is_expected_to_be_slow(
 
 
 @vectors_of("scaled_to_slow_work", file=POCKET)
-def test_the_weighted_latency_is_the_median_and_three_tenths_of_p90(vector: Vector):
+def test_weighted_latency_is_median_plus_weighted_p90(vector: Vector):
     for row in vector["input"]:
         weighted = row["median_s"] + PORTAL_API_HEAD.p90_weight * row["p90_s"]
         assert weighted == pytest.approx(vector["weighted_s"][row["id"]])

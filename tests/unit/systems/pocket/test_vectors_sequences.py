@@ -75,7 +75,7 @@ def seen(memory: PortalMemory, ranking: Ranking, now: float, nodes: list[Address
 
 @vectors_of("sequences", file=POCKET)
 @PROFILES
-def test_a_history_is_evaluated_as_upstream_does(vector: Vector, profile: str):
+def test_history_evaluation_matches_upstream(vector: Vector, profile: str):
     memory = PortalMemory(PARAMS[profile])
     nodes = [Address(name) for name in vector["nodes"]]
     evaluations = []
@@ -114,20 +114,20 @@ def statistics(stats: NodeStats) -> Vector:
 
 
 @PROFILES
-def test_an_unused_node_has_no_attempt_and_no_latency(profile: str):
+def test_unused_node_has_no_attempts_or_latency(profile: str):
     stats = PortalRecord().compute_stats(A, 0, PARAMS[profile])
     assert statistics(stats) == UNIT["unused node"]["expected"]
 
 
 @PROFILES
-def test_a_used_node_has_the_latencies_of_its_log(profile: str):
+def test_used_node_has_latencies_of_its_log(profile: str):
     case = UNIT["used node"]
     stats = logged(**case["input"]).compute_stats(A, 0, PARAMS[profile])
     assert statistics(stats) == case["expected"]
 
 
 @PROFILES
-def test_a_success_erases_the_flag(profile: str):
+def test_success_clears_flag(profile: str):
     case = UNIT["flag erased by success"]
     memory = PortalMemory(PARAMS[profile])
     memory.records[A] = logged(
@@ -139,7 +139,7 @@ def test_a_success_erases_the_flag(profile: str):
     assert flag_of(memory, A, 0) == case["expected"]["failure_flag_after"]
 
 
-def test_a_first_failure_leaves_both_latencies_at_zero():
+def test_first_failure_leaves_latencies_at_zero():
     case = UNIT["first outcome is a 500"]
     record = PortalRecord()
     record.record_failure(0, PORTAL_API_HEAD)
@@ -156,7 +156,7 @@ def test_a_first_failure_leaves_both_latencies_at_zero():
 
 
 @PROFILES
-def test_a_success_is_added_to_the_samples_there_are(profile: str):
+def test_success_is_added_to_existing_samples(profile: str):
     case, params = UNIT["success on a cached log"], PARAMS[profile]
     record = logged(**_arguments(case["input"]["log"]))
     record.samples = list(case["input"]["timing_log"])
@@ -174,7 +174,7 @@ def test_a_success_is_added_to_the_samples_there_are(profile: str):
     assert to_fixed(record.weighted) == expected["weighted"]
 
 
-def test_the_older_coefficient_gives_the_older_latency():
+def test_older_coefficient_gives_older_weighted_latency():
     case = UNIT["success on a cached log"]
     record = logged(**_arguments(case["input"]["log"]))
     record.samples = list(case["input"]["timing_log"])
@@ -193,7 +193,7 @@ def test_nodes_are_sorted_by_their_weighted_latency():
 
 
 @PROFILES
-def test_tickets_never_increase_down_the_list(profile: str):
+def test_tickets_never_increase_down_ranking(profile: str):
     case = UNIT["rank items"]
     params = replace(PARAMS[profile], shelve_failures=5, zero_weight_attempts=5)
     nodes = [
@@ -228,7 +228,7 @@ def mixed(profile: str) -> tuple[PortalMemory, Ranking]:
 
 
 @PROFILES
-def test_a_mixed_history_gives_tickets_to_all_and_clears_one_flag(profile: str):
+def test_mixed_history_gives_expected_tickets_and_clears_flag(profile: str):
     case = UNIT["pick with mixed history"]
     memory, ranking = mixed(profile)
     short = {"article": "article", "portal_api_head": "head"}[profile]
@@ -239,7 +239,7 @@ def test_a_mixed_history_gives_tickets_to_all_and_clears_one_flag(profile: str):
 
 
 @PROFILES
-def test_where_all_are_failures_each_still_has_a_ticket(profile: str):
+def test_all_failing_nodes_keep_their_tickets(profile: str):
     memory = PortalMemory(PARAMS[profile])
     nodes = [Address(str(n)) for n in range(5)]
     for name in nodes:
