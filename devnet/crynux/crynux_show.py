@@ -25,7 +25,7 @@ from devnet.crynux.verdict import (
 from devnet.crynux.vss_traffic import VssTraffic
 from devnet.demo.block_loop import BlockLoop, DaemonView, raise_if_stopped
 from devnet.demo.cast import CAST, HOPELESS
-from devnet.demo.daemon_process import DaemonProcess, run_daemon, write_configuration
+from devnet.demo.daemon_process import DemoDaemon, run_daemon, write_configuration
 from devnet.demo.demo_pages import DemoStatus, serve_demo_pages
 from devnet.demo.screen import Screen
 from devnet.demo.show import START_TIME, DemoOptions, choose_ports, start_demo_chain
@@ -102,7 +102,7 @@ class CrynuxShow:
         self._loop = loop
         self._reporting = reporting
 
-    def play(self, daemon_process: DaemonProcess, options: DemoOptions) -> None:
+    def play(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
         """Play until the hopeless node is kicked out, or due to be if scores are not reported.
 
         Play at most `options.waves` waves.
@@ -120,7 +120,7 @@ class CrynuxShow:
             self._loop.mine_next_block(transactions, daemon_process, options.block_seconds)
 
     def finish_and_verify(
-        self, daemon_process: DaemonProcess, options: DemoOptions
+        self, daemon_process: DemoDaemon, options: DemoOptions
     ) -> CrynuxSummary:
         """Wait until the daemon has caught up, and compare its scores with those of the chain."""
         loop = self._loop
@@ -140,7 +140,7 @@ class CrynuxShow:
         profile = self._network.profile
         return CrynuxSummary(profile, loop.head, len(lines), nodes, put_out_in, faults)
 
-    def keep_running(self, daemon_process: DaemonProcess) -> None:
+    def keep_running(self, daemon_process: DemoDaemon) -> None:
         """Keep the network running slowly until the user stops it."""
         self._traffic.is_paused = False
         self._loop.keep_running(daemon_process, self._traffic.build_next_transactions)
@@ -181,7 +181,7 @@ class CrynuxShow:
 @contextmanager
 def run_crynux_show(
     screen: Screen, profile: str, options: DemoOptions
-) -> Iterator[tuple[CrynuxShow, DaemonProcess, dict[str, str]]]:
+) -> Iterator[tuple[CrynuxShow, DemoDaemon, dict[str, str]]]:
     """Start chain, contracts, database and daemon; all are stopped and deleted afterwards.
 
     Raises:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from threading import Event
 
 from devnet.anvil import LocalChain
-from devnet.demo.daemon_process import DaemonProcess
+from devnet.demo.daemon_process import DemoDaemon
 from devnet.demo.news import build_feed
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot, SnapshotReader
@@ -53,7 +53,7 @@ class BlockLoop:
         self.snapshot: DemoSnapshot | None = None
 
     def mine_next_block(
-        self, transactions: Sequence[dict[str, str]], daemon_process: DaemonProcess, seconds: float
+        self, transactions: Sequence[dict[str, str]], daemon_process: DemoDaemon, seconds: float
     ) -> None:
         """Mine one block; the next follows `seconds` of wall time later.
 
@@ -66,7 +66,7 @@ class BlockLoop:
 
     def keep_running(
         self,
-        daemon_process: DaemonProcess,
+        daemon_process: DemoDaemon,
         build_next_transactions: Callable[[int], Sequence[dict[str, str]]],
     ) -> None:
         """Mine a block every few seconds until the user stops the demo.
@@ -86,7 +86,7 @@ class BlockLoop:
         self._chain.mine(self._clock.advance(), transactions)
         self.head = int(self._chain.make_request("eth_blockNumber"), 16)
 
-    def _wait_for_daemon(self, daemon_process: DaemonProcess, seconds: float) -> None:
+    def _wait_for_daemon(self, daemon_process: DemoDaemon, seconds: float) -> None:
         self._next_block_at = max(self._next_block_at + seconds, time.monotonic())
         deadline = time.monotonic() + _MAX_WAIT_SECONDS
         self._refresh_screen(daemon_process)
@@ -96,7 +96,7 @@ class BlockLoop:
                 return
             self._refresh_screen(daemon_process)
 
-    def _refresh_screen(self, daemon_process: DaemonProcess) -> None:
+    def _refresh_screen(self, daemon_process: DemoDaemon) -> None:
         if time.monotonic() - self._refreshed_at < _REFRESH_SECONDS:
             return
         daemon_process.raise_if_ended()

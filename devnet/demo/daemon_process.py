@@ -16,7 +16,7 @@ from oracle.resources import shipped_path
 _STOP_TIMEOUT_SECONDS = 60
 
 
-class DaemonProcess:
+class DemoDaemon:
     """A running `qos-oracle run` whose log lines go to a file."""
 
     def __init__(self, command: Sequence[str], configuration: Path, log_path: Path) -> None:
@@ -86,10 +86,10 @@ def run_daemon(
     log_path: Path,
     program: Sequence[str] = PROGRAM,
     run_options: Sequence[str] = SENDING_OPTIONS,
-) -> Iterator[DaemonProcess]:
+) -> Iterator[DemoDaemon]:
     """Run the daemon with a configuration; without `run_options` it only indexes and scores."""
     command = [*program, "run", "--config", str(configuration), *run_options]
-    daemon_process = DaemonProcess(command, configuration, log_path)
+    daemon_process = DemoDaemon(command, configuration, log_path)
     try:
         yield daemon_process
     finally:

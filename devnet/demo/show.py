@@ -10,7 +10,7 @@ from threading import Event
 from devnet.anvil import CHAIN_ID, LocalChain, find_free_port, run_anvil
 from devnet.demo.block_loop import BlockLoop, DaemonView, raise_if_stopped
 from devnet.demo.cast import HOPELESS
-from devnet.demo.daemon_process import PROGRAM, DaemonProcess, run_daemon, write_configuration
+from devnet.demo.daemon_process import PROGRAM, DemoDaemon, run_daemon, write_configuration
 from devnet.demo.demo_pages import DemoStatus, serve_demo_pages
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
 from devnet.demo.ending import (
@@ -74,7 +74,7 @@ class DemoShow:
         self._loop = loop
         self._traffic = traffic
 
-    def play(self, daemon_process: DaemonProcess, options: DemoOptions) -> None:
+    def play(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
         """Play waves until the hopeless node is kicked out, at most `options.waves`.
 
         After the last wave, an open contest is played to its end.
@@ -91,7 +91,7 @@ class DemoShow:
             loop.mine_next_block(transactions, daemon_process, options.block_seconds)
 
     def finish_and_verify(
-        self, daemon_process: DaemonProcess, options: DemoOptions
+        self, daemon_process: DemoDaemon, options: DemoOptions
     ) -> DemoSummary:
         """Wait for the withdrawal and the last report, then verify and sum up the demo."""
         kickout = finish_kickout(self._stage, self._clock)
@@ -115,7 +115,7 @@ class DemoShow:
             return replace(summary, faults=faults, kickout_played=False)
         return summary
 
-    def keep_running(self, daemon_process: DaemonProcess) -> None:
+    def keep_running(self, daemon_process: DemoDaemon) -> None:
         """Keep the network running slowly until the user stops it."""
         self._loop.keep_running(daemon_process, self._traffic.build_next_transactions)
 
@@ -151,7 +151,7 @@ def start_demo_chain(
 @contextmanager
 def start_show(
     screen: Screen, options: DemoOptions
-) -> Iterator[tuple[DemoShow, DaemonProcess, dict[str, str]]]:
+) -> Iterator[tuple[DemoShow, DemoDaemon, dict[str, str]]]:
     """Start chain, contracts, database and daemon; all are stopped and deleted afterwards.
 
     Raises:

@@ -1,6 +1,6 @@
 """Faults of a relay's stream that can be switched on and off while the stream is read.
 
-A reader must detect each of them (docs/reference/crynux-relay.md#faults).
+A reader must detect each of them (docs/reference/crynux-relay.md#faults-of-the-stand-in).
 """
 
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from devnet.anvil import find_free_port
 from devnet.demo.block_loop import raise_if_stopped
-from devnet.demo.daemon_process import DaemonProcess, run_daemon, write_configuration
+from devnet.demo.daemon_process import DemoDaemon, run_daemon, write_configuration
 from devnet.demo.screen import Screen
 from devnet.demo.show import DemoOptions, start_demo_chain
 from devnet.relay.relay_history import RelayHistory
@@ -104,7 +104,7 @@ class RelayShow:
     screen: Screen
     options: DemoOptions
 
-    def play(self, daemon_process: DaemonProcess) -> None:
+    def play(self, daemon_process: DemoDaemon) -> None:
         """Mine a block per second until the daemon has folded every row.
 
         Raises:
@@ -214,7 +214,7 @@ class RelayShow:
 @contextmanager
 def run_relay_show(
     screen: Screen, options: DemoOptions
-) -> Iterator[tuple[RelayShow, DaemonProcess]]:
+) -> Iterator[tuple[RelayShow, DemoDaemon]]:
     """Start chain, stakes, relay, database and daemon; all are removed afterwards.
 
     Raises:
