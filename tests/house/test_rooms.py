@@ -97,7 +97,7 @@ def _subclasses(kind: type[object]) -> Iterator[type[object]]:
         yield from _subclasses(one)
 
 
-# Where a library tells its errors apart by words alone (docs/decisions/0144-typed-errors.md).
+# Where a library tells its errors apart by words alone (decision 0144).
 READ_BY_WORDS = {
     "oracle/signing/keystore.py: unlock_keystore",
     "oracle/store/db_errors.py: _translate_sqlite_error",

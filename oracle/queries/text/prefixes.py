@@ -1,7 +1,7 @@
 """Resolves names from output back to objects: complete addresses and hashes, or their beginnings.
 
 An address or hash may be cut after any digit. An ambiguous prefix is refused, never guessed
-(docs/decisions/0207-one-face-of-the-command-line.md).
+(docs/archive/decisions/0207-one-face-of-the-command-line.md).
 """
 
 import re

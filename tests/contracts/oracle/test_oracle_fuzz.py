@@ -1,7 +1,7 @@
 """Random calls on the oracle: each is foretold, and what must always hold holds after each.
 
 `make fuzz` makes a hundred thousand of them. pyrevm has no wheel for every machine
-(docs/decisions/0094).
+(docs/archive/decisions/0094-contract-fuzzing-in-process.md).
 """
 
 from typing import Any

@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parents[3]
 KINDS = {".py", ".sol", ".md", ".toml", ".yml", ".yaml", ".mjs", ".sh", ".patch", ""}
 # What is not ours to check, and (below) this file, which has examples of what is wrong.
 APART = ("node_modules/", "CHANGELOG.md", "AGENTS.md")
+# Archived decisions are not edited, so that what they cite may be gone.
+ARCHIVED = "docs/archive/"
 # Tests of checks like these: what they name is not there, on purpose.
 SELF = ("tests/house/pages/test_citations.py", "tests/house/measuring/test_measure.py")
 # Pages that a make target writes, by what git is told to ignore.
@@ -52,7 +54,7 @@ def texts() -> dict[str, str]:
     found = {}
     for name in listed.stdout.splitlines():
         path = ROOT / name
-        if path.suffix in KINDS and path.is_file() and not name.startswith(APART):
+        if path.suffix in KINDS and path.is_file() and not name.startswith((*APART, ARCHIVED)):
             try:
                 found[name] = path.read_text("utf-8")
             except UnicodeDecodeError:
@@ -133,6 +135,7 @@ def test_no_page_outside_repository_is_named():
         "CHANGELOG.md",
         WRITTEN_BY_MUTANTS,
     }
+    names |= {path.name for path in (ROOT / ARCHIVED).rglob("*.md")}
     strange = [
         f"{name}: {page}"
         for name, text in texts().items()
@@ -154,7 +157,8 @@ def test_no_number_refers_to_missing_document():
 
 
 def test_every_numbered_decision_exists():
-    known = {path.name[:4] for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")}
+    kept = {path.name[:4] for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")}
+    archived = {path.name[:4] for path in (ROOT / ARCHIVED / "decisions").glob("[0-9]*.md")}
     named = {
         (name, number)
         for name, text in texts().items()
@@ -162,7 +166,9 @@ def test_every_numbered_decision_exists():
         for match in DECIDED.finditer(text)
         for number in re.findall(r"\d{4}", match[0])
     }
-    assert {one for one in named if one[1] not in known} == set()
+    assert {one for one in named if one[1] not in kept | archived} == set()
+    # A page of the site cites no archived decision: the archive is not on the site.
+    assert [one for one in named if one[0].startswith("docs/") and one[1] in archived] == []
 
 
 def test_every_decision_is_in_index_once():

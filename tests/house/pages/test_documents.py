@@ -68,7 +68,7 @@ def test_glossary_entries_are_unique_and_sorted():
 
 
 def test_decision_numbers_are_unique():
-    numbers = sorted(path.name[:4] for path in (ROOT / "docs" / "decisions").glob("*.md"))
+    numbers = sorted(path.name[:4] for path in (ROOT / "docs").glob("**/decisions/[0-9]*.md"))
     assert len(numbers) == len(set(numbers))
 
 

@@ -6,7 +6,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
-PAGES = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+# docs/archive is excluded from the site (`exclude_docs` in mkdocs.yml).
+PAGES = {
+    path.relative_to(DOCS).as_posix()
+    for path in DOCS.rglob("*.md")
+    if not path.is_relative_to(DOCS / "archive")
+}
 # A page, or a folder that stands for all of its pages (ops/docs/site_navigation.py).
 ENTRY = re.compile(r"^ +- (?:.+: )?([\w./-]+(?:\.md|/))$", re.MULTILINE)
 # Pages that the build adds (ops/docs/site_links.py).
