@@ -119,9 +119,7 @@ class CrynuxShow:
                 ]
             self._loop.mine_next_block(transactions, daemon_process, options.block_seconds)
 
-    def finish_and_verify(
-        self, daemon_process: DemoDaemon, options: DemoOptions
-    ) -> CrynuxSummary:
+    def finish_and_verify(self, daemon_process: DemoDaemon, options: DemoOptions) -> CrynuxSummary:
         """Wait until the daemon has caught up, and compare its scores with those of the chain."""
         loop = self._loop
         for _ in range(_MAX_CATCH_UP_BLOCKS):

@@ -90,9 +90,7 @@ class DemoShow:
             transactions = traffic.build_next_transactions(loop.head, may_order=may_order)
             loop.mine_next_block(transactions, daemon_process, options.block_seconds)
 
-    def finish_and_verify(
-        self, daemon_process: DemoDaemon, options: DemoOptions
-    ) -> DemoSummary:
+    def finish_and_verify(self, daemon_process: DemoDaemon, options: DemoOptions) -> DemoSummary:
         """Wait for the withdrawal and the last report, then verify and sum up the demo."""
         kickout = finish_kickout(self._stage, self._clock)
         contest = read_contest(self._stage)

@@ -212,9 +212,7 @@ class RelayShow:
 
 
 @contextmanager
-def run_relay_show(
-    screen: Screen, options: DemoOptions
-) -> Iterator[tuple[RelayShow, DemoDaemon]]:
+def run_relay_show(screen: Screen, options: DemoOptions) -> Iterator[tuple[RelayShow, DemoDaemon]]:
     """Start chain, stakes, relay, database and daemon; all are removed afterwards.
 
     Raises:
