@@ -1,6 +1,6 @@
-"""Holds a kickout for a person: most scores from one creator's tasks, or zeros that are derived.
+"""Holds a kickout for an operator if most scores come from one creator, or zeros are derived.
 
-A gate of who proposes: no score and no report depends on it.
+The gate only decides who proposes the kickout: no score and no report depends on it.
 See docs/explanation/kickouts.md#held-for-a-person.
 """
 
@@ -21,9 +21,9 @@ from oracle.store.database import UnitOfWork
 def load_creators(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry]
 ) -> dict[TaskKey, Address]:
-    """Return who ordered the tasks of some scores, as was known where the interval opened.
+    """Return the creators of the scored tasks, by task key, as known where the interval opened.
 
-    A chain may name the creator later than the score: evidence must not change by that.
+    A chain may emit the creator after the score, and the evidence must not change by that.
     """
     tasks = uow.tasks.get_many([entry.task for entry in entries]).values()
     return {
@@ -41,7 +41,7 @@ def hold_reason(
     entries: Sequence[ScoreEntry],
     rules: Rules,
 ) -> str | None:
-    """Return why an operator has to propose the kickout, or None."""
+    """Return why an operator has to propose the kickout, or None if the daemon may."""
     is_live = kick is not None and kick.state is KickState.LIVE
     if evidence is None or is_live:
         return None

@@ -1,4 +1,4 @@
-"""Publishes the evidence of kickouts: one file for each, named by its hash."""
+"""Publishes the evidence of kickouts: one file for each kickout, named by its hash."""
 
 import os
 from pathlib import Path
@@ -37,7 +37,7 @@ def build_evidence_path(folder: Path, evidence_hash: Hash) -> Path:
 
 
 def _is_intact(path: Path, evidence: KickoutEvidence) -> bool:
-    """Tell whether the file is there as it was written: a disk may have lost the end of it."""
+    """Return whether the file is complete: a disk failure may have cut off its end."""
     return path.exists() and path.read_bytes() == evidence.text.encode()
 
 

@@ -1,4 +1,4 @@
-"""The calls about a kickout, and when they must not go on: what was not sent ends.
+"""The call kinds of kickouts, and the obstacles that end a call before it is sent.
 
 See tests/faults/sending/cases.toml#f56.
 """
@@ -46,7 +46,7 @@ from oracle.txmgr.deferral import end_call
 
 
 def report_for_review(subject: str, reason: str) -> None:
-    """Log for review a kickout that was sent and should not have been."""
+    """Log and count a kickout that was sent but is not justified, for an operator's review."""
     indexer_metrics.KICKOUTS_REVOKED.labels("after").inc()
     structlog.get_logger().error("kickout_needs_review", node=subject, reason=reason)
 
@@ -67,7 +67,7 @@ def kickout_obstacle(context: KickoutContext, uow: UnitOfWork, request: CallRequ
         return None if kick is not None and is_retry_due(uow, kick) else _RETRY_NOT_DUE
     kickout_rules = KickoutRules(context.rules, context.settings)
     if kick is None or kick.state is not KickState.LIVE:
-        # What the contract holds is looked at when the call is tried.
+        # The simulation of the call checks the contract's state.
         return None if is_due(uow, get_subject(request), context.rules) else _NOT_DUE
     if is_kickout_still_due(uow, kickout_rules, kick, context.evidence_cache):
         return None
@@ -92,10 +92,11 @@ def _proposal_obstacle(
 
 
 def is_retry_due(uow: UnitOfWork, kick: Kick) -> bool:
-    """Tell whether the network is to be asked once more to end the membership of who is expelled.
+    """Return whether the network must be called again to end an expelled node's membership.
 
-    Where it refused, until it has said the same twice; where it did not, when the node has joined
-    again since. Never where there was nobody to ask.
+    After a refusal the call is repeated until the network has refused twice for the same reason.
+    After an accepted call it is repeated only if the node has joined again since. It is never
+    repeated if the expulsion has no target contract.
     """
     cursor, expulsion = uow.cursor.get(), kick.expulsion
     node = uow.nodes.get_many([kick.node]).get(kick.node)
@@ -113,10 +114,10 @@ def is_retry_due(uow: UnitOfWork, kick: Kick) -> bool:
 
 
 def end_obsolete_call(context: KickoutContext) -> StepResult | None:
-    """End a call that was not sent and is not wanted any more; None: there is none.
+    """End an unsent call that is no longer due; return None if there is none.
 
-    It would be found out before its signature too. But one that waits for its time, such as the
-    bucket's, would stand in the way of the cancellation until then.
+    The review before the signature would end the call as well. But a call that waits for a time,
+    for example until the rate limit's bucket refills, would block the cancellation until then.
     """
     with context.tx.store.read_transaction() as uow:
         unsent_intents = [
@@ -140,7 +141,7 @@ def get_subject(request: CallRequest) -> Address:
 
 
 class _KickCall(CallKind):
-    """A call about a kickout; nobody is in a hurry to kick out.
+    """A call about a kickout; such calls are never urgent.
 
     See tests/faults/sending/cases.toml#f58.
     """
@@ -156,7 +157,7 @@ class _KickCall(CallKind):
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
         if stage in {CallStage.WAIT, CallStage.ASSIGN}:
-            # Looked at when it is tried, before and after.
+            # The call is checked before it is simulated and before it is signed.
             return Decision.proceed()
         if not self._context.tx.is_at_head(uow, heads):
             return Decision.wait_for_next_block(
@@ -176,7 +177,7 @@ class _ExpulsionCall(_KickCall):
 
     def __init__(self, context: KickoutContext) -> None:
         super().__init__(context)
-        # Without a time from the contract, once a period.
+        # If the contract gives no time, the call is tried once a period.
         self.retry_seconds = context.settings.period_seconds
 
     @override
@@ -193,7 +194,7 @@ class _ExpulsionCall(_KickCall):
         if heads.stalled:
             return Decision.wait_for_next_block(heads, ("stalled", "the chain stands still"))
         if uow.holds.has_waiting():
-            # Scores look wrong: nobody is kicked out on them before a human has looked.
+            # The scores may be wrong: no node is kicked out before an operator has reviewed them.
             return Decision.wait_for_next_block(
                 heads, ("report held", "a report is held for a human")
             )
@@ -211,13 +212,13 @@ class ProposeKickCall(_ExpulsionCall):
 
 
 class ExecuteKickCall(_ExpulsionCall):
-    """The execution of a kickout whose veto is over."""
+    """The execution of a kickout whose veto period is over."""
 
     name = EXECUTE_KICK
 
 
 class RetryKickCall(_ExpulsionCall):
-    """The network is asked once more to end the membership of a node that is expelled."""
+    """Another request to the network to end the membership of an expelled node."""
 
     name = RETRY_KICK
 
@@ -231,6 +232,6 @@ class CancelKickCall(_KickCall):
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
         refusal = result.refusal
         if refusal is not None and refusal.name == "NotAllowed":
-            # Whoever cancels a kickout may do so when its node has recovered.
+            # The contract allows the cancellation once the node has recovered.
             return Decision.wait_for_next_block(heads, (refusal.name, result.reason))
         return self.decide_by_refusal(result, heads.latest.time)

@@ -10,19 +10,20 @@ from oracle.kickouts.proof import DryRunVerifier, EvidenceVerifier
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.txmgr.context import TxContext
 
-# How the outbox names the calls about a kickout.
+# The kinds of kickout calls in the outbox.
 PROPOSE_KICK, EXECUTE_KICK, CANCEL_KICK = "propose_kick", "execute_kick", "cancel_kick"
 RETRY_KICK = "retry_kick"
-# Those that are against a node; the subject of each is its address.
+# The calls that lead to an expulsion; the subject of each is the node's address.
 EXPULSION_KINDS = (PROPOSE_KICK, EXECUTE_KICK, RETRY_KICK)
 
 
 @dataclass(frozen=True, slots=True)
 class KickoutContext:
-    """`evidence_folder`: where evidence is laid down before anything names its hash.
+    """The settings and helpers of kickouts.
 
-    `verifier` verifies what a kickout rests on; without one every kickout waits. `evidence` keeps
-    the hashes of live kickouts' evidence between two ticks.
+    `evidence_folder` holds the evidence files; each is written before anything refers to its
+    hash. `verifier` verifies the blocks behind a kickout; without one every kickout waits.
+    `evidence_cache` keeps the evidence hashes of live kickouts between two ticks.
     """
 
     quorum: QuorumContext
@@ -42,7 +43,7 @@ class KickoutContext:
         return self.quorum.settings
 
     def to_dry_run(self, quorum: QuorumContext, folder: Path) -> "KickoutContext":
-        """Return the same for a dry run: it verifies nothing, and writes evidence to `folder`."""
+        """Return a copy for a dry run, which verifies nothing and writes evidence to `folder`."""
         verifier = self.verifier
         dry_run_verifier = None if verifier is None else DryRunVerifier.from_verifier(verifier)
         return replace(self, quorum=quorum, evidence_folder=folder, verifier=dry_run_verifier)

@@ -1,4 +1,4 @@
-"""Evaluates every node whose kickout is due: obstacles to a proposal, and its evidence."""
+"""Evaluates every node whose kickout is due: the obstacles to a proposal, and the evidence."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from oracle.quorum.signing_round import min_signing_round
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# What may have come on top of the pool in the block where the interval opened.
+# The maximum number of scores beyond the pool in the block where the interval opened.
 _SLACK_SCORES = 200
 
 
@@ -38,12 +38,13 @@ class KickoutRules(NamedTuple):
 class KickoutCase:
     """A node whose kickout is due at the head.
 
-    `lane` is what the contract holds about it; `kick` the newest proposal about it; `shown`
-    how many of the newest rounds in a row showed it under the line, counted as far as they matter.
-    `obstacle`: why it cannot be proposed now; None: it can. `proof`: how well the blocks behind it
-    were verified, looked at where nothing else stands against it. `signable_from`: the first round
-    that a proposal may be signed on, where enough rounds have shown it low. `held`: why it is a
-    person's to propose, even if nothing stands against it; None: it is not.
+    `lane` is the node's lane in the contract, and `kick` the newest proposal about the node.
+    `low_rounds` is how many of the newest consecutive rounds showed the node below the kickout
+    line, counted as far as they matter. `obstacle` is why the kickout cannot be proposed now, or
+    None. `proof` is how well the blocks behind the kickout were verified; it is set only if there
+    is no other obstacle. `min_signing_round` is the first round that a proposal may be signed on,
+    once enough rounds have shown the node low. `hold_reason` is why an operator has to propose the
+    kickout even if there is no obstacle, or None.
     """
 
     node: Address
@@ -60,7 +61,7 @@ class KickoutCase:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the daemon proposes it automatically."""
+        """Whether the daemon proposes the kickout automatically."""
         return self.obstacle is None and self.hold_reason is None
 
 
@@ -70,13 +71,14 @@ def load_kickout_cases(
     level: VerificationLevel,
     late_nodes: Collection[Address] = (),
 ) -> list[KickoutCase]:
-    """Look at every open interval, the oldest first (docs/explanation/kickouts.md#lifecycle).
+    """Return the case of every open interval, oldest first.
 
-    It can be proposed when the interval's opening is final, the node is a member whose lane on
-    chain is under `settings.kick_below` and was so in the last `settings.kick_after_rounds`
-    rounds of blocks since the opening, no kickout of it is live or was vetoed on the same
-    evidence, it is not expelled, and the blocks behind it are verified to `level`. `late`: nodes
-    whose live kickout can no longer be executed, so that a new one takes its place.
+    A kickout can be proposed if the block that opened the interval is final, the node is a member
+    whose on-chain lane is below `settings.kick_below` and was so in the last
+    `settings.kick_after_rounds` rounds of blocks since the opening, no kickout of the node is live
+    or was vetoed on the same evidence, the node is not expelled, and the blocks behind the kickout
+    are verified to `level` (docs/explanation/kickouts.md#lifecycle). `late_nodes` are nodes whose
+    live kickout can no longer be executed, so that a new one replaces it.
     """
     intervals = find_due_intervals(uow, kickout_rules.rules)
     return _build_cases(uow, kickout_rules, level, intervals, late_nodes)
@@ -89,9 +91,9 @@ def find_proposable_cases(
     intervals: Iterable[KickoutDue],
     live_kicks: Iterable[Kick],
 ) -> list[KickoutCase]:
-    """Return the cases of the open intervals whose node's lane is low, without a live kickout.
+    """Return the cases of the open intervals whose node has a low lane and no live kickout.
 
-    A live one cannot be proposed again, so its lane, rounds, scores and blocks are not read.
+    A live kickout cannot be proposed again, so its lane, rounds, scores and blocks are not read.
     """
     proposed_nodes = {kick.node for kick in live_kicks}
     low_nodes = uow.rounds.find_low_nodes(kickout_rules.settings.kick_line)
@@ -122,7 +124,7 @@ def _build_cases(
         index, lane = rounds.index_by_node.get(interval.node), rounds.get_node_lane(interval.node)
         kick = rounds.kicks.get(interval.node)
         obstacle = _interval_obstacle(interval, members, final_block)
-        # A lane that is not low now ends the row of low rounds: none needs to be read.
+        # If the lane is not low now, the newest round was not low either; none needs to be read.
         lane_obstacle = _lane_obstacle(index, lane, settings.kick_below)
         obstacle = obstacle or lane_obstacle
         evidence, proof, low_rounds = None, None, 0
@@ -154,15 +156,16 @@ def _build_cases(
 
 
 def find_due_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
-    """Return the open intervals, the oldest first.
+    """Return the open intervals, oldest first.
 
-    Without those that the turn of a window has ended (legacy rules): no event of theirs said so.
+    Under legacy rules, intervals that ended with a new window are left out, because no event of
+    the node closed them.
     """
     return _filter_still_due(uow, uow.kickouts.list_open(), rules)
 
 
 def find_due_interval(uow: UnitOfWork, node: Address, rules: Rules) -> KickoutDue | None:
-    """Return the open interval of one node, as `due_intervals` has it; None: it has none."""
+    """Return the open interval of a node as in `find_due_intervals`, or None if it has none."""
     interval = uow.kickouts.get_open_for_node(node)
     still_due = [] if interval is None else _filter_still_due(uow, [interval], rules)
     return still_due[0] if still_due else None
@@ -197,11 +200,11 @@ def is_due(uow: UnitOfWork, node: Address, rules: Rules) -> bool:
 
 
 class EvidenceHashCache:
-    """The hashes of evidence that was written before, so that a tick writes only what is new.
+    """The hashes of evidence that was built before, so that a tick builds only new evidence.
 
-    Evidence rests on the scores before its interval opened and on the first rounds that showed
-    the node low: once those are complete, only a rewind or a rebuild changes it. Until then its
-    hash is kept for as long as no further round is accepted.
+    Evidence depends on the scores before its interval opened and on the first rounds that showed
+    the node low. Once these rounds are complete, only a rewind or a rebuild changes the evidence.
+    Until then its hash is kept for as long as no further round is accepted.
     """
 
     def __init__(self) -> None:
@@ -211,7 +214,7 @@ class EvidenceHashCache:
         self._growing: dict[tuple[Address, Position], Hash | None] = {}
 
     def refresh(self, uow: UnitOfWork) -> None:
-        """Drop what is not sure to be the database's any more; before the first `hash_of`."""
+        """Drop the hashes that may be outdated; call this before the first `get_hash`."""
         remake_count, newest_digest = (
             uow.bookmarks.get_rebuild_count(),
             uow.rounds.get_newest_digest(),
@@ -223,7 +226,7 @@ class EvidenceHashCache:
         self._remake_count, self._newest_digest = remake_count, newest_digest
 
     def retain(self, nodes: Collection[Address]) -> None:
-        """Drop the hashes of all nodes but these: memory is bounded by the live kickouts."""
+        """Drop the hashes of all other nodes, so that live kickouts bound the memory."""
         for hashes in (self._complete, self._growing):
             for key in [key for key in hashes if key[0] not in nodes]:
                 del hashes[key]
@@ -252,10 +255,10 @@ def compute_evidence_hash(uow: UnitOfWork, node: Address, kickout_rules: Kickout
 def evidence_at(
     uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue
 ) -> KickoutEvidence:
-    """Write the evidence from the pool, or the window, as it stood where the interval opened.
+    """Build the evidence from the pool, or the window, as of the opening of the interval.
 
-    Before enough rounds have shown the node low it is not what will be proposed: those are part
-    of it.
+    Until enough rounds have shown the node low, the result differs from the evidence that will be
+    proposed, because these rounds are part of it.
 
     Raises:
         ValueError: nothing is left to prove.
@@ -298,10 +301,10 @@ def is_kickout_still_due(
     kick: Kick,
     evidence_cache: EvidenceHashCache | None = None,
 ) -> bool:
-    """Tell whether the interval of a proposed kickout is still open, on the same evidence.
+    """Return whether the interval of a proposed kickout is still open, on the same evidence.
 
-    One that ended and began again is another one: it takes rounds, evidence and a veto of its own.
-    One that ended because the node left is not over: leaving is no way out of a kickout.
+    An interval that opens after another ended needs rounds, evidence and a veto period of its own.
+    An interval that ended because the node left still counts: leaving does not avoid a kickout.
     """
     interval = find_due_interval(uow, kick.node, kickout_rules.rules)
     intervals = [] if interval is None else [interval]
@@ -318,7 +321,7 @@ def find_valid_kicks(
 ) -> list[Kick]:
     """Return the proposed kickouts that are still valid, in one pass over the open intervals.
 
-    `due`: the open intervals of at least the kickouts' nodes.
+    `open_intervals` must contain at least the open intervals of the kickouts' nodes.
     """
     interval_by_node = {interval.node: interval for interval in open_intervals}
     evidence_cache.refresh(uow)
@@ -342,7 +345,7 @@ def _find_departed_nodes(
     """Return the nodes that left under a live kickout, no better than when it was proposed.
 
     See docs/explanation/kickouts.md#leaving-is-no-way-out. Under legacy rules scores belong to a
-    window, and whoever leaves is not looked at any more.
+    window, and nodes that left are not considered.
     """
     rules, departed_nodes = kickout_rules.rules, set[Address]()
     if rules.legacy is not None or not kicks:
@@ -366,10 +369,10 @@ def has_matching_evidence(
     kick: Kick,
     evidence_cache: EvidenceHashCache | None = None,
 ) -> bool:
-    """Tell whether what a kickout was proposed on is still what the chain says of its node.
+    """Return whether the chain still yields the evidence that a kickout was proposed on.
 
-    The interval may have ended since; under legacy rules only the open one tells. `memory` has
-    been refreshed in this snapshot; None: nothing is kept.
+    The interval may have ended since; under legacy rules only an open interval counts.
+    `evidence_cache` must have been refreshed in this snapshot; without one nothing is cached.
     """
     cache = EvidenceHashCache() if evidence_cache is None else evidence_cache
     if kickout_rules.rules.legacy is not None:
@@ -388,7 +391,7 @@ def _compute_hash(
 ) -> tuple[Hash | None, bool]:
     """Return the hash of an interval's evidence, and whether its rounds are complete.
 
-    The hash is None where a repair took the scores away: nothing is left to prove.
+    The hash is None if a repair removed the scores, so that nothing is left to prove.
     """
     rules, settings = kickout_rules
     entries = _load_entries(uow, rules, interval)
@@ -403,8 +406,8 @@ def _compute_hash(
 def _load_entries(uow: UnitOfWork, rules: Rules, interval: KickoutDue) -> list[ScoreEntry]:
     """Return the scores that counted where the interval opened, oldest first.
 
-    Under legacy rules those of the window, which has only grown since: one that turns, or begins
-    anew, ends the interval.
+    Under legacy rules these are the scores of the window. The window has only grown since, because
+    an interval ends when its window is complete or starts again.
     """
     if rules.legacy is not None:
         node = uow.nodes.get_many([interval.node])[interval.node]
@@ -448,7 +451,7 @@ def _low_rounds_obstacle(low_rounds: int, required_rounds: int) -> str | None:
 def _first_rounds_obstacle(
     first_low_rounds: Sequence[LaneObservation], final_block: int
 ) -> str | None:
-    """Evidence names these rounds: they have to stay."""
+    """Return why a proposal has to wait for the rounds in its evidence to be final, or None."""
     if first_low_rounds and first_low_rounds[-1].block <= final_block:
         return None
     return "the rounds that showed it under the line are not final yet"
@@ -465,8 +468,8 @@ def _kick_obstacle(kick: Kick | None, evidence: KickoutEvidence, chain_time: int
         return "it is expelled already, and a member again: the network is asked once more"
     if kick.state is KickState.LIVE:
         return "its kickout is proposed already"
-    # One that was vetoed is not tried again on the same evidence. Anybody may cancel a dead one,
-    # its node too: that says nothing about the evidence.
+    # A vetoed kickout is not proposed again on the same evidence. An expired kickout may be
+    # cancelled by anyone, also by its node, so that proves nothing about the evidence.
     if kick.state is KickState.VETOED and kick.evidence == evidence.hash:
         return "its kickout was vetoed on the same evidence"
     return None

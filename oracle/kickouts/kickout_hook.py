@@ -1,4 +1,4 @@
-"""Reviews the kickouts whose evidence a rewind takes away.
+"""Reviews the kickouts whose evidence a rewind removes.
 
 See tests/faults/sending/cases.toml#f56.
 """
@@ -14,16 +14,16 @@ from oracle.telemetry import indexer_metrics
 
 _QUEUED_STATES = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
 _SENT_STATES = (IntentState.LIVE, IntentState.MINED, IntentState.FINAL)
-# The newest of a kind and state that are looked at.
+# The maximum number of intents per kind and state that are checked, newest first.
 _MAX_INTENTS = 1_000
 
 
 class KickoutHook(BlockHook):
-    """Marks the kickouts that were sent on evidence which left the chain."""
+    """The block hook that reports kickouts sent on evidence that left the chain."""
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
-        """Mark what was sent and tell a human; the rewind ends what was not."""
+        """Report the sent calls for review; the rewind itself ends the unsent ones."""
         indexer_metrics.KICKOUTS_REVOKED.labels("before").inc(
             len(_find_expulsion_intents(uow, _QUEUED_STATES, ancestor))
         )

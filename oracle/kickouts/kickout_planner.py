@@ -1,6 +1,6 @@
-"""Kickouts: proposed on final evidence, executed when still due, cancelled when not.
+"""Plans kickouts: proposed on final evidence, executed while due, cancelled otherwise.
 
-The contract checks all of it again; here nothing is proposed that the evidence does not show.
+The contract checks everything again; the planner proposes only what the evidence shows.
 See docs/explanation/kickouts.md#lifecycle.
 """
 
@@ -56,11 +56,11 @@ _SIGNATURE_BYTES = 65
 
 @dataclass(frozen=True, slots=True)
 class _PlanInputs:
-    """What there is to do about kickouts, as the database has it.
+    """The pending work on kickouts, as read from the database.
 
-    `unwanted`: live ones whose interval is over, though another may have begun; `founded`: the
-    nodes of those whose evidence is still the chain's. `refused`: expelled nodes that the network
-    is to be asked about once more.
+    `obsolete_kicks` are live kickouts whose interval is over, even if another has opened since;
+    `nodes_with_evidence` are the nodes of those whose evidence is still on the chain.
+    `retriable_kicks` are expulsions for which the network has to be called again.
     """
 
     due_kicks: tuple[Kick, ...]
@@ -79,12 +79,12 @@ class _PlanInputs:
 
 
 def plan_kickout_call(context: KickoutContext, heads: Heads) -> StepResult | None:
-    """Plan the next call about a kickout: cancel or execute, else all proposals; None: nothing.
+    """Plan the next cancellation, execution or retry, else all proposals; return None if idle.
 
-    History plans nothing: an interval that is open there may have closed since. Nor does a chain
-    that stands still: nobody is to be blamed for what did not happen meanwhile
-    (docs/explanation/ingest.md#heads). While the sanity gate holds a report, kickouts are
-    cancelled and nothing else.
+    Nothing is planned during backfill, because an open interval may have closed since. Nothing is
+    planned on a stalled chain either: no node is to blame for what did not happen meanwhile
+    (docs/explanation/ingest.md#heads). While the sanity gate holds a report, kickouts are only
+    cancelled.
     """
     if heads.stalled or context.tx.is_halted():
         return None
@@ -154,10 +154,10 @@ def _plan_next_call(context: KickoutContext, plan_inputs: _PlanInputs) -> StepRe
 
 
 def describe_preflight(publisher: SenderAccount, case: KickoutCase) -> str:
-    """Say what the contract would make of a proposal, or of a live kickout's execution, now.
+    """Return the contract's present answer to a proposal, or to a live kickout's execution.
 
-    Nothing is signed: a proposal is tried with an empty signature, which the contract looks at
-    last, so that this refusal alone means that all else is in order.
+    Nothing is signed: a proposal is simulated with an empty signature. The contract checks the
+    signature last, so a refusal for the signature means that everything else is valid.
     """
     address = publisher.domain.contract
     contract_status = OracleContract(publisher.pool_view, address).get_status()
@@ -206,7 +206,7 @@ def plan_kick_execution(
 def plan_retry(
     context: KickoutContext, kick: Kick, contract_status: ContractStatus
 ) -> StepResult | None:
-    """Plan another request to end the membership, some rounds after the last; else return None."""
+    """Plan another request to end the membership, some rounds after the last; None if not due."""
     expulsion, min_rounds = kick.expulsion, contract_status.limits.kick_rounds
     if expulsion is None or contract_status.head.round < expulsion.tried_in + min_rounds:
         return None
@@ -220,9 +220,9 @@ def plan_retry(
 def _execute_or_renew(
     context: KickoutContext, kick: Kick, contract_status: ContractStatus
 ) -> StepResult | None:
-    """Execute it; or propose anew what nobody executed in time, which takes the dead one's place.
+    """Execute a kickout, or propose a new one in place of one that was not executed in time.
 
-    Who only signs has nothing to execute, but signs again.
+    A reporter that only signs executes nothing, but signs the new proposal.
     """
     step = (
         plan_kick_execution(context, kick, contract_status)
@@ -239,10 +239,11 @@ def _execute_or_renew(
 
 
 def _earliest_retry_time(result: PreflightResult, default_time: int) -> int | None:
-    """Return from when a refused call may work, in chain time; None: now, or never.
+    """Return the chain time from which a refused call may work; None means now, or never.
 
-    `otherwise`: where the contract does not say. An empty bucket is not asked in every block
-    again, but when it has been refilled (tests/faults/sending/cases.toml#f58).
+    `default_time` is used if the contract gives no time. If the rate limit's bucket is empty, the
+    call waits until the bucket is refilled and is not tried at every block
+    (tests/faults/sending/cases.toml#f58).
     """
     refusal = result.refusal
     if refusal is None or refusal.action is not RefusalAction.WAIT:
@@ -263,10 +264,10 @@ def _get_level(context: KickoutContext) -> VerificationLevel:
 
 
 def _load_proof(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
-    """Check the blocks behind a kickout again before its execution."""
+    """Return how well the blocks behind a kickout are verified, to check before its execution."""
     with context.tx.store.read_transaction() as uow:
         open_interval = find_due_interval(uow, kick.node, context.rules)
-        # Of a node that has left since, the one that its leaving closed.
+        # If the node has left since, this is the interval that its leaving closed.
         intervals = (
             uow.kickouts.list_for_node(kick.node)[-1:]
             if open_interval is None
@@ -278,7 +279,7 @@ def _load_proof(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
 
 
 def _verify_next(context: KickoutContext, cases: Sequence[KickoutCase]) -> StepResult | None:
-    """Verify some of the blocks that a kickout waits for; return None if none was verified."""
+    """Verify some blocks that a kickout waits for; return None if none was verified."""
     for case in cases:
         step = None if case.proof is None else _verify_proof(context, case.node, case.proof)
         if step is not None:
@@ -302,10 +303,12 @@ def _verify_proof(
 def _plan_cancellation(
     context: KickoutContext, kick: Kick, nodes_with_evidence: Collection[Address]
 ) -> StepResult | None:
-    """The interval is closed: cancel, where the contract lets us (its lane says so too).
+    """Plan the cancellation of a kickout that is no longer due, or return None.
 
-    Or the evidence is no longer the chain's: then a human hears of it at once, who may veto it,
-    and ours waits until the contract lets us.
+    If the interval is closed, the kickout is cancelled once the contract allows it, because the
+    node's lane has recovered too. If the evidence left the chain, the kickout is reported for
+    review at once, because an operator may veto it; the cancellation waits until the contract
+    allows it.
     """
     kind = CANCEL_KICK
     if _is_busy(context, kick, kind):
@@ -329,7 +332,7 @@ def _is_busy(context: KickoutContext, kick: Kick, kind: str) -> bool:
 def plan_call(
     context: KickoutContext, kick: Kick, kind: str, calldata: str, not_before: int | None = None
 ) -> StepResult:
-    """Plan a call about a kickout, to be reviewed from the chain time `when` on."""
+    """Plan a call about a kickout, to be reviewed from the chain time `not_before` on."""
     subject = kick.node
     with context.tx.writing() as uow:
         intents = uow.outbox.intents

@@ -1,4 +1,4 @@
-"""Cancels kickouts by hand: unsent calls, and what the contract lets anybody cancel."""
+"""Cancels kickouts by hand: unsent calls, and kickouts that the contract lets anyone cancel."""
 
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.bindings.qos_oracle import encode_cancel_kick
@@ -41,9 +41,9 @@ def preflight_cancellation(publisher: SenderAccount, node: Address) -> Preflight
 
 
 def cancel_manually(context: KickoutContext, node: Address) -> StepResult | None:
-    """Cancel what was not sent about a node; then plan its cancellation on chain, if it may be.
+    """Cancel the unsent calls against a node, then plan the on-chain cancellation if allowed.
 
-    None: there is nothing to cancel, or only the vetoer may.
+    Return None if there is nothing to cancel, or only the vetoer may cancel.
     """
     with context.tx.writing() as uow:
         unsent_intents = find_unsent_calls(uow, context.tx.account, node)

@@ -1,4 +1,4 @@
-"""Verifies the blocks behind a kickout as far as the chain allows; until then it waits.
+"""Verifies the blocks behind a kickout as far as the chain allows; the kickout waits until then.
 
 See docs/explanation/verification.md.
 """
@@ -21,15 +21,15 @@ from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store, UnitOfWork
 from oracle.txmgr.dry_run import WriteAttemptedError
 
-# Blocks that are verified before everything else has its turn.
+# The maximum number of blocks verified in one tick, so that other work is not delayed.
 _BLOCKS_PER_TICK = 20
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceProof:
-    """What the blocks behind a kickout lack: those not yet verified to `level`, ascending.
+    """The blocks behind a kickout that are not yet verified to `level`, ascending.
 
-    `obstacle`: what no verification cures; None: nothing.
+    `obstacle` is a reason that no verification can resolve, or None.
     """
 
     level: VerificationLevel
@@ -57,16 +57,16 @@ class EvidenceVerifier:
     options: RebuildOptions
 
     def get_level(self) -> VerificationLevel:
-        """Return how far a block can be verified now; asks no endpoint."""
+        """Return how far a block can be verified now, without a request to an endpoint."""
         return min(VerificationLevel.PROVEN, self.chain.get_max_allowed_level())
 
     def verify_next_blocks(self, proof: EvidenceProof) -> int:
-        """Verify the first blocks of those that lack it; return how many have reached the level.
+        """Verify the first unverified blocks; return how many have reached the level.
 
-        What an endpoint had left out or made up is put right on the way.
+        Logs that an endpoint had omitted or invented are repaired at the same time.
 
         Raises:
-            TransientError: no endpoint gives a whole and consistent answer now.
+            TransientError: no endpoint returns a complete and consistent response now.
         """
         verified_count = 0
         for blocks in _join_ranges(proof.unproven[:_BLOCKS_PER_TICK]):
@@ -82,8 +82,8 @@ class EvidenceVerifier:
         except InputError:
             raise
         except FatalError as error:
-            # One endpoint's word about a final block is not the end: others judge it
-            # (finality_halt), and a lost lease is found by whoever renews it.
+            # One endpoint's contradiction of a final block is no proof: `finality_halt` compares
+            # other endpoints. A lost lease is detected by its renewal.
             raise TransientError(str(error)) from error
 
 
@@ -104,9 +104,9 @@ class DryRunVerifier(EvidenceVerifier):
 def build_evidence_proof(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], level: VerificationLevel
 ) -> EvidenceProof:
-    """Look how well the blocks behind a kickout were read: of its scores, and where it opened.
+    """Return how well the blocks of a kickout's scores and of its opening were verified.
 
-    The blocks of a score are those of its task, and of the tasks that it was ranked beside.
+    The blocks of a score are those of its task, and of the tasks ranked in the same group.
     """
     blocks = find_evidence_blocks(uow, interval, entries)
     first, last = blocks[0], blocks[-1]
@@ -152,7 +152,7 @@ def build_evidence_proof(
 def find_evidence_blocks(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry]
 ) -> list[int]:
-    """Return the blocks that a kickout rests on, ascending."""
+    """Return the numbers of the blocks that a kickout depends on, ascending."""
     results = uow.results.list_closed_at([entry.at for entry in entries])
     task_keys = {entry.task for entry in entries}
     task_keys |= {member.task for result in results for member in result.members}
@@ -174,7 +174,7 @@ def _filter_range(ascending: Iterable[int], first: int, last: int) -> list[int]:
 
 
 def _join_ranges(ascending: Iterable[int]) -> Iterator[BlockRange]:
-    """Join consecutive numbers into ranges."""
+    """Join consecutive block numbers into ranges."""
     run: list[int] = []
     for number in ascending:
         if run and number != run[-1] + 1:

@@ -1,6 +1,6 @@
-"""Proposes a kickout: the evidence is laid down, every reporter signs, a transmitter sends.
+"""Proposes a kickout: the evidence is exported, every reporter signs, a transmitter sends.
 
-What is signed follows from the chain alone, so that a quorum of reporters signs the same.
+The signed content follows from the chain alone, so that all reporters sign the same statement.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,23 +30,28 @@ from oracle.store.outbox.records import (
 from oracle.txmgr.context import StepResult, merge_results
 from oracle.txmgr.inclusion_time import deadline_obstacle
 
-# Kickouts wait for nobody, and let nobody wait: they come behind the pushes'.
+# The priority of kickout calls, which are sent after report pushes.
 PRIORITY = 200
-# A round has fewer proposals: there is one for each node at most.
+# A round has fewer proposals, because there is at most one for each node.
 _MAX_SCANNED_PROPOSALS = 1000
 
 
 class _OutgoingProposals(NamedTuple):
-    """Proposals of the outbox: digests ever tried, nodes with a call on its way, room left."""
+    """The proposals in the outbox.
+
+    `digests` are those ever tried, `subjects` the nodes with an unfinished call, and `capacity`
+    the number of proposals that the round still has room for.
+    """
 
     digests: frozenset[str | None]
     subjects: frozenset[str]
     capacity: int
 
     def delays(self, record: SignedStatement) -> bool:
-        """Tell whether a call about this node is on its way, or the round takes no more.
+        """Return whether a proposal is not sent now.
 
-        Or it was tried already: once is enough, what came of it is in the outbox.
+        A call about its node is unfinished, the round is full, or this very proposal was tried
+        already. Each proposal is tried once; its outcome is in the outbox.
         """
         is_tried = record.digest in self.digests
         return is_tried or self.capacity <= 0 or record.subject in self.subjects
@@ -55,9 +60,10 @@ class _OutgoingProposals(NamedTuple):
 def propose_kickouts(
     context: KickoutContext, cases: Sequence[KickoutCase], contract_status: ContractStatus
 ) -> StepResult | None:
-    """Do of every look what `propose` does, as often as a round takes proposals; None: nothing.
+    """Propose the cases as `propose_kickout` does, up to the limit of a round; None if none was.
 
-    Together: to look at many that are due takes longer than to sign one, and rounds do not wait.
+    The cases share one step, because evaluating many due cases takes longer than signing one
+    proposal, and the next round may come meanwhile.
     """
     max_steps = max(1, contract_status.limits.max_kicks_per_round)
     steps, outgoing = list[StepResult](), None
@@ -66,7 +72,7 @@ def propose_kickouts(
         step = _propose_case(context, case, contract_status, outgoing)
         if step is not None:
             steps.append(step)
-            # A step may have put a proposal into the outbox.
+            # The step may have added a proposal to the outbox.
             outgoing = None
         if len(steps) == max_steps:
             break
@@ -76,13 +82,14 @@ def propose_kickouts(
 def propose_kickout(
     context: KickoutContext, case: KickoutCase, contract_status: ContractStatus
 ) -> StepResult | None:
-    """Sign the proposal of a look that nothing stands against; plan it once a quorum has.
+    """Sign the proposal of a case without obstacles, and plan its call once a quorum has signed.
 
-    None: not now: there is no round to sign it on, too few have signed, another statement about
-    it may still land, another call about this node is on its way, or the round is full.
+    Return None if nothing can be done now: there is no round to sign on, too few reporters have
+    signed, another statement about the node may still land, another call about the node is
+    unfinished, or the round is full.
 
     Raises:
-        TransientError: the evidence cannot be written: then nothing is signed.
+        TransientError: the evidence file cannot be written, so nothing is signed.
     """
     outgoing = _load_outgoing_proposals(context, contract_status)
     return _propose_case(context, case, contract_status, outgoing)
@@ -99,7 +106,7 @@ def _propose_case(
     statement = build_kick_statement(context, case, contract_status)
     if statement is None or contract_status.block.time > statement.deadline:
         return None
-    # The file stands before anything that names its hash.
+    # The evidence file is written before anything refers to its hash.
     _export_evidence(context, case.evidence)
     record = build_kick_record(context.quorum, statement)
     result = _sign_statement(context, statement, record, contract_status)
@@ -149,9 +156,9 @@ def _enqueue_kick(
 def build_kick_statement(
     context: KickoutContext, case: KickoutCase, contract_status: ContractStatus
 ) -> KickStatement | None:
-    """Return what every reporter signs about a node in these rounds: no clock of ours is in it.
+    """Return the statement that every reporter signs about a node; it uses no local clock.
 
-    None: there is no evidence, or the first round that it may be signed on is not accepted yet.
+    The result is None without evidence, or if the first round to sign on is not accepted yet.
     """
     if case.index is None or case.evidence is None:
         return None
@@ -176,7 +183,7 @@ def _export_evidence(context: KickoutContext, evidence: KickoutEvidence) -> None
     try:
         export_evidence(context.evidence_folder, evidence)
     except InputError as error:
-        # The reports go on meanwhile.
+        # A transient error does not stop the reports.
         raise TransientError(str(error)) from error
 
 
@@ -201,7 +208,7 @@ def _sign_statement(
 def _load_outgoing_proposals(
     context: KickoutContext, contract_status: ContractStatus
 ) -> _OutgoingProposals:
-    """Read once what delays further proposals, instead of once for each node that is due."""
+    """Load what delays further proposals, once for all due nodes."""
     if not context.tx.publisher.has_payer:
         return _OutgoingProposals(frozenset(), frozenset(), capacity=0)
     with context.tx.store.read_transaction() as uow:
@@ -217,9 +224,9 @@ def _load_outgoing_proposals(
 def compute_round_capacity(
     context: KickoutContext, uow: UnitOfWork, contract_status: ContractStatus
 ) -> int:
-    """Return how many more proposals this round has room for, beside those on their way.
+    """Return how many more proposals this round has room for, besides the pending ones.
 
-    One that is folded already is its round's, also where its receipt is not noted yet.
+    A proposal that is indexed already counts for its round, even if its receipt is not stored yet.
     """
     accepted_count = uow.rounds.count_kicks_proposed_in(contract_status.head.round)
     proposed_round_by_node = {kick.node: kick.round for kick in uow.rounds.list_kicks()}
@@ -231,12 +238,12 @@ def compute_round_capacity(
 
 
 def _may_land(request: CallRequest, proposed_round_by_node: Mapping[Address, int]) -> bool:
-    """Tell whether a proposal is still to land: the newest about its node is from before it."""
+    """Return whether a proposal may still land: no kickout of its round or later has."""
     return (request.round or 0) > proposed_round_by_node.get(get_subject(request), 0)
 
 
 def find_proposal(uow: UnitOfWork, record: SignedStatement) -> Intent | None:
-    """Return the proposal of exactly this statement, or None."""
+    """Return the proposal call of exactly this statement, or None."""
     newest_proposals = uow.outbox.intents.list_newest(_MAX_SCANNED_PROPOSALS, kind=PROPOSE_KICK)
     return next(
         (intent for intent in newest_proposals if intent.request.digest == record.digest), None

@@ -1,4 +1,4 @@
-"""Reads which accepted rounds showed an accused node under the kickout line."""
+"""Finds the accepted rounds that showed an accused node below the kickout line."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -19,10 +19,10 @@ from oracle.store.database import UnitOfWork
 def find_first_low_rounds(
     uow: UnitOfWork, interval: KickoutDue, index: int, settings: ReportSettings
 ) -> tuple[LaneObservation, ...]:
-    """Return the first rounds in a row, of blocks since the interval opened, that showed it low.
+    """Return the first consecutive rounds, of blocks since the opening, that showed the node low.
 
-    They are `settings.kick_after_rounds`, fewer where there were not as many yet. What comes later
-    does not change them: they are what every reporter's evidence names.
+    The result has `settings.kick_after_rounds` rounds, or fewer if there were not as many yet.
+    Later rounds do not change the result, because every reporter's evidence refers to it.
     """
     kick_line, required_rounds = settings.kick_line, settings.kick_after_rounds
     return find_first_low_run(_iter_lanes_since(uow, interval, index), kick_line, required_rounds)
@@ -35,10 +35,10 @@ def count_low_rounds(
     newest_rounds: Sequence[RoundAccepted],
     kick_line: int,
 ) -> int:
-    """Count the newest rounds in a row that showed a node low while its interval was open.
+    """Count the newest consecutive rounds that showed a node low while its interval was open.
 
-    `newest`: the last `kick_after_rounds` accepted rounds, oldest first; no others are counted.
-    `line` is a lane: `ReportSettings.kick_line`.
+    `newest_rounds` are the last `kick_after_rounds` accepted rounds, oldest first; no others are
+    counted. `kick_line` is a lane value: `ReportSettings.kick_line`.
     """
     rounds = [accepted for accepted in newest_rounds if accepted.as_of >= interval.opened_at.block]
     if not rounds:
@@ -71,10 +71,10 @@ def _iter_pages(uow: UnitOfWork, word_index: int, as_of: int) -> Iterator[list[R
 
 
 def _load_lane_before(uow: UnitOfWork, round_number: int, index: int) -> int:
-    """Return what the lane held before round `number`: what the last round with its word said."""
+    """Return the lane before a round, from the last earlier round that wrote its word."""
     word_index = get_word_index(index)
     if not uow.rounds.get_words([word_index]):
-        # Never written: no round needs to be looked at for it.
+        # The word was never written, so no round needs to be read.
         return NEVER_REPORTED
     while page := uow.rounds.list_accepted_up_to(word_index, round_number - 1):
         for accepted in page:

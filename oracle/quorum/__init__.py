@@ -1,1 +1,1 @@
-"""Signatures of k-of-n reporters over one statement: sign once, exchange, gather, compare."""
+"""Signatures of k-of-n reporters over a statement: sign once, exchange, collect, compare."""

@@ -1,6 +1,6 @@
 """The in-memory board of signed statements, written by the worker and read by the HTTP server.
 
-Reading it waits for no database and no endpoint.
+A read waits for no database and no endpoint.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from oracle.quorum.wire_format import MAX_STATEMENTS, ReportMessage, StatementMessage
 
-# Rounds and nodes that are shown at most; the oldest go first.
+# The maximum number of rounds and nodes; the oldest are dropped first.
 _MAX_PATHS = 256
 
 
@@ -19,9 +19,9 @@ class Board:
         self._statements_by_path: Mapping[str, tuple[StatementMessage, ...]] = MappingProxyType({})
 
     def publish(self, statement: StatementMessage) -> None:
-        """Publish a statement, before older ones of its round or node."""
+        """Publish a statement, ahead of older statements of its round or node."""
         path = build_statement_path(statement)
-        # A new mapping each time: whoever looks meanwhile sees the old one whole.
+        # The mapping is replaced, so that a concurrent reader sees the complete old one.
         statements_by_path = dict(self._statements_by_path)
         earlier_statements = tuple(
             earlier_statement

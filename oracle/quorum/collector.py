@@ -16,7 +16,7 @@ def collect_signatures(
 ) -> bytes | None:
     """Return the signatures of a quorum (65 bytes each, ordered by signer), or None if too few.
 
-    Signatures of exactly `record.digest` count, our own and those from peers, if their signer is a
+    A signature of exactly `record.digest`, our own or from a peer, counts if its signer is a
     current signer of the contract. Peers are queried while there are too few.
 
     Raises:

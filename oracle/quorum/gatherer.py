@@ -1,4 +1,4 @@
-"""Fetches the statements of other reporters, and stores those of the contract's signers."""
+"""Fetches the statements of other reporters and stores those of the contract's signers."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -29,14 +29,15 @@ class ReceivedStatement(NamedTuple):
 def fetch_peer_statements(
     context: QuorumContext, topic: SignedStatement, contract_status: ContractStatus
 ) -> int:
-    """Ask what others signed of this round and subject; return how much of it was new.
+    """Fetch the peers' statements about a round and subject; return how many were new.
 
-    Kept is what is genuine, about the same contract, round and subject, by one who is a signer
-    of the contract at this moment; whatever it says, but not more of one signer about one round
-    in a report's time to live than an answer holds. What is ahead of us is left for later.
+    A statement is stored, whatever its content, if it is genuine, about the same contract, round
+    and subject, and from a current signer of the contract. In a report's time to live, no more
+    statements of a signer about a round are stored than one response holds. Statements about
+    blocks that are not indexed yet are left for later.
 
     Raises:
-        TransientError: no endpoint says who the signers are.
+        TransientError: no endpoint returns the signers.
         FatalError: another process has taken over the lease.
     """
     if context.peers is None:
@@ -50,7 +51,7 @@ def fetch_peer_statements(
 def refetch_peer_statements(context: QuorumContext, topic: SignedStatement) -> int:
     """Fetch statements of a settled round again, a few times, to find later conflicts.
 
-    The contract is queried only if something is new. Raises as `fetch_peer_statements` does.
+    The contract is queried only if a statement is new. Raises as `fetch_peer_statements` does.
     """
     if context.peers is None:
         return 0
@@ -99,7 +100,7 @@ def _warn_of_unknown_signers(
 def _filter_new(
     context: QuorumContext, received: list[ReceivedStatement]
 ) -> list[ReceivedStatement]:
-    """Return statements of others that are not stored yet and whose block is indexed."""
+    """Return the received statements that are not stored yet and whose block is indexed."""
     with context.tx.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         height = -1 if cursor is None else cursor.number
@@ -129,7 +130,7 @@ def _store_signatures(
     contract_status: ContractStatus,
     own_digest: Hash,
 ) -> int:
-    """Store new statements and return their number; a flood keeps only those that equal ours."""
+    """Store new statements and return their number; beyond a limit only those that equal ours."""
     if not new_statements:
         return 0
     stored_count, since = 0, context.tx.stamp.at - context.settings.ttl_seconds
@@ -140,7 +141,7 @@ def _store_signatures(
             )
             if is_over_limit and record.digest != own_digest:
                 continue
-            # Before it is kept: what its signer said until now.
+            # The statement is compared with its signer's earlier ones before it is stored.
             report_conflicts(context, uow, (record, message), contract_status)
             uow.peer_statements.add(record, host, context.tx.stamp)
             stored_count += 1
@@ -177,7 +178,7 @@ def _build_record(message: StatementMessage, topic: SignedStatement) -> SignedSt
     )
 
 
-# Rounds that are asked about again.
+# The maximum number of recent rounds whose statements are fetched again.
 _MAX_REVIEWED_ROUNDS = 2
 
 

@@ -22,7 +22,7 @@ from oracle.store.outbox.records import Stamp
 from oracle.telemetry import quorum_metrics
 from oracle.txmgr.context import StepResult
 
-# Block of the first look, and the digest of the newest round that was looked at.
+# The block of the first check, and the digest of the newest round that was checked.
 _BOOKMARK = "own_key_seen"
 _MAX_SCANNED_ROUNDS = 50
 
@@ -37,14 +37,14 @@ class _ForeignSignature:
 
 
 def watch_key(context: QuorumContext, heads: Heads) -> StepResult | None:
-    """Look at what the contract took since the last look; None: none of it is by our key alone.
+    """Check the new rounds and proposals for foreign signatures; return None if there are none.
 
-    Where something is, our key signs nothing for a report's time to live: that is persistent, and
-    begins anew with the next. What is from before the first look at the head is not ours to judge:
-    this database did not sign it.
+    After a foreign signature our key signs nothing for a report's time to live. This embargo is
+    stored, and every further foreign signature starts it again. Signatures from before the first
+    check at the head are not checked, because this database cannot know them.
 
     Raises:
-        TransientError: no endpoint shows what a proposal was sent with.
+        TransientError: no endpoint returns the transaction of a proposal.
     """
     if not context.tx.publisher.has_signer:
         return None
@@ -120,9 +120,9 @@ def _build_first_bookmark(context: QuorumContext, uow: UnitOfWork, heads: Heads)
 def _load_unsigned_rounds(
     context: QuorumContext, uow: UnitOfWork, since: int, last_digest: str
 ) -> Mapping[RoundAccepted, bytes]:
-    """Return the rounds after `last` that we did not sign, with the signatures of their pushes.
+    """Return the rounds after `last_digest` not signed here, with the signatures of their pushes.
 
-    All of them after a reorg took `last`.
+    If a reorg removed that round, all rounds since the first check are returned.
     """
     rounds = [
         accepted
@@ -192,9 +192,10 @@ def _report_foreign_signatures(
 
 @dataclass(frozen=True, slots=True)
 class SignerEmbargo:
-    """The contract, and until when (chain time) the signer is to sign nothing; None: no signer.
+    """The contract's head, and the chain time until which the signer signs nothing.
 
-    For whoever lost a database: what it signed may still land.
+    The embargo is for a signer whose database was lost, because lost statements may still land.
+    `embargoed_until` is None if there is no signer.
     """
 
     round: int
@@ -203,7 +204,7 @@ class SignerEmbargo:
 
 
 def build_signer_embargo(context: QuorumContext) -> SignerEmbargo:
-    """Return how the contract stands, and how long the signer is to rest.
+    """Return the contract's head and the end of an embargo that starts now.
 
     Raises:
         TransientError: no endpoint answers.
@@ -218,7 +219,7 @@ def build_signer_embargo(context: QuorumContext) -> SignerEmbargo:
 def embargo_signer(
     context: QuorumContext, signer_embargo: SignerEmbargo, actor: str | None
 ) -> None:
-    """Do what is to be done for a signer alone: what it signed and lost may still land."""
+    """Store the embargo of a signer, because statements in its lost database may still land."""
     with context.tx.writing() as uow:
         build_embargo_writer(context, signer_embargo)(uow, context.tx.stamp._replace(actor=actor))
 

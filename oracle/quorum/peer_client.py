@@ -1,4 +1,4 @@
-"""Fetches the statements of other reporters in bounded space and time, and trusts none of them."""
+"""Fetches the statements of other reporters in bounded space and time, and trusts no response."""
 
 import threading
 import time
@@ -13,23 +13,26 @@ from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, HttpAccess, redact_url
 from oracle.telemetry import quorum_metrics
 
-# Eight statements are five kilobytes.
+# The maximum size of a response; eight statements take about five kilobytes.
 _MAX_BYTES = 64 * 1024
 _OK, _NOT_FOUND = 200, 404
-# Who let us wait is left alone for so many times as long, and for so many seconds at most.
+# A slow peer is not queried for this many times its response time, up to a maximum in seconds.
 _BACKOFF_FACTOR, _MAX_BACKOFF_SECONDS = 10, 60.0
-# What was asked is asked about again after so many looks' time, once each; so many are noted.
+# A settled path is fetched again after these multiples of the fetch interval, once each, and the
+# maximum number of paths that are tracked.
 _RETRY_INTERVALS, _MAX_ENTRIES = (10, 30), 64
 
 
 class Peer:
-    """Another reporter. Its URL may hold a secret: only scheme, host and port are ever shown."""
+    """Another reporter; its URL may hold a secret, so only scheme, host and port are shown."""
 
     def __init__(self, url: str, timeout_seconds: float, access: HttpAccess | None = None) -> None:
-        """`seconds`: how long an answer may take. `access`: who we are, where it asks for that.
+        """Create the peer; `access` holds our credentials if the peer requires them.
+
+        `timeout_seconds` is the maximum duration of a response.
 
         Raises:
-            InputError: it is no http(s) address.
+            InputError: the URL is not an http(s) URL.
         """
         self.name = redact_url(url, ("http", "https"), "[reporters] peers")
         self._http = BoundedHttp(url, name=self.name, max_bytes=_MAX_BYTES, access=access)
@@ -42,7 +45,7 @@ class Peer:
         return f"Peer({self.name})"
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._http.close()
 
     def start_fetch(self, path: str) -> "Future[list[StatementMessage]] | None":
@@ -51,7 +54,7 @@ class Peer:
             return None
         self._is_busy = True
         answer = Future[list[StatementMessage]]()
-        # Not waited for at the end of the process either: headers may come byte by byte.
+        # A daemon thread does not delay the exit either: headers may arrive byte by byte.
         threading.Thread(target=self._run_fetch, args=(path, answer), daemon=True).start()
         return answer
 
@@ -72,7 +75,7 @@ class Peer:
         answer.set_result(statements)
 
     def fetch_statements(self, path: str) -> list[StatementMessage]:
-        """Return the peer's genuine statements; others are only counted."""
+        """Return the peer's genuine statements; the others are only counted."""
         try:
             body = self._fetch_body(path)
             statements = [] if body is None else decode_statements(body)
@@ -84,11 +87,11 @@ class Peer:
         return self._count_answer("good" if len(genuine) == len(statements) else "forged", genuine)
 
     def _fetch_body(self, path: str) -> bytes | None:
-        """Return the answer; None: it has signed nothing of that.
+        """Return the response body, or None if the peer has no statement at this path.
 
         Raises:
-            RpcError: no answer.
-            ValueError: a redirection, another status, or too large an answer.
+            RpcError: the peer does not respond.
+            ValueError: the response is a redirect, has another status or is too large.
         """
         answer = self._http.get(path, self._timeout_seconds, self._timeout_seconds)
         if answer.status == _NOT_FOUND:
@@ -107,7 +110,7 @@ class Peer:
 
 
 class PeerClients:
-    """Every other reporter, asked at once, and not more often than every so many seconds."""
+    """All other reporters, queried in parallel, at most once per `interval_seconds`."""
 
     def __init__(
         self,
@@ -116,15 +119,15 @@ class PeerClients:
         timeout_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`timeout_seconds`: how long all of them together are waited for."""
+        """Create the group; `timeout_seconds` is the maximum wait for all peers together."""
         self.all = tuple(peers)
         self._interval_seconds = interval_seconds
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._last_fetch_by_path: dict[str, float] = {}
-        # How often each place was asked about again, and when it was last.
+        # The number of refetches of each path, and the time of the last one.
         self._refetches_by_path: dict[str, tuple[int, float]] = {}
-        # Whom we told of: a reporter whose signer was removed shows what it signs all night.
+        # The signers reported so far: a reporter whose signer was removed may publish for hours.
         self._reported_signers: dict[tuple[str, Address], None] = {}
 
     @classmethod
@@ -135,10 +138,10 @@ class PeerClients:
         timeout_seconds: float,
         access: HttpAccess | None = None,
     ) -> "PeerClients":
-        """Return the reporters behind these addresses.
+        """Return the clients of the reporters at these URLs.
 
         Raises:
-            InputError: one is no http(s) address.
+            InputError: a URL is not an http(s) URL.
         """
         peers = [Peer(url, timeout_seconds, access) for url in urls]
         return cls(peers, interval_seconds, timeout_seconds)
@@ -152,7 +155,7 @@ class PeerClients:
             < self._interval_seconds
         ):
             return []
-        # What was asked long ago is not asked again under that name.
+        # Paths that were last fetched before the interval are forgotten.
         self._last_fetch_by_path = {
             earlier_path: fetched_at
             for earlier_path, fetched_at in self._last_fetch_by_path.items()
@@ -194,6 +197,6 @@ class PeerClients:
         return statements
 
     def close(self) -> None:
-        """Let all connections go."""
+        """Close all connections."""
         for peer in self.all:
             peer.close()

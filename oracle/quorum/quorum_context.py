@@ -12,46 +12,48 @@ from oracle.txmgr.context import TxContext
 
 @dataclass(slots=True)
 class MissingSignatures:
-    """Written by the planning of a push alone; None: nothing lacks.
+    """The missing signatures of the next report, written only by the planning of a push.
 
-    `signatures`: who has not signed the report that has the turn, where that lasts.
-    `contract_status`: why what our own signer signs counts for nothing.
+    `missing_reason` lists the signers that have not signed the scheduled report for a while, and
+    `signer_reason` is why our own signatures do not count. Either is None if no signature is
+    missing for that reason.
     """
 
     missing_reason: str | None = None
     signer_reason: str | None = None
-    # The statement that others have not signed, and since which second of the chain.
+    # The statement that others have not signed, and since when, in chain time.
     _waiting_since: tuple[Hash, int] | None = field(default=None, repr=False)
 
     @property
     def reason(self) -> str | None:
-        """Return what a person has to know first."""
+        """The reason to show first, or None."""
         return self.signer_reason or self.missing_reason
 
     def record_waiting(self, digest: Hash, block_time: int) -> int:
-        """Note that a statement lacks signatures; return since when, in chain time."""
+        """Record that a statement lacks signatures; return since when, in chain time."""
         if self._waiting_since is None or self._waiting_since[0] != digest:
             self._waiting_since = (digest, block_time)
         return self._waiting_since[1]
 
     def clear(self) -> None:
-        """Note that no signature lacks."""
+        """Record that no signature is missing."""
         self.missing_reason = self._waiting_since = None
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumContext:
-    """One reporter among k of n. `tx`: the account that sends, and the key that signs.
+    """The context of a reporter in a k-of-n quorum.
 
-    `board` shows what is signed here to the other reporters, `peers`. `settings`: how long a
-    statement lives.
+    `tx` holds the account that sends and the key that signs. `board` publishes our statements to
+    the other reporters, and `peers` are the clients of those. `settings` holds the time to live of
+    a statement.
     """
 
     tx: TxContext
     settings: ReportSettings
     board: Board | None = None
     peers: PeerClients | None = None
-    # What the next report still lacks of a quorum.
+    # The signatures that the next report still lacks for a quorum.
     missing: MissingSignatures = field(default_factory=MissingSignatures)
 
     def get_contract(self) -> OracleContract:

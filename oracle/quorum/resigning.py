@@ -1,7 +1,8 @@
-"""Brings a statement once more, with more gas; and says what the statement behind a push is.
+"""Retries a statement with more gas, and finds the statement behind a push.
 
-Other signatures are no remedy: where signers or rules were replaced, what was signed before is
-dead, and the report is signed anew (docs/explanation/reports.md#change-of-configuration).
+New signatures do not repair a failed push: if signers or rules were replaced, earlier statements
+can no longer land, and the report is signed again
+(docs/explanation/reports.md#change-of-configuration).
 """
 
 from dataclasses import replace
@@ -19,7 +20,7 @@ _MAX_RETRIES = 3
 
 
 def build_retry_with_more_gas(failed: Intent, heads: Heads) -> CallRequest | None:
-    """Return the same statement once more where only the gas was too little; None: it was not."""
+    """Return a call with the same statement if the failed one ran out of gas, else None."""
     request = failed.request
     is_over = request.deadline is not None and heads.latest.time > request.deadline
     if (
@@ -34,7 +35,7 @@ def build_retry_with_more_gas(failed: Intent, heads: Heads) -> CallRequest | Non
 def find_pushed_statement(
     uow: UnitOfWork, push: Intent, contract_status: ContractStatus
 ) -> SignedStatement:
-    """Return what the push says, as it was signed or told; else as its own row has it."""
+    """Return the statement of a push, as stored here or by a peer, else built from its request."""
     request = push.request
     round_key = (request.contract, REPORT, request.round or 0)
     statements = [
@@ -56,7 +57,7 @@ def find_pushed_statement(
         digest=request.digest or ZERO_HASH,
         signature=b"",
         expires_at=request.deadline or 0,
-        # Not known: not held against it.
+        # The request does not store it, so the current value is assumed.
         prev_digest=contract_status.last_report,
         as_of_block=request.as_of_block,
         as_of_hash=request.as_of_hash,

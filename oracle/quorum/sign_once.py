@@ -1,4 +1,4 @@
-"""One round, one signature: a second one only when the first can no longer land.
+"""Signs at most one statement per round, and another only when the first can no longer land.
 
 See docs/explanation/transactions.md#i11.
 """
@@ -25,16 +25,17 @@ def sign_once(
     record: SignedStatement,
     contract_status: ContractStatus,
 ) -> SignedStatement | None:
-    """Return our signed statement, which is stored before anybody sees it.
+    """Sign a statement, store it before it is published, and return it.
 
-    The same statement again is the one that is stored: nothing is signed twice. `record` says
-    what is written down of it (`records`), `now` how the contract stands. None: an earlier
-    statement of this round may still land, or the signer signs nothing because its database was
-    lost, or rests because it refused. Ask it outside of transactions: it may be another machine.
+    A statement that is stored already is returned without a second signature. `record` is the
+    database record of the statement (`quorum.statements`). The result is None if an earlier
+    statement of this round may still land, if the signer is embargoed because its database was
+    lost, or if the signer backs off after a refusal. Call it outside of database transactions,
+    because the signer may be on another machine.
 
     Raises:
         InputError: there is no signer.
-        TransientError: it cannot be reached now, refused, or its answer is not its signature.
+        TransientError: the signer cannot be reached now, refused, or returned a wrong signature.
         FatalError: the lease was lost.
     """
     with context.tx.store.read_transaction() as uow:
@@ -51,7 +52,7 @@ def sign_once(
     signature = _request_signature(context, statement)
     signed = replace(record, signer=context.tx.publisher.signer.address, signature=signature)
     with context.tx.writing() as uow:
-        # Looked at once more, in the commit that makes it known.
+        # The check is repeated in the commit that stores the statement.
         earlier = uow.statements.get_live(record)
         if not _can_sign(uow, record, earlier, contract_status):
             return None
@@ -85,14 +86,14 @@ def _can_sign(
     contract_status: ContractStatus,
 ) -> bool:
     if find_holding_fault(uow) is not None:
-        # What rests on a feed that contradicts itself is nobody's to sign.
+        # Nothing is signed that depends on a feed with contradictions.
         return False
     embargo_end = uow.statements.get_embargo_end(record.chain_id, record.contract, record.signer)
     cursor = uow.cursor.get()
     if embargo_end is not None and (cursor is None or cursor.time < embargo_end):
         return False
     round_key = (record.contract, record.kind, record.round, record.subject)
-    # What our key signed in another process, as a peer shows it, is ours to the contract too.
+    # Statements that our key signed in another process, received from a peer, conflict as well.
     signed_elsewhere = [
         peer_statement
         for peer_statement in uow.peer_statements.list_for_round(*round_key)

@@ -1,7 +1,8 @@
-"""On which accepted round a kickout is signed (decision 0137): every reporter on the same one.
+"""Finds the accepted round that every reporter signs a kickout on (decision 0137).
 
-The contract keeps the digests of its last rounds. What is signed on one of them outlives the
-rounds that come while signatures are gathered, and is nobody's where that round was reorged.
+The contract keeps the digests of its last rounds. A statement that is signed on one of them
+remains valid during the rounds that come while signatures are collected, and becomes invalid if
+that round is reorged.
 """
 
 from oracle.domain.events.oracle_events import RoundAccepted
@@ -9,18 +10,18 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.kicks import Kick
 from oracle.store.database import UnitOfWork
 
-# Rounds whose digests the contract keeps (OracleHead.sol).
+# The number of rounds whose digests the contract keeps (OracleHead.sol).
 RECENT_ROUNDS = 16
-# A kickout that is still not proposed is signed anew after so many: what was signed until then
-# has as many left to land in.
+# A kickout that is not proposed yet is signed again after this many rounds; earlier signatures
+# have as many rounds left in which to land.
 RENEWAL_ROUNDS = RECENT_ROUNDS // 2
 
 
 def min_signing_round(last_low_round: int, kick: Kick | None) -> int:
     """Return the first round that a kickout may be signed on.
 
-    `shown_low`: the last of the rounds that its evidence names; `kick`: the newest proposal about
-    the lane. The contract takes nothing that was signed before that one landed.
+    `last_low_round` is the last round in its evidence, and `kick` the newest proposal about the
+    lane. The contract refuses statements that were signed before that proposal landed.
     """
     return last_low_round if kick is None else max(last_low_round, kick.round + 1)
 
@@ -28,11 +29,11 @@ def min_signing_round(last_low_round: int, kick: Kick | None) -> int:
 def find_signing_round(
     uow: UnitOfWork, first_round: int, chain_time: int, ttl_seconds: int
 ) -> RoundAccepted | None:
-    """Return the round to sign a kickout on now; None: the first that may be is not accepted yet.
+    """Return the round to sign a kickout on now, or None if `first_round` is not accepted yet.
 
-    Every RENEWED_AFTER-th round from `since` on; every half, quarter of them and so on where
-    rounds come so slowly that half of a signature's `ttl_seconds`, which count from its round,
-    would be over. `time` is the chain's.
+    The result is the newest of every RENEWAL_ROUNDS-th round from `first_round` on. If rounds come
+    so slowly that half of a signature's `ttl_seconds`, which count from its round, would be over,
+    the step is halved, several times if needed.
     """
     accepted = uow.rounds.list_accepted(limit=1)
     if not accepted or accepted[0].round < first_round:
@@ -49,10 +50,10 @@ def find_signing_round(
 
 
 def round_expiry_reason(uow: UnitOfWork, round_number: int, report: Hash) -> str | None:
-    """Tell why what was signed on a round can no longer land, by what we folded; None: it may.
+    """Return why a statement signed on a round can no longer land, by the indexed state, or None.
 
-    In the words of `pub_signature`: `prev_reorged` where another report became that round,
-    `expired` where the contract has forgotten it.
+    The reason is a value of `pub_signature.expiry_reason`: `prev_reorged` if another report became
+    that round, `expired` if the contract no longer keeps the round.
     """
     accepted = uow.rounds.get_accepted_round(round_number)
     if accepted is not None and accepted.digest != report:

@@ -1,6 +1,6 @@
 """Compares the statements of other reporters with ours.
 
-Disagreement, equivocation, lost quorums.
+The comparison finds disagreement, equivocation and lost quorums.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class SignerTally:
     quorum: int
     agreeing: frozenset[Address]
     conflicting: dict[Hash, frozenset[Address]]
-    # Those whose statements say something else, dead ones and of other blocks too.
+    # The signers of other statements, expired ones and those of other blocks included.
     dissenting: frozenset[Address] = frozenset()
 
     @property
@@ -73,10 +73,10 @@ class SignerTally:
 def tally_signatures(
     context: QuorumContext, record: SignedStatement, contract_status: ContractStatus
 ) -> SignerTally:
-    """Count what is known of the statements about the record's round.
+    """Count the stored statements about the record's round by signer.
 
     Raises:
-        TransientError: no endpoint says who the signers are.
+        TransientError: no endpoint returns the signers.
     """
     signers = get_signers(context.tx.publisher.pool_view, record.contract, contract_status.block)
     round_key = (record.contract, record.kind, record.round, record.subject)
@@ -120,10 +120,10 @@ def has_conflict(
     statement: SignedStatement,
     contract_status: ContractStatus,
 ) -> bool:
-    """Tell whether a report's statement could land and is none of those that we cut.
+    """Return whether a report's statement may still land and equals no report that we cut.
 
-    One that we cut ourselves says what we say, at another moment; one of a time from which we
-    did not cut every report says nothing that we could judge.
+    A report that we cut ourselves, even at another time, is no conflict. A statement from a time
+    when we did not cut every report cannot be compared.
     """
     if statement.kind != REPORT or expiry_reason(uow, statement, contract_status) is not None:
         return False
@@ -143,9 +143,9 @@ def has_differed(
     statement: SignedStatement,
     contract_status: ContractStatus,
 ) -> bool:
-    """Tell whether a statement that can no longer land said otherwise than we, of the same block.
+    """Return whether a statement, even an expired one, differs from our report of the same block.
 
-    One on top of another report than ours, or of a block of another fork, says nothing of us.
+    A statement on top of another report, or of a block of another fork, cannot be compared.
     """
     as_of = statement.as_of_block or 0
     for own_report in uow.reports.list_between(as_of, as_of) if statement.kind == REPORT else ():
@@ -155,7 +155,7 @@ def has_differed(
             own_report.report.head_round + 1,
         )
         digest = _compute_digest(context, own_report, contract_status)
-        # Under rules that were changed since, ours would be another one too.
+        # If the rules have changed since, our own digest has changed as well.
         is_same_rules = own_report.digest in {None, digest}
         if (
             own_place == (statement.as_of_hash, statement.prev_digest, statement.round)
@@ -171,7 +171,7 @@ def report_conflicts(
     received: tuple[SignedStatement, StatementMessage],
     contract_status: ContractStatus,
 ) -> None:
-    """Report a statement that conflicts with ours or with its signer's earlier ones."""
+    """Log a statement that conflicts with ours or with its signer's earlier statements."""
     statement = received[0]
     earlier_statements = [
         earlier_statement
@@ -210,13 +210,13 @@ def _compute_digest(
     context: QuorumContext, stored: StoredReport, contract_status: ContractStatus
 ) -> Hash:
     statement = build_report_statement(stored.report, contract_status)
-    # Its own round, should another have followed.
+    # The report's own round is used, because later rounds may have followed.
     statement = replace(statement, round=stored.report.head_round + 1)
     return statement.compute_digest(context.tx.publisher.domain)
 
 
 def _compute_period(context: QuorumContext, uow: UnitOfWork, statement: SignedStatement) -> int:
-    """Return the period that a statement is of, where it was made by our settings."""
+    """Return the period of a statement, assuming that its reporter uses our settings."""
     block = uow.blocks.get_canonical(statement.as_of_block or 0)
     time = statement.expires_at - context.settings.ttl_seconds if block is None else block.time
     return time // context.settings.period_seconds
@@ -228,7 +228,7 @@ def _load_own_values(
     statement: SignedStatement,
     contract_status: ContractStatus,
 ) -> dict[str, str | int]:
-    """Return what we say as of the same block; nothing: no period ended there."""
+    """Return the values of our report of the same block, or none if no period ended there."""
     as_of = statement.as_of_block or 0
     own_reports = uow.reports.list_between(as_of, as_of)
     if not own_reports:

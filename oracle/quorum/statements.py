@@ -1,4 +1,4 @@
-"""What is written down of a statement to be signed or gathered, its signature still empty."""
+"""Builds the database records of statements to sign or collect, with an empty signature."""
 
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.domain.ids import ZERO_ADDRESS, Address
@@ -13,7 +13,7 @@ REPORT, KICK = "report", "kick"
 
 
 def build_report_statement(report: Report, contract_status: ContractStatus) -> ReportStatement:
-    """Bind a report to the round that it would become, under the configuration in force."""
+    """Return a report's statement for the next round, under the configuration in force."""
     return ReportStatement(
         config=contract_status.config,
         round=contract_status.head.round + 1,
@@ -26,7 +26,7 @@ def build_report_statement(report: Report, contract_status: ContractStatus) -> R
 
 
 def build_report_record(context: QuorumContext, statement: ReportStatement) -> SignedStatement:
-    """Return the record of a report's statement; its signer is ours, zero where we have none."""
+    """Return the record of a report's statement; the signer is zero if we have no key."""
     return SignedStatement(
         chain_id=context.tx.publisher.domain.chain_id,
         contract=context.tx.publisher.domain.contract,
@@ -45,7 +45,7 @@ def build_report_record(context: QuorumContext, statement: ReportStatement) -> S
 
 
 def build_kick_record(context: QuorumContext, statement: KickStatement) -> SignedStatement:
-    """Return the record of a kickout's statement, which is filed under its node."""
+    """Return the record of a kickout's statement; its subject is the node."""
     return SignedStatement(
         chain_id=context.tx.publisher.domain.chain_id,
         contract=context.tx.publisher.domain.contract,
@@ -70,8 +70,7 @@ def expiry_reason(
 ) -> str | None:
     """Return why a statement can no longer land, as a `pub_signature` reason, or None.
 
-    `now` is the contract status; time and height are those of the last indexed block, which the
-    chain's are never below.
+    Time and height are those of the last indexed block; the chain's are never lower.
     """
     cursor = uow.cursor.get()
     if cursor is None:
@@ -80,11 +79,11 @@ def expiry_reason(
         return "expired"
     config = uow.rounds.get_contract_settings().config
     if config is not None and record.config is not None and record.config != config.digest:
-        # The contract counts configurations: this one does not come back.
+        # The contract counts configurations, so an old one never becomes valid again.
         return "config_replaced"
     if record.as_of_block is not None:
         return _report_expiry_reason(uow, record, contract_status)
-    # A kickout: signed on a round, whose digest stands in the place of a report's `prev`.
+    # A kickout is signed on a round, whose digest is stored in `prev_digest`.
     report = record.prev_digest
     return None if report is None else round_expiry_reason(uow, record.round, report)
 

@@ -1,7 +1,8 @@
-"""Proposals of kickouts on chain whose signatures are ours, and that this database never signed.
+"""Finds on-chain kickout proposals with our signature that this database did not create.
 
-What was signed is in the input of the transaction, which nobody reads while he indexes: each new
-proposal is asked for once, where it is found at the head (decision 0111).
+The signed statement is in the input of the transaction, which indexing does not read. The
+transaction of each new proposal is requested once, when the proposal is found at the head
+(decision 0111).
 """
 
 from collections.abc import Sequence
@@ -27,16 +28,16 @@ from oracle.signing.typed_data import KickStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 
-# Block of the first look, and the proposals that were looked at.
+# The block of the first check, and the proposals that were checked.
 _BOOKMARK = "own_key_seen_kicks"
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A kickout that the contract took: the transaction, its block's time, and what we signed.
+    """A kickout that the contract accepted: its transaction, block time and our statements.
 
-    `config`: what it was signed under. `ours`: our statements about that node on the
-    rounds that it may have been signed on, whatever became of them.
+    `config` is the configuration that it was signed under. `own_statements` are our statements
+    about the node on the rounds that it may have been signed on, expired ones included.
     """
 
     kick: Kick
@@ -48,7 +49,7 @@ class Proposal:
     def is_signed_by_statement(
         self, context: QuorumContext, own_statement: SignedStatement
     ) -> bool:
-        """Tell whether a statement of ours is of the evidence that the log names."""
+        """Return whether a statement of ours is about the evidence in the proposal's log."""
         kick_statement = KickStatement(
             config=own_statement.config or ZERO_HASH,
             round=own_statement.round,
@@ -62,7 +63,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class ProposalScan:
-    """Proposals that nobody has looked at yet; `seen`: what to write down once somebody has."""
+    """Unchecked proposals, and the `bookmark` to store once they are checked."""
 
     new_proposals: Sequence[Proposal]
     bookmark: str | None
@@ -93,10 +94,10 @@ def scan_proposals(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> Pro
 
 
 def is_signed_elsewhere(context: QuorumContext, proposal: Proposal) -> bool:
-    """Tell whether our key has signed it, and not here.
+    """Return whether our key signed a proposal that this database did not sign.
 
-    One that came by way of another contract does not show its signatures: it is ours where all of
-    the contract's signers have to sign, and else nobody knows.
+    A proposal that was sent through another contract does not show its signatures. Our key signed
+    it if all signers of the contract have to sign; otherwise the signers remain unknown.
 
     Raises:
         TransientError: no endpoint answers.
@@ -143,7 +144,7 @@ def _load_proposal(context: QuorumContext, uow: UnitOfWork, kick: Kick) -> Propo
 
 
 def _fetch_signed_digest(context: QuorumContext, proposal: Proposal) -> tuple[Hash, bytes] | None:
-    """Return the digest that was signed, and the signatures; None: the input does not say."""
+    """Return the signed digest and the signatures, or None if the input does not contain them."""
     calldata = _fetch_input(context, proposal.tx_hash)
     if calldata is None:
         return None
@@ -156,7 +157,9 @@ def _fetch_signed_digest(context: QuorumContext, proposal: Proposal) -> tuple[Ha
 
 
 def _fetch_input(context: QuorumContext, tx_hash: Hash) -> str | None:
-    """Return the input of a transaction to the contract; None: it called another, or none has it.
+    """Return the input of a transaction sent to the contract, or None if there is no such one.
+
+    None means that it called another contract, or that no endpoint has it.
 
     Raises:
         TransientError: no endpoint answers.

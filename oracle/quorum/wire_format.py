@@ -9,7 +9,7 @@ from oracle.errors import FatalError
 from oracle.signing.signature_checks import EcdsaSignature
 from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
 
-# Statements about one round that a reporter tells of at most.
+# The maximum number of statements about one round that a reporter publishes.
 MAX_STATEMENTS = 8
 
 _Address = Annotated[str, msgspec.Meta(pattern=r"^0x[0-9a-f]{40}$")]
@@ -23,7 +23,7 @@ _Time = Annotated[int, msgspec.Meta(ge=0, le=2**40 - 1)]
 class ReportMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="report", tag_field="kind"
 ):
-    """A report's statement; `period` is told for people, the rest is what is signed."""
+    """A report's statement; `period` is only informative, the other fields are signed."""
 
     chain_id: _Number
     contract: _Address
@@ -40,7 +40,7 @@ class ReportMessage(
     signature: _Signature
 
     def compute_digest(self) -> Hash:
-        """Return the digest of what it says."""
+        """Return the digest of the signed fields."""
         statement = ReportStatement(
             config=Hash(self.config),
             round=self.round,
@@ -56,7 +56,7 @@ class ReportMessage(
 class KickMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="kick", tag_field="kind"
 ):
-    """A kickout's statement; `round` says where `report` stands, the rest is what is signed."""
+    """A kickout's statement, signed except for `round`, which is the round of `report`."""
 
     chain_id: _Number
     contract: _Address
@@ -71,7 +71,7 @@ class KickMessage(
     signature: _Signature
 
     def compute_digest(self) -> Hash:
-        """Return the digest of what it says."""
+        """Return the digest of the signed fields."""
         statement = KickStatement(
             config=Hash(self.config),
             round=self.round,
@@ -107,7 +107,7 @@ def decode_statements(body: bytes) -> list[StatementMessage]:
 
 
 def encode_statements(statements: list[StatementMessage]) -> bytes:
-    """Encode a response."""
+    """Encode statements as a response."""
     return msgspec.json.encode(StatementsResponse(statements))
 
 
