@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from oracle.domain.blocks import Position  # noqa: E402
-from oracle.domain.events import network_events as said  # noqa: E402
+from oracle.domain.events import network_events  # noqa: E402
 from oracle.domain.events.network_events import DomainEvent  # noqa: E402
 from oracle.domain.fixed_point import UNIT  # noqa: E402
 from oracle.domain.fold.fold import Fold  # noqa: E402
@@ -57,7 +57,7 @@ class Traffic:
 
     def events(self) -> Iterator[DomainEvent]:
         for node in self.nodes:
-            yield said.NodeJoined(*self.place(), node, stake=400 * 10**18, gpu_vram=24)
+            yield network_events.NodeJoined(*self.place(), node, stake=400 * 10**18, gpu_vram=24)
         while True:
             yield from self.group()
 
@@ -67,22 +67,28 @@ class Traffic:
         members = [(TaskKey(f"0x{next(self.numbers):064x}"), node) for node in nodes]
         group = GroupKey(members[0][0])
         for task, _ in members:
-            yield said.TaskCreated(*place(), task, fee=10**18, min_vram=8, size=1, group=group)
+            yield network_events.TaskCreated(
+                *place(), task, fee=10**18, min_vram=8, size=1, group=group
+            )
         for task, node in members:
-            yield said.TaskStarted(*place(), task, node)
+            yield network_events.TaskStarted(*place(), task, node)
         keys = tuple(task for task, _ in members)
         yield from self.answers(members)
-        yield said.GroupValidated(*place(), group, keys)
+        yield network_events.GroupValidated(*place(), group, keys)
         for n, (task, node) in enumerate(members):
-            yield said.TaskValidated(*place(), task)
-            yield (said.TaskRefunded if n else said.TaskSucceeded)(*place(), task, node)
+            yield network_events.TaskValidated(*place(), task)
+            yield (network_events.TaskRefunded if n else network_events.TaskSucceeded)(
+                *place(), task, node
+            )
 
     def answers(self, members: list[tuple[TaskKey, Address]]) -> Iterator[DomainEvent]:
         """Submissions in any order; one that is late leaves the members."""
         if self.random.random() < LATE_GROUPS:
-            yield said.TaskTimedOut(*self.place(), *members.pop(self.random.randrange(3)))
+            yield network_events.TaskTimedOut(
+                *self.place(), *members.pop(self.random.randrange(3))
+            )
         for task, node in self.random.sample(members, len(members)):
-            yield said.TaskSubmitted(*self.place(), task, node)
+            yield network_events.TaskSubmitted(*self.place(), task, node)
 
 
 def folded(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
@@ -126,7 +132,7 @@ class PlainTask:
     ended: bool = False
 
 
-Terminal = said.TaskSucceeded | said.TaskRefunded | said.TaskTimedOut
+Terminal = network_events.TaskSucceeded | network_events.TaskRefunded | network_events.TaskTimedOut
 
 
 class Plain:
@@ -138,28 +144,32 @@ class Plain:
 
     def apply(self, event: DomainEvent) -> None:
         match event:
-            case said.NodeJoined(node=node, time=now):
+            case network_events.NodeJoined(node=node, time=now):
                 self.nodes[node] = replace(self.nodes.get(node, PlainNode()), base=1.0, since=now)
-            case said.TaskStarted(task=task, node=node, time=now):
+            case network_events.TaskStarted(task=task, node=node, time=now):
                 self.tasks[task] = replace(self.tasks[task], node=node, started=now)
                 running = self.nodes[node].running + 1
                 self.nodes[node] = replace(self.nodes[node], running=running)
-            case said.GroupValidated(tasks=tasks):
+            case network_events.GroupValidated(tasks=tasks):
                 self.rank(tasks)
-            case said.TaskCreated() | said.TaskSubmitted() | said.TaskValidated():
+            case (
+                network_events.TaskCreated()
+                | network_events.TaskSubmitted()
+                | network_events.TaskValidated()
+            ):
                 self.advance(event)
-            case said.TaskSucceeded() | said.TaskRefunded():
+            case network_events.TaskSucceeded() | network_events.TaskRefunded():
                 self.end(event, lambda h: min(1.0, h + 0.15))
-            case said.TaskTimedOut():
+            case network_events.TaskTimedOut():
                 self.end(event, lambda h: h * 0.3)
 
     def advance(self, event: DomainEvent) -> None:
         match event:
-            case said.TaskCreated(task=task, at=at):
+            case network_events.TaskCreated(task=task, at=at):
                 self.tasks[task] = PlainTask(created=at)
-            case said.TaskSubmitted(task=task, time=now):
+            case network_events.TaskSubmitted(task=task, time=now):
                 self.tasks[task] = replace(self.tasks[task], stopped=now)
-            case said.TaskValidated(task=task):
+            case network_events.TaskValidated(task=task):
                 self.tasks[task] = replace(self.tasks[task], validated=True)
 
     def rank(self, keys: tuple[TaskKey, ...]) -> None:

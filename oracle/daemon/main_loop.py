@@ -22,7 +22,7 @@ from oracle.daemon.run_phases import (
     wait_for_index,
     wake_on_new_heads,
 )
-from oracle.daemon.scheduler import Waker, run as run_jobs, run_until_idle
+from oracle.daemon.scheduler import Waker, run_jobs, run_until_idle
 from oracle.daemon.senders import make_sender_openers
 from oracle.daemon.service_manager import report_to_systemd
 from oracle.daemon.startup import serve_listeners

@@ -25,7 +25,7 @@ from oracle.daemon.lease.lease_keeper import HolderWatch, LeaseHeldError, try_ac
 from oracle.daemon.maintenance_jobs import find_unaudited_reason
 from oracle.daemon.process import DaemonProcess
 from oracle.daemon.records import Records, open_records
-from oracle.daemon.scheduler import Job, Waker, run as run_jobs
+from oracle.daemon.scheduler import Job, Waker, run_jobs
 from oracle.daemon.senders import (
     Reporter,
     SenderOpeners,

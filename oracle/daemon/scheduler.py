@@ -171,7 +171,7 @@ class Waker:
         self._timetable = timetable
 
 
-def run(
+def run_jobs(
     jobs: Sequence[Job], stop: threading.Event, liveness: JobLiveness, waker: Waker | None = None
 ) -> None:
     """Run every job until `stop` is set; `waker` brings single ticks forward.

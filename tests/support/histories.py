@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from oracle.domain.blocks import Position
-from oracle.domain.events import network_events as said
+from oracle.domain.events import network_events
 from oracle.domain.events.network_events import (
     AbortReason,
     DomainEvent,
@@ -70,81 +70,81 @@ class History:
 
     def joins(self, *names: str, **values: Any) -> Self:
         for name in names:
-            self.says(said.NodeJoined, node=node(name), **values)
+            self.says(network_events.NodeJoined, node=node(name), **values)
         return self
 
     def updates(self, name: str, **values: Any) -> Self:
-        return self.says(said.NodeUpdated, node=node(name), **values)
+        return self.says(network_events.NodeUpdated, node=node(name), **values)
 
     def adds_model(self, name: str, model: str) -> Self:
-        return self.says(said.ModelAdded, node=node(name), model=model)
+        return self.says(network_events.ModelAdded, node=node(name), model=model)
 
     def is_asked_to_download(self, name: str, model: str, until: int = 0) -> Self:
         asked = {"node": node(name), "model": model, "until": until or self.time + 1800}
         return self.says(DownloadRequested, **asked)
 
     def pauses(self, name: str) -> Self:
-        return self.says(said.NodePaused, node=node(name))
+        return self.says(network_events.NodePaused, node=node(name))
 
     def resumes(self, name: str) -> Self:
-        return self.says(said.NodeResumed, node=node(name))
+        return self.says(network_events.NodeResumed, node=node(name))
 
     def quits(self, name: str) -> Self:
-        return self.says(said.NodeQuit, node=node(name))
+        return self.says(network_events.NodeQuit, node=node(name))
 
     def asks_to_pause(self, name: str) -> Self:
-        return self.says(said.NodePauseAsked, node=node(name))
+        return self.says(network_events.NodePauseAsked, node=node(name))
 
     def asks_to_quit(self, name: str) -> Self:
-        return self.says(said.NodeQuitAsked, node=node(name))
+        return self.says(network_events.NodeQuitAsked, node=node(name))
 
     def is_slashed(self, name: str) -> Self:
-        return self.says(said.NodeSlashed, node=node(name))
+        return self.says(network_events.NodeSlashed, node=node(name))
 
     def is_kicked_out(self, name: str) -> Self:
-        return self.says(said.NodeKickedOut, node=node(name))
+        return self.says(network_events.NodeKickedOut, node=node(name))
 
     def creates(self, *names: str, of: str | None = None, **values: Any) -> Self:
         key = None if of is None else group(of)
         for name in names:
-            self.says(said.TaskCreated, task=task(name), group=key, **values)
+            self.says(network_events.TaskCreated, task=task(name), group=key, **values)
         return self
 
     def queues(self, name: str) -> Self:
-        return self.says(said.TaskQueued, task=task(name))
+        return self.says(network_events.TaskQueued, task=task(name))
 
     def starts(self, name: str, on: str, *, place: int | None = None) -> Self:
         self._runs[name] = on
-        return self.says(said.TaskStarted, task=task(name), node=node(on), round=place)
+        return self.says(network_events.TaskStarted, task=task(name), node=node(on), round=place)
 
     def submits(self, name: str, by: str | None = None) -> Self:
         runner = node(by or self._runs.get(name, "nobody"))
-        return self.says(said.TaskSubmitted, task=task(name), node=runner)
+        return self.says(network_events.TaskSubmitted, task=task(name), node=runner)
 
     def reports_error(self, name: str, by: str | None = None) -> Self:
         runner = node(by or self._runs.get(name, "nobody"))
-        return self.says(said.TaskErrorReported, task=task(name), node=runner)
+        return self.says(network_events.TaskErrorReported, task=task(name), node=runner)
 
     def commits(self, name: str, by: str) -> Self:
-        return self.says(said.ResultCommitted, task=task(name), node=node(by))
+        return self.says(network_events.ResultCommitted, task=task(name), node=node(by))
 
     def discloses(self, name: str, by: str) -> Self:
-        return self.says(said.ResultDisclosed, task=task(name), node=node(by))
+        return self.says(network_events.ResultDisclosed, task=task(name), node=node(by))
 
     def is_paid(self, name: str, by: str, fee: int) -> Self:
         return self.says(FeeShared, task=task(name), node=node(by), fee=fee)
 
     def validates(self, name: str) -> Self:
-        return self.says(said.TaskValidated, task=task(name))
+        return self.says(network_events.TaskValidated, task=task(name))
 
     def succeeds(self, name: str, by: str | None = None) -> Self:
-        return self._ends(said.TaskSucceeded, name, by)
+        return self._ends(network_events.TaskSucceeded, name, by)
 
     def is_refunded(self, name: str, by: str | None = None) -> Self:
-        return self._ends(said.TaskRefunded, name, by)
+        return self._ends(network_events.TaskRefunded, name, by)
 
     def is_invalidated(self, name: str, by: str | None = None) -> Self:
-        return self._ends(said.TaskInvalidated, name, by)
+        return self._ends(network_events.TaskInvalidated, name, by)
 
     def aborts(
         self,
@@ -153,12 +153,14 @@ class History:
         last_status: LastStatus | None = None,
         by: str | None = None,
     ) -> Self:
-        return self._ends(said.TaskAborted, name, by, reason=reason, last_status=last_status)
+        return self._ends(
+            network_events.TaskAborted, name, by, reason=reason, last_status=last_status
+        )
 
     def times_out(
         self, name: str, last_status: LastStatus | None = None, by: str | None = None
     ) -> Self:
-        return self._ends(said.TaskTimedOut, name, by, last_status=last_status)
+        return self._ends(network_events.TaskTimedOut, name, by, last_status=last_status)
 
     def _ends(self, kind: type[DomainEvent], name: str, by: str | None, **values: Any) -> Self:
         runner = None if by is None else node(by)
@@ -166,7 +168,7 @@ class History:
 
     def closes(self, name: str, *tasks: str) -> Self:
         return self.says(
-            said.GroupValidated, group=group(name), tasks=tuple(task(t) for t in tasks)
+            network_events.GroupValidated, group=group(name), tasks=tuple(task(t) for t in tasks)
         )
 
     def judges(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from oracle.domain.blocks import Position
-from oracle.domain.events import network_events as said
+from oracle.domain.events import network_events
 from oracle.domain.events.network_events import (
     AbortReason,
     DomainEvent,
@@ -41,7 +41,7 @@ _maybe_by = {"node": st.none() | _a_node.map(node)}
 _status = {"last_status": st.none() | st.sampled_from(LastStatus)}
 
 _joined = st.builds(
-    said.NodeJoined,
+    network_events.NodeJoined,
     **_PLACE,
     **_by,
     stake=_wei,
@@ -52,7 +52,7 @@ _joined = st.builds(
     timeout=st.none() | st.integers(0, 2**63 - 1),
 )
 _created = st.builds(
-    said.TaskCreated,
+    network_events.TaskCreated,
     **_PLACE,
     **_tasks,
     creator=st.none() | _a_node.map(node),
@@ -64,30 +64,30 @@ _created = st.builds(
     group_size=st.none() | st.integers(1, 2**63 - 1),
 )
 _groups = st.builds(
-    said.GroupValidated,
+    network_events.GroupValidated,
     **_PLACE,
     group=st.sampled_from(GROUPS).map(group),
     tasks=st.lists(_a_task.map(task), min_size=1, max_size=4).map(tuple),
 )
-_started = st.builds(said.TaskStarted, **_PLACE, **_tasks, **_by)
+_started = st.builds(network_events.TaskStarted, **_PLACE, **_tasks, **_by)
 _frees = {"frees": st.none() | st.booleans()}
-_submitted = st.builds(said.TaskSubmitted, **_PLACE, **_tasks, **_by, **_frees)
-_timed_out = st.builds(said.TaskTimedOut, **_PLACE, **_tasks, **_maybe_by, **_status)
+_submitted = st.builds(network_events.TaskSubmitted, **_PLACE, **_tasks, **_by, **_frees)
+_timed_out = st.builds(network_events.TaskTimedOut, **_PLACE, **_tasks, **_maybe_by, **_status)
 
 # Repeated where it takes many of a kind before something happens.
 _ORDINARY = (
     _joined,
     _joined,
-    _of_node(said.NodePaused),
-    _of_node(said.NodeResumed),
-    _of_node(said.NodeQuit),
-    _of_node(said.NodePauseAsked),
-    _of_node(said.NodeQuitAsked),
-    _of_node(said.NodeQuitAsked),
-    _of_node(said.NodeSlashed),
-    _of_node(said.NodeKickedOut),
-    st.builds(said.NodeUpdated, **_PLACE, **_by, gpu_vram=st.integers(1, 80)),
-    st.builds(said.ModelAdded, **_PLACE, **_by, model=st.sampled_from(("x", "y", "z"))),
+    _of_node(network_events.NodePaused),
+    _of_node(network_events.NodeResumed),
+    _of_node(network_events.NodeQuit),
+    _of_node(network_events.NodePauseAsked),
+    _of_node(network_events.NodeQuitAsked),
+    _of_node(network_events.NodeQuitAsked),
+    _of_node(network_events.NodeSlashed),
+    _of_node(network_events.NodeKickedOut),
+    st.builds(network_events.NodeUpdated, **_PLACE, **_by, gpu_vram=st.integers(1, 80)),
+    st.builds(network_events.ModelAdded, **_PLACE, **_by, model=st.sampled_from(("x", "y", "z"))),
     st.builds(
         DownloadRequested,
         **_PLACE,
@@ -97,22 +97,22 @@ _ORDINARY = (
     ),
     _created,
     _created,
-    st.builds(said.TaskQueued, **_PLACE, **_tasks),
+    st.builds(network_events.TaskQueued, **_PLACE, **_tasks),
     _started,
     _started,
     _started,
     _submitted,
     _submitted,
     _submitted,
-    st.builds(said.TaskErrorReported, **_PLACE, **_tasks, **_by),
-    st.builds(said.TaskValidated, **_PLACE, **_tasks),
-    st.builds(said.TaskSucceeded, **_PLACE, **_tasks, **_maybe_by),
-    st.builds(said.TaskRefunded, **_PLACE, **_tasks, **_maybe_by),
-    st.builds(said.TaskInvalidated, **_PLACE, **_tasks, **_maybe_by),
+    st.builds(network_events.TaskErrorReported, **_PLACE, **_tasks, **_by),
+    st.builds(network_events.TaskValidated, **_PLACE, **_tasks),
+    st.builds(network_events.TaskSucceeded, **_PLACE, **_tasks, **_maybe_by),
+    st.builds(network_events.TaskRefunded, **_PLACE, **_tasks, **_maybe_by),
+    st.builds(network_events.TaskInvalidated, **_PLACE, **_tasks, **_maybe_by),
     _timed_out,
     _timed_out,
     st.builds(
-        said.TaskAborted,
+        network_events.TaskAborted,
         **_PLACE,
         **_tasks,
         **_maybe_by,
@@ -123,10 +123,10 @@ _ORDINARY = (
     _groups,
 )
 _IN_ROUNDS = (
-    st.builds(said.TaskStarted, **_PLACE, **_tasks, **_by, round=st.integers(0, 2)),
-    st.builds(said.TaskStarted, **_PLACE, **_tasks, **_by, round=st.integers(0, 2)),
-    st.builds(said.ResultCommitted, **_PLACE, **_tasks, **_by),
-    st.builds(said.ResultDisclosed, **_PLACE, **_tasks, **_by),
+    st.builds(network_events.TaskStarted, **_PLACE, **_tasks, **_by, round=st.integers(0, 2)),
+    st.builds(network_events.TaskStarted, **_PLACE, **_tasks, **_by, round=st.integers(0, 2)),
+    st.builds(network_events.ResultCommitted, **_PLACE, **_tasks, **_by),
+    st.builds(network_events.ResultDisclosed, **_PLACE, **_tasks, **_by),
     st.builds(FeeShared, **_PLACE, **_tasks, **_by, fee=st.integers(0, 2**100)),
 )
 ordinary_events = st.one_of(_ORDINARY)

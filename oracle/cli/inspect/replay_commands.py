@@ -23,7 +23,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.queries.export_models import FixtureAnswer
-from oracle.queries.replay import replay_events as replayed
+from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.registry import build_rules, list_rule_sets
 from oracle.systems.rule_overrides import apply_rule_changes
@@ -66,7 +66,7 @@ def replay(
     """
     selected_rules = _load_rules(rules, parse_key_values("--set", changes))
     with open_lines(file) as lines:
-        result_json = replayed(lines, selected_rules, close and close.value, at)
+        result_json = replay_events(lines, selected_rules, close and close.value, at)
     typer.echo(result_json, nl=False)
 
 
@@ -132,7 +132,7 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
         return
     from oracle.daemon.compose import open_reader  # noqa: PLC0415  as above
     from oracle.daemon.records import open_records  # noqa: PLC0415  as above
-    from oracle.indexer.stored_events import export_events as exported  # noqa: PLC0415  as above
+    from oracle.indexer.stored_events import export_events  # noqa: PLC0415  as above
 
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -140,7 +140,7 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
             raise InputError("nothing is indexed yet: there is nothing to export")
         blocks = _clip_block_range(first_block or 0, last_block, cursor.number)
         # `typer.echo` would flush after every line.
-        lines = exported(uow, open_reader(records.config), blocks)
+        lines = export_events(uow, open_reader(records.config), blocks)
         sys.stdout.writelines(f"{line}\n" for line in lines)
 
 

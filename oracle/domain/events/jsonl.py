@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from oracle.domain.blocks import Position
-from oracle.domain.events import jsonl_fields as spelled
+from oracle.domain.events import jsonl_fields
 from oracle.domain.events.event_fields import get_field_kinds, get_required_fields
 from oracle.domain.events.event_names import FIELD_KINDS, NAME_BY_TYPE, TYPE_BY_NAME
 from oracle.domain.events.jsonl_fields import FieldCodec
@@ -79,12 +79,12 @@ def quote_value(value: object) -> str:
 
 
 _POSITION_CODECS: Mapping[str, FieldCodec] = {
-    "block": spelled.INT63,
-    "tx": spelled.TX_INDEX,
-    "log": spelled.LOG_INDEX,
-    "sub": spelled.INT63,
-    "time": spelled.INT63,
-    "time_ms": spelled.INT63,
+    "block": jsonl_fields.INT63,
+    "tx": jsonl_fields.TX_INDEX,
+    "log": jsonl_fields.LOG_INDEX,
+    "sub": jsonl_fields.INT63,
+    "time": jsonl_fields.INT63,
+    "time_ms": jsonl_fields.INT63,
 }
 _TIME_KEYS = ("time", "time_ms")
 # Omitted if 0.
@@ -284,7 +284,7 @@ def event_to_json(event: DomainEvent) -> str:
         if position_values[key] is None:
             continue
         if position_values[key] or key not in _OPTIONAL_POSITION_KEYS:
-            record[key] = spelled.encode_int(position_values[key])
+            record[key] = jsonl_fields.encode_int(position_values[key])
     for key, codec in _SCHEMA_BY_NAME[name].own_codecs.items():
         value = getattr(event, key)
         if value is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
-from oracle.domain.events import network_events as said
+from oracle.domain.events import network_events
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold import (
     group_validation,
@@ -32,33 +32,33 @@ from oracle.domain.scoring.rules import Rules
 FOLD_VERSION = 10
 
 HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
-    said.NodeJoined: node_lifecycle.apply_node_joined,
-    said.NodeUpdated: node_lifecycle.apply_node_updated,
-    said.ModelAdded: node_lifecycle.apply_model_added,
-    said.DownloadRequested: node_lifecycle.apply_download_requested,
-    said.NodePaused: node_lifecycle.apply_node_paused,
-    said.NodeResumed: node_lifecycle.apply_node_resumed,
-    said.NodeQuit: node_lifecycle.apply_node_left,
-    said.NodePauseAsked: node_lifecycle.apply_leave_request,
-    said.NodeQuitAsked: node_lifecycle.apply_leave_request,
-    said.NodeSlashed: node_lifecycle.apply_node_left,
-    said.NodeKickedOut: node_lifecycle.apply_node_left,
-    said.TaskCreated: task_lifecycle.apply_task_created,
-    said.TaskQueued: task_lifecycle.apply_task_queued,
-    said.TaskStarted: task_lifecycle.apply_task_started,
-    said.TaskSubmitted: task_lifecycle.apply_task_submitted,
-    said.TaskErrorReported: task_lifecycle.apply_error_reported,
-    said.ResultCommitted: task_runs.apply_run_answer,
-    said.ResultDisclosed: task_lifecycle.apply_result_disclosed,
-    said.TaskValidated: task_lifecycle.apply_task_validated,
-    said.FeeShared: task_lifecycle.apply_fee_shared,
-    said.TaskSucceeded: task_endings.apply_task_ended,
-    said.TaskRefunded: task_endings.apply_task_ended,
-    said.TaskInvalidated: task_endings.apply_task_ended,
-    said.TaskAborted: task_endings.apply_task_ended,
-    said.TaskTimedOut: task_endings.apply_task_ended,
-    said.TaskCancelled: task_lifecycle.apply_task_cancelled,
-    said.GroupValidated: group_validation.apply_group_validated,
+    network_events.NodeJoined: node_lifecycle.apply_node_joined,
+    network_events.NodeUpdated: node_lifecycle.apply_node_updated,
+    network_events.ModelAdded: node_lifecycle.apply_model_added,
+    network_events.DownloadRequested: node_lifecycle.apply_download_requested,
+    network_events.NodePaused: node_lifecycle.apply_node_paused,
+    network_events.NodeResumed: node_lifecycle.apply_node_resumed,
+    network_events.NodeQuit: node_lifecycle.apply_node_left,
+    network_events.NodePauseAsked: node_lifecycle.apply_leave_request,
+    network_events.NodeQuitAsked: node_lifecycle.apply_leave_request,
+    network_events.NodeSlashed: node_lifecycle.apply_node_left,
+    network_events.NodeKickedOut: node_lifecycle.apply_node_left,
+    network_events.TaskCreated: task_lifecycle.apply_task_created,
+    network_events.TaskQueued: task_lifecycle.apply_task_queued,
+    network_events.TaskStarted: task_lifecycle.apply_task_started,
+    network_events.TaskSubmitted: task_lifecycle.apply_task_submitted,
+    network_events.TaskErrorReported: task_lifecycle.apply_error_reported,
+    network_events.ResultCommitted: task_runs.apply_run_answer,
+    network_events.ResultDisclosed: task_lifecycle.apply_result_disclosed,
+    network_events.TaskValidated: task_lifecycle.apply_task_validated,
+    network_events.FeeShared: task_lifecycle.apply_fee_shared,
+    network_events.TaskSucceeded: task_endings.apply_task_ended,
+    network_events.TaskRefunded: task_endings.apply_task_ended,
+    network_events.TaskInvalidated: task_endings.apply_task_ended,
+    network_events.TaskAborted: task_endings.apply_task_ended,
+    network_events.TaskTimedOut: task_endings.apply_task_ended,
+    network_events.TaskCancelled: task_lifecycle.apply_task_cancelled,
+    network_events.GroupValidated: group_validation.apply_group_validated,
 }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from oracle.domain.events import network_events as said
+from oracle.domain.events import network_events
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.node import Membership, Node
@@ -30,15 +30,19 @@ from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
 Terminal = (
-    said.TaskSucceeded
-    | said.TaskRefunded
-    | said.TaskInvalidated
-    | said.TaskAborted
-    | said.TaskTimedOut
-    | said.TaskCancelled
+    network_events.TaskSucceeded
+    | network_events.TaskRefunded
+    | network_events.TaskInvalidated
+    | network_events.TaskAborted
+    | network_events.TaskTimedOut
+    | network_events.TaskCancelled
 )
 # The events that stop a part's clock; a disclosure follows later.
-Answer = said.TaskSubmitted | said.TaskErrorReported | said.ResultCommitted
+Answer = (
+    network_events.TaskSubmitted
+    | network_events.TaskErrorReported
+    | network_events.ResultCommitted
+)
 # Maximum number of remembered ended tasks, whose later events are ignored.
 _MAX_ENDED_TASKS = 100_000
 
@@ -65,7 +69,7 @@ class OpenTask:
     """A task that has not ended."""
 
     created: bool = False
-    kind: said.TaskKind | None = None
+    kind: network_events.TaskKind | None = None
     accepted: bool = False
     parts: list[Part] = field(default_factory=list)
 
@@ -90,7 +94,7 @@ class TaskOutcome:
     is_fault: bool
 
 
-def get_scope(kind: said.TaskKind | None) -> str:
+def get_scope(kind: network_events.TaskKind | None) -> str:
     """Return the scope of tasks of a kind."""
     return "any" if kind is None else kind.value
 
@@ -106,7 +110,7 @@ class TaskTracker:
         self._ended: set[TaskKey] = set()
         self._ended_in_order: deque[TaskKey] = deque()
 
-    def record_creation(self, event: said.TaskCreated) -> None:
+    def record_creation(self, event: network_events.TaskCreated) -> None:
         """Record the kind of a task."""
         if event.task in self._ended:
             return
@@ -115,7 +119,7 @@ class TaskTracker:
             return
         task.created, task.kind = True, event.kind
 
-    def record_start(self, event: said.TaskStarted) -> str | None:
+    def record_start(self, event: network_events.TaskStarted) -> str | None:
         """Record a node's start of a task and return its scope, None if the start is invalid."""
         if event.task in self._ended:
             return None
@@ -133,18 +137,20 @@ class TaskTracker:
         if part is None or part.ended or part.answered_ms is not None:
             return
         is_single_node = part.place is None
-        if isinstance(event, said.TaskErrorReported) or is_single_node == _is_submission(event):
+        if isinstance(event, network_events.TaskErrorReported) or is_single_node == _is_submission(
+            event
+        ):
             part.answered_ms = event.timestamp_ms
-            part.disclosed = isinstance(event, said.TaskErrorReported)
+            part.disclosed = isinstance(event, network_events.TaskErrorReported)
 
-    def record_disclosure(self, event: said.ResultDisclosed) -> None:
+    def record_disclosure(self, event: network_events.ResultDisclosed) -> None:
         """Record that a part has disclosed its committed result."""
         task = self._open.get(event.task)
         part = None if task is None else task.find_part(event.node)
         if part is not None and not part.ended and part.answered_ms is not None:
             part.disclosed = True
 
-    def record_acceptance(self, event: said.TaskValidated) -> None:
+    def record_acceptance(self, event: network_events.TaskValidated) -> None:
         """Record that a result was accepted, which its node now has to upload."""
         task = self._open.get(event.task)
         if task is not None and any(part.disclosed for part in task.parts):
@@ -175,7 +181,7 @@ class TaskTracker:
             self._ended.discard(self._ended_in_order.popleft())
 
 
-def _may_start(task: OpenTask, event: said.TaskStarted) -> bool:
+def _may_start(task: OpenTask, event: network_events.TaskStarted) -> bool:
     if not task.parts:
         return True
     is_single_node = event.round is None or task.parts[0].place is None
@@ -184,13 +190,13 @@ def _may_start(task: OpenTask, event: said.TaskStarted) -> bool:
 
 
 def _is_submission(event: Answer) -> bool:
-    return isinstance(event, said.TaskSubmitted)
+    return isinstance(event, network_events.TaskSubmitted)
 
 
 def _ends_unstarted_task(event: Terminal) -> bool:
-    if isinstance(event, said.TaskCancelled):
+    if isinstance(event, network_events.TaskCancelled):
         return event.node is None
-    return isinstance(event, said.TaskAborted)
+    return isinstance(event, network_events.TaskAborted)
 
 
 def _is_part_ended(part: Part, event: Terminal) -> bool:
@@ -198,16 +204,16 @@ def _is_part_ended(part: Part, event: Terminal) -> bool:
 
     The event's node is ignored if the task has one part only.
     """
-    if isinstance(event, said.TaskCancelled):
+    if isinstance(event, network_events.TaskCancelled):
         return part.place is not None and event.node == part.node
     return part.place is None or event.node in (None, part.node)
 
 
 def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> TaskOutcome:
     stopped_ms = event.timestamp_ms if part.answered_ms is None else part.answered_ms
-    has_succeeded = isinstance(event, said.TaskSucceeded | said.TaskRefunded)
-    is_fault = isinstance(event, said.TaskInvalidated | said.TaskTimedOut)
-    if isinstance(event, said.TaskCancelled):
+    has_succeeded = isinstance(event, network_events.TaskSucceeded | network_events.TaskRefunded)
+    is_fault = isinstance(event, network_events.TaskInvalidated | network_events.TaskTimedOut)
+    if isinstance(event, network_events.TaskCancelled):
         # The end of this part is ignored, because all answers that count came before.
         is_fault = task.is_waiting_for(part)
     duration_ms = max(0, stopped_ms - part.started_ms) if has_succeeded else None
@@ -236,24 +242,24 @@ class PocketFollower:
         self._tasks = TaskTracker()
         self._members: set[Address] = set()
         self._handlers: dict[type[DomainEvent], Callable[[Any], None]] = {
-            said.NodeJoined: self._handle_join,
-            said.NodeQuit: self._handle_leave,
-            said.NodeQuitAsked: self._handle_leave,
-            said.NodeSlashed: self._handle_leave,
-            said.NodeKickedOut: self._handle_leave,
-            said.TaskCreated: self._tasks.record_creation,
-            said.TaskStarted: self._handle_start,
-            said.TaskSubmitted: self._tasks.record_answer,
-            said.TaskErrorReported: self._tasks.record_answer,
-            said.ResultCommitted: self._tasks.record_answer,
-            said.ResultDisclosed: self._tasks.record_disclosure,
-            said.TaskValidated: self._tasks.record_acceptance,
-            said.TaskSucceeded: self._handle_ending,
-            said.TaskRefunded: self._handle_ending,
-            said.TaskInvalidated: self._handle_ending,
-            said.TaskAborted: self._handle_ending,
-            said.TaskTimedOut: self._handle_ending,
-            said.TaskCancelled: self._handle_ending,
+            network_events.NodeJoined: self._handle_join,
+            network_events.NodeQuit: self._handle_leave,
+            network_events.NodeQuitAsked: self._handle_leave,
+            network_events.NodeSlashed: self._handle_leave,
+            network_events.NodeKickedOut: self._handle_leave,
+            network_events.TaskCreated: self._tasks.record_creation,
+            network_events.TaskStarted: self._handle_start,
+            network_events.TaskSubmitted: self._tasks.record_answer,
+            network_events.TaskErrorReported: self._tasks.record_answer,
+            network_events.ResultCommitted: self._tasks.record_answer,
+            network_events.ResultDisclosed: self._tasks.record_disclosure,
+            network_events.TaskValidated: self._tasks.record_acceptance,
+            network_events.TaskSucceeded: self._handle_ending,
+            network_events.TaskRefunded: self._handle_ending,
+            network_events.TaskInvalidated: self._handle_ending,
+            network_events.TaskAborted: self._handle_ending,
+            network_events.TaskTimedOut: self._handle_ending,
+            network_events.TaskCancelled: self._handle_ending,
         }
 
     def apply_event(self, event: DomainEvent) -> None:
@@ -308,7 +314,7 @@ class PocketFollower:
             return StakeIneligibility.UNKNOWN if node.stake is None else StakeIneligibility.NONE
         return misfit_reason(node, build_requirement(task))
 
-    def _handle_join(self, event: said.NodeJoined) -> None:
+    def _handle_join(self, event: network_events.NodeJoined) -> None:
         """Clear the history of a joining node in every scope."""
         if event.node in self._members:
             return
@@ -317,24 +323,27 @@ class PocketFollower:
 
     def _handle_leave(
         self,
-        event: said.NodeQuit | said.NodeQuitAsked | said.NodeSlashed | said.NodeKickedOut,
+        event: network_events.NodeQuit
+        | network_events.NodeQuitAsked
+        | network_events.NodeSlashed
+        | network_events.NodeKickedOut,
     ) -> None:
         """Remove a member; a node that requests to quit gets no further task."""
         self._members.discard(event.node)
 
-    def _handle_start(self, event: said.TaskStarted) -> None:
+    def _handle_start(self, event: network_events.TaskStarted) -> None:
         scope = self._tasks.record_start(event)
         if scope is not None:
             self.selector.evaluate_nodes(scope, self._members, event.timestamp_ms)
 
     def _handle_ending(
         self,
-        event: said.TaskSucceeded
-        | said.TaskRefunded
-        | said.TaskInvalidated
-        | said.TaskAborted
-        | said.TaskTimedOut
-        | said.TaskCancelled,
+        event: network_events.TaskSucceeded
+        | network_events.TaskRefunded
+        | network_events.TaskInvalidated
+        | network_events.TaskAborted
+        | network_events.TaskTimedOut
+        | network_events.TaskCancelled,
     ) -> None:
         for outcome in self._tasks.record_ending(event):
             self._record_outcome(outcome, event.timestamp_ms)

@@ -9,7 +9,7 @@ from eth_utils.crypto import keccak
 
 from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
 from oracle.domain.blocks import Position
-from oracle.domain.events import network_events as said
+from oracle.domain.events import network_events
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.logs import Call, Log
@@ -49,14 +49,21 @@ def kinds_of(decoded: DecodedEvents) -> list[str]:
     return [type(event).__name__ for event in decoded.events]
 
 
-Answer = said.ResultCommitted | said.ResultDisclosed | said.TaskErrorReported
+Answer = (
+    network_events.ResultCommitted
+    | network_events.ResultDisclosed
+    | network_events.TaskErrorReported
+)
 CALLS: dict[str, tuple[list[Any], type[Answer]]] = {
     "submitTaskResultCommitment(uint256,uint256,bytes32,bytes32)": (
         [7, 0, bytes(32), bytes(32)],
-        said.ResultCommitted,
+        network_events.ResultCommitted,
     ),
-    "discloseTaskResult(uint256,uint256,bytes)": ([7, 0, b"right"], said.ResultDisclosed),
-    "reportTaskError(uint256,uint256)": ([7, 0], said.TaskErrorReported),
+    "discloseTaskResult(uint256,uint256,bytes)": (
+        [7, 0, b"right"],
+        network_events.ResultDisclosed,
+    ),
+    "reportTaskError(uint256,uint256)": ([7, 0], network_events.TaskErrorReported),
 }
 
 
@@ -78,7 +85,7 @@ def test_cancelled_part_is_decoded_without_blame(
 ):
     cancelled = log("TaskNodeCancelled(uint256,address)", ["address"], [SENDER], WORD)
     (event,) = reader.decode_rows([cancelled], []).events
-    assert event == said.TaskCancelled(Position(1, 0, 0), 100, KEY, SENDER)
+    assert event == network_events.TaskCancelled(Position(1, 0, 0), 100, KEY, SENDER)
 
 
 @pytest.mark.parametrize("indexed", [True, False])
@@ -88,8 +95,10 @@ def test_abort_without_cause_is_decoded_as_cancellation(reader: EventReader, *, 
     decoded = reader.decode_rows([aborted(reason, indexed=indexed) for reason in reasons], [])
     assert kinds_of(decoded) == ["TaskCancelled", "TaskAborted"]
     waiting, evicted = decoded.events
-    assert waiting == said.TaskCancelled(Position(1, 0, 0), 100, KEY)
-    assert evicted == said.TaskAborted(Position(1, 0, 0), 100, KEY, reason=AbortReason.FEE_TOO_LOW)
+    assert waiting == network_events.TaskCancelled(Position(1, 0, 0), 100, KEY)
+    assert evicted == network_events.TaskAborted(
+        Position(1, 0, 0), 100, KEY, reason=AbortReason.FEE_TOO_LOW
+    )
 
 
 def test_unknown_abort_reason_becomes_dead_letter(reader: EventReader):
@@ -122,9 +131,9 @@ def test_pause_and_quit_calls_are_decoded_as_requests(reader: EventReader):
     asked = [call(name, [], NODES) for name in ("pause()", "quit()", "resume()")]
     told = [reader.decode_rows([], [one]).events[0] for one in asked]
     assert [type(event) for event in told] == [
-        said.NodePauseAsked,
-        said.NodeQuitAsked,
-        said.NodeResumed,
+        network_events.NodePauseAsked,
+        network_events.NodeQuitAsked,
+        network_events.NodeResumed,
     ]
 
 
@@ -134,5 +143,5 @@ def test_task_start_is_decoded_with_node_position(reader: EventReader):
     values = [7, 0, bytes(32), bytes(32), 2]
     told = log(event, kinds, values, f"0x{9:064x}", f"0x{int(SENDER, 16):064x}")
     assert reader.decode_rows([told], []).events == [
-        said.TaskStarted(Position(1, 0, 0), 100, KEY, SENDER, 2)
+        network_events.TaskStarted(Position(1, 0, 0), 100, KEY, SENDER, 2)
     ]

@@ -14,7 +14,7 @@ from oracle.daemon.scheduler import (
     JobLiveness,
     Timetable,
     Waker,
-    run,
+    run_jobs,
     run_until_idle,
 )
 from oracle.errors import FatalError, TransientError
@@ -28,7 +28,7 @@ def step(turn: Turn, name="index", every_seconds=0.01):
 
 
 def running(steps, stop):
-    daemon = threading.Thread(target=run, args=(steps, stop, JobLiveness(time.monotonic)))
+    daemon = threading.Thread(target=run_jobs, args=(steps, stop, JobLiveness(time.monotonic)))
     daemon.start()
     return daemon
 
@@ -43,7 +43,7 @@ def test_transient_failure_is_logged_and_job_is_retried():
         stop.set()
 
     with structlog.testing.capture_logs() as lines:
-        run([step(turn)], stop, JobLiveness(time.monotonic))
+        run_jobs([step(turn)], stop, JobLiveness(time.monotonic))
 
     assert len(turns) == 2
     failed, recovered = lines
@@ -65,7 +65,7 @@ def test_only_successful_run_updates_last_success_timestamp():
         elif failures.pop(0):
             raise TransientError("the endpoint is away")
 
-    run([step(turn, name="ok")], stop, JobLiveness(time.monotonic))
+    run_jobs([step(turn, name="ok")], stop, JobLiveness(time.monotonic))
 
     before, after_success, after_failure = seen
     assert before is None
@@ -83,7 +83,7 @@ def test_repeated_failure_is_logged_with_backoff():
         raise TransientError("the endpoint is away")
 
     with structlog.testing.capture_logs() as lines:
-        run([step(turn, every_seconds=0.001)], stop, JobLiveness(time.monotonic))
+        run_jobs([step(turn, every_seconds=0.001)], stop, JobLiveness(time.monotonic))
 
     assert [line["in_a_row"] for line in lines] == [1, 2, 4, 8, 16]
 
@@ -94,7 +94,7 @@ def test_other_failure_propagates_unchanged(failure):
         raise failure
 
     with pytest.raises(type(failure)) as raised:
-        run([step(turn)], threading.Event(), JobLiveness(time.monotonic))
+        run_jobs([step(turn)], threading.Event(), JobLiveness(time.monotonic))
 
     assert raised.value is failure
 
@@ -109,7 +109,7 @@ def test_job_with_remaining_work_runs_again_without_waiting():
         return {"blocks": 1}
 
     started = time.monotonic()
-    run([step(turn, every_seconds=3600)], stop, JobLiveness(time.monotonic))
+    run_jobs([step(turn, every_seconds=3600)], stop, JobLiveness(time.monotonic))
 
     assert len(turns) == 20
     assert time.monotonic() - started < 60
@@ -127,7 +127,7 @@ def test_busy_job_does_not_starve_other_jobs():
         if order.count("publish") == 3:
             stop.set()
 
-    run([step(busy), step(other, "publish")], stop, JobLiveness(time.monotonic))
+    run_jobs([step(busy), step(other, "publish")], stop, JobLiveness(time.monotonic))
 
     assert order.count("publish") == 3
 
@@ -251,7 +251,7 @@ def test_woken_job_runs_before_its_time():
         else:
             stop.set()
 
-    run([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)
+    run_jobs([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)
 
     assert len(turned) == 2
 
@@ -269,7 +269,7 @@ def test_job_woken_repeatedly_while_running_runs_once_more():
             # Were there a third turn it would come at once.
             threading.Timer(0.2, stop.set).start()
 
-    run([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)
+    run_jobs([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)
 
     assert len(turned) == 2
 
@@ -283,7 +283,7 @@ def test_waking_before_or_after_run_has_no_effect():
         stop.set()
 
     waker.wake_job("slow")
-    run([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)
+    run_jobs([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)
     waker.wake_job("slow")
     assert len(turned) == 1
 

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from oracle.domain.blocks import Position
-from oracle.domain.events import network_events as said
+from oracle.domain.events import network_events
 from oracle.domain.events.network_events import AbortReason, DomainEvent, TaskKind
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
@@ -49,7 +49,7 @@ class Market:
             for deed in self.random.choices(deeds, k=self.random.choice([0, 2, 4, 8])):
                 events += deed(fold)
             events += [
-                said.TaskStarted(AT, TIME, key, runner)
+                network_events.TaskStarted(AT, TIME, key, runner)
                 for key, runner in drawn.items()
                 if self.random.random() < 0.4
             ]
@@ -68,7 +68,7 @@ class Market:
         name = self.random.choice([None, f"g{self.made}", f"g{self.random.randrange(self.made)}"])
         asked = self._asked()
         for number in range(self.random.choice([1, 2, 3])):
-            yield said.TaskCreated(
+            yield network_events.TaskCreated(
                 AT,
                 TIME,
                 task(f"{self.made}.{number}"),
@@ -93,7 +93,7 @@ class Market:
         card, memory = self.random.choice(CARDS)
         stake, version = self.random.randrange(1, 9) * UNIT, self.random.choice(VERSIONS)
         models, runner = self.random.choice(MODELS), self.random.choice(NODES)
-        yield said.NodeJoined(AT, TIME, runner, stake, card, memory, version, models)
+        yield network_events.NodeJoined(AT, TIME, runner, stake, card, memory, version, models)
 
     def _changes(self, fold: Fold) -> Iterable[DomainEvent]:
         members = self._members(fold)
@@ -101,12 +101,12 @@ class Market:
             runner = self.random.choice(members).address
             memory = self.random.choice([16, 40])
             changes: list[DomainEvent] = [
-                said.NodePaused(AT, TIME, runner),
-                said.NodeResumed(AT, TIME, runner),
-                said.NodeResumed(AT, TIME, runner),
-                said.NodeQuit(AT, TIME, runner),
-                said.NodeUpdated(AT, TIME, runner, gpu_vram=memory),
-                said.ModelAdded(AT, TIME, runner, "base:a"),
+                network_events.NodePaused(AT, TIME, runner),
+                network_events.NodeResumed(AT, TIME, runner),
+                network_events.NodeResumed(AT, TIME, runner),
+                network_events.NodeQuit(AT, TIME, runner),
+                network_events.NodeUpdated(AT, TIME, runner, gpu_vram=memory),
+                network_events.ModelAdded(AT, TIME, runner, "base:a"),
             ]
             yield self.random.choice(changes)
 
@@ -116,13 +116,13 @@ class Market:
         members = [one for one in self._members(fold) if not one.running]
         if waiting and members:
             key, runner = self.random.choice(waiting).key, self.random.choice(members).address
-            yield said.TaskStarted(AT, TIME, key, runner)
+            yield network_events.TaskStarted(AT, TIME, key, runner)
 
     def _ends_waiting(self, fold: Fold) -> Iterable[DomainEvent]:
         waiting = [one for one in fold.ledger.tasks.values() if is_waiting(one)]
         if waiting:
             key, reason = self.random.choice(waiting).key, self.random.choice(REASONS)
-            yield said.TaskAborted(AT, TIME, key, reason=reason)
+            yield network_events.TaskAborted(AT, TIME, key, reason=reason)
 
     def _ends_running(self, fold: Fold) -> Iterable[DomainEvent]:
         """A task is answered, and its group judged, or runs out of time, which costs its node."""
@@ -131,12 +131,14 @@ class Market:
             return
         one = self.random.choice(running)
         if one.node is None or self.random.random() < 0.5:
-            yield said.TaskTimedOut(AT, TIME, one.key, one.node)
+            yield network_events.TaskTimedOut(AT, TIME, one.key, one.node)
             return
-        yield said.TaskSubmitted(AT, TIME, one.key, one.node)
+        yield network_events.TaskSubmitted(AT, TIME, one.key, one.node)
         if one.group is not None:
-            yield said.GroupValidated(AT, TIME, one.group, self._of_group(fold, one.group))
-        yield said.TaskSucceeded(AT, TIME, one.key, one.node)
+            yield network_events.GroupValidated(
+                AT, TIME, one.group, self._of_group(fold, one.group)
+            )
+        yield network_events.TaskSucceeded(AT, TIME, one.key, one.node)
 
     def _of_group(self, fold: Fold, named: GroupKey) -> tuple[TaskKey, ...]:
         tasks: Iterable[Task] = fold.ledger.tasks.values()

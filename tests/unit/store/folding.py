@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from oracle.domain.blocks import Position
-from oracle.domain.events import network_events as said, oracle_events as oracle_said
+from oracle.domain.events import network_events, oracle_events
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.fixed_point import UNIT
@@ -75,10 +75,10 @@ def _stories(draw: st.DrawFn, number: int) -> Story:
 def _member(draw: st.DrawFn, _number: int) -> Story:
     node = draw(_nodes)
     return [
-        said.NodeJoined(_NOWHERE, _NEVER, node, stake=10**18),
-        said.NodePaused(_NOWHERE, _NEVER, node),
-        said.NodeQuit(_NOWHERE, _NEVER, node),
-        said.NodeJoined(_NOWHERE, _NEVER, node),
+        network_events.NodeJoined(_NOWHERE, _NEVER, node, stake=10**18),
+        network_events.NodePaused(_NOWHERE, _NEVER, node),
+        network_events.NodeQuit(_NOWHERE, _NEVER, node),
+        network_events.NodeJoined(_NOWHERE, _NEVER, node),
     ]
 
 
@@ -86,18 +86,20 @@ def _group(draw: st.DrawFn, number: int) -> Story:
     """A group of two: both created, started and ended, one of them in time."""
     tasks, group = [task_key(number), task_key(number + 1)], group_key(number)
     runners = [draw(_nodes), draw(_nodes)]
-    story: Story = [said.NodeJoined(_NOWHERE, _NEVER, node) for node in runners]
-    story += [said.TaskCreated(_NOWHERE, _NEVER, task, group=group, fee=1) for task in tasks]
+    story: Story = [network_events.NodeJoined(_NOWHERE, _NEVER, node) for node in runners]
     story += [
-        said.TaskStarted(_NOWHERE, _NEVER, task, node)
+        network_events.TaskCreated(_NOWHERE, _NEVER, task, group=group, fee=1) for task in tasks
+    ]
+    story += [
+        network_events.TaskStarted(_NOWHERE, _NEVER, task, node)
         for task, node in zip(tasks, runners, strict=True)
     ]
     late = draw(st.booleans())
-    story.append(said.TaskSubmitted(_NOWHERE, _NEVER, tasks[0], runners[0]))
+    story.append(network_events.TaskSubmitted(_NOWHERE, _NEVER, tasks[0], runners[0]))
     if not late:
-        story.append(said.TaskSubmitted(_NOWHERE, _NEVER, tasks[1], runners[1]))
-    story.append(said.TaskSucceeded(_NOWHERE, _NEVER, tasks[0]))
-    ending = said.TaskTimedOut if late else said.TaskRefunded
+        story.append(network_events.TaskSubmitted(_NOWHERE, _NEVER, tasks[1], runners[1]))
+    story.append(network_events.TaskSucceeded(_NOWHERE, _NEVER, tasks[0]))
+    ending = network_events.TaskTimedOut if late else network_events.TaskRefunded
     story.append(ending(_NOWHERE, _NEVER, tasks[1]))
     return story
 
@@ -106,25 +108,25 @@ def _lane(draw: st.DrawFn, number: int) -> Story:
     """The contract takes rounds; a node is proposed for a kickout, and expelled or not."""
     kick: dict[str, Any] = {"at": _NOWHERE, "time": _NEVER, "node": draw(_nodes)}
     story: Story = [
-        oracle_said.ConfigSet(_NOWHERE, _NEVER, number, a_hash(number)),
+        oracle_events.ConfigSet(_NOWHERE, _NEVER, number, a_hash(number)),
         _round(number),
-        oracle_said.KickProposed(
+        oracle_events.KickProposed(
             **kick, round=number, evidence=a_hash(number), ready_at=number, dies_at=number + 9
         ),
         _round(number + 1),
     ]
     if draw(st.booleans()):
         executed = {**kick, "evidence": a_hash(number), "target": ZERO_ADDRESS}
-        story.append(oracle_said.KickExecuted(**executed))
+        story.append(oracle_events.KickExecuted(**executed))
         refused = {**kick, "target": ZERO_ADDRESS, "reason": a_hash(number)}
-        story.append(oracle_said.KickRefused(**refused))
+        story.append(oracle_events.KickRefused(**refused))
     else:
         cancelled = {**kick, "by": ZERO_ADDRESS, "why": a_hash(0)}
-        story.append(oracle_said.KickCancelled(**cancelled))
+        story.append(oracle_events.KickCancelled(**cancelled))
     return story
 
 
-def _round(number: int) -> oracle_said.RoundAccepted:
+def _round(number: int) -> oracle_events.RoundAccepted:
     return replace(
         accepted(number, {0: 2**256 - 1 - number, 1 + number % 2: number}),
         at=_NOWHERE,

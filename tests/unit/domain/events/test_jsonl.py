@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
-from oracle.domain.events import network_events as said
+from oracle.domain.events import network_events
 from oracle.domain.events.event_fields import get_field_kinds
 from oracle.domain.events.event_names import NAME_BY_TYPE
 from oracle.domain.events.jsonl import (
@@ -59,7 +59,7 @@ def test_documented_example_line_parses():
         '"node":"0x00000000000000000000000000000000000000a1",'
         '"stake":"400000000000000000000","gpu_name":"NVIDIA GeForce RTX 4090","gpu_vram":24}'
     )
-    assert joined == said.NodeJoined(
+    assert joined == network_events.NodeJoined(
         at=Position(1, 0, 0, 0),
         time=1000,
         node=Address("0x00000000000000000000000000000000000000a1"),
@@ -78,7 +78,7 @@ def test_event_is_written_in_documented_format():
 
 
 def test_nonzero_tx_and_sub_are_written():
-    event = said.TaskQueued(at=Position(5, 2, -1, 1), time=9, task=task("1"))
+    event = network_events.TaskQueued(at=Position(5, 2, -1, 1), time=9, task=task("1"))
     assert event_to_json(event) == (
         f'{{"type":"task_queued","block":5,"tx":2,"log":-1,"sub":1,"time":9,"task":"{task("1")}"}}'
     )
@@ -87,7 +87,7 @@ def test_nonzero_tx_and_sub_are_written():
 def test_every_event_field_round_trips():
     place: dict[str, Any] = {"at": Position(2**53, 1, 2, 3), "time": 2**53 + 1}
     full: list[DomainEvent] = [
-        said.NodeJoined(
+        network_events.NodeJoined(
             **place,
             node=node("A"),
             stake=2**256 - 1,
@@ -97,7 +97,7 @@ def test_every_event_field_round_trips():
             models=(),
             timeout=2**63 - 1,
         ),
-        said.TaskCreated(
+        network_events.TaskCreated(
             **place,
             task=task("1"),
             creator=node("B"),
@@ -112,15 +112,15 @@ def test_every_event_field_round_trips():
             timeout=0,
             group=group("g"),
         ),
-        said.TaskAborted(
+        network_events.TaskAborted(
             **place,
             task=task("1"),
             node=node("A"),
             reason=AbortReason.RESULT_UPLOAD_TIMEOUT,
             last_status=LastStatus.ERROR_REPORTED,
         ),
-        said.TaskStarted(**place, task=task("1"), node=node("A"), round=2),
-        said.GroupValidated(**place, group=group("g"), tasks=(task("1"), task("2"))),
+        network_events.TaskStarted(**place, task=task("1"), node=node("A"), round=2),
+        network_events.GroupValidated(**place, group=group("g"), tasks=(task("1"), task("2"))),
     ]
     assert [parse_event(event_to_json(event)) for event in full] == full
 
@@ -151,13 +151,13 @@ def test_invalid_or_unordered_line_stops_ordered_reading(second):
 
 def test_repeated_node_address_is_interned():
     one, other = parse_events([line(JOIN), line(JOIN, log=1)])
-    assert isinstance(one, said.NodeJoined)
-    assert isinstance(other, said.NodeJoined)
+    assert isinstance(one, network_events.NodeJoined)
+    assert isinstance(other, network_events.NodeJoined)
     assert one.node is other.node
 
 
 def test_event_type_name_is_snake_case():
-    assert NAME_BY_TYPE[said.TaskErrorReported] == "task_error_reported"
+    assert NAME_BY_TYPE[network_events.TaskErrorReported] == "task_error_reported"
 
 
 def test_numbers_above_2_53_are_decimal_strings():
@@ -175,7 +175,7 @@ def test_stake_is_accepted_as_number_or_string():
 
 def test_hex_is_read_in_any_case():
     event = parse_event(line(START, node="0X" + 39 * "0" + "A", task=TASK.upper()))
-    assert isinstance(event, said.TaskStarted)
+    assert isinstance(event, network_events.TaskStarted)
     assert (event.node, event.task) == (NODE, TASK)
 
 

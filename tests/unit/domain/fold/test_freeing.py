@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.domain.events import network_events as said
+from oracle.domain.events import network_events
 from oracle.domain.scoring.node_scores import get_status
 from oracle.domain.state.node import Membership
 from tests.support.histories import History, folded, node, task
 
 
-def answered(*, frees: bool | None, kind: type = said.TaskSubmitted) -> History:
+def answered(*, frees: bool | None, kind: type = network_events.TaskSubmitted) -> History:
     """A member that was given task 1 and has answered it."""
     history = History().joins("A").starts("1", "A").after(5)
     return history.says(kind, task=task("1"), node=node("A"), frees=frees)
@@ -20,7 +20,7 @@ def status(history: History) -> str:
     return get_status(fold.ledger.nodes[node("A")])
 
 
-@pytest.mark.parametrize("kind", [said.TaskSubmitted, said.TaskErrorReported])
+@pytest.mark.parametrize("kind", [network_events.TaskSubmitted, network_events.TaskErrorReported])
 def test_submission_frees_node_only_when_flagged(kind: type):
     assert status(answered(frees=True, kind=kind)) == "available"
     assert status(answered(frees=None, kind=kind)) == "busy"
@@ -35,13 +35,15 @@ def test_task_end_frees_its_node_once():
 
 def test_revealed_error_does_not_free_node_again():
     history = answered(frees=True).starts("2", "A")
-    history.says(said.TaskErrorReported, task=task("1"), node=node("A"), frees=True)
+    history.says(network_events.TaskErrorReported, task=task("1"), node=node("A"), frees=True)
     assert status(history) == "busy"
 
 
 def test_pending_quit_takes_effect_when_submission_frees_node():
-    history = History().joins("A").starts("1", "A").says(said.NodeQuitAsked, node=node("A"))
-    history.says(said.TaskSubmitted, task=task("1"), node=node("A"), frees=True)
+    history = (
+        History().joins("A").starts("1", "A").says(network_events.NodeQuitAsked, node=node("A"))
+    )
+    history.says(network_events.TaskSubmitted, task=task("1"), node=node("A"), frees=True)
     fold, _ = folded(history)
     assert fold.ledger.nodes[node("A")].membership is Membership.QUIT
 
@@ -55,7 +57,9 @@ def test_running_count_equals_unfinished_tasks(steps):
         if what == "s":
             history.starts(name, "A")
         elif what == "f":
-            history.says(said.TaskSubmitted, task=task(name), node=node("A"), frees=frees)
+            history.says(
+                network_events.TaskSubmitted, task=task(name), node=node("A"), frees=frees
+            )
         else:
             history.succeeds(name, by="A")
     fold, _ = folded(history)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.domain.events import network_events as said
+from oracle.domain.events import network_events
 from oracle.domain.events.event_names import NAME_BY_TYPE
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.scoring.missing_signals import (
@@ -19,16 +19,21 @@ LEGACY = WEIGHTS | {"least_timeout_seconds": "60", "kickout_below": "5", "kickou
 @pytest.mark.parametrize(
     ("missing", "words"),
     [
-        ({said.NodeJoined}, "nobody is a member"),
+        ({network_events.NodeJoined}, "nobody is a member"),
         (
-            {said.NodeQuit, said.NodeQuitAsked, said.NodeKickedOut, said.NodeSlashed},
+            {
+                network_events.NodeQuit,
+                network_events.NodeQuitAsked,
+                network_events.NodeKickedOut,
+                network_events.NodeSlashed,
+            },
             "nothing ends a membership",
         ),
-        ({said.TaskStarted}, "no node runs anything"),
-        ({said.GroupValidated}, "nothing is ranked"),
-        ({said.TaskSubmitted, said.TaskErrorReported}, "nobody has a time"),
-        ({said.TaskTimedOut, said.TaskCancelled}, "nobody is ever excluded"),
-        ({said.TaskSucceeded, said.TaskRefunded}, "by time alone"),
+        ({network_events.TaskStarted}, "no node runs anything"),
+        ({network_events.GroupValidated}, "nothing is ranked"),
+        ({network_events.TaskSubmitted, network_events.TaskErrorReported}, "nobody has a time"),
+        ({network_events.TaskTimedOut, network_events.TaskCancelled}, "nobody is ever excluded"),
+        ({network_events.TaskSucceeded, network_events.TaskRefunded}, "by time alone"),
     ],
 )
 def test_missing_event_type_is_reported_with_its_effect(
@@ -43,11 +48,15 @@ def test_other_rules_need_other_events():
     terminal = build_rules("crynux", {"close": "terminal"})
     legacy = build_rules("legacy", {f"legacy.{name}": text for name, text in LEGACY.items()})
 
-    assert not list(describe_missing_event_types(EVERYTHING - {said.GroupValidated}, terminal))
-    assert list(describe_missing_event_types(EVERYTHING - {said.TaskCreated}, terminal))
-    rounds = {said.ResultCommitted, said.ResultDisclosed}
+    assert not list(
+        describe_missing_event_types(EVERYTHING - {network_events.GroupValidated}, terminal)
+    )
+    assert list(describe_missing_event_types(EVERYTHING - {network_events.TaskCreated}, terminal))
+    rounds = {network_events.ResultCommitted, network_events.ResultDisclosed}
     assert not list(describe_missing_event_types(EVERYTHING - rounds, legacy))
-    assert list(describe_missing_event_types(EVERYTHING - rounds - {said.GroupValidated}, legacy))
+    assert list(
+        describe_missing_event_types(EVERYTHING - rounds - {network_events.GroupValidated}, legacy)
+    )
 
 
 def test_profile_with_all_event_types_has_no_shortfall():
@@ -57,8 +66,11 @@ def test_profile_with_all_event_types_has_no_shortfall():
 def test_missing_field_is_reported_with_its_effect():
     terminal = build_rules("crynux", {"close": "terminal"})
     legacy = build_rules("legacy", {f"legacy.{name}": text for name, text in LEGACY.items()})
-    tells = {said.TaskCreated: {"task"}, said.NodeJoined: {"node", "gpu_vram"}}
-    more = {said.TaskCreated: {"group"}, said.NodeUpdated: {"timeout", "gpu_vram"}}
+    tells = {network_events.TaskCreated: {"task"}, network_events.NodeJoined: {"node", "gpu_vram"}}
+    more = {
+        network_events.TaskCreated: {"group"},
+        network_events.NodeUpdated: {"timeout", "gpu_vram"},
+    }
 
     assert [line.split(":")[0] for line in describe_missing_fields(tells, terminal)] == [
         "no group of task_created"

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 
 from oracle.domain.blocks import Position
-from oracle.domain.events import network_events as said
+from oracle.domain.events import network_events
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import WorkingSet
@@ -47,7 +47,7 @@ def by_the_fold(events: list[DomainEvent]) -> list[Said]:
             continue
         for node, (started, answered, ending) in parts(fold.ledger, key).items():
             if node not in before:
-                assert isinstance(event, said.TaskStarted)
+                assert isinstance(event, network_events.TaskStarted)
                 notes.append(("assigned", node, None))
             elif ending is not before[node][2]:
                 stopped = event.time if answered is None else times[answered]
@@ -64,9 +64,9 @@ def told(node: Address, ending: Ending | None, seconds: int) -> Said:
 def by_us(events: list[DomainEvent]) -> list[Said]:
     tasks, notes = TaskTracker(), list[Said]()
     for event in events:
-        if isinstance(event, said.TaskCreated):
+        if isinstance(event, network_events.TaskCreated):
             tasks.record_creation(event)
-        elif isinstance(event, said.TaskStarted):
+        elif isinstance(event, network_events.TaskStarted):
             if tasks.record_start(event) is not None:
                 notes.append(("assigned", event.node, None))
         elif isinstance(event, Answer):
