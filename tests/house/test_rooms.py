@@ -151,6 +151,6 @@ def test_log_and_transaction_paths_have_at_most_twelve_steps():
     assert all(0 < count <= 12 for count in steps)
 
 
-def test_architecture_defines_exactly_ten_nouns():
-    section = ARCHITECTURE.split("## Ten nouns", 1)[1].split("\n## ", 1)[0]
+def test_architecture_defines_exactly_ten_core_classes():
+    section = ARCHITECTURE.split("## Core classes", 1)[1].split("\n## ", 1)[0]
     assert len(re.findall(r"^\| [\w ]+ \| `", section, re.MULTILINE)) == 10
