@@ -18,9 +18,9 @@ from oracle.txmgr.client.receipt_quorum import Receipt
 
 
 class PushCall(CallKind):
-    """A report push: one is in flight at a time.
+    """A report push; one is in flight at a time.
 
-    The next may take the nonce of one that cannot land.
+    The next push may take the nonce of a push that cannot land.
     """
 
     name = PUSH
@@ -133,7 +133,7 @@ class PushCall(CallKind):
         if stored_report is None or stored_report.state is not ReportState.DUE:
             return
         if stored_report.digest != call.request.digest:
-            # Cut again since, on the chain that stayed: this push spoke of another block.
+            # The report was cut again after a reorg; this push was for another block.
             return
         accepted = uow.rounds.get_accepted_round(round_number)
         if reason is None:

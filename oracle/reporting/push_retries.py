@@ -1,7 +1,7 @@
-"""When a sent push can no longer land, and when the same push is sent again.
+"""Decides when a sent push can no longer land, and when the same push is sent again.
 
-A signer was removed or the quorum changed before inclusion, or the contract was paused in that
-block and is not any more.
+A push can no longer land after a signer was removed or the quorum changed before its inclusion.
+A push is sent again if the contract was paused in its block and is open now.
 """
 
 from typing import NamedTuple
@@ -58,19 +58,20 @@ def should_retry_push(context: ReportingContext, push: Intent) -> bool:
     return refusal is not None and refusal.is_pause
 
 
-# Pushes among which those of one statement are looked for, and how many there may be.
+# How many of the newest pushes are searched for those of one statement, and the maximum number of
+# pushes of one statement.
 MAX_SCANNED_PUSHES, MAX_TRIES = 50, 5
-# A push that was not sent, because its round was taken or its block was gone, may go again.
+# A push that was not sent, because its round was taken or its block reorged, may be retried.
 RETRYABLE_STATES = frozenset({IntentState.SUPERSEDED, IntentState.EXPIRED})
-# A round that another report took counts as missed, also where a fork gives it back.
+# A report whose round another report took counts as missed, even if a reorg frees the round.
 _OPEN_STATES = frozenset({ReportState.DUE, ReportState.MISSED})
 
 
 class AbandonedStatement(NamedTuple):
     """A statement that could still land, and is no longer tried.
 
-    `deadline`: chain time from which the next statement may replace it. `reason`: how the last try
-    ended.
+    `deadline` is the chain time from which the next statement may replace it, and `reason` is how
+    the last try ended.
     """
 
     round: int
@@ -107,7 +108,7 @@ def _find_abandoned_statement(
     if period is None or round_number is None or deadline is None:
         return None
     stored, cursor = uow.reports.get(period), uow.cursor.get()
-    # Cut again since, on another block, it is another statement.
+    # If the report was cut again on another block, it has another statement.
     if stored is None or stored.state not in _OPEN_STATES or stored.digest != digest:
         return None
     is_taken = uow.rounds.get_accepted_round(round_number) is not None

@@ -72,7 +72,7 @@ def _embargo_reason(context: ReportingContext, uow: UnitOfWork) -> str | None:
     )
 
 
-# What a step did that only cleared away what is too old.
+# The action of a step that only marked reports as missed.
 REPORT_MISSED = "report missed"
 
 
@@ -95,7 +95,7 @@ def why_missed(report: ReportHeader, contract_status: ContractStatus) -> str | N
     """Return why a report can never be accepted any more, or None."""
     head = contract_status.head
     if (head.round, contract_status.last_report) != (report.head_round, report.prev):
-        # A lower round is an endpoint that lags behind.
+        # A lower round comes from an endpoint that lags behind.
         return SUPERSEDED_REASON if head.round >= report.head_round else None
     if contract_status.block.number + 1 - report.as_of > contract_status.limits.anchor_window:
         return "as-of left the anchor window"

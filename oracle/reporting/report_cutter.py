@@ -1,8 +1,8 @@
-"""Cut a report at the end of a period, inside the transaction that folds the next block.
+"""Cuts a report at the end of a period, inside the transaction that folds the next block.
 
-Only nodes that were touched since the last cut, or whose reliability is still healing, are looked
-at again; what the others are worth cannot have changed. After a start or a rewind all are; and
-under legacy rules, which compare nodes with each other, as soon as one is touched.
+Only nodes that changed since the last cut, or whose reliability is still recovering, are evaluated
+again, because the scores of the others cannot have changed. All nodes are evaluated after a start
+or a rewind, and under legacy rules, which compare nodes with each other, after any change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,23 +34,23 @@ class ReportCutter(BlockHook):
     """Cuts a report when one is due; caches the words of the previous report."""
 
     def __init__(self, rules: Rules, settings: ReportSettings, *, anchor_window: int) -> None:
-        """`anchor_window`: how many blocks under the head the contract can still check."""
+        """Create the cutter; the contract can check `anchor_window` blocks below the head."""
         self._rules = rules
         self.settings = settings
-        # Where periods end, so far under the head.
+        # All headers this close to the head are fetched, to find where periods end.
         self.header_depth = anchor_window
         self._lane_words: dict[int, int] = {}
         self._seen_indexes: dict[int, NodeIndex] = {}
-        # Those without an index who were known when they were looked at: nobody else can be now.
+        # Reportable nodes without an index at the last evaluation; no others can be registered.
         self._waiting_nodes: set[Address] = set()
         self._last_cut: BlockRef | None = None
-        # Under legacy rules, the nodes as all words were made of them last.
+        # Under legacy rules, the population maxima at the last evaluation of all nodes.
         self._population_maxima: PopulationMaxima | None = None
 
     def is_due(self, parent: BlockRef, block: BlockRef, newest_block: int) -> bool:
-        """Tell whether `block` opens a later period at the head.
+        """Return whether `block` opens a later period at the head.
 
-        `newest` is the height of the newest known header: history cuts no reports.
+        `newest_block` is the height of the newest known header; backfill cuts no reports.
         See docs/explanation/reports.md#cut-at-period-end.
         """
         length = self.settings.period_seconds
@@ -65,7 +65,7 @@ class ReportCutter(BlockHook):
     def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
     ) -> None:
-        """Record the first period after which none is missing, since history cuts no reports.
+        """Record the first period after which none is missing, because backfill cuts no reports.
 
         The submission schedule needs it (`domain.reports.round_schedule`).
         """
@@ -90,7 +90,7 @@ class ReportCutter(BlockHook):
             return None
         report, falls_waiting = self._build_report_with_falls(uow, rounds, block)
         quorum_metrics.FALLS_WAITING.set(falls_waiting)
-        # Where nothing is published nobody else tells them from those that still can be sent.
+        # If nothing is published, no other code marks the reports that are too old to be sent.
         oldest_block = block.number + 1 - self.header_depth
         uow.reports.mark_unsigned_missed_below(oldest_block, "as-of left the anchor window")
         uow.reports.add(report)
@@ -158,7 +158,7 @@ class ReportCutter(BlockHook):
         self._last_cut = as_of
 
     def _is_outdated(self, uow: UnitOfWork, last_cut: BlockRef, as_of: BlockRef) -> bool:
-        """Return whether all nodes must be evaluated again since the cut at `last`."""
+        """Return whether all nodes must be evaluated again since the cut at `last_cut`."""
         legacy = self._rules.legacy
         if legacy is None or last_cut.number > as_of.number:
             return last_cut.number > as_of.number
@@ -181,7 +181,7 @@ class ReportCutter(BlockHook):
     def _update_new_indexes(self, uow: UnitOfWork, rounds: Rounds, time: int) -> None:
         """Update lanes that changed hands, even if neither node changed itself."""
         seen_indexes = self._seen_indexes
-        # The very object, as a rule: comparing a million of them takes half a second.
+        # Usually it is the same object; comparing a million entries takes half a second.
         new_entries = [
             entry
             for index, entry in rounds.indexes.items()

@@ -1,4 +1,4 @@
-"""What reporting needs beside a quorum: the rules in force, and when a report goes or waits."""
+"""The context of reporting: the quorum, the rules in force, and when a report is sent or held."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,15 +11,16 @@ from oracle.domain.reports.submission_policy import SubmissionPolicy
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.txmgr.context import BLOCKS_UNDER_HEAD, TxContext
 
-# How the outbox names the push of a report.
+# The kind of a report push in the outbox.
 PUSH = "push"
 
 
 @dataclass(frozen=True, slots=True)
 class ReportingContext:
-    """`level`: which head a report's as-of must lie under.
+    """The settings and limits of reporting.
 
-    `submission_policy`: when a report is worth its gas; `sanity`: when it waits for a human.
+    `level` is the head that a report's as-of block must not exceed. `submission_policy` decides
+    when a report is worth its gas, and `sanity` when it is held for an operator.
     """
 
     quorum: QuorumContext
@@ -39,7 +40,7 @@ class ReportingContext:
         return self.quorum.settings
 
     def max_as_of_block(self, heads: Heads) -> int:
-        """Return the highest block that a report sent now may speak of."""
+        """Return the highest as-of block of a report that is sent now."""
         max_block = heads.latest.number - BLOCKS_UNDER_HEAD
         if self.level == "safe":
             return min((heads.safe or heads.final).number, max_block)

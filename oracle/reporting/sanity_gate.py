@@ -33,9 +33,9 @@ from oracle.txmgr.context import StepResult
 def load_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activity]:
     """Return the activity of up to `periods` periods before a report's, oldest first, and its own.
 
-    A period ends where its report was cut. Where some between two reports were never cut (no
-    block, or nobody was at the head), the tasks that ended in them are shared out evenly. The
-    list is empty if there is no report before this one.
+    A period ends where its report was cut. If periods between two reports were never cut
+    (no block, or the daemon was not at the head), the tasks that ended in them are distributed
+    evenly. The list is empty if there is no report before this one.
     """
     activity = []
     for (earlier, first_end), (later, last_end) in pairwise(
@@ -79,7 +79,7 @@ def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> s
 
 
 def silence_held_cuts(uow: UnitOfWork, cuts: Sequence[StoredCut]) -> list[ReportHeader]:
-    """Return the cuts with held ones silenced, so that the next report is scheduled.
+    """Return the cuts with held reports silenced, so that the next report is scheduled.
 
     A disputed report was signed already: its round is taken until the report can no longer land.
     """
@@ -151,7 +151,7 @@ def _quiet_reason(context: ReportingContext, uow: UnitOfWork, report: Report) ->
 def _are_logs_complete(uow: UnitOfWork, first: int, last: int) -> bool:
     """Return whether no log of these blocks can be missing.
 
-    Their headers prove it, or a second endpoint was asked about them later and returned the same.
+    Their headers prove it, or a second endpoint was queried later and returned the same logs.
     """
     scope = uow.coverage.get_current_scope()
     if scope is None:

@@ -23,12 +23,11 @@ from oracle.store.outbox.records import Intent
 def compute_submission_value(
     context: ReportingContext, report: Report, contract_status: ContractStatus
 ) -> SubmissionDecision:
-    """Tell whether to send a report now, and the most wei per gas to pay.
+    """Return whether to send a report now, and the maximum wei per gas to pay.
 
-    Not now: wait, and ask again at the next block. The most is within the cap whatever it says.
-    What the sanity gate holds is not sent, whoever signed it; that is written down here.
-    See docs/explanation/reports.md#when-to-publish.
-    See docs/explanation/reports.md#when-to-publish.
+    If the report is not sent now, evaluate it again at the next block. The maximum never exceeds
+    the cap. A report that the sanity gate holds is not sent, whoever signed it; the hold is stored
+    here. See docs/explanation/reports.md#when-to-publish.
     """
     with context.tx.store.read_transaction() as uow:
         reason = hold_reason(context, uow, report)
@@ -45,7 +44,7 @@ def compute_submission_value(
 def _is_too_expensive(context: ReportingContext, value: SubmissionDecision) -> bool:
     """Return whether the market exceeds the fee that the report is worth so far."""
     if value.max_fee_per_gas >= context.tx.publisher.caps.fee_per_gas:
-        # Nothing is asked where only the cap counts: whoever prices the call will see.
+        # No endpoint is queried if only the cap counts, because pricing the call checks the cap.
         return False
     fee_market = context.tx.fetch_fee_market()
     return fee_market.base_fee + fee_market.tip > value.max_fee_per_gas
@@ -56,8 +55,9 @@ def submission_obstacle(
 ) -> tuple[str, str] | None:
     """Return why a planned push may not be sent now, as (class, text), or None.
 
-    Used by later steps, including the commit that assigns the nonce, so it queries no endpoint.
-    `now` is the newest block's time.
+    A held report is not sent, and a report whose change became too small waits. Later steps call
+    the function, including the commit that assigns the nonce, so it queries no endpoint. `now` is
+    the newest block's time.
     """
     value = compute_push_value(context, uow, intent, now)
     if value is None or value.should_send:
@@ -85,7 +85,7 @@ def compute_push_value(
 def _compute_value(
     context: ReportingContext, uow: UnitOfWork, report: Report, times: tuple[int, int]
 ) -> SubmissionDecision:
-    """Compute a report's value; `times`: of the last accepted round, and now (chain time)."""
+    """Return a report's value; `times` are the last accepted round's time and now (chain time)."""
     pushed_at, now = times
     records = decode_records(report.records)
     words = uow.rounds.get_words(word_index for word_index, _ in records)

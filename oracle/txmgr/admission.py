@@ -66,9 +66,11 @@ def yield_reason(context: TxContext, intent: Intent, heads: Heads) -> tuple[str,
 def find_pending_duplicate_wait(
     context: TxContext, intent: Intent, heads: Heads
 ) -> tuple[int, tuple[str, str]] | None:
-    """Tell until when a call waits because another's is seen to wait for a block; None: it goes.
+    """Return how long a call waits for another transmitter's pending call, or None if it need not.
 
-    Once: an endpoint that always says so, or a call that no block takes, stops nobody.
+    The result is the chain time to wait for, and the reason as (class, text). A call waits only
+    once, so that neither an endpoint that always reports a pending call nor a call that no block
+    includes can stop it.
     """
     request = intent.request
     is_alone = not context.rank.has_others or not context.registry.get_kind(intent).is_shared
@@ -88,10 +90,7 @@ def find_pending_duplicate_wait(
 
 @dataclass(frozen=True, slots=True)
 class AdmissionCheck:
-    """The result of checking a call.
-
-    A `decision` to wait or end, else the result of its simulation.
-    """
+    """The result of checking a call: a `decision` to wait or end, else its simulation `result`."""
 
     intent: Intent
     decision: Decision | None

@@ -84,7 +84,7 @@ class Budget:
         self.windows = [(name, limit, spent + cost) for name, limit, spent in self.windows]
 
     def _compute_reserve_for_others(self, intent: Intent) -> int:
-        """Return what is not for a call of this kind, whoever floods us with them."""
+        """Return the amount reserved for other kinds, which a flood of this kind cannot use."""
         caps = self.context.publisher.caps
         smallest_limit = min(caps.cost_per_day, caps.cost_per_hour or caps.cost_per_day)
         return smallest_limit * self.context.registry.get_kind(intent).reserve_share // 100
@@ -112,8 +112,8 @@ def balance_obstacle(
 ) -> Reason | None:
     """Return why the balance does not suffice, or None if it does.
 
-    The reserved cost of every open transaction counts in full. `own` is the slot that the cost is
-    for, if the call already has a nonce.
+    The reserved cost of every open transaction counts in full. `own_slot` is the slot that the
+    cost is for, if the call already has a nonce.
     """
     slots = uow.outbox.slots
     reserved = slots.sum_reserved_wei(context.account)

@@ -27,13 +27,13 @@ _STATE_BY_ACTION: Mapping[RefusalAction, IntentState] = {
 class CallStage(StrEnum):
     """The stage at which a call is reviewed."""
 
-    # Before its time (`not_before`): only whether it is already over.
+    # Before its time (`not_before`), only whether the call is already over.
     WAIT = "wait"
-    # Before it is simulated and priced.
+    # Before the call is simulated and priced.
     ADMIT = "admit"
     # In the commit that assigns the nonce.
     ASSIGN = "assign"
-    # It has a nonce and is about to be signed.
+    # The call has a nonce and is about to be signed.
     SIGN = "sign"
 
 
@@ -86,11 +86,12 @@ _PROCEED = Decision()
 class CallKind(Protocol):
     """The policy of one kind of calls; the methods defined here are the defaults.
 
-    `max_in_flight`: how many calls may have a nonce and no receipt at a time; None: no limit.
-    `reserve_share`: percent of the smallest budget that is reserved for other kinds. `is_shared`:
-    other transmitters plan the same call. `takes_over`: a ready call may take the nonce of a stuck
-    call (`may_take_over`). After a revert that names no time the call is simulated again in
-    `retry_seconds`; while the contract is paused, every `pause_seconds`.
+    `max_in_flight` is how many calls may have a nonce and no receipt at a time, or None without a
+    limit. `reserve_share` is the percentage of the smallest budget that is reserved for other
+    kinds. `is_shared` means that other transmitters plan the same call. `takes_over` means that a
+    ready call may take the nonce of a stuck call (`may_take_over`). After a revert that names no
+    time the call is simulated again in `retry_seconds`; while the contract is paused, every
+    `pause_seconds`.
     """
 
     name: str
@@ -205,12 +206,13 @@ class CallRegistry:
             self.register(kind)
 
     def register(self, kind: CallKind) -> None:
-        """Let calls of this kind be sent: also of one that nobody plans any more.
+        """Register a kind, so that its calls can be sent.
 
-        What the outbox still holds of a kind that is not registered stops the process.
+        Kinds that are no longer planned must be registered too, because a stored call of an
+        unknown kind stops the process.
 
         Raises:
-            FatalError: there is one of this name.
+            FatalError: a kind of this name is registered already.
         """
         if kind.name in self._kinds:
             raise FatalError(f"two kinds of calls are named {kind.name}")

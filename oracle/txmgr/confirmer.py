@@ -115,7 +115,7 @@ class _ConfirmationPass:
         return fetch_mined_count(self.context.publisher.pool_view, account.address, final_block)
 
     def update_metrics(self, deferred_count: int = 0) -> None:
-        """Set the metrics of undecided nonces; `left_out` of them were not checked this time."""
+        """Set the metrics of undecided nonces; `deferred_count` of them were not checked."""
         UNDECIDED.labels(self.context.role).set(self.undecided_count + deferred_count)
         WITHOUT_RECEIPT.labels(self.context.role).set(self.missing_receipt_count)
 
@@ -209,9 +209,8 @@ class _ConfirmationPass:
     def _is_receipt_reorged(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
         """Return whether a reorg removed the receipt.
 
-        A missing answer or a lagging node does not count.
-
-        The receipt also stays while an endpoint shows the block with the transaction in it.
+        A missing answer or a lagging node does not count. The receipt also stays while an endpoint
+        shows the block with the transaction in it.
         """
         block_number, block_hash = slot.block_number, slot.block_hash
         if block_number is None or block_hash is None:

@@ -91,8 +91,9 @@ class SendSettings:
     """The settings of `[limits]` that are not amounts (docs/explanation/transactions.md#fees).
 
     A transaction is bumped when `bump_blocks` blocks and `bump_seconds` seconds of chain time have
-    passed; at most `max_attempts` are signed for a nonce. `max_in_flight`: nonces of the account
-    that are not final; None: the planner limits them. `l1_fee`: how the rollup charges for data.
+    passed; at most `max_attempts` are signed for a nonce. `max_in_flight` limits the nonces of the
+    account that are not final; None leaves that to the planner. `l1_fee` is how the rollup charges
+    for data.
     No call is signed whose deadline is too near; that margin is at most `max_margin_seconds`.
     """
 
@@ -151,11 +152,11 @@ def format_counts(names: Sequence[str]) -> str:
 class TxContext:
     """The context of one sending account; it exists only where sending is configured.
 
-    `registry`: the kinds of calls that it sends. `epoch`: the epoch of the lease, which fences
-    every write. `clock` returns unix seconds, for the journal and the daily budget; deadlines are
-    in chain time. `confirmations`: blocks on top of a receipt's block, in addition to finality.
-    `batch_size`: how many calls one step handles. `role`: the account's label in metrics. `actor`:
-    the OS user if a command is running; None: the daemon.
+    `registry` holds the kinds of calls that it sends. `epoch` is the epoch of the lease, which
+    fences every write. `clock` returns unix seconds, for the journal and the daily budget;
+    deadlines are in chain time. `confirmations` is the number of blocks on top of a receipt's
+    block, in addition to finality. `batch_size` is how many calls one step handles, and `role` the
+    account's label in metrics. `actor` is the OS user of a command, or None for the daemon.
     """
 
     store: Store
@@ -169,7 +170,7 @@ class TxContext:
     send_settings: SendSettings = field(default_factory=SendSettings)
     rank: TransmitterRank = field(default_factory=TransmitterRank)
     actor: str | None = None
-    # Since which block each planned call waits for its head start.
+    # The block since which each planned call waits for its head start.
     first_seen: FirstSeenBlocks = field(default_factory=FirstSeenBlocks)
     # When to search again for the transactions of used nonces.
     search_backoff: SearchBackoff = field(default_factory=SearchBackoff)

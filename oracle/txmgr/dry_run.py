@@ -37,7 +37,7 @@ def build_dry_run_context(context: TxContext) -> DryRunContext:
 
 
 def describe_dry_run(action: Callable[[], StepResult | None], fallback_text: str) -> str | None:
-    """Return what an action would sign, else `otherwise`; return None if it would do nothing.
+    """Return what an action would sign, else `fallback_text`; None if it would do nothing.
 
     Raises:
         OracleError: whatever the action raises.

@@ -179,7 +179,7 @@ class TransactionManager:
 
         Raises:
             NonceAheadError: at a start, the chain has nonces that this database never assigned.
-            InputError, TransientError: see `nonce_sync.reconcile_nonces`.
+            InputError, TransientError: see `nonce_sync.reconcile`.
         """
         if is_running:
             return sync_while_running(self.context)

@@ -35,7 +35,7 @@ def sync_at_start(
 
     Raises:
         NonceAheadError: the chain is ahead of the sender, and no pause is stored for it.
-        InputError, TransientError: see `reconcile_nonces`.
+        InputError, TransientError: see `nonce_sync.reconcile`.
     """
     try:
         return reconcile(context)
@@ -53,8 +53,8 @@ def sync_while_running(context: TxContext) -> StepResult | None:
     """Reconcile nonces in a running daemon, and pause the sender if the chain is ahead.
 
     Raises:
-        InputError, TransientError: see `reconcile_nonces`; or the endpoints do not agree on the
-            transaction that used the nonces.
+        InputError, TransientError: see `nonce_sync.reconcile`; or the endpoints do not agree on
+            the transaction that used the nonces.
     """
     try:
         return reconcile(context)

@@ -46,8 +46,7 @@ def reconcile(context: TxContext) -> StepResult | None:
         InputError: the database has lost nonces that it assigned, or does not contain an account
             that has sent; or an endpoint serves another chain.
         TransientError: no endpoint answers, or too few witnesses agree; or a rebuilt nonce is in
-            no
-            pool any more.
+            no pool any more.
     """
     context.publisher.pool_view.check_chain(context.publisher.domain.chain_id)
     if not context.publisher.has_payer:

@@ -46,7 +46,7 @@ class RecoveryFindings:
 
     @property
     def may_have_lost_more(self) -> bool:
-        """The lost database did what this one does not know: signatures may be lost as well."""
+        """Whether the lost database sent calls that this one lacks; signatures may be lost too."""
         return bool(self.nonces or self.nonces_ahead)
 
 

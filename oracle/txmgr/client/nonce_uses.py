@@ -184,7 +184,7 @@ def _verify_use(tx: Any, query: NonceQuery, block: Any) -> NonceUse | None:  # n
     """Return a transaction as the use of a nonce, or None if the account did not sign it.
 
     Raises:
-        TypeError, ValueError: `sent` is not a transaction.
+        TypeError, ValueError: `tx` is not a transaction.
     """
     try:
         leaf = msgspec.convert(tx, SignedTransaction).encode_leaf()

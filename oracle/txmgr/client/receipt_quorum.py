@@ -81,8 +81,8 @@ class ReceiptQuorum:
     ) -> Receipt | None:
         """Return the receipt of one of these hashes that the most witnesses show, or None.
 
-        On a tie the receipt in the `known` block is preferred, then that of the preferred
-        endpoint. Its prices are those of `_with_agreed_price`.
+        On a tie the receipt in the block `known_block_hash` is preferred, then that of the
+        preferred endpoint. Its prices are those of `_with_agreed_price`.
         """
         shown_receipts = [
             view.receipts[tx_hash]

@@ -241,7 +241,7 @@ def _classify_refusal(error: CallRefusedError) -> SendResult:
 
 
 def init_broadcast_metrics(pool: EndpointPool) -> None:
-    """Let alerts see a zero of each endpoint before the first answer that nobody knows."""
+    """Create the counter of unrecognised answers at zero for each endpoint, for the alerts."""
     for endpoint in pool:
         BROADCASTS.labels(endpoint.name, SendOutcome.UNKNOWN.value)
 
