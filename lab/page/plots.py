@@ -85,7 +85,7 @@ class Figure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Maps values from `low` to `high` to pixels from `start` to `end`."""
+    """Maps values from `min_value` to `max_value` to pixels from `start_pixel` to `end_pixel`."""
 
     min_value: int
     max_value: int

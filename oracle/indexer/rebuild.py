@@ -34,9 +34,9 @@ def _do_nothing() -> None:
 class RebuildOptions:
     """Options of a resync command.
 
-    `dry_run`: the transaction is rolled back at its end. `progress` is called with the block
-    reached and the last one. `lease` is the epoch under which this process may write, None in
-    tests. `keep_lease` is called regularly while no transaction is open.
+    With `dry_run` the transaction is rolled back at its end. `progress` is called with the block
+    reached and the last one. `lease_epoch` is the epoch under which this process may write, None
+    in tests. `renew_lease` is called regularly while no transaction is open.
     """
 
     dry_run: bool = False

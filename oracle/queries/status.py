@@ -261,7 +261,7 @@ def _load_last_round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]
 
 
 def _count_by_status(counts: Mapping[tuple[Membership, bool, bool], int]) -> dict[str, int]:
-    """Return the node counts under the status names of `node_scores.status_of`."""
+    """Return the node counts under the status names of `node_scores.get_status`."""
     statuses: Counter[str] = Counter()
     for (membership, paused, running), count in counts.items():
         if membership is not Membership.MEMBER:

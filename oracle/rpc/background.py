@@ -30,7 +30,8 @@ def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
 class BackgroundCall(Generic[T]):
     """At most one slow call at a time, started in one tick and collected in a later one.
 
-    `wait_seconds` is how long `take` waits for the call to end; None waits until it has ended.
+    `wait_seconds` is how long `take_finished` waits for the call to end; None waits until it has
+    ended.
     """
 
     wait_seconds: float | None = None

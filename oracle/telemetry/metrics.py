@@ -108,9 +108,9 @@ SHARE_BOUNDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 class DispatchStatistics:
     """Dispatch figures at one folded block.
 
-    `oldest_blocks`: blocks since the oldest pending assignment, 0 without one. `failures`: starts
-    that did not land, by reason. `downloads`: requests to nodes of the last day, by state.
-    `balance_wei` is None while unknown.
+    `oldest_blocks` is the number of blocks since the oldest pending assignment, 0 without one.
+    `failures_by_reason` counts the starts that did not land. `downloads_by_state` counts the
+    requests to nodes of the last day. `balance_wei` is None while unknown.
     """
 
     waiting_tasks: int = 0

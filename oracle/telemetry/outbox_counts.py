@@ -60,9 +60,9 @@ class BucketCounts:
 class AccountFigures:
     """Figures of one account; those read from an endpoint are None while unknown.
 
-    `runway_seconds`: how long the balance lasts at the last day's spending; None if nothing was
-    spent. `gap`: nonces that were allocated but have no transaction, between the chain's next
-    nonce and the highest allocated one.
+    `runway_seconds` is how long the balance lasts at the last day's spending, None if nothing was
+    spent. `nonce_gap` counts the nonces that were allocated but have no transaction, between the
+    chain's next nonce and the highest allocated one.
     """
 
     next_nonce: int

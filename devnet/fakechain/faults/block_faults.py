@@ -131,7 +131,8 @@ def return_wrong_chain_id(chain_id: int, **limits: Unpack[FaultLimits]) -> Injec
 def forward_to(other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault: another endpoint answers, as behind a load balancer.
 
-    With `methods` or `when`, only some calls go to the other endpoint; see `match_every_second`.
+    With `methods` or `matches`, only some calls go to the other endpoint; see
+    `match_every_second`.
     """
 
     def change_result(request: FakeRequest, _result: object) -> object:

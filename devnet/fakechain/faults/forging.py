@@ -2,7 +2,7 @@
 
 A `ForgeryPlan` defines what it makes of a block's time and transactions; `Depth` defines how much
 else is forged to be consistent with the lie. `create_forged_provider` returns an endpoint that
-serves the forged blocks; `block_faults.switched` lets an honest endpoint serve them now and then.
+serves the forged blocks; `block_faults.forward_to` makes an honest endpoint serve them at times.
 """
 
 from collections.abc import Callable, Sequence

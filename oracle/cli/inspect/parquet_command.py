@@ -67,7 +67,7 @@ def export_parquet(
 
     Raises:
         InputError: pyarrow is not installed, the folder cannot be written, or any reason of
-            `parquet_export.export_to`.
+            `parquet_export.export_blocks`.
     """
     with _require_pyarrow():
         from oracle.queries.parquet import parquet_export as exporting  # noqa: PLC0415

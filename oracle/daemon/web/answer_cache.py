@@ -133,7 +133,7 @@ class AnswerCache:
         """Return the cached response to a GET, or the result of `make`; 304 if the client has it.
 
         Only responses with status 200 are cached. The result is None if too many answers are being
-        made. Raises what `looking` and `make` raise.
+        made. Raises what opening the snapshot and `make` raise.
         """
         key = _build_cache_key(request.scope)
         cached = self._find_cached(key)

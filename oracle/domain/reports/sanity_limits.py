@@ -76,7 +76,7 @@ def excess_change_reason(
 ) -> str | None:
     """Return which share of the members changes too much at once, or None.
 
-    `moves`: members whose lane differs; `members`: how many there are.
+    `lane_changes` are the members whose lane differs, of `member_count` members in all.
     """
     if member_count < limits.min_members:
         return None

@@ -65,7 +65,7 @@ def figures_at(
     """Return the figures of a node at `time`, among `peers` as of the same time.
 
     Raises:
-        ValueError: legacy rules without `peers` (`legacy_factors.peers_at`).
+        ValueError: legacy rules without `peers` (`legacy_factors.compute_population_maxima`).
     """
     reliability, factors = (
         compute_reliability(node, time, rules),
@@ -94,7 +94,7 @@ def figures_at(
 
 
 def state_at(node: Node, time: int, rules: Rules) -> NodeState:
-    """Return the state of a node at `time`; `compute_figures` includes it."""
+    """Return the state of a node at `time`; `figures_at` includes it."""
     return classify_state(node, compute_reliability(node, time, rules), rules)
 
 

@@ -50,10 +50,10 @@ def compute_window_mean(tally: WindowTally, rules: Rules) -> int:
 def compute_legacy_factors(
     node: Node, time: int, rules: Rules, peers: PopulationMaxima | None
 ) -> Factors | None:
-    """Return R, P, B and Q under legacy rules; None under others.
+    """Return R, P, B and Q under legacy rules, among `peers` as of `time`; None under others.
 
     Raises:
-        ValueError: legacy rules without `peers` (`peers.peers_at`, as of the same time).
+        ValueError: legacy rules without `peers` (`legacy_factors.compute_population_maxima`).
     """
     if rules.legacy is None:
         return None

@@ -218,7 +218,7 @@ def _record_membership(
 
 
 def _mark_ambiguous(nodes: Mapping[Address, DerivedNode], ambiguous_ids: Collection[int]) -> None:
-    """Mark the nodes within `NEAR` ids of ambiguous rows, where a group was left out."""
+    """Mark the nodes within `MAX_ID_GAP` ids of ambiguous rows, where a group was left out."""
     for node in nodes.values():
         for row_id in ambiguous_ids:
             if node.has_rows_between(row_id - MAX_ID_GAP - 1, row_id + MAX_ID_GAP):

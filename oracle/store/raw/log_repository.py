@@ -100,7 +100,7 @@ class LogRepository:
         because it may have been orphaned for wrong ones.
 
         Raises:
-            FatalError: two blocks of one number, or a log index above `MOST_INDEX`.
+            FatalError: two blocks of one number, or a log index above `MAX_LOG_INDEX`.
         """
         if not logs:
             return 0
