@@ -6,36 +6,36 @@ from oracle.telemetry.metrics import REGISTRY
 
 POLLS = Counter(
     "oracle_feed_polls_total",
-    "Polls of the feed: taken (stored whole) or failed (no answer, or one that is no page).",
+    "Polls of the feed: taken (stored completely) or failed (no response, or a malformed page).",
     ["result"],
     registry=REGISTRY,
 )
 for _result in ("taken", "failed"):
     # Initialise to zero, so that alerts see the first increase.
     POLLS.labels(_result)
-ROWS = Counter("oracle_feed_rows_total", "Rows of the feed that were stored.", registry=REGISTRY)
+ROWS = Counter("oracle_feed_rows_total", "Feed rows stored.", registry=REGISTRY)
 UNKNOWN_ROWS = Counter(
     "oracle_feed_unknown_rows_total",
-    "Rows of kinds that we have never heard of: kept, and folded into nothing.",
+    "Feed rows of unknown kinds: stored, but not folded.",
     registry=REGISTRY,
 )
 WAITING = Gauge(
     "oracle_feed_waiting_rows",
-    "Rows that are stored and not folded: they settle, or wait for the chain's next block.",
+    "Feed rows stored but not folded yet: they settle, or wait for the chain's next block.",
     registry=REGISTRY,
 )
 STUCK_SECONDS = Gauge(
     "oracle_feed_stuck_seconds",
-    "Seconds since the feed's last poll that was taken in; 0 without a feed.",
+    "Seconds since the last successful poll of the feed; 0 without a feed.",
     registry=REGISTRY,
 )
 SILENT_SECONDS = Gauge(
     "oracle_feed_silent_seconds",
-    "Seconds since the feed told a new row, by its own clock; 0 without a feed.",
+    "Seconds since the feed's newest row, by the feed's own clock; 0 without a feed.",
     registry=REGISTRY,
 )
 OPEN_FAULTS = Gauge(
     "oracle_feed_open_faults",
-    "Faults of the feed that nobody accepted and for which nothing is published.",
+    "Faults of the feed that no operator has accepted; nothing is published while one is open.",
     registry=REGISTRY,
 )

@@ -13,7 +13,8 @@ _EXPORTED_PREFIXES = ("oracle_gateway_", "oracle_http_", "oracle_rpc_")
 
 OUTCOMES = Counter(
     "oracle_gateway_outcomes_total",
-    "Outcomes of relays that a gateway told: taken in, told before, or too old to count.",
+    "Relay outcomes reported by gateways: taken, repeated (reported before) or late (too old to "
+    "count).",
     ["result"],
     registry=REGISTRY,
 )
@@ -21,7 +22,8 @@ for _result in ("taken", "repeated", "late"):
     OUTCOMES.labels(_result)
 SELECTIONS = Counter(
     "oracle_gateway_selections_total",
-    "Selections: a node by its tickets, one of all where nobody had any, or nobody.",
+    "Selections: drawn (by tickets), degraded (from all candidates, because none has tickets) "
+    "or nobody (no candidate).",
     ["result"],
     registry=REGISTRY,
 )
@@ -29,7 +31,7 @@ for _result in ("drawn", "degraded", "nobody"):
     SELECTIONS.labels(_result)
 REFUSED = Counter(
     "oracle_gateway_requests_refused_total",
-    "Requests that were answered with an error, by its status.",
+    "Requests answered with an error, by HTTP status.",
     ["status"],
     registry=REGISTRY,
 )
@@ -37,12 +39,12 @@ for _status in ("400", "401", "404", "405", "429", "503"):
     REFUSED.labels(_status)
 UNWRITTEN = Gauge(
     "oracle_gateway_buffered_outcomes",
-    "Outcomes that wait to be written to the database.",
+    "Outcomes not yet written to the database.",
     registry=REGISTRY,
 )
 NODES = Gauge(
     "oracle_gateway_checked_nodes",
-    "Nodes of a chain by what the last check of each said.",
+    "Nodes of a chain, by the result of each node's last check.",
     ["chain", "state"],
     registry=REGISTRY,
 )

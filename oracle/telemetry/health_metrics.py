@@ -7,18 +7,18 @@ from oracle.telemetry.metrics import REGISTRY
 
 CONDITION = Gauge(
     "oracle_health_condition",
-    "Whether a condition of the daemon's health holds now (1) or not (0).",
+    "1 while a health condition of the daemon is active, else 0.",
     ["condition"],
     registry=REGISTRY,
 )
 SEVERITY = Gauge(
     "oracle_health_severity",
-    "The worst condition: 0 well, 1 needs attention, 2 down.",
+    "Severity of the worst active condition: 0 healthy, 1 needs attention, 2 down.",
     registry=REGISTRY,
 )
 UNREPORTED = Counter(
     "oracle_health_write_failures_total",
-    "Reports of the daemon's health that the database did not take.",
+    "Health reports of the daemon that could not be written to the database.",
     registry=REGISTRY,
 )
 

@@ -16,8 +16,8 @@ RefusalReason = Literal[
 
 REFUSED = Counter(
     "oracle_http_refused_total",
-    "Connections and requests that were not answered, by listener and reason: slow, address,"
-    " total, answers, large, descriptors, rate, deadline.",
+    "Connections and requests refused, by listener and reason: slow, address, total, answers, "
+    "large, descriptors, rate, deadline.",
     ["listener", "reason"],
     registry=REGISTRY,
 )

@@ -10,37 +10,37 @@ from oracle.telemetry.metrics import REGISTRY
 
 COVERED = Gauge(
     "oracle_covered_blocks",
-    "Blocks that were read, by the level that they reached.",
+    "Blocks read, by verification level reached.",
     ["level"],
     registry=REGISTRY,
 )
 AUDITED = Gauge(
-    "oracle_audited_blocks", "Blocks that a second endpoint was asked about.", registry=REGISTRY
+    "oracle_audited_blocks", "Blocks audited against a second endpoint.", registry=REGISTRY
 )
 UNCOVERED = Gauge(
     "oracle_uncovered_blocks",
-    "Blocks up to the folded one that were not read for the configured contracts and events.",
+    "Blocks up to the folded block that were not read for the configured contracts and events.",
     registry=REGISTRY,
 )
 SUSPECT = Gauge(
     "oracle_suspect_blocks",
-    "Blocks that an endpoint proven wrong gave, and that no other one was asked about yet.",
+    "Blocks returned by an endpoint proven wrong and not yet checked with another endpoint.",
     registry=REGISTRY,
 )
 DEAD_LETTERS = Gauge(
     "oracle_dead_letters",
-    "Logs and calls of kinds that we know and could not read.",
+    "Logs and calls of known kinds that could not be decoded.",
     registry=REGISTRY,
 )
 AUDIT_POSSIBLE = Gauge(
     "oracle_audit_possible",
-    "0 where no second provider can audit; with a single provider, no second endpoint.",
+    "1 if a second provider (with a single provider: a second endpoint) can audit, else 0.",
     registry=REGISTRY,
 )
 AUDITS = Counter(
     "oracle_audits_total",
-    "Windows of the audit: equal, repaired (the first endpoint was wrong), denied "
-    "(the second was), unproven, unanswered.",
+    "Audited windows: equal, repaired (the first endpoint was wrong), denied (the second "
+    "endpoint was wrong), unproven, unanswered.",
     ["result"],
     registry=REGISTRY,
 )
@@ -49,23 +49,23 @@ for _result in ("equal", "repaired", "denied", "unproven", "unanswered"):
     AUDITS.labels(_result)
 COUNTER_DIFFERENCE = Gauge(
     "oracle_contract_count_difference",
-    "What a contract counts less what we counted, at one block: members, rounds, indexes.",
+    "A contract's counter minus the indexed count, at one block: members, rounds, indexes.",
     ["counter"],
     registry=REGISTRY,
 )
 COUNTERS_COMPARED = Counter(
     "oracle_counters_compared_total",
-    "Comparisons with the contracts' counters, one an hour at the head.",
+    "Comparisons with the contracts' counters, one per hour at the head.",
     registry=REGISTRY,
 )
 STATE_DIFFERENCE = Gauge(
     "oracle_state_differing_rows",
-    "Rows of the newest sample of the state that are not what the stored logs fold to.",
+    "Rows of the newest state sample that differ from a fold of the stored logs.",
     registry=REGISTRY,
 )
 STATE_SAMPLES = Counter(
     "oracle_state_samples_total",
-    "Samples of the state that were compared with a fold of the stored logs.",
+    "State samples compared with a fold of the stored logs.",
     registry=REGISTRY,
 )
 

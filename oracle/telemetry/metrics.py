@@ -34,20 +34,24 @@ REGISTRY = CollectorRegistry()
 
 BLOCK = Gauge(
     "oracle_block_number",
-    "Newest block of each kind; folded is the last one that the database holds.",
+    "Newest block by state; folded is the last block in the database.",
     ["state"],
     registry=REGISTRY,
 )
-LAG_BLOCKS = Gauge("oracle_lag_blocks", "Blocks from folded to head.", registry=REGISTRY)
+LAG_BLOCKS = Gauge(
+    "oracle_lag_blocks", "Blocks from the folded block to the head.", registry=REGISTRY
+)
 LAG_SECONDS = Gauge(
-    "oracle_lag_seconds", "Block time from folded to head, in seconds.", registry=REGISTRY
+    "oracle_lag_seconds",
+    "Block time from the folded block to the head, in seconds.",
+    registry=REGISTRY,
 )
 EVENTS = Counter("oracle_events_total", "Events folded.", ["kind"], registry=REGISTRY)
 LOGS = Counter("oracle_logs_total", "Logs written to the database.", registry=REGISTRY)
-REORGS = Counter("oracle_reorgs_total", "Reorganisations undone.", registry=REGISTRY)
+REORGS = Counter("oracle_reorgs_total", "Reorgs rolled back.", registry=REGISTRY)
 REORG_DEPTH = Histogram(
     "oracle_reorg_depth_blocks",
-    "Blocks undone by a reorganisation.",
+    "Blocks rolled back by a reorg.",
     buckets=(1, 2, 3, 5, 8, 13, 21, 34, 64),
     registry=REGISTRY,
 )
@@ -55,44 +59,47 @@ REORG_DEPTH = Histogram(
 _FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 RPC_SECONDS = Histogram(
     "oracle_rpc_seconds",
-    "Time of an answered or failed JSON-RPC request; a batch counts once.",
+    "Duration of a JSON-RPC request, successful or failed; a batch counts once.",
     ["method"],
     buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
     registry=REGISTRY,
 )
 RPC_CALLS = Counter("oracle_rpc_calls_total", "JSON-RPC calls.", ["method"], registry=REGISTRY)
 RPC_ERRORS = Counter(
-    "oracle_rpc_errors_total", "JSON-RPC calls that failed.", ["method"], registry=REGISTRY
+    "oracle_rpc_errors_total", "Failed JSON-RPC calls.", ["method"], registry=REGISTRY
 )
 FOLD_SECONDS = Histogram(
-    "oracle_fold_seconds", "Folding one window.", buckets=_FAST, registry=REGISTRY
+    "oracle_fold_seconds", "Duration of folding one window.", buckets=_FAST, registry=REGISTRY
 )
 COMMIT_SECONDS = Histogram(
-    "oracle_commit_seconds", "Writing and committing one window.", buckets=_FAST, registry=REGISTRY
+    "oracle_commit_seconds",
+    "Duration of writing and committing one window.",
+    buckets=_FAST,
+    registry=REGISTRY,
 )
 STEP_SECONDS = Histogram(
     "oracle_step_seconds",
-    "One turn of a step of the daemon.",
+    "Duration of one tick of a daemon step.",
     ["step"],
     buckets=(*_FAST, 10, 30),
     registry=REGISTRY,
 )
 STEP_DONE = Gauge(
     "oracle_step_last_success_timestamp_seconds",
-    "Unix time at which a step last turned without an error.",
+    "Unix time of the last successful tick of a step.",
     ["step"],
     registry=REGISTRY,
 )
 STEP_FAILURES = Counter(
     "oracle_step_failures_total",
-    "Turns of a step that failed and are tried again.",
+    "Failed ticks of a step; each is retried.",
     ["step"],
     registry=REGISTRY,
 )
 _BUILD = Gauge(
     "oracle_build_info",
-    "Always 1: version, rules (the same for all reporters of one contract), dry_run "
-    "1: no report is sent.",
+    "Always 1. Labels: version, rules (hash, equal for all reporters of one contract), dry_run "
+    "(1: no report is sent).",
     ["version", "rules", "dry_run"],
     registry=REGISTRY,
 )
@@ -179,7 +186,7 @@ class _StatisticsCollector(Collector):
         )
         yield GaugeMetricFamily(
             "oracle_excluded_nodes",
-            "Members that are not to be selected.",
+            "Members excluded from selection.",
             value=statistics.excluded,
         )
         yield _build_histogram("oracle_long_term_ratio", "Long-term score", statistics.long_term)
@@ -195,24 +202,24 @@ class _StatisticsCollector(Collector):
         if statistics.round_age is not None:
             yield GaugeMetricFamily(
                 "oracle_round_age_seconds",
-                "Age of the last accepted round.",
+                "Age of the last accepted round, in seconds of block time.",
                 value=statistics.round_age,
             )
         yield _build_gauge(
             "oracle_outbox_intents",
-            "What we want on chain, by kind and state.",
+            "Calls in the outbox, by kind and state.",
             ["kind", "state"],
             {(kind, state): count for (kind, state), count in statistics.outbox.items()},
         )
         yield CounterMetricFamily(
             "oracle_anomalies",
-            "Events that broke a rule and were passed over.",
+            "Events that broke a rule and were skipped.",
             value=statistics.anomalies,
         )
         if statistics.balance_wei is not None:
             yield GaugeMetricFamily(
                 "oracle_transmitter_balance_wei",
-                "What the transmitter has left, in wei.",
+                "Balance of the transmitter, in wei.",
                 value=statistics.balance_wei,
             )
         if statistics.dispatch is not None:
@@ -227,17 +234,17 @@ def _collect_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "oracle_draws_active",
-        "With [dispatch]: tasks for which a node is drawn that has not started.",
+        "With [dispatch]: tasks with a drawn node that has not started them yet.",
         value=statistics.pending_assignments,
     )
     yield GaugeMetricFamily(
         "oracle_draws_oldest_blocks",
-        "With [dispatch]: blocks since the oldest draw that stands.",
+        "With [dispatch]: blocks since the oldest pending draw; 0 without one.",
         value=statistics.oldest_blocks,
     )
     failures = CounterMetricFamily(
         "oracle_starts_failed",
-        "With [dispatch]: starts that did not land, by reason; overtaken costs nothing.",
+        "With [dispatch]: task starts that failed, by reason; overtaken costs nothing.",
         labels=["reason"],
     )
     # Initialise to zero, so that alerts see the first increase.
@@ -246,16 +253,16 @@ def _collect_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
     yield failures
     yield _build_gauge(
         "oracle_download_requests",
-        "With [dispatch]: requests to download a model of the last 86,400 seconds of block time: "
-        "planned (not on chain yet), open, answered (the node has it), unanswered (its time is "
-        "over).",
+        "With [dispatch]: model download requests of the last 86,400 seconds of block time: "
+        "planned (not on chain yet), open, answered (the node has the model), unanswered "
+        "(deadline passed).",
         ["state"],
         _with_single_label({**dict.fromkeys(DOWNLOAD_STATES, 0), **statistics.downloads_by_state}),
     )
     if statistics.balance_wei is not None:
         yield GaugeMetricFamily(
             "oracle_dispatcher_balance_wei",
-            "What the dispatcher has left, in wei.",
+            "Balance of the dispatcher, in wei.",
             value=statistics.balance_wei,
         )
 

@@ -23,13 +23,13 @@ _RELIABILITY = Gauge(
 )
 _EXCLUDED = Gauge(
     "oracle_node_excluded",
-    "1 for each node that is to get no tasks for the time being; only with `[metrics] nodes`.",
+    "1 for each node excluded from selection at present; only with `[metrics] nodes`.",
     ["node"],
     registry=REGISTRY,
 )
 _LEFT_OUT = Gauge(
     "oracle_node_series_omitted",
-    "Members beyond `[metrics] max_nodes`, which have no series of their own.",
+    "Members without their own series, because there are more than `[metrics] max_nodes`.",
     registry=REGISTRY,
 )
 _NODE_GAUGES = (_QOS, _RELIABILITY, _EXCLUDED)

@@ -6,19 +6,19 @@ from oracle.telemetry.metrics import REGISTRY
 
 SENT = Counter(
     "oracle_notify_messages_total",
-    "Messages that a target took.",
+    "Messages delivered to a target.",
     ["target"],
     registry=REGISTRY,
 )
 FAILED = Gauge(
     "oracle_notify_consecutive_failures",
-    "How often the next message failed so far; it is tried again.",
+    "Failed attempts to deliver the next message; delivery is retried.",
     ["target"],
     registry=REGISTRY,
 )
 WAITING = Gauge(
     "oracle_notify_notices_waiting",
-    "Notices that a target was not told of yet, those included that it does not want.",
+    "Notices not yet processed for a target, including those that its filter will skip.",
     ["target"],
     registry=REGISTRY,
 )

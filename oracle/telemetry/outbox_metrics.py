@@ -21,7 +21,7 @@ _ValueByLabels = Mapping[Any, float]
 
 SIMULATIONS = Counter(
     "oracle_txmgr_simulations_total",
-    "Calls that were tried before they were signed, by what they would do.",
+    "Simulations of calls before signing, by result.",
     ["kind", "result"],
     registry=REGISTRY,
 )
@@ -39,26 +39,26 @@ class _OutboxCollector(Collector):
         yield from _collect_nonces(figures)
         yield _build_gauges(
             "oracle_txmgr_intent_age_seconds",
-            "How long the longest-waiting call is in this state.",
+            "Age of the oldest call in a state, in seconds.",
             ("kind", "state"),
             figures.ages,
         )
         yield _build_counters(
             "oracle_txmgr_attempts",
-            "Transactions signed, by why: first, bump, replacement, noop.",
+            "Transactions signed, by reason: first, bump, replacement, noop.",
             ("kind", "reason"),
             figures.attempts,
         )
         yield _build_gauges(
             "oracle_kickout_calls",
-            "Kickouts on chain, by what became of them: live, vetoed, cancelled, outdated,"
-            " executed, refused (by the network), readmitted.",
+            "Kickouts on chain, by state: live, vetoed, cancelled, outdated, executed, refused "
+            "(by the network), readmitted.",
             ("state",),
             {(state,): count for state, count in figures.kickouts.items()},
         )
         yield GaugeMetricFamily(
             "oracle_quorum_statements_abandoned",
-            "Statements that could land and were tried as often as they may be.",
+            "Statements that could still land but have used all their attempts.",
             value=figures.abandoned_statements,
         )
         yield from _collect_accounts(figures.accounts)
@@ -69,7 +69,7 @@ class _OutboxCollector(Collector):
         if figures.heartbeat_seconds is not None:
             yield GaugeMetricFamily(
                 "oracle_report_heartbeat_seconds",
-                "oracle.heartbeat_seconds, for alerts.",
+                "Value of oracle.heartbeat_seconds, for alerts.",
                 value=figures.heartbeat_seconds,
             )
 
@@ -77,25 +77,37 @@ class _OutboxCollector(Collector):
 def _collect_nonces(figures: OutboxFigures) -> Iterator[Metric]:
     yield _build_counters(
         "oracle_txmgr_transactions_final",
-        "Nonces that are over: success, reverted, superseded by another call of ours,"
-        " foreign. Recounted from the database at every start.",
+        "Finalized nonces, by outcome: success, reverted, superseded (by another call of this "
+        "daemon), foreign. Recounted from the database at every start.",
         ("kind", "outcome"),
         figures.outcomes,
     )
     for name, text, counts in (
-        ("oracle_txmgr_gas_used", "Gas of final transactions.", figures.gas),
-        ("oracle_txmgr_spend_wei", "Fees of final transactions, all in all.", figures.wei),
+        ("oracle_txmgr_gas_used", "Gas used by finalized transactions.", figures.gas),
+        ("oracle_txmgr_spend_wei", "Fees paid for finalized transactions, in wei.", figures.wei),
     ):
         yield _build_counters(
             name, text, ("kind",), {(kind,): count for kind, count in counts.items()}
         )
     for name, text, counts_by_kind in (
-        ("oracle_txmgr_time_to_mined_seconds", "From the nonce to the receipt.", figures.to_mined),
-        ("oracle_txmgr_time_to_final_seconds", "From the nonce to its end.", figures.to_final),
-        ("oracle_txmgr_blocks_to_mined", "Blocks from the nonce to the receipt.", figures.blocks),
+        (
+            "oracle_txmgr_time_to_mined_seconds",
+            "Seconds from the assignment of the nonce to the receipt.",
+            figures.to_mined,
+        ),
+        (
+            "oracle_txmgr_time_to_final_seconds",
+            "Seconds from the assignment of the nonce to finality.",
+            figures.to_final,
+        ),
+        (
+            "oracle_txmgr_blocks_to_mined",
+            "Blocks from the assignment of the nonce to the receipt.",
+            figures.blocks,
+        ),
         (
             "oracle_txmgr_bumps_per_transaction",
-            "All attempts of a nonce after the first: fee bumps, replacements, no-ops.",
+            "Attempts of a nonce after the first: fee bumps, replacements, no-ops.",
             figures.bumps,
         ),
     ):
@@ -116,7 +128,7 @@ def _collect_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric
         yield _build_gauges(name, text, ("account",), known_values)
     yield _build_gauges(
         "oracle_txmgr_paused",
-        "1 for each account that sends nothing, by why.",
+        "1 for each account that is paused and sends nothing, by reason.",
         ("account", "kind"),
         {
             (role, account.pause_kind): 1
@@ -128,7 +140,7 @@ def _collect_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric
 
 # Name, description, and getter, which returns None while the value is unknown.
 _ACCOUNT_GAUGES: tuple[tuple[str, str, Callable[[AccountFigures], float | None]], ...] = (
-    ("oracle_txmgr_nonce_next", "Nonce that the next call takes.", lambda a: a.next_nonce),
+    ("oracle_txmgr_nonce_next", "Nonce of the next call.", lambda a: a.next_nonce),
     (
         "oracle_txmgr_nonce_chain_latest",
         "Nonces used at the newest block.",
@@ -136,18 +148,30 @@ _ACCOUNT_GAUGES: tuple[tuple[str, str, Callable[[AccountFigures], float | None]]
     ),
     (
         "oracle_txmgr_nonce_chain_finalized",
-        "Nonces used at the final block.",
+        "Nonces used at the finalized block.",
         lambda a: a.final_chain_nonce,
     ),
     (
         "oracle_txmgr_nonce_gap",
-        "Nonces that nobody holds below one of ours.",
+        "Unassigned nonces below an assigned nonce.",
         lambda a: a.nonce_gap,
     ),
-    ("oracle_txmgr_nonces_open", "Nonces given out and not over.", lambda a: a.open_nonces),
-    ("oracle_txmgr_balance_wei", "What the account has.", lambda a: a.balance_wei),
-    ("oracle_txmgr_reserved_wei", "What open nonces may still cost.", lambda a: a.reserved_wei),
-    ("oracle_txmgr_runway_seconds", "Balance over the day's pace.", lambda a: a.runway_seconds),
+    (
+        "oracle_txmgr_nonces_open",
+        "Nonces assigned and not yet finalized.",
+        lambda a: a.open_nonces,
+    ),
+    ("oracle_txmgr_balance_wei", "Balance of the account, in wei.", lambda a: a.balance_wei),
+    (
+        "oracle_txmgr_reserved_wei",
+        "Maximum remaining cost of open nonces, in wei.",
+        lambda a: a.reserved_wei,
+    ),
+    (
+        "oracle_txmgr_runway_seconds",
+        "Seconds that the balance lasts at the last day's rate of spending.",
+        lambda a: a.runway_seconds,
+    ),
 )
 
 
@@ -160,7 +184,7 @@ def _collect_contract(figures: ContractFigures) -> Iterator[Metric]:
         ),
         (
             "oracle_report_asof_lag_blocks",
-            "Blocks since the last report's.",
+            "Blocks from the last report's block to the head.",
             figures.as_of_lag_blocks,
         ),
         (
@@ -168,18 +192,32 @@ def _collect_contract(figures: ContractFigures) -> Iterator[Metric]:
             "Unix time until which the contract is paused.",
             figures.paused_until,
         ),
-        ("oracle_kickout_paused", "1 while the contract takes none.", int(figures.kicks_paused)),
-        ("oracle_report_rules_agree", "0: other rules than ours.", int(figures.rules_agree)),
-        ("oracle_kickout_tokens", "Kickouts that the bucket still allows.", figures.kick_tokens),
+        (
+            "oracle_kickout_paused",
+            "1 while the contract accepts no kickouts.",
+            int(figures.kicks_paused),
+        ),
+        (
+            "oracle_report_rules_agree",
+            "0 if the contract has another rules hash than this reporter, else 1.",
+            int(figures.rules_agree),
+        ),
+        (
+            "oracle_kickout_tokens",
+            "Kickouts that the contract's rate limit still permits.",
+            figures.kick_tokens,
+        ),
     ):
         yield GaugeMetricFamily(name, text, value=value)
 
 
 def _collect_report(word_count: int, deviation: int) -> Iterator[Metric]:
-    yield GaugeMetricFamily("oracle_report_words", "Words of the newest report.", value=word_count)
+    yield GaugeMetricFamily(
+        "oracle_report_words", "32-byte words of the newest report.", value=word_count
+    )
     yield GaugeMetricFamily(
         "oracle_report_deviation_max",
-        "Largest difference between the newest report and the chain, in 0.0001 of QoS.",
+        "Largest QoS difference between the newest report and the chain, in units of 0.0001.",
         value=deviation,
     )
 

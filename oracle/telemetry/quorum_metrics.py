@@ -8,7 +8,7 @@ from oracle.telemetry.metrics import REGISTRY
 
 REFUSED = Counter(
     "oracle_quorum_statements_refused_total",
-    "Statements that were not signed, because an earlier one of their round may still land.",
+    "Statements not signed because an earlier statement of the same round may still land.",
     ["kind"],
     registry=REGISTRY,
 )
@@ -17,31 +17,31 @@ for _kind in ("report", "kick"):
     REFUSED.labels(_kind)
 DISAGREEMENT = Counter(
     "oracle_quorum_disagreements_total",
-    "Statements of other signers that could land and say something else than ours.",
+    "Statements by another signer that could land and differ from this reporter's.",
     ["signer"],
     registry=REGISTRY,
 )
 EQUIVOCATION = Counter(
     "oracle_quorum_equivocations_total",
-    "Times that a signer was seen with two statements for one round that could both land.",
+    "Times a signer signed two statements for one round that could both land.",
     ["signer"],
     registry=REGISTRY,
 )
 SIGNED_ELSEWHERE = Counter(
     "oracle_quorum_unknown_signatures_total",
-    "Accepted rounds and proposed kickouts with a signature of our key over what this"
-    " database never signed.",
+    "Accepted rounds and proposed kickouts with a signature of this reporter's key that is not "
+    "in its database.",
     registry=REGISTRY,
 )
 SIGNATURES = Gauge(
     "oracle_quorum_signatures_collected",
-    "1 for each signer whose signature of our newest statement is here, else 0.",
+    "1 for each signer whose signature of this reporter's newest statement was collected, else 0.",
     ["signer"],
     registry=REGISTRY,
 )
 PEER_ANSWERS = Counter(
     "oracle_quorum_peer_responses_total",
-    "Answers of other reporters, by host: good, none, bad (not as agreed), forged.",
+    "Responses of other reporters, by host: good, none, bad (malformed), forged.",
     ["host", "result"],
     registry=REGISTRY,
 )
@@ -56,17 +56,17 @@ def init_signer_metrics(signers: Iterable[str]) -> None:
 
 HELD = Gauge(
     "oracle_report_held",
-    "Reports that would change too much at once and wait for `report release`.",
+    "Reports that would change too much at once; they wait for `report release`.",
     registry=REGISTRY,
 )
 FALLS_WAITING = Gauge(
     "oracle_report_pending_score_drops",
-    "Lanes of the newest report that would fall and are left for later rounds: the contract takes"
-    " no more at once.",
+    "Score drops left for later rounds, because the contract limits the drops per report.",
     registry=REGISTRY,
 )
 DISPUTED = Gauge(
     "oracle_report_disputed",
-    "1 while a report is held because others signed otherwise, so that no quorum can be had.",
+    "1 while a report is held because other signers signed differently, so that no quorum can "
+    "be reached.",
     registry=REGISTRY,
 )

@@ -9,65 +9,65 @@ from oracle.telemetry.metrics import REGISTRY
 
 CALLS = Counter(
     "oracle_endpoint_calls_total",
-    "JSON-RPC requests by how they ended (answered, throttled, unreachable …); a "
-    "batch counts once.",
+    "JSON-RPC requests by outcome (answered, throttled, unreachable …); a batch counts once.",
     ["endpoint", "method", "outcome"],
     registry=REGISTRY,
 )
 LATENCY = Gauge(
     "oracle_endpoint_latency_seconds",
-    "Running mean of the time of an answer.",
+    "Moving average of the response time, in seconds.",
     ["endpoint", "method"],
     registry=REGISTRY,
 )
 CIRCUIT_STATE = Gauge(
     "oracle_endpoint_circuit_state",
-    "Whether a method is asked for: 0 yes, 1 on trial, 2 not now.",
+    "State of the circuit breaker of a method: 0 closed (in use), 1 half-open (on trial), 2 "
+    "open (not used).",
     ["endpoint", "method"],
     registry=REGISTRY,
 )
 RATE_LIMIT = Gauge(
     "oracle_endpoint_rate_limit",
-    "Calls per second that it bears, as learned; 0: no limit met.",
+    "Learned rate limit, in calls per second; 0: no limit found.",
     ["endpoint"],
     registry=REGISTRY,
 )
 HEAD = Gauge(
     "oracle_endpoint_head_number",
-    "Newest block that it has shown.",
+    "Newest block returned by the endpoint.",
     ["endpoint"],
     registry=REGISTRY,
 )
 TAG = Gauge(
     "oracle_endpoint_tag_known",
-    "1 where it knows the tag, 0 where the depth stands in for it.",
+    "1 if the endpoint supports the block tag, 0 if the configured depth replaces it.",
     ["endpoint", "tag"],
     registry=REGISTRY,
 )
 QUARANTINED = Gauge(
     "oracle_endpoint_quarantined",
-    "1 while it is not used at all: another chain, a contradicted final block, a refused key.",
+    "1 while the endpoint is not used at all: another chain, a contradicted final block, a "
+    "refused key.",
     ["endpoint"],
     registry=REGISTRY,
 )
 PROVEN_WRONG = Gauge(
     "oracle_endpoint_proven_wrong",
-    "1 from when it was proven to have lied until an operator readmits it.",
+    "1 from the proof that the endpoint returned wrong data until an operator readmits it.",
     ["endpoint"],
     registry=REGISTRY,
 )
-USABLE = Gauge(
-    "oracle_endpoints_usable", "Endpoints that would be given work now.", registry=REGISTRY
-)
+USABLE = Gauge("oracle_endpoints_usable", "Endpoints usable at present.", registry=REGISTRY)
 SWITCHES = Counter(
     "oracle_endpoint_switches_total",
-    "Work that went to this endpoint after another one, and why the other one lost it.",
+    "Times work moved to this endpoint from another, by the reason why the other endpoint lost "
+    "it.",
     ["endpoint", "reason"],
     registry=REGISTRY,
 )
 INCONSISTENT = Counter(
     "oracle_endpoint_inconsistent_total",
-    "Answers that contradict themselves or another endpoint, by the check that found it.",
+    "Responses that contradict themselves or another endpoint, by failed check.",
     ["endpoint", "check"],
     registry=REGISTRY,
 )
@@ -84,21 +84,21 @@ CHECKS = (
 )
 FINAL_BACKWARDS = Counter(
     "oracle_endpoint_final_regressions_total",
-    "Times that its finalized block went backwards; ignored.",
+    "Times the endpoint's finalized block went backwards; ignored.",
     ["endpoint"],
     registry=REGISTRY,
 )
 STALLED = Gauge(
     "oracle_chain_stalled",
-    "1 while no endpoint shows a new block for ten block times, a minute at least.",
+    "1 while no endpoint returns a new block for ten block times (at least a minute).",
     registry=REGISTRY,
 )
 NEW_HEADS = Counter(
-    "oracle_new_heads_total", "New blocks that the websocket told of.", registry=REGISTRY
+    "oracle_new_heads_total", "New blocks announced by the websocket.", registry=REGISTRY
 )
 WEBSOCKET_FAILURES = Counter(
     "oracle_websocket_failures_total",
-    "Websockets that were given up, by reason: closed, refused, silent.",
+    "Websocket connections ended, by reason: closed, refused, silent.",
     ["reason"],
     registry=REGISTRY,
 )

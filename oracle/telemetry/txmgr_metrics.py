@@ -10,55 +10,56 @@ from oracle.telemetry.metrics import REGISTRY
 
 BASE_FEE = Gauge(
     "oracle_txmgr_base_fee_wei",
-    "Base fee of the next block, when a transaction was last priced.",
+    "Base fee of the next block, in wei, when a transaction was last priced.",
     registry=REGISTRY,
 )
 TIP = Gauge(
     "oracle_txmgr_tip_wei",
-    "Tip that half of the last blocks' gas paid, or our least one, at the same moment.",
+    "Priority fee, in wei, when a transaction was last priced: the median of the recent blocks "
+    "by gas, or the configured minimum.",
     registry=REGISTRY,
 )
 FEE_CAP = Gauge(
     "oracle_txmgr_fee_cap_wei",
-    "Most that a unit of gas may cost us: limits.max_fee_per_gas_wei.",
+    "Maximum price of a unit of gas, in wei: limits.max_fee_per_gas_wei.",
     registry=REGISTRY,
 )
 
 
 BROADCASTS = Counter(
     "oracle_txmgr_broadcasts_total",
-    "Sends of signed bytes to one endpoint, by what it made of them: sent, already, "
-    "underpriced, ambiguous, unknown …",
+    "Broadcasts of signed transactions to one endpoint, by result: sent, already, underpriced, "
+    "ambiguous, unknown …",
     ["endpoint", "result"],
     registry=REGISTRY,
 )
 UNDECIDED = Gauge(
     "oracle_txmgr_nonces_without_agreement",
-    "Nonces that would be final, but too few witnesses agree on how.",
+    "Nonces old enough to be final, but too few witnesses agree on their outcome.",
     ["account"],
     registry=REGISTRY,
 )
 WITHOUT_RECEIPT = Gauge(
     "oracle_txmgr_nonces_without_receipt",
-    "Nonces that the final block counts as used, while no endpoint shows a receipt of"
-    " ours: receipts are hidden, or too few show whose transaction it was.",
+    "Nonces used at the final block without a receipt of this daemon's transactions: receipts "
+    "are missing, or too few endpoints show whose transaction it was.",
     ["account"],
     registry=REGISTRY,
 )
 FOREIGN = Counter(
     "oracle_txmgr_foreign_nonces_total",
-    "Nonces of our key that a transaction used which we did not sign, as enough "
-    "endpoints show it.",
+    "Nonces of this daemon's keys used by a transaction that it did not sign, as confirmed by "
+    "enough endpoints.",
     registry=REGISTRY,
 )
 TAKEN_BACK = Counter(
     "oracle_txmgr_reorged_transactions_total",
-    "Mined transactions that a reorganisation took back; the same bytes are sent again.",
+    "Mined transactions removed by a reorg; the same signed bytes are broadcast again.",
     registry=REGISTRY,
 )
 WITHOUT_EFFECT = Counter(
     "oracle_txmgr_missing_effect_total",
-    "Final transactions that succeeded without the event that they were sent for.",
+    "Finalized transactions that succeeded without their expected event.",
     registry=REGISTRY,
 )
 
@@ -66,27 +67,27 @@ WITHOUT_EFFECT = Counter(
 # `account` is the role of the key: transmitter or dispatcher.
 FEE_CAPPED = Gauge(
     "oracle_txmgr_fee_capped",
-    "1 while a transaction waits and a cap of [limits], or our ether, forbids to pay "
-    "10 % more for it.",
+    "1 while a transaction is pending and its fee cannot be bumped by 10 %, because of a cap in "
+    "[limits] or the account's balance.",
     ["account"],
     registry=REGISTRY,
 )
 ATTEMPTS_EXHAUSTED = Gauge(
     "oracle_txmgr_attempts_exhausted",
-    "1 while a transaction waits for which limits.max_attempts were signed; they are "
-    "only sent again.",
+    "1 while a transaction is pending that has used limits.max_attempts; it is only broadcast "
+    "again.",
     ["account"],
     registry=REGISTRY,
 )
 BUDGET_USED = Gauge(
     "oracle_txmgr_budget_used_ratio",
-    "Share of the limit of an hour or a day that is spent or reserved.",
+    "Share of the hourly or daily budget that is spent or reserved, 0 to 1.",
     ["account", "window"],
     registry=REGISTRY,
 )
 TOO_BIG = Gauge(
     "oracle_txmgr_over_block_gas",
-    "1 while a call waits that takes more gas than a block has.",
+    "1 while a call waits that needs more gas than the block gas limit.",
     ["account"],
     registry=REGISTRY,
 )

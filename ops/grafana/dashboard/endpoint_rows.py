@@ -1,4 +1,4 @@
-"""Rows of the dashboard: do the endpoints tell the truth?"""
+"""Rows of the dashboard: endpoint health and data verification."""
 
 from dashboard.panels import (
     COUNT,
@@ -14,30 +14,38 @@ from dashboard.panels import (
 
 ROWS = (
     Row(
-        "Do the endpoints tell the truth?",
+        "Endpoint health and data verification",
         (
             Panel(
                 "Endpoints",
                 COUNT,
                 (
                     now("oracle_endpoints_usable", legend="usable"),
-                    now("oracle_endpoint_quarantined", "endpoint", legend="out: {{endpoint}}"),
-                    now("oracle_endpoint_proven_wrong", "endpoint", legend="lied: {{endpoint}}"),
+                    now(
+                        "oracle_endpoint_quarantined",
+                        "endpoint",
+                        legend="quarantined: {{endpoint}}",
+                    ),
+                    now(
+                        "oracle_endpoint_proven_wrong",
+                        "endpoint",
+                        legend="proven wrong: {{endpoint}}",
+                    ),
                 ),
             ),
             Panel(
-                "Newest block shown",
+                "Newest block by endpoint",
                 COUNT,
                 (now("oracle_endpoint_head_number", "endpoint"),),
                 least=None,
             ),
             Panel(
-                "Requests by how they ended",
+                "Requests by outcome",
                 PER_SECOND,
                 (rate("oracle_endpoint_calls_total", "endpoint", "outcome"),),
             ),
             Panel(
-                "Contradictions, in an hour",
+                "Contradictions per hour",
                 COUNT,
                 (
                     rise("oracle_endpoint_inconsistent_total", "endpoint", "check"),
@@ -46,19 +54,21 @@ ROWS = (
                 ),
             ),
             Panel(
-                "Logs left out or doubled, in an hour",
+                "Omitted or duplicate logs per hour",
                 COUNT,
                 (
                     rise(
                         "oracle_verify_missing_logs_total",
                         "endpoint",
-                        legend="left out: {{endpoint}}",
+                        legend="omitted: {{endpoint}}",
                     ),
-                    rise("oracle_duplicate_logs_total", "endpoint", legend="twice: {{endpoint}}"),
+                    rise(
+                        "oracle_duplicate_logs_total", "endpoint", legend="duplicate: {{endpoint}}"
+                    ),
                     rise(
                         "oracle_endpoint_truncated_responses_total",
                         "endpoint",
-                        legend="cut off: {{endpoint}}",
+                        legend="truncated: {{endpoint}}",
                     ),
                     rise(
                         "oracle_verify_unproven_senders_total",
@@ -68,12 +78,12 @@ ROWS = (
                     rise(
                         "oracle_log_timestamp_mismatches_total",
                         "endpoint",
-                        legend="time: {{endpoint}}",
+                        legend="timestamp: {{endpoint}}",
                     ),
                 ),
             ),
             Panel(
-                "Work that changed over, in an hour",
+                "Endpoint switches per hour",
                 COUNT,
                 (
                     rise("oracle_endpoint_switches_total", "endpoint", "reason"),
@@ -81,17 +91,17 @@ ROWS = (
                 ),
             ),
             Panel(
-                "Time of an answer",
+                "Response time",
                 SECONDS,
                 (now("oracle_endpoint_latency_seconds", "endpoint", "method"),),
             ),
             Panel(
-                "Methods left alone (2) or on trial (1)",
+                "Circuit breaker: open (2), half-open (1)",
                 COUNT,
                 (now("oracle_endpoint_circuit_state", "endpoint", "method"),),
             ),
             Panel(
-                "Calls a second that it bears; tags it knows",
+                "Learned rate limit; supported block tags",
                 COUNT,
                 (
                     now("oracle_endpoint_rate_limit", "endpoint"),
@@ -106,39 +116,39 @@ ROWS = (
                     rate("oracle_rpc_errors_total", "method", legend="failed: {{method}}"),
                 ),
             ),
-            Panel("Time of a request", SECONDS, half_and_worst("oracle_rpc_seconds", "method")),
+            Panel("Request duration", SECONDS, half_and_worst("oracle_rpc_seconds", "method")),
             Panel(
-                "What headers are worth (-1: nothing)",
+                "Header features (1 proven, -1 unusable)",
                 COUNT,
                 (
                     now("oracle_chain_calibrated", "feature"),
                     rise(
                         "oracle_verification_downgrades_total",
                         "feature",
-                        legend="lost: {{feature}}",
+                        legend="downgraded: {{feature}}",
                     ),
                 ),
                 least=-1,
             ),
             Panel(
-                "Refused, and below what can be reached",
+                "Rejected block; blocks below level",
                 COUNT,
                 (
                     now("oracle_block_refused", legend="refused"),
-                    now("oracle_blocks_below_level", legend="below the level"),
+                    now("oracle_blocks_below_level", legend="below level"),
                 ),
             ),
             Panel(
-                "Windows of history, by a second endpoint",
+                "Backfill windows checked by a second endpoint",
                 COUNT,
                 (rise("oracle_witnessed_windows_total", "result"),),
             ),
             Panel(
-                "Blocks read, by proof",
+                "Blocks by verification level",
                 COUNT,
                 (
                     now("oracle_covered_blocks", "level"),
-                    now("oracle_audited_blocks", legend="asked of a second endpoint"),
+                    now("oracle_audited_blocks", legend="audited"),
                 ),
             ),
             Panel(
@@ -148,15 +158,15 @@ ROWS = (
                     rate("oracle_verified_blocks_total", "level"),
                     rate("oracle_audits_total", "result"),
                     now("oracle_audit_possible", legend="audit possible"),
-                    now("oracle_suspect_blocks", legend="blocks of a liar alone"),
+                    now("oracle_suspect_blocks", legend="suspect blocks"),
                 ),
             ),
             Panel(
-                "Contract's counters less ours",
+                "Contract counters minus indexed counts",
                 COUNT,
                 (
                     now("oracle_contract_count_difference", "counter"),
-                    rise("oracle_counters_compared_total", legend="compared, in an hour"),
+                    rise("oracle_counters_compared_total", legend="comparisons per hour"),
                 ),
                 least=None,
             ),

@@ -1,13 +1,13 @@
-"""A row of the dashboard: does the feed beside the chain come, whole and in time?"""
+"""A row of the dashboard: the feed."""
 
 from dashboard.panels import COUNT, PER_SECOND, SECONDS, Panel, Row, now, rate
 
 ROWS = (
     Row(
-        "Does the feed come?",
+        "Feed",
         (
             Panel(
-                "Polls, and rows that were stored",
+                "Polls and stored rows",
                 PER_SECOND,
                 (
                     rate("oracle_feed_polls_total", "result"),
@@ -16,18 +16,18 @@ ROWS = (
                 ),
             ),
             Panel(
-                "Time since the last poll, and since the last row",
+                "Time since the last poll and the last row",
                 SECONDS,
                 (
-                    now("oracle_feed_stuck_seconds", legend="since a poll"),
-                    now("oracle_feed_silent_seconds", legend="since a row"),
+                    now("oracle_feed_stuck_seconds", legend="since last poll"),
+                    now("oracle_feed_silent_seconds", legend="since last row"),
                 ),
             ),
             Panel(
-                "Rows that wait, and open faults",
+                "Waiting rows and open faults",
                 COUNT,
                 (
-                    now("oracle_feed_waiting_rows", legend="rows that wait"),
+                    now("oracle_feed_waiting_rows", legend="waiting rows"),
                     now("oracle_feed_open_faults", legend="open faults"),
                 ),
             ),

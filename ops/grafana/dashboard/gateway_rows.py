@@ -1,17 +1,17 @@
-"""A row of the dashboard: is a gateway's selection service well?"""
+"""A row of the dashboard: a gateway's selection service."""
 
 from dashboard.panels import COUNT, PER_SECOND, Panel, Row, now, rate
 
 ROWS = (
     Row(
-        "Does a gateway get its nodes?",
+        "Gateway",
         (
             Panel(
                 "Selections and outcomes",
                 PER_SECOND,
                 (
                     rate("oracle_gateway_selections_total", "result"),
-                    rate("oracle_gateway_outcomes_total", "result", legend="told: {{result}}"),
+                    rate("oracle_gateway_outcomes_total", "result", legend="reported: {{result}}"),
                 ),
             ),
             Panel(
@@ -20,11 +20,11 @@ ROWS = (
                 (rate("oracle_gateway_requests_refused_total", "status"),),
             ),
             Panel(
-                "Checked nodes, and outcomes to be written",
+                "Checked nodes and buffered outcomes",
                 COUNT,
                 (
                     now("oracle_gateway_checked_nodes", "chain", "state"),
-                    now("oracle_gateway_buffered_outcomes", legend="to be written"),
+                    now("oracle_gateway_buffered_outcomes", legend="buffered outcomes"),
                 ),
             ),
         ),

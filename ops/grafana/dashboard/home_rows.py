@@ -1,4 +1,4 @@
-"""The first rows of the dashboard: how it stands, who is best and worst, who is told."""
+"""The first rows of the dashboard: overview, best and worst nodes, notifications."""
 
 from dashboard.panels import (
     COUNT,
@@ -32,7 +32,7 @@ ROWS = (
                 kind=Kind.STAT,
             ),
             Panel(
-                "Members that may be selected",
+                "Selectable members",
                 COUNT,
                 (
                     Line(
@@ -44,7 +44,7 @@ ROWS = (
                 kind=Kind.STAT,
             ),
             Panel(
-                "QoS of the middle node",
+                "Median QoS",
                 SHARE,
                 (Line(f"histogram_quantile(0.5, oracle_qos_ratio_bucket{{{HERE}}})", "median"),),
                 kind=Kind.STAT,
@@ -52,12 +52,12 @@ ROWS = (
         ),
     ),
     Row(
-        "Which nodes? (with [metrics] nodes)",
+        "Nodes (with [metrics] nodes)",
         (
-            Panel("The best", SHARE, (_first("topk", "{{node}}"),), kind=Kind.TABLE),
-            Panel("The worst", SHARE, (_first("bottomk", "{{node}}"),), kind=Kind.TABLE),
+            Panel("Best nodes", SHARE, (_first("topk", "{{node}}"),), kind=Kind.TABLE),
+            Panel("Worst nodes", SHARE, (_first("bottomk", "{{node}}"),), kind=Kind.TABLE),
             Panel(
-                "Reliability of those that are excluded",
+                "Reliability of excluded nodes",
                 SHARE,
                 (
                     Line(
@@ -68,19 +68,21 @@ ROWS = (
                 ),
             ),
             Panel(
-                "Members without a series of their own",
+                "Members without their own series",
                 COUNT,
                 (now("oracle_node_series_omitted", legend="left out"),),
             ),
         ),
     ),
     Row(
-        "Is everybody told? (with [[notify]])",
+        "Notifications (with [[notify]])",
         (
-            Panel("Messages taken", PER_SECOND, (rate("oracle_notify_messages_total", "target"),)),
-            Panel("Notices to come", COUNT, (now("oracle_notify_notices_waiting", "target"),)),
             Panel(
-                "Tries of the next message, in vain",
+                "Messages delivered", PER_SECOND, (rate("oracle_notify_messages_total", "target"),)
+            ),
+            Panel("Notices waiting", COUNT, (now("oracle_notify_notices_waiting", "target"),)),
+            Panel(
+                "Failed attempts of the next message",
                 COUNT,
                 (now("oracle_notify_consecutive_failures", "target"),),
             ),

@@ -1,4 +1,4 @@
-"""Rows of the dashboard: is anything stopped, and is the index at the head?"""
+"""Rows of the dashboard: halts, health and indexing."""
 
 from dashboard.panels import (
     COUNT,
@@ -16,22 +16,22 @@ from dashboard.panels import (
 
 ROWS = (
     Row(
-        "Is anything stopped?",
+        "Halts and health",
         (
             Panel(
-                "Stopped by itself (1: yes)",
+                "Active halts (1: yes)",
                 COUNT,
                 (
-                    now("oracle_finality_violation", legend="final block is not the chain's"),
+                    now("oracle_finality_violation", legend="finality violation"),
                     now("oracle_report_held", legend="reports held by the gate"),
-                    now("oracle_report_disputed", legend="no quorum to be had"),
-                    now("oracle_report_pending_score_drops", legend="falls left for later rounds"),
+                    now("oracle_report_disputed", legend="no quorum"),
+                    now("oracle_report_pending_score_drops", legend="pending score drops"),
                     now("oracle_chain_stalled", legend="chain stalled"),
-                    now("oracle_kickout_paused", legend="contract takes no kickouts"),
+                    now("oracle_kickout_paused", legend="kickouts paused"),
                 ),
             ),
             Panel(
-                "Senders that rest",
+                "Paused senders",
                 COUNT,
                 (now("oracle_txmgr_paused", "account", "kind"),),
             ),
@@ -44,7 +44,7 @@ ROWS = (
                 ),
             ),
             Panel(
-                "Who leads (1) and who stands by (0)",
+                "Leader (1) and standby (0)",
                 COUNT,
                 (
                     now("oracle_lease_held", "instance"),
@@ -56,7 +56,7 @@ ROWS = (
                 ),
             ),
             Panel(
-                "Number of the lease",
+                "Lease epoch",
                 COUNT,
                 (now("oracle_lease_epoch", "instance"),),
                 least=None,
@@ -67,7 +67,7 @@ ROWS = (
                 (Line(f"time() - oracle_start_time_seconds{{{HERE}}}", "{{instance}}"),),
             ),
             Panel(
-                "Time since a step last turned well",
+                "Time since a step last succeeded",
                 SECONDS,
                 (
                     Line(
@@ -77,16 +77,16 @@ ROWS = (
                 ),
             ),
             Panel(
-                "Health: severity, and which conditions hold",
+                "Health: severity and active conditions",
                 COUNT,
                 (
                     now("oracle_health_severity", legend="severity"),
                     Line(f"oracle_health_condition{{{HERE}}} > 0", "{{condition}}"),
-                    rise("oracle_health_write_failures_total", legend="reports not stored"),
+                    rise("oracle_health_write_failures_total", legend="write failures"),
                 ),
             ),
             Panel(
-                "Steps and renewals of the lease that failed, in an hour",
+                "Failed steps and lease renewals per hour",
                 COUNT,
                 (
                     rise("oracle_step_failures_total", "step"),
@@ -94,15 +94,15 @@ ROWS = (
                 ),
             ),
             Panel(
-                "Connections and requests turned away, by listener",
+                "Refused connections and requests by listener",
                 PER_SECOND,
                 (rate("oracle_http_refused_total", "listener", "reason"),),
             ),
             Panel(
-                "Contract and daemon agree on the rules; the contract is paused",
+                "Rules match the contract; contract paused",
                 COUNT,
                 (
-                    now("oracle_report_rules_agree", legend="rules agree"),
+                    now("oracle_report_rules_agree", legend="rules match"),
                     Line(
                         f"oracle_report_contract_paused_until{{{HERE}}} > bool time()",
                         "contract paused",
@@ -112,11 +112,11 @@ ROWS = (
         ),
     ),
     Row(
-        "Is the index at the head?",
+        "Indexing",
         (
             Panel("Newest block", COUNT, (now("oracle_block_number", "state"),), least=None),
             Panel("Blocks behind", COUNT, (now("oracle_lag_blocks", legend="behind"),)),
-            Panel("Behind in block time", SECONDS, (now("oracle_lag_seconds", legend="behind"),)),
+            Panel("Lag in block time", SECONDS, (now("oracle_lag_seconds", legend="behind"),)),
             Panel("Events folded", PER_SECOND, (rate("oracle_events_total", "kind"),)),
             Panel(
                 "Logs and windows",
@@ -124,40 +124,40 @@ ROWS = (
                 (
                     rate("oracle_logs_total", legend="logs written"),
                     rate("oracle_window_splits_total", "reason"),
-                    rate("oracle_new_heads_total", legend="new head notices"),
+                    rate("oracle_new_heads_total", legend="new heads"),
                 ),
             ),
+            Panel("Worker segments per hour", COUNT, (rise("oracle_segments_total", "outcome"),)),
+            Panel("Blocks per window", COUNT, (now("oracle_window_blocks", "endpoint"),)),
             Panel(
-                "Ranges of workers, in an hour", COUNT, (rise("oracle_segments_total", "outcome"),)
-            ),
-            Panel("Blocks of a window", COUNT, (now("oracle_window_blocks", "endpoint"),)),
-            Panel(
-                "Reorganisations, in an hour",
+                "Reorgs per hour",
                 COUNT,
                 (
-                    rise("oracle_reorgs_total", legend="undone"),
+                    rise("oracle_reorgs_total", legend="rolled back"),
                     rise("oracle_reorgs_rejected_total", "reason"),
                 ),
             ),
-            Panel("Depth of reorganisations", COUNT, half_and_worst("oracle_reorg_depth_blocks")),
+            Panel("Reorg depth", COUNT, half_and_worst("oracle_reorg_depth_blocks")),
             Panel(
-                "Passed over or not read",
+                "Skipped or unread",
                 COUNT,
                 (
-                    now("oracle_anomalies_total", legend="events against a rule"),
+                    now("oracle_anomalies_total", legend="rule-breaking events"),
                     now("oracle_dead_letters", legend="dead letters"),
                     now("oracle_uncovered_blocks", legend="blocks not read"),
-                    now("oracle_state_differing_rows", legend="rows unlike their logs"),
+                    now("oracle_state_differing_rows", legend="differing state rows"),
                 ),
             ),
             Panel(
-                "Samples of the state compared, in an hour",
+                "State samples compared per hour",
                 COUNT,
                 (rise("oracle_state_samples_total", legend="samples"),),
             ),
-            Panel("Folding a window", SECONDS, half_and_worst("oracle_fold_seconds")),
-            Panel("Committing a window", SECONDS, half_and_worst("oracle_commit_seconds")),
-            Panel("One turn of a step", SECONDS, half_and_worst("oracle_step_seconds", "step")),
+            Panel("Window fold time", SECONDS, half_and_worst("oracle_fold_seconds")),
+            Panel("Window commit time", SECONDS, half_and_worst("oracle_commit_seconds")),
+            Panel(
+                "Duration of a step's tick", SECONDS, half_and_worst("oracle_step_seconds", "step")
+            ),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Rows of the dashboard: what are the scores, who is kicked out, what is dispatched?"""
+"""Rows of the dashboard: scores, kickouts and dispatch."""
 
 from dashboard.panels import (
     COUNT,
@@ -14,7 +14,7 @@ from dashboard.panels import (
 
 ROWS = (
     Row(
-        "How are the nodes?",
+        "Nodes and scores",
         (
             Panel(
                 "Nodes",
@@ -28,7 +28,7 @@ ROWS = (
             Panel("Long-term score", SHARE, spread("oracle_long_term_ratio")),
             Panel("Reliability", SHARE, spread("oracle_reliability_ratio")),
             Panel(
-                "Kickouts here, and proposals on chain",
+                "Kickouts in the index and on chain",
                 COUNT,
                 (
                     now("oracle_kickouts", "state"),
@@ -36,7 +36,7 @@ ROWS = (
                 ),
             ),
             Panel(
-                "Kickouts withdrawn in an hour; tokens of the bucket",
+                "Kickouts revoked per hour; rate limit left",
                 COUNT,
                 (
                     rise("oracle_kickouts_revoked_total", "when"),
@@ -46,33 +46,33 @@ ROWS = (
         ),
     ),
     Row(
-        "Are tasks given out? (with [dispatch])",
+        "Dispatch (with [dispatch])",
         (
             Panel(
                 "Tasks",
                 COUNT,
                 (
-                    now("oracle_tasks_waiting", legend="wait for a node"),
+                    now("oracle_tasks_waiting", legend="waiting for a node"),
                     now("oracle_draws_active", legend="drawn, not started"),
                 ),
             ),
             Panel(
-                "Blocks since the oldest draw",
+                "Blocks since the oldest pending draw",
                 COUNT,
                 (now("oracle_draws_oldest_blocks", legend="blocks"),),
             ),
             Panel(
-                "Starts that did not land, in an hour",
+                "Failed starts per hour",
                 COUNT,
                 (rise("oracle_starts_failed_total", "reason"),),
             ),
             Panel(
-                "Requests to download a model, in a day",
+                "Model download requests of the last day",
                 COUNT,
                 (now("oracle_download_requests", "state"),),
             ),
             Panel(
-                "Dispatcher's balance",
+                "Dispatcher balance",
                 ETHER,
                 (now("oracle_dispatcher_balance_wei", legend="ether", over=WEI),),
             ),

@@ -1,4 +1,4 @@
-"""Rows of the dashboard: do reports reach the chain, do the reporters agree, what does it cost?"""
+"""Rows of the dashboard: reports, nonces, reporter quorum and costs."""
 
 from dashboard.panels import (
     COUNT,
@@ -16,7 +16,7 @@ from dashboard.panels import (
 )
 
 _REPORTS = Row(
-    "Do reports reach the chain?",
+    "Reports and transactions",
     (
         Panel(
             "Rounds",
@@ -28,7 +28,7 @@ _REPORTS = Row(
             least=None,
         ),
         Panel(
-            "Words of the newest report; largest change in 0.0001",
+            "Newest report: words; largest change (0.0001)",
             COUNT,
             (
                 now("oracle_report_words", legend="words"),
@@ -40,14 +40,14 @@ _REPORTS = Row(
             COUNT,
             (now("oracle_report_asof_lag_blocks", legend="blocks"),),
         ),
-        Panel("What we want on chain", COUNT, (now("oracle_outbox_intents", "kind", "state"),)),
+        Panel("Outbox calls", COUNT, (now("oracle_outbox_intents", "kind", "state"),)),
         Panel(
-            "Longest wait in a state",
+            "Oldest call by state",
             SECONDS,
             (now("oracle_txmgr_intent_age_seconds", "kind", "state"),),
         ),
         Panel(
-            "Transactions over, in an hour",
+            "Final transactions per hour",
             COUNT,
             (
                 rise("oracle_txmgr_transactions_final_total", "kind", "outcome"),
@@ -55,17 +55,17 @@ _REPORTS = Row(
             ),
         ),
         Panel(
-            "From the nonce to the receipt",
+            "Time from nonce to receipt",
             SECONDS,
             half_and_worst("oracle_txmgr_time_to_mined_seconds", "kind"),
         ),
         Panel(
-            "From the nonce to its end",
+            "Time from nonce to finality",
             SECONDS,
             half_and_worst("oracle_txmgr_time_to_final_seconds", "kind"),
         ),
         Panel(
-            "Blocks to the receipt",
+            "Blocks from nonce to receipt",
             COUNT,
             half_and_worst("oracle_txmgr_blocks_to_mined", "kind"),
         ),
@@ -73,7 +73,7 @@ _REPORTS = Row(
 )
 
 _NONCES = Row(
-    "Are our nonces in order?",
+    "Nonces and fees",
     (
         Panel(
             "Nonces",
@@ -90,7 +90,7 @@ _NONCES = Row(
             least=None,
         ),
         Panel(
-            "Open, undecided, missing",
+            "Open, undecided and missing nonces",
             COUNT,
             (
                 now("oracle_txmgr_nonces_open", "account", legend="open: {{account}}"),
@@ -108,44 +108,46 @@ _NONCES = Row(
             ),
         ),
         Panel(
-            "Used by others, taken back by reorgs, in an hour",
+            "Foreign or reorged transactions per hour",
             COUNT,
             (
                 rise("oracle_txmgr_foreign_nonces_total", legend="foreign"),
-                rise("oracle_txmgr_reorged_transactions_total", legend="taken back"),
+                rise("oracle_txmgr_reorged_transactions_total", legend="reorged"),
             ),
         ),
         Panel(
-            "Signed, in an hour",
+            "Signed attempts per hour",
             COUNT,
             (rise("oracle_txmgr_attempts_total", "kind", "reason"),),
         ),
         Panel(
-            "Fee bumps of a transaction",
+            "Fee bumps per transaction",
             COUNT,
             half_and_worst("oracle_txmgr_bumps_per_transaction", "kind"),
         ),
         Panel(
-            "A cap, an end of tries, or a block's gas in the way (1: yes)",
+            "Blocked by cap, attempts or block gas (1: yes)",
             COUNT,
             (
                 now("oracle_txmgr_fee_capped", "account", legend="capped: {{account}}"),
                 now(
                     "oracle_txmgr_attempts_exhausted",
                     "account",
-                    legend="no tries left: {{account}}",
+                    legend="no attempts left: {{account}}",
                 ),
-                now("oracle_txmgr_over_block_gas", "account", legend="too big: {{account}}"),
-                now("oracle_quorum_statements_abandoned", legend="statements given up"),
+                now(
+                    "oracle_txmgr_over_block_gas", "account", legend="over block gas: {{account}}"
+                ),
+                now("oracle_quorum_statements_abandoned", legend="statements abandoned"),
             ),
         ),
         Panel(
-            "What endpoints made of our bytes",
+            "Broadcast results",
             PER_SECOND,
             (rate("oracle_txmgr_broadcasts_total", "endpoint", "result"),),
         ),
         Panel(
-            "What a call would do",
+            "Simulation results",
             PER_SECOND,
             (rate("oracle_txmgr_simulations_total", "kind", "result"),),
         ),
@@ -153,31 +155,35 @@ _NONCES = Row(
 )
 
 _REPORTERS = Row(
-    "Do the reporters agree?",
+    "Reporter quorum",
     (
         Panel(
-            "Signatures of our newest statement",
+            "Signatures of the newest statement",
             COUNT,
             (now("oracle_quorum_signatures_collected", "signer"),),
         ),
         Panel(
-            "Signers that differ from us or from themselves, in an hour",
+            "Disagreements and equivocations per hour",
             COUNT,
             (
                 rise("oracle_quorum_disagreements_total", "signer"),
-                rise("oracle_quorum_equivocations_total", "signer", legend="twice: {{signer}}"),
-                rise("oracle_quorum_unknown_signatures_total", legend="our key, not by us"),
+                rise(
+                    "oracle_quorum_equivocations_total",
+                    "signer",
+                    legend="equivocation: {{signer}}",
+                ),
+                rise("oracle_quorum_unknown_signatures_total", legend="unknown signature"),
             ),
         ),
         Panel(
-            "Answers of other reporters",
+            "Peer responses",
             PER_SECOND,
             (
                 rate("oracle_quorum_peer_responses_total", "host", "result"),
                 rate(
                     "oracle_quorum_statements_refused_total",
                     "kind",
-                    legend="not signed by us: {{kind}}",
+                    legend="not signed: {{kind}}",
                 ),
             ),
         ),
@@ -185,10 +191,10 @@ _REPORTERS = Row(
 )
 
 _MONEY = Row(
-    "What does it cost?",
+    "Costs",
     (
         Panel(
-            "Balance and what open nonces may cost",
+            "Balance and reserved amount",
             ETHER,
             (
                 now("oracle_txmgr_balance_wei", "account", over=WEI),
@@ -198,31 +204,35 @@ _MONEY = Row(
                     legend="reserved: {{account}}",
                     over=WEI,
                 ),
-                now("oracle_transmitter_balance_wei", legend="transmitter, as counted", over=WEI),
+                now(
+                    "oracle_transmitter_balance_wei",
+                    legend="transmitter (from the database)",
+                    over=WEI,
+                ),
             ),
         ),
         Panel("Runway", SECONDS, (now("oracle_txmgr_runway_seconds", "account"),)),
         Panel(
-            "Share of a budget that is used",
+            "Used share of the budget",
             SHARE,
             (now("oracle_txmgr_budget_used_ratio", "account", "window"),),
         ),
         Panel(
-            "Price of a unit of gas, when last asked",
+            "Gas price at the last pricing",
             ETHER,
             (
                 now("oracle_txmgr_base_fee_wei", legend="base fee", over=WEI),
                 now("oracle_txmgr_tip_wei", legend="tip", over=WEI),
-                now("oracle_txmgr_fee_cap_wei", legend="our cap", over=WEI),
+                now("oracle_txmgr_fee_cap_wei", legend="fee cap", over=WEI),
             ),
         ),
         Panel(
-            "Ether a second",
+            "Ether per second",
             ETHER,
             (rate("oracle_txmgr_spend_wei_total", "kind", over=WEI),),
         ),
         Panel(
-            "Gas a second",
+            "Gas per second",
             PER_SECOND,
             (rate("oracle_txmgr_gas_used_total", "kind"),),
         ),
