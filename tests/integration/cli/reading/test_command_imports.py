@@ -36,8 +36,8 @@ asked = sys.argv[1:]
 if asked == ["--version"]:
     run(asked)
 else:
-    from oracle.cli.command_index import COMMANDS, registered
-    registered(COMMANDS[asked[0]])
+    from oracle.cli.command_index import COMMANDS, load_commands
+    load_commands(COMMANDS[asked[0]])
 print(*sys.modules)
 """
 
