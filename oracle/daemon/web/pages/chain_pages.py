@@ -75,12 +75,12 @@ def describe_kick_stage(kick: Kick, now: int) -> str:
         return f"{kick.state.value.replace('_', ' ').capitalize()}."
     if now < kick.ready_at:
         return (
-            f"The veto runs for {format_duration(kick.ready_at - now)} more, until "
+            f"Veto period ends in {format_duration(kick.ready_at - now)}, at "
             f"{format_time(kick.ready_at)}."
         )
     if now < kick.dies_at:
-        return f"It may be executed, until {format_time(kick.dies_at)}."
-    return "It was not executed in its time, and is over."
+        return f"Executable until {format_time(kick.dies_at)}."
+    return "Expired without execution."
 
 
 def render_draws(snapshot: ApiSnapshot, _request: PageRequest) -> Response:

@@ -19,18 +19,18 @@ from oracle.queries.text.human_numbers import (
 
 _TONES = ("first", "second")
 _SENTENCE_BY_CHANGE = {
-    "joined": "It joined.",
-    "pause_asked": "It asked to pause, and had a task to end first.",
-    "paused": "It paused.",
-    "resumed": "It resumed.",
-    "quit_asked": "It asked to quit, and had a task to end first.",
-    "quit": "It quit.",
-    "slashed": "It was slashed.",
-    "kicked_out": "The network kicked it out.",
-    "kickout_due": "Its kickout was due.",
-    "kickout_over": "Its kickout was no longer due.",
-    "kickout_proposed": "Its kickout was proposed on chain.",
-    "kickout_executed": "It was kicked out.",
+    "joined": "Joined.",
+    "pause_asked": "Pause requested; pending until the current task ended.",
+    "paused": "Paused.",
+    "resumed": "Resumed.",
+    "quit_asked": "Quit requested; pending until the current task ended.",
+    "quit": "Quit.",
+    "slashed": "Slashed.",
+    "kicked_out": "Kicked out by the network.",
+    "kickout_due": "Kickout due.",
+    "kickout_over": "Kickout no longer due.",
+    "kickout_proposed": "Kickout proposed on chain.",
+    "kickout_executed": "Kicked out.",
 }
 
 
@@ -60,7 +60,7 @@ def describe_on_chain_score(answer: NodeView) -> tuple[str, str]:
     if on_chain is None or (on_chain.qos is None and on_chain.lane != DO_NOT_SELECT):
         return NO_NUMBER, "never reported"
     shown_value = "not selectable" if on_chain.qos is None else format_two_digits(on_chain.qos)
-    return shown_value, "✓ the same" if on_chain.is_current else "waits for the next report"
+    return shown_value, "✓ up to date" if on_chain.is_current else "pending next report"
 
 
 def describe_exclusion(answer: NodeView) -> str:
@@ -73,13 +73,15 @@ def describe_exclusion(answer: NodeView) -> str:
         time_left = format_duration(answer.row.back_at - answer.as_of.time)
         until = format_time(answer.row.back_at)
         return (
-            f"Reliability is {reliability}, under the line. It is back in {time_left}, at {until}."
+            f"Reliability is {reliability}, below the threshold. "
+            f"Exclusion ends in {time_left}, at {until}."
         )
     steps = answer.lift.timeouts
     words = f"Reliability is {reliability}; under {threshold} a node is excluded."
     if not steps:
         return words
-    return f"{words} {capitalize_first(format_count(steps, 'timeout'))} at once would do it."
+    timeouts = capitalize_first(format_count(steps, "timeout"))
+    return f"{words} {timeouts} in a row would exclude the node."
 
 
 def describe_kickout(answer: NodeView) -> str:

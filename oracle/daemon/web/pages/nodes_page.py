@@ -39,8 +39,8 @@ _ORDER_WORDS = MappingProxyType({
     "-reliability": "the least reliable first",
     "scored": "the most scored first",
     "-scored": "the least scored first",
-    "changed_at": "the last changed first",
-    "-changed_at": "the longest unchanged first",
+    "changed_at": "most recently changed first",
+    "-changed_at": "least recently changed first",
     "address": "by address",
 })  # fmt: skip
 

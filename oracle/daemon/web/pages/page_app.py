@@ -33,7 +33,7 @@ _CACHE_BYTES = 16 * 2**20
 _MULTIPLE_CHOICES = 300
 _NOT_FOUND, _UNPROCESSABLE, _UNAVAILABLE = 404, 422, 503
 _UNAVAILABLE_TEXT = "Nothing is indexed yet, or the database cannot be read: qos-oracle status"
-_NOT_FOUND_HINT = "It may be on another chain, or not indexed yet."
+_NOT_FOUND_HINT = "The address or task may be on another chain, or not indexed yet."
 
 
 def create_page_app(renderer: "PageRenderer") -> FastAPI:
@@ -58,12 +58,12 @@ def create_page_app(renderer: "PageRenderer") -> FastAPI:
     def get_static_file(digest: str, name: str) -> Response:
         """A static file; its URL contains its digest, so that it can be cached forever."""
         file_response = static_files.get_file_response(digest, name)
-        return file_response or _render_message("There is no such file.", "", _NOT_FOUND)
+        return file_response or _render_message("File not found.", "", _NOT_FOUND)
 
     @app.get("/{path:path}")
     def refuse_unknown_path(path: str) -> Response:  # noqa: ARG001 - FastAPI wants it named
         """Respond that the page does not exist."""
-        return _render_message("There is no such page.", "", _NOT_FOUND)
+        return _render_message("Page not found.", "", _NOT_FOUND)
 
     return app
 
@@ -98,7 +98,7 @@ class PageRenderer:
         except OracleError as error:
             return _render_refusal(error)
         return response or _render_message(
-            "Too many ask at this moment.", "Try again soon.", _UNAVAILABLE
+            "Too many requests.", "Try again in a few seconds.", _UNAVAILABLE
         )
 
     def get_fresh(self, scope: Scope) -> ASGIApp | None:
@@ -118,16 +118,14 @@ class PageRenderer:
 def _render_refusal(error: OracleError) -> Response:
     if isinstance(error, AmbiguousError):
         return _render_message(
-            "That is the beginning of several.", f"{error}.", _MULTIPLE_CHOICES, error.candidates
+            "Several nodes match.", f"{error}.", _MULTIPLE_CHOICES, error.candidates
         )
     if isinstance(error, NotKnownError):
-        return _render_message(
-            "That is not known here.", f"{error}. {_NOT_FOUND_HINT}", _NOT_FOUND
-        )
+        return _render_message("Not found.", f"{error}. {_NOT_FOUND_HINT}", _NOT_FOUND)
     if isinstance(error, QuestionError):
-        return _render_message("That cannot be shown.", f"{error}.", _UNPROCESSABLE)
+        return _render_message("Invalid request.", f"{error}.", _UNPROCESSABLE)
     # The error's text may name the database's host.
-    return _render_message("There is nothing to be shown now.", _UNAVAILABLE_TEXT, _UNAVAILABLE)
+    return _render_message("Service unavailable.", _UNAVAILABLE_TEXT, _UNAVAILABLE)
 
 
 def _render_message(

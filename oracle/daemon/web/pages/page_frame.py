@@ -98,7 +98,7 @@ class PageRequest:
         """
         value = self.query.get(name, "").strip()
         if len(value) > max_length:
-            raise QuestionError(f"{name}: is longer than {max_length} signs")
+            raise QuestionError(f"{name}: longer than {max_length} characters")
         return value or None
 
 

@@ -43,10 +43,10 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """One round: its digest and transaction, and each node whose lane it changed."""
     text = request.path["number"]
     if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
-        raise QuestionError("a round is a number")
+        raise QuestionError("round: expected a number")
     accepted_round = snapshot.uow.rounds.get_accepted_round(int(text))
     if accepted_round is None:
-        raise NotKnownError(f"round {int(text)} was not accepted in what is indexed")
+        raise NotKnownError(f"round {int(text)} is not an accepted round of the indexed blocks")
     return render_template(
         "round.html",
         **build_frame_values(snapshot, "Rounds", f"/v1/rounds/{accepted_round.round}"),

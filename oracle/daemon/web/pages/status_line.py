@@ -15,7 +15,7 @@ class StatusLine(NamedTuple):
     words: str
 
 
-UNAVAILABLE = StatusLine("late", "Nothing of the index is on this page")
+UNAVAILABLE = StatusLine("late", "No data loaded")
 
 
 _TONES = {Severity.WELL: "good", Severity.ATTENTION: "late", Severity.DOWN: "bad"}

@@ -107,7 +107,7 @@ def test_every_internal_link_resolves(pages):
 
 def test_node_page_links_draws_of_node(pages):
     assert f"/draws/{task('0A')}" in pages[f"/nodes/{node('B')}"]
-    assert "drawn for" not in pages[f"/nodes/{node('A')}"]
+    assert "Drawn tasks" not in pages[f"/nodes/{node('A')}"]
 
 
 def test_pages_escape_untrusted_html(pages):
@@ -184,23 +184,23 @@ def test_node_page_headline_summarises_node(client):
 
 
 def test_network_page_lists_recent_events(pages):
-    feed = pages["/"].partition("What is happening")[2]
+    feed = pages["/"].partition("Recent events")[2]
     assert re.search(rf'{node("C")}">[^<]*</a>\s*timed out: reliability 1\.00 to 0\.30', feed)
 
 
 def test_round_page_shows_changed_node_and_previous_score(pages):
     text = pages["/rounds/2"]
-    assert "Round 2 changed what the contract says of one node." in text
+    assert "Round 2 updated one node." in text
     assert re.search(rf'/nodes/{node("A")}".*?<td>1\.0000</td><td>0\.5000</td>', text)
 
 
 def test_proposed_kickout_shows_remaining_veto_time(pages):
-    assert "The veto runs for" in pages["/kickouts"]
+    assert "Veto period ends in" in pages["/kickouts"]
     assert "To be kicked out in" in pages[f"/nodes/{node('C')}"]
 
 
 def test_pending_draw_shows_its_seed(pages):
-    assert "One draw stands." in pages["/draws"]
+    assert "One assignment pending." in pages["/draws"]
     assert a_block(1, 1).hash in pages["/draws"]
 
 
