@@ -62,7 +62,7 @@ class _Route(NamedTuple):
 
 # The response to each error that a handler may raise.
 _STATUS_BY_ERROR: dict[type[Exception], tuple[int, str]] = {
-    TooManyRecordsError: (429, "too many nodes, sessions or ids; nothing was taken"),
+    TooManyRecordsError: (429, "too many nodes, sessions or ids; the batch was rejected"),
     NoCandidatePassesError: (503, "no candidate passes the checks of its chain"),
 }
 
@@ -93,15 +93,17 @@ class GatewayApp:
         if path.startswith(_NODES_PATH):
             path, name = _NODES_PATH, path.removeprefix(_NODES_PATH)
         if path not in _PUBLIC_PATHS and not self._is_authorized(scope):
-            return _build_refusal(401, "a token is wanted: Authorization: Bearer ...", closes=True)
+            return _build_refusal(
+                401, "missing or invalid token; expected Authorization: Bearer ...", closes=True
+            )
         route = self._routes.get(path)
         if route is None:
             return _build_refusal(404, "there is no such path", closes=True)
         if scope["method"] != route.method:
-            return _build_refusal(405, f"takes {route.method}", closes=True)
+            return _build_refusal(405, f"method not allowed; expected {route.method}", closes=True)
         body = await _read_body(receive)
         if body is None:
-            return _build_refusal(400, "ended too early", closes=True)
+            return _build_refusal(400, "request body incomplete", closes=True)
         return await self._call_route(
             route, body if name is None else name.encode("utf-8", "replace")
         )

@@ -105,7 +105,7 @@ _Asked = TypeVar("_Asked", bound=RankingBody)
 
 def _check_candidates(body: _Asked) -> _Asked:
     if len(set(body.candidates)) < len(body.candidates):
-        raise BodyError("a candidate stands there twice", field="candidates")
+        raise BodyError("duplicate candidate", field="candidates")
     return body
 
 
@@ -115,7 +115,7 @@ def _build_outcome(row_number: int, row: OutcomeRow, max_time_ms: int) -> Report
     kind = row.kind
     if kind is None:
         if not row.ok:
-            raise BodyError("is wanted where ok is false", row=row_number, field="kind")
+            raise BodyError("required when ok is false", row=row_number, field="kind")
         kind = "ok"
     outcome_kind = _KINDS.get(kind)
     if outcome_kind is None:
@@ -124,7 +124,7 @@ def _build_outcome(row_number: int, row: OutcomeRow, max_time_ms: int) -> Report
     if row.ok is not is_success:
         raise BodyError(f"does not go with kind {kind}", row=row_number, field="ok")
     if is_success and row.latency_ms is None:
-        raise BodyError("is wanted of a success", row=row_number, field="latency_ms")
+        raise BodyError("required for a success", row=row_number, field="latency_ms")
     latency = row.latency_ms if is_success and row.latency_ms is not None else 0.0
     outcome = RelayOutcome(Address(row.node), row.chain, row.t_ms, outcome_kind, latency)
     return ReportedOutcome(outcome, row.session, row.id)
@@ -137,7 +137,7 @@ def _decode_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
         # msgspec's message names the place, too; the fields added here are for programs.
         raise _locate_fault(decoder.type, body, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise BodyError("is no JSON") from None
+        raise BodyError("not valid JSON") from None
 
 
 def _locate_fault(body_type: Any, body: bytes, message: str) -> BodyError:  # noqa: ANN401  a type
@@ -145,7 +145,7 @@ def _locate_fault(body_type: Any, body: bytes, message: str) -> BodyError:  # no
     try:
         decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return BodyError("is no JSON")
+        return BodyError("not valid JSON")
     rows = decoded.get("outcomes") if isinstance(decoded, dict) else None
     if body_type is OutcomesBody and isinstance(rows, list) and len(rows) <= MOST_ROWS:
         for number, row in enumerate(rows):

@@ -163,7 +163,7 @@ class DaemonHealth:
 
     def _find_silent_jobs(self) -> list[HealthFinding]:
         return [
-            HealthFinding(Condition.LOOP_STUCK, f"{name}: has not turned for too long")
+            HealthFinding(Condition.LOOP_STUCK, f"{name}: no tick for too long")
             for name in self.liveness.get_silent_jobs()
         ]
 
@@ -176,14 +176,14 @@ class DaemonHealth:
             findings.append(
                 HealthFinding(
                     Condition.FORK_IN_DOUBT,
-                    "one endpoint alone says that our blocks left the chain",
+                    "a single endpoint reports a fork of the indexed blocks",
                 )
             )
         if self.dispute is not None:
             findings.append(
                 HealthFinding(
                     Condition.ENDPOINTS_DISAGREE,
-                    f"{self.dispute}, and nothing new came from who is believed",
+                    f"{self.dispute}; no new blocks from the trusted endpoint",
                 )
             )
         if self.held_report_reason is not None:

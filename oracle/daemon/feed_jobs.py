@@ -171,7 +171,7 @@ class FeedJobs:
             waiting_rows = uow.feed.count_folded_and_waiting()[1]
         feed_metrics.OPEN_FAULTS.set(fault_count)
         feed_metrics.WAITING.set(waiting_rows)
-        self.health.feed_fault = "was not read yet" if cursor is None else None
+        self.health.feed_fault = "not read yet" if cursor is None else None
         if cursor is not None:
             silent_seconds = cursor.asked_at - cursor.changed_at
             feed_metrics.STUCK_SECONDS.set(max(0.0, self.wall_clock() - cursor.asked_at))
@@ -181,7 +181,7 @@ class FeedJobs:
                     f"is read up to row {cursor.highest_id} only; more rows follow"
                 )
             elif silent_seconds >= self.records.config.feed.silent_seconds:
-                self.health.feed_fault = f"has told no new row for {silent_seconds} s"
+                self.health.feed_fault = f"no new row for {silent_seconds} s"
 
 
 def _take_result(

@@ -107,16 +107,14 @@ def find_low_disk(folder: Path) -> HealthFinding | None:
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes >= LOW_DISK_BYTES:
         return None
-    return HealthFinding(Condition.LOW_DISK, f"{folder}: {free_bytes // _MEBIBYTE} MiB are free")
+    return HealthFinding(Condition.LOW_DISK, f"{folder}: {free_bytes // _MEBIBYTE} MiB free")
 
 
 def describe_downtime(last_report: ReportedHealth) -> str | None:
     """Return the length and the cause of the downtime, or None after an orderly restart."""
     if last_report.failure is None and last_report.age_seconds < _RESTART_SECONDS:
         return None
-    reason = last_report.failure or (
-        "it was told to end" if last_report.ended_at else "it was killed"
-    )
+    reason = last_report.failure or ("it was stopped" if last_report.ended_at else "it was killed")
     return f"{format_duration(int(last_report.age_seconds))}: {reason}"
 
 

@@ -131,7 +131,7 @@ def acquire_lease_or_wait(
         if previous_state is None:
             structlog.get_logger().info("standby_started", **addresses)
         else:
-            reason = f"{previous_state.holder} may be dead; its lease is not over"
+            reason = f"{previous_state.holder} may be dead; its lease has not expired yet"
             structlog.get_logger().warning("waiting_for_lease_expiry", **addresses, reason=reason)
         return _await_lease(process, index, previous_state)
 
@@ -348,7 +348,7 @@ def check_final_cursor(index: Index, senders: Senders) -> Cursor | None:
         raise FatalError(f"not caught up: {halt_reason}")
     unaudited_blocks_reason = find_unaudited_reason(index)
     if unaudited_blocks_reason is not None:
-        raise FatalError(f"not sure: {unaudited_blocks_reason}")
+        raise FatalError(f"blocks not verified: {unaudited_blocks_reason}")
     if senders.unproven_calls:
-        raise TransientError(f"not known what became of a call: {senders.unproven_calls[0]}")
+        raise TransientError(f"outcome of a call unknown: {senders.unproven_calls[0]}")
     return cursor

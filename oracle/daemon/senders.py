@@ -159,7 +159,9 @@ def get_oracle_address(config: Config) -> Address:
         InputError: no contract is configured.
     """
     if config.oracle.address is None:
-        raise InputError("oracle.address: is missing; without it the daemon indexes only")
+        raise InputError(
+            "oracle.address: missing; required for reports (without it the daemon only indexes)"
+        )
     return Address(config.oracle.address)
 
 
@@ -206,7 +208,7 @@ def open_dispatch_account(config: Config, chain: ChainSource, open_key: OpenKey)
     _get_dispatch_settings(config)
     dispatcher = open_key("dispatcher")
     if dispatcher is None:
-        raise InputError("keys.dispatcher_keystore: is missing; without a key nothing is started")
+        raise InputError("keys.dispatcher_keystore: missing; required to start tasks")
     keys = open_reporter_keys(open_key)
     if keys is not None:
         keys.check_distinct_from(dispatcher)
@@ -381,7 +383,7 @@ def refuse_unproven_feed(config: Config) -> None:
 def _get_dispatch_settings(config: Config) -> DispatchSettings:
     settings = build_dispatch_settings(config.dispatch, build_configured_rules(config))
     if settings is None:
-        raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
+        raise InputError("dispatch.start_block: missing; required to draw nodes")
     return settings
 
 

@@ -134,5 +134,7 @@ def find_listener_faults(
             and api.port
             and (other_section.host, other_section.port) == (api.host, api.port)
         ):
-            faults.append(f"{name}.port and api.port: are the same; anybody may come there")
+            faults.append(
+                f"{name}.port and api.port: same port; use two ports, because the API is public"
+            )
     return faults

@@ -131,9 +131,9 @@ def _terminate_stalled_writer(store: Store, lease_state: LeaseState) -> str:
     try:
         with store.read_transaction() as uow:
             if uow.lease.terminate_stalled_writer(STALLED_SECONDS):
-                return f"; one that stood still for {STALLED_SECONDS} s was ended"
+                return f"; a transaction that stalled for {STALLED_SECONDS} s was terminated"
     except OracleError as error:
-        return f"; whether it stands still cannot be seen: {error}"
+        return f"; stalled transactions cannot be detected: {error}"
     if lease_state.holder is None:
         return ""
     return (

@@ -68,14 +68,14 @@ class RequestLimits:
         if "upgrade" in headers and headers.get("content-length", "0") != "0":
             # The parser would take the body for another protocol's, and half a request would be
             # handled.
-            message = "there is nothing to upgrade to: send plain HTTP/1.1, without Upgrade"
+            message = "upgrade not supported; use plain HTTP/1.1"
             return JSONResponse({"error": message}, _NO_UPGRADE, _CLOSE)
         if not self._is_body_allowed(headers):
             max_bytes = self._body_bytes
             message = (
-                f"at most {max_bytes} bytes, told first"
+                f"request body: expected a content-length of at most {max_bytes} bytes"
                 if max_bytes
-                else "nothing is taken in here"
+                else "request bodies are not accepted"
             )
             return JSONResponse({"error": message}, _TOO_LARGE, _CLOSE)
         # A proxy on this machine passes the client's address; see

@@ -37,5 +37,5 @@ def create_statements_app(board: Board) -> FastAPI:
 def _build_statement_response(board: Board, path: str) -> Response:
     statement = board.get_statements(path)
     if not statement:
-        return JSONResponse({"error": "nothing was signed here"}, _NONE)
+        return JSONResponse({"error": "no statement signed"}, _NONE)
     return Response(encode_statements(statement), media_type="application/json")

@@ -71,7 +71,7 @@ def test_holder_stalled_inside_statement_is_terminated_for_standby(
             for _ in range(PATIENCE):
                 with pytest.raises(TransientError) as told:
                     try_acquire_lease(new, "new")
-                if "stood still for 0 s was ended" in str(told.value):
+                if "stalled for 0 s was terminated" in str(told.value):
                     break
             assert acquire_lease(new, "new") == 2
 

@@ -60,7 +60,7 @@ class ApiAnswers:
         except OracleError as error:
             self._log_unanswered(error)
             return build_problem_from_error(error)
-        too_many = "too many are answered right now"
+        too_many = "too many concurrent requests; retry later"
         return response or build_problem(HTTPStatus.SERVICE_UNAVAILABLE, too_many)
 
     def _log_unanswered(self, error: OracleError) -> None:
@@ -88,7 +88,7 @@ def refuse_unknown_parameters(request: Request) -> None:
     unknown = sorted(request.query_params.keys() - parameter_names)
     if unknown:
         raise RequestValidationError(
-            [{"loc": ("query", name), "msg": "is not a parameter here"} for name in unknown]
+            [{"loc": ("query", name), "msg": "unknown query parameter"} for name in unknown]
         )
 
 

@@ -135,7 +135,7 @@ def test_readyz_reports_reason_that_blocks_index(sqlite_url: str):
         watch.halt_reason = "halt finality_violation: block 22 is another one"
         assert reasons(store, watch) == [f"HALTED: {watch.halt_reason}"]
         watch.halt_reason, watch.is_fork_in_doubt = None, True
-        assert reasons(store, watch)[0].startswith("FORK-IN-DOUBT: one endpoint alone")
+        assert reasons(store, watch)[0].startswith("FORK-IN-DOUBT: a single endpoint")
         watch.is_fork_in_doubt, watch.dispute = False, "A said that block 30 left, which B denies"
         (reason,) = reasons(store, watch)
         assert reason.startswith("ENDPOINTS-DISAGREE: A said that block 30 left, which B")
