@@ -104,11 +104,10 @@ picture:  ## Play the demo, and draw docs/demo.svg from what was to be seen (two
 
 docs:  ## Build the documents as a site into build/site; every link is looked up
 	python bootstrap.py docs
-	PYTHONPATH=ops/docs python -m reference build/reference
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
 
-reference:  ## Write settings, commands, metrics, alerts, tables … into build/reference/
-	PYTHONPATH=ops/docs python -m reference build/reference
+reference:  ## Write settings, commands, metrics, alerts, tables … into docs/reference/
+	PYTHONPATH=ops/docs python -m reference docs/reference
 
 events:  ## Write the tables of docs/reference/events-and-jsonl.md from the classes of events
 	PYTHONPATH=ops/docs python -m reference.event_tables docs/reference/events-and-jsonl.md

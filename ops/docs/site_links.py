@@ -1,8 +1,7 @@
-"""MkDocs hooks: pages made from the code, and links that leave docs/, find a place on the site.
+"""MkDocs hooks: add the pages outside of docs/ that are linked, and rewrite the links to them.
 
 Files of the repository keep links that work there: a page's links are read from where its source
-lies, and written for where the page is. What lies outside of docs/ stands below `repository/`,
-what `make reference` makes below `reference/made/`.
+lies, and written for where the page is. Files outside of docs/ are placed below `repository/`.
 """
 
 import re
@@ -14,16 +13,12 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-MADE = ROOT / "build" / "reference"
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the reference pages, and what pages link to outside of docs/."""
+    """Add the files outside of docs/ that pages link to."""
     todo = [Path(one.abs_src_path) for one in files.documentation_pages() if one.abs_src_path]
-    for page in sorted(MADE.glob("*.md")):
-        todo.append(page)
-        files.append(_added(config, page))
     seen = set(todo)
     while todo:
         source = todo.pop()
@@ -58,8 +53,6 @@ def _place(target: Path) -> Path:
     """Return where a file of the repository stands on the site."""
     if target.is_relative_to(DOCS):
         return target.relative_to(DOCS)
-    if target.is_relative_to(MADE):
-        return Path("reference", "made") / target.name
     return Path("repository") / target.relative_to(ROOT)
 
 

@@ -1,7 +1,7 @@
-"""The reference pages, made from the code that they are about.
+"""The generated reference pages.
 
-`make reference` writes them to `build/reference/`. What a page says of a thing stands in one
-place, beside the thing: the help of a command, the comment above a setting or a table, the help
-text of a metric, the annotations of an alert, the registry of log events, the docstring of an
-endpoint.
+`make reference` writes the pages to `docs/reference/`, where they are committed; a test fails if
+a committed page is stale. Each description is written once, beside the code: the help of a
+command, the comment above a setting or a table, the help text of a metric, the annotations of an
+alert, the registry of log events, the docstring of an endpoint.
 """

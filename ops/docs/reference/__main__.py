@@ -1,4 +1,4 @@
-"""Writes every page into a folder: `python -m reference build/reference`."""
+"""Write every generated page into a folder: `python -m reference docs/reference`."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from reference.pages import PAGES
 
 
 def main(folder: Path) -> None:
-    """Write all of them; older ones are replaced."""
+    """Write every page into `folder` and replace older versions."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
         (folder / f"{name}.md").write_text(page(), "utf-8")

@@ -1,4 +1,4 @@
-"""Every alert of `ops/prometheus/alerts.yml`: when it fires, and which page says what to do."""
+"""The page of alerts: when each fires, and its runbook page."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ ALERTS = ROOT / "ops" / "prometheus" / "alerts.yml"
 _ALERT = re.compile(r"^ +- alert: (\w+)\n((?:(?! +- alert:).*\n?)*)", re.MULTILINE)
 _PAGE = re.compile(r"\{\{ \$externalLabels\.docs \}\}/(how-to/runbook/[a-z-]+)/")
 _ABOUT = """\
-Each names its page of the runbook; a test follows the name.
+This page is for operators who run Prometheus. It lists every alert of `ops/prometheus/alerts.yml`:
+the severity, the expression, and the runbook page with the steps to take.
 """
 
 
@@ -69,11 +70,11 @@ def page() -> str:
             one.severity,
             one.summary,
             f"`{one.expression}`" + (f" for {one.lasts}" if one.lasts else ""),
-            f"[{Path(one.runbook).stem}](../../{one.runbook})",
+            f"[{Path(one.runbook).stem}](../{one.runbook.removeprefix('docs/')})",
         )
         for one in alerts()
     ]
-    columns = ("alert", "severity", "says", "fires when", "runbook")
+    columns = ("alert", "severity", "summary", "fires when", "runbook")
     return (
         head("Alerts", "`ops/prometheus/alerts.yml`", about=_ABOUT) + "\n" + table(columns, rows)
     )

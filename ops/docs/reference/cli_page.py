@@ -1,4 +1,4 @@
-"""Every command with its options, as `--help` tells of them."""
+"""The page of commands: the `--help` text of each."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,11 @@ from oracle.cli.main import build
 from reference.markdown import head
 
 _ABOUT = """\
-Exit codes: 0 done, 1 failed and may pass, 2 wrong input. `-h` and `--help` work everywhere.
+This page is for operators who look up a command or an option. It contains the `--help` text of
+every command.
+
+Exit codes: 0 success, 1 failure (a retry may succeed), 2 invalid input. Every command accepts `-h`
+and `--help`.
 """
 # Of a line of the help.
 _WIDTH = 100

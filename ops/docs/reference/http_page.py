@@ -15,15 +15,19 @@ from oracle.store.database import Store
 from reference.markdown import head, table
 
 _ABOUT = """\
-All are read-only, and nothing of a request's body is taken in. `[web]` answers who watches the
-daemon: there is no password, so keep it private. `[statements]` answers the other reporters.
-Whoever asks too often gets 429; each connection brings one answer.
+This page is for operators and developers who call the daemon's HTTP endpoints. It lists every
+path.
+
+All paths are read-only, and request bodies are ignored. The listener `[web]` is for monitoring; it
+has no password, so keep it private. The listener `[statements]` serves the other reporters. A
+client that exceeds the rate limit receives 429. Each connection serves one response.
 """
 
 _GATEWAY = """\
 ## A gateway's selection service
 
-A process of its own ([how to run it](../../docs/how-to/run-a-gateway.md)); a token guards it.
+The selection service is a separate process ([how to run it](../how-to/run-a-gateway.md)). Each
+request needs a token.
 """
 
 
@@ -62,8 +66,8 @@ def page() -> str:
     return "\n".join(
         (
             head("HTTP", "`oracle/daemon/web/`", about=_ABOUT),
-            table(("GET", "answers"), rows),
+            table(("GET", "response"), rows),
             _GATEWAY,
-            table(("call", "answers"), gateway),
+            table(("request", "response"), gateway),
         )
     )

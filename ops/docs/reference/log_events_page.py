@@ -1,11 +1,13 @@
-"""Every event that the log may tell of."""
+"""The page of log events."""
 
 from oracle.telemetry.log_events import LOG_EVENTS
 from reference.markdown import head, table
 
 _ABOUT = """\
-A line has its event's name, a level, a time, and the facts of the case. On a terminal it is text,
-else JSON (`log.format`). Secrets are blacked out.
+This page is for operators who search or filter the daemon's log. It lists every log event.
+
+Each log line contains the event name, a level, a timestamp, and the event's fields. The format is
+text on a terminal, otherwise JSON (setting `log.format`). Secrets are redacted.
 """
 
 
@@ -15,5 +17,5 @@ def page() -> str:
     return (
         head("Log events", "`oracle/telemetry/log_events.py`", about=_ABOUT)
         + "\n"
-        + table(("event", "says"), rows)
+        + table(("event", "meaning"), rows)
     )

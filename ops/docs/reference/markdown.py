@@ -5,7 +5,10 @@ from collections.abc import Iterable, Sequence
 
 def head(title: str, made_from: str, *, about: str) -> str:
     """Return the opening of a page."""
-    return f"# {title}\n\nMade by `make reference` from {made_from}.\n\n{about}"
+    return (
+        f"# {title}\n\n{about}\n"
+        f"Do not edit this page: `make reference` generates it from {made_from}.\n"
+    )
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

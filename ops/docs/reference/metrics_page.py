@@ -1,4 +1,4 @@
-"""Every metric: its kind, its labels, its help text."""
+"""The page of metrics: type, labels and help text of each."""
 
 import importlib
 import pkgutil
@@ -12,8 +12,11 @@ from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, Outb
 from reference.markdown import head, table
 
 _ABOUT = """\
-`/metrics` shows them; `ops/grafana/qos-oracle.json` is a dashboard of all. Distributions of nodes
-are histograms of what is now: their buckets go down as well as up, and
+This page is for operators who write queries, dashboards or alerts. It lists every metric that the
+daemon exports at `/metrics`.
+
+`ops/grafana/qos-oracle.json` is a dashboard of all metrics. Distributions over nodes are
+histograms of the current state, so their buckets decrease as well as increase. For example,
 `histogram_quantile(0.1, oracle_qos_ratio_bucket)` is the QoS that nine in ten nodes exceed.
 """
 
@@ -83,5 +86,5 @@ def page() -> str:
     return (
         head("Metrics", "`oracle/telemetry/`", about=_ABOUT)
         + "\n"
-        + table(("metric", "kind", "labels", "is"), rows)
+        + table(("metric", "type", "labels", "meaning"), rows)
     )

@@ -1,4 +1,4 @@
-"""Every setting: what it takes, its default, and what the comment above it says."""
+"""The page of settings: type, default, and the comment above each field."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,11 +16,17 @@ from reference.markdown import head, table
 from reference.source_comments import above_fields
 
 _ABOUT = """\
-A setting stands in the TOML file, under its section. `QOS_ORACLE_<SECTION>__<KEY>` in the
-environment wins over the file; lists there are `a,b`, tables are JSON. `QOS_ORACLE_CONFIG` names
-the file where `--config` does not. Unknown names are refused. `config/example.toml` has all of
-them. What says *part of the rules hash* is stored by the contract as well: the daemon refuses to
-publish under another, so change the contract's (`setRules`) first.
+This page is for operators who configure the daemon or a gateway. It lists every setting with its
+type, default and meaning.
+
+You write settings in a TOML file, under their section; `config/example.toml` contains all of them.
+The environment variable `QOS_ORACLE_<SECTION>__<KEY>` takes precedence over the file, for example
+`QOS_ORACLE_LOG__FORMAT=json`. In a variable, a list is `a,b` and a table is JSON.
+`QOS_ORACLE_CONFIG` is the path of the file if `--config` is not given. Unknown settings are
+rejected.
+
+The contract also stores the hash of the settings marked *part of the rules hash*. The daemon does
+not publish if the hashes differ, so change the contract (`setRules`) first.
 """
 _BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
@@ -73,7 +79,9 @@ def _said(section: type[Section]) -> dict[str, str]:
 def page() -> str:
     """Return the page."""
     parts = [head("Settings", "`oracle/daemon/config/`", about=_ABOUT), *_parts(settings())]
-    parts.append("# Settings of `qos-oracle gateway`\n\nIn a file of their own.\n")
+    parts.append(
+        "## Settings of `qos-oracle gateway`\n\nThe gateway has a configuration file of its own.\n"
+    )
     return "\n".join([*parts, *_parts(gateway_settings())])
 
 
@@ -81,7 +89,7 @@ def _parts(every: Iterator[Setting]) -> Iterator[str]:
     """Yield a table for each section."""
     for section, found in groupby(every, lambda one: one.name.rpartition(".")[0]):
         rows = [(f"`{one.name}`", one.takes, one.default, one.about) for one in found]
-        yield f"## [{section}]\n\n" + table(("setting", "takes", "default", "is"), rows)
+        yield f"## [{section}]\n\n" + table(("setting", "type", "default", "meaning"), rows)
 
 
 def _takes(info: FieldInfo) -> str:
@@ -111,7 +119,7 @@ def _kind(kind: object) -> str:
 
 def _default(info: FieldInfo) -> str:
     if info.is_required():
-        return "*must be given*"
+        return "*required*"
     value = info.get_default(call_default_factory=True)
     if value is None or value is PydanticUndefined or value in ((), {}):
         return "none"

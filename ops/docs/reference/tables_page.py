@@ -1,4 +1,4 @@
-"""Every table of the database, its columns, and what the comment above it says."""
+"""The page of database tables: columns, and the comment above each table."""
 
 import importlib
 import pkgutil
@@ -12,8 +12,11 @@ from reference.markdown import head
 from reference.source_comments import above_names
 
 _ABOUT = """\
-The same on SQLite and PostgreSQL. Hashes and addresses are bytes, times seconds, amounts 32 bytes
-big-endian. Columns of the primary key are bold.
+This page is for operators and developers who query the database. It lists every table and its
+columns. The tables may change with a release.
+
+The schema is the same on SQLite and PostgreSQL. Hashes and addresses are bytes, times are in
+seconds, and amounts are 32 bytes, big-endian. Columns of the primary key are bold.
 """
 
 

@@ -40,8 +40,6 @@ RULE = re.compile(r"\bI([1-9]\d?)\b(?=[:,;.)]| |$)", re.MULTILINE)
 
 # What `make mutants` writes, named without its folder.
 WRITTEN_BY_MUTANTS = "reliability.md"
-# Where the site has the pages of `make reference`.
-MADE_ON_SITE = "reference/made/"
 
 
 @cache
@@ -141,7 +139,7 @@ def test_no_page_outside_repository_is_named():
         for name, text in texts().items()
         if name not in SELF
         for page in PAGE.findall(text)
-        if Path(page).name not in names and not page.startswith((*MADE, MADE_ON_SITE))
+        if Path(page).name not in names and not page.startswith(MADE)
     ]
     assert strange == []
 

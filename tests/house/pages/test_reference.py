@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from reference.pages import PAGES
 from reference.source_comments import above_fields
 from tests.house.product import SOURCES
 
+COMMITTED = Path(__file__).resolve().parents[3] / "docs" / "reference"
 LEAST_WORDS = 3
 _LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 # Event names that are handed on: what a call of these functions is given is one.
@@ -81,6 +83,13 @@ def test_every_page_can_be_generated(name: str):
     page = PAGES[name]()
     assert page.startswith("# ")
     assert len(page.splitlines()) > 10
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_committed_page_equals_generated_page(name: str):
+    committed = (COMMITTED / f"{name}.md").read_text("utf-8")
+    is_current = committed == PAGES[name]()
+    assert is_current, f"docs/reference/{name}.md is stale; run `make reference`"
 
 
 def test_multi_line_comment_is_read_only_for_its_field():
