@@ -194,6 +194,6 @@ def _create_handler(relay: StandInRelay) -> type[BaseHTTPRequestHandler]:
 
         @override
         def log_message(self, format: str, *args: object) -> None:
-            """A test's output is its own."""
+            """Drop the access log, so that the output of a test stays readable."""
 
     return Handler

@@ -196,7 +196,7 @@ def _select_newest_for_node(
 
 
 def number_entries(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
-    """Number the entries that share a position, because one event may have several."""
+    """Yield each entry with its index, because one event may have several at its position."""
     for _, group in groupby(entries, key=attrgetter("at")):
         yield from enumerate(group)
 

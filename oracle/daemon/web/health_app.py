@@ -73,7 +73,7 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
 
     @app.get("/v1/operations")
     def get_operations() -> Response:
-        """The output of `qos-oracle status --json`.
+        """Return the output of `qos-oracle status --json`.
 
         `dispatcher` is present if this process starts tasks, `contract` if it sends reports, both
         as of their last check.
@@ -85,7 +85,7 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
 
     @app.get("/v1/outbox")
     def get_outbox() -> Response:
-        """The output of `qos-oracle outbox list --json`."""
+        """Return the output of `qos-oracle outbox list --json`."""
         return _answer_from_database(database_limit, lambda: _list_intents(get_store()))
 
     return app

@@ -20,15 +20,15 @@ def create_statements_app(board: Board) -> FastAPI:
 
     @app.get("/v1/report/{around}")
     async def get_report_statement(around: int) -> Response:
-        """The statement that this reporter signed for a round: fields, digest, signer, signature.
+        """Return the statement that this reporter signed for a round.
 
-        From memory; 404 if nothing was signed.
+        Fields, digest, signer and signature, from memory; 404 if nothing was signed.
         """
         return _build_statement_response(board, f"report/{around}")
 
     @app.get("/v1/kick/{node}")
     async def get_kick_statement(node: str) -> Response:
-        """The statement that this reporter signed for a kickout, by the node's address."""
+        """Return the statement that this reporter signed for a kickout, by the node's address."""
         return _build_statement_response(board, f"kick/{node}")
 
     return app

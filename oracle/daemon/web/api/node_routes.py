@@ -108,7 +108,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/nodes/{node}/past", operation_id="node_past", response_model=NodePast)
     def _get_past(request: Request, node: NodePath) -> Response:
-        """A node's membership, its on-chain updates, and its draws."""
+        """Return a node's membership, its on-chain updates, and its draws."""
         return api_answers.answer_from_snapshot(
             request,
             lambda snapshot: build_node_past(

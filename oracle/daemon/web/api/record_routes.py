@@ -56,7 +56,7 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/tasks/{task}", operation_id="task", response_model=TaskAnswer)
     def _get_task(request: Request, task: HashPath) -> Response:
-        """The history of a task, and its score."""
+        """Return the history of a task, and its score."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: build_task_answer(snapshot, TaskKey(task))
         )
@@ -74,7 +74,7 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
         before: Annotated[int | None, Query(ge=0, le=LARGEST_INTEGER)] = None,
         limit: RowLimit = 50,
     ) -> Response:
-        """Rounds that the oracle contract accepted, newest first."""
+        """List the rounds that the oracle contract accepted, newest first."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: list_rounds(snapshot, before, limit)
         )
@@ -145,12 +145,12 @@ def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/status", operation_id="status", response_model=PublicStatus)
     def _get_status(request: Request) -> Response:
-        """The health status and its reasons."""
+        """Return the health status and its reasons."""
         return api_answers.answer_from_snapshot(request, build_public_status)
 
     @router.post("/select", operation_id="select", response_model=SelectionAnswer)
     def _select_nodes(request: Request, task: WantedTask) -> Response:
-        """The candidates for a task, with their weights and probabilities; no node is drawn."""
+        """Return the candidates for a task with weights and probabilities; no node is drawn."""
         try:
             task_request = parse_task_request(task.model_dump_json(exclude_none=True))
         except ValueError as error:
@@ -180,7 +180,7 @@ def build_evidence_routes(
             AfterValidator(_parse_address_or_hash),
         ],
     ) -> Response:
-        """The evidence of a kickout, byte for byte as it was hashed.
+        """Return the evidence of a kickout, byte for byte as it was hashed.
 
         Addressed by the node's address, or by the hash of the evidence; `x-sha256` is the hash of
         the bytes.

@@ -84,7 +84,7 @@ def describe_kick_stage(kick: Kick, now: int) -> str:
 
 
 def render_draws(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
-    """The active draws, and the newest inactive ones."""
+    """Show the active draws, and the newest inactive ones."""
     return render_template(
         "draws.html",
         **build_frame_values(snapshot, "Draws", "/v1/draws"),
@@ -94,7 +94,7 @@ def render_draws(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 
 def render_health(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
-    """The health of index and senders, without names of hosts and endpoints."""
+    """Show the health of index and senders, without names of hosts and endpoints."""
     status = build_public_status(snapshot)
     reasons = [
         f"{condition.title}: {condition.action.replace('`', '')}"

@@ -45,7 +45,7 @@ class NetworkPageContent(NamedTuple):
 
 
 def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """The network at a glance: number and quality of nodes, recent events, open actions."""
+    """Show the number and quality of nodes, recent events, and open actions."""
     network_answer, span = _read_network(snapshot, request.get_field("range"))
     best_nodes = list_nodes(snapshot, NodeListQuery(limit=_BEST_NODES)).nodes
     feed, cursor = read_newest_rows(snapshot)

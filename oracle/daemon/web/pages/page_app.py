@@ -47,7 +47,7 @@ def create_page_app(renderer: "PageRenderer") -> FastAPI:
 
     @app.get("/docs")
     def get_api_docs() -> Response:
-        """The reference of the read API, drawn from its schema."""
+        """Show the reference of the read API, rendered from its schema."""
         response = render_template("api_docs.html", schema="/v1/openapi.json")
         # Redoc writes its styles into the page.
         policy = HEADERS[POLICY].replace("style-src", "style-src 'unsafe-inline'")
@@ -56,7 +56,7 @@ def create_page_app(renderer: "PageRenderer") -> FastAPI:
 
     @app.get("/static/{digest}/{name:path}")
     def get_static_file(digest: str, name: str) -> Response:
-        """A static file; its URL contains its digest, so that it can be cached forever."""
+        """Return a static file; its URL contains its digest, so that it can be cached forever."""
         file_response = static_files.get_file_response(digest, name)
         return file_response or _render_message("File not found.", "", _NOT_FOUND)
 

@@ -25,7 +25,7 @@ class ReportedLaneChange(NamedTuple):
 
 
 def render_rounds(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
-    """The newest rounds that the contract accepted."""
+    """Show the newest rounds that the contract accepted."""
     newest = list(reversed(snapshot.uow.rounds.list_accepted(_NEWEST)))
     change_count_by_round = {
         accepted_round.round: len(_list_lane_changes(snapshot, accepted_round))

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def render_task(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """The history of a task, and the group that scored it."""
+    """Show the history of a task, and the group that scored it."""
     key = parse_task_key(request.path["key"])
     task = snapshot.uow.tasks.get_many([key]).get(key)
     if task is None:
