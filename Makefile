@@ -29,9 +29,10 @@ check:  ## Everything that must be true before a commit; what CI runs
 test:  ## Run the quick tests (ARGS="-k outbox" for some of them)
 	pytest -m 'not slow' -n 2 --dist worksteal $(ARGS)
 
-lint:  ## Read the code for style
+lint:  ## Check the style of the code, and the spelling of code and pages
 	ruff check .
 	ruff format --check .
+	codespell docs README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md oracle devnet lab gateway
 
 format:  ## Rewrite the code in house style
 	ruff check --fix .
